@@ -1,0 +1,1 @@
+"""ccmix measures how TCP congestion control algorithms share a path."""

@@ -1,0 +1,38 @@
+"""What is wrong with a file, collected so that all of it is told at once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One mistake: where it is, and what would be right."""
+
+    file: Path
+    line: int | None
+    section: str | None
+    key: str | None
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else str(self.file)
+        section = f" [{self.section}]" if self.section else ""
+        key = f" {self.key}" if self.key else ""
+        return f"{place}:{section}{key}: {self.message}"
+
+
+class ConfigError(Exception):
+    """A file with mistakes, all of them in `problems`."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """'; did you mean 'x'?' where one of the known words is near, else the list of them."""
+    choices = sorted(known)
+    close = get_close_matches(word, choices, n=1)
+    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(choices)}"

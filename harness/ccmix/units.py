@@ -1,0 +1,84 @@
+"""Quantities as people write them in INI files, and back.
+
+Values in data are SI numbers: bits per second, bytes, seconds, fractions. A parser raises ValueError with a sentence
+that says what would be right; the caller adds file, section and key.
+"""
+
+import re
+from collections.abc import Mapping
+
+RATE_BPS = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
+TIME_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+SIZE_BYTES = {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+_QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))\s*(?P<unit>[A-Za-z%/]*)")
+
+
+def _quantity(text: str, units: Mapping[str, float], examples: str) -> float:
+    match = _QUANTITY.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"is not a number with a unit: write for instance {examples}")
+    number, unit = float(match["number"]), match["unit"].lower()
+    if not unit:
+        raise ValueError(f"has no unit: write for instance {examples}")
+    if unit not in units:
+        raise ValueError(f"has the unknown unit '{match['unit']}': use one of {', '.join(units)}")
+    if number < 0:
+        raise ValueError(f"is negative: write for instance {examples}")
+    return number * units[unit]
+
+
+def parse_rate(text: str) -> float:
+    """'2.4gbit' to bits per second, 1 kbit = 1000 bit as in tc(8).
+
+    tc's own 'bps' means bytes per second and is refused, since a reader takes it for bits.
+    """
+    rate_bps = _quantity(text, RATE_BPS, "100mbit, 2.4gbit")
+    if rate_bps == 0:
+        raise ValueError("is zero: a rate is more than 0, for instance 100mbit")
+    return rate_bps
+
+
+def parse_time(text: str) -> float:
+    """'44ms' to seconds."""
+    return _quantity(text, TIME_S, "500ms, 10s, 2m")
+
+
+def parse_percent(text: str) -> float:
+    """'0.1%' to a fraction, 0.001."""
+    fraction = _quantity(text, {"%": 0.01}, "0.1%, 0%")
+    if fraction > 1:
+        raise ValueError("is more than 100%")
+    return fraction
+
+
+def format_rate(rate_bps: float) -> str:
+    """Bits per second for people, three significant digits: '961 Mbit/s'."""
+    for unit, scale in (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if rate_bps >= scale * 0.9995:
+            return f"{_three_digits(rate_bps / scale)} {unit}"
+    return f"{_three_digits(rate_bps)} bit/s"
+
+
+def format_time(seconds: float) -> str:
+    """Seconds for people: '88 ms', '10 s'."""
+    if seconds >= 1 or seconds == 0:
+        return f"{seconds:g} s"
+    return f"{seconds * 1e3:g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:g} us"
+
+
+def format_percent(fraction: float) -> str:
+    """A fraction for people: '0.1%'."""
+    return f"{fraction * 100:.3g}%"
+
+
+def format_bytes(size_bytes: float) -> str:
+    """Bytes for people: '1.25 MB'."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.3g} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
