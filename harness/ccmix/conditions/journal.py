@@ -1,0 +1,132 @@
+"""The undo journal: what a run is about to change on this machine, on disk before it is changed.
+
+A journal is a file of JSON lines in the state folder, held open and locked (flock) by the process that writes it. A
+file that nobody holds was left by a process that died; `restore` carries out what it says, last change first. The boot
+id in its first line keeps it from being applied after a reboot, which has undone it already.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from ccmix.hosts import CommandError, LocalHost
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def state_folder() -> Path:
+    """Where journals lie: $CCMIX_STATE, else /var/lib/ccmix for root, else the user's state folder (XDG)."""
+    if "CCMIX_STATE" in os.environ:
+        return Path(os.environ["CCMIX_STATE"])
+    if os.geteuid() == 0:
+        return Path("/var/lib/ccmix")
+    return Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local/state")) / "ccmix"
+
+
+@dataclass(frozen=True)
+class Undo:
+    """A command that takes back one change; `certain` unless the process died just when it made the change."""
+
+    what: str
+    argv: tuple[str, ...]
+    certain: bool
+
+
+class Journal:
+    """The journal of this process; empty and removed when its context ends in order."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or state_folder()
+        self._file: IO[str] | None = None
+        self._next = 0
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"undo-{os.getpid()}-{os.urandom(4).hex()}.jsonl"
+        self._file = path.open("x")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._write({"boot_id": BOOT_ID.read_text().strip(), "pid": os.getpid()})
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._file
+        pending = _pending(Path(self._file.name))
+        if not pending:
+            Path(self._file.name).unlink()
+        self._file.close()
+
+    @contextlib.contextmanager
+    def changed(self, what: str, host: LocalHost, do: Sequence[str], undo: Sequence[str]) -> Iterator[None]:
+        """Carries out `do` on the host after `undo` is on disk, and `undo` when the context ends.
+
+        Raises CommandError. An undo that fails stays in the journal, for `ccmix restore`.
+        """
+        number, self._next = self._next, self._next + 1
+        self._write({"number": number, "what": f"{what} on {host.name}", "undo": host.command(undo)})
+        try:
+            host.run(do)
+        except CommandError:
+            with contextlib.suppress(CommandError):  # there may be nothing to undo
+                host.run(undo)
+            self._write({"number": number, "undone": True})
+            raise
+        self._write({"number": number, "changed": True})
+        try:
+            yield
+        finally:
+            host.run(undo)
+            self._write({"number": number, "undone": True})
+
+    def _write(self, line: dict[str, object]) -> None:
+        assert self._file
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
+    """Carries out what dead processes left undone; yields each undo with the reason why it failed, or None.
+
+    A journal is removed when all of it was undone, or when it is of an earlier boot.
+    """
+    for path in sorted((folder or state_folder()).glob("undo-*.jsonl")):
+        with path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # its process lives
+            failed = False
+            for undo in reversed(_pending(path)):
+                try:
+                    LocalHost().run(undo.argv)
+                    yield undo, None
+                except CommandError as error:
+                    failed = failed or undo.certain
+                    yield undo, error.reason if undo.certain else None
+            if not failed:
+                path.unlink()
+
+
+def _pending(path: Path) -> list[Undo]:
+    """The undos of a journal that were not carried out, in the order of the changes; none if it is of another boot."""
+    lines = []
+    for text in path.read_text().splitlines():
+        with contextlib.suppress(json.JSONDecodeError):  # the last line of a process that died while writing it
+            lines.append(json.loads(text))
+    if not lines or lines[0].get("boot_id") != BOOT_ID.read_text().strip():
+        return []
+    undone = {line["number"] for line in lines if line.get("undone")}
+    changed = {line["number"] for line in lines if line.get("changed")}
+    return [
+        Undo(line["what"], tuple(line["undo"]), line["number"] in changed)
+        for line in lines
+        if "undo" in line and line["number"] not in undone
+    ]

@@ -1,0 +1,59 @@
+"""Queue disciplines as tc(8) takes them, and their replacement on a device with an undo."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ccmix.conditions.journal import Journal
+from ccmix.hosts import CommandError, LocalHost
+
+# Packets: netem and fq here hold what is on the way, and must never be the ones to drop. fq's own flow_limit of 100
+# packets would drop a fast flow's packets at its sender.
+NEVER_FULL_PACKETS = 10_000_000
+TBF_BURST_PACKETS = 2  # the least that keeps the rate exact: one in transmission, one whose tokens gather
+
+
+def netem(delay_s: float, loss: float) -> list[str]:
+    """Delay in nanosecond steps, and independent loss of each packet (tc-netem(8))."""
+    return [
+        "netem", "delay", f"{round(delay_s * 1e6)}us", "loss", "random", f"{loss * 100:.10g}%",
+        "limit", str(NEVER_FULL_PACKETS),
+    ]  # fmt: skip
+
+
+def bottleneck(rate_bps: float, buffer_bytes: int, packet_bytes: int) -> list[str]:
+    """A token bucket with a FIFO of `buffer_bytes` behind it (tc-tbf(8)); bytes count the Ethernet header."""
+    return [
+        "tbf", "rate", f"{rate_bps:.0f}bit", "burst", str(TBF_BURST_PACKETS * packet_bytes), "limit", str(buffer_bytes),
+    ]  # fmt: skip
+
+
+def fair_queue() -> list[str]:
+    """fq, which paces what the CCA or the socket asks it to pace, and drops nothing itself (tc-fq(8))."""
+    return ["fq", "limit", str(NEVER_FULL_PACKETS), "flow_limit", str(NEVER_FULL_PACKETS)]
+
+
+def qdiscs(host: LocalHost, device: str) -> list[dict[str, Any]]:
+    """The device's queue disciplines with their statistics, as `tc -s -j` says them."""
+    found: list[dict[str, Any]] = json.loads(host.run(["tc", "-s", "-j", "qdisc", "show", "dev", device]) or "[]")
+    return found
+
+
+@contextmanager
+def replaced_qdisc(journal: Journal, host: LocalHost, device: str, qdisc: Sequence[str]) -> Iterator[None]:
+    """The device's root qdisc replaced, and the kernel's default one back afterwards.
+
+    Raises CommandError where somebody configured the device already: tc can't say how to make that qdisc again.
+    """
+    for existing in qdiscs(host, device):
+        if existing.get("root") and existing["handle"] != "0:":
+            raise CommandError(
+                host.name, ["tc", "qdisc", "replace", "dev", device],
+                f"{device} has a qdisc {existing['kind']} {existing['handle']} that ccmix did not make and could not "
+                f"put back: remove it (tc qdisc del dev {device} root), or run 'ccmix restore' if a dead run left it",
+            )  # fmt: skip
+    do = ["tc", "qdisc", "replace", "dev", device, "root", *qdisc]
+    undo = ["tc", "qdisc", "del", "dev", device, "root"]
+    with journal.changed(f"qdisc {qdisc[0]} of {device}", host, do, undo):
+        yield

@@ -1,0 +1,97 @@
+"""This machine and its network namespaces."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ccmix.hosts.host import CommandError
+
+ENDS_WITHIN_S = 5.0  # how long a command may take to end after SIGTERM
+
+
+class LocalProcess:
+    """A command that runs in the background on this machine, and is killed by the kernel when this process dies."""
+
+    def __init__(self, host: str, argv: Sequence[str], stdout: Path, stderr: Path) -> None:
+        self._host = host
+        self._argv = tuple(argv)
+        with stdout.open("wb") as out, stderr.open("ab") as err:
+            try:
+                self._popen = subprocess.Popen(
+                    ["setpriv", "--pdeathsig", "KILL", *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=err
+                )
+            except OSError as error:
+                raise CommandError(host, argv, error.strerror or str(error)) from error
+
+    def ended(self) -> bool:
+        return self._popen.poll() is not None
+
+    def wait(self, timeout_s: float) -> int:
+        try:
+            return self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise CommandError(self._host, self._argv, f"has not ended after {timeout_s:g} s") from None
+
+    def end(self) -> None:
+        """SIGTERM, and SIGKILL where that is not heard."""
+        if self.ended():
+            return
+        self._popen.terminate()
+        try:
+            self._popen.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+
+
+class LocalHost:
+    """This machine as it is."""
+
+    name = "localhost"
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """The argument list that runs `argv` on this host."""
+        return list(argv)
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30) -> str:
+        command = self.command(argv)
+        try:
+            done = subprocess.run(
+                command, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
+            )
+        except OSError as error:
+            raise CommandError(self.name, argv, error.strerror or str(error)) from error
+        except subprocess.TimeoutExpired:
+            raise CommandError(self.name, argv, f"has not ended after {timeout_s:g} s") from None
+        if done.returncode != 0:
+            said = " / ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
+            raise CommandError(self.name, argv, f"exit status {done.returncode}{': ' + said if said else ''}")
+        return done.stdout
+
+    @contextmanager
+    def start(self, argv: Sequence[str], *, stdout: Path, stderr: Path) -> Iterator[LocalProcess]:
+        process = LocalProcess(self.name, self.command(argv), stdout, stderr)
+        try:
+            yield process
+        finally:
+            process.end()
+
+    def read(self, path: str) -> str:
+        try:
+            return Path(path).read_text()
+        except OSError as error:
+            raise CommandError(self.name, ["read", path], error.strerror or str(error)) from error
+
+
+class NamespaceHost(LocalHost):
+    """A network namespace of this machine, made with ip-netns(8); needs root there."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        return ["ip", "netns", "exec", self.name, *argv]
+
+    def read(self, path: str) -> str:
+        return self.run(["cat", path])

@@ -1,0 +1,146 @@
+"""TCP sockets as ss(8) shows them: `ss -tinHO`, one line a socket, IPv4 and IPv6, any port."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+# -e would add the socket's cookie; established only, since listening sockets carry nothing.
+COMMAND: Sequence[str] = ("ss", "-t", "-i", "-n", "-H", "-O", "state", "established")
+
+_MULTIPLIERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_RATE = re.compile(r"(?P<number>[\d.]+)(?P<prefix>[KMGT]?)bps")
+
+
+@dataclass(frozen=True)
+class Socket:
+    """One sample of one socket. ss leaves out what is zero, so such a field is 0 here, but None where the kernel has no
+    value for it: a state that another CCA keeps, a minimum RTT before the first sample.
+
+    Fields are those of `struct tcp_info` (include/uapi/linux/tcp.h) in SI units; bbr_* those of `struct tcp_bbr_info`
+    (include/uapi/linux/inet_diag.h).
+    """
+
+    local_address: str
+    local_port: int
+    remote_address: str
+    remote_port: int
+    recv_queue_bytes: int
+    send_queue_bytes: int
+    cca: str
+    rto_s: float | None
+    rtt_s: float | None
+    rttvar_s: float | None
+    min_rtt_s: float | None
+    mss_bytes: int
+    cwnd_packets: int
+    ssthresh_packets: int | None
+    bytes_sent: int
+    bytes_retransmitted: int
+    bytes_acked: int
+    bytes_received: int
+    segs_out: int
+    data_segs_out: int
+    retransmits: int
+    lost: int
+    unacked: int
+    pacing_rate_bps: float | None
+    delivery_rate_bps: float | None
+    busy_s: float
+    receiver_window_limited_s: float
+    send_buffer_limited_s: float
+    bbr_bandwidth_bps: float | None
+    bbr_min_rtt_s: float | None
+    bbr_pacing_gain: float | None
+    bbr_cwnd_gain: float | None
+
+
+FIELDS = tuple(field.name for field in fields(Socket))
+
+
+def parse(text: str, known_ccas: Sequence[str]) -> list[Socket]:
+    """The sockets in the output of COMMAND. Raises ValueError on a line that ss does not write."""
+    return [_socket(line, known_ccas) for line in text.splitlines() if line.strip()]
+
+
+def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
+    words = line.split()
+    # "state established" leaves the state column out: Recv-Q Send-Q Local:Port Peer:Port, then the information.
+    try:
+        recv_queue, send_queue = int(words[0]), int(words[1])
+        local_address, local_port = _address(words[2])
+        remote_address, remote_port = _address(words[3])
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"not a line of ss -tinHO state established: {line!r}") from error
+    information = words[4:]
+    cca = next((word for word in information if word in known_ccas), "")
+    values = dict(word.split(":", 1) for word in information if ":" in word and not word.startswith(cca + ":("))
+    bbr = _private(information, cca)
+    # "pacing_rate 1.2Gbps" and "send 3.1Gbps" are words apart
+    pairs = dict(itertools.pairwise(information))
+    rtt, _, rttvar = values.get("rtt", "").partition("/")
+    retransmits = values.get("retrans", "0/0").partition("/")[2]
+    return Socket(
+        local_address=local_address,
+        local_port=local_port,
+        remote_address=remote_address,
+        remote_port=remote_port,
+        recv_queue_bytes=recv_queue,
+        send_queue_bytes=send_queue,
+        cca=cca,
+        rto_s=_milliseconds(values.get("rto")),
+        rtt_s=_milliseconds(rtt),
+        rttvar_s=_milliseconds(rttvar),
+        min_rtt_s=_milliseconds(values.get("minrtt")),
+        mss_bytes=int(values.get("mss", 0)),
+        cwnd_packets=int(values.get("cwnd", 0)),
+        ssthresh_packets=int(values["ssthresh"]) if "ssthresh" in values else None,
+        bytes_sent=int(values.get("bytes_sent", 0)),
+        bytes_retransmitted=int(values.get("bytes_retrans", 0)),
+        bytes_acked=int(values.get("bytes_acked", 0)),
+        bytes_received=int(values.get("bytes_received", 0)),
+        segs_out=int(values.get("segs_out", 0)),
+        data_segs_out=int(values.get("data_segs_out", 0)),
+        retransmits=int(retransmits),
+        lost=int(values.get("lost", 0)),
+        unacked=int(values.get("unacked", 0)),
+        pacing_rate_bps=_rate(pairs.get("pacing_rate")),
+        delivery_rate_bps=_rate(pairs.get("delivery_rate")),
+        busy_s=_limited(values.get("busy")),
+        receiver_window_limited_s=_limited(values.get("rwnd_limited")),
+        send_buffer_limited_s=_limited(values.get("sndbuf_limited")),
+        bbr_bandwidth_bps=_rate(bbr.get("bw")),
+        bbr_min_rtt_s=_milliseconds(bbr.get("mrtt")),
+        bbr_pacing_gain=float(bbr["pacing_gain"]) if "pacing_gain" in bbr else None,
+        bbr_cwnd_gain=float(bbr["cwnd_gain"]) if "cwnd_gain" in bbr else None,
+    )
+
+
+def _private(information: Sequence[str], cca: str) -> dict[str, str]:
+    """What a CCA shows of its own state: 'bbr:(bw:94Mbps,mrtt:10,pacing_gain:1.25,cwnd_gain:2)'."""
+    if not cca.startswith("bbr"):
+        return {}
+    opening = f"{cca}:("
+    text = next((word[len(opening) : -1] for word in information if word.startswith(opening)), "")
+    return dict(item.split(":", 1) for item in text.split(",") if ":" in item)
+
+
+def _address(text: str) -> tuple[str, int]:
+    """'10.0.0.1:5201', '[fe80::1]%eth0:5201' or '[::ffff:10.0.0.1]:5201'."""
+    address, _, port = text.rpartition(":")
+    return address.replace("[", "").replace("]", ""), int(port)
+
+
+def _milliseconds(text: str | None) -> float | None:
+    return float(text) / 1e3 if text else None
+
+
+def _rate(text: str | None) -> float | None:
+    """'1.2Gbps' or '94371840bps' to bits per second; decimal prefixes as ss writes them."""
+    match = _RATE.fullmatch(text or "")
+    return float(match["number"]) * _MULTIPLIERS[match["prefix"]] if match else None
+
+
+def _limited(text: str | None) -> float:
+    """'120ms(3.4%)' or '120ms' to seconds."""
+    return float(text.partition("ms")[0]) / 1e3 if text else 0.0

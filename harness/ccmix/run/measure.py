@@ -1,0 +1,109 @@
+"""One run on this machine: the path set up, the traffic made, everything observed written as raw files.
+
+This is what runs inside the lab's guest and, without the lab, on a host with root and netem. It imports nothing but the
+standard library, since starting a guest's Python costs more than the run's set-up otherwise; tables are made outside.
+"""
+
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ccmix.conditions import qdisc
+from ccmix.conditions.dumbbell import RECEIVER_ADDRESS, Dumbbell, dumbbell
+from ccmix.conditions.journal import Journal
+from ccmix.generators import iperf3
+from ccmix.generators.iperf3 import GeneratorError
+from ccmix.hosts import CommandError, LocalHost
+from ccmix.model import Run
+from ccmix.probes import sockets
+from ccmix.probes.sampler import SamplerReport, sampling
+
+PINGS = 5
+SYSCTLS = (
+    "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_ecn", "net.ipv4.tcp_sack", "net.ipv4.tcp_timestamps",
+    "net.core.default_qdisc",
+)  # fmt: skip
+
+
+def measure(run: Run, folder: Path, iperf3_path: str) -> None:
+    """Measures a run; `folder` gets generators/, logs/ and facts.json. Raises CommandError or GeneratorError."""
+    generators, logs = folder / "generators", folder / "logs"
+    generators.mkdir()
+    logs.mkdir(exist_ok=True)
+    facts: dict[str, Any] = {"kernel": platform.release(), "kernel_version": platform.version()}
+    facts["iperf3"] = LocalHost().run([iperf3_path, "--version"]).splitlines()[0]
+    with Journal() as journal, dumbbell(journal, run.topology) as path:
+        _check_ccas(run, path)
+        facts["sysctls"] = _sysctls(path)
+        facts["ping_rtt_s"] = _ping(path)
+        facts["before"] = _counters(path)
+        with (
+            sampling(path.sender, sockets.COMMAND, run.traffic.interval_s, logs / "sockets.jsonl") as socket_probe,
+            sampling(
+                path.bottleneck.host,
+                ["tc", "-s", "-j", "qdisc", "show", "dev", path.bottleneck.name],
+                run.traffic.interval_s,
+                logs / "queues.jsonl",
+            ) as queue_probe,
+        ):
+            facts["started_s"] = time.time()
+            facts["commands"] = iperf3.run_test(
+                path.sender, path.receiver, RECEIVER_ADDRESS, run.traffic, iperf3_path, generators
+            )
+            facts["ended_s"] = time.time()
+        facts["after"] = _counters(path)
+        facts["probes"] = {"sockets": _probe(socket_probe), "queues": _probe(queue_probe)}
+    (folder / "facts.json").write_text(json.dumps(facts, indent=1))
+
+
+def _check_ccas(run: Run, path: Dumbbell) -> None:
+    available = path.sender.read("/proc/sys/net/ipv4/tcp_available_congestion_control").split()
+    for cca in run.traffic.ccas:
+        if cca not in available:
+            raise GeneratorError(f"the sender's kernel has no CCA '{cca}'; it has {', '.join(available)}")
+
+
+def _sysctls(path: Dumbbell) -> dict[str, str]:
+    values = path.sender.run(["sysctl", "-e", *SYSCTLS]).splitlines()
+    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in values)}
+
+
+def _ping(path: Dumbbell) -> list[float]:
+    """Round-trip times over the empty path, in seconds. The first, which waits for ARP on each link, is left out."""
+    argv = ["ping", "-n", "-c", str(PINGS + 1), "-i", "0.2", "-s", "56", RECEIVER_ADDRESS]
+    words = path.sender.run(argv, timeout_s=60).split()
+    times = [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")]
+    return times[1:]
+
+
+def _counters(path: Dumbbell) -> dict[str, Any]:
+    """Qdisc statistics of every emulating device, TCP counters of both ends, drops of the backlog between devices."""
+    return {
+        "qdiscs": {what: qdisc.qdiscs(device.host, device.name) for what, device in path.devices.items()},
+        "netstat": {end.name: end.read("/proc/net/netstat") for end in (path.sender, path.receiver)},
+        "softnet": LocalHost().read("/proc/net/softnet_stat"),
+    }
+
+
+def _probe(report: SamplerReport) -> dict[str, Any]:
+    return {"samples": report.samples, "missed": report.missed, "failed": report.failed}
+
+
+def main() -> int:
+    """`python -m ccmix.run.measure RUN.json FOLDER IPERF3`: exit status 1 and one line where the run failed."""
+    run_file, folder, iperf3_path = sys.argv[1:]
+    run = Run.from_json(json.loads(Path(run_file).read_text()))
+    try:
+        measure(run, Path(folder), iperf3_path)
+    except (CommandError, GeneratorError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
