@@ -1,0 +1,162 @@
+"""What a guest needs of the host: a launch folder, a place for its memory, a processor, helper programs."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ccmix.lab.errors import GuestError
+
+_PREFIX = "ccmix-lab-"
+_STALE_SECONDS = 60.0
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FILES = Path(__file__).parent  # init and fstab are links into the repository's lab/
+
+_guests_on: Counter[int] = Counter()  # processor: guests of this process
+
+
+@contextlib.contextmanager
+def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
+    """A temporary folder with all that lab/init reads; removed in any case.
+
+    A harness that was killed with SIGKILL cannot remove its own: whoever comes next does, and knows it by the lock
+    on the folder, which only a living process holds.
+
+    Raises GuestError("start") if the command or the environment cannot be passed on, or the folder not be made.
+    """
+    command = _command(argv, environment)
+    try:
+        parent = Path(tempfile.gettempdir())
+        _remove_stale(parent)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    except OSError as error:
+        raise GuestError("start", f"the lab cannot make its launch folder: {error}") from error
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for name in ("init", "fstab"):
+            shutil.copyfile(_FILES / name, folder / name)
+        (folder / "init").chmod(0o755)
+        (folder / "command").write_text(command, encoding="utf-8", errors="surrogateescape")
+        (folder / "job").symlink_to(job_dir)
+        for name, target in {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}.items():
+            (folder / name).symlink_to("/proc/self/fd" + target)
+        yield folder
+    except BlockingIOError as error:
+        raise GuestError("start", f"another process holds the lab's launch folder {folder}") from error
+    finally:
+        os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _command(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+    if not argv:
+        raise GuestError("start", "the lab was given no command to run")
+    for name in environment:
+        if not _NAME.fullmatch(name):
+            raise GuestError("start", f"{name!r} is no name of an environment variable that a shell can set")
+    if any("\0" in text for text in (*argv, *environment.values())):
+        raise GuestError("start", "the lab's command or its environment contains a NUL character")
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
+    return "\n".join([*lines, shlex.join(["set", "--", *argv]), ""])
+
+
+def _remove_stale(parent: Path) -> None:
+    for folder in parent.glob(_PREFIX + "*"):
+        with contextlib.suppress(OSError):  # another user's, or just gone
+            if time.time() - folder.stat().st_mtime < _STALE_SECONDS:
+                continue  # perhaps so new that its owner has not locked it yet
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def memory_dir(memory_bytes: int) -> Path:
+    """Where the guest's memory file goes: a folder that may hold executable code and has room for it.
+
+    Raises GuestError("start") if the machine has less than `memory_bytes` of memory available, or no folder will do.
+    """
+    available = _available_memory_bytes()
+    if available is not None and available < memory_bytes:
+        raise GuestError(
+            "start",
+            f"the guest asks for {_mib(memory_bytes)} of memory, and this machine has {_mib(available)} available: "
+            "run fewer guests at a time, or give them less",
+        )
+    refused = []
+    for folder in dict.fromkeys((Path("/dev/shm"), Path(tempfile.gettempdir()), _cache_dir())):
+        try:
+            status = os.statvfs(folder)
+        except OSError as error:
+            refused.append(f"{folder}: {error.strerror}")
+            continue
+        if status.f_flag & os.ST_NOEXEC:
+            refused.append(f"{folder}: mounted noexec")
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            refused.append(f"{folder}: not writable")
+        elif status.f_bavail * status.f_frsize < memory_bytes:
+            refused.append(f"{folder}: {_mib(status.f_bavail * status.f_frsize)} free")
+        else:
+            return folder
+    raise GuestError(
+        "start",
+        f"no folder can hold the guest's memory of {_mib(memory_bytes)} ({'; '.join(refused)}): "
+        "set TMPDIR to a folder with room that is not mounted noexec",
+    )
+
+
+def _available_memory_bytes() -> int | None:
+    try:
+        match = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
+    except OSError:
+        return None
+    return int(match[1]) * 1024 if match else None
+
+
+def _cache_dir() -> Path:
+    if cache := os.environ.get("CCMIX_CACHE"):
+        return Path(cache)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path(os.path.expanduser("~/.cache"))) / "ccmix"
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:.0f} MiB"
+
+
+@contextlib.contextmanager
+def processor(wanted: int | None) -> Iterator[int]:
+    """The processor to pin a guest to: `wanted`, or the one with the fewest guests of this process.
+
+    A guest across two processors takes four times as long, so it is always pinned.
+    Raises GuestError("start") if this process may not run on `wanted`.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    if wanted is not None and wanted not in allowed:
+        raise GuestError("start", f"processor {wanted} is not one of those this process may use: {allowed}")
+    chosen = wanted if wanted is not None else min(allowed, key=lambda cpu: _guests_on[cpu])
+    _guests_on[chosen] += 1
+    try:
+        yield chosen
+    finally:
+        _guests_on[chosen] -= 1
+
+
+def program(name: str) -> str:
+    """The path of a program of util-linux or of the shell. Raises GuestError("start") if it is missing."""
+    path = shutil.which(name)
+    if path is None:
+        raise GuestError("start", f"the program {name} is missing: install the package util-linux")
+    return path
