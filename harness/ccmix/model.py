@@ -83,6 +83,11 @@ class Run:
         """The condition in one word, as in folder names: 'delay=5ms,loss=0.1%'."""
         return ",".join(f"{key}={value}" for key, value in self.condition.items()) or "all"
 
+    @property
+    def name(self) -> str:
+        """Unique within a plan, for people."""
+        return f"{self.entry} {self.condition_name} #{self.iteration}"
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

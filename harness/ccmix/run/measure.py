@@ -6,6 +6,7 @@ standard library, since starting a guest's Python costs more than the run's set-
 
 import json
 import platform
+import signal
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ from ccmix.model import Run
 from ccmix.probes import sockets
 from ccmix.probes.sampler import SamplerReport, sampling
 
+JOB, ERROR = Path("logs/job.json"), Path("logs/error.txt")  # below the run's folder
 PINGS = 5
 SYSCTLS = (
     "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
@@ -94,13 +96,14 @@ def _probe(report: SamplerReport) -> dict[str, Any]:
 
 
 def main() -> int:
-    """`python -m ccmix.run.measure RUN.json FOLDER IPERF3`: exit status 1 and one line where the run failed."""
-    run_file, folder, iperf3_path = sys.argv[1:]
-    run = Run.from_json(json.loads(Path(run_file).read_text()))
+    """`python -m ccmix.run.measure FOLDER IPERF3`: exit status 1, and one line in ERROR, where the run failed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was changed is undone
+    folder, iperf3_path = Path(sys.argv[1]), sys.argv[2]
+    run = Run.from_json(json.loads((folder / JOB).read_text()))
     try:
-        measure(run, Path(folder), iperf3_path)
+        measure(run, folder, iperf3_path)
     except (CommandError, GeneratorError) as error:
-        print(error, file=sys.stderr)
+        (folder / ERROR).write_text(f"{error}\n")
         return 1
     return 0
 

@@ -1,0 +1,1 @@
+"""Raw files of a run to tables, metrics and a verdict; runs of a condition to statistics."""

@@ -1,0 +1,69 @@
+"""Metrics of one run, per flow, per group and for the whole run; each with unit and source in its name or docstring."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from ccmix.analysis.tables import RunTables
+from ccmix.model import Run
+
+
+def jain_index(values: Sequence[float]) -> float | None:
+    """Jain's fairness index, (sum x)^2 / (n sum x^2), RFC 5166 section 2.3; None where all are zero."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else None
+
+
+def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
+    """What run.json keeps as `metrics`: `groups`, `flows`, and the whole run's sums.
+
+    goodput_bps: application bytes received / time, omitted time left out, as iperf3's receiver counts it.
+    retransmission_rate: retransmitted segments / data segments sent (tcpi_total_retrans, tcpi_data_segs_out), between
+    the first sample after the omitted time and the last one.
+    rtt_median_s: of the smoothed RTTs of all samples of the group's flows in that time.
+    fairness: Jain's index over flows. utilisation: goodput / bottleneck rate.
+    """
+    sent = _segments(run, tables)
+    flows = tables.flows.join(sent, on="port", how="left")
+    groups = [_group(name, flows.filter(pl.col("group") == name)) for name in dict.fromkeys(run.traffic.ccas)]
+    goodput_bps = float(flows["goodput_bps"].sum())
+    return {
+        "goodput_bps": goodput_bps,
+        "utilisation": goodput_bps / run.topology.rate_bps,
+        "fairness": jain_index(flows["goodput_bps"].to_list()),
+        "groups": groups,
+        "flows": flows.drop("rtts_s").to_dicts(),
+    }
+
+
+def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a series that lie in the measured time, the omitted time left out."""
+    return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s, run.traffic.seconds))
+
+
+def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
+    """Per port: data segments and retransmissions within the measured time, and all RTT samples."""
+    return (
+        measured(run, tables.sockets)
+        .sort("time_s")
+        .group_by("port")
+        .agg(
+            data_segments=pl.col("data_segs_out").last() - pl.col("data_segs_out").first(),
+            retransmitted_segments=pl.col("retransmits").last() - pl.col("retransmits").first(),
+            rtts_s=pl.col("rtt_s"),
+        )
+    )
+
+
+def _group(name: str, flows: pl.DataFrame) -> dict[str, Any]:
+    segments, retransmitted = int(flows["data_segments"].sum()), int(flows["retransmitted_segments"].sum())
+    return {
+        "group": name,
+        "cca": name,
+        "streams": flows.height,
+        "goodput_bps": float(flows["goodput_bps"].sum()),
+        "throughput_bps": float(flows["throughput_bps"].sum()),
+        "retransmission_rate": retransmitted / segments if segments else None,
+        "rtt_median_s": flows["rtts_s"].explode().median(),
+    }

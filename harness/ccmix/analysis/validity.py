@@ -1,0 +1,185 @@
+"""The verdict on a run: whether the path and the CCA limited it, and the path was the one that was configured.
+
+Everything is judged from what the run's own probes saw: a configuration is never believed because it was set.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+from scipy.stats import binomtest
+
+from ccmix.analysis.metrics import measured
+from ccmix.analysis.tables import RunTables
+from ccmix.model import Run
+from ccmix.terms import LIMITS
+from ccmix.units import format_bytes, format_percent, format_rate, format_time
+
+# Tolerances, each with its reason.
+RTT_LEAST_S = 0.2e-3  # what hosts and routers add, generously
+RTT_FRACTION = 0.01
+SOCKET_RTT_PACKETS = 10  # of one host's flows, at the bottleneck's rate: the handshakes meet data of flows before them
+RATE_FRACTION = 0.01  # samples are half a second apart, and each reads its clock a little before the counter
+LOSS_P_VALUE = 1e-6  # of the two-sided binomial test: one false alarm in a million runs
+LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was not as it should be."""
+
+    kind: str  # one of terms.LIMITS
+    detail: str
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """valid, limited (see findings), or unknown where a probe could not look."""
+
+    status: Literal["valid", "limited", "unknown"]
+    findings: tuple[Finding, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        findings = [
+            {"kind": finding.kind, "detail": finding.detail, "accepted": finding.accepted} for finding in self.findings
+        ]
+        return {"status": self.status, "findings": findings}
+
+
+def judge(run: Run, tables: RunTables, facts: dict[str, Any]) -> Verdict:
+    """The verdict; `facts` is what measure() left. Kinds that the entry accepts leave a run valid."""
+    findings = tuple(
+        Finding(kind, f"{LIMITS[kind]}: {detail}", kind in run.accept_limits)
+        for kind, detail in _findings(run, tables, facts)
+    )
+    limited = any(not finding.accepted for finding in findings)
+    return Verdict("limited" if limited else "valid", findings)
+
+
+def _findings(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _cca(tables)
+    yield from _rtt(run, tables, facts)
+    yield from _rate(run, tables)
+    yield from _loss(run, facts)
+    yield from _buffer(run, tables)
+    yield from _hosts(run, tables, facts)
+    yield from _probes(facts)
+
+
+def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
+    """Asked for, read back by iperf3 from the socket, and seen by ss from outside must be one and the same."""
+    seen = tables.sockets.group_by("port").agg(pl.col("cca").unique())
+    for flow in tables.flows.join(seen, on="port", how="left").iter_rows(named=True):
+        used = {flow["cca_used"], *(flow["cca"] or ["none that ss saw"])}
+        if used != {flow["cca_asked"]}:
+            yield "cca", f"port {flow['port']} was to run {flow['cca_asked']} and ran {', '.join(map(str, used))}"
+
+
+def _rtt(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    configured_s = run.topology.base_rtt_s
+    tolerance_s = max(RTT_LEAST_S, RTT_FRACTION * configured_s)
+    ping_s = min(facts["ping_rtt_s"], default=float("inf"))
+    if abs(ping_s - configured_s) > tolerance_s:
+        yield "rtt", f"ping sees {format_time(ping_s)}, configured are {format_time(configured_s)}"
+    socket_s = tables.sockets["min_rtt_s"].min()
+    packets_s = SOCKET_RTT_PACKETS * run.topology.packet_bytes * 8 / run.topology.rate_bps
+    assert isinstance(socket_s, float | None)
+    if socket_s is None or not -tolerance_s <= socket_s - configured_s <= tolerance_s + packets_s:
+        seen = "no minimum RTT" if socket_s is None else format_time(socket_s)
+        yield "rtt", f"the sockets see {seen}, configured are {format_time(configured_s)}"
+
+
+def _rate(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """Never more than the rate, and the rate itself where a queue stood at both ends of an interval."""
+    rates = (
+        tables.queues.sort("time_s")
+        .with_columns(
+            rate_bps=pl.col("bytes").diff() * 8 / pl.col("time_s").diff(),
+            queued=(pl.col("backlog_bytes") > 0) & (pl.col("backlog_bytes").shift() > 0),
+        )
+        .filter(pl.col("time_s").diff() > run.traffic.interval_s / 2)
+    )
+    configured_bps = run.topology.rate_bps
+    most, most_queued = rates["rate_bps"].max(), rates.filter(pl.col("queued"))["rate_bps"].max()
+    if isinstance(most, float) and most > configured_bps * (1 + RATE_FRACTION):
+        yield "rate", f"the bottleneck passed {format_rate(most)}, configured are {format_rate(configured_bps)}"
+    elif isinstance(most_queued, float) and most_queued < configured_bps * (1 - RATE_FRACTION):
+        yield (
+            "rate",
+            f"with a queue, the bottleneck passed {format_rate(most_queued)} at most, "
+            + (f"configured are {format_rate(configured_bps)}"),
+        )
+
+
+def _loss(run: Run, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """netem's own count, against the binomial distribution that the configured loss would give."""
+    lost = _delta(facts, "data-delay", "drops")
+    offered = _delta(facts, "data-delay", "packets") + lost
+    if offered == 0:
+        yield "loss", "no packet passed netem"
+    elif binomtest(lost, offered, run.topology.loss).pvalue < LOSS_P_VALUE:
+        yield (
+            "loss",
+            (
+                f"netem lost {lost} of {offered} packets ({format_percent(lost / offered)}), "
+                f"configured are {format_percent(run.topology.loss)}"
+            ),
+        )
+    if on_return := _delta(facts, "ack-delay", "drops"):
+        yield "netem-limit", f"netem dropped {on_return} packets on the way back, where no loss is configured"
+
+
+def _buffer(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """No more queued than the buffer holds."""
+    configured = run.topology.buffer_bytes
+    most = tables.queues["backlog_bytes"].max()
+    if isinstance(most, int) and most > configured + run.topology.packet_bytes:
+        yield "buffer", f"{format_bytes(most)} were queued, configured are {format_bytes(configured)}"
+
+
+def _hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    in_time = measured(run, tables.sockets).sort("time_s").group_by("port")
+    columns = ("busy_s", "receiver_window_limited_s", "send_buffer_limited_s")
+    grown = in_time.agg(pl.col(name).last() - pl.col(name).first() for name in columns)
+    for kind, column in (("receiver-window", "receiver_window_limited_s"), ("send-buffer", "send_buffer_limited_s")):
+        busy_s, limited_s = float(grown["busy_s"].sum()), float(grown[column].sum())
+        if busy_s and limited_s / busy_s > LIMITED_FRACTION:
+            yield kind, f"{format_percent(limited_s / busy_s)} of the busy time"
+    for host, text in facts["after"]["netstat"].items():
+        before = facts["before"]["netstat"][host]
+        if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(before, "TCPMemoryPressures"):
+            yield "tcp-memory", f"{host} came under memory pressure {pressures} times"
+    if dropped := _delta(facts, "sender-queue", "drops"):
+        yield "sender-queue", f"{dropped} packets"
+    if dropped := _softnet_drops(facts["after"]["softnet"]) - _softnet_drops(facts["before"]["softnet"]):
+        yield "host-backlog", f"dropped {dropped} packets"
+
+
+def _probes(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, report in facts["probes"].items():
+        if report["failed"]:
+            yield "probe", f"{name}: {report['failed']}"
+        elif report["missed"]:
+            yield "probe", f"{name}: {report['missed']} of {report['samples'] + report['missed']} samples missed"
+
+
+def _delta(facts: dict[str, Any], device: str, counter: str) -> int:
+    """How much a counter of a device's root qdisc grew during the test."""
+    before, after = (
+        next(qdisc[counter] for qdisc in facts[when]["qdiscs"][device] if qdisc.get("root"))
+        for when in ("before", "after")
+    )
+    return int(after - before)
+
+
+def _netstat(text: str, counter: str) -> int:
+    """A TcpExt counter of /proc/net/netstat: a line of names, then one of values."""
+    lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
+    return int(dict(zip(*lines, strict=True))[counter])
+
+
+def _softnet_drops(text: str) -> int:
+    """Packets dropped for a full backlog: second column, hexadecimal, of /proc/net/softnet_stat, over processors."""
+    return sum(int(line.split()[1], 16) for line in text.splitlines())

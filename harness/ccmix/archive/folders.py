@@ -1,0 +1,55 @@
+"""Where a run lies in the archive: <entry>/<condition>/<dst>/<NNN>, and NNN.partial until it is finished."""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ccmix.model import Run
+
+SUMMARY = "run.json"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, outdir: Path, run: Run) -> "RunFolder":
+        names = (run.entry, run.condition_name, run.dst)
+        return cls(outdir.joinpath(*(quote(name, safe=" =,.:+@%") for name in names), f"{run.iteration:03d}"))
+
+    @property
+    def partial(self) -> Path:
+        return self.path.with_name(self.path.name + ".partial")
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / SUMMARY).exists()
+
+    def begin(self) -> Path:
+        """An empty partial folder; what an earlier try left is removed."""
+        shutil.rmtree(self.partial, ignore_errors=True)
+        self.partial.mkdir(parents=True)
+        return self.partial
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Writes run.json last, and gives the folder its final name."""
+        with (self.partial / SUMMARY).open("w") as file:
+            json.dump(summary, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        self.partial.rename(self.path)
+
+    def discard(self) -> None:
+        """Removes the partial folder of a run that was abandoned."""
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+    def summary(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads((self.path / SUMMARY).read_text())
+        return data

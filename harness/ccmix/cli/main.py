@@ -1,0 +1,161 @@
+"""The commands, each a thin layer over the package; libraries that are slow to import are imported in the command."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ccmix.archive import CampaignError
+from ccmix.cli import lab, start
+from ccmix.conditions import journal
+from ccmix.config import ConfigError, load
+from ccmix.hosts import CommandError
+from ccmix.lab.guest import GuestError
+from ccmix.plan import make_plan
+from ccmix.tools import ToolError
+
+FAILED, WRONG_INPUT, INTERRUPTED = 1, 2, 130
+DEFAULT_SEED = 1
+
+_config = click.argument("config", type=click.Path(path_type=Path))
+_seed = click.option(
+    "--seed", type=click.IntRange(0), default=DEFAULT_SEED, show_default=True,
+    help="Of the order and of each run in the lab: the same seed gives the same numbers again.",
+)  # fmt: skip
+_only = click.option("--only", metavar="ENTRY", multiple=True, help="Only this entry; may be given several times.")
+
+
+class Commands(click.Group):
+    """The one place where errors become lines on standard error and exit statuses."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except (ConfigError, CampaignError, ToolError) as error:
+            click.echo(error, err=True)
+            context.exit(WRONG_INPUT)
+        except (GuestError, CommandError, OSError) as error:
+            click.echo(error, err=True)
+            context.exit(FAILED)
+        except KeyboardInterrupt:
+            context.exit(INTERRUPTED)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ccmix")
+def main() -> None:
+    """Measure how TCP congestion control algorithms share a path.
+
+    \b
+    ccmix plan configs/demo.ini            what would run, and for how long
+    ccmix run configs/demo.ini --lab       run it, in the lab, on all cores
+    ccmix report results/demo              the table of what was measured
+    """
+
+
+@main.command()
+@_config
+@click.option("-o", "--outdir", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the results  [default: results/NAME-OF-THE-FILE]")  # fmt: skip
+@click.option(
+    "--lab", "in_lab", is_flag=True, help="In the lab: real Linux kernels in virtual time, as ordinary processes."
+)
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time, in the lab  [default: cores]")
+@_only
+@click.option("--resume", is_flag=True, help="Go on with OUTDIR: finished runs stay, all others are made.")
+@_seed
+def run(
+    config: Path, outdir: Path | None, in_lab: bool, jobs: int | None, only: tuple[str, ...], resume: bool, seed: int
+) -> None:
+    """Run the entries of CONFIG, an INI file, and print the table of results.
+
+    Without --lab, topologies are built in network namespaces of this machine, which needs root and a kernel with netem;
+    whatever is changed is put back, and `ccmix restore` puts it back after a crash.
+    """
+    outdir = outdir or Path("results") / config.stem
+    options = start.Options(outdir=outdir, in_lab=in_lab, jobs=jobs, only=only, resume=resume, seed=seed)
+    sys.exit(start.campaign(config, options))
+
+
+@main.command()
+@_config
+@_only
+@_seed
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def plan(config: Path, only: tuple[str, ...], seed: int, form: str) -> None:
+    """Print what `ccmix run CONFIG` would run, in its order, and for how long. Nothing is started."""
+    runs = make_plan(start.select(load(config), only, config), seed)
+    if form == "json":
+        keys = ("entry", "condition", "dst", "iteration")
+        click.echo(json.dumps([{key: getattr(run, key) for key in keys} | {"seconds": run.seconds} for run in runs]))
+        return
+    for one in runs:
+        click.echo(f"{one.name}  {one.seconds:g} s")
+    click.echo(f"{len(runs)} runs, {sum(one.seconds for one in runs):g} s of traffic", err=True)
+
+
+@main.command()
+@click.argument("outdirs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv", "html"]), default="table",
+              show_default=True)  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write to this file instead of standard output; html: [default: OUTDIR/report.html]")  # fmt: skip
+def report(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
+    """Print the results of the campaigns in OUTDIRS: a row per entry, condition and group.
+
+    html also has a chart for each condition, and writes them as SVG into a folder beside the file.
+    """
+    from ccmix.report import results as collected  # noqa: PLC0415
+    from ccmix.report import text  # noqa: PLC0415
+
+    results = collected.load_results(outdirs)
+    if form == "html":
+        from ccmix.report.html import write_report  # noqa: PLC0415
+
+        click.echo(write_report(results, output or outdirs[0] / "report.html"))
+        return
+    if form == "json":
+        written = json.dumps([row.to_json() for row in results.rows], indent=1) + "\n"
+    elif form == "csv":
+        written = text.csv_table(results.rows, results.swept)
+    else:
+        written = text.render(results)
+    if output:
+        output.write_text(written)
+    else:
+        click.echo(written, nl=False)
+
+
+@main.command()
+def restore() -> None:
+    """Put back what a run that died has left changed on this machine.
+
+    Runs write the undo of each change to disk before they make it; after a reboot there is nothing to undo.
+    """
+    failed = False
+    for undo, reason in journal.restore():
+        failed = failed or reason is not None
+        click.echo(f"{undo.what}: {reason or 'restored'}", err=True)
+    sys.exit(FAILED if failed else 0)
+
+
+@main.group(name="lab")
+def lab_group() -> None:
+    """The lab: a Linux kernel in virtual time, as an ordinary process."""
+
+
+@lab_group.command(name="exec", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--memory", type=click.IntRange(64), default=1024, show_default=True, help="Of the guest, in MiB.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True)
+def lab_exec(command: tuple[str, ...], memory: int, seed: int) -> None:
+    """Run COMMAND as root in a guest; its exit status is that of this command.
+
+    The guest sees this machine's files read-only, and has network namespaces, netem and tc of its own:
+
+    \b
+    ccmix lab exec -- sh -c 'ip link; uname -r; date'
+    """
+    sys.exit(lab.run_in_guest(command, memory * 2**20, seed))

@@ -1,0 +1,53 @@
+"""How a campaign goes, on standard error: a live display in a terminal, a line for each run elsewhere."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from ccmix.archive import RunFolder
+from ccmix.model import Run
+from ccmix.run.campaign import Outcome
+
+MARKS = {"valid": "[green]valid[/]", "limited": "[yellow]not valid[/]", "unknown": "[yellow]unknown[/]"}
+REFRESH_S = 0.5
+
+
+class ProgressWatcher:
+    """Watches a campaign. A run's own bar follows its socket samples, which it takes at even times of the test."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self._console = console
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=console, transient=True, refresh_per_second=2)
+        self._total = total
+        self._ended = 0
+        self._all = self._progress.add_task("runs", total=total)
+        self._bars: dict[str, TaskID] = {}
+        self._samples: dict[str, tuple[Run, Path]] = {}
+
+    def started(self, run: Run, folder: RunFolder) -> None:
+        self._bars[run.name] = self._progress.add_task(f"{run.name} (s)", total=round(run.seconds))
+        self._samples[run.name] = (run, folder.partial / "logs" / "sockets.jsonl")
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        self._progress.remove_task(self._bars.pop(run.name))
+        del self._samples[run.name]
+        self._ended += 1
+        self._progress.update(self._all, advance=1)
+        mark = MARKS.get(outcome.status, "[red]failed[/]")
+        self._console.print(f"{self._ended}/{self._total} {run.name}: {mark}", highlight=False, soft_wrap=True)
+        for reason in outcome.reasons:
+            self._console.print(f"    {reason}", highlight=False, markup=False, soft_wrap=True)
+
+    async def display(self) -> None:
+        """Shows the bars until it is cancelled."""
+        with self._progress:
+            while True:
+                await asyncio.sleep(REFRESH_S)
+                for name, (run, file) in self._samples.items():
+                    with contextlib.suppress(FileNotFoundError), file.open("rb") as samples:
+                        seconds = min(sum(1 for _ in samples) * run.traffic.interval_s, run.seconds)
+                        self._progress.update(self._bars[name], completed=round(seconds))

@@ -1,0 +1,139 @@
+"""Goodput over time per CCA with retransmissions under it, as in figures 2 to 5 of Tierney et al. 2021.
+
+One chart for each condition of the path, its entries side by side on the same scales: so all-CUBIC, all-BBR and the mix
+of both can be compared at a glance. Charts are Vega-Lite, which serves HTML, PNG and SVG alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import altair as alt
+import polars as pl
+
+from ccmix.model import Topology
+from ccmix.report.results import Result, Results
+from ccmix.units import format_bytes, format_percent, format_rate, format_time
+
+PANEL_WIDTH, GOODPUT_HEIGHT, RETRANSMITS_HEIGHT = 300, 180, 80
+# Colours that differ for colour-blind readers too (Okabe and Ito), fixed for the most used CCAs.
+COLOURS = {
+    "cubic": "#D55E00", "bbr": "#0072B2", "bbr2": "#009E73", "bbr3": "#CC79A7", "reno": "#E69F00", "htcp": "#56B4E9",
+}  # fmt: skip
+OTHER_COLOURS = ("#000000", "#999999", "#F0E442", "#7F3C8D", "#11A579", "#A5AA99")
+
+
+@dataclass(frozen=True)
+class ConditionChart:
+    """A chart, the condition that it shows, and the path's settings in one line."""
+
+    condition: str
+    settings: str
+    chart: alt.VConcatChart | alt.HConcatChart
+
+
+def condition_charts(results: Results) -> list[ConditionChart]:
+    """One chart a condition, in the order of the plan; runs that are not valid are left out."""
+    names = dict.fromkeys(result.run.condition_name for result in results.runs)
+    charts = []
+    for name in names:
+        valid = [result for result in results.runs if result.run.condition_name == name and result.valid]
+        if valid:
+            settings = describe(valid[0])
+            charts.append(ConditionChart(name, settings, _chart(valid, settings)))
+    return charts
+
+
+def describe(result: Result) -> str:
+    """The path's settings as they are written on a chart."""
+    topology: Topology = result.run.topology
+    buffer = f"{topology.buffer.amount:g} BDP = " if topology.buffer.kind == "bdp" else ""
+    return ", ".join(
+        [
+            format_rate(topology.rate_bps),
+            f"base RTT {format_time(topology.base_rtt_s)}",
+            f"loss {format_percent(topology.loss)} per {'packet' if not topology.offloads else 'super-packet'}",
+            f"buffer {buffer}{format_bytes(topology.buffer_bytes)} FIFO",
+            f"MTU {topology.mtu_bytes}",
+            f"offloads {'on' if topology.offloads else 'off'}",
+            f"Linux {result.summary['facts']['kernel']}",
+        ]
+    )
+
+
+def _chart(results: Sequence[Result], settings: str) -> alt.HConcatChart:
+    series = _series(results)
+    groups = sorted(series["group"].unique().to_list())
+    spare = iter(OTHER_COLOURS)
+    colour = alt.Color(
+        "group:N",
+        title="CCA",
+        scale=alt.Scale(domain=groups, range=[COLOURS.get(group) or next(spare, "#000000") for group in groups]),
+    )
+    most_mbps = float(series["goodput_mbps"].max() or 1.0)  # type: ignore[arg-type]
+    most_retransmits = float(series.group_by("entry", "time_s", "group").agg(
+        pl.col("retransmits").mean())["retransmits"].max() or 1.0)  # type: ignore[arg-type]  # fmt: skip
+    entries = series["entry"].unique(maintain_order=True).to_list()
+    panels = [
+        _panel(series.filter(pl.col("entry") == entry), entry, colour, most_mbps, most_retransmits) for entry in entries
+    ]
+    return alt.hconcat(*panels, spacing=24).properties(
+        title=alt.TitleParams(settings, anchor="start", fontSize=13, fontWeight="normal")
+    )
+
+
+def _panel(
+    series: pl.DataFrame, entry: str, colour: alt.Color, most_mbps: float, most_retransmits: float
+) -> alt.VConcatChart:
+    """Each iteration thin, the mean over iterations bold; the omitted time is grey."""
+    end_s = float(series["time_s"].max())  # type: ignore[arg-type]
+    time = alt.X("time_s:Q", title="time (s)", scale=alt.Scale(domain=[0, end_s], nice=False))
+    mean = series.group_by("time_s", "group", maintain_order=True).agg(
+        pl.col("goodput_mbps").mean(), pl.col("retransmits").mean()
+    )
+    omitted_s = series.filter(pl.col("omitted"))["time_s"].max()
+    shade = alt.Chart(pl.DataFrame({"from": [0.0], "to": [omitted_s or 0.0]})).mark_rect(color="#eeeeee").encode(
+        x=alt.X("from:Q"), x2="to:Q"
+    )  # fmt: skip
+    goodput_axis = alt.Y("goodput_mbps:Q", title="goodput (Mbit/s)", scale=alt.Scale(domain=[0, most_mbps]))
+    each = (
+        alt.Chart(series)
+        .mark_line(strokeWidth=0.7, opacity=0.35)
+        .encode(x=time, y=goodput_axis, color=colour, detail="iteration:N")
+    )
+    bold = alt.Chart(mean).mark_line(strokeWidth=2.2).encode(
+        x=time, y=goodput_axis, color=colour,
+        tooltip=[alt.Tooltip("group:N", title="CCA"), alt.Tooltip("time_s:Q", title="s"),
+                 alt.Tooltip("goodput_mbps:Q", title="Mbit/s", format=".0f")],
+    )  # fmt: skip
+    lost = (
+        alt.Chart(mean)
+        .mark_area(opacity=0.45, interpolate="step-before", line={"strokeWidth": 1})
+        .encode(
+            x=time,
+            y=alt.Y(
+                "retransmits:Q",
+                stack=None,
+                title=["retransmitted", "segments / interval"],
+                scale=alt.Scale(domain=[0, most_retransmits]),
+            ),
+            color=colour,
+        )
+    )
+    goodput = alt.layer(shade, each, bold).properties(width=PANEL_WIDTH, height=GOODPUT_HEIGHT, title=entry)
+    retransmits = alt.layer(shade, lost).properties(width=PANEL_WIDTH, height=RETRANSMITS_HEIGHT)
+    return alt.vconcat(goodput, retransmits, spacing=6)
+
+
+def _series(results: Sequence[Result]) -> pl.DataFrame:
+    """Per entry, iteration, interval and group: goodput in Mbit/s and retransmitted segments, summed over flows."""
+    frames = []
+    for result in results:
+        intervals = pl.read_parquet(result.folder / "intervals.parquet")
+        frames.append(
+            # interval ends of flows differ by microseconds
+            intervals.with_columns(pl.col("time_s").round(1))
+            .group_by("time_s", "group", "omitted", maintain_order=True)
+            .agg(goodput_mbps=pl.col("goodput_bps").sum() / 1e6, retransmits=pl.col("retransmits").sum())
+            .with_columns(entry=pl.lit(result.run.entry), iteration=pl.lit(result.run.iteration))
+        )
+    return pl.concat(frames).sort("entry", "iteration", "time_s", maintain_order=True)

@@ -1,0 +1,40 @@
+"""The report as one HTML file that needs no network, and its charts as SVG beside it."""
+
+from pathlib import Path
+
+import altair as alt
+import jinja2
+import vl_convert
+
+from ccmix.report import text
+from ccmix.report.charts import condition_charts
+from ccmix.report.results import Results
+
+
+def write_report(results: Results, file: Path) -> Path:
+    """Writes `file`, and a folder of its name's stem with an SVG for each chart. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    charts = condition_charts(results)
+    environment = jinja2.Environment(loader=jinja2.PackageLoader("ccmix.report", "."), autoescape=True)
+    page = environment.get_template("page.html").render(
+        headings=text.headings(results),
+        text_columns=2 + len(results.swept),
+        lines=text.lines(results),
+        planned=results.planned,
+        found=len(results.runs),
+        not_valid=[result for result in results.runs if result.summary["validity"]["findings"]],
+        charts=[(chart.condition, chart.chart.to_dict()) for chart in charts],
+        javascript=vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"),
+        facts=results.runs[0].summary["facts"],
+        where=results.runs[0].summary["where"],
+    )
+    file.write_text(page)
+    folder = file.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    for chart in charts:
+        (folder / f"{chart.condition}.svg").write_text(_svg(chart.chart))
+    return file
+
+
+def _svg(chart: alt.HConcatChart | alt.VConcatChart) -> str:
+    return str(vl_convert.vegalite_to_svg(chart.to_dict()))

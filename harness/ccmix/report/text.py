@@ -1,0 +1,75 @@
+"""The result table for people in a terminal, and as CSV."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from ccmix.analysis.statistics import Row
+from ccmix.report.results import Results
+from ccmix.units import format_percent, format_rate, format_time
+
+# A heading for each column, and how a row fills it.
+COLUMNS = ("group", "streams", "goodput", "95% interval", "CV", "retransmitted", "median RTT", "runs", "not valid")
+
+
+def cells(row: Row) -> list[str]:
+    """The row under COLUMNS; a dash where there is no number."""
+    interval = row.goodput_ci95_bps
+    return [
+        row.group,
+        str(row.streams),
+        "–" if row.goodput_mean_bps is None else format_rate(row.goodput_mean_bps),
+        "–" if interval is None else f"± {format_rate((interval[1] - interval[0]) / 2)}",
+        "–" if row.goodput_cv is None else format_percent(row.goodput_cv),
+        "–" if row.retransmission_rate_mean is None else format_percent(row.retransmission_rate_mean),
+        "–" if row.rtt_median_s is None else format_time(round(row.rtt_median_s, 4)),
+        str(row.runs),
+        str(row.invalid),
+    ]
+
+
+def headings(results: Results) -> list[str]:
+    return ["entry", *results.swept, *COLUMNS]
+
+
+def lines(results: Results) -> list[list[str]]:
+    """The whole table as text, under headings()."""
+    return [[row.entry, *(row.condition.get(key, "") for key in results.swept), *cells(row)] for row in results.rows]
+
+
+def terminal_table(results: Results) -> Table:
+    table = Table(caption="mean goodput of the group over the valid runs; CV: coefficient of variation")
+    text_columns = 2 + len(results.swept)
+    for number, heading in enumerate(headings(results)):
+        table.add_column(heading, justify="left" if number < text_columns else "right", no_wrap=True)
+    previous = None
+    for line in lines(results):
+        if previous not in (None, line[0]):
+            table.add_section()
+        previous = line[0]
+        table.add_row(*line)
+    return table
+
+
+def render(results: Results) -> str:
+    """The table as plain text, as wide as it needs to be."""
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        console.print(terminal_table(results))
+    return capture.get()
+
+
+def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
+    """Numbers in the units of their names, one line a row, a column for each swept key."""
+    out = io.StringIO()
+    names = [name for name in Row.__dataclass_fields__ if name not in ("condition", "goodput_ci95_bps")]
+    low_high = ["goodput_ci95_low_bps", "goodput_ci95_high_bps"]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*(f"condition.{key}" for key in swept), *names, *low_high])
+    for row in rows:
+        values = [getattr(row, name) for name in names]
+        writer.writerow([*(row.condition.get(key) for key in swept), *values, *(row.goodput_ci95_bps or (None, None))])
+    return out.getvalue()

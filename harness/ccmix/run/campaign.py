@@ -1,0 +1,82 @@
+"""Many runs, some of them at the same time, each finished one kept at once."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ccmix.archive import Campaign, RunFolder
+from ccmix.generators.iperf3 import GeneratorError
+from ccmix.lab.guest import GuestError
+from ccmix.model import Run
+from ccmix.run.conclude import conclude
+from ccmix.run.machines import Machine
+
+
+class Watcher(Protocol):
+    """Is told how a campaign goes."""
+
+    def started(self, run: Run, folder: RunFolder) -> None: ...
+
+    def ended(self, run: Run, outcome: "Outcome") -> None: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run ended: 'valid', 'limited', 'unknown', or 'failed'; `reasons` says why where it is not valid."""
+
+    status: str
+    reasons: tuple[str, ...] = ()
+
+
+def missing(campaign: Campaign) -> list[Run]:
+    """The runs of the plan that have no finished folder yet."""
+    return [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
+
+
+async def run_all(
+    campaign: Campaign, runs: Sequence[Run], machine: Machine, parallel: int, watcher: Watcher
+) -> list[Outcome]:
+    """Runs all of them, `parallel` at a time and each on a processor of its own; outcomes in no particular order.
+
+    A failed run is told to the watcher and leaves its partial folder with the logs; the others go on. When cancelled,
+    runs in progress are abandoned and leave nothing.
+    """
+    waiting = iter(runs)
+    processors = sorted(os.sched_getaffinity(0))
+    async with asyncio.TaskGroup() as group:
+        workers = [
+            group.create_task(_work(campaign, waiting, machine, processors[slot % len(processors)], watcher))
+            for slot in range(parallel)
+        ]
+    return [outcome for worker in workers for outcome in worker.result()]
+
+
+async def _work(
+    campaign: Campaign, waiting: Iterator[Run], machine: Machine, cpu: int, watcher: Watcher
+) -> list[Outcome]:
+    outcomes = []
+    for run in waiting:
+        folder = RunFolder.of(campaign.outdir, run)
+        watcher.started(run, folder)
+        outcome = await _one(run, folder, machine, cpu)
+        watcher.ended(run, outcome)
+        outcomes.append(outcome)
+    return outcomes
+
+
+async def _one(run: Run, folder: RunFolder, machine: Machine, cpu: int) -> Outcome:
+    partial = folder.begin()
+    try:
+        where = await machine.measure(run, partial, cpu)
+        summary = await asyncio.to_thread(conclude, run, folder, where)
+    except (GuestError, GeneratorError) as error:
+        (partial / "logs" / "error.txt").write_text(f"{error}\n")
+        return Outcome("failed", (str(error),))
+    except asyncio.CancelledError:
+        folder.discard()
+        raise
+    validity = summary["validity"]
+    reasons = tuple(finding["detail"] for finding in validity["findings"] if not finding["accepted"])
+    return Outcome(validity["status"], reasons)

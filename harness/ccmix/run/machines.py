@@ -1,0 +1,96 @@
+"""The machines that a run can be measured on: a guest of the lab, or this machine."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+import ccmix
+from ccmix.generators.iperf3 import GeneratorError
+from ccmix.lab.guest import GuestSpec, run_guest
+from ccmix.model import Run, Topology
+from ccmix.run.measure import ERROR, JOB
+
+PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
+
+
+class Machine(Protocol):
+    """Measures one run into a folder that exists and is empty."""
+
+    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
+        """Returns what run.json says of the machine. Raises GuestError or GeneratorError; cancelling ends the run."""
+
+
+class LabMachine:
+    """A guest of its own for each run, in virtual time."""
+
+    def __init__(self, kernel: Path, iperf3: Path) -> None:
+        self._kernel = kernel
+        self._iperf3 = iperf3
+
+    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
+        _write_job(run, folder)
+        spec = GuestSpec(
+            argv=_measure_argv(Path(), self._iperf3),
+            job_dir=folder,
+            memory_bytes=guest_memory_bytes(run.topology),
+            seed=run.seed,
+            cpu=cpu,
+            environment={"PYTHONPATH": str(PACKAGE_FOLDER), "CCMIX_STATE": "/run/ccmix/state"},
+        )
+        result = await run_guest(self._kernel, spec)
+        (folder / "logs" / "guest.log").write_text(result.console)
+        _raise_error(folder, result.exit_status)
+        return {"machine": "lab", "real_seconds": round(result.real_seconds, 2), "memory_bytes": spec.memory_bytes}
+
+
+class ThisMachine:
+    """Network namespaces of this machine, in real time; needs root and a kernel with netem."""
+
+    def __init__(self, iperf3: Path) -> None:
+        self._iperf3 = iperf3
+
+    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
+        del cpu  # the kernel's choice, as in production
+        _write_job(run, folder)
+        begin = asyncio.get_running_loop().time()
+        process = await asyncio.create_subprocess_exec(
+            "setpriv", "--pdeathsig", "TERM", *_measure_argv(folder, self._iperf3),
+            env=os.environ | {"PYTHONPATH": str(PACKAGE_FOLDER)}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            status = await process.wait()
+        except asyncio.CancelledError:
+            process.terminate()  # it undoes what it changed
+            await process.wait()
+            raise
+        _raise_error(folder, status)
+        return {"machine": "namespaces", "real_seconds": round(asyncio.get_running_loop().time() - begin, 2)}
+
+
+def guest_memory_bytes(topology: Topology) -> int:
+    """What is in flight and queued, many times over for the overhead of socket buffers, and what the guest needs.
+
+    Sender's retransmission queue, netem, bottleneck and receiver's reordering queue each hold up to BDP and buffer, in
+    buffers of up to 4 times the data's size at small MTUs.
+    """
+    return 2**29 + round(16 * (topology.bdp_bytes + topology.buffer_bytes))
+
+
+def _measure_argv(folder: Path, iperf3: Path) -> tuple[str, ...]:
+    """-S: the standard library and PYTHONPATH are all that measuring imports, and a start without site takes half."""
+    return (sys.executable, "-S", "-m", "ccmix.run.measure", str(folder), str(iperf3))
+
+
+def _write_job(run: Run, folder: Path) -> None:
+    job = folder / JOB
+    job.parent.mkdir()
+    job.write_text(json.dumps(run.to_json()))
+
+
+def _raise_error(folder: Path, exit_status: int) -> None:
+    if exit_status != 0:
+        error = folder / ERROR
+        raise GeneratorError(error.read_text().strip() if error.exists() else f"the run ended with {exit_status}")
