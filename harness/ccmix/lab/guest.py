@@ -248,6 +248,6 @@ class _Growth:
         for folder, _, names in os.walk(self._job_dir):
             for name in names:
                 with contextlib.suppress(OSError):  # just gone
-                    total += os.lstat(os.path.join(folder, name)).st_size
+                    total += Path(folder, name).lstat().st_size
                     files += 1
         return self.console.size(), files, total

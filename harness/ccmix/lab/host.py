@@ -128,8 +128,8 @@ def _available_memory_bytes() -> int | None:
 def _cache_dir() -> Path:
     if cache := os.environ.get("CCMIX_CACHE"):
         return Path(cache)
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path(os.path.expanduser("~/.cache"))) / "ccmix"
+    caches = os.environ.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path(os.environ.get("HOME", "/nonexistent"), ".cache")) / "ccmix"
 
 
 def _mib(size_bytes: int) -> str:

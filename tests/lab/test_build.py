@@ -1,0 +1,78 @@
+"""The build script, as far as it can be tested without three minutes of compiling."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).resolve().parents[2] / "lab" / "build"
+
+
+def build(script: Path = BUILD, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
+    # A mirror that does not exist: a build that should not have started fails at once.
+    environment = {**os.environ, "CCMIX_DEBIAN_MIRROR": "file:///nonexistent"}
+    if cache:
+        environment["CCMIX_CACHE"] = str(cache)
+    return subprocess.run([script], check=False, capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture
+def copy_of_cache(kernel: Path, tmp_path: Path) -> Path:
+    shutil.copytree(kernel.parent, tmp_path / "cache" / "lab-kernel" / kernel.parent.name)
+    return tmp_path / "cache"
+
+
+def test_a_cached_kernel_is_found_at_once(kernel: Path) -> None:
+    begin = time.monotonic()
+    result = build()
+    assert time.monotonic() - begin < 1
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"{kernel}\n", "")
+    assert json.loads((kernel.parent / "build.json").read_text())["key"] == kernel.parent.name
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "altered", "does not run", "no build.json"])
+def test_a_damaged_kernel_is_not_used(copy_of_cache: Path, damage: str) -> None:
+    assert build(cache=copy_of_cache).returncode == 0
+    (folder,) = (path for path in (copy_of_cache / "lab-kernel").iterdir() if path.is_dir())
+    linux = folder / "linux"
+    if damage == "missing":
+        linux.unlink()
+    elif damage == "truncated":
+        os.truncate(linux, linux.stat().st_size - 100)
+    elif damage == "altered":
+        content = bytearray(linux.read_bytes())
+        content[len(content) // 2] ^= 1
+        linux.write_bytes(content)
+    elif damage == "does not run":
+        linux.chmod(0o644)
+    else:
+        (folder / "build.json").unlink()
+    result = build(cache=copy_of_cache)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert f"{folder} is damaged" in result.stderr
+    assert "fetching linux-source-7.2: failed" in result.stderr
+    assert not list(folder.parent.glob("*.build-*"))
+
+
+def test_the_key_follows_what_the_kernel_is_made_of(kernel: Path, copy_of_cache: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    shutil.copytree(BUILD.parent, clone / "lab")
+    shutil.copytree(BUILD.parents[1] / "tools", clone / "tools")
+    script = clone / "lab" / "build"
+    (clone / "lab" / "init").write_text("not part of it")
+    result = build(script, copy_of_cache)
+    assert Path(result.stdout.strip()).parent.name == kernel.parent.name, "two clones share a kernel"
+    for part in ("kernel.config", "kernel.version", "build", next((clone / "lab" / "patches").iterdir())):
+        path = clone / "lab" / part
+        before = path.read_text()
+        path.write_text(before + "\n")
+        assert build(script, copy_of_cache).returncode == 1, part
+        path.write_text(before)
+    assert build(script, copy_of_cache).returncode == 0
