@@ -20,7 +20,8 @@ class Problem:
         place = f"{self.file}:{self.line}" if self.line else str(self.file)
         section = f" [{self.section}]" if self.section else ""
         key = f" {self.key}" if self.key else ""
-        return f"{place}:{section}{key}: {self.message}"
+        colon = ":" if section or key else ""
+        return f"{place}:{section}{key}{colon} {self.message}"
 
 
 class ConfigError(Exception):

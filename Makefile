@@ -1,0 +1,40 @@
+# make demo    set up everything and run the demo in the lab
+# make test    the tests that CI runs; they set up what they need
+# make help    all targets
+
+.PHONY: help demo setup setup-dev test test-long check format lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: setup ## run configs/demo.ini in the lab; prints the table and the report's path
+	@rm -rf results/demo
+	@.venv/bin/ccmix run configs/demo.ini --lab -o results/demo
+
+setup: ## install what running needs; leaves .venv/bin/ccmix
+	@tools/setup
+
+setup-dev:
+	@tools/setup --dev
+
+test: check ## formatter, linter, types and all tests but the long ones
+	.venv/bin/pytest -m 'not long'
+
+test-long: setup-dev ## long grids, kills and fuzzing
+	.venv/bin/pytest -m long --timeout 3600
+
+check: setup-dev ## formatter, linter, type checker
+	.venv/bin/ruff format --check
+	.venv/bin/ruff check
+	.venv/bin/mypy
+	shellcheck --external-sources $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh
+
+format: setup-dev ## format the Python code
+	.venv/bin/ruff format
+	.venv/bin/ruff check --fix
+
+lock: ## write the requirements files anew, with the newest versions
+	tools/lock
+
+clean: ## remove .venv; results and the cache stay
+	rm -rf .venv
