@@ -1,0 +1,167 @@
+"""Run the patched iperf3 against itself, or against Debian's, over 127.0.0.1.
+
+CCMIX_IPERF3 names the binary under test; without it, iperf3-patch/build makes it, or finds it in its cache.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STOCK = Path("/usr/bin/iperf3")
+DEADLINE_S = 10.0
+
+
+@dataclass(frozen=True)
+class End:
+    """How one side of a test ended."""
+
+    status: int
+    output: str
+    errors: str
+
+    @property
+    def json(self) -> dict:
+        return json.loads(self.output)
+
+    def congestion(self) -> list[str]:
+        """The CCA of each sending stream of this side, in the order in which they were connected."""
+        return [c["congestion"] for c in self.json["start"]["connected"] if "congestion" in c]
+
+
+@dataclass(frozen=True)
+class Pair:
+    client: End
+    server: End
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server and a client, both started."""
+
+    port: int
+    server: subprocess.Popen
+    client: subprocess.Popen
+
+    def finish(self) -> Pair:
+        client = _end(self.client)
+        return Pair(client, _end(self.server))
+
+
+def _end(process: subprocess.Popen) -> End:
+    output, errors = process.communicate(timeout=DEADLINE_S)
+    return End(process.returncode, output, errors)
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def _listens(port: int, namespace_of: int) -> bool:
+    """Connecting would end a server that serves one client, so look at the kernel's table instead."""
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{namespace_of}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                return True
+    return False
+
+
+def _await_listening(server: subprocess.Popen, port: int) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while not _listens(port, server.pid):
+        if server.poll() is not None:
+            raise AssertionError(f"the server ended with status {server.returncode}: {server.communicate()}")
+        if time.monotonic() > end:
+            raise AssertionError(f"the server does not listen on port {port} after {DEADLINE_S} s")
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="session")
+def iperf3() -> Iterator[str]:
+    """The binary under test, where any user can run it."""
+    source = os.environ.get("CCMIX_IPERF3")
+    if source is None:
+        build = REPOSITORY / "iperf3-patch" / "build"
+        source = subprocess.run([build], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    folder = Path(tempfile.mkdtemp(prefix="ccmix-iperf3-"))
+    folder.chmod(0o755)
+    yield shutil.copy(source, folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def stock() -> str:
+    """An iperf3 without the patches."""
+    if not STOCK.exists():
+        pytest.skip(f"{STOCK} is missing: install the Debian package iperf3 to test against an unpatched one")
+    return str(STOCK)
+
+
+@pytest.fixture
+def start(iperf3: str) -> Iterator[Callable[..., Running]]:
+    """start(ARGUMENT..., server=, client=, before_server=, before_client=): a server for one test, and its client.
+
+    The client's arguments come first; "before_..." are words in front of a command, as in `setpriv ... iperf3`.
+    """
+    processes: list[subprocess.Popen] = []
+
+    def popen(*command: str) -> subprocess.Popen:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        return process
+
+    def run(
+        *arguments: str,
+        server: str = iperf3,
+        client: str = iperf3,
+        server_arguments: Sequence[str] = ("-J",),
+        before_server: Sequence[str] = (),
+        before_client: Sequence[str] = (),
+    ) -> Running:
+        port = _free_port()
+        serving = popen(*before_server, server, "-4", "-s", "-1", "-p", str(port), *server_arguments)
+        _await_listening(serving, port)
+        return Running(port, serving, popen(*before_client, client, "-c", "127.0.0.1", "-p", str(port), *arguments))
+
+    yield run
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            stream.close()
+
+
+@pytest.fixture
+def pair(start: Callable[..., Running]) -> Callable[..., Pair]:
+    """Like start, and wait for both ends. Unless told otherwise, a test is short, and both sides report JSON."""
+
+    def run(*arguments: str, **options) -> Pair:
+        return start("-J", "-i", "0.1", "-n", "2M", *arguments, **options).finish()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def ccas() -> tuple[str, str]:
+    """Two CCAs of this machine, of which the first one is not its default."""
+    sysctls = Path("/proc/sys/net/ipv4")
+    default = (sysctls / "tcp_congestion_control").read_text().strip()
+    others = [c for c in (sysctls / "tcp_available_congestion_control").read_text().split() if c != default]
+    if not others:
+        pytest.skip(f"this machine has no other CCA than {default}: load one, as in `modprobe tcp_bbr`")
+    return others[0], default

@@ -1,0 +1,117 @@
+"""A CCA that can't be used: the error says which, where and why, and nothing falls back to another one."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+NOT_AVAILABLE = "not available (No such file or directory)"
+NOT_PERMITTED = "not permitted (Operation not permitted)"
+
+
+def message(cca, side, meaning):
+    return f"unable to set congestion control algorithm '{cca}' on the {side}: {meaning}"
+
+
+def not_allowed():
+    """A CCA that this machine has but doesn't let an ordinary user set, or a skip."""
+    sysctls = Path("/proc/sys/net/ipv4")
+    available = (sysctls / "tcp_available_congestion_control").read_text().split()
+    allowed = (sysctls / "tcp_allowed_congestion_control").read_text().split()
+    for cca in available:
+        if cca not in allowed:
+            return cca, allowed[0]
+    pytest.skip(f"every CCA of this machine is in net.ipv4.tcp_allowed_congestion_control ({' '.join(allowed)})")
+
+
+def unprivileged():
+    return NOBODY if os.geteuid() == 0 else ()
+
+
+@pytest.mark.parametrize(
+    ("direction", "side"), [((), "client"), (("-R",), "server"), (("--bidir",), "server")], ids=["forward", "-R", "bidir"]
+)
+def test_unknown(pair, ccas, direction, side):
+    got = pair(*direction, "-C", f"{ccas[0]},nosuch", "-P", "2")
+    assert got.client.status == 1
+    assert got.client.json["error"].endswith(message("nosuch", side, NOT_AVAILABLE))
+    assert "streams" not in got.client.json["end"]
+    if side == "server":
+        assert got.server.json["error"].endswith(message("nosuch", side, NOT_AVAILABLE))
+
+
+def test_unknown_in_text_is_one_line(start, ccas):
+    got = start("-R", "-C", f"nosuch,{ccas[0]}", "-P", "2", server_arguments=()).finish()
+    assert got.client.errors.splitlines()[-1] == "iperf3: error - " + message("nosuch", "server", NOT_AVAILABLE)
+    assert got.server.errors == "iperf3: error - " + message("nosuch", "server", NOT_AVAILABLE) + "\n"
+
+
+def test_unused_name_is_not_tried(pair, ccas):
+    for direction in ((), ("-R",)):
+        assert pair(*direction, "-C", f"{ccas[0]},nosuch", "-P", "1").client.status == 0
+
+
+def test_not_permitted_on_the_client(pair):
+    cca, other = not_allowed()
+    got = pair("-C", f"{other},{cca}", "-P", "2", before_client=unprivileged())
+    assert got.client.status == 1
+    assert got.client.json["error"].endswith(message(cca, "client", NOT_PERMITTED))
+
+
+def test_not_permitted_on_the_server(pair):
+    cca, other = not_allowed()
+    got = pair("-R", "-C", f"{other},{cca}", "-P", "2", before_server=unprivileged())
+    assert got.client.status == 1
+    assert got.client.json["error"].endswith(message(cca, "server", NOT_PERMITTED))
+
+
+def test_receiving_needs_no_permission(pair):
+    """The client of a reverse test need not have, nor be allowed to use, what the server sends with."""
+    cca, other = not_allowed()
+    if os.geteuid() != 0:
+        pytest.skip("root is needed for a server that may use every CCA")
+    got = pair("-R", "-C", f"{other},{cca}", "-P", "2", before_client=unprivileged())
+    assert got.client.status == 0 and got.server.congestion() == [other, cca]
+
+
+def test_refused_on_the_stream_itself(pair, ccas):
+    """A route that locks the CCA: the server can only see that once a stream is connected."""
+    a, b = ccas
+    if os.geteuid() != 0:
+        pytest.skip("root is needed for a network namespace with a route that locks the CCA")
+    holder = subprocess.Popen(["unshare", "--net", "sleep", "20"])
+    try:
+        while os.readlink(f"/proc/{holder.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+            assert holder.poll() is None
+        inside = ("nsenter", "--net", f"--target={holder.pid}")
+        subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
+        route = ["ip", "route", "replace", "local", "127.0.0.1", "dev", "lo", "table", "local", "congctl", "lock", b]
+        subprocess.run([*inside, *route], check=True)
+        for side, direction in (("client", ()), ("server", ("-R",))):
+            got = pair(*direction, "-C", f"{a},{b}", "-P", "3", before_client=inside, before_server=inside)
+            assert got.client.status == 1
+            assert got.client.json["error"].endswith(message(a, side, NOT_PERMITTED))
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+@pytest.mark.parametrize("bad", ["cubic,,bbr", "cubic,", ",cubic", ",", "cubic,sixteen_letters_"])
+def test_malformed_list(iperf3, bad):
+    got = subprocess.run([iperf3, "-c", "127.0.0.1", "-p", "9", "-C", bad], capture_output=True, text=True)
+    assert got.returncode == 1
+    assert got.stderr.splitlines()[0] == (
+        f"iperf3: parameter error - bad list of congestion control algorithms '{bad}': "
+        "each name must have 1 to 15 characters"
+    )
+
+
+def test_one_unknown_name_alone_is_as_before(start):
+    """Stock: the client says this, and a server that only receives doesn't mind."""
+    got = start("-n", "1M", "-C", "nosuch", server_arguments=()).finish()
+    assert got.client.errors == (
+        "iperf3: error - unable to set TCP_CONGESTION: "
+        "Supplied congestion control algorithm not supported on this host\n"
+    )
