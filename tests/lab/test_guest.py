@@ -103,7 +103,7 @@ def test_time_is_virtual(kernel: Path, job: Path) -> None:
 
 
 def test_same_seed_same_bytes(kernel: Path, job: Path) -> None:
-    script = "head -c 48 /dev/urandom | od -An -v -tx1; cat /proc/sys/kernel/random/uuid; sleep 0.1; date +%s%N"
+    script = "head -c 48 /dev/urandom | od -An -v -tx1; cat /proc/sys/kernel/random/uuid; sleep 0.1; env; date +%s%N"
     first, again, other = (shell(kernel, job, script, seed=seed).console for seed in (7, 7, 2**32 - 1))
     assert first == again
     numbers, times = zip(*(text.rsplit("\n", 2)[:2] for text in (first, other)), strict=True)
@@ -192,10 +192,11 @@ def test_hang(kernel: Path, job: Path, launch_parent: Path) -> None:
 
 
 def test_a_command_that_writes_is_no_hang(kernel: Path, job: Path) -> None:
-    # Each turn of the loop takes real time, and no turn takes as much as the limit.
-    script = "for i in 1 2 3 4 5; do head -c 300M /dev/urandom > /dev/null; echo $i; done"
-    result = shell(kernel, job, script, stall_seconds=4.0)
-    assert result.console == "1\n2\n3\n4\n5\n"
+    # Each turn of the loop takes some real time, and all of them take more than the limit.
+    script = "for i in $(seq 8); do head -c 100M /dev/urandom > /dev/null; echo $i >> file; done"
+    result = shell(kernel, job, script, stall_seconds=1.5)
+    assert result.exit_status == 0
+    assert result.real_seconds > 1.5
 
 
 def test_cancelling_leaves_nothing(kernel: Path, job: Path, launch_parent: Path) -> None:
@@ -222,6 +223,14 @@ def test_cancelling_at_any_moment_leaves_nothing(kernel: Path, job: Path, launch
         asyncio.run(cancel())
     assert wait_for(lambda: not processes_in(launch_parent), 1)
     assert list(launch_parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(("parent", "output"), [(os.getpid(), "guest\n"), (1, "")])
+def test_a_guest_whose_harness_died_too_early_does_not_start(parent: int, output: str) -> None:
+    started = subprocess.run(
+        ["sh", "-c", guest_module._GUARD, str(parent), "echo", "guest"], check=False, stdout=subprocess.PIPE, text=True
+    )
+    assert started.stdout == output
 
 
 RUN_AS_A_PROGRAM = """

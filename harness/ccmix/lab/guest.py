@@ -109,8 +109,9 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
             *(host.program("taskset"), "-c", str(cpu)),
             *(str(kernel), f"mem={spec.memory_bytes // 1024}K", *_KERNEL_ARGUMENTS, f"seed={spec.seed}"),
         ]
-        # HOME and TMPDIR are the kernel's own, for its sockets and its memory file; the guest does not see them.
-        environment = {"HOME": str(launch), "TMPDIR": str(host.memory_dir(spec.memory_bytes)), "PATH": os.defpath}
+        # HOME and TMPDIR are the kernel's own, for its sockets and its memory file; the guest does not see them. The
+        # path of a socket must be short, so HOME is relative to the working directory, the launch folder.
+        environment = {"HOME": ".", "TMPDIR": str(host.memory_dir(spec.memory_bytes)), "PATH": os.defpath}
         begin = time.monotonic()
         process = await asyncio.create_subprocess_exec(
             *command,

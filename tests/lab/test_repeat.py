@@ -1,0 +1,68 @@
+"""A network in the lab repeats itself: TCP, random loss and every counter, whatever else the machine does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from ccmix.lab import GuestSpec, run_guest
+
+NETWORK = """
+ip netns add a && ip netns add b
+ip link add va netns a type veth peer name vb netns b
+for side in "a va 1" "b vb 2"; do
+    set -- $side
+    ip -n $1 addr add 10.0.0.$3/24 dev $2
+    ip -n $1 addr add fd00::$3/64 dev $2
+    ip -n $1 link set $2 up
+    tc -n $1 qdisc add dev $2 root netem delay 5ms 1ms loss 5% rate 100mbit
+done
+ip netns exec b "$PYTHON" -c '
+import socket
+listener = socket.create_server(("10.0.0.2", 5001))
+connection, peer = listener.accept()
+size = 0
+while data := connection.recv(1 << 16):
+    size += len(data)
+print(size, peer, flush=True)
+' > received &
+sleep 1
+ip netns exec a "$PYTHON" -c '
+import os, socket, subprocess
+connection = socket.create_connection(("10.0.0.2", 5001))
+for _ in range(40):
+    connection.sendall(os.urandom(1 << 16))
+    subprocess.run(["ss", "-tinmoe"])
+' > sockets
+wait
+for name in a b; do tc -s -n $name qdisc; ip netns exec $name cat /proc/net/snmp /proc/net/netstat; done > counters
+"""
+
+
+async def measure(kernel: Path, job: Path, seed: int, cpu: int | None = None) -> dict[str, str]:
+    job.mkdir(parents=True)
+    environment = {"PYTHON": sys.executable}
+    result = await run_guest(kernel, GuestSpec(("sh", "-c", NETWORK), job, 256 << 20, seed, cpu, environment))
+    assert (result.exit_status, result.console) == (0, "")
+    return {path.name: path.read_text() for path in job.iterdir()}
+
+
+def test_same_seed_same_network(kernel: Path, tmp_path: Path) -> None:
+    processor = min(os.sched_getaffinity(0))
+
+    async def beside_each_other() -> tuple[dict[str, str], ...]:
+        # Two that fight for a processor, and a longer path: neither may show.
+        return await asyncio.gather(
+            measure(kernel, tmp_path / "one", seed=3, cpu=processor),
+            measure(kernel, tmp_path / "another-folder" / "two", seed=3, cpu=processor),
+            measure(kernel, tmp_path / "three", seed=4),
+        )
+
+    first, second, other = asyncio.run(beside_each_other())
+    assert set(first) == {"received", "sockets", "counters"}
+    assert first["received"].startswith(f"{40 << 16} ")
+    assert "retrans" in first["sockets"]
+    assert first == second
+    assert all(first[name] != other[name] for name in ("received", "sockets", "counters"))
