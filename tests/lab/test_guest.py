@@ -193,7 +193,7 @@ def test_hang(kernel: Path, job: Path, launch_parent: Path) -> None:
 
 def test_a_command_that_writes_is_no_hang(kernel: Path, job: Path) -> None:
     # Each turn of the loop takes some real time, and all of them take more than the limit.
-    script = "for i in $(seq 8); do head -c 100M /dev/urandom > /dev/null; echo $i >> file; done"
+    script = "for i in $(seq 20); do head -c 30M /dev/urandom > /dev/null; echo $i >> file; done"
     result = shell(kernel, job, script, stall_seconds=1.5)
     assert result.exit_status == 0
     assert result.real_seconds > 1.5
