@@ -76,28 +76,47 @@ def _intervals(run: Run, client: dict[str, Any], server: dict[str, Any], groups:
     client_ports = {stream["socket"]: stream["local_port"] for stream in client["start"]["connected"]}
     server_ports = {stream["socket"]: stream["remote_port"] for stream in server["start"]["connected"]}
     received = _interval_rows(run, server, server_ports).select(
-        "interval", "time_s", "seconds", "omitted", "port", goodput_bps="bits_per_second"
+        "time_s", "seconds", "omitted", "port", goodput_bps="bits_per_second"
     )
-    sent = _interval_rows(run, client, client_ports).select("interval", "port", "retransmits")
-    return received.join(sent, on=["interval", "port"], how="left").join(groups, on="port").drop("interval")
+    sent = _interval_rows(run, client, client_ports).select("time_s", "port", "retransmits")
+    # both ends' timers are a little apart, and either may miss the interval at the end of the omitted time
+    nearest = received.sort("time_s").join_asof(
+        sent.sort("time_s"),
+        on="time_s",
+        by="port",
+        strategy="nearest",
+        tolerance=run.traffic.interval_s / 2,
+        check_sortedness=False,
+    )
+    return nearest.join(groups, on="port", maintain_order="left")
 
 
 def _interval_rows(run: Run, result: dict[str, Any], ports: dict[int, int]) -> pl.DataFrame:
-    rows = [
-        {
-            "interval": number,
-            # iperf3 counts time from 0 again when the omitted time is over
-            "time_s": stream["end"] + (0.0 if stream["omitted"] else run.traffic.omit_s),
-            "seconds": stream["seconds"],
-            "omitted": stream["omitted"],
-            "port": ports[stream["socket"]],
-            "bits_per_second": float(stream["bits_per_second"]),
-            "retransmits": stream.get("retransmits"),
-        }
-        for number, interval in enumerate(result["intervals"])
-        for stream in interval["streams"]
-        if stream["seconds"] >= run.traffic.interval_s / 2  # the last may be a splinter
-    ]
+    """One row per interval and stream.
+
+    iperf3 counts time and bytes from 0 again when the omitted time is over, but takes the first interval after that for
+    one that began in the omitted time: its `seconds` and rate are wrong, its `end` and `bytes` are right.
+    """
+    rows = []
+    for number, interval in enumerate(result["intervals"]):
+        before = result["intervals"][number - 1] if number else None
+        omitted = interval["sum"]["omitted"]
+        continues = before is not None and before["sum"]["omitted"] == omitted
+        begin_s = before["sum"]["end"] if before and continues else 0.0
+        seconds = interval["sum"]["end"] - begin_s
+        if seconds < run.traffic.interval_s / 2:
+            continue  # the last may be a splinter
+        rows += [
+            {
+                "time_s": interval["sum"]["end"] + (0.0 if omitted else run.traffic.omit_s),
+                "seconds": seconds,
+                "omitted": omitted,
+                "port": ports[stream["socket"]],
+                "bits_per_second": stream["bytes"] * 8 / seconds,
+                "retransmits": stream.get("retransmits"),
+            }
+            for stream in interval["streams"]
+        ]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

@@ -63,7 +63,7 @@ def _findings(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tu
     yield from _rtt(run, tables, facts)
     yield from _rate(run, tables)
     yield from _loss(run, facts)
-    yield from _buffer(run, tables)
+    yield from _buffer(run, tables, facts)
     yield from _hosts(run, tables, facts)
     yield from _probes(facts)
 
@@ -131,9 +131,16 @@ def _loss(run: Run, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "netem-limit", f"netem dropped {on_return} packets on the way back, where no loss is configured"
 
 
-def _buffer(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """No more queued than the buffer holds."""
+def _buffer(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """No more queued than the buffer holds, and a buffer of the configured size by the kernel's own word.
+
+    tc(8) says tbf's limit as a latency in microseconds, limit / rate - burst / rate (iproute2, tc/q_tbf.c).
+    """
     configured = run.topology.buffer_bytes
+    options = _root(facts, "after", "bottleneck")["options"]
+    applied = options["lat"] * 1e-6 * options["rate"] + options["burst"]
+    if abs(applied - configured) > run.topology.packet_bytes:
+        yield "buffer", f"the kernel has {format_bytes(applied)}, configured are {format_bytes(configured)}"
     most = tables.queues["backlog_bytes"].max()
     if isinstance(most, int) and most > configured + run.topology.packet_bytes:
         yield "buffer", f"{format_bytes(most)} were queued, configured are {format_bytes(configured)}"
@@ -167,11 +174,13 @@ def _probes(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _delta(facts: dict[str, Any], device: str, counter: str) -> int:
     """How much a counter of a device's root qdisc grew during the test."""
-    before, after = (
-        next(qdisc[counter] for qdisc in facts[when]["qdiscs"][device] if qdisc.get("root"))
-        for when in ("before", "after")
-    )
-    return int(after - before)
+    return int(_root(facts, "after", device)[counter] - _root(facts, "before", device)[counter])
+
+
+def _root(facts: dict[str, Any], when: str, device: str) -> dict[str, Any]:
+    """A device's root qdisc, as tc said it before or after the test."""
+    root: dict[str, Any] = next(qdisc for qdisc in facts[when]["qdiscs"][device] if qdisc.get("root"))
+    return root
 
 
 def _netstat(text: str, counter: str) -> int:

@@ -4,6 +4,7 @@ One chart for each condition of the path, its entries side by side on the same s
 of both can be compared at a glance. Charts are Vega-Lite, which serves HTML, PNG and SVG alike.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,6 +68,7 @@ def _chart(results: Sequence[Result], settings: str) -> alt.HConcatChart:
     colour = alt.Color(
         "group:N",
         title="CCA",
+        legend=alt.Legend(symbolOpacity=1, symbolType="stroke", symbolStrokeWidth=3),
         scale=alt.Scale(domain=groups, range=[COLOURS.get(group) or next(spare, "#000000") for group in groups]),
     )
     most_mbps = float(series["goodput_mbps"].max() or 1.0)  # type: ignore[arg-type]
@@ -74,7 +76,15 @@ def _chart(results: Sequence[Result], settings: str) -> alt.HConcatChart:
         pl.col("retransmits").mean())["retransmits"].max() or 1.0)  # type: ignore[arg-type]  # fmt: skip
     entries = series["entry"].unique(maintain_order=True).to_list()
     panels = [
-        _panel(series.filter(pl.col("entry") == entry), entry, colour, most_mbps, most_retransmits) for entry in entries
+        _panel(
+            series.filter(pl.col("entry") == entry),
+            entry,
+            results[0].run.traffic.omit_s,
+            colour,
+            most_mbps,
+            most_retransmits,
+        )
+        for entry in entries
     ]
     return alt.hconcat(*panels, spacing=24).properties(
         title=alt.TitleParams(settings, anchor="start", fontSize=13, fontWeight="normal")
@@ -82,16 +92,15 @@ def _chart(results: Sequence[Result], settings: str) -> alt.HConcatChart:
 
 
 def _panel(
-    series: pl.DataFrame, entry: str, colour: alt.Color, most_mbps: float, most_retransmits: float
+    series: pl.DataFrame, entry: str, omit_s: float, colour: alt.Color, most_mbps: float, most_retransmits: float
 ) -> alt.VConcatChart:
     """Each iteration thin, the mean over iterations bold; the omitted time is grey."""
     end_s = float(series["time_s"].max())  # type: ignore[arg-type]
-    time = alt.X("time_s:Q", title="time (s)", scale=alt.Scale(domain=[0, end_s], nice=False))
+    time = alt.X("time_s:Q", title="time (s)", scale=alt.Scale(domain=[0, math.ceil(end_s)], nice=False))
     mean = series.group_by("time_s", "group", maintain_order=True).agg(
         pl.col("goodput_mbps").mean(), pl.col("retransmits").mean()
     )
-    omitted_s = series.filter(pl.col("omitted"))["time_s"].max()
-    shade = alt.Chart(pl.DataFrame({"from": [0.0], "to": [omitted_s or 0.0]})).mark_rect(color="#eeeeee").encode(
+    shade = alt.Chart(pl.DataFrame({"from": [0.0], "to": [omit_s]})).mark_rect(color="#eeeeee").encode(
         x=alt.X("from:Q"), x2="to:Q"
     )  # fmt: skip
     goodput_axis = alt.Y("goodput_mbps:Q", title="goodput (Mbit/s)", scale=alt.Scale(domain=[0, most_mbps]))
@@ -136,4 +145,4 @@ def _series(results: Sequence[Result]) -> pl.DataFrame:
             .agg(goodput_mbps=pl.col("goodput_bps").sum() / 1e6, retransmits=pl.col("retransmits").sum())
             .with_columns(entry=pl.lit(result.run.entry), iteration=pl.lit(result.run.iteration))
         )
-    return pl.concat(frames).sort("entry", "iteration", "time_s", maintain_order=True)
+    return pl.concat(frames)
