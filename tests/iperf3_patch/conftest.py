@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ class End:
     errors: str
 
     @property
-    def json(self) -> dict:
+    def json(self) -> Any:
         return json.loads(self.output)
 
     def congestion(self) -> list[str]:
@@ -150,7 +151,7 @@ def start(iperf3: str) -> Iterator[Callable[..., Running]]:
 def pair(start: Callable[..., Running]) -> Callable[..., Pair]:
     """Like start, and wait for both ends. Unless told otherwise, a test is short, and both sides report JSON."""
 
-    def run(*arguments: str, **options) -> Pair:
+    def run(*arguments: str, **options: Any) -> Pair:
         return start("-J", "-i", "0.1", "-n", "2M", *arguments, **options).finish()
 
     return run

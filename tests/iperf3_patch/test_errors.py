@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,11 @@ NOT_AVAILABLE = "not available (No such file or directory)"
 NOT_PERMITTED = "not permitted (Operation not permitted)"
 
 
-def message(cca, side, meaning):
+def message(cca: str, side: str, meaning: str) -> str:
     return f"unable to set congestion control algorithm '{cca}' on the {side}: {meaning}"
 
 
-def not_allowed():
+def not_allowed() -> tuple[str, str]:
     """A CCA that this machine has but doesn't let an ordinary user set, or a skip."""
     sysctls = Path("/proc/sys/net/ipv4")
     available = (sysctls / "tcp_available_congestion_control").read_text().split()
@@ -26,14 +27,16 @@ def not_allowed():
     pytest.skip(f"every CCA of this machine is in net.ipv4.tcp_allowed_congestion_control ({' '.join(allowed)})")
 
 
-def unprivileged():
+def unprivileged() -> tuple[str, ...]:
     return NOBODY if os.geteuid() == 0 else ()
 
 
 @pytest.mark.parametrize(
-    ("direction", "side"), [((), "client"), (("-R",), "server"), (("--bidir",), "server")], ids=["forward", "-R", "bidir"]
+    ("direction", "side"),
+    [((), "client"), (("-R",), "server"), (("--bidir",), "server")],
+    ids=["forward", "-R", "bidir"],
 )
-def test_unknown(pair, ccas, direction, side):
+def test_unknown(pair: Callable, ccas: tuple[str, str], direction: tuple[str, ...], side: str) -> None:
     got = pair(*direction, "-C", f"{ccas[0]},nosuch", "-P", "2")
     assert got.client.status == 1
     assert got.client.json["error"].endswith(message("nosuch", side, NOT_AVAILABLE))
@@ -42,48 +45,48 @@ def test_unknown(pair, ccas, direction, side):
         assert got.server.json["error"].endswith(message("nosuch", side, NOT_AVAILABLE))
 
 
-def test_unknown_in_text_is_one_line(start, ccas):
+def test_unknown_in_text_is_one_line(start: Callable, ccas: tuple[str, str]) -> None:
     got = start("-R", "-C", f"nosuch,{ccas[0]}", "-P", "2", server_arguments=()).finish()
     assert got.client.errors.splitlines()[-1] == "iperf3: error - " + message("nosuch", "server", NOT_AVAILABLE)
     assert got.server.errors == "iperf3: error - " + message("nosuch", "server", NOT_AVAILABLE) + "\n"
 
 
-def test_unused_name_is_not_tried(pair, ccas):
+def test_unused_name_is_not_tried(pair: Callable, ccas: tuple[str, str]) -> None:
     for direction in ((), ("-R",)):
         assert pair(*direction, "-C", f"{ccas[0]},nosuch", "-P", "1").client.status == 0
 
 
-def test_not_permitted_on_the_client(pair):
+def test_not_permitted_on_the_client(pair: Callable) -> None:
     cca, other = not_allowed()
     got = pair("-C", f"{other},{cca}", "-P", "2", before_client=unprivileged())
     assert got.client.status == 1
     assert got.client.json["error"].endswith(message(cca, "client", NOT_PERMITTED))
 
 
-def test_not_permitted_on_the_server(pair):
+def test_not_permitted_on_the_server(pair: Callable) -> None:
     cca, other = not_allowed()
     got = pair("-R", "-C", f"{other},{cca}", "-P", "2", before_server=unprivileged())
     assert got.client.status == 1
     assert got.client.json["error"].endswith(message(cca, "server", NOT_PERMITTED))
 
 
-def test_receiving_needs_no_permission(pair):
+def test_receiving_needs_no_permission(pair: Callable) -> None:
     """The client of a reverse test need not have, nor be allowed to use, what the server sends with."""
     cca, other = not_allowed()
     if os.geteuid() != 0:
         pytest.skip("root is needed for a server that may use every CCA")
     got = pair("-R", "-C", f"{other},{cca}", "-P", "2", before_client=unprivileged())
-    assert got.client.status == 0 and got.server.congestion() == [other, cca]
+    assert (got.client.status, got.server.congestion()) == (0, [other, cca])
 
 
-def test_refused_on_the_stream_itself(pair, ccas):
+def test_refused_on_the_stream_itself(pair: Callable, ccas: tuple[str, str]) -> None:
     """A route that locks the CCA: the server can only see that once a stream is connected."""
     a, b = ccas
     if os.geteuid() != 0:
         pytest.skip("root is needed for a network namespace with a route that locks the CCA")
     holder = subprocess.Popen(["unshare", "--net", "sleep", "20"])
     try:
-        while os.readlink(f"/proc/{holder.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+        while Path(f"/proc/{holder.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
             assert holder.poll() is None
         inside = ("nsenter", "--net", f"--target={holder.pid}")
         subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
@@ -99,8 +102,8 @@ def test_refused_on_the_stream_itself(pair, ccas):
 
 
 @pytest.mark.parametrize("bad", ["cubic,,bbr", "cubic,", ",cubic", ",", "cubic,sixteen_letters_"])
-def test_malformed_list(iperf3, bad):
-    got = subprocess.run([iperf3, "-c", "127.0.0.1", "-p", "9", "-C", bad], capture_output=True, text=True)
+def test_malformed_list(iperf3: str, bad: str) -> None:
+    got = subprocess.run([iperf3, "-c", "127.0.0.1", "-p", "9", "-C", bad], capture_output=True, text=True, check=False)
     assert got.returncode == 1
     assert got.stderr.splitlines()[0] == (
         f"iperf3: parameter error - bad list of congestion control algorithms '{bad}': "
@@ -108,7 +111,7 @@ def test_malformed_list(iperf3, bad):
     )
 
 
-def test_one_unknown_name_alone_is_as_before(start):
+def test_one_unknown_name_alone_is_as_before(start: Callable) -> None:
     """Stock: the client says this, and a server that only receives doesn't mind."""
     got = start("-n", "1M", "-C", "nosuch", server_arguments=()).finish()
     assert got.client.errors == (

@@ -3,6 +3,9 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,14 +37,14 @@ static __attribute__((destructor)) void report(void)
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(tmp_path: Path) -> str:
     path = tmp_path / "data"
     path.write_bytes(bytes(FILE_BYTES))
     return str(path)
 
 
 @pytest.fixture
-def recorder(tmp_path):
+def recorder(tmp_path: Path) -> tuple[str, ...]:
     """Words in front of a command that make it tell how it called recv()."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is missing: it compiles a library that records calls of recv()")
@@ -51,31 +54,31 @@ def recorder(tmp_path):
     return ("env", f"LD_PRELOAD={library}")
 
 
-def recv_calls(errors):
+def recv_calls(errors: str) -> tuple[int, ...]:
     return tuple(map(int, re.search(r"recv: (\d+) waiting, (\d+) not", errors).groups()))
 
 
-def total(end, side):
+def total(end: Any, side: str) -> int:
     return end.json["end"][f"sum_{side}"]["bytes"]
 
 
-def test_part_of_a_block_counts_on_the_server(start, file):
+def test_part_of_a_block_counts_on_the_server(start: Callable, file: str) -> None:
     got = start("-J", "-i", "0.1", "--skip-rx-copy", "-F", file).finish()
-    assert got.client.status == 0 and got.server.status == 0
+    assert (got.client.status, got.server.status) == (0, 0)
     assert total(got.client, "sent") == FILE_BYTES
     assert total(got.client, "received") == FILE_BYTES
     assert total(got.server, "received") == FILE_BYTES
     assert sum(i["sum"]["bytes"] for i in got.server.json["intervals"]) == FILE_BYTES
 
 
-def test_part_of_a_block_counts_on_the_client(start, file):
+def test_part_of_a_block_counts_on_the_client(start: Callable, file: str) -> None:
     got = start("-J", "-R", "-t", "1", "--skip-rx-copy", server_arguments=("-J", "-F", file)).finish()
-    assert got.client.status == 0 and got.server.status == 0
+    assert (got.client.status, got.server.status) == (0, 0)
     assert total(got.client, "received") == FILE_BYTES
     assert total(got.client, "sent") == FILE_BYTES
 
 
-def test_both_ends_agree(start):
+def test_both_ends_agree(start: Callable) -> None:
     """At a rate that the path carries, nothing is under way when the test ends: every byte has arrived."""
     got = start("-J", "-t", "1", "-b", "50M", "-P", "4", "--skip-rx-copy").finish()
     received = [s["receiver"]["bytes"] for s in got.client.json["end"]["streams"]]
@@ -85,16 +88,16 @@ def test_both_ends_agree(start):
 
 
 @pytest.mark.parametrize("direction", [(), ("-R",), ("--bidir",)], ids=["forward", "-R", "bidir"])
-def test_full_speed_ends_in_time(start, direction):
+def test_full_speed_ends_in_time(start: Callable, direction: tuple[str, ...]) -> None:
     """Streams are blocked in recv() and send() when the test ends. What is missing fits into the buffers."""
     got = start("-J", "-t", "1", "-P", "4", "--skip-rx-copy", *direction).finish()
-    assert got.client.status == 0 and got.server.status == 0
+    assert (got.client.status, got.server.status) == (0, 0)
     sent, received = total(got.client, "sent"), total(got.client, "received")
     assert sent > 1e8
     assert 0.9 * sent < received < sent + 4 * BLOCK_BYTES
 
 
-def test_the_server_does_it_when_the_client_asks(start, recorder):
+def test_the_server_does_it_when_the_client_asks(start: Callable, recorder: tuple[str, ...]) -> None:
     got = start("-n", "2M", "-i", "0.1", "--skip-rx-copy", before_server=recorder, server_arguments=()).finish()
     waiting, others = recv_calls(got.server.errors)
     assert waiting >= 2 * 2**20 / BLOCK_BYTES
@@ -102,6 +105,6 @@ def test_the_server_does_it_when_the_client_asks(start, recorder):
     assert others <= 1
 
 
-def test_without_it_nothing_changes(start, recorder):
+def test_without_it_nothing_changes(start: Callable, recorder: tuple[str, ...]) -> None:
     got = start("-n", "2M", "-i", "0.1", before_server=recorder, server_arguments=()).finish()
     assert recv_calls(got.server.errors) == (0, 0)

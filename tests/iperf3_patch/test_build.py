@@ -1,0 +1,75 @@
+"""iperf3-patch/build: its output, its cache, and the patches themselves. Building from scratch is left to the cache."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "iperf3-patch"
+
+
+def build() -> subprocess.CompletedProcess[str]:
+    return subprocess.run([FOLDER / "build"], check=False, capture_output=True, text=True)
+
+
+def test_prints_the_binary_and_is_quick_the_second_time() -> None:
+    assert build().returncode == 0
+    start_s = time.monotonic()
+    again = build()
+    assert time.monotonic() - start_s < 0.3
+    assert again.stderr == ""
+    path = again.stdout.removesuffix("\n")
+    version = subprocess.run([path, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert re.match(r"iperf \S+\+ccmix\d+ ", version)
+
+
+def test_takes_no_arguments() -> None:
+    got = subprocess.run([FOLDER / "build", "--help"], capture_output=True, text=True, check=False)
+    assert (got.returncode, got.stdout) == (2, "")
+    assert "iperf3-patch/build" in got.stderr
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A copy of the part of the repository that the build needs, where Debian's source is an almost empty package."""
+    if shutil.which("dpkg-source") is None:
+        pytest.skip("dpkg-source is missing: install the Debian package dpkg-dev")
+    tree = tmp_path / "iperf3-3.22"
+    (tree / "debian" / "source").mkdir(parents=True)
+    (tree / "debian" / "source" / "format").write_text("3.0 (native)\n")
+    (tree / "debian" / "control").write_text(
+        "Source: iperf3\nMaintainer: A <a@localhost>\n\nPackage: iperf3\nArchitecture: any\n"
+    )
+    (tree / "debian" / "changelog").write_text(
+        "iperf3 (3.22) sid; urgency=low\n\n  * Nothing.\n\n -- A <a@localhost>  Fri, 20 Nov 2026 20:00:00 +0000\n"
+    )
+    (tree / "src").mkdir()
+    (tree / "src" / "Makefile.am").write_text("nothing that a patch fits\n")
+    subprocess.run(["dpkg-source", "-b", tree], check=True, cwd=tmp_path, capture_output=True)
+    clone = tmp_path / "clone"
+    shutil.copytree(FOLDER, clone / "iperf3-patch")
+    shutil.copytree(FOLDER.parent / "tools", clone / "tools")
+    fetch = clone / "tools" / "debian-fetch"
+    fetch.write_text(f'#!/bin/sh\nmkdir -p "$4" && cp {tmp_path}/*.dsc {tmp_path}/*.tar.* "$4" && echo 3.22\n')
+    return clone
+
+
+def test_a_patch_that_does_not_fit_fails_with_the_end_of_the_log(clone: Path, tmp_path: Path) -> None:
+    """Nothing on standard output, nothing left in the cache."""
+    cache = tmp_path / "cache"
+    environment = os.environ | {"CCMIX_CACHE": str(cache)}
+    got = subprocess.run(
+        [clone / "iperf3-patch" / "build"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (got.returncode, got.stdout) == (1, "")
+    assert "apply 0001-congestion-list.patch: failed" in got.stderr
+    assert "No file to patch" in got.stderr
+    assert [p.name for p in (cache / "iperf3").iterdir()] == ["lock"]
+
+
+def test_series_names_every_patch() -> None:
+    assert (FOLDER / "series").read_text().split() == sorted(p.name for p in FOLDER.glob("*.patch"))
