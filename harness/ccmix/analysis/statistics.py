@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from ccmix.model import Run
 
@@ -71,7 +71,7 @@ def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[f
     if len(values) < LEAST_FOR_INTERVAL:
         return None
     mean = statistics.fmean(values)
-    half = float(student_t.ppf((1 + level) / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * statistics.stdev(values) / math.sqrt(len(values))
     return mean - half, mean + half
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
-from scipy.stats import binomtest
+from scipy.special import bdtr, bdtrc
 
 from ccmix.analysis.metrics import measured
 from ccmix.analysis.tables import RunTables
@@ -21,7 +21,7 @@ RTT_LEAST_S = 0.2e-3  # what hosts and routers add, generously
 RTT_FRACTION = 0.01
 SOCKET_RTT_PACKETS = 10  # of one host's flows, at the bottleneck's rate: the handshakes meet data of flows before them
 RATE_FRACTION = 0.01  # samples are half a second apart, and each reads its clock a little before the counter
-LOSS_P_VALUE = 1e-6  # of the two-sided binomial test: one false alarm in a million runs
+LOSS_P_VALUE = 1e-6  # one false alarm in a million runs
 LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
 
 
@@ -119,7 +119,7 @@ def _loss(run: Run, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     offered = _delta(facts, "data-delay", "packets") + lost
     if offered == 0:
         yield "loss", "no packet passed netem"
-    elif binomtest(lost, offered, run.topology.loss).pvalue < LOSS_P_VALUE:
+    elif _binomial_p_value(lost, offered, run.topology.loss) < LOSS_P_VALUE:
         yield (
             "loss",
             (
@@ -129,6 +129,13 @@ def _loss(run: Run, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         )
     if on_return := _delta(facts, "ack-delay", "drops"):
         yield "netem-limit", f"netem dropped {on_return} packets on the way back, where no loss is configured"
+
+
+def _binomial_p_value(lost: int, offered: int, probability: float) -> float:
+    """How likely it is to lose as few or fewer, or as many or more, whichever is rarer; doubled, for both sides."""
+    fewer = float(bdtr(lost, offered, probability))
+    more = float(bdtrc(lost - 1, offered, probability)) if lost else 1.0
+    return min(1.0, 2 * min(fewer, more))
 
 
 def _buffer(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from ccmix.archive import CampaignError
-from ccmix.cli import lab, start
 from ccmix.conditions import journal
-from ccmix.config import ConfigError, load
+from ccmix.config import ConfigError, load, select
 from ccmix.hosts import CommandError
 from ccmix.lab.guest import GuestError
 from ccmix.plan import make_plan
@@ -74,6 +73,8 @@ def run(
     Without --lab, topologies are built in network namespaces of this machine, which needs root and a kernel with netem;
     whatever is changed is put back, and `ccmix restore` puts it back after a crash.
     """
+    from ccmix.cli import start  # noqa: PLC0415
+
     outdir = outdir or Path("results") / config.stem
     options = start.Options(outdir=outdir, in_lab=in_lab, jobs=jobs, only=only, resume=resume, seed=seed)
     sys.exit(start.campaign(config, options))
@@ -86,7 +87,7 @@ def run(
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def plan(config: Path, only: tuple[str, ...], seed: int, form: str) -> None:
     """Print what `ccmix run CONFIG` would run, in its order, and for how long. Nothing is started."""
-    runs = make_plan(start.select(load(config), only, config), seed)
+    runs = make_plan(select(load(config), only, config), seed)
     if form == "json":
         keys = ("entry", "condition", "dst", "iteration")
         click.echo(json.dumps([{key: getattr(run, key) for key in keys} | {"seconds": run.seconds} for run in runs]))
@@ -158,4 +159,6 @@ def lab_exec(command: tuple[str, ...], memory: int, seed: int) -> None:
     \b
     ccmix lab exec -- sh -c 'ip link; uname -r; date'
     """
+    from ccmix.cli import lab  # noqa: PLC0415
+
     sys.exit(lab.run_in_guest(command, memory * 2**20, seed))

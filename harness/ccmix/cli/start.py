@@ -16,8 +16,7 @@ from rich.console import Console
 
 from ccmix.archive import Campaign, CampaignError
 from ccmix.conditions import journal
-from ccmix.config import Entry, load
-from ccmix.config.problems import ConfigError, Problem, nearest
+from ccmix.config import load, select
 from ccmix.lab.guest import find_kernel
 from ccmix.model import Run
 from ccmix.plan import make_plan
@@ -42,17 +41,6 @@ class Options:
     only: tuple[str, ...]
     resume: bool
     seed: int
-
-
-def select(entries: Sequence[Entry], only: Sequence[str], config: Path) -> list[Entry]:
-    """The entries named by --only, or all. Raises ConfigError for a name that no entry has."""
-    names = [entry.name for entry in entries]
-    if unknown := [name for name in only if name not in names]:
-        raise ConfigError(
-            Problem(config, None, None, None, f"--only {name}: no enabled entry has this name{nearest(name, names)}")
-            for name in unknown
-        )
-    return [entry for entry in entries if not only or entry.name in only]
 
 
 def campaign(config: Path, options: Options) -> int:
@@ -129,8 +117,9 @@ def _report(kept: Campaign, outcomes: Sequence[Outcome]) -> int:
     """The table on standard output and the path of the HTML report below it."""
     counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("valid", "failed")}
     not_valid = len(outcomes) - counts["valid"] - counts["failed"]
-    results = load_results([kept.outdir])
-    click.echo(text.render(results), nl=False)
     click.echo(f"{counts['valid']} runs valid, {not_valid} not valid, {counts['failed']} failed", err=True)
-    click.echo(write_report(results, kept.outdir / "report.html"))
+    if any(True for _ in kept.finished()):
+        results = load_results([kept.outdir])
+        click.echo(text.render(results), nl=False)
+        click.echo(write_report(results, kept.outdir / "report.html"))
     return GOOD if counts["valid"] == len(outcomes) else BAD

@@ -1,6 +1,6 @@
 """INI text to typed entries: every mistake of a file is reported at once, and no entry runs if any is wrong."""
 
-from ccmix.config.entries import Entry, load
+from ccmix.config.entries import Entry, load, select
 from ccmix.config.problems import ConfigError, Problem
 
-__all__ = ["ConfigError", "Entry", "Problem", "load"]
+__all__ = ["ConfigError", "Entry", "Problem", "load", "select"]

@@ -1,7 +1,7 @@
 """Sections to entries: each value read by its key, sweeps expanded, and all mistakes of the file told together."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,17 @@ def load(path: Path) -> tuple[Entry, ...]:
     if reader.problems:
         raise ConfigError(sorted(reader.problems, key=lambda problem: problem.line or 0))
     return entries
+
+
+def select(entries: Sequence[Entry], only: Sequence[str], config: Path) -> list[Entry]:
+    """The entries named by --only, or all. Raises ConfigError for a name that no entry has."""
+    names = [entry.name for entry in entries]
+    if unknown := [name for name in only if name not in names]:
+        raise ConfigError(
+            Problem(config, None, None, None, f"--only {name}: no enabled entry has this name{nearest(name, names)}")
+            for name in unknown
+        )
+    return [entry for entry in entries if not only or entry.name in only]
 
 
 class _Reader:

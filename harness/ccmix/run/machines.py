@@ -16,6 +16,10 @@ from ccmix.run.measure import ERROR, JOB
 PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
 
 
+# In a guest the host's folders are read-only, so the undo journal lies in memory; it dies with the guest.
+GUEST_ENVIRONMENT = {"PYTHONPATH": str(PACKAGE_FOLDER), "CCMIX_STATE": "/run/ccmix/state"}
+
+
 class Machine(Protocol):
     """Measures one run into a folder that exists and is empty."""
 
@@ -38,7 +42,7 @@ class LabMachine:
             memory_bytes=guest_memory_bytes(run.topology),
             seed=run.seed,
             cpu=cpu,
-            environment={"PYTHONPATH": str(PACKAGE_FOLDER), "CCMIX_STATE": "/run/ccmix/state"},
+            environment=GUEST_ENVIRONMENT,
         )
         result = await run_guest(self._kernel, spec)
         (folder / "logs" / "guest.log").write_text(result.console)

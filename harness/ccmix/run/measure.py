@@ -102,7 +102,7 @@ def main() -> int:
     run = Run.from_json(json.loads((folder / JOB).read_text()))
     try:
         measure(run, folder, iperf3_path)
-    except (CommandError, GeneratorError) as error:
+    except (CommandError, GeneratorError, OSError) as error:
         (folder / ERROR).write_text(f"{error}\n")
         return 1
     return 0
