@@ -14,12 +14,18 @@ import pytest
 BUILD = Path(__file__).resolve().parents[2] / "lab" / "build"
 
 
-def build(script: Path = BUILD, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
-    # A mirror that does not exist: a build that should not have started fails at once.
-    environment = {**os.environ, "CCMIX_DEBIAN_MIRROR": "file:///nonexistent"}
-    if cache:
-        environment["CCMIX_CACHE"] = str(cache)
+def build(script: Path, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "CCMIX_CACHE": str(cache)} if cache else None
     return subprocess.run([script], check=False, capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A copy of what the build needs, that cannot fetch anything: a build that should not have started fails at once."""
+    shutil.copytree(BUILD.parent, tmp_path / "clone" / "lab")
+    shutil.copytree(BUILD.parents[1] / "tools", tmp_path / "clone" / "tools")
+    (tmp_path / "clone" / "tools" / "debian-fetch").write_text("#!/bin/sh\nexit 1\n")
+    return tmp_path / "clone"
 
 
 @pytest.fixture
@@ -30,15 +36,15 @@ def copy_of_cache(kernel: Path, tmp_path: Path) -> Path:
 
 def test_a_cached_kernel_is_found_at_once(kernel: Path) -> None:
     begin = time.monotonic()
-    result = build()
+    result = build(BUILD)
     assert time.monotonic() - begin < 1
     assert (result.returncode, result.stdout, result.stderr) == (0, f"{kernel}\n", "")
     assert json.loads((kernel.parent / "build.json").read_text())["key"] == kernel.parent.name
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "altered", "does not run", "no build.json"])
-def test_a_damaged_kernel_is_not_used(copy_of_cache: Path, damage: str) -> None:
-    assert build(cache=copy_of_cache).returncode == 0
+def test_a_damaged_kernel_is_not_used(clone: Path, copy_of_cache: Path, damage: str) -> None:
+    assert build(clone / "lab" / "build", copy_of_cache).returncode == 0
     (folder,) = (path for path in (copy_of_cache / "lab-kernel").iterdir() if path.is_dir())
     linux = folder / "linux"
     if damage == "missing":
@@ -53,7 +59,7 @@ def test_a_damaged_kernel_is_not_used(copy_of_cache: Path, damage: str) -> None:
         linux.chmod(0o644)
     else:
         (folder / "build.json").unlink()
-    result = build(cache=copy_of_cache)
+    result = build(clone / "lab" / "build", copy_of_cache)
     assert result.returncode == 1
     assert result.stdout == ""
     assert f"{folder} is damaged" in result.stderr
@@ -61,12 +67,8 @@ def test_a_damaged_kernel_is_not_used(copy_of_cache: Path, damage: str) -> None:
     assert not list(folder.parent.glob("*.build-*"))
 
 
-def test_the_key_follows_what_the_kernel_is_made_of(kernel: Path, copy_of_cache: Path, tmp_path: Path) -> None:
-    clone = tmp_path / "clone"
-    shutil.copytree(BUILD.parent, clone / "lab")
-    shutil.copytree(BUILD.parents[1] / "tools", clone / "tools")
+def test_the_key_follows_what_the_kernel_is_made_of(kernel: Path, clone: Path, copy_of_cache: Path) -> None:
     script = clone / "lab" / "build"
-    (clone / "tools" / "debian-fetch").write_text("#!/bin/sh\nexit 1\n")
     (clone / "lab" / "init").write_text("not part of it")
     result = build(script, copy_of_cache)
     assert Path(result.stdout.strip()).parent.name == kernel.parent.name, "two clones share a kernel"

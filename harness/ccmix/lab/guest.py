@@ -45,6 +45,7 @@ _KERNEL_ARGUMENTS = (
 # Run after PR_SET_PDEATHSIG was set: a parent that died before that would never be noticed.
 _GUARD = 'ulimit -c 0; [ "$PPID" = "$0" ] || exit 1; exec "$@"'
 _POWER_OFF = re.compile(r"(\[ *\d+\.\d+\] (sysrq: Power Off|reboot: Power down)\n)+\Z")
+_ON_DISK = re.compile(r"\AWarning: tempdir .* is not on tmpfs\n")  # slower at most, and nothing of the command's
 _OUT_OF_MEMORY = re.compile(r"Kernel panic.*(Out of memory|out of memory|deadlocked on memory)")
 _PANIC = re.compile(r"Kernel panic - not syncing: *(.*)")
 
@@ -226,11 +227,11 @@ class _Console:
         return self._dropped + size
 
     def text(self) -> str:
-        """The end of what was printed, without the kernel's good-bye."""
+        """The end of what was printed, without what the kernel prints in every run."""
         size = os.fstat(self.fd).st_size
         new = os.pread(self.fd, CONSOLE_BYTES, max(0, size - CONSOLE_BYTES))
         text = (self._before + new)[-CONSOLE_BYTES:].decode("utf-8", "replace").replace("\r\n", "\n")
-        return _POWER_OFF.sub("", text)
+        return _ON_DISK.sub("", _POWER_OFF.sub("", text))
 
     def last_lines(self) -> list[str]:
         return self.text().splitlines()[-LAST_LINES:]

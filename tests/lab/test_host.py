@@ -1,0 +1,65 @@
+"""Where a guest's memory goes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ccmix.lab import GuestError, GuestSpec, host, run_guest
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Pretend that a folder has so much room, and these flags."""
+    true_statvfs = os.statvfs
+    told: dict[str, SimpleNamespace] = {}
+
+    def statvfs(folder: Path) -> object:
+        return told.get(str(folder)) or true_statvfs(folder)
+
+    def tell(folder: Path, room_bytes: int, flags: int = 0) -> None:
+        told[str(folder)] = SimpleNamespace(f_flag=flags, f_bavail=room_bytes // 4096, f_frsize=4096)
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    return tell
+
+
+def test_memory_goes_where_it_can_be_executed_and_has_room(
+    launch_parent: Path, pretend: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shm = Path("/dev/shm")
+    pretend(shm, 64 * MIB)
+    assert host.memory_dir(64 * MIB) == shm
+    assert host.memory_dir(65 * MIB) == launch_parent
+    pretend(shm, 64 * MIB, os.ST_NOEXEC)
+    assert host.memory_dir(64 * MIB) == launch_parent
+    pretend(launch_parent, 10 * MIB)
+    monkeypatch.setenv("CCMIX_CACHE", str(launch_parent / "none"))
+    with pytest.raises(
+        GuestError, match=r"64 MiB \(/dev/shm: mounted noexec; .*: 10 MiB free; .*none: No such"
+    ) as error:
+        host.memory_dir(64 * MIB)
+    assert error.value.reason == "start"
+
+
+def test_memory_on_a_disk(kernel: Path, job: Path, launch_parent: Path, pretend: Callable[..., None]) -> None:
+    pretend(Path("/dev/shm"), 0)
+    result = asyncio.run(run_guest(kernel, GuestSpec(("echo", "here"), job, 64 * MIB, 1)))
+    assert result.console == "here\n"
+    assert list(launch_parent.iterdir()) == []
+
+
+def test_the_least_used_processor_is_taken() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    with host.processor(None) as first, host.processor(None) as second:
+        assert first == allowed[0]
+        assert second == allowed[1 % len(allowed)]
+    with host.processor(allowed[0]), host.processor(None) as other:
+        assert other == allowed[1 % len(allowed)]
