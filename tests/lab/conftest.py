@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def processes_in(folder: Path) -> dict[int, str]:
+    """The processes whose working directory is in the folder: a guest's kernel and its stubs."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "cwd").readlink().is_relative_to(folder):
+                found[int(entry.name)] = (entry / "comm").read_text().strip()
+        except OSError:
+            continue  # ended meanwhile, or another user's
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -26,9 +42,18 @@ def job(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def launch_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def launch_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The launch folders go here, so that whatever runs in one of them belongs to this test."""
     folder = tmp_path / "launch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
+    yield folder
+    for pid in processes_in(folder):  # of a test that failed
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(name="processes_in")
+def processes_in_fixture() -> Callable[[Path], dict[int, str]]:
+    """Tests are no package, so they cannot import it."""
+    return processes_in

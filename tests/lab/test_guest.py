@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from ccmix.lab import guest as guest_module
 
 HARNESS = Path(guest_module.__file__).resolve().parents[2]
 MIB = 1 << 20
+Processes = Callable[[Path], dict[int, str]]
 BUSY = ("sh", "-c", "echo busy; while :; do :; done")
 
 
@@ -36,20 +38,7 @@ def shell(kernel: Path, job: Path, script: str, **more: object) -> GuestResult:
     return run(kernel, job, "sh", "-c", script, **more)
 
 
-def processes_in(folder: Path) -> dict[int, str]:
-    """The processes whose working directory is in the folder: a guest's kernel and its stubs."""
-    found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if (entry / "cwd").readlink().is_relative_to(folder):
-                found[int(entry.name)] = (entry / "comm").read_text().strip()
-        except OSError:
-            continue  # ended meanwhile, or another user's
-    return found
-
-
-def wait_for(condition: object, seconds: float = 10.0) -> bool:
-    assert callable(condition)
+def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -159,7 +148,7 @@ def test_every_congestion_control_and_queue_is_there(kernel: Path, job: Path) ->
     assert rest == []
 
 
-def test_panic(kernel: Path, job: Path, launch_parent: Path) -> None:
+def test_panic(kernel: Path, job: Path, launch_parent: Path, processes_in: Processes) -> None:
     with pytest.raises(GuestError, match="panicked: sysrq triggered crash") as error:
         shell(kernel, job, "echo before; echo c > /proc/sysrq-trigger")
     assert error.value.reason == "panic"
@@ -181,7 +170,7 @@ def test_out_of_memory(kernel: Path, job: Path) -> None:
     assert error.value.last_lines
 
 
-def test_hang(kernel: Path, job: Path, launch_parent: Path) -> None:
+def test_hang(kernel: Path, job: Path, launch_parent: Path, processes_in: Processes) -> None:
     begin = time.monotonic()
     with pytest.raises(GuestError, match="for 3 s") as error:
         run(kernel, job, *BUSY, stall_seconds=3.0)
@@ -199,7 +188,7 @@ def test_a_command_that_writes_is_no_hang(kernel: Path, job: Path) -> None:
     assert result.real_seconds > 1.5
 
 
-def test_cancelling_leaves_nothing(kernel: Path, job: Path, launch_parent: Path) -> None:
+def test_cancelling_leaves_nothing(kernel: Path, job: Path, launch_parent: Path, processes_in: Processes) -> None:
     async def cancel() -> None:
         task = asyncio.create_task(run_guest(kernel, spec(job, *BUSY)))
         while "uml-userspace" not in processes_in(launch_parent).values():
@@ -214,7 +203,9 @@ def test_cancelling_leaves_nothing(kernel: Path, job: Path, launch_parent: Path)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.01, 0.03, 0.1])
-def test_cancelling_at_any_moment_leaves_nothing(kernel: Path, job: Path, launch_parent: Path, delay: float) -> None:
+def test_cancelling_at_any_moment_leaves_nothing(
+    kernel: Path, job: Path, launch_parent: Path, processes_in: Processes, delay: float
+) -> None:
     async def cancel() -> None:
         async with asyncio.timeout(delay):
             await run_guest(kernel, spec(job, *BUSY))
@@ -243,7 +234,9 @@ print(json.dumps([result.exit_status, result.console]))
 """
 
 
-def test_a_killed_harness_leaves_no_guest(kernel: Path, job: Path, launch_parent: Path) -> None:
+def test_a_killed_harness_leaves_no_guest(
+    kernel: Path, job: Path, launch_parent: Path, processes_in: Processes
+) -> None:
     environment = {**os.environ, "PYTHONPATH": str(HARNESS), "TMPDIR": str(launch_parent)}
     with subprocess.Popen([sys.executable, "-c", RUN_AS_A_PROGRAM, kernel, job, *BUSY], env=environment) as harness:
         try:
@@ -258,7 +251,9 @@ def test_a_killed_harness_leaves_no_guest(kernel: Path, job: Path, launch_parent
     assert list(launch_parent.iterdir()) == []
 
 
-def test_a_running_guest_keeps_its_launch_folder(kernel: Path, job: Path, launch_parent: Path) -> None:
+def test_a_running_guest_keeps_its_launch_folder(
+    kernel: Path, job: Path, launch_parent: Path, processes_in: Processes
+) -> None:
     async def both() -> list[str]:
         task = asyncio.create_task(run_guest(kernel, spec(job, *BUSY)))
         while "uml-userspace" not in processes_in(launch_parent).values():
