@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from ccmix.lab.guest import GuestSpec, find_kernel, run_guest
+from ccmix.lab.guest import GuestSpec, run_guest
 from ccmix.run.machines import GUEST_ENVIRONMENT
+from ccmix.tools import find_kernel
 
 
 def run_in_guest(command: Sequence[str], memory_bytes: int, seed: int) -> int:

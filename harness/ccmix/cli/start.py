@@ -17,7 +17,6 @@ from rich.console import Console
 from ccmix.archive import Campaign, CampaignError
 from ccmix.conditions import journal
 from ccmix.config import load, select
-from ccmix.lab.guest import find_kernel
 from ccmix.model import Run
 from ccmix.plan import make_plan
 from ccmix.progress import ProgressWatcher
@@ -26,7 +25,7 @@ from ccmix.report.html import write_report
 from ccmix.report.results import load_results
 from ccmix.run.campaign import Outcome, missing, run_all
 from ccmix.run.machines import LabMachine, Machine, ThisMachine
-from ccmix.tools import find_iperf3
+from ccmix.tools import find_iperf3, find_kernel
 
 GOOD, BAD, INTERRUPTED = 0, 1, 130
 

@@ -42,7 +42,7 @@ def load(path: Path) -> tuple[Entry, ...]:
     reader = _Reader(file)
     entries = reader.entries()
     if reader.problems:
-        raise ConfigError(sorted(reader.problems, key=lambda problem: problem.line or 0))
+        raise ConfigError(sorted(dict.fromkeys(reader.problems), key=lambda problem: problem.line or 0))
     return entries
 
 
@@ -63,6 +63,7 @@ class _Reader:
     def __init__(self, file: ini.IniFile) -> None:
         self._file = file
         self.problems = list(file.problems)
+        self._unreadable: set[str] = set()  # topologies with wrong values
         self._topologies = {
             section.name.removeprefix(TOPOLOGY_PREFIX).strip(): section
             for section in file.sections
@@ -70,9 +71,13 @@ class _Reader:
         }
 
     def entries(self) -> tuple[Entry, ...]:
-        self._check_default()
-        for section in self._topologies.values():
+        if not self._check_default():
+            self._unreadable.update(self._topologies)
+        for name, section in self._topologies.items():
+            before = len(self.problems)
             self._check_section(section, TOPOLOGY_KEYS)
+            if len(self.problems) > before:
+                self._unreadable.add(name)
         sections = [section for section in self._file.sections if not section.name.startswith(TOPOLOGY_PREFIX)]
         if not sections:
             self._problem(self._file.default, None, "the file has no entry: add a section such as [my-entry]")
@@ -87,7 +92,8 @@ class _Reader:
         name = None if section is self._file.default and key is None else section.name
         self.problems.append(Problem(self._file.path, line, name, key, message))
 
-    def _check_default(self) -> None:
+    def _check_default(self) -> bool:
+        before = len(self.problems)
         default = self._file.default
         known = {**ENTRY_KEYS, **TOPOLOGY_KEYS}
         for key, text in default.own.items():
@@ -95,6 +101,7 @@ class _Reader:
                 self._problem(default, key, "is an unknown key" + nearest(swept, known))
             elif swept == key:
                 self._read(default, known[key], text)
+        return len(self.problems) == before
 
     def _check_section(self, section: ini.Section, known: Mapping[str, Key]) -> None:
         for key, text in section.own.items():
@@ -121,7 +128,7 @@ class _Reader:
                 self._problem(section, key, "is an unknown key" + nearest(key, [*ENTRY_KEYS, "sweep.KEY"]))
         sweeps = self._sweeps(section)
         texts = self._texts(section)
-        if texts is None or len(self.problems) > before:
+        if texts is None or len(self.problems) > before or texts["topology"] in self._unreadable:
             return None
         conditions = tuple(self._conditions(section, texts, sweeps))
         if not ENTRY_KEYS["enabled"].read(texts["enabled"]) or len(self.problems) > before:

@@ -1,0 +1,132 @@
+"""Campaigns in the lab, from the command to the archive: what a user starts, interrupts, resumes and reads."""
+
+import json
+import signal
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from support import Ccmix, wait_for
+
+RUNS = ("both/all/receiver/001", "both/all/receiver/002")
+
+
+def test_run_archives_and_reports(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    outdir = tmp_path / "out"
+    done = ccmix("run", small_ini, "--lab", "-o", outdir)
+    assert done.returncode == 0, done.stderr
+    assert "2 runs valid, 0 not valid, 0 failed" in done.stderr
+    assert done.stdout.splitlines()[-1] == str(outdir / "report.html")
+    assert (outdir / "report.html").exists()
+
+    for name in RUNS:
+        summary = json.loads((outdir / name / "run.json").read_text())
+        assert summary["validity"] == {"status": "valid", "findings": []}
+        assert [group["group"] for group in summary["metrics"]["groups"]] == ["cubic", "bbr"]
+        # 8948 of each 9014 bytes on the wire are the application's
+        assert 0.93 < summary["metrics"]["utilisation"] < 1.01
+        sockets = pl.read_parquet(outdir / name / "sockets.parquet")
+        assert set(sockets["group"].unique()) == {"cubic", "bbr"}
+        assert sockets.filter(pl.col("group") == "bbr")["bbr_min_rtt_s"].min() == pytest.approx(0.01, abs=20e-6)
+        for file in ("queues.parquet", "intervals.parquet", "generators/h1-iperf3-client.json", "logs/guest.log"):
+            assert (outdir / name / file).exists()
+    assert not list(outdir.rglob("*.partial"))
+
+    table = ccmix("report", outdir, "--format", "json")
+    rows = json.loads(table.stdout)
+    assert [(row["group"], row["streams"], row["runs"], row["invalid"]) for row in rows] == [
+        ("cubic", 1, 2, 0),
+        ("bbr", 1, 2, 0),
+    ]
+    runs = [json.loads((outdir / name / "run.json").read_text()) for name in RUNS]
+    goodputs = [run["metrics"]["groups"][0]["goodput_bps"] for run in runs]
+    assert rows[0]["goodput_mean_bps"] == sum(goodputs) / 2
+
+
+def test_the_same_seed_gives_the_same_numbers(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    def metrics(outdir: str, seed: int) -> list[object]:
+        done = ccmix("run", small_ini, "--lab", "-o", tmp_path / outdir, "--seed", seed)
+        assert done.returncode == 0, done.stderr
+        return [json.loads((tmp_path / outdir / name / "run.json").read_text())["metrics"] for name in RUNS]
+
+    first = metrics("first", 7)
+    assert metrics("second", 7) == first
+    assert metrics("third", 8) != first
+
+
+def test_interrupted_and_resumed(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    outdir = tmp_path / "out"
+    kept = outdir / RUNS[0] / "run.json"
+    running = ccmix.start("run", small_ini, "--lab", "-j", 1, "-o", outdir)
+    wait_for(lambda: kept.exists() and ccmix.guests(), 120, "the second run in progress")
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=30)
+    assert running.returncode == 130, errors
+    assert "--resume" in errors
+    assert ccmix.guests() == []
+    assert not list(outdir.rglob("*.partial"))
+    before = kept.stat().st_mtime_ns
+
+    again = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert "1 of 2 runs" in again.stderr
+    assert kept.stat().st_mtime_ns == before
+    assert (outdir / RUNS[1] / "run.json").exists()
+
+    nothing_left = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
+    assert nothing_left.returncode == 0
+    assert "0 of 2 runs" in nothing_left.stderr
+
+
+def test_nothing_survives_a_killed_harness(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    outdir = tmp_path / "out"
+    running = ccmix.start("run", small_ini, "--lab", "-o", outdir)
+    wait_for(lambda: list(outdir.rglob("sockets.jsonl")), 120, "a guest that measures")
+    assert ccmix.guests()
+    running.kill()
+    running.communicate(timeout=30)
+    wait_for(lambda: not ccmix.guests(), 10, "the end of every guest")
+    assert list(outdir.rglob("*.partial"))
+    again = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert not list(outdir.rglob("*.partial"))
+
+
+def test_a_failed_run_is_told_and_the_others_are_kept(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    small_ini.write_text(small_ini.read_text().replace("cca = cubic,bbr", "sweep.cca = hybla, bbr"))
+    outdir = tmp_path / "out"
+    done = ccmix("run", small_ini, "--lab", "-o", outdir)
+    assert done.returncode == 1
+    assert "the sender's kernel has no CCA 'hybla'" in done.stderr
+    assert "2 runs valid, 0 not valid, 2 failed" in done.stderr
+    rows = json.loads(ccmix("report", outdir, "--format", "json").stdout)
+    assert [(row["condition"]["cca"], row["runs"]) for row in rows] == [("bbr", 2)]
+    assert "2 runs are missing" in (outdir / "report.html").read_text()
+
+
+def test_a_guest_without_memory_says_so(ccmix: Ccmix) -> None:
+    done = ccmix("lab", "exec", "--memory", 64, "--", "python3", "-c", "x = [bytearray(1 << 20) for _ in range(200)]")
+    assert done.returncode == 1
+    assert "memory" in done.stderr
+
+
+def test_nothing_is_started_for_wrong_input(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    small_ini.write_text(small_ini.read_text().replace("delay = 5ms", "delay = -5"))
+    outdir = tmp_path / "out"
+    done = ccmix("run", small_ini, "--lab", "-o", outdir)
+    assert done.returncode == 2
+    assert f"{small_ini}:4: [topology small] delay:" in done.stderr
+    assert not outdir.exists()
+
+
+def test_another_plan_is_not_resumed(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    outdir = tmp_path / "out"
+    assert ccmix("run", small_ini, "--lab", "-o", outdir).returncode == 0
+    small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 3"))
+    other = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
+    assert other.returncode == 2
+    assert "can't be resumed" in other.stderr
+    fresh = ccmix("run", small_ini, "--lab", "-o", outdir)
+    assert fresh.returncode == 2
+    assert "is not empty" in fresh.stderr

@@ -1,0 +1,66 @@
+"""The lab needs no root: a whole campaign as a user without any privilege."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ccmix.tools import find_iperf3, find_kernel
+from support import REPOSITORY, SMALL
+
+NOBODY = "65534"
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Path:
+    """Copies that any user can read, since root's cache and checkout may not be readable for others."""
+    folder = tmp_path / "installation"
+    folder.mkdir()
+    shutil.copy(find_iperf3(), folder / "ccmix-iperf3")
+    shutil.copy(find_kernel(), folder / "ccmix-lab-kernel")
+    shutil.copytree(REPOSITORY / "harness", folder / "harness")
+    shutil.copytree(sysconfig.get_paths()["purelib"], folder / "site-packages")
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent.is_relative_to(Path(tmp_path.anchor, *tmp_path.parts[1:3])):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    return folder
+
+
+def as_ordinary_user(argv: Sequence[str]) -> list[str]:
+    """Where the tests run as root: as nobody, and with no capability left that could be used or regained."""
+    if os.geteuid() != 0:
+        return list(argv)
+    drop = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
+    return ["setpriv", *drop, "--no-new-privs", *argv]
+
+
+def test_a_campaign_in_the_lab(installation: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o777)
+    home.chmod(0o777)
+    (home / "small.ini").write_text(SMALL)
+    python = Path(sys.executable).resolve()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "PYTHONPATH": f"{installation / 'harness'}:{installation / 'site-packages'}",
+        "CCMIX_IPERF3": str(installation / "ccmix-iperf3"),
+        "CCMIX_LAB_KERNEL": str(installation / "ccmix-lab-kernel"),
+    }
+    argv = [str(python), "-c", "from ccmix.cli import main; main()", "run", "small.ini", "--lab", "-o", "out"]
+    who = subprocess.run(as_ordinary_user(["id", "-u"]), capture_output=True, text=True, check=True)
+    assert who.stdout.strip() != "0"
+    done = subprocess.run(
+        as_ordinary_user(argv), cwd=home, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 runs valid, 0 not valid, 0 failed" in done.stderr
+    summary = json.loads((home / "out/both/all/receiver/001/run.json").read_text())
+    assert summary["where"]["machine"] == "lab"
+    assert (home / "out/campaign.json").stat().st_uid == int(who.stdout)

@@ -1,0 +1,60 @@
+"""The verdict notices a path that is not the one configured: one thing is configured, and another applied."""
+
+import asyncio
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ccmix.archive import RunFolder
+from ccmix.config import load
+from ccmix.model import Buffer, Run
+from ccmix.plan import make_plan
+from ccmix.run.conclude import conclude
+from ccmix.run.machines import LabMachine
+from ccmix.tools import find_iperf3, find_kernel
+
+
+def verdict(configured: Run, applied: Run, outdir: Path) -> dict[str, Any]:
+    """Measures `applied` and judges it as if `configured` had been measured."""
+    folder = RunFolder.of(outdir, configured)
+    machine = LabMachine(find_kernel(), find_iperf3())
+    where = asyncio.run(machine.measure(applied, folder.begin(), cpu=0))
+    summary: dict[str, Any] = conclude(configured, folder, where)
+    return dict(summary["validity"])
+
+
+def configured_run(small_ini: Path) -> Run:
+    return make_plan(load(small_ini), seed=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "applied"),
+    [
+        ("rtt", {"delay_s": 0.0053}),
+        ("loss", {"loss": 0.005}),
+        ("rate", {"rate_bps": 103e6}),
+        ("rate", {"rate_bps": 97e6}),
+        ("buffer", {"buffer": Buffer(0.5, "bdp")}),
+    ],
+)
+def test_another_path_is_not_valid(kind: str, applied: dict[str, Any], small_ini: Path, tmp_path: Path) -> None:
+    configured = configured_run(small_ini)
+    other = dataclasses.replace(configured.topology, **applied)
+    result = verdict(configured, dataclasses.replace(configured, topology=other), tmp_path / "out")
+    assert result["status"] == "limited"
+    assert kind in {finding["kind"] for finding in result["findings"]}
+
+
+def test_another_cca_is_not_valid(small_ini: Path, tmp_path: Path) -> None:
+    configured = configured_run(small_ini)
+    traffic = dataclasses.replace(configured.traffic, ccas=("reno", "bbr"))
+    result = verdict(configured, dataclasses.replace(configured, traffic=traffic), tmp_path / "out")
+    assert result["status"] == "limited"
+    assert {finding["kind"] for finding in result["findings"]} == {"cca"}
+
+
+def test_the_configured_path_is_valid(small_ini: Path, tmp_path: Path) -> None:
+    configured = configured_run(small_ini)
+    assert verdict(configured, configured, tmp_path / "out") == {"status": "valid", "findings": []}

@@ -1,0 +1,66 @@
+"""What tests share: the ccmix command of this checkout, a small configuration, and a look at processes."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
+REPOSITORY = Path(__file__).parent.parent
+
+# 100 Mbit/s and 3 s of traffic take a second or two of real time in the lab.
+SMALL = """
+[topology small]
+rate = 100mbit
+delay = 5ms
+mtu = 9000
+
+[both]
+type = iperf3
+topology = small
+cca = cubic,bbr
+streams = 2
+duration = 2s
+omit = 1s
+iterations = 2
+"""
+
+
+class Ccmix:
+    """Runs the real command, with a temporary folder by which its processes are known."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = os.environ | {"TMPDIR": str(folder)}
+
+    def __call__(self, *arguments: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+        argv = [CCMIX, *map(str, arguments)]
+        return subprocess.run(
+            argv, capture_output=True, text=True, timeout=timeout, env=self._environment, check=False
+        )  # fmt: skip
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        argv = [CCMIX, *map(str, arguments)]
+        return subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environment
+        )  # fmt: skip
+
+    def guests(self) -> list[int]:
+        """The processes that work below the temporary folder: the lab's kernels and their stubs."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if (process / "cwd").readlink().is_relative_to(self.folder):
+                    found.append(int(process.name))
+            except OSError:
+                continue
+        return found
+
+
+def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"after {seconds} s still not: {what}"
+        time.sleep(0.05)
