@@ -114,15 +114,18 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
         # path of a socket must be short, so HOME is relative to the working directory, the launch folder.
         environment = {"HOME": ".", "TMPDIR": str(host.memory_dir(spec.memory_bytes)), "PATH": os.defpath}
         begin = time.monotonic()
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=launch,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=console.fd,
-            stderr=console.fd,
-            start_new_session=True,  # the kernel kills its whole process group when it panics
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=launch,
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=console.fd,
+                stderr=console.fd,
+                start_new_session=True,  # the kernel kills its whole process group when it panics
+            )
+        except OSError as error:
+            raise GuestError("start", f"the guest could not be started: {error}") from error
         await _wait(process, _Growth(job_dir, console), spec.stall_seconds)
         real_seconds = time.monotonic() - begin
         return GuestResult(_exit_status(launch, process, console), real_seconds, console.text())

@@ -34,28 +34,29 @@ def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str
     Raises GuestError("start") if the command or the environment cannot be passed on, or the folder not be made.
     """
     command = _command(argv, environment)
-    try:
-        parent = Path(tempfile.gettempdir())
-        _remove_stale(parent)
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-    except OSError as error:
-        raise GuestError("start", f"the lab cannot make its launch folder: {error}") from error
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for name in ("init", "fstab"):
-            shutil.copyfile(_FILES / name, folder / name)
-        (folder / "init").chmod(0o755)
-        (folder / "command").write_text(command, encoding="utf-8", errors="surrogateescape")
-        (folder / "job").symlink_to(job_dir)
-        for name, target in {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}.items():
-            (folder / name).symlink_to("/proc/self/fd" + target)
+    parent = Path(tempfile.gettempdir())
+    _remove_stale(parent)
+    with contextlib.ExitStack() as undo:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            undo.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _fill(folder, command, job_dir)
+        except OSError as error:
+            raise GuestError("start", f"the lab cannot make its launch folder in {parent}: {error}") from error
         yield folder
-    except BlockingIOError as error:
-        raise GuestError("start", f"another process holds the lab's launch folder {folder}") from error
-    finally:
-        os.close(lock)
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill(folder: Path, command: str, job_dir: Path) -> None:
+    for name in ("init", "fstab"):
+        shutil.copyfile(_FILES / name, folder / name)
+    (folder / "init").chmod(0o755)
+    (folder / "command").write_text(command, encoding="utf-8", errors="surrogateescape")
+    (folder / "job").symlink_to(job_dir)
+    for name, target in {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}.items():
+        (folder / name).symlink_to("/proc/self/fd" + target)
 
 
 def _command(argv: Sequence[str], environment: Mapping[str, str]) -> str:
