@@ -1,0 +1,68 @@
+"""`ccmix run` without the lab, on a machine with root and netem: the machine is a guest of the lab.
+
+The kernel, its namespaces and qdiscs are real; what is not is the hardware, and the time, which is virtual.
+"""
+
+from pathlib import Path
+
+import pytest
+from support import CCMIX, Ccmix
+
+MEMORY_MIB = 3000  # the harness with all its libraries runs inside
+
+# Everything is left as it was: these print nothing else before and after a run.
+STATE = """
+ip netns list
+sysctl net.ipv4.tcp_mem net.core.netdev_max_backlog
+"""
+
+
+def script(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "script.sh"
+    file.write_text(f"set -u\n{text}")
+    return file
+
+
+def test_a_campaign_leaves_the_machine_as_it_was(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    commands = f"{STATE} echo RUN\n{CCMIX} run {small_ini} -o out || exit\necho AFTER\n{STATE} ls $CCMIX_STATE\n"
+    done = ccmix("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script(tmp_path, commands))
+    assert done.returncode == 0, done.stdout
+    before, _, rest = done.stdout.partition("RUN\n")
+    during, _, after = rest.partition("AFTER\n")
+    assert "2 runs valid, 0 not valid, 0 failed" in during
+    assert "net.ipv4.tcp_mem" in before
+    assert after == before
+
+
+@pytest.mark.parametrize("how", ["restore", "next run"])
+def test_a_killed_run_is_put_back(how: str, ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    """kill -9 of the harness and of the process that measures, in the middle of the traffic."""
+    put_back = f"{CCMIX} restore" if how == "restore" else f"{CCMIX} run {small_ini} -o again >/dev/null"
+    commands = f"""
+{STATE} echo RUN
+setsid {CCMIX} run {small_ini} -o out 2>/dev/null &
+harness=$!
+until ls out/*/*/*/*/logs/sockets.jsonl >/dev/null 2>&1; do sleep 0.1; done
+sleep 1
+for process in /proc/[0-9]*; do
+    if tr '\\0' ' ' <$process/cmdline 2>/dev/null | grep -q ccmix.run.measure; then
+        kill -9 ${{process#/proc/}}
+    fi
+done
+kill -9 $harness
+sleep 1
+echo KILLED
+ip netns list
+echo BACK
+{put_back}
+echo AFTER
+{STATE} ls $CCMIX_STATE
+"""
+    done = ccmix("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script(tmp_path, commands))
+    assert done.returncode == 0, done.stdout
+    before, _, rest = done.stdout.partition("RUN\n")
+    killed, _, rest = rest.partition("KILLED\n")[2].partition("BACK\n")
+    back, _, after = rest.partition("AFTER\n")
+    assert "ccmix-bottleneck" in killed
+    assert "restored" in back
+    assert after == before
