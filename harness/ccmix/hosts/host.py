@@ -13,7 +13,7 @@ class CommandError(Exception):
         self.host = host
         self.argv = tuple(argv)
         self.reason = reason
-        super().__init__(f"{host}: {' '.join(argv)}: {reason}")
+        super().__init__(" ".join(f"{host}: {' '.join(argv)}: {reason}".split()))
 
 
 class Process(Protocol):
