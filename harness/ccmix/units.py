@@ -5,26 +5,38 @@ that says what would be right; the caller adds file, section and key.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 RATE_BPS = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 TIME_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 SIZE_BYTES = {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
-_QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))\s*(?P<unit>[A-Za-z%/]*)")
+LEAST_RATE_BPS, MOST_RATE_BPS = 1e3, 1e15  # beyond what any path has, and within what tc counts in
+MOST_TIME_S = 7 * 86400.0
+_MOST = 1e15  # of a number before its unit, so that no product of quantities is infinite
+
+_QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))\s*(?P<unit>[A-Za-z%/]*)", re.ASCII)
 
 
-def _quantity(text: str, units: Mapping[str, float], examples: str) -> float:
+def quantity(text: str, units: Iterable[str], examples: str) -> tuple[float, str]:
+    """A number that is not negative and its unit, in small letters."""
     match = _QUANTITY.fullmatch(text.strip())
     if not match:
         raise ValueError(f"is not a number with a unit: write for instance {examples}")
-    number, unit = float(match["number"]), match["unit"].lower()
+    unit = match["unit"].lower()
     if not unit:
         raise ValueError(f"has no unit: write for instance {examples}")
     if unit not in units:
         raise ValueError(f"has the unknown unit '{match['unit']}': use one of {', '.join(units)}")
-    if number < 0:
+    if match["number"].startswith("-"):
         raise ValueError(f"is negative: write for instance {examples}")
+    if (number := float(match["number"])) > _MOST:
+        raise ValueError(f"is too large: write for instance {examples}")
+    return number, unit
+
+
+def _scaled(text: str, units: Mapping[str, float], examples: str) -> float:
+    number, unit = quantity(text, units, examples)
     return number * units[unit]
 
 
@@ -33,20 +45,23 @@ def parse_rate(text: str) -> float:
 
     tc's own 'bps' means bytes per second and is refused, since a reader takes it for bits.
     """
-    rate_bps = _quantity(text, RATE_BPS, "100mbit, 2.4gbit")
-    if rate_bps == 0:
-        raise ValueError("is zero: a rate is more than 0, for instance 100mbit")
+    rate_bps = _scaled(text, RATE_BPS, "100mbit, 2.4gbit")
+    if not LEAST_RATE_BPS <= rate_bps <= MOST_RATE_BPS:
+        raise ValueError("is not a rate from 1kbit to 1000tbit: write for instance 100mbit")
     return rate_bps
 
 
 def parse_time(text: str) -> float:
     """'44ms' to seconds."""
-    return _quantity(text, TIME_S, "500ms, 10s, 2m")
+    seconds = _scaled(text, TIME_S, "500ms, 10s, 2m")
+    if seconds > MOST_TIME_S:
+        raise ValueError("is more than a week: write for instance 500ms, 10s, 2m")
+    return seconds
 
 
 def parse_percent(text: str) -> float:
     """'0.1%' to a fraction, 0.001."""
-    fraction = _quantity(text, {"%": 0.01}, "0.1%, 0%")
+    fraction = _scaled(text, {"%": 0.01}, "0.1%, 0%")
     if fraction > 1:
         raise ValueError("is more than 100%")
     return fraction
@@ -75,8 +90,9 @@ def format_percent(fraction: float) -> str:
 def format_bytes(size_bytes: float) -> str:
     """Bytes for people: '1.25 MB'."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size_bytes >= scale:
-            return f"{size_bytes / scale:.3g} {unit}"
+        if size_bytes >= scale * 0.9995:
+            value = size_bytes / scale
+            return f"{value:.3g} {unit}" if value < 999.5 else f"{value:.0f} {unit}"
     return f"{size_bytes:.0f} B"
 
 

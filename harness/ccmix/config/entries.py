@@ -7,13 +7,16 @@ from pathlib import Path
 
 from ccmix.config import ini
 from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS, Key
-from ccmix.config.problems import ConfigError, Problem, nearest
+from ccmix.config.problems import ConfigError, Problem, nearest, quoted
 from ccmix.model import Topology, Traffic
+from ccmix.units import format_bytes
 
 TOPOLOGY_PREFIX = "topology "
 SWEEP_PREFIX = "sweep."
 UNSWEEPABLE = ("type", "enabled", "topology", "iterations", "repeat-order", "accept-limits")
 MOST_CONDITIONS = 100_000
+MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
+MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
 
 @dataclass(frozen=True)
@@ -63,21 +66,17 @@ class _Reader:
     def __init__(self, file: ini.IniFile) -> None:
         self._file = file
         self.problems = list(file.problems)
-        self._unreadable: set[str] = set()  # topologies with wrong values
-        self._topologies = {
-            section.name.removeprefix(TOPOLOGY_PREFIX).strip(): section
-            for section in file.sections
-            if section.name.startswith(TOPOLOGY_PREFIX)
-        }
+        self._topologies: dict[str, ini.Section] = {}
+        for section in file.sections:
+            if section.name.startswith(TOPOLOGY_PREFIX):
+                name = section.name.removeprefix(TOPOLOGY_PREFIX).strip()
+                if self._topologies.setdefault(name, section) is not section:
+                    self._problem(section, None, f"is a second topology {name}: remove one")
 
     def entries(self) -> tuple[Entry, ...]:
-        if not self._check_default():
-            self._unreadable.update(self._topologies)
-        for name, section in self._topologies.items():
-            before = len(self.problems)
+        self._check_default()
+        for section in self._topologies.values():
             self._check_section(section, TOPOLOGY_KEYS)
-            if len(self.problems) > before:
-                self._unreadable.add(name)
         sections = [section for section in self._file.sections if not section.name.startswith(TOPOLOGY_PREFIX)]
         if not sections:
             self._problem(self._file.default, None, "the file has no entry: add a section such as [my-entry]")
@@ -88,20 +87,23 @@ class _Reader:
         return enabled
 
     def _problem(self, section: ini.Section, key: str | None, message: str) -> None:
-        line = section.key_lines.get(key or "") or self._file.default.key_lines.get(key or "") or section.line or None
+        if key not in section.key_lines and key in self._file.default.key_lines:
+            section = self._file.default  # where it stands
+        line = section.key_lines.get(key or "") or section.line or None
         name = None if section is self._file.default and key is None else section.name
         self.problems.append(Problem(self._file.path, line, name, key, message))
 
-    def _check_default(self) -> bool:
-        before = len(self.problems)
+    def _check_default(self) -> None:
         default = self._file.default
         known = {**ENTRY_KEYS, **TOPOLOGY_KEYS}
         for key, text in default.own.items():
-            if (swept := key.removeprefix(SWEEP_PREFIX)) not in known:
-                self._problem(default, key, "is an unknown key" + nearest(swept, known))
-            elif swept == key:
+            if key.startswith(SWEEP_PREFIX):
+                continue
+            if key not in known:
+                self._problem(default, key, "is an unknown key" + nearest(key, known))
+            else:
                 self._read(default, known[key], text)
-        return len(self.problems) == before
+        self._sweeps(default)
 
     def _check_section(self, section: ini.Section, known: Mapping[str, Key]) -> None:
         for key, text in section.own.items():
@@ -114,7 +116,7 @@ class _Reader:
         try:
             key.read(text)
         except ValueError as error:
-            self._problem(section, name or key.name, f"'{text}' {error}")
+            self._problem(section, name or key.name, f"{quoted(text)} {error}")
 
     def _entry(self, section: ini.Section) -> Entry | None:
         before = len(self.problems)
@@ -128,7 +130,7 @@ class _Reader:
                 self._problem(section, key, "is an unknown key" + nearest(key, [*ENTRY_KEYS, "sweep.KEY"]))
         sweeps = self._sweeps(section)
         texts = self._texts(section)
-        if texts is None or len(self.problems) > before or texts["topology"] in self._unreadable:
+        if texts is None or len(self.problems) > before or not _readable(texts):
             return None
         conditions = tuple(self._conditions(section, texts, sweeps))
         if not ENTRY_KEYS["enabled"].read(texts["enabled"]) or len(self.problems) > before:
@@ -228,6 +230,17 @@ class _Reader:
             yield Condition(values, topology, traffic)
 
 
+def _readable(texts: Mapping[str, str]) -> bool:
+    """Whether every value can be read; one of [DEFAULT] or of the topology that can't was told there."""
+    known = {**ENTRY_KEYS, **TOPOLOGY_KEYS}
+    try:
+        for key, text in texts.items():
+            known[key].read(text)
+    except ValueError:
+        return False
+    return True
+
+
 _SWEPT_INTO = {key: known for key, known in {**ENTRY_KEYS, **TOPOLOGY_KEYS}.items() if key not in UNSWEEPABLE}
 
 
@@ -239,7 +252,12 @@ def _contradiction(topology: Topology, traffic: Traffic) -> str | None:
         return f"interval = {traffic.interval_s:g}s: iperf3 takes 100ms to 60s, and no more than duration"
     if topology.buffer.kind == "bdp" and topology.delay_s == 0:
         return "buffer is given in BDP, and the BDP of a path without delay is 0: give bytes or packets"
-    for name, seconds in (("duration", traffic.duration_s), ("omit", traffic.omit_s)):
-        if seconds != int(seconds):
-            return f"{name} = {seconds:g}s: iperf3 takes whole seconds"
+    if topology.buffer_bytes > MOST_BUFFER_BYTES:
+        size = format_bytes(topology.buffer_bytes)
+        return f"buffer comes to {size}: tbf holds {format_bytes(MOST_BUFFER_BYTES)} at most"
+    for name, seconds, most in (
+        ("duration", traffic.duration_s, MOST_DURATION_S), ("omit", traffic.omit_s, MOST_OMIT_S)
+    ):  # fmt: skip
+        if seconds != int(seconds) or seconds > most:
+            return f"{name} = {seconds:g}s: iperf3 takes whole seconds, {most} at most"
     return None

@@ -1,16 +1,15 @@
 """The INI layer: sections, keys and the lines they stand on, with nothing interpreted yet."""
 
 import configparser
+import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.config.problems import ConfigError, Problem
 
 DEFAULT = "DEFAULT"
-
-_SECTION = re.compile(r"\[(?P<name>[^]]+)\]")
-_KEY = re.compile(r"(?P<name>[^\s=:#;][^=:]*?)\s*[=:]")
 
 
 @dataclass(frozen=True)
@@ -38,19 +37,26 @@ class IniFile:
 def read(path: Path) -> IniFile:
     """The file's sections. Raises ConfigError where nothing can be read: no file, not UTF-8, no section."""
     text = _text(path)
-    lines, problems = _scan(path, text)
-    parser = configparser.ConfigParser(interpolation=None, strict=False, empty_lines_in_values=False)
+    parser = _Parser(path)
+    problems = parser.problems
     try:
-        parser.read_string(text, source=str(path))
+        parser.read_file(parser.counted(text), source=str(path))
     except configparser.MissingSectionHeaderError as error:
         message = f"{error.line.strip()!r} stands before the first section: start with a line such as [my-entry]"
-        raise ConfigError([Problem(path, error.lineno, None, None, message)]) from error
+        raise ConfigError([Problem(path, parser.number(error.lineno), None, None, message)]) from error
     except configparser.ParsingError as error:  # raised after all that could be read was read
         problems += [
-            Problem(path, line, None, None, f"{source} is neither a section, a 'key = value' nor a comment (# ...)")
+            Problem(
+                path,
+                parser.number(line),
+                None,
+                None,
+                f"{source} is neither a section, a 'key = value' nor a comment (# ...)",
+            )
             for line, source in error.errors
         ]
 
+    lines = parser.lines
     default = Section(DEFAULT, lines.get((DEFAULT, None), 0), dict(parser.defaults()), {}, _key_lines(lines, DEFAULT))
     sections = []
     for name in parser.sections():
@@ -73,24 +79,51 @@ def _text(path: Path) -> str:
         raise ConfigError([Problem(path, line, None, None, message)]) from error
 
 
-def _scan(path: Path, text: str) -> tuple[dict[tuple[str, str | None], int], list[Problem]]:
-    """Line numbers of sections (key None) and keys, and all that stands twice: configparser tells only of the first."""
-    lines: dict[tuple[str, str | None], int] = {}
-    problems: list[Problem] = []
-    section = None
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line[0].isspace() or line[0] in "#;":
-            continue
-        if header := _SECTION.match(line):
-            section, key = header["name"], None
-        elif section is not None and (option := _KEY.match(line)):
-            key = option["name"].lower()
-        else:
-            continue
-        first = lines.setdefault((section, key), number)
+class _Parser(configparser.ConfigParser):
+    """Notes where each section (key None) and each key stands, and all that stands twice: configparser tells only of
+    the first. It learns of them from configparser itself, by the two hooks that are asked for each header and each key,
+    so that both agree on what is one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(interpolation=None, strict=False, empty_lines_in_values=False)
+        self.SECTCRE = self  # type: ignore[assignment]  # all that configparser does with it is match()
+        self.lines: dict[tuple[str, str | None], int] = {}
+        self.problems: list[Problem] = []
+        self._path = path
+        self._numbers: list[int] = []
+        self._section = DEFAULT
+
+    def counted(self, text: str) -> Iterator[str]:
+        """Without comments, since one between the lines of a value would end the value."""
+        for number, line in enumerate(io.StringIO(text), start=1):
+            if not line.lstrip().startswith(("#", ";")):
+                self._numbers.append(number)
+                yield line
+
+    def number(self, counted: int) -> int:
+        """In the file, of a line that configparser counted."""
+        return self._numbers[counted - 1]
+
+    def match(self, line: str) -> re.Match[str] | None:
+        header = configparser.ConfigParser.SECTCRE.match(line)
+        if header:
+            self._section = header["header"]
+            self._note(None)
+        return header
+
+    def optionxform(self, optionstr: str) -> str:
+        key = optionstr.lower()
+        if key:  # a line that starts with = is a ParsingError
+            self._note(key)
+        return key
+
+    def _note(self, key: str | None) -> None:
+        number = self._numbers[-1]
+        first = self.lines.setdefault((self._section, key), number)
         if first != number:
-            problems.append(Problem(path, number, section, key, f"stands twice, first in line {first}: remove one"))
-    return lines, problems
+            message = f"stands twice, first in line {first}: remove one"
+            self.problems.append(Problem(self._path, number, self._section, key, message))
 
 
 def _key_lines(lines: dict[tuple[str, str | None], int], section: str) -> dict[str, int]:

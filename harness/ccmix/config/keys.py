@@ -1,13 +1,14 @@
 """Every key of an INI file: how its value is read, what it means, an example and its default."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ccmix.config.problems import nearest
+from ccmix.config.problems import nearest, quoted
 from ccmix.model import Buffer
 from ccmix.terms import CCAS, LIMITS
-from ccmix.units import SIZE_BYTES, parse_percent, parse_rate, parse_time
+from ccmix.units import SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
 
 GENERATORS = ("iperf3",)
 REPEAT_ORDERS = ("in-order", "shuffled")
@@ -25,7 +26,7 @@ class Key:
 
 
 def _whole(text: str, least: int, most: int) -> int:
-    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+    if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
         raise ValueError(f"is not a whole number from {least} to {most}")
     return int(text)
 
@@ -54,7 +55,7 @@ def _ccas(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in CCAS:
-            raise ValueError(f"has the unknown CCA '{name}'" + nearest(name, CCAS))
+            raise ValueError(f"has the unknown CCA {quoted(name)}" + nearest(name, CCAS))
     return names
 
 
@@ -62,23 +63,17 @@ def _limits(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in LIMITS:
-            raise ValueError(f"has the unknown limit '{name}'" + nearest(name, LIMITS))
+            raise ValueError(f"has the unknown limit {quoted(name)}" + nearest(name, LIMITS))
     return names
 
 
 def _buffer(text: str) -> Buffer:
-    number, unit = text.rstrip("abdegikmpt BDEGIKMPT"), text.lstrip("+-0123456789. ").lower()
     units = {"bdp": ("bdp", 1.0), "p": ("packet", 1.0)} | {name: ("byte", scale) for name, scale in SIZE_BYTES.items()}
-    if unit not in units:
-        raise ValueError(f"has {'no unit' if not unit else f'the unknown unit {unit!r}'}: write 1bdp, 100kb or 1000p")
-    try:
-        amount = float(number)
-    except ValueError:
-        raise ValueError("is not a number with a unit: write 1bdp, 100kb or 1000p") from None
-    if not 0 < amount < float("inf"):
-        raise ValueError("is not more than zero: write 1bdp, 100kb or 1000p")
+    number, unit = quantity(text, units, "1bdp, 100kb or 1000p")
+    if number == 0:
+        raise ValueError("is zero: write for instance 1bdp, 100kb or 1000p")
     kind, scale = units[unit]
-    return Buffer(amount * scale, kind)
+    return Buffer(number * scale, kind)
 
 
 def _positive_time(text: str) -> float:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+SHOWN = 60  # characters of a wrong word that are repeated
+
 
 @dataclass(frozen=True, order=True)
 class Problem:
@@ -18,10 +20,11 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else str(self.file)
-        section = f" [{self.section}]" if self.section else ""
-        key = f" {self.key}" if self.key else ""
-        colon = ":" if section or key else ""
-        return f"{place}:{section}{key}{colon} {self.message}"
+        section = f"[{self.section}] " if self.section else ""
+        key = f"{self.key} " if self.key else ""
+        where = f"{section}{key}".strip()
+        sentence = f"{where}: {self.message}" if where else self.message
+        return f"{place}: {' '.join(sentence.split())}"  # one line, also where a value has several
 
 
 class ConfigError(Exception):
@@ -32,8 +35,13 @@ class ConfigError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+def quoted(text: str) -> str:
+    """A wrong word as it was written; of a long one, its beginning."""
+    return f"'{text}'" if len(text) <= SHOWN else f"'{text[:SHOWN]}…'"
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """'; did you mean 'x'?' where one of the known words is near, else the list of them."""
     choices = sorted(known)
-    close = get_close_matches(word, choices, n=1)
+    close = get_close_matches(word[:SHOWN], choices, n=1)
     return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(choices)}"

@@ -1,0 +1,105 @@
+"""Entries to runs, and what runs and topologies come to."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccmix.config import Entry, load
+from ccmix.config.entries import Condition
+from ccmix.model import Buffer, Run, Topology, Traffic
+from ccmix.plan import make_plan
+
+DEMO = Path(__file__).parents[1] / "configs" / "demo.ini"
+TOPOLOGY = Topology(rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
+TRAFFIC = Traffic(ccas=("cubic", "bbr"), streams=4, duration_s=10.0, omit_s=3.0, interval_s=0.5)
+
+
+def entry(name: str = "one", delays: int = 6, iterations: int = 4, order: str = "shuffled") -> Entry:
+    conditions = [
+        Condition({"delay": f"{delay}ms"}, replace(TOPOLOGY, delay_s=delay / 1000), TRAFFIC)
+        for delay in range(1, delays + 1)
+    ]
+    return Entry(name, iterations, order, ("rtt",), tuple(conditions))
+
+
+def seeds(runs: tuple[Run, ...], name: str = "one") -> dict[tuple[str, int], int]:
+    return {(run.condition_name, run.iteration): run.seed for run in runs if run.entry == name}
+
+
+def test_every_condition_in_every_iteration_once() -> None:
+    runs = make_plan([entry(), entry("two", delays=2, iterations=1)], seed=1)
+    assert Counter((run.entry, run.condition["delay"], run.iteration) for run in runs) == Counter(
+        [("one", f"{delay}ms", iteration) for delay in range(1, 7) for iteration in range(1, 5)]
+        + [("two", f"{delay}ms", 1) for delay in (1, 2)]
+    )
+    assert all(run.topology.delay_s * 1000 == float(run.condition["delay"].removesuffix("ms")) for run in runs)
+    assert {run.accept_limits for run in runs} == {("rtt",)}
+
+
+def test_an_iteration_is_a_block_in_the_order_of_the_file() -> None:
+    runs = make_plan([entry(delays=2, iterations=3, order="in-order")], seed=1)
+    assert [(run.iteration, run.condition["delay"]) for run in runs] == [
+        (1, "1ms"), (1, "2ms"), (2, "1ms"), (2, "2ms"), (3, "1ms"), (3, "2ms"),
+    ]  # fmt: skip
+
+
+def test_a_shuffled_block_is_a_permutation_that_differs_by_iteration_and_by_seed() -> None:
+    def blocks(seed: int) -> list[list[str]]:
+        runs = make_plan([entry()], seed)
+        assert [run.iteration for run in runs] == sorted(run.iteration for run in runs)
+        return [[run.condition["delay"] for run in runs if run.iteration == iteration] for iteration in range(1, 5)]
+
+    assert all(sorted(block) == [f"{delay}ms" for delay in range(1, 7)] for block in blocks(1))
+    assert len({tuple(block) for block in blocks(1)}) > 1
+    assert blocks(1) == blocks(1) != blocks(2)
+
+
+def test_a_run_s_seed_does_not_depend_on_what_else_is_in_the_file() -> None:
+    alone = seeds(make_plan([entry(delays=2, iterations=2)], seed=1))
+    among = seeds(make_plan([entry("zero"), entry(delays=6, iterations=4, order="in-order"), entry("two")], seed=1))
+    assert among.items() >= alone.items()
+    assert len(set(among.values())) == len(among) == 24
+    assert not set(alone.values()) & set(seeds(make_plan([entry()], seed=2)).values())
+    assert not set(alone.values()) & set(seeds(make_plan([entry("two")], seed=1), "two").values())
+    assert all(0 <= seed < 2**32 for seed in among.values())
+
+
+def test_the_demo_s_plan() -> None:
+    runs = make_plan(load(DEMO), seed=1)
+    assert runs == make_plan(load(DEMO), seed=1)
+    assert len(runs) == 3 * 4 * 5
+    assert len({run.name for run in runs}) == len(runs)
+    assert sum(run.seconds for run in runs) == 60 * 13
+
+
+def test_a_run_survives_json() -> None:
+    for run in make_plan([*load(DEMO), entry()], seed=7):
+        assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+def test_bdp_and_rtt() -> None:
+    assert TOPOLOGY.base_rtt_s == 0.010
+    assert TOPOLOGY.bdp_bytes == 1_250_000  # 1e9 bit/s x 10 ms / 8
+
+
+@pytest.mark.parametrize(
+    ("amount", "kind", "size_bytes"),
+    [
+        (1, "bdp", 1_250_000), (0.5, "bdp", 625_000), (100_000, "byte", 100_000), (10, "packet", 15_140),
+        (1, "packet", 1514), (0.1, "packet", 1514), (1, "byte", 1514), (0.001, "bdp", 1514),
+    ],
+)  # fmt: skip
+def test_a_buffer_in_bytes_is_at_least_one_packet(amount: float, kind: str, size_bytes: int) -> None:
+    assert replace(TOPOLOGY, buffer=Buffer(amount, kind)).buffer_bytes == size_bytes
+
+
+@given(st.floats(1e3, 1e12), st.floats(1e-6, 10), st.floats(1e-3, 100))
+def test_a_bdp_is_what_is_in_flight_in_a_base_rtt(rate_bps: float, delay_s: float, share: float) -> None:
+    topology = replace(TOPOLOGY, rate_bps=rate_bps, delay_s=delay_s, buffer=Buffer(share, "bdp"))
+    drained_s = topology.buffer_bytes * 8 / rate_bps
+    assert drained_s == pytest.approx(share * 2 * delay_s, abs=8 / rate_bps) or topology.buffer_bytes == 1514
