@@ -1,0 +1,21 @@
+"""The end of a test: the client waits for the server's results without taking a processor."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+STOPPED_S = 2.0
+
+
+def test_waiting_for_a_slow_server_costs_nothing(start: Callable[..., Any]) -> None:
+    """The server is stopped across the end of the test; timers of intervals become due while the client waits."""
+    running = start("-J", "-t", "1", "-i", "0.1", "-b", "1M")
+    time.sleep(0.5)
+    running.server.send_signal(signal.SIGSTOP)
+    time.sleep(STOPPED_S)
+    running.server.send_signal(signal.SIGCONT)
+    _, status, usage = os.wait4(running.client.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert usage.ru_utime + usage.ru_stime < STOPPED_S / 4
