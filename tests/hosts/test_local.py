@@ -1,0 +1,178 @@
+"""Commands on this machine and in a network namespace: their errors, and that none outlives its context."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ccmix.hosts import CommandError, LocalHost, NamespaceHost
+from ccmix.hosts import local as local_module
+
+HOST = LocalHost()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; a zombie that nobody has waited for has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def pid_from(file: Path) -> int:
+    assert wait_until(lambda: file.exists() and file.read_text().endswith("\n"))
+    return int(file.read_text())
+
+
+@pytest.fixture
+def namespace() -> Iterator[NamespaceHost]:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root: run the tests as root")
+    name = f"ccmix-test-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"this machine makes no network namespace: {made.stderr}")
+    yield NamespaceHost(name)
+    subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def test_output_and_input_of_a_command() -> None:
+    assert HOST.run(["sh", "-c", 'cat; echo "$0"', "a  b; c"], stdin="in ") == "in a  b; c\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["no-such-program", "-x"], "localhost: no-such-program -x: No such file or directory"),
+        (["false"], "localhost: false: exit status 1"),
+        (["sh", "-c", "exit 3"], "localhost: sh -c exit 3: exit status 3"),
+        (["sh", "-c", "echo a >&2; echo b >&2; exit 4"],
+         "localhost: sh -c echo a >&2; echo b >&2; exit 4: exit status 4: a / b"),
+        (["sh", "-c", "echo out; exit 5"], "localhost: sh -c echo out; exit 5: exit status 5: out"),
+        (["sh", "-c", "echo 1\nexit 6"], "localhost: sh -c echo 1 exit 6: exit status 6: 1"),
+    ],
+    ids=["missing program", "status", "status of a shell", "standard error", "standard output", "several lines"],
+)  # fmt: skip
+def test_a_failed_command_is_told_in_one_line(argv: list[str], message: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        HOST.run(argv)
+    assert str(caught.value) == message
+
+
+def test_a_command_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    with pytest.raises(CommandError, match=r"has not ended after 0\.3 s"):
+        HOST.run(["sh", "-c", f"echo $$ > {file}; exec sleep 60"], timeout_s=0.3)
+    assert not alive(pid_from(file))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("text")
+    assert HOST.read(f"{tmp_path}/there") == "text"
+    with pytest.raises(CommandError, match=f"localhost: read {tmp_path}/missing: No such file or directory"):
+        HOST.read(f"{tmp_path}/missing")
+
+
+def test_a_started_command_writes_its_outputs_and_ends_by_itself(tmp_path: Path) -> None:
+    out, err = tmp_path / "out", tmp_path / "err"
+    with HOST.start(["sh", "-c", "echo out; echo err >&2; exit 7"], stdout=out, stderr=err) as process:
+        assert process.wait(5) == 7
+        assert process.ended()
+    assert (out.read_text(), err.read_text()) == ("out\n", "err\n")
+
+
+def test_a_started_command_ends_with_its_context_also_on_exceptions(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+
+    def run_and_fail() -> None:
+        with HOST.start(["sh", "-c", f"echo $$ > {file}; exec sleep 60"], stdout=tmp_path / "o", stderr=tmp_path / "e"):
+            assert alive(pid_from(file))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        run_and_fail()
+    assert not alive(pid_from(file))
+
+
+def test_waiting_has_an_end(tmp_path: Path) -> None:
+    with HOST.start(["sleep", "60"], stdout=tmp_path / "o", stderr=tmp_path / "e") as process:
+        with pytest.raises(CommandError, match=r"localhost: sleep 60: has not ended after 0\.05 s"):
+            process.wait(0.05)
+        assert not process.ended()
+
+
+def test_a_command_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_module, "ENDS_WITHIN_S", 0.3)
+    file = tmp_path / "pid"
+    deaf = (
+        f"import os, signal, time; signal.signal(15, signal.SIG_IGN); open('{file}', 'w').write(f'{{os.getpid()}}\\n')"
+    )
+    begin = time.monotonic()
+    with HOST.start([sys.executable, "-c", f"{deaf}; time.sleep(60)"], stdout=tmp_path / "o", stderr=tmp_path / "e"):
+        pid = pid_from(file)
+    assert not alive(pid)
+    assert time.monotonic() - begin < 10
+
+
+def test_a_missing_program_is_told_in_the_error_file(tmp_path: Path) -> None:
+    with HOST.start(["no-such-program"], stdout=tmp_path / "o", stderr=tmp_path / "e") as process:
+        assert process.wait(5) == 127
+    assert "no-such-program: No such file" in (tmp_path / "e").read_text()
+
+
+def test_a_started_command_dies_with_its_python(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    program = f"""
+import time
+from pathlib import Path
+from ccmix.hosts import LocalHost
+argv = ["sh", "-c", "echo $$ > {file}; exec sleep 60"]
+with LocalHost().start(argv, stdout=Path("/dev/null"), stderr=Path("/dev/null")):
+    time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program])
+    pid = pid_from(file)
+    assert alive(pid)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert wait_until(lambda: not alive(pid))
+
+
+def test_a_namespace_has_devices_and_files_of_its_own(namespace: NamespaceHost) -> None:
+    assert namespace.run(["ip", "-o", "link"]).count("\n") == 1
+    assert ": lo:" in namespace.run(["ip", "-o", "link"])
+    namespace.run(["sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=reno"])
+    assert namespace.read("/proc/sys/net/ipv4/tcp_congestion_control") == "reno\n"
+    assert HOST.read("/proc/net/dev") != namespace.read("/proc/net/dev")
+
+
+def test_an_error_in_a_namespace_names_it(namespace: NamespaceHost) -> None:
+    with pytest.raises(CommandError) as caught:
+        namespace.run(["ip", "link", "set", "eth7", "up"])
+    assert str(caught.value) == f'{namespace.name}: ip link set eth7 up: exit status 1: Cannot find device "eth7"'
+
+
+def test_a_command_started_in_a_namespace_ends_with_its_context(namespace: NamespaceHost, tmp_path: Path) -> None:
+    with namespace.start(["sleep", "60"], stdout=tmp_path / "o", stderr=tmp_path / "e") as process:
+        assert wait_until(lambda: namespace_pids(namespace) != [])
+        [pid] = namespace_pids(namespace)
+        assert not process.ended()
+    assert not alive(pid)
+
+
+def namespace_pids(namespace: NamespaceHost) -> list[int]:
+    return [int(pid) for pid in HOST.run(["ip", "netns", "pids", namespace.name]).split()]
