@@ -33,6 +33,7 @@ def state_folder() -> Path:
 class Undo:
     """A command that takes back one change; `certain` unless the process died just when it made the change."""
 
+    number: int
     what: str
     argv: tuple[str, ...]
     certain: bool
@@ -48,19 +49,20 @@ class Journal:
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"undo-{os.getpid()}-{os.urandom(4).hex()}.jsonl"
-        self._file = path.open("x")
+        self._path = self._folder / f"undo-{os.getpid()}-{os.urandom(4).hex()}.jsonl"
+        unlocked = self._path.with_suffix(".new")  # restore() must not find it before it is locked
+        self._file = unlocked.open("x")
         fcntl.flock(self._file, fcntl.LOCK_EX)
-        self._write({"boot_id": BOOT_ID.read_text().strip(), "pid": os.getpid()})
+        _write(self._file, {"boot_id": BOOT_ID.read_text().strip(), "pid": os.getpid()})
+        unlocked.rename(self._path)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._file
-        pending = _pending(Path(self._file.name))
-        if not pending:
-            Path(self._file.name).unlink()
+        if not _pending(self._path):
+            self._path.unlink()
         self._file.close()
 
     @contextlib.contextmanager
@@ -73,7 +75,7 @@ class Journal:
         self._write({"number": number, "what": f"{what} on {host.name}", "undo": host.command(undo)})
         try:
             host.run(do)
-        except CommandError:
+        except BaseException:  # SIGTERM and Ctrl-C too
             with contextlib.suppress(CommandError):  # there may be nothing to undo
                 host.run(undo)
             self._write({"number": number, "undone": True})
@@ -87,9 +89,7 @@ class Journal:
 
     def _write(self, line: dict[str, object]) -> None:
         assert self._file
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        _write(self._file, line)
 
 
 def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
@@ -98,35 +98,46 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
     A journal is removed when all of it was undone, or when it is of an earlier boot.
     """
     for path in sorted((folder or state_folder()).glob("undo-*.jsonl")):
-        with path.open() as file:
+        with path.open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue  # its process lives
             failed = False
             for undo in reversed(_pending(path)):
+                reason = None
                 try:
                     LocalHost().run(undo.argv)
-                    yield undo, None
                 except CommandError as error:
-                    failed = failed or undo.certain
-                    yield undo, error.reason if undo.certain else None
+                    reason = error.reason if undo.certain else None
+                if reason is None:  # not to be carried out again when another one fails
+                    file.write("\n")  # the line before may lack its end
+                    _write(file, {"number": undo.number, "undone": True})
+                failed = failed or reason is not None
+                yield undo, reason
             if not failed:
                 path.unlink()
+
+
+def _write(file: IO[str], line: dict[str, object]) -> None:
+    """On disk when it returns."""
+    file.write(json.dumps(line) + "\n")
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _pending(path: Path) -> list[Undo]:
     """The undos of a journal that were not carried out, in the order of the changes; none if it is of another boot."""
     lines = []
     for text in path.read_text().splitlines():
-        with contextlib.suppress(json.JSONDecodeError):  # the last line of a process that died while writing it
+        with contextlib.suppress(json.JSONDecodeError):  # cut short by the death of its process, or empty
             lines.append(json.loads(text))
     if not lines or lines[0].get("boot_id") != BOOT_ID.read_text().strip():
         return []
     undone = {line["number"] for line in lines if line.get("undone")}
     changed = {line["number"] for line in lines if line.get("changed")}
     return [
-        Undo(line["what"], tuple(line["undo"]), line["number"] in changed)
+        Undo(line["number"], line["what"], tuple(line["undo"]), line["number"] in changed)
         for line in lines
         if "undo" in line and line["number"] not in undone
     ]

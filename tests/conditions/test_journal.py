@@ -1,0 +1,278 @@
+"""The undo journal, with changes that are words in a file: `do` adds one, `undo` takes it away."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from ccmix.conditions import journal as journal_module
+from ccmix.conditions.journal import Journal, restore, state_folder
+from ccmix.hosts import CommandError, LocalHost
+
+HOST = LocalHost()
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+class Undone(Exception):
+    """What a test raises inside a change."""
+
+
+def log(file: Path, word: str) -> list[str]:
+    return ["sh", "-c", f"echo {word} >> {file}"]
+
+
+def logged(file: Path) -> list[str]:
+    return file.read_text().split() if file.exists() else []
+
+
+def journals(state: Path) -> list[Path]:
+    return sorted(state.iterdir())
+
+
+def write_journal(state: Path, undos: Sequence[tuple[list[str], bool]], boot_id: str = BOOT_ID, torn: str = "") -> Path:
+    """A journal as a process leaves it that died; each undo with whether its change was made for certain."""
+    state.mkdir(exist_ok=True)
+    lines: list[dict[str, object]] = [{"boot_id": boot_id, "pid": 1}]
+    for number, (undo, certain) in enumerate(undos):
+        lines.append({"number": number, "what": f"change {number}", "undo": undo})
+        lines += [{"number": number, "changed": True}] * certain
+    file = state / "undo-1-dead.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines) + torn)
+    return file
+
+
+def test_the_undo_is_on_disk_before_the_change(state: Path, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    do = ["sh", "-c", f"cat {state}/undo-*.jsonl > {seen}"]
+    with Journal(state) as journal, journal.changed("a change", HOST, do, ["true", "undo"]):
+        lines = [json.loads(line) for line in seen.read_text().splitlines()]
+        assert lines[0]["boot_id"] == BOOT_ID
+        assert lines[1:] == [{"number": 0, "what": "a change on localhost", "undo": ["true", "undo"]}]
+
+
+def test_changes_are_undone_in_reverse_and_the_journal_goes(state: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    with Journal(state) as journal, ExitStack() as changes:
+        for name in ("a", "b"):
+            changes.enter_context(journal.changed(name, HOST, log(words, f"do-{name}"), log(words, f"undo-{name}")))
+        assert logged(words) == ["do-a", "do-b"]
+    assert logged(words) == ["do-a", "do-b", "undo-b", "undo-a"]
+    assert journals(state) == []
+
+
+@pytest.mark.parametrize("error", [Undone, KeyboardInterrupt, SystemExit])
+def test_changes_are_undone_on_exceptions(state: Path, tmp_path: Path, error: type[BaseException]) -> None:
+    words = tmp_path / "words"
+
+    def change_and_fail() -> None:
+        with Journal(state) as journal, journal.changed("a", HOST, log(words, "do"), log(words, "undo")):
+            raise error
+
+    with pytest.raises(error):
+        change_and_fail()
+    assert logged(words) == ["do", "undo"]
+    assert journals(state) == []
+
+
+def test_a_change_that_fails_is_undone_as_far_as_it_went(state: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+
+    def change() -> None:
+        half = ["sh", "-c", f"echo half >> {words}; exit 1"]
+        with Journal(state) as journal, journal.changed("a", HOST, half, log(words, "undo")):
+            words.write_text("never")
+
+    with pytest.raises(CommandError, match="exit status 1"):
+        change()
+    assert logged(words) == ["half", "undo"]
+    assert journals(state) == []
+
+
+def test_a_change_that_fails_may_have_nothing_to_undo(state: Path) -> None:
+    def change() -> None:
+        with Journal(state) as journal, journal.changed("a", HOST, ["false"], ["sh", "-c", "exit 9"]):
+            pass
+
+    with pytest.raises(CommandError, match="false: exit status 1"):
+        change()
+    assert journals(state) == []
+
+
+def test_a_change_that_is_interrupted_is_undone(state: Path, tmp_path: Path) -> None:
+    """SIGTERM becomes SystemExit while `do` runs, as in ccmix.run.measure."""
+    words = tmp_path / "words"
+
+    def terminate(*_: object) -> None:
+        raise SystemExit
+
+    former = signal.signal(signal.SIGUSR1, terminate)
+    try:
+        do = ["sh", "-c", f"echo do >> {words}; kill -USR1 {os.getpid()}; sleep 20"]
+        with pytest.raises(SystemExit), Journal(state) as journal, journal.changed("a", HOST, do, log(words, "undo")):
+            pass
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    assert logged(words) == ["do", "undo"]
+    assert journals(state) == []
+
+
+def test_an_undo_that_fails_stays_for_restore(state: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    key = tmp_path / "key"
+
+    def change() -> None:
+        needs_key = ["sh", "-c", f"test -e {key} && echo undo-b >> {words}"]
+        with (
+            Journal(state) as journal,
+            journal.changed("a", HOST, log(words, "a"), log(words, "undo-a")),
+            journal.changed("b", HOST, log(words, "b"), needs_key),
+        ):
+            pass
+
+    with pytest.raises(CommandError):
+        change()
+    assert logged(words) == ["a", "b", "undo-a"]
+    assert [(undo.what, reason) for undo, reason in restore(state)] == [("b on localhost", "exit status 1")]
+    key.touch()
+    assert [(undo.what, reason) for undo, reason in restore(state)] == [("b on localhost", None)]
+    assert logged(words) == ["a", "b", "undo-a", "undo-b"]
+    assert journals(state) == []
+
+
+def test_restore_after_a_kill_in_the_middle(state: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    program = f"""
+import time
+from pathlib import Path
+from ccmix.conditions.journal import Journal
+from ccmix.hosts import LocalHost
+def log(word): return ["sh", "-c", f"echo {{word}} >> {words}"]
+with Journal(Path({str(state)!r})) as journal:
+    with journal.changed("a", LocalHost(), log("a"), log("undo-a")):
+        with journal.changed("b", LocalHost(), log("b"), log("undo-b")):
+            with journal.changed("c", LocalHost(), log("c"), log("undo-c")):
+                pass
+            print("changed", flush=True)
+            time.sleep(60)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "changed\n"
+    before = journals(state)[0].read_text()
+    assert list(restore(state)) == [], "the journal of a live process is left alone"
+    assert journals(state)[0].read_text() == before
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert logged(words) == ["a", "b", "c", "undo-c"]
+    told = [(undo.what, undo.certain, reason) for undo, reason in restore(state)]
+    assert told == [("b on localhost", True, None), ("a on localhost", True, None)]
+    assert logged(words) == ["a", "b", "c", "undo-c", "undo-b", "undo-a"]
+    assert journals(state) == []
+    assert list(restore(state)) == []
+
+
+def test_nothing_is_undone_after_a_reboot(state: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    write_journal(state, [(log(words, "undo"), True)], boot_id="00000000-0000-0000-0000-000000000000")
+    assert list(restore(state)) == []
+    assert logged(words) == []
+    assert journals(state) == []
+
+
+@pytest.mark.parametrize("torn", ['{"number": 1, "what": "half', '{"number": 0, "undone": tr', "{"])
+def test_a_last_line_cut_short_is_left_out(state: Path, tmp_path: Path, torn: str) -> None:
+    words = tmp_path / "words"
+    write_journal(state, [(log(words, "undo"), True)], torn=torn)
+    assert [reason for _, reason in restore(state)] == [None]
+    assert logged(words) == ["undo"]
+    assert journals(state) == []
+
+
+def test_an_empty_journal_is_removed(state: Path) -> None:
+    write_journal(state, []).write_text("")
+    assert list(restore(state)) == []
+    assert journals(state) == []
+
+
+def test_an_uncertain_undo_may_fail(state: Path) -> None:
+    write_journal(state, [(["false"], False)])
+    [(undo, reason)] = restore(state)
+    assert (undo.certain, reason) == (False, None)
+    assert journals(state) == []
+
+
+@pytest.mark.parametrize("torn", ["", '{"number": 0, "undo'])
+def test_what_was_undone_is_not_undone_again_when_another_undo_fails(state: Path, tmp_path: Path, torn: str) -> None:
+    words, key = tmp_path / "words", tmp_path / "key"
+    first = ["sh", "-c", f"test -e {key} && echo first >> {words}"]
+    write_journal(state, [(first, True), (log(words, "second"), True)], torn=torn)
+    assert [reason for _, reason in restore(state)] == [None, "exit status 1"]
+    assert [reason for _, reason in restore(state)] == ["exit status 1"]
+    key.touch()
+    assert [reason for _, reason in restore(state)] == [None]
+    assert logged(words) == ["second", "first"]
+    assert journals(state) == []
+
+
+def test_restore_never_takes_a_journal_that_is_just_being_made(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+
+    def restored_meanwhile(file: IO[str], operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        assert list(restore(state)) == []
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", restored_meanwhile)
+    with Journal(state) as journal, journal.changed("a", HOST, ["true"], ["true"]):
+        assert len(list(state.glob("undo-*.jsonl"))) == 1
+    assert journals(state) == []
+
+
+def test_no_state_folder_is_nothing_to_restore(tmp_path: Path) -> None:
+    assert list(restore(tmp_path / "none")) == []
+
+
+def test_where_journals_lie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CCMIX_STATE", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert state_folder() == Path("/var/lib/ccmix")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert state_folder() == tmp_path / "ccmix"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "/home/dtn")
+    assert state_folder() == Path("/home/dtn/.local/state/ccmix")
+    monkeypatch.setenv("CCMIX_STATE", "/elsewhere")
+    assert state_folder() == Path("/elsewhere")
+
+
+def test_every_line_is_flushed_to_the_disk(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    sync = os.fsync
+
+    def counted(descriptor: int) -> None:
+        synced.append(len(next(state.iterdir()).read_text().splitlines()))
+        sync(descriptor)
+
+    monkeypatch.setattr(journal_module.os, "fsync", counted)
+    with Journal(state) as journal, journal.changed("a", HOST, ["true"], ["true"]):
+        pass
+    assert synced == [1, 2, 3, 4]  # boot id, undo, changed, undone
+
+
+def test_processes_at_the_same_time_have_journals_of_their_own(state: Path) -> None:
+    begin = time.monotonic()
+    with Journal(state), Journal(state):
+        assert len(journals(state)) == 2
+    assert time.monotonic() - begin < 5
+    assert journals(state) == []
