@@ -56,16 +56,21 @@ def read_samples(file: Path) -> list[Sample]:
 def _sample(
     host: LocalHost, argv: Sequence[str], interval_s: float, file: Path, report: SamplerReport, stop: threading.Event
 ) -> None:
+    try:
+        _sample_into(host, argv, interval_s, file, report, stop)
+    except (CommandError, OSError) as error:
+        report.failed = str(error)
+
+
+def _sample_into(
+    host: LocalHost, argv: Sequence[str], interval_s: float, file: Path, report: SamplerReport, stop: threading.Event
+) -> None:
     deadline = time.monotonic()
     with file.open("w") as out:
         while True:
             last = stop.is_set()
             begin, wall_s = time.monotonic(), time.time()
-            try:
-                output = host.run(argv)
-            except CommandError as error:
-                report.failed = str(error)
-                return
+            output = host.run(argv)
             sample: Mapping[str, object] = {"time_s": wall_s, "seconds": time.monotonic() - begin, "output": output}
             out.write(json.dumps(sample) + "\n")
             out.flush()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 # -e would add the socket's cookie; established only, since listening sockets carry nothing.
 COMMAND: Sequence[str] = ("ss", "-t", "-i", "-n", "-H", "-O", "state", "established")
 
+BBR_NO_MIN_RTT = "4.29497e+06"  # 2**32-1 us: the kernel's word for none, which ss prints as a time
 _MULTIPLIERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _RATE = re.compile(r"(?P<number>[\d.]+)(?P<prefix>[KMGT]?)bps")
 
@@ -110,7 +111,7 @@ def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
         receiver_window_limited_s=_limited(values.get("rwnd_limited")),
         send_buffer_limited_s=_limited(values.get("sndbuf_limited")),
         bbr_bandwidth_bps=_rate(bbr.get("bw")),
-        bbr_min_rtt_s=_milliseconds(bbr.get("mrtt")),
+        bbr_min_rtt_s=None if bbr.get("mrtt") == BBR_NO_MIN_RTT else _milliseconds(bbr.get("mrtt")),
         bbr_pacing_gain=float(bbr["pacing_gain"]) if "pacing_gain" in bbr else None,
         bbr_cwnd_gain=float(bbr["cwnd_gain"]) if "cwnd_gain" in bbr else None,
     )
@@ -136,8 +137,11 @@ def _milliseconds(text: str | None) -> float | None:
 
 
 def _rate(text: str | None) -> float | None:
-    """'1.2Gbps' or '94371840bps' to bits per second; decimal prefixes as ss writes them."""
-    match = _RATE.fullmatch(text or "")
+    """'1.2Gbps', '94371840bps' or, before the slash, '8000000bps/8000000bps' to bits per second.
+
+    Prefixes are decimal, as ss writes them; what follows the slash is the socket's SO_MAX_PACING_RATE.
+    """
+    match = _RATE.fullmatch((text or "").partition("/")[0])
     return float(match["number"]) * _MULTIPLIERS[match["prefix"]] if match else None
 
 

@@ -1,0 +1,85 @@
+"""Commands repeated on deadlines: when, how often, and how a probe that can't keep up or fails says so."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from ccmix.hosts import LocalHost
+from ccmix.probes.sampler import Sample, read_samples, sampling
+
+HOST = LocalHost()
+
+
+def test_samples_at_the_interval_and_a_last_one_at_the_end(tmp_path: Path) -> None:
+    file, text = tmp_path / "samples.jsonl", tmp_path / "text"
+    text.write_text("during")
+    begin = time.time()
+    with sampling(HOST, ["cat", str(text)], 0.1, file) as report:
+        time.sleep(0.55)
+        text.write_text("after")
+        end = time.time()
+    samples = read_samples(file)
+    assert len(samples) == report.samples
+    assert report.failed is None
+    assert report.samples + report.missed in (6, 7)  # at 0, 0.1 ... 0.5; a busy machine misses some; and at the end
+    assert [sample.output for sample in samples[:-1]] == ["during"] * (len(samples) - 1)
+    assert samples[-1].output == "after"
+    assert samples[-1].time_s >= end
+    assert all(begin <= sample.time_s and 0 < sample.seconds < 1 for sample in samples)
+    if not report.missed:
+        offsets = [sample.time_s - samples[0].time_s for sample in samples[:6]]
+        assert offsets == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5], abs=0.05)
+
+
+def test_deadlines_that_a_slow_command_lets_pass_are_missed(tmp_path: Path) -> None:
+    with sampling(HOST, ["sleep", "0.25"], 0.1, tmp_path / "samples.jsonl") as report:
+        time.sleep(0.1)
+        assert report.samples == 0
+        time.sleep(0.45)  # deadlines 0 (until .25), 0.1 and 0.2 missed, 0.3 (until .55), 0.4 and 0.5 missed
+    assert report.failed is None
+    assert 2 <= report.samples <= 3
+    assert report.missed >= 4  # two after each but the last; more on a busy machine
+
+
+def test_a_command_that_fails_ends_the_probe_and_not_the_run(tmp_path: Path) -> None:
+    file, switch = tmp_path / "samples.jsonl", tmp_path / "switch"
+    switch.touch()
+    with sampling(HOST, ["cat", str(switch)], 0.05, file) as report:
+        time.sleep(0.15)
+        switch.unlink()
+        time.sleep(0.2)
+        taken = report.samples
+        time.sleep(0.1)
+    assert report.samples == taken == len(read_samples(file)) > 0
+    assert report.failed == f"localhost: cat {switch}: exit status 1: cat: {switch}: No such file or directory"
+
+
+def test_a_file_that_cannot_be_written_is_a_failure_too(tmp_path: Path) -> None:
+    with sampling(HOST, ["true"], 0.05, tmp_path / "missing" / "samples.jsonl") as report:
+        pass
+    assert report.failed is not None
+    assert "No such file" in report.failed
+
+
+def test_the_probe_ends_when_the_run_fails(tmp_path: Path) -> None:
+    file = tmp_path / "samples.jsonl"
+
+    def fail() -> None:
+        with sampling(HOST, ["true"], 0.05, file):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    size = file.stat().st_size
+    time.sleep(0.15)
+    assert file.stat().st_size == size > 0
+
+
+def test_a_sample_cut_short_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "samples.jsonl"
+    whole = '{"time_s": 1.5, "seconds": 0.25, "output": "a\\nb"}\n'
+    file.write_text(whole + whole[:-1])
+    assert read_samples(file) == [Sample(1.5, 0.25, "a\nb")]
+    file.write_text(whole + '{"time_s": 1')
+    assert read_samples(file) == [Sample(1.5, 0.25, "a\nb")]
