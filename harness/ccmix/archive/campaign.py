@@ -47,14 +47,13 @@ class Campaign:
         """Raises CampaignError where the folder holds no campaign that this version can read."""
         try:
             data = json.loads((outdir / FILE).read_text())
-            schema = data["schema"]
+            if (schema := data["schema"]) == SCHEMA:
+                return cls(outdir, tuple(map(Run.from_json, data["runs"])), data["ini"], data["about"])
         except FileNotFoundError as error:
             raise CampaignError(f"{outdir}: has no {FILE}: name the folder that ccmix run wrote") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CampaignError(f"{outdir / FILE}: can't be read: {error}") from error
-        if schema != SCHEMA:
-            raise CampaignError(f"{outdir / FILE}: is of schema {schema}, and this ccmix reads {SCHEMA}")
-        return cls(outdir, tuple(map(Run.from_json, data["runs"])), data["ini"], data["about"])
+            raise CampaignError(f"{outdir / FILE}: can't be read: {error!r}") from error
+        raise CampaignError(f"{outdir / FILE}: is of schema {schema}, and this ccmix reads {SCHEMA}")
 
     def finished(self) -> Iterator[tuple[Run, dict[str, Any], Path]]:
         """Each finished run in the order of the plan, with its run.json and its folder."""

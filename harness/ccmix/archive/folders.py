@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ class RunFolder:
     @classmethod
     def of(cls, outdir: Path, run: Run) -> "RunFolder":
         names = (run.entry, run.condition_name, run.dst)
-        return cls(outdir.joinpath(*(quote(name, safe=" =,.:+@%") for name in names), f"{run.iteration:03d}"))
+        return cls(outdir.joinpath(*map(_file_name, names), f"{run.iteration:03d}"))
 
     @property
     def partial(self) -> Path:
@@ -53,3 +54,10 @@ class RunFolder:
     def summary(self) -> dict[str, Any]:
         data: dict[str, Any] = json.loads((self.path / SUMMARY).read_text())
         return data
+
+
+def _file_name(name: str) -> str:
+    """Readable, a file name of its own for each name, and never another folder: unquote() gives the name back."""
+    if not name.strip("."):
+        return name.replace(".", "%2E")
+    return quote(re.sub("%(?=[0-9A-Fa-f]{2})", "%25", name), safe=" =,.:+@%")

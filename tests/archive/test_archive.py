@@ -1,0 +1,179 @@
+"""A campaign and its runs on disk."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccmix.archive import Campaign, CampaignError, RunFolder
+from ccmix.archive.folders import SUMMARY
+from ccmix.model import Buffer, Run, Topology, Traffic
+
+RUN = Run(
+    entry="one",
+    condition={"delay": "5ms", "loss": "0.1%"},
+    dst="receiver",
+    iteration=1,
+    seed=7,
+    topology=Topology(
+        rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
+    ),
+    traffic=Traffic(ccas=("cubic", "bbr"), streams=2, duration_s=10.0, omit_s=0.0, interval_s=0.5),
+    accept_limits=("rtt",),
+)
+RUNS = [RUN, replace(RUN, iteration=2), replace(RUN, entry="über / two")]
+ABOUT: dict[str, Any] = {"seed": 1, "command": ["ccmix", "run"]}
+
+
+def test_a_campaign_is_read_as_it_was_written(tmp_path: Path) -> None:
+    written = Campaign.create(tmp_path / "new" / "out", RUNS, "[one]\n# ü\n", ABOUT)
+    read = Campaign.load(tmp_path / "new" / "out")
+    assert read == written
+    assert (list(read.runs), read.ini, read.about) == (RUNS, "[one]\n# ü\n", ABOUT)
+    assert [file.name for file in read.outdir.iterdir()] == ["campaign.json"]
+
+
+def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(CampaignError, match="is not empty: give another folder with -o, or --resume"):
+        Campaign.create(tmp_path, RUNS, "", ABOUT)
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    assert Campaign.create(tmp_path, RUNS, "", ABOUT).outdir == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "has no campaign.json: name the folder that ccmix run wrote"),
+        ('{"schema": 99, "new": true}', "is of schema 99, and this ccmix reads 1"),
+        ('{"schema": "1"}', "is of schema 1, and this ccmix reads 1"),
+        ('{"schema": 1, "ru', "can't be read"),
+        ("", "can't be read"),
+        ("[]", "can't be read"),
+        ("null", "can't be read"),
+        ("{}", "can't be read: KeyError('schema')"),
+        ('{"schema": 1}', "can't be read: KeyError('runs')"),
+        ('{"schema": 1, "runs": [{}], "ini": "", "about": {}}', "can't be read: KeyError"),
+        ('{"schema": 1, "runs": 3, "ini": "", "about": {}}', "can't be read: TypeError"),
+        ("\xff", "can't be read"),
+    ],
+)
+def test_what_is_no_campaign_is_told_in_one_line(tmp_path: Path, text: str | None, sentence: str) -> None:
+    if text is not None:
+        (tmp_path / "campaign.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(CampaignError) as caught:
+        Campaign.load(tmp_path)
+    assert str(caught.value).startswith(str(tmp_path))
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_instead_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CampaignError, match="can't be read"):
+        Campaign.load(tmp_path / "file")
+
+
+def test_an_unfinished_run_is_never_read(tmp_path: Path) -> None:
+    campaign = Campaign.create(tmp_path, RUNS, "", ABOUT)
+    unfinished = RunFolder.of(tmp_path, RUNS[0])
+    (unfinished.begin() / SUMMARY).write_text('{"wrong": true}')
+    finished = RunFolder.of(tmp_path, RUNS[1])
+    finished.begin()
+    finished.finish({"right": True})
+    assert list(campaign.finished()) == [(RUNS[1], {"right": True}, finished.path)]
+    assert not unfinished.finished
+
+
+def test_runs_are_told_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    campaign = Campaign.create(tmp_path, RUNS, "", ABOUT)
+    for number in (2, 0, 1):
+        folder = RunFolder.of(tmp_path, RUNS[number])
+        folder.begin()
+        folder.finish({"number": number})
+    assert [summary["number"] for _, summary, _ in campaign.finished()] == [0, 1, 2]
+
+
+def test_a_run_is_whole_when_its_final_name_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder.of(tmp_path, RUN)
+    (folder.begin() / "raw").write_text("data")
+    seen: list[tuple[bool, dict[str, Any]]] = []
+    rename = Path.rename
+
+    def looked_at(source: Path, target: Path) -> Path:
+        seen.append((target.exists(), json.loads((source / SUMMARY).read_text())))
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", looked_at)
+    folder.finish({"status": "good"})
+    assert seen == [(False, {"status": "good"})]
+    assert folder.summary() == {"status": "good"}
+    assert sorted(file.name for file in folder.path.iterdir()) == ["raw", SUMMARY]
+    assert not folder.partial.exists()
+
+
+def test_a_run_begins_anew(tmp_path: Path) -> None:
+    folder = RunFolder.of(tmp_path, RUN)
+    (folder.begin() / "old").mkdir()
+    assert list(folder.begin().iterdir()) == []
+    folder.discard()
+    assert not folder.partial.exists()
+    folder.discard()
+
+
+def test_where_a_run_lies(tmp_path: Path) -> None:
+    folder = RunFolder.of(tmp_path, replace(RUN, iteration=12))
+    assert folder.path == tmp_path / "one" / "delay=5ms,loss=0.1%" / "receiver" / "012"
+    assert folder.partial == tmp_path / "one" / "delay=5ms,loss=0.1%" / "receiver" / "012.partial"
+    assert RunFolder.of(tmp_path, replace(RUN, condition={})).path.parts[-3] == "all"
+
+
+ODD = [
+    "a/b",
+    "a%2Fb",
+    "a%252Fb",
+    "..",
+    ".",
+    "...",
+    "%2E%2E",
+    "%2E",
+    "a b",
+    " ",
+    "a\nb",
+    "/etc",
+    "~",
+    "-o",
+    "50%",
+    "%",
+    "é",
+]
+
+
+def test_odd_names_stay_inside_and_apart(tmp_path: Path) -> None:
+    outdir = tmp_path / "out"
+    paths = [RunFolder.of(outdir, replace(RUN, entry=name)).path for name in ODD]
+    assert len(set(paths)) == len(ODD)
+    for number, path in enumerate(paths):
+        assert path.resolve().parts[: len(outdir.parts)] == outdir.parts
+        assert len(path.parts) == len(outdir.parts) + 4
+        folder = RunFolder(path)
+        folder.begin()
+        folder.finish({"number": number})
+    assert [RunFolder(path).summary()["number"] for path in paths] == list(range(len(ODD)))
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+@given(st.text("ab%2Ff./ é", min_size=1, max_size=6))
+def test_a_folder_s_name_gives_the_entry_s_name_back(name: str) -> None:
+    path = RunFolder.of(Path("/out"), replace(RUN, entry=name)).path
+    assert len(path.parts) == 6
+    assert path.parts[2] not in (".", "..")
+    assert unquote(path.parts[2]) == name
