@@ -49,9 +49,11 @@ def run_test(
 def load_json(file: Path) -> dict[str, Any]:
     """iperf3's own result. Raises GeneratorError where it is not JSON."""
     try:
-        result: dict[str, Any] = json.loads(file.read_text())
+        result = json.loads(file.read_text())
     except (OSError, ValueError) as error:
         raise GeneratorError(f"iperf3 left no result in {file.name}: {error}") from error
+    if not isinstance(result, dict):
+        raise GeneratorError(f"iperf3 left no result in {file.name}: it is not a JSON object")
     return result
 
 
