@@ -127,6 +127,8 @@ def _sockets(file: Path, groups: pl.DataFrame) -> pl.DataFrame:
         for sample in read_samples(file)
         for socket in sockets.parse(sample.output, CCAS)
     ]
+    if not rows:
+        raise ValueError("no sample of a socket")
     return pl.DataFrame(rows, infer_schema_length=None).join(groups, on="port").drop("local_port")
 
 
@@ -144,7 +146,9 @@ def _start_of_traffic_s(samples: pl.DataFrame) -> float:
 def _queues(file: Path) -> pl.DataFrame:
     rows = []
     for sample in read_samples(file):
-        root = next(qdisc for qdisc in json.loads(sample.output) if qdisc.get("root"))
+        root = next((qdisc for qdisc in json.loads(sample.output) if qdisc.get("root")), None)
+        if root is None:
+            raise ValueError(f"a sample of the bottleneck without a root qdisc: {sample.output!r}")
         rows.append(
             {
                 "time_s": sample.time_s,
@@ -156,4 +160,6 @@ def _queues(file: Path) -> pl.DataFrame:
                 "backlog_packets": root["qlen"],
             }
         )
+    if not rows:
+        raise ValueError("no sample of the bottleneck's queue")
     return pl.DataFrame(rows, infer_schema_length=None)

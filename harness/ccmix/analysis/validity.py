@@ -22,6 +22,7 @@ RTT_FRACTION = 0.01
 SOCKET_RTT_PACKETS = 10  # of one host's flows, at the bottleneck's rate: the handshakes meet data of flows before them
 RATE_FRACTION = 0.01  # samples are half a second apart, and each reads its clock a little before the counter
 LOSS_P_VALUE = 1e-6  # one false alarm in a million runs
+TC_LATENCY_STEP_S = 1e-6  # at 25 Gbit/s, that is two packets
 LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
 
 
@@ -141,12 +142,13 @@ def _binomial_p_value(lost: int, offered: int, probability: float) -> float:
 def _buffer(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """No more queued than the buffer holds, and a buffer of the configured size by the kernel's own word.
 
-    tc(8) says tbf's limit as a latency in microseconds, limit / rate - burst / rate (iproute2, tc/q_tbf.c).
+    tc(8) says tbf's limit as a latency in whole microseconds, limit / rate - burst / rate, and in bytes where it is
+    less than the burst (iproute2, tc/q_tbf.c).
     """
     configured = run.topology.buffer_bytes
     options = _root(facts, "after", "bottleneck")["options"]
-    applied = options["lat"] * 1e-6 * options["rate"] + options["burst"]
-    if abs(applied - configured) > run.topology.packet_bytes:
+    applied = options["limit"] if "limit" in options else options["lat"] * 1e-6 * options["rate"] + options["burst"]
+    if abs(applied - configured) > run.topology.packet_bytes + TC_LATENCY_STEP_S * options["rate"]:
         yield "buffer", f"the kernel has {format_bytes(applied)}, configured are {format_bytes(configured)}"
     most = tables.queues["backlog_bytes"].max()
     if isinstance(most, int) and most > configured + run.topology.packet_bytes:

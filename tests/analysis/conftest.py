@@ -1,0 +1,135 @@
+"""A run of two flows and what its probes saw, made by hand: everything as configured, so the run is valid.
+
+1 Gbit/s and 10 ms of base RTT are a BDP of 1,250,000 bytes. Each second of the test, 125,000,000 bytes pass the
+bottleneck, in 82,563 packets of 1514 bytes.
+"""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ccmix.analysis.tables import RunTables
+from ccmix.model import Buffer, Run, Topology, Traffic
+
+PORTS = {40000: "cubic", 40002: "bbr"}
+NETSTAT = "TcpExt: SyncookiesSent TCPMemoryPressures TCPX\nTcpExt: 1 5 0\nIpExt: InNoRoutes\nIpExt: 0\n"
+SOFTNET = "0000beef 00000002 00000000\n00001234 0000000a 00000000\n"
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run(
+        entry="one",
+        condition={"delay": "5ms"},
+        dst="receiver",
+        iteration=1,
+        seed=7,
+        topology=Topology(
+            rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
+        ),
+        traffic=Traffic(ccas=("cubic", "bbr"), streams=2, duration_s=4.0, omit_s=1.0, interval_s=1.0),
+    )
+
+
+def flows() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "port": [40000, 40002],
+            "stream": [0, 1],
+            "group": ["cubic", "bbr"],
+            "cca_asked": ["cubic", "bbr"],
+            "cca_used": ["cubic", "bbr"],
+            "goodput_bps": [200e6, 600e6],
+            "throughput_bps": [210e6, 630e6],
+            "retransmits": [9, 99],
+        }
+    )
+
+
+def sockets() -> pl.DataFrame:
+    """A sample a second from 0 to 5 s; in each, `second` x 1000 segments were sent, and 10 or 100 of them again."""
+    rows = []
+    for second in range(6):
+        for port, cca in PORTS.items():
+            rows.append(
+                {
+                    "time_s": float(second),
+                    "port": port,
+                    "group": cca,
+                    "cca": cca,
+                    "rtt_s": 0.010 + 0.001 * second + (0.5 if second == 0 else 0),
+                    "min_rtt_s": 0.0101,
+                    "data_segs_out": 1000 * second + 7,
+                    "retransmits": (10 if cca == "cubic" else 100) * second + 3,
+                    "busy_s": float(second),
+                    "receiver_window_limited_s": 0.0,
+                    "send_buffer_limited_s": 0.0,
+                }
+            )
+    return pl.DataFrame(rows)
+
+
+def queues() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "time_s": [float(second) for second in range(6)],
+            "bytes": [125_000_000 * second for second in range(6)],
+            "packets": [82_563 * second for second in range(6)],
+            "drops": [0] * 6,
+            "overlimits": [0] * 6,
+            "backlog_bytes": [0, 1_000_000, 1_200_000, 1_249_000, 1_000_000, 0],
+            "backlog_packets": [0, 660, 790, 820, 660, 0],
+        }
+    )
+
+
+@pytest.fixture
+def tables() -> RunTables:
+    return RunTables(flows=flows(), intervals=pl.DataFrame(), sockets=sockets(), queues=queues())
+
+
+def root(kind: str, packets: int, drops: int, **options: float) -> list[dict[str, Any]]:
+    return [
+        {"kind": "child", "packets": 1, "drops": 99},
+        {"kind": kind, "root": True, "packets": packets, "drops": drops, "options": options},
+    ]
+
+
+@pytest.fixture
+def facts() -> dict[str, Any]:
+    # netem lost 1000 of 1,000,000 packets: just the 0.1% that is configured. Counters do not start at 0.
+    before = {
+        "qdiscs": {
+            "sender-queue": root("fq", 10, 4),
+            "data-delay": root("netem", 20, 5),
+            "ack-delay": root("netem", 30, 6),
+            "bottleneck": root("tbf", 40, 7),
+        },
+        "netstat": {"ccmix-h1": NETSTAT, "ccmix-receiver": NETSTAT},
+        "softnet": SOFTNET,
+    }
+    after = copy.deepcopy(before)
+    after["qdiscs"] = {
+        "sender-queue": root("fq", 1_000_010, 4),
+        "data-delay": root("netem", 999_020, 1005),
+        "ack-delay": root("netem", 500_030, 6),
+        # 9976 us x 125 MB/s + 3000 B = 1,250,000 B
+        "bottleneck": root("tbf", 998_040, 5007, rate=125_000_000, burst=3000, lat=9976),
+    }
+    return {
+        "ping_rtt_s": [0.0102, 0.0101, 0.0103],
+        "before": before,
+        "after": after,
+        "probes": {
+            "sockets": {"samples": 6, "missed": 0, "failed": None},
+            "queues": {"samples": 6, "missed": 0, "failed": None},
+        },
+    }
+
+
+@pytest.fixture
+def small_buffer_run(run: Run) -> Run:
+    return replace(run, topology=replace(run.topology, buffer=Buffer(1, "packet")))

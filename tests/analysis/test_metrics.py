@@ -1,0 +1,65 @@
+"""Metrics of one run, from tables made by hand (see conftest.py)."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from ccmix.analysis.metrics import jain_index, run_metrics
+from ccmix.analysis.tables import RunTables
+from ccmix.model import Run
+
+
+@pytest.mark.parametrize(
+    ("values", "index"),
+    [
+        ([5.0, 5.0, 5.0], 1.0),
+        ([7.0], 1.0),
+        ([4.0, 0.0, 0.0, 0.0], 0.25),
+        ([1.0, 3.0], 0.8),
+        ([0.0, 0.0], None),
+        ([], None),
+    ],
+)
+def test_jain_s_index(values: list[float], index: float | None) -> None:
+    assert jain_index(values) == index
+
+
+def test_a_run_as_a_whole(run: Run, tables: RunTables) -> None:
+    metrics = run_metrics(run, tables)
+    assert metrics["goodput_bps"] == 800e6
+    assert metrics["utilisation"] == 0.8
+    assert metrics["fairness"] == pytest.approx(0.8)  # of 1 and 3
+
+
+def test_groups_in_the_order_of_the_ccas(run: Run, tables: RunTables) -> None:
+    cubic, bbr = run_metrics(run, tables)["groups"]
+    # from 1 s (the omitted time) to 5 s: 4000 segments sent, 40 or 400 of them again
+    assert cubic["retransmission_rate"] == 0.01
+    assert bbr["retransmission_rate"] == 0.1
+    # RTTs of 11, 12, 13, 14 and 15 ms; that of the omitted time, 510 ms, does not count
+    assert cubic["rtt_median_s"] == pytest.approx(0.013)
+    assert (cubic["group"], cubic["cca"], cubic["streams"]) == ("cubic", "cubic", 1)
+    assert (bbr["goodput_bps"], bbr["throughput_bps"]) == (600e6, 630e6)
+
+
+def test_a_group_of_two_flows(run: Run, tables: RunTables) -> None:
+    same = replace(run, traffic=replace(run.traffic, ccas=("bbr",)))
+    flows = tables.flows.with_columns(group=pl.lit("bbr"))
+    [group] = run_metrics(same, replace(tables, flows=flows))["groups"]
+    assert (group["streams"], group["goodput_bps"]) == (2, 800e6)
+    assert group["retransmission_rate"] == pytest.approx(440 / 8000)
+
+
+def test_flows_keep_their_numbers(run: Run, tables: RunTables) -> None:
+    first, second = run_metrics(run, tables)["flows"]
+    assert (first["port"], first["data_segments"], first["retransmitted_segments"]) == (40000, 4000, 40)
+    assert (second["port"], second["goodput_bps"], second["retransmitted_segments"]) == (40002, 600e6, 400)
+    assert "rtts_s" not in first
+
+
+def test_a_flow_that_no_probe_saw_has_no_rate(run: Run, tables: RunTables) -> None:
+    unseen = replace(tables, sockets=tables.sockets.filter(pl.col("port") != 40002))
+    cubic, bbr = run_metrics(run, unseen)["groups"]
+    assert cubic["retransmission_rate"] == 0.01
+    assert (bbr["retransmission_rate"], bbr["rtt_median_s"], bbr["goodput_bps"]) == (None, None, 600e6)

@@ -1,0 +1,80 @@
+"""Statistics over iterations, against numbers worked out by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ccmix.analysis.statistics import confidence_interval, table
+from ccmix.model import Run
+
+
+def summary(
+    goodput_bps: float, status: str = "valid", rate: float | None = 0.01, rtt_s: float | None = 0.02, cca: str = "cubic"
+) -> dict[str, Any]:
+    group = {
+        "group": cca, "cca": cca, "streams": 2, "goodput_bps": goodput_bps, "retransmission_rate": rate,
+        "rtt_median_s": rtt_s,
+    }  # fmt: skip
+    return {"metrics": {"groups": [group], "fairness": 0.5}, "validity": {"status": status}}
+
+
+def test_an_interval_by_hand() -> None:
+    # mean 3, s = sqrt(10/4), s/sqrt(5) = sqrt(0.5); t(0.975, 4) = 2.776445 from a printed table
+    half = 2.776445 * 0.5**0.5
+    assert confidence_interval([1, 2, 3, 4, 5]) == pytest.approx((3 - half, 3 + half), rel=1e-6)
+    # t(0.95, 2) = 2.919986; s = 1
+    half = 2.919986 / 3**0.5
+    assert confidence_interval([1, 2, 3], level=0.9) == pytest.approx((2 - half, 2 + half), rel=1e-6)
+
+
+def test_of_fewer_than_three_values_an_interval_says_nothing() -> None:
+    assert confidence_interval([1, 2]) is None
+    assert confidence_interval([]) is None
+    assert confidence_interval([4, 4, 4]) == (4, 4)
+
+
+def test_means_are_over_valid_runs_and_the_others_are_counted(run: Run) -> None:
+    finished = [
+        (run, summary(90e6, rate=0.01, rtt_s=0.010)),
+        (run, summary(110e6, rate=0.03, rtt_s=0.030)),
+        (run, summary(100e6, rate=None, rtt_s=0.011)),
+        (run, summary(999e6, status="limited", rate=0.9, rtt_s=0.9)),
+        (run, summary(999e6, status="unknown", rate=0.9, rtt_s=0.9)),
+    ]
+    [row] = table(finished)
+    assert (row.runs, row.invalid) == (5, 2)
+    assert row.goodput_mean_bps == 100e6
+    assert row.goodput_cv == pytest.approx(0.1)  # s = 10e6 with n-1 = 2
+    half = 4.302653 * 10e6 / 3**0.5  # t(0.975, 2)
+    assert row.goodput_ci95_bps == pytest.approx((100e6 - half, 100e6 + half), rel=1e-6)
+    assert row.retransmission_rate_mean == pytest.approx(0.02)
+    assert row.rtt_median_s == 0.011
+    assert row.fairness_mean == 0.5
+    assert (row.entry, row.condition, row.group, row.cca, row.streams) == ("one", {"delay": "5ms"}, "cubic", "cubic", 2)
+
+
+def test_without_a_valid_run_there_is_no_number(run: Run) -> None:
+    [row] = table([(run, summary(1e6, status="limited"))] * 4)
+    assert (row.runs, row.invalid) == (4, 4)
+    assert (row.goodput_mean_bps, row.goodput_cv, row.goodput_ci95_bps) == (None, None, None)
+    assert (row.retransmission_rate_mean, row.rtt_median_s, row.fairness_mean) == (None, None, None)
+
+
+def test_one_run_varies_by_nothing(run: Run) -> None:
+    [row] = table([(run, summary(1e6))])
+    assert (row.goodput_mean_bps, row.goodput_cv, row.goodput_ci95_bps) == (1e6, None, None)
+    [row] = table([(run, summary(0.0)), (run, summary(0.0))])
+    assert (row.goodput_mean_bps, row.goodput_cv) == (0, None)
+
+
+def test_a_row_for_each_entry_condition_and_group_in_the_order_of_the_plan(run: Run) -> None:
+    other = replace(run, condition={"delay": "44ms"})
+    finished = [
+        (run, summary(1.0)), (other, summary(2.0)), (replace(run, entry="two"), summary(3.0)),
+        (run, summary(4.0, cca="bbr")), (replace(other, iteration=2), summary(6.0)),
+    ]  # fmt: skip
+    rows = [(row.entry, row.condition["delay"], row.group, row.goodput_mean_bps) for row in table(finished)]
+    assert rows == [
+        ("one", "5ms", "cubic", 1), ("one", "44ms", "cubic", 4), ("two", "5ms", "cubic", 3), ("one", "5ms", "bbr", 4),
+    ]  # fmt: skip
