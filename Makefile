@@ -27,7 +27,7 @@ check: setup-dev ## formatter, linter, type checker
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	.venv/bin/mypy
-	shellcheck --external-sources $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh
+	shellcheck --severity=warning $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh
 
 format: setup-dev ## format the Python code
 	.venv/bin/ruff format

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the build scripts: where built things are kept, and the key that says what they were built from.
 
 # The folder for what is built, outside the repository, shared by every clone of it.

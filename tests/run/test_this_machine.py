@@ -6,6 +6,7 @@ The kernel, its namespaces and qdiscs are real; what is not is the hardware, and
 from pathlib import Path
 
 import pytest
+
 from support import CCMIX, Ccmix
 
 MEMORY_MIB = 3000  # the harness with all its libraries runs inside

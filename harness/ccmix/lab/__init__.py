@@ -1,5 +1,5 @@
 """The lab: a Linux kernel in virtual time, run as an ordinary process."""
 
-from ccmix.lab.guest import JOB_DIR, GuestError, GuestResult, GuestSpec, find_kernel, run_guest
+from ccmix.lab.guest import JOB_DIR, GuestError, GuestResult, GuestSpec, run_guest
 
-__all__ = ["JOB_DIR", "GuestError", "GuestResult", "GuestSpec", "find_kernel", "run_guest"]
+__all__ = ["JOB_DIR", "GuestError", "GuestResult", "GuestSpec", "run_guest"]

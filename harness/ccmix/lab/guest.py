@@ -11,7 +11,6 @@ import contextlib
 import os
 import re
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from pathlib import Path
 from ccmix.lab import host
 from ccmix.lab.errors import GuestError
 
-__all__ = ["JOB_DIR", "GuestError", "GuestResult", "GuestSpec", "find_kernel", "run_guest"]
+__all__ = ["JOB_DIR", "GuestError", "GuestResult", "GuestSpec", "run_guest"]
 
 JOB_DIR = "/run/ccmix/job"
 
@@ -80,16 +79,6 @@ class GuestResult:
     """From the start of the guest to its end."""
     console: str
     """What the guest printed: the command's output and errors, kernel messages; the last CONSOLE_BYTES bytes."""
-
-
-def find_kernel() -> Path:
-    """The lab kernel of this installation, or $CCMIX_LAB_KERNEL. Raises GuestError("start") if there is none."""
-    installed = Path(sys.prefix) / "bin" / "ccmix-lab-kernel"
-    if installed.exists():
-        return installed
-    if named := os.environ.get("CCMIX_LAB_KERNEL"):
-        return Path(named)
-    raise GuestError("start", f"there is no lab kernel at {installed}: run `make setup` or `ccmix lab build`")
 
 
 async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
