@@ -135,11 +135,12 @@ def restore() -> None:
 
     Runs write the undo of each change to disk before they make it; after a reboot there is nothing to undo.
     """
-    failed = False
-    for undo, reason in journal.restore():
-        failed = failed or reason is not None
+    restored = list(journal.restore())
+    for undo, reason in restored:
         click.echo(f"{undo.what}: {reason or 'restored'}", err=True)
-    sys.exit(FAILED if failed else 0)
+    if not restored:
+        click.echo("nothing to restore", err=True)
+    sys.exit(FAILED if any(reason for _, reason in restored) else 0)
 
 
 @main.group(name="lab")

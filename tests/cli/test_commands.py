@@ -1,0 +1,89 @@
+"""The commands as a user types them: help, plans, and what wrong usage says. Nothing here starts a run."""
+
+import json
+
+import click
+import pytest
+
+from ccmix.cli import main
+from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS
+from support import REPOSITORY, Ccmix
+
+DEMO = REPOSITORY / "configs" / "demo.ini"
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command that can be called, as its words."""
+    found: list[tuple[str, ...]] = []
+    for name, command in group.commands.items():
+        found += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
+    return found
+
+
+@pytest.mark.parametrize("words", commands(main))
+def test_every_command_teaches_and_is_documented(words: tuple[str, ...], ccmix: Ccmix) -> None:
+    shown = ccmix(*words, "--help")
+    assert shown.returncode == 0
+    assert len(shown.stdout.splitlines()) > 5
+    guide = (REPOSITORY / "docs" / "running.md").read_text()
+    assert f"ccmix {' '.join(words)}" in guide
+
+
+@pytest.mark.parametrize("key", [*ENTRY_KEYS, *TOPOLOGY_KEYS])
+def test_every_key_is_documented(key: str) -> None:
+    assert f"| `{key}` |" in (REPOSITORY / "docs" / "configuration.md").read_text()
+
+
+def test_the_example_of_the_guide_is_right(ccmix: Ccmix) -> None:
+    guide = (REPOSITORY / "docs" / "configuration.md").read_text()
+    example = ccmix.folder / "example.ini"
+    example.write_text(guide.partition("```ini\n")[2].partition("```")[0])
+    plan = ccmix("plan", example, "--format", "json")
+    assert plan.returncode == 0, plan.stderr
+    assert len(json.loads(plan.stdout)) == 2 * 3 * 5
+
+
+def test_plan_of_the_demo(ccmix: Ccmix) -> None:
+    runs = json.loads(ccmix("plan", DEMO, "--format", "json").stdout)
+    assert len(runs) == 3 * 4 * 5
+    assert runs[0] == {
+        "entry": "all-cubic",
+        "condition": {"delay": "5ms", "loss": "0%"},
+        "dst": "receiver",
+        "iteration": 1,
+        "seconds": 13.0,
+    }
+    assert {run["entry"] for run in runs} == {"all-cubic", "all-bbr", "mixed"}
+
+
+def test_only_some_entries(ccmix: Ccmix) -> None:
+    runs = json.loads(ccmix("plan", DEMO, "--only", "mixed", "--format", "json").stdout)
+    assert {run["entry"] for run in runs} == {"mixed"}
+    unknown = ccmix("plan", DEMO, "--only", "mixd")
+    assert unknown.returncode == 2
+    assert "did you mean 'mixed'?" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("report", "nothing-here"), "has no campaign.json"),
+        (("plan", "nothing.ini"), "can't be read: No such file or directory"),
+        (("run", DEMO, "--jobs", "0"), "0 is not in the range"),
+        (("runn",), "No such command"),
+        (("report",), "Missing argument"),
+    ],
+)
+def test_wrong_usage_is_told_in_few_lines(arguments: tuple[object, ...], says: str, ccmix: Ccmix) -> None:
+    done = ccmix(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_restore_with_nothing_to_do(ccmix: Ccmix, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCMIX_STATE", str(ccmix.folder / "state"))
+    done = Ccmix(ccmix.folder)("restore")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "nothing to restore" in done.stderr
