@@ -5,6 +5,7 @@ import contextlib
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ccmix.archive import RunFolder
@@ -29,7 +30,7 @@ class ProgressWatcher:
         self._samples: dict[str, tuple[Run, Path]] = {}
 
     def started(self, run: Run, folder: RunFolder) -> None:
-        self._bars[run.name] = self._progress.add_task(f"{run.name} (s)", total=round(run.seconds))
+        self._bars[run.name] = self._progress.add_task(f"{escape(run.name)} (s)", total=round(run.seconds))
         self._samples[run.name] = (run, folder.partial / "logs" / "sockets.jsonl")
 
     def ended(self, run: Run, outcome: Outcome) -> None:
@@ -38,7 +39,7 @@ class ProgressWatcher:
         self._ended += 1
         self._progress.update(self._all, advance=1)
         mark = MARKS.get(outcome.status, "[red]failed[/]")
-        self._console.print(f"{self._ended}/{self._total} {run.name}: {mark}", highlight=False, soft_wrap=True)
+        self._console.print(f"{self._ended}/{self._total} {escape(run.name)}: {mark}", highlight=False, soft_wrap=True)
         for reason in outcome.reasons:
             self._console.print(f"    {reason}", highlight=False, markup=False, soft_wrap=True)
 

@@ -33,15 +33,21 @@ class ConditionChart:
 
 
 def condition_charts(results: Results) -> list[ConditionChart]:
-    """One chart a condition, in the order of the plan; runs that are not valid are left out."""
-    names = dict.fromkeys(result.run.condition_name for result in results.runs)
-    charts = []
-    for name in names:
-        valid = [result for result in results.runs if result.run.condition_name == name and result.valid]
-        if valid:
-            settings = describe(valid[0])
-            charts.append(ConditionChart(name, settings, _chart(valid, settings)))
-    return charts
+    """One chart a condition, in the order of the plan; runs that are not valid are left out.
+
+    Entries on different paths may have a condition of one name: each path has a chart of its own then, with a number.
+    """
+    shown: dict[str, dict[str, list[Result]]] = {}
+    for result in results.runs:
+        valid = shown.setdefault(result.run.condition_name, {}).setdefault(describe(result), [])
+        if result.valid:
+            valid.append(result)
+    return [
+        ConditionChart(f"{name} ({number})" if len(paths) > 1 else name, settings, _chart(valid, settings))
+        for name, paths in shown.items()
+        for number, (settings, valid) in enumerate(paths.items(), start=1)
+        if valid
+    ]
 
 
 def describe(result: Result) -> str:

@@ -12,7 +12,7 @@ from ccmix.report.results import Results
 
 
 def write_report(results: Results, file: Path) -> Path:
-    """Writes `file`, and a folder of its name's stem with an SVG for each chart. Raises OSError."""
+    """Writes `file`, and a folder of its name without suffix with an SVG for each chart. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     charts = condition_charts(results)
     environment = jinja2.Environment(loader=jinja2.PackageLoader("ccmix.report", "."), autoescape=True)
@@ -29,7 +29,7 @@ def write_report(results: Results, file: Path) -> Path:
         where=results.runs[0].summary["where"],
     )
     file.write_text(page)
-    folder = file.with_suffix("")
+    folder = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}-charts")
     folder.mkdir(exist_ok=True)
     for chart in charts:
         (folder / f"{chart.condition}.svg").write_text(_svg(chart.chart))

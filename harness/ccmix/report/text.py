@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ccmix.analysis.statistics import Row
 from ccmix.report.results import Results
@@ -13,6 +14,7 @@ from ccmix.units import format_percent, format_rate, format_time
 
 # A heading for each column, and how a row fills it.
 COLUMNS = ("group", "streams", "goodput", "95% interval", "CV", "retransmitted", "median RTT", "runs", "not valid")
+MOST_WIDTH = 10_000
 
 
 def cells(row: Row) -> list[str]:
@@ -50,15 +52,17 @@ def terminal_table(results: Results) -> Table:
         if previous not in (None, line[0]):
             table.add_section()
         previous = line[0]
-        table.add_row(*line)
+        table.add_row(*map(Text, line))  # names may look like rich's markup
     return table
 
 
 def render(results: Results) -> str:
     """The table as plain text, as wide as it needs to be."""
-    console = Console(width=200, color_system=None)
+    table = terminal_table(results)
+    console = Console(color_system=None)
+    console.width = console.measure(table, options=console.options.update(width=MOST_WIDTH)).maximum
     with console.capture() as capture:
-        console.print(terminal_table(results))
+        console.print(table)
     return capture.get()
 
 

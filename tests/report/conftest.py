@@ -1,0 +1,88 @@
+"""A campaign folder made by hand: two entries, two conditions, three iterations; one run is not valid, one missing."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ccmix.archive import Campaign, RunFolder
+from ccmix.model import Buffer, Run, Topology, Traffic
+from ccmix.report.results import Results, load_results
+
+TOPOLOGY = Topology(rate_bps=1e9, delay_s=0.005, loss=0.0, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
+TRAFFIC = Traffic(ccas=("cubic", "bbr"), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
+GOODPUT_BPS = {1: 100e6, 2: 110e6, 3: 120e6}  # of CUBIC by iteration; BBR has twice that
+
+Make = Callable[..., Path]  # of the entries' names
+
+
+def runs(names: tuple[str, ...]) -> list[Run]:
+    return [
+        Run(name, {"delay": delay}, "receiver", iteration, 7, replace(TOPOLOGY, delay_s=delay_s), TRAFFIC)
+        for name in names
+        for iteration in GOODPUT_BPS
+        for delay, delay_s in (("5ms", 0.005), ("44ms", 0.044))
+    ]
+
+
+def summary(run: Run, status: str = "valid") -> dict[str, Any]:
+    goodput_bps = GOODPUT_BPS[run.iteration]
+    groups = [
+        {
+            "group": cca, "cca": cca, "streams": 1, "goodput_bps": goodput_bps * factor,
+            "retransmission_rate": 0.01 * run.iteration, "rtt_median_s": 0.01 * run.iteration,
+        }
+        for cca, factor in (("cubic", 1), ("bbr", 2))
+    ]  # fmt: skip
+    findings = [] if status == "valid" else [{"kind": "rtt", "detail": "a path of <another> RTT", "accepted": False}]
+    return {
+        "schema": 1,
+        "run": run.to_json(),
+        "where": {"machine": "lab"},
+        "facts": {"kernel": "7.2.12-ccmix", "iperf3": "iperf 3.20+ccmix1"},
+        "metrics": {"groups": groups, "fairness": 0.9},
+        "validity": {"status": status, "findings": findings},
+    }
+
+
+def finish(outdir: Path, run: Run, status: str = "valid") -> None:
+    folder = RunFolder.of(outdir, run)
+    intervals = pl.DataFrame(
+        [
+            {
+                "time_s": time_s,
+                "port": port,
+                "group": cca,
+                "omitted": time_s <= 1,
+                "goodput_bps": 50e6,
+                "retransmits": 4,
+            }
+            for time_s in (1.0, 2.0, 3.0)
+            for port, cca in ((40000, "cubic"), (40002, "bbr"))
+        ]
+    )
+    intervals.write_parquet(folder.begin() / "intervals.parquet")
+    folder.finish(summary(run, status))
+
+
+@pytest.fixture(scope="module")
+def make_campaign(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """All runs finished but the last one; the first one is limited."""
+
+    def make(*entries: str) -> Path:
+        outdir = tmp_path_factory.mktemp("campaign") / "out"
+        planned = runs(entries)
+        Campaign.create(outdir, planned, "", {"seed": 1})
+        for number, run in enumerate(planned[:-1]):
+            finish(outdir, run, "limited" if number == 0 else "valid")
+        return outdir
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def results(make_campaign: Make) -> Results:
+    return load_results([make_campaign("alone", "mixed")])
