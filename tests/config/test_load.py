@@ -225,6 +225,13 @@ def test_sweeps_multiply_in_the_order_of_the_file(load_text: Load) -> None:
     assert points == [(0, 1), (0, 2), (0, 3), (0.01, 1), (0.01, 2), (0.01, 3)]
 
 
+def test_an_inherited_sweep_varies_slowest(load_text: Load) -> None:
+    [entry] = load_text("[DEFAULT]\nsweep.loss = 0%, 1%\n" + TOPOLOGY + ENTRY + "sweep.delay = 1ms, 2ms\n")
+    assert [tuple(condition.values.values()) for condition in entry.conditions] == [
+        ("0%", "1ms"), ("0%", "2ms"), ("1%", "1ms"), ("1%", "2ms"),
+    ]  # fmt: skip
+
+
 def test_a_sweep_is_inherited_and_overridden(load_text: Load) -> None:
     text = (
         "[DEFAULT]\nsweep.delay = 1ms, 2ms\n" + TOPOLOGY + ENTRY + ENTRY.replace("one", "two") + "sweep.delay = 7ms\n"
