@@ -47,13 +47,14 @@ class Topology:
 
 @dataclass(frozen=True)
 class Traffic:
-    """One iperf3 test: `ccas` are given to the `streams` in turn."""
+    """One iperf3 test: `ccas` are given to the `streams` in turn, each flow is paced to `pacing_bps` at most."""
 
     ccas: tuple[str, ...]
     streams: int
     duration_s: float
     omit_s: float
     interval_s: float
+    pacing_bps: float | None = None
 
     @property
     def seconds(self) -> float:

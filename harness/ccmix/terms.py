@@ -16,6 +16,7 @@ LIMITS = {
     "host-backlog": "the backlog between devices of the emulation",
     "netem-limit": "netem's own packet limit",
     "cca": "a CCA other than the one asked for",
+    "offloads": "packets that the host's offloads joined, or did not",
     "rtt": "a path whose RTT is not the one configured",
     "rate": "a bottleneck whose rate is not the one configured",
     "loss": "a path whose loss is not the one configured",

@@ -123,6 +123,7 @@ def facts() -> dict[str, Any]:
         "ping_rtt_s": [0.0102, 0.0101, 0.0103],
         "before": before,
         "after": after,
+        "offloads": {"ccmix-h1 generic-segmentation-offload": False, "ccmix-delay generic-receive-offload": False},
         "probes": {
             "sockets": {"samples": 6, "missed": 0, "failed": None},
             "queues": {"samples": 6, "missed": 0, "failed": None},

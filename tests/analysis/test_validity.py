@@ -69,6 +69,10 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
         "cca", "port 40002",
     ),
     "CCA of unseen socket": (without_sockets_of_bbr, "cca", "none that ss saw"),
+    "offloads": (
+        changed_facts("offloads", value={"ccmix-h1 generic-segmentation-offload": True}),
+        "offloads", "on are ccmix-h1 generic-segmentation-offload",
+    ),
     "long ping": (changed_facts("ping_rtt_s", value=[0.0103, 0.0104]), "rtt", "ping sees 10.3 ms, configured are 10"),
     "short ping": (changed_facts("ping_rtt_s", value=[0.0097, 0.0101]), "rtt", "ping sees 9.7 ms"),
     "no ping": (changed_facts("ping_rtt_s", value=[]), "rtt", "ping sees"),

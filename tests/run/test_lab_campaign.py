@@ -9,6 +9,7 @@ import pytest
 
 from support import Ccmix, wait_for
 
+IPERF3_BLOCK_BYTES = 128 * 1024  # the receiver counts whole blocks
 RUNS = ("both/all/receiver/001", "both/all/receiver/002")
 
 
@@ -42,6 +43,18 @@ def test_run_archives_and_reports(ccmix: Ccmix, small_ini: Path, tmp_path: Path)
     runs = [json.loads((outdir / name / "run.json").read_text()) for name in RUNS]
     goodputs = [run["metrics"]["groups"][0]["goodput_bps"] for run in runs]
     assert rows[0]["goodput_mean_bps"] == sum(goodputs) / 2
+
+
+def test_pacing_holds_each_flow(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    text = small_ini.read_text().replace("iterations = 2", "iterations = 1\nsweep.pacing = 20mbit, none")
+    small_ini.write_text(text)
+    done = ccmix("run", small_ini, "--lab", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(ccmix("report", tmp_path / "out", "--format", "json").stdout)
+    most = {pacing: max(row["goodput_mean_bps"] for row in rows if row["condition"]["pacing"] == pacing) for pacing in (
+        "20mbit", "none")}  # fmt: skip
+    assert 18e6 < most["20mbit"] <= 20e6 + IPERF3_BLOCK_BYTES * 8 / 2  # which may have begun before the 2 s
+    assert most["none"] > 40e6
 
 
 def test_the_same_seed_gives_the_same_numbers(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:

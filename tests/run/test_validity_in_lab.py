@@ -37,6 +37,7 @@ def configured_run(small_ini: Path) -> Run:
         ("rate", {"rate_bps": 103e6}),
         ("rate", {"rate_bps": 97e6}),
         ("buffer", {"buffer": Buffer(0.5, "bdp")}),
+        ("offloads", {"offloads": True}),
     ],
 )
 def test_another_path_is_not_valid(kind: str, applied: dict[str, Any], small_ini: Path, tmp_path: Path) -> None:

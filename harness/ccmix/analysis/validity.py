@@ -61,6 +61,7 @@ def judge(run: Run, tables: RunTables, facts: dict[str, Any]) -> Verdict:
 
 def _findings(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _cca(tables)
+    yield from _offloads(run, facts)
     yield from _rtt(run, tables, facts)
     yield from _rate(run, tables)
     yield from _loss(run, facts)
@@ -76,6 +77,13 @@ def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
         used = {flow["cca_used"], *(flow["cca"] or ["none that ss saw"])}
         if used != {flow["cca_asked"]}:
             yield "cca", f"port {flow['port']} was to run {flow['cca_asked']} and ran {', '.join(map(str, used))}"
+
+
+def _offloads(run: Run, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where a packet is to be one to netem, nothing may join packets: not the sender, nor the router on receipt."""
+    wrong = [name for name, on in facts["offloads"].items() if on and not run.topology.offloads]
+    if wrong:
+        yield "offloads", f"on are {', '.join(wrong)}"
 
 
 def _rtt(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

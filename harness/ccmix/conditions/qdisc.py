@@ -29,9 +29,10 @@ def bottleneck(rate_bps: float, buffer_bytes: int, packet_bytes: int) -> list[st
     ]  # fmt: skip
 
 
-def fair_queue() -> list[str]:
-    """fq, which paces what the CCA or the socket asks it to pace, and drops nothing itself (tc-fq(8))."""
-    return ["fq", "limit", str(NEVER_FULL_PACKETS), "flow_limit", str(NEVER_FULL_PACKETS)]
+def fair_queue(pacing_bps: float | None) -> list[str]:
+    """fq, which paces what the CCA or the socket asks it to pace, each flow to `pacing_bps` at most (tc-fq(8))."""
+    never_full = ["fq", "limit", str(NEVER_FULL_PACKETS), "flow_limit", str(NEVER_FULL_PACKETS)]
+    return never_full if pacing_bps is None else [*never_full, "maxrate", f"{pacing_bps:.0f}bit"]
 
 
 def qdiscs(host: LocalHost, device: str) -> list[dict[str, Any]]:

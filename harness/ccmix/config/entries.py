@@ -215,6 +215,7 @@ class _Reader:
                 duration_s=settings["duration"],
                 omit_s=settings["omit"],
                 interval_s=settings["interval"],
+                pacing_bps=settings["pacing"],
             )
             topology = Topology(
                 rate_bps=settings["rate"],

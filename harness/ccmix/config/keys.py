@@ -83,6 +83,10 @@ def _positive_time(text: str) -> float:
     return seconds
 
 
+def _pacing(text: str) -> float | None:
+    return None if text == "none" else parse_rate(text)
+
+
 def _named(text: str) -> str:
     if not text:
         raise ValueError("is empty: name a [topology NAME] section")
@@ -108,6 +112,7 @@ ENTRY_KEYS = _table(
     Key("topology", _named, "the emulated path: the NAME of a [topology NAME] section", "dtn"),
     Key("cca", _ccas, "one CCA, or several given to the streams in turn", "cubic,bbr", "cubic"),
     Key("streams", _whole_number(1, 128), "parallel TCP flows of the test", "8", "1"),
+    Key("pacing", _pacing, "rate that fq paces each flow to at most, or none", "2.4gbit", "none"),
     Key("duration", _positive_time, "measured time of a run", "60s", "10s"),
     Key("omit", parse_time, "time before that, which is left out", "3s", "0s"),
     Key("interval", _positive_time, "time between two samples of sockets, queues and goodput", "500ms", "500ms"),

@@ -1,6 +1,7 @@
 """Many runs, some of them at the same time, each finished one kept at once."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from ccmix.lab.guest import GuestError
 from ccmix.model import Run
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import Machine
+from ccmix.run.measure import ERROR
 
 
 class Watcher(Protocol):
@@ -67,12 +69,13 @@ async def _work(
 
 
 async def _one(run: Run, folder: RunFolder, machine: Machine, cpu: int) -> Outcome:
-    partial = folder.begin()
     try:
+        partial = folder.begin()
         where = await machine.measure(run, partial, cpu)
         summary = await asyncio.to_thread(conclude, run, folder, where)
-    except (GuestError, GeneratorError) as error:
-        (partial / "logs" / "error.txt").write_text(f"{error}\n")
+    except (GuestError, GeneratorError, OSError) as error:
+        with contextlib.suppress(OSError):  # the disk may be what is full
+            (folder.partial / ERROR).write_text(f"{error}\n")
         return Outcome("failed", (str(error),))
     except asyncio.CancelledError:
         folder.discard()

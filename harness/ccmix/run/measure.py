@@ -23,6 +23,7 @@ from ccmix.probes import sockets
 from ccmix.probes.sampler import SamplerReport, sampling
 
 JOB, ERROR = Path("logs/job.json"), Path("logs/error.txt")  # below the run's folder
+OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload")
 PINGS = 5
 SYSCTLS = (
     "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
@@ -38,9 +39,10 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
     logs.mkdir(exist_ok=True)
     facts: dict[str, Any] = {"kernel": platform.release(), "kernel_version": platform.version()}
     facts["iperf3"] = LocalHost().run([iperf3_path, "--version"]).splitlines()[0]
-    with Journal() as journal, dumbbell(journal, run.topology) as path:
+    with Journal() as journal, dumbbell(journal, run.topology, run.traffic.pacing_bps) as path:
         _check_ccas(run, path)
         facts["sysctls"] = _sysctls(path)
+        facts["offloads"] = _offloads(path)
         facts["ping_rtt_s"] = _ping(path)
         facts["before"] = _counters(path)
         with (
@@ -72,6 +74,17 @@ def _check_ccas(run: Run, path: Dumbbell) -> None:
 def _sysctls(path: Dumbbell) -> dict[str, str]:
     values = path.sender.run(["sysctl", "-e", *SYSCTLS]).splitlines()
     return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in values)}
+
+
+def _offloads(path: Dumbbell) -> dict[str, bool]:
+    """What could make one packet of many, on the device that sends and on the router whose netem comes next."""
+    features = {}
+    for device in (path.sender_queue, path.ack_delay):
+        for line in device.host.run(["ethtool", "-k", device.name]).splitlines():
+            name, _, state = line.strip().partition(": ")
+            if name in OFFLOADS:
+                features[f"{device.host.name} {name}"] = state.startswith("on")
+    return features
 
 
 def _ping(path: Dumbbell) -> list[float]:
