@@ -65,7 +65,7 @@ def test_any_text(text: str) -> None:
     loads_or_tells(text.encode(errors="replace"))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(SECTION, max_size=5))
 def test_any_sections_and_keys(sections: list[tuple[str, list[tuple[str, str, str]]]]) -> None:
     lines = [
@@ -76,7 +76,7 @@ def test_any_sections_and_keys(sections: list[tuple[str, list[tuple[str, str, st
     loads_or_tells("\n".join(lines).encode())
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(KEYS), VALUES, st.booleans())
 @example("duration", "9" * 400 + "s", False)
 @example("rate", "9" * 400 + "gbit", True)
