@@ -1,6 +1,7 @@
 """A campaign and its runs on disk."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccmix.archive import Campaign, CampaignError, RunFolder
+from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.archive.folders import SUMMARY
 from ccmix.model import Buffer, Run, Topology, Traffic
 
@@ -40,7 +41,7 @@ def test_a_campaign_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(CampaignError, match="is not empty: give another folder with -o, or --resume"):
+    with pytest.raises(ArchiveError, match="is not empty: give another folder with -o, or --resume"):
         Campaign.create(tmp_path, RUNS, "", ABOUT)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -69,7 +70,7 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
 def test_what_is_no_campaign_is_told_in_one_line(tmp_path: Path, text: str | None, sentence: str) -> None:
     if text is not None:
         (tmp_path / "campaign.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(CampaignError) as caught:
+    with pytest.raises(ArchiveError) as caught:
         Campaign.load(tmp_path)
     assert str(caught.value).startswith(str(tmp_path))
     assert sentence in str(caught.value)
@@ -78,7 +79,7 @@ def test_what_is_no_campaign_is_told_in_one_line(tmp_path: Path, text: str | Non
 
 def test_a_file_instead_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CampaignError, match="can't be read"):
+    with pytest.raises(ArchiveError, match="can't be read"):
         Campaign.load(tmp_path / "file")
 
 
@@ -91,6 +92,23 @@ def test_an_unfinished_run_is_never_read(tmp_path: Path) -> None:
     finished.finish({"right": True})
     assert list(campaign.finished()) == [(RUNS[1], {"right": True}, finished.path)]
     assert not unfinished.finished
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": 1, "met', '{"schema": 2}'])
+def test_a_damaged_run_is_named(text: str, tmp_path: Path) -> None:
+    folder = RunFolder.of(tmp_path, RUN)
+    folder.begin()
+    folder.finish({"right": True})
+    (folder.path / SUMMARY).write_text(text)
+    with pytest.raises(ArchiveError, match=re.escape(str(folder.path / SUMMARY))):
+        folder.summary()
+
+
+def test_a_crash_while_the_plan_is_written_is_no_campaign(tmp_path: Path) -> None:
+    (tmp_path / "campaign.json.partial").write_text('{"sch')
+    campaign = Campaign.create(tmp_path, RUNS, "", ABOUT)
+    assert Campaign.load(tmp_path).runs == campaign.runs
+    assert [file.name for file in tmp_path.iterdir()] == ["campaign.json"]
 
 
 def test_runs_are_told_in_the_order_of_the_plan(tmp_path: Path) -> None:
@@ -109,12 +127,13 @@ def test_a_run_is_whole_when_its_final_name_appears(tmp_path: Path, monkeypatch:
     rename = Path.rename
 
     def looked_at(source: Path, target: Path) -> Path:
-        seen.append((target.exists(), json.loads((source / SUMMARY).read_text())))
+        if source == folder.partial:
+            seen.append((target.exists(), json.loads((source / SUMMARY).read_text())))
         return rename(source, target)
 
     monkeypatch.setattr(Path, "rename", looked_at)
     folder.finish({"status": "good"})
-    assert seen == [(False, {"status": "good"})]
+    assert seen == [(False, {"schema": 1, "status": "good"})]
     assert folder.summary() == {"status": "good"}
     assert sorted(file.name for file in folder.path.iterdir()) == ["raw", SUMMARY]
     assert not folder.partial.exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.archive import Campaign, CampaignError
+from ccmix.archive import ArchiveError, Campaign
 from ccmix.report.results import Results, load_results
 from ccmix.report.text import csv_table, headings, lines, render
 
@@ -82,6 +82,6 @@ def test_results_of_several_campaigns_are_joined(make_campaign: Callable[..., Pa
 def test_a_campaign_without_a_finished_run(tmp_path: Path) -> None:
     Campaign.create(tmp_path / "out", [], "", {})
     with pytest.raises(
-        CampaignError, match=r"has no finished run: 'ccmix run CONFIG\.ini -o .*out --resume' makes them"
+        ArchiveError, match=r"has no finished run: 'ccmix run CONFIG\.ini -o .*out --resume' makes them"
     ):
         load_results([tmp_path / "out"])

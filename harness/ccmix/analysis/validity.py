@@ -196,8 +196,10 @@ def _delta(facts: dict[str, Any], device: str, counter: str) -> int:
 
 def _root(facts: dict[str, Any], when: str, device: str) -> dict[str, Any]:
     """A device's root qdisc, as tc said it before or after the test."""
-    root: dict[str, Any] = next(qdisc for qdisc in facts[when]["qdiscs"][device] if qdisc.get("root"))
-    return root
+    for qdisc in facts[when]["qdiscs"][device]:
+        if qdisc.get("root"):
+            return dict(qdisc)
+    raise ValueError(f"{device} had no root qdisc {when} the test")
 
 
 def _netstat(text: str, counter: str) -> int:

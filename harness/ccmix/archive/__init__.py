@@ -1,6 +1,7 @@
 """The archive: one folder per run, written atomically; it is also what a resumed campaign goes by."""
 
-from ccmix.archive.campaign import Campaign, CampaignError
+from ccmix.archive.campaign import Campaign
+from ccmix.archive.documents import ArchiveError
 from ccmix.archive.folders import RunFolder
 
-__all__ = ["Campaign", "CampaignError", "RunFolder"]
+__all__ = ["ArchiveError", "Campaign", "RunFolder"]

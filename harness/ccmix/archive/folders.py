@@ -1,7 +1,5 @@
 """Where a run lies in the archive: <entry>/<condition>/<dst>/<NNN>, and NNN.partial until it is finished."""
 
-import json
-import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -9,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ccmix.archive import documents
 from ccmix.model import Run
 
 SUMMARY = "run.json"
@@ -41,10 +40,7 @@ class RunFolder:
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Writes run.json last, and gives the folder its final name."""
-        with (self.partial / SUMMARY).open("w") as file:
-            json.dump(summary, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
+        documents.write(self.partial / SUMMARY, summary)
         self.partial.rename(self.path)
 
     def discard(self) -> None:
@@ -52,8 +48,8 @@ class RunFolder:
         shutil.rmtree(self.partial, ignore_errors=True)
 
     def summary(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads((self.path / SUMMARY).read_text())
-        return data
+        """run.json. Raises ArchiveError where it is damaged."""
+        return documents.read(self.path / SUMMARY)
 
 
 def _file_name(name: str) -> str:

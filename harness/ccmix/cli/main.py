@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ccmix.archive import CampaignError
+from ccmix.archive import ArchiveError
 from ccmix.conditions import journal
 from ccmix.config import ConfigError, load, select
 from ccmix.hosts import CommandError
@@ -32,7 +32,7 @@ class Commands(click.Group):
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
-        except (ConfigError, CampaignError, ToolError) as error:
+        except (ConfigError, ArchiveError, ToolError) as error:
             click.echo(error, err=True)
             context.exit(WRONG_INPUT)
         except (GuestError, CommandError, OSError) as error:

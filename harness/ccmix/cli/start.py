@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from ccmix.archive import Campaign, CampaignError
+from ccmix.archive import ArchiveError, Campaign
 from ccmix.conditions import journal
 from ccmix.config import load, select
 from ccmix.model import Run
@@ -45,7 +45,7 @@ class Options:
 def campaign(config: Path, options: Options) -> int:
     """Runs the campaign, prints its table and the path of its report; returns the exit status.
 
-    Raises ConfigError, CampaignError, ToolError or GuestError before anything is started or written.
+    Raises ConfigError, ArchiveError, ToolError or GuestError before anything is started or written.
     """
     runs = make_plan(select(load(config), options.only, config), options.seed)
     iperf3 = find_iperf3()
@@ -79,7 +79,7 @@ def _open(options: Options, config: Path, runs: Sequence[Run]) -> Campaign:
     if options.resume and (options.outdir / "campaign.json").exists():
         kept = Campaign.load(options.outdir)
         if list(kept.runs) != list(runs):
-            raise CampaignError(
+            raise ArchiveError(
                 f"{options.outdir}: was planned from another configuration, selection or seed, so it can't be resumed "
                 f"with {config}: give the same ones, or another folder with -o"
             )

@@ -15,6 +15,8 @@ TOPOLOGY_PREFIX = "topology "
 SWEEP_PREFIX = "sweep."
 UNSWEEPABLE = ("type", "enabled", "topology", "iterations", "repeat-order", "accept-limits")
 MOST_CONDITIONS = 100_000
+RESERVED_NAMES = ("campaign.json", "report", "report.html")  # beside the entries' folders in OUTDIR
+MOST_NAME_BYTES = 80  # a folder's name may have 255, and a byte may take three there
 MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
 MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
@@ -120,6 +122,9 @@ class _Reader:
 
     def _entry(self, section: ini.Section) -> Entry | None:
         before = len(self.problems)
+        if section.name in RESERVED_NAMES or len(section.name.encode()) > MOST_NAME_BYTES:
+            taken = "is taken by a file of the results" if section.name in RESERVED_NAMES else "is too long"
+            self._problem(section, None, f"an entry's name is that of a folder, and this one {taken}: choose another")
         plain = {key: text for key, text in section.own.items() if not key.startswith(SWEEP_PREFIX)}
         for key, text in plain.items():
             if key in ENTRY_KEYS:

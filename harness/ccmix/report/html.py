@@ -1,6 +1,7 @@
 """The report as one HTML file that needs no network, and its charts as SVG beside it."""
 
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import jinja2
@@ -25,8 +26,7 @@ def write_report(results: Results, file: Path) -> Path:
         not_valid=[result for result in results.runs if result.summary["validity"]["findings"]],
         charts=[(chart.condition, chart.chart.to_dict()) for chart in charts],
         javascript=vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"),
-        facts=results.runs[0].summary["facts"],
-        where=results.runs[0].summary["where"],
+        measured_on=sorted({_measured_on(result.summary) for result in results.runs}),
     )
     file.write_text(page)
     folder = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}-charts")
@@ -34,6 +34,11 @@ def write_report(results: Results, file: Path) -> Path:
     for chart in charts:
         (folder / f"{chart.condition}.svg").write_text(_svg(chart.chart))
     return file
+
+
+def _measured_on(summary: dict[str, Any]) -> str:
+    facts = summary["facts"]
+    return f"{summary['where']['machine']}, Linux {facts['kernel']}, {facts['iperf3']}"
 
 
 def _svg(chart: alt.HConcatChart | alt.VConcatChart) -> str:

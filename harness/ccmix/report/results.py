@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ccmix.analysis.statistics import Row, table
-from ccmix.archive import Campaign, CampaignError
+from ccmix.archive import ArchiveError, Campaign
 from ccmix.model import Run
 
 
@@ -41,10 +41,10 @@ class Results:
 
 
 def load_results(outdirs: Sequence[Path]) -> Results:
-    """Raises CampaignError where a folder is no campaign, or none of its runs is finished."""
+    """Raises ArchiveError where a folder is no campaign, or none of its runs is finished."""
     campaigns = [Campaign.load(outdir) for outdir in outdirs]
     runs = tuple(Result(run, summary, folder) for campaign in campaigns for run, summary, folder in campaign.finished())
     if not runs:
         names = ", ".join(map(str, outdirs))
-        raise CampaignError(f"{names}: has no finished run: 'ccmix run CONFIG.ini -o {outdirs[0]} --resume' makes them")
+        raise ArchiveError(f"{names}: has no finished run: 'ccmix run CONFIG.ini -o {outdirs[0]} --resume' makes them")
     return Results(runs, sum(len(campaign.runs) for campaign in campaigns))

@@ -7,7 +7,6 @@ from ccmix import archive
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import read_tables
 from ccmix.analysis.validity import judge
-from ccmix.archive.campaign import SCHEMA
 from ccmix.generators.iperf3 import GeneratorError
 from ccmix.model import Run
 
@@ -17,22 +16,21 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
 
     Raises GeneratorError where a raw file can't be understood.
     """
-    facts = json.loads((folder.partial / "facts.json").read_text())
     try:
+        facts = json.loads((folder.partial / "facts.json").read_text())
         tables = read_tables(run, folder.partial)
+        tables.write(folder.partial)
+        summary = {
+            "run": run.to_json(),
+            "where": where,
+            "facts": {key: facts[key] for key in ("kernel", "kernel_version", "iperf3", "sysctls", "commands")},
+            "started_s": facts["started_s"],
+            "ended_s": facts["ended_s"],
+            "ping_rtt_s": facts["ping_rtt_s"],
+            "metrics": run_metrics(run, tables),
+            "validity": judge(run, tables, facts).to_json(),
+        }
     except (ValueError, KeyError, TypeError) as error:
         raise GeneratorError(f"{folder.partial}: a raw file can't be understood: {error!r}") from error
-    tables.write(folder.partial)
-    summary = {
-        "schema": SCHEMA,
-        "run": run.to_json(),
-        "where": where,
-        "facts": {key: facts[key] for key in ("kernel", "kernel_version", "iperf3", "sysctls", "commands")},
-        "started_s": facts["started_s"],
-        "ended_s": facts["ended_s"],
-        "ping_rtt_s": facts["ping_rtt_s"],
-        "metrics": run_metrics(run, tables),
-        "validity": judge(run, tables, facts).to_json(),
-    }
     folder.finish(summary)
     return summary
