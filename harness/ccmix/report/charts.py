@@ -140,15 +140,22 @@ def _panel(
 
 
 def _series(results: Sequence[Result]) -> pl.DataFrame:
-    """Per entry, iteration, interval and group: goodput in Mbit/s and retransmitted segments, summed over flows."""
+    """Per entry, iteration, interval and group: goodput in Mbit/s and retransmitted segments, summed over flows.
+
+    Retransmissions are null, and not drawn, where the sender's iperf3 told of no such interval.
+    """
+    known = pl.col("retransmits").is_not_null()
     frames = []
     for result in results:
         intervals = pl.read_parquet(result.folder / "intervals.parquet")
         frames.append(
             # interval ends of flows differ by microseconds
-            intervals.with_columns(pl.col("time_s").round(1))
+            intervals.with_columns(pl.col("time_s").round(2))
             .group_by("time_s", "group", "omitted", maintain_order=True)
-            .agg(goodput_mbps=pl.col("goodput_bps").sum() / 1e6, retransmits=pl.col("retransmits").sum())
+            .agg(
+                goodput_mbps=pl.col("goodput_bps").sum() / 1e6,
+                retransmits=pl.when(known.any()).then(pl.col("retransmits").sum()),
+            )
             .with_columns(entry=pl.lit(result.run.entry), iteration=pl.lit(result.run.iteration))
         )
     return pl.concat(frames)
