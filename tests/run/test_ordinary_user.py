@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,18 +19,23 @@ NOBODY = "65534"
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Path:
+def folder() -> Iterator[Path]:
+    """Not below pytest's own folder, which every new session of pytest closes to other users."""
+    with tempfile.TemporaryDirectory(prefix="ccmix-ordinary-user-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def installation(folder: Path) -> Path:
     """Copies that any user can read, since root's cache and checkout may not be readable for others."""
-    folder = tmp_path / "installation"
-    folder.mkdir()
-    shutil.copy(find_iperf3(), folder / "ccmix-iperf3")
-    shutil.copy(find_kernel(), folder / "ccmix-lab-kernel")
-    shutil.copytree(REPOSITORY / "harness", folder / "harness")
-    shutil.copytree(sysconfig.get_paths()["purelib"], folder / "site-packages")
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.is_relative_to(Path(tmp_path.anchor, *tmp_path.parts[1:3])):
-            parent.chmod(parent.stat().st_mode | 0o055)
-    return folder
+    installation = folder / "installation"
+    installation.mkdir()
+    shutil.copy(find_iperf3(), installation / "ccmix-iperf3")
+    shutil.copy(find_kernel(), installation / "ccmix-lab-kernel")
+    shutil.copytree(REPOSITORY / "harness", installation / "harness")
+    shutil.copytree(sysconfig.get_paths()["purelib"], installation / "site-packages")
+    return installation
 
 
 def as_ordinary_user(argv: Sequence[str]) -> list[str]:
@@ -40,8 +46,8 @@ def as_ordinary_user(argv: Sequence[str]) -> list[str]:
     return ["setpriv", *drop, "--no-new-privs", *argv]
 
 
-def test_a_campaign_in_the_lab(installation: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_a_campaign_in_the_lab(installation: Path, folder: Path) -> None:
+    home = folder / "home"
     home.mkdir(mode=0o777)
     home.chmod(0o777)
     (home / "small.ini").write_text(SMALL)
