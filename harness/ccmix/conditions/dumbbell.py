@@ -57,7 +57,7 @@ class Dumbbell:
 
 
 @contextmanager
-def dumbbell(journal: Journal, topology: Topology, pacing_bps: float | None) -> Iterator[Dumbbell]:
+def dumbbell(journal: Journal, topology: Topology) -> Iterator[Dumbbell]:
     """The topology in namespaces of this machine, which needs root and netem. Raises CommandError.
 
     Namespaces have fixed names, so a second dumbbell at the same time is refused.
@@ -66,7 +66,7 @@ def dumbbell(journal: Journal, topology: Topology, pacing_bps: float | None) -> 
     path = Dumbbell(
         sender=hosts[SENDER],
         receiver=hosts[RECEIVER],
-        sender_queue=Device(hosts[SENDER], "eth0", tuple(qdisc.fair_queue(pacing_bps))),
+        sender_queue=Device(hosts[SENDER], "eth0", tuple(qdisc.fair_queue())),
         data_delay=Device(hosts[DELAY], "east", tuple(qdisc.netem(topology.delay_s, topology.loss))),
         ack_delay=Device(hosts[DELAY], "west", tuple(qdisc.netem(topology.delay_s, 0.0))),
         bottleneck=Device(

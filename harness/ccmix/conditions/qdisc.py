@@ -11,6 +11,7 @@ from ccmix.hosts import CommandError, LocalHost
 # Packets: netem and fq here hold what is on the way, and must never be the ones to drop. fq's own flow_limit of 100
 # packets would drop a fast flow's packets at its sender.
 NEVER_FULL_PACKETS = 10_000_000
+FQ_UNLIMITED_BIT = 8 * (2**32 - 1)  # fq's default for maxrate, ~0U bytes per second (net/sched/sch_fq.c)
 TBF_BURST_PACKETS = 2  # the least that keeps the rate exact: one in transmission, one whose tokens gather
 
 
@@ -29,10 +30,21 @@ def bottleneck(rate_bps: float, buffer_bytes: int, packet_bytes: int) -> list[st
     ]  # fmt: skip
 
 
-def fair_queue(pacing_bps: float | None) -> list[str]:
-    """fq, which paces what the CCA or the socket asks it to pace, each flow to `pacing_bps` at most (tc-fq(8))."""
-    never_full = ["fq", "limit", str(NEVER_FULL_PACKETS), "flow_limit", str(NEVER_FULL_PACKETS)]
-    return never_full if pacing_bps is None else [*never_full, "maxrate", f"{pacing_bps:.0f}bit"]
+def fair_queue() -> list[str]:
+    """fq, which paces what the CCA or the socket asks it to pace, and drops nothing itself (tc-fq(8))."""
+    return ["fq", "limit", str(NEVER_FULL_PACKETS), "flow_limit", str(NEVER_FULL_PACKETS)]
+
+
+@contextmanager
+def paced(journal: Journal, host: LocalHost, device: str, pacing_bps: float | None) -> Iterator[None]:
+    """Each flow through the device's root fq held to `pacing_bps` at most; with None, nothing is changed."""
+    if pacing_bps is None:
+        yield
+        return
+    change = ["tc", "qdisc", "change", "dev", device, "root", "fq", "maxrate"]
+    do, undo = [*change, f"{pacing_bps:.0f}bit"], [*change, f"{FQ_UNLIMITED_BIT}bit"]
+    with journal.changed(f"pacing of {device}", host, do, undo):
+        yield
 
 
 def qdiscs(host: LocalHost, device: str) -> list[dict[str, Any]]:

@@ -18,12 +18,14 @@ from ccmix.conditions.journal import Journal
 from ccmix.generators import iperf3
 from ccmix.generators.iperf3 import GeneratorError
 from ccmix.hosts import CommandError, LocalHost
-from ccmix.model import Run
+from ccmix.model import Run, Topology
 from ccmix.probes import sockets
 from ccmix.probes.sampler import SamplerReport, sampling
 
 JOB, ERROR = Path("logs/job.json"), Path("logs/error.txt")  # below the run's folder
 OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload")
+TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
+IP_AND_ICMP_HEADER_BYTES = 28
 PINGS = 5
 SYSCTLS = (
     "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
@@ -38,14 +40,16 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
     generators.mkdir()
     logs.mkdir(exist_ok=True)
     facts: dict[str, Any] = {"kernel": platform.release(), "kernel_version": platform.version()}
-    facts["iperf3"] = LocalHost().run([iperf3_path, "--version"]).splitlines()[0]
-    with Journal() as journal, dumbbell(journal, run.topology, run.traffic.pacing_bps) as path:
+    facts["iperf3"] = _iperf3_version(iperf3_path)
+    with Journal() as journal, dumbbell(journal, run.topology) as path:
         _check_ccas(run, path)
         facts["sysctls"] = _sysctls(path)
         facts["offloads"] = _offloads(path)
         facts["ping_rtt_s"] = _ping(path)
+        facts["train_s"] = _packet_train(path, run.topology)
         facts["before"] = _counters(path)
         with (
+            qdisc.paced(journal, path.sender, path.sender_queue.name, run.traffic.pacing_bps),
             sampling(path.sender, sockets.COMMAND, run.traffic.interval_s, logs / "sockets.jsonl") as socket_probe,
             sampling(
                 path.bottleneck.host,
@@ -62,6 +66,13 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
         facts["after"] = _counters(path)
         facts["probes"] = {"sockets": _probe(socket_probe), "queues": _probe(queue_probe)}
     (folder / "facts.json").write_text(json.dumps(facts, indent=1))
+
+
+def _iperf3_version(iperf3_path: str) -> str:
+    version = LocalHost().run([iperf3_path, "--version"]).splitlines()[0]
+    if "+ccmix" not in version:
+        raise GeneratorError(f"{iperf3_path} is {version}, without ccmix's patches: 'make setup' builds one with them")
+    return version
 
 
 def _check_ccas(run: Run, path: Dumbbell) -> None:
@@ -93,6 +104,20 @@ def _ping(path: Dumbbell) -> list[float]:
     words = path.sender.run(argv, timeout_s=60).split()
     times = [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")]
     return times[1:]
+
+
+def _packet_train(path: Dumbbell, topology: Topology) -> list[float]:
+    """When the replies to a train of full packets came, sent all at once: as far apart as the bottleneck lets them.
+
+    Seconds of the wall clock; empty where the buffer holds too few packets for a train.
+    """
+    packets = min(TRAIN_PACKETS, topology.buffer_bytes // topology.packet_bytes)
+    if packets < LEAST_TRAIN_PACKETS:
+        return []
+    size = topology.mtu_bytes - IP_AND_ICMP_HEADER_BYTES
+    argv = ["ping", "-n", "-D", "-c", str(packets), "-l", str(packets), "-s", str(size)]
+    lines = path.sender.run([*argv, RECEIVER_ADDRESS], timeout_s=120).splitlines()
+    return [float(line[1:].partition("]")[0]) for line in lines if line.startswith("[")]
 
 
 def _counters(path: Dumbbell) -> dict[str, Any]:
