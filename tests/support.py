@@ -64,3 +64,8 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None
     while not condition():
         assert time.monotonic() < deadline, f"after {seconds} s still not: {what}"
         time.sleep(0.05)
+
+
+def packet_train(packet_s: float) -> list[float]:
+    """When the replies to 200 packets come: two pass the bottleneck at once, the others one packet's time apart."""
+    return [1000.0, 1000.0, *(1000.0 + packet_s * number for number in range(1, 199))]

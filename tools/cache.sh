@@ -3,7 +3,7 @@
 
 # The folder for what is built, outside the repository, shared by every clone of it.
 ccmix_cache() {
-	echo "${CCMIX_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ccmix}"
+	echo "${CCMIX_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set, and neither is CCMIX_CACHE}/.cache}/ccmix}"
 }
 
 # cache_key FILE...: 16 hex digits of the content of the files, and of their names below the repository's root, so that

@@ -61,6 +61,11 @@ class Traffic:
         return self.omit_s + self.duration_s
 
 
+def condition_name(condition: dict[str, str]) -> str:
+    """A condition in one word, as in folder names: 'delay=5ms,loss=0.1%'."""
+    return ",".join(f"{key}={value}" for key, value in condition.items()) or "all"
+
+
 @dataclass(frozen=True)
 class Run:
     """One condition, one destination, one iteration."""
@@ -81,8 +86,7 @@ class Run:
 
     @property
     def condition_name(self) -> str:
-        """The condition in one word, as in folder names: 'delay=5ms,loss=0.1%'."""
-        return ",".join(f"{key}={value}" for key, value in self.condition.items()) or "all"
+        return condition_name(self.condition)
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from ccmix.analysis.tables import RunTables
 from ccmix.model import Buffer, Run, Topology, Traffic
+from support import packet_train
 
 PORTS = {40000: "cubic", 40002: "bbr"}
 NETSTAT = "TcpExt: SyncookiesSent TCPMemoryPressures TCPX\nTcpExt: 1 5 0\nIpExt: InNoRoutes\nIpExt: 0\n"
@@ -121,6 +122,7 @@ def facts() -> dict[str, Any]:
     }
     return {
         "ping_rtt_s": [0.0102, 0.0101, 0.0103],
+        "train_s": packet_train(1514 * 8 / 1e9),
         "before": before,
         "after": after,
         "offloads": {"ccmix-h1 generic-segmentation-offload": False, "ccmix-delay generic-receive-offload": False},

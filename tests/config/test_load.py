@@ -122,7 +122,7 @@ MISTAKES = {
     "sweep of what can't be": (TOPOLOGY + ENTRY + "sweep.type = iperf3\n", "one", "sweep.type", 7, "can't be swept"),
     "too many conditions": (
         TOPOLOGY + ENTRY + f"sweep.mtu = {','.join(map(str, range(1000, 2000)))}\n"
-        f"sweep.streams = {','.join(map(str, range(1, 102)))}\n", "one", None, 4, "101000 conditions",
+        f"sweep.streams = {','.join(map(str, range(1, 102)))}\n", "one", None, 4, "101000 runs",
     ),
     "not UTF-8": (TOPOLOGY.encode() + b"# \xe9t\xe9\n" + ENTRY.encode(), None, None, 4, "byte 0xe9 is not UTF-8"),
     "no section header": ("cca = cubic\n" + TOPOLOGY + ENTRY, None, None, 1, "before the first section"),

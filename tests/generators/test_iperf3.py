@@ -54,7 +54,7 @@ class PretendedHost(LocalHost):
 
 
 def run(sender: PretendedHost, receiver: PretendedHost, folder: Path) -> tuple[list[str], list[str]]:
-    return run_test(sender, receiver, "10.0.3.2", TRAFFIC, "/opt/iperf3", folder)
+    return run_test(sender, receiver, "10.0.3.2", TRAFFIC, 0.5, "/opt/iperf3", folder)
 
 
 def test_both_ends_are_started_with_what_was_asked_for(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def finish(outdir: Path, run: Run, status: str = "valid") -> None:
         [
             {
                 "time_s": time_s,
+                "seconds": 1.0,
                 "port": port,
                 "group": cca,
                 "omitted": time_s <= 1,

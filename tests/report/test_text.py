@@ -79,6 +79,30 @@ def test_results_of_several_campaigns_are_joined(make_campaign: Callable[..., Pa
     assert {row.entry for row in joined.rows} == {"alone", "mixed"}
 
 
+def test_a_folder_counts_once(make_campaign: Callable[..., Path]) -> None:
+    outdir = make_campaign("one")
+    with pytest.raises(ArchiveError, match="named twice"):
+        load_results([outdir, outdir / "."])
+
+
+def test_paths_that_differ_are_not_pooled(make_campaign: Callable[..., Path]) -> None:
+    one, other = make_campaign("one"), make_campaign("one")
+    plan = other / "campaign.json"
+    plan.write_text(plan.read_text().replace('"rate_bps": 1000000000.0', '"rate_bps": 2000000000.0'))
+    assert len(load_results([one, other]).rows) == 2 * len(load_results([one]).rows)
+
+
+@pytest.mark.parametrize("lacks", ["metrics", "facts", "where", "validity"])
+def test_a_damaged_run_is_named(lacks: str, make_campaign: Callable[..., Path]) -> None:
+    outdir = make_campaign("one")
+    file = next(outdir.rglob("run.json"))
+    data = json.loads(file.read_text())
+    del data[lacks]
+    file.write_text(json.dumps(data))
+    with pytest.raises(ArchiveError, match=r"run.json lacks what a report needs"):
+        load_results([outdir])
+
+
 def test_a_campaign_without_a_finished_run(tmp_path: Path) -> None:
     Campaign.create(tmp_path / "out", [], "", {})
     with pytest.raises(

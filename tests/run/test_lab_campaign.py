@@ -133,6 +133,28 @@ def test_nothing_is_started_for_wrong_input(ccmix: Ccmix, small_ini: Path, tmp_p
     assert not outdir.exists()
 
 
+def test_one_at_a_time_in_a_folder(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    outdir = tmp_path / "out"
+    first = ccmix.start("run", small_ini, "--lab", "-o", outdir)
+    wait_for(lambda: list(outdir.rglob("*.partial")), 60, "the first one at work")
+    second = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
+    assert second.returncode == 2
+    assert "another ccmix run is at work" in second.stderr
+    _, errors = first.communicate(timeout=120)
+    assert first.returncode == 0, errors
+
+
+def test_runs_that_are_not_valid_stay_so_when_resumed(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    """One sample a flow in the measured time: nothing could be looked at."""
+    small_ini.write_text(small_ini.read_text().replace("omit = 1s", "interval = 2s"))
+    outdir = tmp_path / "out"
+    for resume in ((), ("--resume",)):
+        done = ccmix("run", small_ini, "--lab", "-o", outdir, *resume)
+        assert done.returncode == 1
+        assert "0 runs valid, 2 not valid, 0 failed" in done.stderr
+    assert "fewer than two samples" in ccmix("report", outdir).stderr
+
+
 def test_another_plan_is_not_resumed(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
     outdir = tmp_path / "out"
     assert ccmix("run", small_ini, "--lab", "-o", outdir).returncode == 0

@@ -48,6 +48,14 @@ def test_another_path_is_not_valid(kind: str, applied: dict[str, Any], small_ini
     assert kind in {finding["kind"] for finding in result["findings"]}
 
 
+@pytest.mark.parametrize("buffer", [Buffer(0.1, "bdp"), Buffer(5, "packet")])
+def test_a_small_buffer_is_valid(buffer: Buffer, small_ini: Path, tmp_path: Path) -> None:
+    """Its queue stands at both ends of many intervals that it did not fill."""
+    configured = configured_run(small_ini)
+    run = dataclasses.replace(configured, topology=dataclasses.replace(configured.topology, buffer=buffer))
+    assert verdict(run, run, tmp_path / "out") == {"status": "valid", "findings": []}
+
+
 def test_another_cca_is_not_valid(small_ini: Path, tmp_path: Path) -> None:
     configured = configured_run(small_ini)
     traffic = dataclasses.replace(configured.traffic, ccas=("reno", "bbr"))

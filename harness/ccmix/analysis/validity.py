@@ -69,11 +69,11 @@ def judge(run: Run, tables: RunTables, facts: dict[str, Any]) -> Verdict:
 
 
 def _unseen(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """What no probe could look at."""
-    samples = measured(run, tables.sockets).group_by("port").len().filter(pl.col("len") > 1)
-    if samples.height < tables.flows.height:
-        few = tables.flows.height - samples.height
-        yield "probe", f"{few} of {tables.flows.height} flows have fewer than two samples in the measured time"
+    """What no probe could look at; of flows that ss never saw, _cca tells."""
+    seen = tables.sockets["port"].n_unique()
+    few = seen - measured(run, tables.sockets).group_by("port").len().filter(pl.col("len") > 1).height
+    if few:
+        yield "probe", f"{few} of {seen} flows have fewer than two samples in the measured time"
     if run.topology.offloads and run.topology.loss:
         yield "loss", "with offloads, netem loses packets joined to one and counts them apart: no share can be told"
 

@@ -1,5 +1,7 @@
 """A campaign's folder: what was planned, from which text, with which seed and versions."""
 
+import contextlib
+import fcntl
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +44,16 @@ class Campaign:
             raise ArchiveError(f"{outdir}: has no {FILE}: name the folder that ccmix run wrote") from error
         except (ValueError, KeyError, TypeError) as error:
             raise ArchiveError(f"{outdir / FILE}: can't be read: {error!r}") from error
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """For the one process that adds runs. Raises ArchiveError where another one does."""
+        with (self.outdir / FILE).open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ArchiveError(f"{self.outdir}: another ccmix run is at work in it: wait for its end") from error
+            yield
 
     def finished(self) -> Iterator[tuple[Run, dict[str, Any], Path]]:
         """Each finished run in the order of the plan, with its run.json and its folder."""

@@ -1,5 +1,6 @@
 """The commands, each a thin layer over the package; libraries that are slow to import are imported in the command."""
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 from ccmix.archive import ArchiveError
+from ccmix.cli import status
 from ccmix.conditions import journal
 from ccmix.config import ConfigError, load, select
 from ccmix.hosts import CommandError
@@ -15,7 +17,6 @@ from ccmix.lab.guest import GuestError
 from ccmix.plan import make_plan
 from ccmix.tools import ToolError
 
-FAILED, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 DEFAULT_SEED = 1
 
 _config = click.argument("config", type=click.Path(path_type=Path))
@@ -34,12 +35,14 @@ class Commands(click.Group):
             return super().invoke(context)
         except (ConfigError, ArchiveError, ToolError) as error:
             click.echo(error, err=True)
-            context.exit(WRONG_INPUT)
+            context.exit(status.WRONG_INPUT)
+        except BrokenPipeError:
+            raise  # click ends quietly where nobody reads any more
         except (GuestError, CommandError, OSError) as error:
             click.echo(error, err=True)
-            context.exit(FAILED)
+            context.exit(status.BAD)
         except KeyboardInterrupt:
-            context.exit(INTERRUPTED)
+            context.exit(status.INTERRUPTED)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,6 +55,9 @@ def main() -> None:
     ccmix run configs/demo.ini --lab       run it, in the lab, on all cores
     ccmix report results/demo              the table of what was measured
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal of another encoding shows ? for what it lacks
 
 
 @main.command()
@@ -124,9 +130,13 @@ def report(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
     else:
         written = text.render(results)
     if output:
-        output.write_text(written)
+        output.write_text(written, encoding="utf-8")
     else:
         click.echo(written, nl=False)
+    for result in results.runs:
+        for finding in result.summary["validity"]["findings"]:
+            if form == "table" and not finding["accepted"]:
+                click.echo(f"{result.run.name}: {finding['detail']}", err=True)
 
 
 @main.command()
@@ -140,7 +150,7 @@ def restore() -> None:
         click.echo(f"{undo.what}: {reason or 'restored'}", err=True)
     if not restored:
         click.echo("nothing to restore", err=True)
-    sys.exit(FAILED if any(reason for _, reason in restored) else 0)
+    sys.exit(status.BAD if any(reason for _, reason in restored) else status.GOOD)
 
 
 @main.group(name="lab")
@@ -155,7 +165,9 @@ def lab_group() -> None:
 def lab_exec(command: tuple[str, ...], memory: int, seed: int) -> None:
     """Run COMMAND as root in a guest; its exit status is that of this command.
 
-    The guest sees this machine's files read-only, and has network namespaces, netem and tc of its own:
+    The guest sees this machine's files read-only, and has network namespaces, netem and tc of its own. Its working
+    folder is empty and removed afterwards; standard input is empty; both outputs come together when it has ended, of
+    more than 1 MiB the end.
 
     \b
     ccmix lab exec -- sh -c 'ip link; uname -r; date'

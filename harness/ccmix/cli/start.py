@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import importlib.metadata
 import os
+import shlex
 import signal
 import sys
 import time
@@ -15,19 +16,18 @@ import click
 from rich.console import Console
 
 from ccmix.archive import ArchiveError, Campaign
+from ccmix.cli import status
 from ccmix.conditions import journal
-from ccmix.config import load, select
+from ccmix.config import load, read_text, select
 from ccmix.model import Run
 from ccmix.plan import make_plan
 from ccmix.progress import ProgressWatcher
 from ccmix.report import text
 from ccmix.report.html import write_report
 from ccmix.report.results import load_results
-from ccmix.run.campaign import Outcome, missing, run_all
+from ccmix.run.campaign import missing, run_all
 from ccmix.run.machines import LabMachine, Machine, ThisMachine
 from ccmix.tools import find_iperf3, find_kernel
-
-GOOD, BAD, INTERRUPTED = 0, 1, 130
 
 
 @dataclass(frozen=True)
@@ -47,24 +47,24 @@ def campaign(config: Path, options: Options) -> int:
 
     Raises ConfigError, ArchiveError, ToolError or GuestError before anything is started or written.
     """
-    runs = make_plan(select(load(config), options.only, config), options.seed)
+    ini = read_text(config)
+    runs = make_plan(select(load(config, ini), options.only, config), options.seed)
     iperf3 = find_iperf3()
     machine: Machine = LabMachine(find_kernel(), iperf3) if options.in_lab else _this_machine(iperf3)
     jobs = (options.jobs or len(os.sched_getaffinity(0))) if options.in_lab else 1
-    kept = _open(options, config, runs)
-    left = missing(kept)
-
-    console = Console(stderr=True)
-    seconds = sum(run.seconds for run in left)
-    where = f"in the lab, {jobs} at a time" if options.in_lab else "in namespaces of this machine"
-    console.print(f"{len(left)} of {len(runs)} runs, {seconds:g} s of traffic, {where}, into {kept.outdir}")
-    try:
-        outcomes = asyncio.run(_interruptible(kept, left, machine, jobs, console))
-    except KeyboardInterrupt:
-        resume = f"ccmix run {config} -o {kept.outdir}{' --lab' if options.in_lab else ''} --resume"
-        click.echo(f"interrupted: finished runs are kept; go on with: {resume}", err=True)
-        return INTERRUPTED
-    return _report(kept, outcomes)
+    kept = _open(options, config, ini, runs)
+    with kept.locked():
+        left = missing(kept)
+        seconds = sum(run.seconds for run in left)
+        where = f"in the lab, {jobs} at a time" if options.in_lab else "in namespaces of this machine"
+        click.echo(f"{len(left)} of {len(runs)} runs, {seconds:g} s of traffic, {where}, into {kept.outdir}", err=True)
+        try:
+            asyncio.run(_interruptible(kept, left, machine, jobs))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            again = [*sys.argv, *(() if options.resume else ("--resume",))]
+            click.echo(f"interrupted: finished runs are kept; go on with: {shlex.join(again)}", err=True)
+            return status.INTERRUPTED
+        return _report(kept)
 
 
 def _this_machine(iperf3: Path) -> Machine:
@@ -74,8 +74,7 @@ def _this_machine(iperf3: Path) -> Machine:
     return ThisMachine(iperf3)
 
 
-def _open(options: Options, config: Path, runs: Sequence[Run]) -> Campaign:
-    ini = config.read_text(encoding="utf-8-sig")
+def _open(options: Options, config: Path, ini: str, runs: Sequence[Run]) -> Campaign:
     if options.resume and (options.outdir / "campaign.json").exists():
         kept = Campaign.load(options.outdir)
         if list(kept.runs) != list(runs):
@@ -83,6 +82,8 @@ def _open(options: Options, config: Path, runs: Sequence[Run]) -> Campaign:
                 f"{options.outdir}: was planned from another configuration, selection or seed, so it can't be resumed "
                 f"with {config}: give the same ones, or another folder with -o"
             )
+        if kept.about.get("lab") != options.in_lab:
+            raise ArchiveError(f"{options.outdir}: was begun {'without' if options.in_lab else 'with'} --lab: so go on")
         return kept
     about = {
         "ccmix": importlib.metadata.version("ccmix"),
@@ -92,33 +93,36 @@ def _open(options: Options, config: Path, runs: Sequence[Run]) -> Campaign:
         "lab": options.in_lab,
         "started_s": time.time(),
     }
-    return Campaign.create(options.outdir, runs, ini, about)
+    try:
+        return Campaign.create(options.outdir, runs, ini, about)
+    except OSError as error:
+        raise ArchiveError(f"{options.outdir}: can't be written: {error.strerror}") from error
 
 
-async def _interruptible(
-    kept: Campaign, left: Sequence[Run], machine: Machine, jobs: int, console: Console
-) -> list[Outcome]:
-    """Runs all with the progress display; SIGTERM is taken like Ctrl-C."""
+async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, jobs: int) -> None:
+    """Runs all with the progress display; SIGTERM and SIGHUP are taken like Ctrl-C, also where that is ignored."""
     main = asyncio.current_task()
     assert main
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)
-    watcher = ProgressWatcher(console, len(left))
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(signal_number, main.cancel)
+    watcher = ProgressWatcher(Console(stderr=True), len(left))
     display = asyncio.create_task(watcher.display())
     try:
-        return await run_all(kept, left, machine, min(jobs, len(left)), watcher)
+        await run_all(kept, left, machine, min(jobs, len(left)), watcher)
     finally:
         display.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await display
 
 
-def _report(kept: Campaign, outcomes: Sequence[Outcome]) -> int:
-    """The table on standard output and the path of the HTML report below it."""
-    counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("valid", "failed")}
-    not_valid = len(outcomes) - counts["valid"] - counts["failed"]
-    click.echo(f"{counts['valid']} runs valid, {not_valid} not valid, {counts['failed']} failed", err=True)
-    if any(True for _ in kept.finished()):
+def _report(kept: Campaign) -> int:
+    """Of all runs of the campaign, also those of earlier starts: the table and, last, the path of the HTML report."""
+    failed = len(missing(kept))
+    valid = sum(summary["validity"]["status"] == "valid" for _, summary, _ in kept.finished())
+    not_valid = len(kept.runs) - failed - valid
+    click.echo(f"{valid} runs valid, {not_valid} not valid, {failed} failed", err=True)
+    if failed < len(kept.runs):
         results = load_results([kept.outdir])
-        click.echo(text.render(results), nl=False)
-        click.echo(write_report(results, kept.outdir / "report.html"))
-    return GOOD if counts["valid"] == len(outcomes) else BAD
+        page = write_report(results, kept.outdir / "report.html")
+        click.echo(f"{text.render(results)}{page}")
+    return status.GOOD if valid == len(kept.runs) else status.BAD

@@ -1,6 +1,7 @@
 """INI text to typed entries: every mistake of a file is reported at once, and no entry runs if any is wrong."""
 
 from ccmix.config.entries import Entry, load, select
+from ccmix.config.ini import read_text
 from ccmix.config.problems import ConfigError, Problem
 
-__all__ = ["ConfigError", "Entry", "Problem", "load", "select"]
+__all__ = ["ConfigError", "Entry", "Problem", "load", "read_text", "select"]

@@ -8,13 +8,13 @@ from pathlib import Path
 from ccmix.config import ini
 from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS, Key
 from ccmix.config.problems import ConfigError, Problem, nearest, quoted
-from ccmix.model import Topology, Traffic
+from ccmix.model import Topology, Traffic, condition_name
 from ccmix.units import format_bytes
 
 TOPOLOGY_PREFIX = "topology "
 SWEEP_PREFIX = "sweep."
 UNSWEEPABLE = ("type", "enabled", "topology", "iterations", "repeat-order", "accept-limits")
-MOST_CONDITIONS = 100_000
+MOST_RUNS = 100_000
 RESERVED_NAMES = ("campaign.json", "report", "report.html")  # beside the entries' folders in OUTDIR
 MOST_NAME_BYTES = 80  # a folder's name may have 255, and a byte may take three there
 MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
@@ -41,9 +41,12 @@ class Entry:
     conditions: tuple[Condition, ...]
 
 
-def load(path: Path) -> tuple[Entry, ...]:
-    """The enabled entries of an INI file, in its order. Raises ConfigError with every mistake of the file."""
-    file = ini.read(path)
+def load(path: Path, text: str | None = None) -> tuple[Entry, ...]:
+    """The enabled entries of an INI file, or of its text where that was read already, in its order.
+
+    Raises ConfigError with every mistake of the file.
+    """
+    file = ini.read(path, ini.read_text(path) if text is None else text)
     reader = _Reader(file)
     entries = reader.entries()
     if reader.problems:
@@ -208,11 +211,17 @@ class _Reader:
         number = 1
         for swept in sweeps.values():
             number *= len(swept)
-        if number > MOST_CONDITIONS:
-            self._problem(section, None, f"its sweeps make {number} conditions, more than {MOST_CONDITIONS}")
+        number *= int(texts["iterations"])
+        if number > MOST_RUNS:
+            self._problem(section, None, f"its sweeps and iterations make {number} runs, more than {MOST_RUNS}")
             return
         for point in itertools.product(*sweeps.values()):
             values = dict(zip(sweeps, point, strict=True))
+            if len(folder := condition_name(values)) > MOST_NAME_BYTES:
+                self._problem(
+                    section, None, f"a condition's name is that of a folder, and {folder[:40]}... is too long"
+                )
+                return
             settings = {key: known.read((dict(texts) | values)[key]) for key, known in _SWEPT_INTO.items()}
             traffic = Traffic(
                 ccas=settings["cca"],

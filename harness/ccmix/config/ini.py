@@ -28,15 +28,13 @@ class IniFile:
     """A file's sections in order, without [DEFAULT]; `problems` are the mistakes that did not stop the reading."""
 
     path: Path
-    text: str
     sections: tuple[Section, ...]
     default: Section
     problems: tuple[Problem, ...]
 
 
-def read(path: Path) -> IniFile:
-    """The file's sections. Raises ConfigError where nothing can be read: no file, not UTF-8, no section."""
-    text = _text(path)
+def read(path: Path, text: str) -> IniFile:
+    """The sections of the file's text. Raises ConfigError where nothing can be read: no section."""
     parser = _Parser(path)
     problems = parser.problems
     try:
@@ -65,10 +63,11 @@ def read(path: Path) -> IniFile:
         own = {key: value for key, value in values.items() if key in key_lines}
         inherited = {key: value for key, value in values.items() if key not in key_lines}
         sections.append(Section(name, lines[name, None], own, inherited, key_lines))
-    return IniFile(path, text, tuple(sections), default, tuple(problems))
+    return IniFile(path, tuple(sections), default, tuple(problems))
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Raises ConfigError where there is no file, or it is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:

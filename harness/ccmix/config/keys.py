@@ -83,6 +83,13 @@ def _positive_time(text: str) -> float:
     return seconds
 
 
+def _loss(text: str) -> float:
+    loss = parse_percent(text)
+    if loss == 1:
+        raise ValueError("lets nothing pass: write less than 100%")
+    return loss
+
+
 def _pacing(text: str) -> float | None:
     return None if text == "none" else parse_rate(text)
 
@@ -100,7 +107,7 @@ def _table(*keys: Key) -> Mapping[str, Key]:
 TOPOLOGY_KEYS = _table(
     Key("rate", parse_rate, "rate of the bottleneck; counts the Ethernet header, as tbf does", "1gbit"),
     Key("delay", parse_time, "delay in each direction; the base RTT is twice that", "5ms"),
-    Key("loss", parse_percent, "random loss per packet, in the data direction only", "0.1%", "0%"),
+    Key("loss", _loss, "random loss per packet, in the data direction only", "0.1%", "0%"),
     Key("buffer", _buffer, "buffer of the bottleneck, in BDP, bytes or packets", "1bdp", "1bdp"),
     Key("mtu", _whole_number(576, 65535), "MTU of every device in bytes", "9000", "1500"),
     Key("offloads", _switch, "off: every packet is one packet to netem, as on a wire", "off", "off"),

@@ -10,7 +10,8 @@ from ccmix.model import Traffic
 
 PORT = 5201
 STARTS_WITHIN_S = 10.0
-ENDS_WITHIN_S = 60.0  # beyond the time of the traffic: connecting, draining, exchanging results
+ROUND_TRIPS_A_STREAM = 4  # streams connect one after the other, and their first packet may wait or be lost
+ENDS_WITHIN_S = 60.0  # beyond that and the time of the traffic: draining, exchanging results
 
 
 class GeneratorError(Exception):
@@ -18,7 +19,7 @@ class GeneratorError(Exception):
 
 
 def run_test(
-    sender: LocalHost, receiver: LocalHost, address: str, traffic: Traffic, iperf3: str, folder: Path
+    sender: LocalHost, receiver: LocalHost, address: str, traffic: Traffic, base_rtt_s: float, iperf3: str, folder: Path
 ) -> tuple[list[str], list[str]]:
     """Runs one test from sender to receiver and leaves both ends' JSON in `folder`; returns both command lines.
 
@@ -39,7 +40,7 @@ def run_test(
     with receiver.start(server_argv, stdout=server_json, stderr=errors) as server:
         _wait_until_listening(receiver)
         with sender.start(client_argv, stdout=client_json, stderr=errors) as client:
-            client.wait(traffic.seconds + ENDS_WITHIN_S)
+            client.wait(traffic.seconds + ROUND_TRIPS_A_STREAM * traffic.streams * base_rtt_s + ENDS_WITHIN_S)
         _raise_error(client_json, errors)
         server.wait(ENDS_WITHIN_S)
         _raise_error(server_json, errors)

@@ -1,6 +1,6 @@
 """Where a command runs: this machine, or a network namespace of it."""
 
-from ccmix.hosts.host import CommandError, Host, Process
+from ccmix.hosts.errors import CommandError
 from ccmix.hosts.local import LocalHost, NamespaceHost
 
-__all__ = ["CommandError", "Host", "LocalHost", "NamespaceHost", "Process"]
+__all__ = ["CommandError", "LocalHost", "NamespaceHost"]

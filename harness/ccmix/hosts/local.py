@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ccmix.hosts.host import CommandError
+from ccmix.hosts.errors import CommandError
 
 ENTERS_NAMESPACE = {"ip": "-n", "tc": "-n", "ss": "-N"}
 ENDS_WITHIN_S = 5.0  # how long a command may take to end after SIGTERM

@@ -128,7 +128,7 @@ def _check(kernel: Path, spec: GuestSpec) -> tuple[Path, Path]:
     except OSError as error:
         raise GuestError("start", f"{error.filename}: {error.strerror}") from error
     if not kernel.is_file() or not os.access(kernel, os.R_OK | os.X_OK):
-        raise GuestError("start", f"{kernel} is no program that this user can run: build it with `ccmix lab build`")
+        raise GuestError("start", f"{kernel} is no program that this user can run: build it with `make setup`")
     if not job_dir.is_dir() or not os.access(job_dir, os.R_OK | os.W_OK | os.X_OK):
         raise GuestError("start", f"{job_dir} is no folder that this user can write to")
     if not 0 <= spec.seed < 2**32:

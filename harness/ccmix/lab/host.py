@@ -34,7 +34,7 @@ def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str
     Raises GuestError("start") if the command or the environment cannot be passed on, or the folder not be made.
     """
     command = _command(argv, environment)
-    parent = Path(tempfile.gettempdir())
+    parent = _launch_parent()
     _remove_stale(parent)
     with contextlib.ExitStack() as undo:
         try:
@@ -47,6 +47,15 @@ def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str
         except OSError as error:
             raise GuestError("start", f"the lab cannot make its launch folder in {parent}: {error}") from error
         yield folder
+
+
+def _launch_parent() -> Path:
+    """The temporary folder, or where that is mounted noexec, memory: the guest executes a script there."""
+    folders = (Path(tempfile.gettempdir()), Path("/dev/shm"), _cache_dir())
+    for folder in folders:
+        if os.access(folder, os.W_OK | os.X_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
+            return folder
+    raise GuestError("start", f"{', '.join(map(str, folders))}: the guest's init can be executed in none of them")
 
 
 def _fill(folder: Path, command: str, job_dir: Path) -> None:

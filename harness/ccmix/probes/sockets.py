@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 # -e would add the socket's cookie; established only, since listening sockets carry nothing.
 COMMAND: Sequence[str] = ("ss", "-t", "-i", "-n", "-H", "-O", "state", "established")
@@ -54,9 +54,6 @@ class Socket:
     bbr_min_rtt_s: float | None
     bbr_pacing_gain: float | None
     bbr_cwnd_gain: float | None
-
-
-FIELDS = tuple(field.name for field in fields(Socket))
 
 
 def parse(text: str, known_ccas: Sequence[str]) -> list[Socket]:

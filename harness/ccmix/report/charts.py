@@ -7,10 +7,13 @@ of both can be compared at a glance. Charts are Vega-Lite, which serves HTML, PN
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import altair as alt
 import polars as pl
+from polars.exceptions import PolarsError
 
+from ccmix.archive import ArchiveError
 from ccmix.model import Topology
 from ccmix.report.results import Result, Results
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
@@ -85,7 +88,7 @@ def _chart(results: Sequence[Result], settings: str) -> alt.HConcatChart:
         _panel(
             series.filter(pl.col("entry") == entry),
             entry,
-            results[0].run.traffic.omit_s,
+            max(result.run.traffic.omit_s for result in results if result.run.entry == entry),
             colour,
             most_mbps,
             most_retransmits,
@@ -102,9 +105,10 @@ def _panel(
 ) -> alt.VConcatChart:
     """Each iteration thin, the mean over iterations bold; the omitted time is grey."""
     end_s = float(series["time_s"].max())  # type: ignore[arg-type]
-    time = alt.X("time_s:Q", title="time (s)", scale=alt.Scale(domain=[0, math.ceil(end_s)], nice=False))
+    time_scale = alt.Scale(domain=[0, math.ceil(end_s)], nice=False)
+    time = alt.X("time_s:Q", title="time (s)", scale=time_scale)
     mean = series.group_by("time_s", "group", maintain_order=True).agg(
-        pl.col("goodput_mbps").mean(), pl.col("retransmits").mean()
+        pl.col("begin_s").mean(), pl.col("goodput_mbps").mean(), pl.col("retransmits").mean()
     )
     shade = alt.Chart(pl.DataFrame({"from": [0.0], "to": [omit_s]})).mark_rect(color="#eeeeee").encode(
         x=alt.X("from:Q"), x2="to:Q"
@@ -122,9 +126,11 @@ def _panel(
     )  # fmt: skip
     lost = (
         alt.Chart(mean)
-        .mark_area(opacity=0.45, interpolate="step-before", line={"strokeWidth": 1})
+        .mark_rect(opacity=0.45)
         .encode(
-            x=time,
+            x=alt.X("begin_s:Q", title="time (s)", scale=time_scale),
+            x2="time_s:Q",
+            y2=alt.datum(0),
             y=alt.Y(
                 "retransmits:Q",
                 stack=None,
@@ -139,6 +145,13 @@ def _panel(
     return alt.vconcat(goodput, retransmits, spacing=6)
 
 
+def _intervals(file: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(file, columns=["time_s", "seconds", "group", "omitted", "goodput_bps", "retransmits"])
+    except (PolarsError, OSError) as error:
+        raise ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}") from error
+
+
 def _series(results: Sequence[Result]) -> pl.DataFrame:
     """Per entry, iteration, interval and group: goodput in Mbit/s and retransmitted segments, summed over flows.
 
@@ -147,12 +160,13 @@ def _series(results: Sequence[Result]) -> pl.DataFrame:
     known = pl.col("retransmits").is_not_null()
     frames = []
     for result in results:
-        intervals = pl.read_parquet(result.folder / "intervals.parquet")
+        intervals = _intervals(result.folder / "intervals.parquet")
         frames.append(
             # interval ends of flows differ by microseconds
             intervals.with_columns(pl.col("time_s").round(2))
             .group_by("time_s", "group", "omitted", maintain_order=True)
             .agg(
+                begin_s=pl.col("time_s").first() - pl.col("seconds").first(),
                 goodput_mbps=pl.col("goodput_bps").sum() / 1e6,
                 retransmits=pl.when(known.any()).then(pl.col("retransmits").sum()),
             )

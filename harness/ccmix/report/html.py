@@ -28,7 +28,7 @@ def write_report(results: Results, file: Path) -> Path:
         javascript=vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"),
         measured_on=sorted({_measured_on(result.summary) for result in results.runs}),
     )
-    file.write_text(page)
+    file.write_text(page, encoding="utf-8")
     folder = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}-charts")
     folder.mkdir(exist_ok=True)
     for chart in charts:

@@ -40,10 +40,31 @@ class Results:
         return list(dict.fromkeys(key for result in self.runs for key in result.run.condition))
 
 
+def _checked(summary: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same, where it has what a report reads."""
+    try:
+        groups = summary["metrics"]["groups"]
+        for group in groups:
+            float(group["goodput_bps"])
+            _ = group["group"], group["cca"], group["streams"], group["retransmission_rate"], group["rtt_median_s"]
+        _ = summary["metrics"]["fairness"], summary["validity"]["status"]
+        _ = [finding["detail"] + str(finding["accepted"]) for finding in summary["validity"]["findings"]]
+        _ = summary["facts"]["kernel"] + summary["facts"]["iperf3"] + summary["where"]["machine"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArchiveError(f"{folder}: run.json lacks what a report needs: {error!r}") from error
+    return summary
+
+
 def load_results(outdirs: Sequence[Path]) -> Results:
     """Raises ArchiveError where a folder is no campaign, or none of its runs is finished."""
+    if len({outdir.resolve() for outdir in outdirs}) < len(outdirs):
+        raise ArchiveError("a folder is named twice: its runs would count twice")
     campaigns = [Campaign.load(outdir) for outdir in outdirs]
-    runs = tuple(Result(run, summary, folder) for campaign in campaigns for run, summary, folder in campaign.finished())
+    runs = tuple(
+        Result(run, _checked(summary, folder), folder)
+        for campaign in campaigns
+        for run, summary, folder in campaign.finished()
+    )
     if not runs:
         names = ", ".join(map(str, outdirs))
         raise ArchiveError(f"{names}: has no finished run: 'ccmix run CONFIG.ini -o {outdirs[0]} --resume' makes them")

@@ -37,10 +37,8 @@ def missing(campaign: Campaign) -> list[Run]:
     return [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
 
 
-async def run_all(
-    campaign: Campaign, runs: Sequence[Run], machine: Machine, parallel: int, watcher: Watcher
-) -> list[Outcome]:
-    """Runs all of them, `parallel` at a time and each on a processor of its own; outcomes in no particular order.
+async def run_all(campaign: Campaign, runs: Sequence[Run], machine: Machine, parallel: int, watcher: Watcher) -> None:
+    """Runs all of them, `parallel` at a time and each on a processor of its own.
 
     A failed run is told to the watcher and leaves its partial folder with the logs; the others go on. When cancelled,
     runs in progress are abandoned and leave nothing.
@@ -48,24 +46,15 @@ async def run_all(
     waiting = iter(runs)
     processors = sorted(os.sched_getaffinity(0))
     async with asyncio.TaskGroup() as group:
-        workers = [
+        for slot in range(parallel):
             group.create_task(_work(campaign, waiting, machine, processors[slot % len(processors)], watcher))
-            for slot in range(parallel)
-        ]
-    return [outcome for worker in workers for outcome in worker.result()]
 
 
-async def _work(
-    campaign: Campaign, waiting: Iterator[Run], machine: Machine, cpu: int, watcher: Watcher
-) -> list[Outcome]:
-    outcomes = []
+async def _work(campaign: Campaign, waiting: Iterator[Run], machine: Machine, cpu: int, watcher: Watcher) -> None:
     for run in waiting:
         folder = RunFolder.of(campaign.outdir, run)
         watcher.started(run, folder)
-        outcome = await _one(run, folder, machine, cpu)
-        watcher.ended(run, outcome)
-        outcomes.append(outcome)
-    return outcomes
+        watcher.ended(run, await _one(run, folder, machine, cpu))
 
 
 async def _one(run: Run, folder: RunFolder, machine: Machine, cpu: int) -> Outcome:

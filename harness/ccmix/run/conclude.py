@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from polars.exceptions import PolarsError
+
 from ccmix import archive
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import read_tables
@@ -30,7 +32,7 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
             "metrics": run_metrics(run, tables),
             "validity": judge(run, tables, facts).to_json(),
         }
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, PolarsError) as error:
         raise GeneratorError(f"{folder.partial}: a raw file can't be understood: {error!r}") from error
     folder.finish(summary)
     return summary

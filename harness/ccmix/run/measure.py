@@ -60,7 +60,13 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
         ):
             facts["started_s"] = time.time()
             facts["commands"] = iperf3.run_test(
-                path.sender, path.receiver, RECEIVER_ADDRESS, run.traffic, iperf3_path, generators
+                path.sender,
+                path.receiver,
+                RECEIVER_ADDRESS,
+                run.traffic,
+                run.topology.base_rtt_s,
+                iperf3_path,
+                generators,
             )
             facts["ended_s"] = time.time()
         facts["after"] = _counters(path)
