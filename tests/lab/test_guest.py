@@ -357,7 +357,7 @@ def test_wrong_specifications_say_what_is_wrong(kernel: Path, job: Path, tmp_pat
     file.touch()
     cases = [
         (tmp_path / "none", spec(job, "true"), r"none: No such file"),
-        (file, spec(job, "true"), r"file is no program .*ccmix lab build"),
+        (file, spec(job, "true"), r"file is no program .*make setup"),
         (kernel, spec(tmp_path / "nowhere", "true"), r"nowhere: No such file"),
         (kernel, spec(file, "true"), r"file is no folder"),
         (kernel, spec(job), r"no command"),
