@@ -146,6 +146,14 @@ def test_malformed_list_points_at_the_place(iperf3: str, bad: str, column: int, 
     assert got.stderr.count("bad list") == 1
 
 
+def test_an_error_is_one_line_whatever_the_list_has_in_it(iperf3: str, start: Callable) -> None:
+    bad = "cubic:\n1,\x1b[31m"
+    got = subprocess.run([iperf3, "-c", "127.0.0.1", "-p", "9", "-C", bad], capture_output=True, text=True, check=False)
+    assert "'cubic:?1,?[31m': column 7, at '?1,?[31m': a weight" in got.stderr.splitlines()[0]
+    got = start("-n", "1M", "-C", "no\nsuch,no", server_arguments=()).finish()
+    assert message("no?such", "client", NOT_AVAILABLE) in got.client.errors
+
+
 def test_more_groups_than_streams_are_possible(iperf3: str) -> None:
     bad = ",".join(["cubic"] * 129)
     got = subprocess.run([iperf3, "-c", "127.0.0.1", "-p", "9", "-C", bad], capture_output=True, text=True, check=False)
