@@ -2,10 +2,10 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-long check format lock clean
+.PHONY: help demo setup setup-dev test test-long sanitize-iperf3 fuzz-iperf3 check format lock clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 demo: setup ## run configs/demo.ini in the lab; prints the table and the report's path
 	@rm -rf results/demo
@@ -22,6 +22,12 @@ test: check ## formatter, linter, types and all tests but the long ones
 
 test-long: setup-dev ## long grids, kills and fuzzing
 	.venv/bin/pytest -m long --timeout 3600
+
+sanitize-iperf3: setup-dev ## all tests of the patched iperf3, long ones too, with AddressSanitizer and UBSan
+	CCMIX_IPERF3=$$(iperf3-patch/build --sanitize) ASAN_OPTIONS=detect_leaks=0 .venv/bin/pytest tests/iperf3_patch --timeout 3600
+
+fuzz-iperf3: ## fuzz the patched iperf3 for 10 minutes: lists, and what a client says to a server
+	iperf3-patch/fuzz.py --seconds 600
 
 check: setup-dev ## formatter, linter, type checker
 	.venv/bin/ruff format --check

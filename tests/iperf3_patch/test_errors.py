@@ -101,14 +101,77 @@ def test_refused_on_the_stream_itself(pair: Callable, ccas: tuple[str, str]) -> 
         holder.wait()
 
 
-@pytest.mark.parametrize("bad", ["cubic,,bbr", "cubic,", ",cubic", ",", "cubic,sixteen_letters_"])
-def test_malformed_list(iperf3: str, bad: str) -> None:
+NAME = "each name must have 1 to 15 characters"
+WEIGHT = "a weight must be a whole number from 1 to 1000"
+RATE = "a rate must be 1K to 1000T bits/s"
+DELAY = "a delay must be 0 to 86400 seconds"
+GROUP = "a group is CCA[:WEIGHT][@RATE][+DELAY]"
+
+
+@pytest.mark.parametrize(
+    ("bad", "column", "what"),
+    [
+        ("cubic,,bbr", 7, NAME),
+        ("cubic,", 7, NAME),
+        (",cubic", 1, NAME),
+        (",", 1, NAME),
+        (":2", 1, NAME),
+        ("cubic,sixteen_letters_", 7, NAME),
+        ("cubic:0,bbr", 7, WEIGHT),
+        ("cubic:1,bbr:1001", 13, WEIGHT),
+        ("cubic:,bbr", 7, WEIGHT),
+        ("cubic:-1", 7, WEIGHT),
+        ("cubic:2x", 8, GROUP),
+        ("cubic:2:2", 8, GROUP),
+        ("bbr,cubic@", 11, RATE),
+        ("cubic@999", 7, RATE),
+        ("cubic@1e9", 7, RATE),
+        ("cubic@1001T", 7, RATE),
+        ("cubic@2.4Gbit", 11, GROUP),
+        ("cubic@1G:2", 9, GROUP),
+        ("cubic+", 7, DELAY),
+        ("cubic+-1s", 7, DELAY),
+        ("cubic+86400.1s", 7, DELAY),
+        ("cubic+1m", 8, GROUP),
+        ("cubic+1s@1G", 9, GROUP),
+    ],
+)
+def test_malformed_list_points_at_the_place(iperf3: str, bad: str, column: int, what: str) -> None:
     got = subprocess.run([iperf3, "-c", "127.0.0.1", "-p", "9", "-C", bad], capture_output=True, text=True, check=False)
     assert got.returncode == 1
+    place = f"column {column}, at '{bad[column - 1 :]}'"
     assert got.stderr.splitlines()[0] == (
-        f"iperf3: parameter error - bad list of congestion control algorithms '{bad}': "
-        "each name must have 1 to 15 characters"
+        f"iperf3: parameter error - bad list of congestion control algorithms '{bad}': {place}: {what}"
     )
+    assert got.stderr.count("bad list") == 1
+
+
+def test_an_error_is_one_line_whatever_the_list_has_in_it(iperf3: str, start: Callable) -> None:
+    bad = "cubic:\n1,\x1b[31m"
+    got = subprocess.run([iperf3, "-c", "127.0.0.1", "-p", "9", "-C", bad], capture_output=True, text=True, check=False)
+    assert "'cubic:?1,?[31m': column 7, at '?1,?[31m': a weight" in got.stderr.splitlines()[0]
+    got = start("-n", "1M", "-C", "no\nsuch,no", server_arguments=()).finish()
+    assert message("no?such", "client", NOT_AVAILABLE) in got.client.errors
+
+
+def test_more_groups_than_streams_are_possible(iperf3: str) -> None:
+    bad = ",".join(["cubic"] * 129)
+    got = subprocess.run([iperf3, "-c", "127.0.0.1", "-p", "9", "-C", bad], capture_output=True, text=True, check=False)
+    assert got.returncode == 1
+    assert "column 769, at 'cubic': more groups than streams are possible" in got.stderr
+
+
+@pytest.mark.parametrize(
+    ("direction", "side"),
+    [((), "client"), (("-R",), "server"), (("--bidir",), "server")],
+    ids=["forward", "-R", "bidir"],
+)
+@pytest.mark.parametrize("group", ["nosuch:2", "nosuch@1G", "nosuch+1s"])
+def test_one_group_alone_is_strict_too(pair: Callable, direction: tuple[str, ...], side: str, group: str) -> None:
+    got = pair(*direction, "-C", group)
+    assert got.client.status == 1
+    assert got.client.json["error"].endswith(message("nosuch", side, NOT_AVAILABLE))
+    assert "streams" not in got.client.json["end"]
 
 
 def test_one_unknown_name_alone_is_as_before(start: Callable) -> None:

@@ -14,6 +14,15 @@ ADDED = {
     "client start.connected[].congestion string",
     "client end.streams[].sender.congestion string",
     "server end.streams[].sender.congestion string",
+} | {
+    f"{side} {record}.{key}"
+    for side in ("client", "server")
+    for record, added in {
+        "start.connected[]": ("id number", "group number"),
+        "intervals[].streams[]": ("id number", "group number", "congestion string"),
+        "end.streams[]": ("id number", "group number", "congestion string"),
+    }.items()
+    for key in (*added, *(() if "connected" in record else ("local_port number", "remote_port number")))
 }
 
 

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Fuzz the patched iperf3 with mutated input, against a binary with AddressSanitizer and UBSan.
+
+    iperf3-patch/fuzz.py [--seconds N] [--seed N] [--binary PATH]
+
+In turn: the argument of -C, given to a real client that has nobody to connect to; and what a client says to a server
+(parameters, streams, results), over real sockets to a real server. Without --binary, `iperf3-patch/build --sanitize`
+makes one. Exit status: 0 nothing found, 1 something was found (the input and the sanitizer's report are printed).
+"""
+
+import argparse
+import contextlib
+import json
+import random
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+PARAM_EXCHANGE, CREATE_STREAMS, TEST_START, TEST_RUNNING, TEST_END, EXCHANGE_RESULTS = 9, 10, 1, 2, 4, 13
+TIMEOUT_S = 3.0
+
+SPECS = [
+    "cubic", "cubic,bbr", "-", "-,-", "cubic:12,bbr:4", "cubic:8@2.4G,bbr:8@1G+10s", "reno@1M", "reno+250ms",
+    "cubic:3@50.5m+0.1s,-:1@1K", "nosuch:2,cubic", "cubic+86400s", "a:1000@1000T+86400",
+]  # fmt: skip
+PIECES = [
+    ",", ":", "@", "+", "-", ".", "0", "1", "9" * 30, "1000", "1001", "K", "T", "ms", "s", "e9", "0x10", "nan", "inf",
+    " ", "%s%n", "\\", '"', "é", "\x01", "x" * 15, "x" * 16, "x" * 400, "cubic", "," * 127, "a," * 200, "1e400",
+]  # fmt: skip
+NUMBERS = [0, 1, -1, 2, 3, 127, 128, 129, 1000, 65536, 0.5, 1e9]
+# What may be asked of a server for each of these keys; other numbers than these end a test by themselves, or make it
+# take memory and time as upstream's server does for anybody.
+KEYS: dict[str, list[Any]] = {
+    "parallel": [0, 1, 2, 3, 4, 128, 129, -1],
+    "len": [1, 1000, 131072],
+    "num": [0, 1, 1000000],
+    "time": [0, 1, 2],
+    "omit": [0, 1],
+    "fqrate": [0, 1, 1000000],
+    "skip_rx_copy": [0, 1],
+}
+
+
+def mutate_text(random_: random.Random, text: str) -> str:
+    for _ in range(random_.choice((0, 1, 1, 2, 3, 8))):
+        at = random_.randint(0, len(text))
+        match random_.randrange(5):
+            case 0:
+                text = text[:at] + random_.choice(PIECES) + text[at:]
+            case 1:
+                text = text[:at] + text[at + random_.randint(1, 4) :]
+            case 2:
+                text = text[:at] + chr(random_.randint(1, 255)) + text[at + 1 :]
+            case 3:
+                text = text + "," + random_.choice(SPECS)
+            case _:
+                text = text[:at] + text[random_.randint(0, len(text)) :]
+    return text.replace("\0", "")
+
+
+def any_value(random_: random.Random) -> Any:
+    return random_.choice(
+        [random_.choice(NUMBERS), mutate_text(random_, random_.choice(SPECS)), True, None, [], {}, [{}], "", -1e308]
+    )
+
+
+def parameters(random_: random.Random) -> dict[str, Any]:
+    result: dict[str, Any] = {"tcp": True, "omit": 0, "time": 1, "num": 0, "blockcount": 0, "parallel": 2, "len": 1000}
+    result |= {"client_version": "3.20", "pacing_timer": 1000}
+    for key in ("reverse", "bidirectional"):
+        if random_.random() < 0.5:
+            result[key] = True
+    for key in ("congestion", "congestion_groups"):
+        if random_.random() < 0.7:
+            result[key] = mutate_text(random_, random_.choice(SPECS))
+    for key, values in KEYS.items():
+        if random_.random() < 0.15:
+            result[key] = random_.choice(values)
+    if random_.random() < 0.3:
+        result[random_.choice(["congestion", "congestion_groups", "congestion_used", "title"])] = any_value(random_)
+    return result
+
+
+def results(random_: random.Random, ports: list[tuple[int, int]]) -> dict[str, Any]:
+    streams = []
+    for number, (local, remote) in enumerate(ports):
+        stream: dict[str, Any] = {
+            "id": number + 2 if number else 1, "bytes": 1000, "retransmits": 0, "jitter": 0, "errors": 0, "packets": 0,
+            "start_time": 0, "end_time": 1, "congestion": "cubic", "group": number + 1,
+            "local_port": local, "remote_port": remote,
+        }  # fmt: skip
+        for _ in range(random_.choice((0, 0, 1, 2))):
+            stream[random_.choice(["group", "congestion", "local_port", "remote_port", "id"])] = any_value(random_)
+        streams.append(stream)
+    random_.shuffle(streams)
+    return {
+        "cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1, "sender_has_retransmits": 1, "streams": streams,
+        "congestion_used": any_value(random_),
+    }  # fmt: skip
+
+
+def encode(random_: random.Random, value: Any) -> bytes:
+    data = json.dumps(value).encode()
+    if random_.random() < 0.05:
+        at = random_.randrange(len(data))
+        data = data[:at] + bytes([random_.randrange(256)]) + data[at + 1 :]
+    return struct.pack("!I", len(data)) + data
+
+
+def talk(random_: random.Random, port: int) -> bool:
+    """One client: as far through a test as the server goes along. Returns whether that was to the results."""
+    cookie = b"fuzzfuzzfuzzfuzzfuzzfuzzfuzzfuzzfuzz\0"
+    with contextlib.ExitStack() as stack:
+
+        def connect() -> socket.socket:
+            s = stack.enter_context(socket.create_connection(("127.0.0.1", port), TIMEOUT_S))
+            s.sendall(cookie)
+            return s
+
+        control = connect()
+
+        def state() -> int:
+            data = control.recv(1)
+            if not data:
+                raise ConnectionError("the server hung up")
+            return data[0]
+
+        def expect(wanted: int) -> None:
+            if state() != wanted:
+                raise ConnectionError("the server refused")
+
+        expect(PARAM_EXCHANGE)
+        asked = parameters(random_)
+        control.sendall(encode(random_, asked))
+        expect(CREATE_STREAMS)
+        count = asked["parallel"] if isinstance(asked["parallel"], int) else 0
+        count *= 2 if asked.get("bidirectional") else 1
+        streams = [connect() for _ in range(max(0, min(count, 8)))]
+        if len(streams) != count:
+            return False
+        expect(TEST_START)
+        expect(TEST_RUNNING)
+        for s in streams:
+            s.setblocking(False)
+            with contextlib.suppress(OSError):
+                s.send(bytes(random_.choice((0, 1, 5000))))
+        time.sleep(random_.choice((0, 0, 0, 0.05)))
+        control.sendall(bytes([TEST_END]))
+        expect(EXCHANGE_RESULTS)
+        ports = [(s.getsockname()[1], s.getpeername()[1]) for s in streams]
+        control.sendall(encode(random_, results(random_, ports)))
+        (length,) = struct.unpack("!I", control.recv(4, socket.MSG_WAITALL))
+        json.loads(control.recv(length, socket.MSG_WAITALL))
+        return True
+
+
+class Server:
+    """A server that serves until it dies, with what it says in a file."""
+
+    def __init__(self, binary: str, folder: Path, *arguments: str) -> None:
+        self._log = folder / "server.log"
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [binary, "-s", "-4", "-p", str(self.port), *arguments],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+            )  # fmt: skip
+
+    def listens(self) -> bool:
+        """Whether it takes connections again, after the last client has gone."""
+        end = time.monotonic() + 4 * TIMEOUT_S
+        table = Path(f"/proc/{self._process.pid}/net/tcp")
+        while self._process.poll() is None and time.monotonic() < end:
+            if f":{self.port:04X} 00000000:0000 0A" in table.read_text():
+                return True
+            time.sleep(0.002)
+        return False
+
+    def found(self) -> str | None:
+        said = self._log.read_text(errors="replace")
+        if suspicious(said):
+            return said
+        # upstream's server gives up after five errors in a row, which is its right
+        if self._process.poll() is not None and self._process.returncode not in (0, 1):
+            return f"the server ended with status {self._process.returncode}\n{said}"
+        return None
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def suspicious(said: str) -> bool:
+    return "Sanitizer" in said or "runtime error" in said
+
+
+def try_argument(binary: str, spec: str, streams: int) -> str | None:
+    """Gives a list to a client; returns what is wrong with how it ended, or None."""
+    argv = [binary, "-c", "127.0.0.1", "-p", "9", "-P", str(streams), "-C", spec]
+    data = [a.encode("utf-8", "surrogateescape") for a in argv]
+    got = subprocess.run(data, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    said = got.stderr.decode(errors="replace")
+    if suspicious(said) or got.returncode != 1:
+        return f"status {got.returncode}\n{said}"
+    bad = [line for line in said.split("\n") if "bad list" in line]
+    if bad and ("column " not in bad[0] or len(bad) > 1):
+        return f"the error does not point anywhere, or is not one line\n{said}"
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--binary")
+    options = parser.parse_args()
+    binary = options.binary
+    if binary is None:
+        build = Path(__file__).parent / "build"
+        binary = subprocess.run([build, "--sanitize"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+    random_ = random.Random(options.seed)
+    end = time.monotonic() + options.seconds
+    arguments = talks = whole = servers = 0
+    with tempfile.TemporaryDirectory(prefix="ccmix-fuzz-") as folder:
+        while time.monotonic() < end:
+            server = Server(binary, Path(folder), *random_.choice(((), ("-J",), ("--json-stream", "--tcp-info"))))
+            servers += 1
+            try:
+                for _ in range(200):
+                    if time.monotonic() > end or not server.listens():
+                        break
+                    before = random_.getstate()
+                    with contextlib.suppress(OSError, struct.error, ValueError):
+                        whole += talk(random_, server.port)
+                    talks += 1
+                    if not server.alive() and (found := server.found()):
+                        random_.setstate(before)
+                        print(f"seed {options.seed}, talk {talks}: {parameters(random_)}\n{found}")
+                        return 1
+                    if talks % 4 == 0:
+                        spec = mutate_text(random_, random_.choice(SPECS))
+                        if found := try_argument(binary, spec, random_.choice((1, 2, 16, 128))):
+                            print(f"seed {options.seed}: -C {spec!r}\n{found}")
+                            return 1
+                        arguments += 1
+                if found := server.found():
+                    print(f"seed {options.seed}, by talk {talks}:\n{found}")
+                    return 1
+            finally:
+                server.stop()
+    print(
+        f"{talks} talks with {servers} servers, {whole} of them up to the results, and {arguments} lists "
+        f"in {options.seconds:g} s: nothing found"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
