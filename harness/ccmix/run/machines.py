@@ -1,15 +1,17 @@
 """The machines that a run can be measured on: a guest of the lab, or this machine."""
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import ccmix
 from ccmix.generators.iperf3 import GeneratorError
-from ccmix.lab.guest import GuestSpec, run_guest
+from ccmix.lab.guest import JOB_DIR, GuestSpec, run_guest
 from ccmix.model import Run, Topology
 from ccmix.run.measure import ERROR, JOB
 
@@ -17,7 +19,8 @@ PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
 
 
 # In a guest the host's folders are read-only, so the undo journal lies in memory; it dies with the guest.
-GUEST_ENVIRONMENT = {"PYTHONPATH": str(PACKAGE_FOLDER), "CCMIX_STATE": "/run/ccmix/state"}
+GUEST_ENVIRONMENT = {"CCMIX_STATE": "/run/ccmix/state"}
+HARNESS_LINK, IPERF3_LINK = "harness", "iperf3"  # in the run's folder, while its guest runs
 
 
 class Machine(Protocol):
@@ -37,17 +40,30 @@ class LabMachine:
     async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
         _write_job(run, folder)
         spec = GuestSpec(
-            argv=_measure_argv(Path(), self._iperf3),
+            argv=_measure_argv(Path(), Path(JOB_DIR) / IPERF3_LINK),
             job_dir=folder,
             memory_bytes=guest_memory_bytes(run.topology),
             seed=run.seed,
             cpu=cpu,
-            environment=GUEST_ENVIRONMENT,
+            environment=GUEST_ENVIRONMENT | {"PYTHONPATH": f"{JOB_DIR}/{HARNESS_LINK}"},
         )
-        result = await run_guest(self._kernel, spec)
+        with _link(folder / HARNESS_LINK, PACKAGE_FOLDER), _link(folder / IPERF3_LINK, self._iperf3):
+            result = await run_guest(self._kernel, spec)
         (folder / "logs" / "guest.log").write_text(result.console)
         _raise_error(folder, result.exit_status)
         return {"machine": "lab", "real_seconds": round(result.real_seconds, 2), "memory_bytes": spec.memory_bytes}
+
+
+@contextlib.contextmanager
+def _link(link: Path, target: Path) -> Iterator[None]:
+    """A path of the same length for every user: the arguments of a process lie on its stack, and a few bytes more there
+    have been seen to change the numbers of a run.
+    """
+    link.symlink_to(target)
+    try:
+        yield
+    finally:
+        link.unlink()
 
 
 class ThisMachine:
@@ -85,7 +101,7 @@ def guest_memory_bytes(topology: Topology) -> int:
 
 def _measure_argv(folder: Path, iperf3: Path) -> tuple[str, ...]:
     """-S: the standard library and PYTHONPATH are all that measuring imports, and a start without site takes half."""
-    return (sys.executable, "-S", "-m", "ccmix.run.measure", str(folder), str(iperf3))
+    return (str(Path(sys.executable).resolve()), "-S", "-m", "ccmix.run.measure", str(folder), str(iperf3))
 
 
 def _write_job(run: Run, folder: Path) -> None:
