@@ -1,9 +1,13 @@
 """Fixtures that several folders use."""
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ccmix.hosts import NamespaceHost
 from support import SMALL, Ccmix
 
 
@@ -19,3 +23,16 @@ def ccmix(tmp_path: Path) -> Ccmix:
     folder = tmp_path / "launch"
     folder.mkdir()
     return Ccmix(folder)
+
+
+@pytest.fixture
+def namespace() -> Iterator[NamespaceHost]:
+    """A network namespace of the test's own."""
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root: run the tests as root")
+    name = f"ccmix-test-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"this machine makes no network namespace: {made.stderr}")
+    yield NamespaceHost(name)
+    subprocess.run(["ip", "netns", "del", name], check=True)

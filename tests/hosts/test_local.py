@@ -1,11 +1,10 @@
 """Commands on this machine and in a network namespace: their errors, and that none outlives its context."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,18 +35,6 @@ def alive(pid: int) -> bool:
 def pid_from(file: Path) -> int:
     assert wait_until(lambda: file.exists() and file.read_text().endswith("\n"))
     return int(file.read_text())
-
-
-@pytest.fixture
-def namespace() -> Iterator[NamespaceHost]:
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root: run the tests as root")
-    name = f"ccmix-test-{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        pytest.skip(f"this machine makes no network namespace: {made.stderr}")
-    yield NamespaceHost(name)
-    subprocess.run(["ip", "netns", "del", name], check=True)
 
 
 def test_output_and_input_of_a_command() -> None:
