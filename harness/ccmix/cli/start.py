@@ -118,11 +118,11 @@ async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, 
 def _report(kept: Campaign) -> int:
     """Of all runs of the campaign, also those of earlier starts: the table and, last, the path of the HTML report."""
     failed = len(missing(kept))
-    valid = sum(summary["validity"]["status"] == "valid" for _, summary, _ in kept.finished())
+    results = load_results([kept.outdir]) if failed < len(kept.runs) else None
+    valid = sum(result.valid for result in results.runs) if results else 0
     not_valid = len(kept.runs) - failed - valid
     click.echo(f"{valid} runs valid, {not_valid} not valid, {failed} failed", err=True)
-    if failed < len(kept.runs):
-        results = load_results([kept.outdir])
+    if results:
         page = write_report(results, kept.outdir / "report.html")
         click.echo(f"{text.render(results)}{page}")
     return status.GOOD if valid == len(kept.runs) else status.BAD

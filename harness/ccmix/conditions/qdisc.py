@@ -47,9 +47,14 @@ def paced(journal: Journal, host: LocalHost, device: str, pacing_bps: float | No
         yield
 
 
+def statistics_command(device: str) -> list[str]:
+    """Says the device's queue disciplines with their statistics, as JSON."""
+    return ["tc", "-s", "-j", "qdisc", "show", "dev", device]
+
+
 def qdiscs(host: LocalHost, device: str) -> list[dict[str, Any]]:
-    """The device's queue disciplines with their statistics, as `tc -s -j` says them."""
-    found: list[dict[str, Any]] = json.loads(host.run(["tc", "-s", "-j", "qdisc", "show", "dev", device]) or "[]")
+    """What statistics_command() says."""
+    found: list[dict[str, Any]] = json.loads(host.run(statistics_command(device)) or "[]")
     return found
 
 

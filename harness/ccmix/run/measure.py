@@ -53,7 +53,7 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
             sampling(path.sender, sockets.COMMAND, run.traffic.interval_s, logs / "sockets.jsonl") as socket_probe,
             sampling(
                 path.bottleneck.host,
-                ["tc", "-s", "-j", "qdisc", "show", "dev", path.bottleneck.name],
+                qdisc.statistics_command(path.bottleneck.name),
                 run.traffic.interval_s,
                 logs / "queues.jsonl",
             ) as queue_probe,
