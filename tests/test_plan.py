@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from ccmix.config import Entry, load
 from ccmix.config.entries import Condition
-from ccmix.model import Buffer, Run, Topology, Traffic
+from ccmix.model import Buffer, Group, Run, Topology, Traffic
 from ccmix.plan import make_plan
 
 DEMO = Path(__file__).parents[1] / "configs" / "demo.ini"
 TOPOLOGY = Topology(rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
-TRAFFIC = Traffic(ccas=("cubic", "bbr"), streams=4, duration_s=10.0, omit_s=3.0, interval_s=0.5)
+TRAFFIC = Traffic(groups=(Group("cubic"), Group("bbr")), streams=4, duration_s=10.0, omit_s=3.0, interval_s=0.5)
 
 
 def entry(name: str = "one", delays: int = 6, iterations: int = 4, order: str = "shuffled") -> Entry:

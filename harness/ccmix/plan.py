@@ -31,7 +31,7 @@ def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
                 dst=RECEIVER,
                 iteration=iteration,
                 seed=_run_seed(seed, entry.name, condition.values, iteration),
-                topology=condition.topology,
+                path=condition.path,
                 traffic=condition.traffic,
                 accept_limits=entry.accept_limits,
             )

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Buffer, Run, Topology, Traffic
+from ccmix.model import Buffer, Group, Run, Topology, Traffic
 from support import packet_train
 
 PORTS = {40000: "cubic", 40002: "bbr"}
@@ -28,10 +28,10 @@ def run() -> Run:
         dst="receiver",
         iteration=1,
         seed=7,
-        topology=Topology(
+        path=Topology(
             rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
         ),
-        traffic=Traffic(ccas=("cubic", "bbr"), streams=2, duration_s=4.0, omit_s=1.0, interval_s=1.0),
+        traffic=Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=4.0, omit_s=1.0, interval_s=1.0),
     )
 
 
@@ -135,4 +135,4 @@ def facts() -> dict[str, Any]:
 
 @pytest.fixture
 def small_buffer_run(run: Run) -> Run:
-    return replace(run, topology=replace(run.topology, buffer=Buffer(1, "packet")))
+    return replace(run, path=replace(run.topology, buffer=Buffer(1, "packet")))

@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.analysis.metrics import jain_index, run_metrics
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Run
+from ccmix.model import Group, Run
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_groups_in_the_order_of_the_ccas(run: Run, tables: RunTables) -> None:
 
 
 def test_a_group_of_two_flows(run: Run, tables: RunTables) -> None:
-    same = replace(run, traffic=replace(run.traffic, ccas=("bbr",)))
+    same = replace(run, traffic=replace(run.traffic, groups=(Group("bbr"),)))
     flows = tables.flows.with_columns(group=pl.lit("bbr"))
     [group] = run_metrics(same, replace(tables, flows=flows))["groups"]
     assert (group["streams"], group["goodput_bps"]) == (2, 800e6)

@@ -9,7 +9,7 @@ import pytest
 
 from ccmix.analysis.tables import read_tables
 from ccmix.generators.iperf3 import GeneratorError
-from ccmix.model import Buffer, Run, Topology, Traffic
+from ccmix.model import Buffer, Group, Run, Topology, Traffic
 
 # file descriptor, client's port
 STREAMS = {5: 40000, 7: 40002}
@@ -21,8 +21,8 @@ def run() -> Run:
     topology = Topology(
         rate_bps=1e9, delay_s=0.005, loss=0.0, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
     )
-    traffic = Traffic(ccas=("cubic", "bbr"), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
-    return Run("one", {}, "receiver", 1, 7, topology, traffic)
+    traffic = Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
+    return Run("one", {}, "receiver", 1, 7, traffic, topology)
 
 
 def interval(end_s: float, omitted: bool, megabytes: tuple[float, float], retransmits: bool) -> dict[str, Any]:
@@ -51,8 +51,9 @@ def iperf3_json(retransmits: bool) -> dict[str, Any]:
                 {
                     "sender": {"socket": fd, "bits_per_second": port * 2, "retransmits": 6, "congestion": cca},
                     "receiver": {"socket": fd, "bits_per_second": port},
+                    "group": group,
                 }
-                for (fd, port), cca in zip(STREAMS.items(), ("cubic", "bbr"), strict=True)
+                for group, ((fd, port), cca) in enumerate(zip(STREAMS.items(), ("cubic", "bbr"), strict=True), 1)
             ]
         },
     }

@@ -187,7 +187,7 @@ def test_too_few_samples_are_unknown(run: Run, tables: RunTables, facts: Facts) 
 
 
 def test_loss_of_joined_packets_is_unknown(run: Run, tables: RunTables, facts: Facts) -> None:
-    joined = replace(run, topology=replace(run.topology, offloads=True))
+    joined = replace(run, path=replace(run.topology, offloads=True))
     verdict = judge(joined, tables, facts)
     assert (verdict.status, [finding.kind for finding in verdict.findings]) == ("unknown", ["loss"])
     facts["ping_rtt_s"] = [1.0]
@@ -204,7 +204,7 @@ def test_an_accepted_limit_does_not_cover_another(run: Run, tables: RunTables, f
 
 
 def test_no_loss_configured_means_none(run: Run, tables: RunTables, facts: Facts) -> None:
-    lossless = replace(run, topology=replace(run.topology, loss=0.0))
+    lossless = replace(run, path=replace(run.topology, loss=0.0))
     [finding] = judge(lossless, tables, facts).findings
     assert finding.kind == "loss"
     root_of("data-delay", "drops", 5)(tables, facts)
@@ -225,7 +225,7 @@ def test_a_buffer_of_a_packet_which_tc_says_in_bytes(small_buffer_run: Run, tabl
 
 def test_a_fast_path_whose_buffer_tc_rounds_to_a_microsecond(run: Run, tables: RunTables, facts: Facts) -> None:
     """At 100 Gbit/s a microsecond is 12,500 bytes, more than a packet."""
-    fast = replace(run, topology=replace(run.topology, rate_bps=100e9))
+    fast = replace(run, path=replace(run.topology, rate_bps=100e9))
     facts["train_s"] = packet_train(PACKET_S / 100)
     options = {"rate": 12_500_000_000, "burst": 0, "lat": 9999}  # of 125,000,000 bytes, 10,000 us
     facts["after"]["qdiscs"]["bottleneck"][1]["options"] = options

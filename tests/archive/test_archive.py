@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.archive.folders import SUMMARY
-from ccmix.model import Buffer, Run, Topology, Traffic
+from ccmix.model import Buffer, Group, Run, Topology, Traffic
 
 RUN = Run(
     entry="one",
@@ -21,10 +21,8 @@ RUN = Run(
     dst="receiver",
     iteration=1,
     seed=7,
-    topology=Topology(
-        rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
-    ),
-    traffic=Traffic(ccas=("cubic", "bbr"), streams=2, duration_s=10.0, omit_s=0.0, interval_s=0.5),
+    path=Topology(rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False),
+    traffic=Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=10.0, omit_s=0.0, interval_s=0.5),
     accept_limits=("rtt",),
 )
 RUNS = [RUN, replace(RUN, iteration=2), replace(RUN, entry="über / two")]

@@ -47,7 +47,7 @@ def loads_or_tells(content: bytes) -> None:
         assert entries
         for entry in entries:
             for condition in entry.conditions:  # what a run will ask for
-                assert condition.topology.buffer_bytes >= condition.topology.packet_bytes
+                assert condition.path.buffer_bytes >= condition.path.packet_bytes
                 assert condition.traffic.seconds > 0
 
 

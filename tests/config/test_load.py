@@ -51,14 +51,14 @@ def test_the_demo_has_three_entries_of_four_conditions_five_times() -> None:
     entries = load(REPOSITORY / "configs" / "demo.ini")
     assert [entry.name for entry in entries] == ["all-cubic", "all-bbr", "mixed"]
     assert [(len(entry.conditions), entry.iterations) for entry in entries] == [(4, 5)] * 3
-    assert [condition.traffic.ccas for condition in entries[2].conditions] == [("cubic", "bbr")] * 4
+    assert [condition.traffic.group_names for condition in entries[2].conditions] == [("cubic", "bbr")] * 4
     assert [tuple(condition.values.items()) for condition in entries[0].conditions] == [
         (("delay", "5ms"), ("loss", "0%")),
         (("delay", "5ms"), ("loss", "0.1%")),
         (("delay", "44ms"), ("loss", "0%")),
         (("delay", "44ms"), ("loss", "0.1%")),
     ]
-    assert entries[0].conditions[3].topology == Topology(
+    assert entries[0].conditions[3].path == Topology(
         rate_bps=1e9,
         delay_s=pytest.approx(0.044),
         loss=0.001,
@@ -72,7 +72,7 @@ def test_values_come_from_the_entry_else_from_default_else_are_the_default(load_
     text = "[DEFAULT]\nduration = 20s\nmtu = 9000\nstreams = 3\n" + TOPOLOGY + ENTRY + "duration = 30s\n"
     [condition] = load_text(text)[0].conditions
     assert (condition.traffic.duration_s, condition.traffic.streams, condition.traffic.omit_s) == (30, 3, 0)
-    assert (condition.topology.mtu_bytes, condition.topology.loss) == (9000, 0)
+    assert (condition.path.mtu_bytes, condition.path.loss) == (9000, 0)
 
 
 # One mistake each: the text, and the section, key, line and part of the sentence that tell it.
@@ -140,9 +140,9 @@ MISTAKES = {
         TOPOLOGY + f"[{'x' * 81}]\ntype = iperf3\ntopology = dtn\n", "x" * 81, None, 4, "is too long"),
     "unknown topology": (TOPOLOGY + "[one]\ntype = iperf3\ntopology = dtm\n", "one", "topology", 6, "mean 'dtn'?"),
     "there is no topology": (ENTRY, "one", "topology", 3, "no section [topology dtn] in this file: there is none"),
-    "more CCAs than streams": (TOPOLOGY + ENTRY + "cca = bbr,cubic\n", "one", None, 4, "2 CCAs for streams = 1"),
+    "more CCAs than streams": (TOPOLOGY + ENTRY + "cca = bbr,cubic\n", "one", None, 4, "2 groups, and"),
     "contradiction at one point of a sweep": (
-        TOPOLOGY + ENTRY + "cca = bbr,cubic,reno\nsweep.streams = 4, 3, 2\n", "one", None, 4, "3 CCAs for streams = 2"
+        TOPOLOGY + ENTRY + "cca = bbr,cubic,reno\nsweep.streams = 4, 3, 2\n", "one", None, 4, "3 groups, and with"
     ),
     "BDP of no delay": ("[topology dtn]\nrate = 1gbit\ndelay = 0ms\n" + ENTRY, "one", None, 4, "without delay is 0"),
     "half seconds": (TOPOLOGY + ENTRY + "duration = 1.5s\n", "one", None, 4, "duration = 1.5s: iperf3 takes whole"),
@@ -150,7 +150,7 @@ MISTAKES = {
     "omit of an hour": (TOPOLOGY + ENTRY + "omit = 1h\n", "one", None, 4, "600 at most"),
     "interval over duration": (TOPOLOGY + ENTRY + "duration = 1s\ninterval = 2s\n", "one", None, 4, "than duration"),
     "buffer over 32 bits": (TOPOLOGY + "buffer = 5gb\n" + ENTRY, "one", None, 5, "comes to 5 GB: tbf holds 4.29 GB"),
-    "value of several lines": (TOPOLOGY + ENTRY + "cca =\n  bbr\n  cubic\n", "one", "cca", 7, "has the unknown CCA"),
+    "value of several lines": (TOPOLOGY + ENTRY + "cca =\n  bbr\n  cubic\n", "one", "cca", 7, "which is no CCA"),
 }  # fmt: skip
 
 
@@ -213,18 +213,21 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, reason: str) -> N
 
 def test_a_missing_required_key_of_a_topology_may_be_swept(load_text: Load) -> None:
     [entry] = load_text("[topology dtn]\nrate = 1gbit\n" + ENTRY + "sweep.delay = 1ms, 2ms\n")
-    assert [condition.topology.base_rtt_s for condition in entry.conditions] == pytest.approx([0.002, 0.004])
+    assert [condition.path.base_rtt_s for condition in entry.conditions] == pytest.approx([0.002, 0.004])
 
 
 def test_a_sweep_over_lines_has_values_with_commas(load_text: Load) -> None:
     [entry] = load_text(TOPOLOGY + ENTRY + "streams = 2\nsweep.cca =\n  cubic\n  # a comment\n  cubic, bbr\n")
-    assert [condition.traffic.ccas for condition in entry.conditions] == [("cubic",), ("cubic", "bbr")]
+    assert [condition.traffic.group_names for condition in entry.conditions] == [
+        ("cubic",),
+        ("cubic", "bbr"),
+    ]
     assert [condition.values for condition in entry.conditions] == [{"cca": "cubic"}, {"cca": "cubic, bbr"}]
 
 
 def test_sweeps_multiply_in_the_order_of_the_file(load_text: Load) -> None:
     [entry] = load_text(TOPOLOGY + ENTRY + "sweep.loss = 0%, 1%\nsweep.streams = 1,2,3\n")
-    points = [(condition.topology.loss, condition.traffic.streams) for condition in entry.conditions]
+    points = [(condition.path.loss, condition.traffic.streams) for condition in entry.conditions]
     assert points == [(0, 1), (0, 2), (0, 3), (0.01, 1), (0.01, 2), (0.01, 3)]
 
 
@@ -241,7 +244,7 @@ def test_a_sweep_is_inherited_and_overridden(load_text: Load) -> None:
     )
     one, two = load_text(text)
     assert [condition.values["delay"] for condition in one.conditions] == ["1ms", "2ms"]
-    assert [condition.topology.delay_s for condition in two.conditions] == pytest.approx([0.007])
+    assert [condition.path.delay_s for condition in two.conditions] == pytest.approx([0.007])
 
 
 def test_byte_order_mark_case_colons_line_ends_and_indentation(load_text: Load) -> None:
@@ -251,7 +254,7 @@ def test_byte_order_mark_case_colons_line_ends_and_indentation(load_text: Load) 
         load_text(text)
     [entry] = load_text(text.replace("  Delay", "Delay"))
     [condition] = entry.conditions
-    assert (condition.traffic.streams, condition.traffic.ccas, condition.topology.rate_bps) == (4, ("bbr",), 1e9)
+    assert (condition.traffic.streams, condition.traffic.group_names, condition.path.rate_bps) == (4, ("bbr",), 1e9)
 
 
 def test_indented_keys_are_checked_like_others(problems: Problems) -> None:
@@ -268,7 +271,7 @@ def test_section_names_may_hold_any_character(load_text: Load, name: str) -> Non
 @pytest.mark.parametrize("value", ["a#b", "50%", "%(cca)s", "a=b", "a:b", "a ; b"])
 def test_values_are_taken_as_they_are_written(problems: Problems, value: str) -> None:
     [problem] = problems(TOPOLOGY + ENTRY + f"cca = {value}\n")
-    assert f"'{value}' has the unknown CCA '{value}'" in problem.message
+    assert f"'{value}' has '{value}', which is no CCA" in problem.message
 
 
 def test_a_disabled_entry_is_left_out_but_checked(load_text: Load, problems: Problems) -> None:

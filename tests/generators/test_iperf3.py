@@ -11,9 +11,9 @@ import pytest
 from ccmix.generators import iperf3
 from ccmix.generators.iperf3 import GeneratorError, load_json, run_test
 from ccmix.hosts import LocalHost
-from ccmix.model import Traffic
+from ccmix.model import Group, Traffic
 
-TRAFFIC = Traffic(ccas=("cubic", "bbr"), streams=8, duration_s=20.0, omit_s=3.0, interval_s=0.5)
+TRAFFIC = Traffic(groups=(Group("cubic"), Group("bbr")), streams=8, duration_s=20.0, omit_s=3.0, interval_s=0.5)
 GOOD = '{"end": {}}'
 
 

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from ccmix.archive import Campaign, RunFolder
-from ccmix.model import Buffer, Run, Topology, Traffic
+from ccmix.model import Buffer, Group, Run, Topology, Traffic
 from ccmix.report.results import Results, load_results
 
 TOPOLOGY = Topology(rate_bps=1e9, delay_s=0.005, loss=0.0, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
-TRAFFIC = Traffic(ccas=("cubic", "bbr"), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
+TRAFFIC = Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
 GOODPUT_BPS = {1: 100e6, 2: 110e6, 3: 120e6}  # of CUBIC by iteration; BBR has twice that
 
 Make = Callable[..., Path]  # of the entries' names
@@ -21,7 +21,7 @@ Make = Callable[..., Path]  # of the entries' names
 
 def runs(names: tuple[str, ...]) -> list[Run]:
     return [
-        Run(name, {"delay": delay}, "receiver", iteration, 7, replace(TOPOLOGY, delay_s=delay_s), TRAFFIC)
+        Run(name, {"delay": delay}, "receiver", iteration, 7, TRAFFIC, replace(TOPOLOGY, delay_s=delay_s))
         for name in names
         for iteration in GOODPUT_BPS
         for delay, delay_s in (("5ms", 0.005), ("44ms", 0.044))

@@ -43,7 +43,7 @@ def configured_run(small_ini: Path) -> Run:
 def test_another_path_is_not_valid(kind: str, applied: dict[str, Any], small_ini: Path, tmp_path: Path) -> None:
     configured = configured_run(small_ini)
     other = dataclasses.replace(configured.topology, **applied)
-    result = verdict(configured, dataclasses.replace(configured, topology=other), tmp_path / "out")
+    result = verdict(configured, dataclasses.replace(configured, path=other), tmp_path / "out")
     assert result["status"] == "limited"
     assert kind in {finding["kind"] for finding in result["findings"]}
 
@@ -52,7 +52,7 @@ def test_another_path_is_not_valid(kind: str, applied: dict[str, Any], small_ini
 def test_a_small_buffer_is_valid(buffer: Buffer, small_ini: Path, tmp_path: Path) -> None:
     """Its queue stands at both ends of many intervals that it did not fill."""
     configured = configured_run(small_ini)
-    run = dataclasses.replace(configured, topology=dataclasses.replace(configured.topology, buffer=buffer))
+    run = dataclasses.replace(configured, path=dataclasses.replace(configured.topology, buffer=buffer))
     assert verdict(run, run, tmp_path / "out") == {"status": "valid", "findings": []}
 
 

@@ -26,7 +26,7 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     """
     sent = _segments(run, tables)
     flows = tables.flows.join(sent, on="port", how="left")
-    groups = [_group(name, flows.filter(pl.col("group") == name)) for name in dict.fromkeys(run.traffic.ccas)]
+    groups = [_group(name, flows.filter(pl.col("group") == name)) for name in dict.fromkeys(flows["group"])]
     goodput_bps = float(flows["goodput_bps"].sum())
     return {
         "goodput_bps": goodput_bps,

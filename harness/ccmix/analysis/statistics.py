@@ -8,7 +8,7 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from ccmix.model import Run, Topology, Traffic
+from ccmix.model import HostPath, Run, Topology, Traffic
 
 LEAST_FOR_INTERVAL = 3  # iterations; of fewer, an interval says nothing
 
@@ -38,12 +38,13 @@ class Row:
 def table(finished: Iterable[tuple[Run, dict[str, Any]]]) -> list[Row]:
     """Rows in the order of the plan from runs and their run.json; `runs` counts all, `invalid` those left out."""
     # runs of one name may be of campaigns that differ: only what is alike in all but seed and iteration is pooled
-    cells: dict[tuple[str, str, Topology, Traffic, str], list[tuple[Run, dict[str, Any], dict[str, Any]]]] = {}
+    cells: dict[
+        tuple[str, str, Topology | HostPath, Traffic, str], list[tuple[Run, dict[str, Any], dict[str, Any]]]
+    ] = {}
     for run, summary in finished:
         for group in summary["metrics"]["groups"]:
-            cells.setdefault((run.entry, run.condition_name, run.topology, run.traffic, group["group"]), []).append(
-                (run, summary, group)
-            )
+            cell = (run.entry, run.condition_name, run.path, run.traffic, group["group"])
+            cells.setdefault(cell, []).append((run, summary, group))
     return [_row(cell) for cell in cells.values()]
 
 

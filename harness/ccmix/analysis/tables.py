@@ -51,17 +51,18 @@ def read_tables(run: Run, folder: Path) -> RunTables:
 
 
 def _flows(run: Run, client: dict[str, Any]) -> pl.DataFrame:
-    """One row a flow. Streams get the CCAs in turn, in the order in which the client connects them."""
+    """One row a flow, in the order in which the client connects them."""
     ports = {stream["socket"]: stream["local_port"] for stream in client["start"]["connected"]}
+    names = run.traffic.group_names
     rows = []
     for number, stream in enumerate(client["end"]["streams"]):
-        asked = run.traffic.ccas[number % len(run.traffic.ccas)]
+        group = stream["group"] - 1
         rows.append(
             {
                 "port": ports[stream["sender"]["socket"]],
                 "stream": number,
-                "group": asked,
-                "cca_asked": asked,
+                "group": names[group],
+                "cca_asked": run.traffic.groups[group].cca,
                 "cca_used": stream["sender"].get("congestion"),
                 "goodput_bps": float(stream["receiver"]["bits_per_second"]),
                 "throughput_bps": float(stream["sender"]["bits_per_second"]),

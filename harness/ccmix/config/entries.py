@@ -8,7 +8,8 @@ from pathlib import Path
 from ccmix.config import ini
 from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS, Key
 from ccmix.config.problems import ConfigError, Problem, nearest, quoted
-from ccmix.model import Topology, Traffic, condition_name
+from ccmix.model import HostPath, Topology, Traffic, condition_name
+from ccmix.model.traffic import streams_of_groups
 from ccmix.units import format_bytes
 
 TOPOLOGY_PREFIX = "topology "
@@ -26,7 +27,7 @@ class Condition:
     """One point of an entry's sweeps: the swept values as written, and what they come to."""
 
     values: dict[str, str]
-    topology: Topology
+    path: Topology | HostPath
     traffic: Traffic
 
 
@@ -224,7 +225,7 @@ class _Reader:
                 return
             settings = {key: known.read((dict(texts) | values)[key]) for key, known in _SWEPT_INTO.items()}
             traffic = Traffic(
-                ccas=settings["cca"],
+                groups=settings["cca"],
                 streams=settings["streams"],
                 duration_s=settings["duration"],
                 omit_s=settings["omit"],
@@ -261,8 +262,8 @@ _SWEPT_INTO = {key: known for key, known in {**ENTRY_KEYS, **TOPOLOGY_KEYS}.item
 
 def _contradiction(topology: Topology, traffic: Traffic) -> str | None:
     """What two right values say against each other."""
-    if len(traffic.ccas) > traffic.streams:
-        return f"cca names {len(traffic.ccas)} CCAs for streams = {traffic.streams}: some would never run"
+    if 0 in streams_of_groups(traffic.groups, traffic.streams):
+        return f"cca names {len(traffic.groups)} groups, and with streams = {traffic.streams} not each of them gets one"
     if not 0.1 <= traffic.interval_s <= min(60.0, traffic.duration_s):
         return f"interval = {traffic.interval_s:g}s: iperf3 takes 100ms to 60s, and no more than duration"
     if topology.buffer.kind == "bdp" and topology.delay_s == 0:

@@ -6,12 +6,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccmix.config.problems import nearest, quoted
-from ccmix.model import Buffer
+from ccmix.model import Buffer, Group
+from ccmix.model.traffic import DEFAULT_CCA
 from ccmix.terms import CCAS, LIMITS
-from ccmix.units import SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
+from ccmix.units import LEAST_RATE_BPS, MOST_RATE_BPS, SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
 
 GENERATORS = ("iperf3",)
 REPEAT_ORDERS = ("in-order", "shuffled")
+
+# The group grammar of the patched iperf3, and its limits (src/iperf_congestion.c there)
+GROUP_RATE_BPS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+MOST_WEIGHT, MOST_GROUP_DELAY_S = 1000, 86400
+_GROUP = re.compile(
+    r"(?P<cca>-|[A-Za-z0-9_-]{1,15})(?::(?P<weight>\d{1,6}))?"
+    r"(?:@(?P<rate>\d{1,15}(?:\.\d{1,9})?)(?P<rate_unit>[KMGTkmgt]?))?"
+    r"(?:\+(?P<delay>\d{1,9}(?:\.\d{1,9})?)(?P<delay_unit>ms|s)?)?",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -51,12 +62,29 @@ def _switch(text: str) -> bool:
     return values[text.lower()]
 
 
-def _ccas(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if name not in CCAS:
-            raise ValueError(f"has the unknown CCA {quoted(name)}" + nearest(name, CCAS))
-    return names
+def _groups(text: str) -> tuple[Group, ...]:
+    """The group grammar of the patched iperf3 (iperf3-patch/README.md)."""
+    return tuple(_group(part.strip()) for part in text.split(","))
+
+
+def _group(text: str) -> Group:
+    match = _GROUP.fullmatch(text)
+    if not match:
+        raise ValueError(f"has {quoted(text)}, which is no CCA[:WEIGHT][@RATE][+DELAY], such as bbr:4@2.4G+10s")
+    cca = match["cca"]
+    if cca not in (DEFAULT_CCA, *CCAS):
+        raise ValueError(f"has the unknown CCA {quoted(cca)}" + nearest(cca, CCAS))
+    weight = int(match["weight"] or 1)
+    if not 1 <= weight <= MOST_WEIGHT:
+        raise ValueError(f"has the weight {weight}: a weight is a whole number from 1 to {MOST_WEIGHT}")
+    rate, delay = match["rate"], match["delay"]
+    pacing_bps = float(rate) * GROUP_RATE_BPS[(match["rate_unit"] or "").upper()] if rate else None
+    if pacing_bps is not None and not LEAST_RATE_BPS <= pacing_bps <= MOST_RATE_BPS:
+        raise ValueError(f"has the rate {rate}{match['rate_unit'] or ''}: a rate is from 1K to 1000T")
+    delay_s = float(delay or 0) * (1e-3 if match["delay_unit"] == "ms" else 1.0)
+    if delay_s > MOST_GROUP_DELAY_S:
+        raise ValueError(f"has the delay {delay}: a group starts within a day")
+    return Group(cca, weight, pacing_bps, delay_s)
 
 
 def _limits(text: str) -> tuple[str, ...]:
@@ -117,7 +145,13 @@ ENTRY_KEYS = _table(
     Key("type", _choice(*GENERATORS), "what makes the traffic", "iperf3"),
     Key("enabled", _switch, "off leaves the entry out", "on", "on"),
     Key("topology", _named, "the emulated path: the NAME of a [topology NAME] section", "dtn"),
-    Key("cca", _ccas, "one CCA, or several given to the streams in turn", "cubic,bbr", "cubic"),
+    Key(
+        "cca",
+        _groups,
+        "one CCA, or groups CCA[:WEIGHT][@RATE][+DELAY] given to the streams in turn",
+        "cubic:8,bbr:8",
+        "cubic",
+    ),
     Key("streams", _whole_number(1, 128), "parallel TCP flows of the test", "8", "1"),
     Key("pacing", _pacing, "rate that fq paces each flow to at most, or none", "2.4gbit", "none"),
     Key("duration", _positive_time, "measured time of a run", "60s", "10s"),

@@ -31,7 +31,7 @@ def run_test(
     ]  # fmt: skip
     client_argv = [
         iperf3, "--client", address, "--port", str(PORT), "--json",
-        "--parallel", str(traffic.streams), "--congestion", ",".join(traffic.ccas),
+        "--parallel", str(traffic.streams), "--congestion", ",".join(map(str, traffic.groups)),
         "--time", f"{traffic.duration_s:.0f}", "--omit", f"{traffic.omit_s:.0f}",
         "--interval", f"{traffic.interval_s:g}", "--zerocopy", "--skip-rx-copy",
     ]  # fmt: skip

@@ -19,6 +19,7 @@ from ccmix.generators import iperf3
 from ccmix.generators.iperf3 import GeneratorError
 from ccmix.hosts import CommandError, LocalHost
 from ccmix.model import Run, Topology
+from ccmix.model.traffic import DEFAULT_CCA
 from ccmix.probes import sockets
 from ccmix.probes.sampler import SamplerReport, sampling
 
@@ -83,7 +84,7 @@ def _iperf3_version(iperf3_path: str) -> str:
 
 def _check_ccas(run: Run, path: Dumbbell) -> None:
     available = path.sender.read("/proc/sys/net/ipv4/tcp_available_congestion_control").split()
-    for cca in run.traffic.ccas:
+    for cca in {group.cca for group in run.traffic.groups} - {DEFAULT_CCA}:
         if cca not in available:
             raise GeneratorError(f"the sender's kernel has no CCA '{cca}'; it has {', '.join(available)}")
 

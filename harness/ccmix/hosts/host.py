@@ -1,0 +1,46 @@
+"""What every host can do: the one interface that conditions, probes and generators are written against."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+
+class Process(Protocol):
+    """A command that runs in the background on a host, with everything that it starts."""
+
+    def ended(self) -> bool:
+        """Whether the command itself has ended; what it left in the background may live."""
+
+    def wait(self, timeout_s: float) -> int:
+        """The command's own exit status (128 + N where signal N ended it). Raises CommandError after `timeout_s`."""
+
+    def end(self) -> None:
+        """SIGTERM, and SIGKILL where that is not heard, to the command and to all that it has started."""
+
+
+class Host(Protocol):
+    """A machine, or a network namespace of one. `name` is for messages: 'localhost', 'netns:a', 'dtn@example.org'.
+
+    Commands are argument lists, never lines for a shell.
+    """
+
+    name: str
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30) -> str:
+        """The standard output. Raises CommandError where it can't be started, fails, or takes longer."""
+
+    def start(self, argv: Sequence[str], *, stdout: Path, stderr: Path) -> AbstractContextManager[Process]:
+        """Runs in the background; ended with the context. Outputs go to files of *this* machine, stderr's is appended
+        to.
+        """
+
+    def read(self, path: str) -> str:
+        """A text file of the host. Raises CommandError."""
+
+    def changed(self, what: str, do: Sequence[str], undo: Sequence[str]) -> AbstractContextManager[str]:
+        """Carries out `do`, after `undo` is on the host's disk, and `undo` when the context ends; gives do's output.
+
+        Raises CommandError. Where this process, the connection or the host's power dies in between, the host itself
+        carries out `undo`, or the next ccmix that comes there.
+        """

@@ -1,0 +1,33 @@
+"""What netem does to a path of real hosts, and where."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Of packets in the data direction (tc-netem(8)); model is 'random' or 'gemodel'.
+
+    `parameters` are fractions: for random the loss; for gemodel p, and as many of r, 1-h and 1-k as were given.
+    """
+
+    model: str
+    parameters: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Netem:
+    """`limit_packets` None: never full. `rate_bps` None: not limited."""
+
+    delay_s: float = 0.0  # in each direction
+    loss: Loss | None = None
+    limit_packets: int | None = None
+    rate_bps: float | None = None
+
+
+@dataclass(frozen=True)
+class NetemPlace:
+    """The host and the devices: data leaves by the first, ACKs by the second (None: only data is touched)."""
+
+    host: str
+    data_device: str
+    ack_device: str | None

@@ -1,0 +1,79 @@
+"""A path between real hosts: what an entry with src and dst says, for one destination and one condition."""
+
+from dataclasses import dataclass
+
+from ccmix.model.netem import Netem, NetemPlace
+
+
+@dataclass(frozen=True)
+class Destination:
+    """`name` (its alias, or its address) is in folder names and tables, `address` is where traffic goes and {dst},
+    `host` is where its commands run: 'localhost', 'netns:NAME', or a name for ssh(1), '[USER@]HOST'.
+    """
+
+    name: str
+    address: str
+    host: str
+    profile: str | None = None
+    metadata: tuple[tuple[str, str], ...] = ()  # the further columns of the CSV file
+
+
+@dataclass(frozen=True)
+class Commands:
+    """The user's own shell lines, {dst} replaced; None where unset. `once`: kept for all runs of the entry."""
+
+    pre: str | None = None
+    post: str | None = None
+    pre_src: str | None = None
+    post_src: str | None = None
+    pre_dst: str | None = None
+    post_dst: str | None = None
+    src: str | None = None
+    dst: str | None = None
+    src_once: bool = False
+    dst_once: bool = False
+
+
+@dataclass(frozen=True)
+class ModuleParameter:
+    """A parameter below /sys/module, such as 'tcp_bbr2/parameters/loss_thresh', and its value for a run.
+
+    `element` counts from 1: only this element of a vector gets the value, the others keep theirs; None: all of it.
+    """
+
+    path: str
+    value: str
+    element: int | None = None
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A tcpdump on the source: `arguments` as in tcpdump-filt, {dst} replaced; it ends at `most_bytes` of capture."""
+
+    arguments: tuple[str, ...]
+    most_bytes: int
+
+
+@dataclass(frozen=True)
+class HostPath:
+    """Everything of a run that is neither its condition's name nor its traffic."""
+
+    src: str  # where src's commands run: 'localhost', 'netns:NAME' or '[USER@]HOST'
+    dst: Destination
+    label: str  # the entry's type, as written
+    commands: Commands = Commands()
+    server: str = "ssh"  # of ccmix's own iperf3: 'ssh', started on dst.host; 'running', somebody's, never touched
+    port: int = 5201
+    nic: str | None = None  # the sending device; None: the one that the route to dst takes
+    netem: Netem | None = None
+    netem_at: NetemPlace | None = None
+    profile: Netem | None = None  # on profile_device of src
+    profile_device: str | None = None
+    module_parameter: ModuleParameter | None = None
+    capture: Capture | None = None
+    mpstat_cores: str | None = None  # as mpstat -P takes them
+    timeout_s: float | None = None  # of the generator; None: what the traffic takes, and a minute
+    retries: int = 0
+    pause_s: float = 0.0  # before each run but the first, and before each retry
+    rate_budget: tuple[float, float] | None = None  # bytes, in seconds
+    time_window: tuple[float, float] | None = None  # seconds after midnight UTC; the end may be before the start
