@@ -89,7 +89,9 @@ def queues() -> pl.DataFrame:
 
 @pytest.fixture
 def tables() -> RunTables:
-    return RunTables(flows=flows(), intervals=pl.DataFrame(), sockets=sockets(), queues=queues())
+    return RunTables(
+        flows=flows(), intervals=pl.DataFrame(), sockets=sockets(), queues=queues(), processors=pl.DataFrame()
+    )
 
 
 def root(kind: str, packets: int, drops: int, **options: float) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.tables import read_tables
-from ccmix.generators.iperf3 import GeneratorError
+from ccmix.generators.results import GeneratorError
 from ccmix.model import Buffer, Group, Run, Topology, Traffic
 
 # file descriptor, client's port

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ccmix.generators import iperf3
-from ccmix.generators.iperf3 import GeneratorError, load_json, run_test
+from ccmix.generators.iperf3 import Ends, longest_s, run_test
+from ccmix.generators.results import GeneratorError, load_json
 from ccmix.hosts import LocalHost
 from ccmix.model import Group, Traffic
 
@@ -23,9 +24,15 @@ class Ended:
     def __init__(self, waited: list[float]) -> None:
         self._waited = waited
 
+    def ended(self) -> bool:
+        return False
+
     def wait(self, timeout_s: float) -> int:
         self._waited.append(timeout_s)
         return 0
+
+    def end(self) -> None:
+        pass
 
 
 class PretendedHost(LocalHost):
@@ -54,7 +61,10 @@ class PretendedHost(LocalHost):
 
 
 def run(sender: PretendedHost, receiver: PretendedHost, folder: Path) -> tuple[list[str], list[str]]:
-    return run_test(sender, receiver, "10.0.3.2", TRAFFIC, 0.5, "/opt/iperf3", folder)
+    ends = Ends(sender, "/opt/iperf3", receiver, "/opt/iperf3", "10.0.3.2")
+    client, server = run_test(ends, TRAFFIC, longest_s(TRAFFIC, 0.5), folder)
+    assert server
+    return client, server
 
 
 def test_both_ends_are_started_with_what_was_asked_for(tmp_path: Path) -> None:

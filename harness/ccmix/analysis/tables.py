@@ -1,17 +1,28 @@
-"""A run's raw files to tables: flows, goodput and retransmissions per interval, sockets, queues."""
+"""A run's raw files to tables: flows, goodput and retransmissions per interval, sockets, queues, processors."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from ccmix.generators.iperf3 import load_json
-from ccmix.model import Run
-from ccmix.probes import sockets
+from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
+from ccmix.generators import command, iperf3
+from ccmix.generators.results import load_json
+from ccmix.model import HostPath, Run
+from ccmix.probes import processors, sockets
 from ccmix.probes.sampler import read_samples
 from ccmix.terms import CCAS
+
+LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, as a control connection does, is no flow
+QUEUE_COLUMNS = {
+    "time_s": pl.Float64, "bytes": pl.Int64, "packets": pl.Int64, "drops": pl.Int64, "overlimits": pl.Int64,
+    "backlog_bytes": pl.Int64, "backlog_packets": pl.Int64,
+}  # fmt: skip
+PROCESSOR_COLUMNS: dict[str, Any] = {"time_s": pl.Float64, "host": pl.String, "core": pl.Int64} | dict.fromkeys(
+    processors.SHARES, pl.Float64
+)
 
 
 @dataclass(frozen=True)
@@ -21,133 +32,137 @@ class RunTables:
     flows: port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits (omitted time left out)
     intervals: time_s (end), seconds, port, group, omitted, goodput_bps, retransmits
     sockets: time_s, port, group, and the fields of probes.sockets.Socket
-    queues: time_s, bytes, packets, drops, overlimits, backlog_bytes, backlog_packets of the bottleneck
+    queues: time_s, bytes, packets, drops, overlimits, backlog_bytes, backlog_packets of an emulated bottleneck
+    processors: time_s, host, core, and the shares of probes.processors.SHARES; host is 'src' or 'dst'
     """
 
     flows: pl.DataFrame
     intervals: pl.DataFrame
     sockets: pl.DataFrame
     queues: pl.DataFrame
+    processors: pl.DataFrame
 
     def write(self, folder: Path) -> None:
-        for name in ("intervals", "sockets", "queues"):
-            getattr(self, name).write_parquet(folder / f"{name}.parquet")
+        """A file for each series that has rows."""
+        for name in ("intervals", "sockets", "queues", "processors"):
+            table: pl.DataFrame = getattr(self, name)
+            if not table.is_empty():
+                table.write_parquet(folder / f"{name}.parquet")
 
 
 def read_tables(run: Run, folder: Path) -> RunTables:
-    """Raises GeneratorError, ValueError or KeyError where a raw file is not what its tool writes."""
-    client = load_json(folder / "generators" / "h1-iperf3-client.json")
-    server = load_json(folder / "generators" / "h1-iperf3-server.json")
-    flows = _flows(run, client)
-    groups = flows.select("port", "group")
-    samples = _sockets(folder / "logs" / "sockets.jsonl", groups)
+    """Raises GeneratorError, ValueError, KeyError or TypeError where a raw file is not what its tool writes."""
+    if isinstance(run.path, HostPath):
+        return _between_hosts(run, run.path, folder)
+    generators, logs = folder / "generators", folder / "logs"
+    client, server = (load_json(generators / name) for name in (iperf3.CLIENT_FILE, iperf3.SERVER_FILE))
+    flows = read_flows(run.traffic, client)
+    samples = _samples(logs / "sockets.jsonl").join(flows.select("port", "group"), on="port")
     start_s = _start_of_traffic_s(samples)
     return RunTables(
         flows=flows,
-        intervals=_intervals(run, client, server, groups),
+        intervals=read_intervals(run.traffic, client, server, flows),
         sockets=samples.with_columns(pl.col("time_s") - start_s),
-        queues=_queues(folder / "logs" / "queues.jsonl").with_columns(pl.col("time_s") - start_s),
+        queues=_queues(logs / "queues.jsonl").with_columns(pl.col("time_s") - start_s),
+        processors=pl.DataFrame(schema=PROCESSOR_COLUMNS),
     )
 
 
-def _flows(run: Run, client: dict[str, Any]) -> pl.DataFrame:
-    """One row a flow, in the order in which the client connects them."""
-    ports = {stream["socket"]: stream["local_port"] for stream in client["start"]["connected"]}
-    names = run.traffic.group_names
-    rows = []
-    for number, stream in enumerate(client["end"]["streams"]):
-        group = stream["group"] - 1
-        rows.append(
-            {
-                "port": ports[stream["sender"]["socket"]],
-                "stream": number,
-                "group": names[group],
-                "cca_asked": run.traffic.groups[group].cca,
-                "cca_used": stream["sender"].get("congestion"),
-                "goodput_bps": float(stream["receiver"]["bits_per_second"]),
-                "throughput_bps": float(stream["sender"]["bits_per_second"]),
-                "retransmits": stream["sender"]["retransmits"],
-            }
-        )
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _intervals(run: Run, client: dict[str, Any], server: dict[str, Any], groups: pl.DataFrame) -> pl.DataFrame:
-    """Goodput as the receiver counts it, retransmissions as the sender does, joined by interval and port."""
-    client_ports = {stream["socket"]: stream["local_port"] for stream in client["start"]["connected"]}
-    server_ports = {stream["socket"]: stream["remote_port"] for stream in server["start"]["connected"]}
-    received = _interval_rows(run, server, server_ports).select(
-        "time_s", "seconds", "omitted", "port", goodput_bps="bits_per_second"
+def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
+    """Flows by iperf3's own word where it was there to give one, else as the source's sockets show them."""
+    generators, logs = folder / "generators", folder / "logs"
+    if path.commands.src:
+        result = command.result_of(generators)
+        client, server = result.client, result.server
+    else:
+        client = load_json(generators / iperf3.CLIENT_FILE)
+        server_file = generators / iperf3.SERVER_FILE
+        server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
+    samples = _samples(logs / "sockets.jsonl", least=0)
+    if client is not None:
+        flows = read_flows(run.traffic, client)
+        intervals = read_intervals(run.traffic, client, server, flows)
+    else:
+        flows, intervals = _flows_of_sockets(samples), pl.DataFrame(schema=INTERVAL_COLUMNS)
+    samples = samples.join(flows.select("port", "group"), on="port")
+    started_s = json.loads((folder / "facts.json").read_text())["started_s"]
+    start_s = _start_of_traffic_s(samples, otherwise=started_s)
+    cores = [
+        {"host": host} | row
+        for host in ("src", "dst")
+        if (file := logs / f"processors-{host}.jsonl").exists()
+        for row in processors.read(read_samples(file), path.mpstat_cores)
+    ]
+    return RunTables(
+        flows=flows,
+        intervals=intervals,
+        sockets=samples.with_columns(pl.col("time_s") - start_s),
+        queues=pl.DataFrame(schema=QUEUE_COLUMNS),
+        processors=pl.DataFrame(cores, schema=PROCESSOR_COLUMNS).with_columns(pl.col("time_s") - start_s),
     )
-    sent = _interval_rows(run, client, client_ports).select("time_s", "port", "retransmits")
-    # both ends' timers are a little apart, and either may miss the interval at the end of the omitted time
-    nearest = received.sort("time_s").join_asof(
-        sent.sort("time_s"),
-        on="time_s",
-        by="port",
-        strategy="nearest",
-        tolerance=run.traffic.interval_s / 2,
-        check_sortedness=False,
-    )
-    return nearest.join(groups, on="port", maintain_order="left")
 
 
-def _interval_rows(run: Run, result: dict[str, Any], ports: dict[int, int]) -> pl.DataFrame:
-    """One row per interval and stream.
-
-    iperf3 counts time and bytes from 0 again when the omitted time is over, but takes the first interval after that for
-    one that began in the omitted time: its `seconds` and rate are wrong, its `end` and `bytes` are right.
-    """
-    rows = []
-    for number, interval in enumerate(result["intervals"]):
-        before = result["intervals"][number - 1] if number else None
-        omitted = interval["sum"]["omitted"]
-        continues = before is not None and before["sum"]["omitted"] == omitted
-        begin_s = before["sum"]["end"] if before and continues else 0.0
-        seconds = interval["sum"]["end"] - begin_s
-        if seconds < run.traffic.interval_s / 2:
-            continue  # the last may be a splinter
-        rows += [
-            {
-                "time_s": interval["sum"]["end"] + (0.0 if omitted else run.traffic.omit_s),
-                "seconds": seconds,
-                "omitted": omitted,
-                "port": ports[stream["socket"]],
-                "bits_per_second": stream["bytes"] * 8 / seconds,
-                "retransmits": stream.get("retransmits"),
-            }
-            for stream in interval["streams"]
-        ]
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _sockets(file: Path, groups: pl.DataFrame) -> pl.DataFrame:
-    """All samples of the data connections; the control connection is not a flow."""
+def _samples(file: Path, least: int = 1) -> pl.DataFrame:
+    """All samples of all sockets, with their `port`; of fewer than `least`, ValueError."""
     rows = [
         {"time_s": sample.time_s, "port": socket.local_port} | asdict(socket)
         for sample in read_samples(file)
         for socket in sockets.parse(sample.output, CCAS)
     ]
-    if not rows:
+    if len(rows) < least:
         raise ValueError("no sample of a socket")
-    return pl.DataFrame(rows, infer_schema_length=None).join(groups, on="port").drop("local_port")
+    if not rows:
+        kinds = {"time_s": pl.Float64, "port": pl.Int64} | {
+            part.name: pl.Float64 if part.type in (float, float | None) else pl.String if part.type is str else pl.Int64
+            for part in fields(sockets.Socket)
+        }
+        return pl.DataFrame(schema=kinds).drop("local_port")
+    return pl.DataFrame(rows, infer_schema_length=None).drop("local_port")
 
 
-def _start_of_traffic_s(samples: pl.DataFrame) -> float:
+def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -> float:
     """The wall clock when the first sample with sent data was taken, less than a sampling interval after the start.
 
     iperf3's own time stamp is that of its control connection, before the streams connect one after the other.
+    `otherwise` is for a source whose sockets send nothing, as in a test of the other direction.
     """
     times = samples.filter(pl.col("data_segs_out") > 0)["time_s"].to_list()
-    if not times:
+    if not times and otherwise is None:
         raise ValueError("no sample of a socket that sent data")
-    return float(min(times))
+    return float(min(times)) if times else float(otherwise or 0)
+
+
+def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
+    """The connections that carried data, each with what the destination acknowledged from first to last sample."""
+    seen = (
+        samples.sort("time_s")
+        .group_by("port", maintain_order=True)
+        .agg(
+            acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
+            sent=pl.col("bytes_sent").last() - pl.col("bytes_sent").first(),
+            seconds=pl.col("time_s").last() - pl.col("time_s").first(),
+            cca=pl.col("cca").last(),
+            retransmits=pl.col("retransmits").last() - pl.col("retransmits").first(),
+        )
+        .filter((pl.col("seconds") > 0) & (pl.col("acked") > 0))
+    )
+    carried = seen.filter(pl.col("acked") >= LEAST_SHARE_OF_A_FLOW * pl.col("acked").max()).with_row_index("stream")
+    return carried.select(
+        "port",
+        pl.col("stream").cast(pl.Int64),
+        group="cca",
+        cca_asked=pl.lit(None, pl.String),
+        cca_used="cca",
+        goodput_bps=pl.col("acked") * 8 / pl.col("seconds"),
+        throughput_bps=pl.col("sent") * 8 / pl.col("seconds"),
+        retransmits="retransmits",
+    ).cast(FLOW_COLUMNS)  # type: ignore[arg-type]
 
 
 def _queues(file: Path) -> pl.DataFrame:
     rows = []
     for sample in read_samples(file):
-        root = next((qdisc for qdisc in json.loads(sample.output) if qdisc.get("root")), None)
+        root: dict[str, Any] | None = next((qdisc for qdisc in json.loads(sample.output) if qdisc.get("root")), None)
         if root is None:
             raise ValueError(f"a sample of the bottleneck without a root qdisc: {sample.output!r}")
         rows.append(
@@ -163,4 +178,4 @@ def _queues(file: Path) -> pl.DataFrame:
         )
     if not rows:
         raise ValueError("no sample of the bottleneck's queue")
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return pl.DataFrame(rows, schema=QUEUE_COLUMNS)

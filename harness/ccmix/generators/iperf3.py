@@ -1,67 +1,76 @@
 """The patched iperf3: a server on the receiver, and a client that mixes CCAs over its parallel streams."""
 
-import json
 import time
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ccmix.hosts import LocalHost
+from ccmix.generators.results import GeneratorError, load_json
+from ccmix.hosts.host import Host, Process
 from ccmix.model import Traffic
 
 PORT = 5201
+CLIENT_FILE, SERVER_FILE, ERRORS_FILE = "h1-iperf3-client.json", "h1-iperf3-server.json", "h1-iperf3-errors.log"
 STARTS_WITHIN_S = 10.0
 ROUND_TRIPS_A_STREAM = 4  # streams connect one after the other, and their first packet may wait or be lost
 ENDS_WITHIN_S = 60.0  # beyond that and the time of the traffic: draining, exchanging results
 
 
-class GeneratorError(Exception):
-    """The traffic did not run as asked; the message says why in one line."""
+@dataclass(frozen=True)
+class Ends:
+    """Between whom: `receiver` None where somebody's server runs already, which is never touched."""
+
+    sender: Host
+    sender_iperf3: str
+    receiver: Host | None
+    receiver_iperf3: str
+    address: str
+    port: int = PORT
 
 
-def run_test(
-    sender: LocalHost, receiver: LocalHost, address: str, traffic: Traffic, base_rtt_s: float, iperf3: str, folder: Path
-) -> tuple[list[str], list[str]]:
+def longest_s(traffic: Traffic, rtt_s: float) -> float:
+    """After which a test can't be about to end any more."""
+    return traffic.seconds + ROUND_TRIPS_A_STREAM * traffic.streams * rtt_s + ENDS_WITHIN_S
+
+
+def run_test(ends: Ends, traffic: Traffic, timeout_s: float, folder: Path) -> tuple[list[str], list[str] | None]:
     """Runs one test from sender to receiver and leaves both ends' JSON in `folder`; returns both command lines.
 
     Raises GeneratorError or CommandError.
     """
-    server_argv = [
-        iperf3, "--server", "--one-off", "--port", str(PORT), "--json",
-        "--interval", f"{traffic.interval_s:g}",
-    ]  # fmt: skip
     client_argv = [
-        iperf3, "--client", address, "--port", str(PORT), "--json",
+        ends.sender_iperf3, "--client", ends.address, "--port", str(ends.port), "--json",
         "--parallel", str(traffic.streams), "--congestion", ",".join(map(str, traffic.groups)),
         "--time", f"{traffic.duration_s:.0f}", "--omit", f"{traffic.omit_s:.0f}",
         "--interval", f"{traffic.interval_s:g}", "--zerocopy", "--skip-rx-copy",
     ]  # fmt: skip
-    client_json, server_json = folder / "h1-iperf3-client.json", folder / "h1-iperf3-server.json"
-    errors = folder / "h1-iperf3-errors.log"
-    with receiver.start(server_argv, stdout=server_json, stderr=errors) as server:
-        _wait_until_listening(receiver)
-        with sender.start(client_argv, stdout=client_json, stderr=errors) as client:
-            client.wait(traffic.seconds + ROUND_TRIPS_A_STREAM * traffic.streams * base_rtt_s + ENDS_WITHIN_S)
+    server_argv = [
+        ends.receiver_iperf3, "--server", "--one-off", "--port", str(ends.port), "--json",
+        "--interval", f"{traffic.interval_s:g}",
+    ]  # fmt: skip
+    client_json, server_json, errors = folder / CLIENT_FILE, folder / SERVER_FILE, folder / ERRORS_FILE
+    with ExitStack() as started:
+        server = None
+        if ends.receiver:
+            server = started.enter_context(ends.receiver.start(server_argv, stdout=server_json, stderr=errors))
+            _wait_until_listening(ends.receiver, server, ends.port, errors)
+        else:
+            client_argv.append("--get-server-output")
+        with ends.sender.start(client_argv, stdout=client_json, stderr=errors) as client:
+            client.wait(timeout_s)
         _raise_error(client_json, errors)
-        server.wait(ENDS_WITHIN_S)
-        _raise_error(server_json, errors)
-    return client_argv, server_argv
+        if server:
+            server.wait(ENDS_WITHIN_S)
+            _raise_error(server_json, errors)
+    return client_argv, server_argv if server else None
 
 
-def load_json(file: Path) -> dict[str, Any]:
-    """iperf3's own result. Raises GeneratorError where it is not JSON."""
-    try:
-        result = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise GeneratorError(f"iperf3 left no result in {file.name}: {error}") from error
-    if not isinstance(result, dict):
-        raise GeneratorError(f"iperf3 left no result in {file.name}: it is not a JSON object")
-    return result
-
-
-def _wait_until_listening(receiver: LocalHost) -> None:
+def _wait_until_listening(receiver: Host, server: Process, port: int, errors: Path) -> None:
     """Looks for the listening socket: connecting to a server of one test would end it."""
     deadline = time.monotonic() + STARTS_WITHIN_S
-    while not receiver.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{PORT}"]).strip():
+    while not receiver.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{port}"]).strip():
+        if server.ended():
+            raise GeneratorError(f"the iperf3 server on {receiver.name} has ended: {_last_line(errors)}")
         if time.monotonic() > deadline:
             raise GeneratorError(f"the iperf3 server on {receiver.name} does not listen after {STARTS_WITHIN_S:g} s")
         time.sleep(0.02)
@@ -71,7 +80,12 @@ def _raise_error(result: Path, errors: Path) -> None:
     try:
         message = load_json(result).get("error")
     except GeneratorError as error:
-        said = errors.read_text(errors="replace").strip().splitlines()
-        raise GeneratorError(f"{error}: {said[-1]}" if said else str(error)) from error
+        said = _last_line(errors)
+        raise GeneratorError(f"{error}: {said}" if said else str(error)) from error
     if message:
         raise GeneratorError(f"{result.stem}: {message}")
+
+
+def _last_line(errors: Path) -> str:
+    said = errors.read_text(errors="replace").strip().splitlines()
+    return said[-1] if said else ""

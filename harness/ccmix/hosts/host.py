@@ -44,3 +44,35 @@ class Host(Protocol):
         Raises CommandError. Where this process, the connection or the host's power dies in between, the host itself
         carries out `undo`, or the next ccmix that comes there.
         """
+
+
+class ContainedProcess(Process, Protocol):
+    """A process on a real host, which holds together whatever it starts."""
+
+    def listening(self) -> list[int]:
+        """The TCP ports on which it, or anything that it has started, listens."""
+
+    def gone(self) -> bool:
+        """Whether nothing of it is left, daemons included."""
+
+
+class RealHost(Host, Protocol):
+    """A host of a real path, with an agent on it. `uid` is the login's; `privileged` commands go by sudo -n."""
+
+    uid: int
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30, privileged: bool = False) -> str: ...
+
+    def start(
+        self, argv: Sequence[str], *, stdout: Path, stderr: Path, privileged: bool = False
+    ) -> AbstractContextManager[ContainedProcess]: ...
+
+    def changed(
+        self, what: str, do: Sequence[str], undo: Sequence[str], privileged: bool = True
+    ) -> AbstractContextManager[str]: ...
+
+    def put(self, local: Path, name: str) -> str:
+        """Sends a file into the agent's own folder, which goes with the agent; returns its path there."""
+
+    def fetch(self, path: str, local: Path) -> None:
+        """Brings a file."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ccmix.archive import Campaign, RunFolder
-from ccmix.generators.iperf3 import GeneratorError
+from ccmix.generators.results import GeneratorError
 from ccmix.lab.guest import GuestError
 from ccmix.model import Run
 from ccmix.run.conclude import conclude

@@ -9,7 +9,7 @@ from ccmix import archive
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import read_tables
 from ccmix.analysis.validity import judge
-from ccmix.generators.iperf3 import GeneratorError
+from ccmix.generators.results import GeneratorError
 from ccmix.model import Run
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import ccmix
-from ccmix.generators.iperf3 import GeneratorError
+from ccmix.generators.results import GeneratorError
 from ccmix.lab.guest import JOB_DIR, GuestSpec, run_guest
 from ccmix.model import Run, Topology
 from ccmix.run.measure import ERROR, JOB

@@ -16,7 +16,7 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.dumbbell import RECEIVER_ADDRESS, Dumbbell, dumbbell
 from ccmix.conditions.journal import Journal
 from ccmix.generators import iperf3
-from ccmix.generators.iperf3 import GeneratorError
+from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, LocalHost
 from ccmix.model import Run, Topology
 from ccmix.model.traffic import DEFAULT_CCA
@@ -60,15 +60,9 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
             ) as queue_probe,
         ):
             facts["started_s"] = time.time()
-            facts["commands"] = iperf3.run_test(
-                path.sender,
-                path.receiver,
-                RECEIVER_ADDRESS,
-                run.traffic,
-                run.topology.base_rtt_s,
-                iperf3_path,
-                generators,
-            )
+            ends = iperf3.Ends(path.sender, iperf3_path, path.receiver, iperf3_path, RECEIVER_ADDRESS)
+            longest_s = iperf3.longest_s(run.traffic, run.topology.base_rtt_s)
+            facts["commands"] = iperf3.run_test(ends, run.traffic, longest_s, generators)
             facts["ended_s"] = time.time()
         facts["after"] = _counters(path)
         facts["probes"] = {"sockets": _probe(socket_probe), "queues": _probe(queue_probe)}

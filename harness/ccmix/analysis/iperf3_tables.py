@@ -1,0 +1,101 @@
+"""iperf3's JSON, of the patched one or any other, to a run's flows and intervals."""
+
+from typing import Any
+
+import polars as pl
+
+from ccmix.model import Traffic
+
+FLOW_COLUMNS = {
+    "port": pl.Int64, "stream": pl.Int64, "group": pl.String, "cca_asked": pl.String, "cca_used": pl.String,
+    "goodput_bps": pl.Float64, "throughput_bps": pl.Float64, "retransmits": pl.Int64,
+}  # fmt: skip
+INTERVAL_COLUMNS = {
+    "time_s": pl.Float64, "seconds": pl.Float64, "omitted": pl.Boolean, "port": pl.Int64,
+    "goodput_bps": pl.Float64, "retransmits": pl.Int64, "group": pl.String,
+}  # fmt: skip
+
+
+def read_flows(traffic: Traffic, client: dict[str, Any]) -> pl.DataFrame:
+    """One row a flow, in the order in which the client connects them; FLOW_COLUMNS.
+
+    Without the patches nothing tells a flow's group: it is the CCA that iperf3 names for all, or that of its socket.
+    """
+    ports = _ports(client, "local_port")
+    names = traffic.group_names
+    rows = []
+    for number, stream in enumerate(client["end"]["streams"]):
+        ends = stream if "sender" in stream else {"sender": stream["udp"], "receiver": stream["udp"]}
+        used = ends["sender"].get("congestion") or client["end"].get("sender_tcp_congestion")
+        group = stream["group"] - 1 if names else None
+        rows.append(
+            {
+                "port": ports[ends["sender"]["socket"]],
+                "stream": number,
+                "group": names[group] if group is not None else used or "-",
+                "cca_asked": traffic.groups[group].cca if group is not None else None,
+                "cca_used": used,
+                "goodput_bps": float(ends["receiver"]["bits_per_second"]),
+                "throughput_bps": float(ends["sender"]["bits_per_second"]),
+                "retransmits": ends["sender"].get("retransmits"),
+            }
+        )
+    return pl.DataFrame(rows, schema=FLOW_COLUMNS)
+
+
+def read_intervals(
+    traffic: Traffic, client: dict[str, Any], server: dict[str, Any] | None, flows: pl.DataFrame
+) -> pl.DataFrame:
+    """Goodput as the receiver counts it, retransmissions as the sender does, joined by interval and port.
+
+    INTERVAL_COLUMNS. Where there is no server's JSON, it is the client's own count.
+    """
+    groups = flows.select("port", "group")
+    sent = _interval_rows(traffic, client, _ports(client, "local_port"))
+    if server is None:
+        received = sent.drop("retransmits")
+    else:
+        received = _interval_rows(traffic, server, _ports(server, "remote_port")).drop("retransmits")
+    # both ends' timers are a little apart, and either may miss the interval at the end of the omitted time
+    nearest = received.sort("time_s").join_asof(
+        sent.select("time_s", "port", "retransmits").sort("time_s"),
+        on="time_s",
+        by="port",
+        strategy="nearest",
+        tolerance=traffic.interval_s / 2,
+        check_sortedness=False,
+    )
+    return nearest.join(groups, on="port", maintain_order="left").select(*INTERVAL_COLUMNS)
+
+
+def _ports(result: dict[str, Any], key: str) -> dict[int, int]:
+    return {stream["socket"]: stream[key] for stream in result["start"]["connected"]}
+
+
+def _interval_rows(traffic: Traffic, result: dict[str, Any], ports: dict[int, int]) -> pl.DataFrame:
+    """One row per interval and stream.
+
+    iperf3 counts time and bytes from 0 again when the omitted time is over, but takes the first interval after that for
+    one that began in the omitted time: its `seconds` and rate are wrong, its `end` and `bytes` are right.
+    """
+    rows = []
+    for number, interval in enumerate(result["intervals"]):
+        before = result["intervals"][number - 1] if number else None
+        omitted = interval["sum"]["omitted"]
+        continues = before is not None and before["sum"]["omitted"] == omitted
+        begin_s = before["sum"]["end"] if before and continues else 0.0
+        seconds = interval["sum"]["end"] - begin_s
+        if seconds < traffic.interval_s / 2:
+            continue  # the last may be a splinter
+        rows += [
+            {
+                "time_s": interval["sum"]["end"] + (0.0 if omitted else traffic.omit_s),
+                "seconds": seconds,
+                "omitted": omitted,
+                "port": ports[stream["socket"]],
+                "goodput_bps": stream["bytes"] * 8 / seconds,
+                "retransmits": stream.get("retransmits"),
+            }
+            for stream in interval["streams"]
+        ]
+    return pl.DataFrame(rows, schema={name: kind for name, kind in INTERVAL_COLUMNS.items() if name != "group"})

@@ -1,0 +1,62 @@
+"""The user's own commands: a src-cmd that makes the traffic, beside it a dst-cmd that takes it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ccmix.generators.results import GeneratorError, Result, read_result
+from ccmix.hosts.host import ContainedProcess, RealHost
+
+OUTPUT_FILE = "src-cmd.out"  # in the run's generators/
+LISTENS_WITHIN_S = 5.0  # a dst-cmd that never listens is none that the src-cmd talks to
+MOST_BYTES = 256 * 2**20  # of an output that is read for its result
+
+
+def shell(line: str) -> list[str]:
+    """The argument list for a line that the user wrote for a shell."""
+    return ["sh", "-c", line]
+
+
+@contextmanager
+def running_dst_command(dst: RealHost, line: str, folder: Path) -> Iterator[ContainedProcess]:
+    """The dst-cmd from when one of its processes listens until the context ends; then all of them are ended.
+
+    Raises GeneratorError where it fails at once. One that has ended in order has done what it had to.
+    """
+    errors = folder / "dst-cmd.err"
+    with dst.start(shell(line), stdout=folder / "dst-cmd.out", stderr=errors) as process:
+        deadline = time.monotonic() + LISTENS_WITHIN_S
+        while not process.listening() and time.monotonic() < deadline:
+            if process.ended() and (status := process.wait(0)) != 0:
+                raise GeneratorError(f"dst-cmd on {dst.name} failed: {_why(status, errors)}")
+            if process.gone():
+                break
+            time.sleep(0.02)
+        yield process
+
+
+def run_src_command(src: RealHost, line: str, timeout_s: float, generators: Path, logs: Path) -> Result:
+    """Runs the src-cmd to its end. Raises GeneratorError where its exit status or its result says that it failed."""
+    output, errors = generators / OUTPUT_FILE, logs / "src-cmd.err"
+    with src.start(shell(line), stdout=output, stderr=errors) as process:
+        status = process.wait(timeout_s)
+    result = result_of(generators)
+    if result.error:
+        raise GeneratorError(f"src-cmd on {src.name}: {result.error}")
+    if status != 0:
+        raise GeneratorError(f"src-cmd on {src.name} failed: {_why(status, errors)}")
+    return result
+
+
+def result_of(generators: Path) -> Result:
+    """What a src-cmd that ran before has said."""
+    output = generators / OUTPUT_FILE
+    if output.stat().st_size > MOST_BYTES:
+        return Result("other")
+    return read_result(output.read_text(errors="replace"))
+
+
+def _why(status: int, errors: Path) -> str:
+    said = errors.read_text(errors="replace").strip().splitlines() if errors.exists() else []
+    return f"exit status {status}{': ' + said[-1] if said else ''}"

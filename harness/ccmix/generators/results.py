@@ -1,0 +1,110 @@
+"""What a generator said about its test: iperf3's JSON, pScheduler's with iperf3's in it, or anything else.
+
+Whether a test failed is read from the result, never guessed from words in the output: `pscheduler` exits with 0 when
+the run failed, and iperf3 writes its error into its JSON.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+LONGEST_REASON = 300  # characters
+
+
+class GeneratorError(Exception):
+    """The traffic did not run as asked; the message says why in one line."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """`client` and `server` are iperf3's own results where there are any; `error` is why the test failed."""
+
+    kind: Literal["iperf3", "pscheduler", "other"]
+    client: dict[str, Any] | None = None
+    server: dict[str, Any] | None = None
+    error: str | None = None
+
+
+def load_json(file: Path) -> dict[str, Any]:
+    """iperf3's own result. Raises GeneratorError where it is not JSON."""
+    try:
+        result = json.loads(file.read_text(errors="replace"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise GeneratorError(f"iperf3 left no result in {file.name}: {error}") from error
+    if not isinstance(result, dict):
+        raise GeneratorError(f"iperf3 left no result in {file.name}: it is not a JSON object")
+    return result
+
+
+def read_result(output: str) -> Result:
+    """The result in a command's standard output. Anything that is not understood is 'other', and no error."""
+    data = _object(output)
+    if data is None:
+        data = _assembled(output)
+    if data is None:
+        return Result("other")
+    if isinstance(data.get("succeeded"), bool):
+        return _pscheduler(data)
+    if isinstance(data.get("start"), dict) and ("end" in data or "error" in data):
+        return Result("iperf3", data, _server(data), _sentence(data["error"]) if data.get("error") else None)
+    if isinstance(data.get("error"), str) and set(data) <= {"error", "start", "intervals", "end"}:
+        return Result("iperf3", error=_sentence(data["error"]))
+    return Result("other")
+
+
+def _pscheduler(data: dict[str, Any]) -> Result:
+    """`pscheduler task --format json`: the participants' iperf3 JSON stands in `diags`, each after its command line."""
+    if not data["succeeded"]:
+        return Result("pscheduler", error=_sentence(data.get("error") or data.get("diags") or "it gives no reason"))
+    diags = data.get("diags")
+    participants = diags.split("\nParticipant ") if isinstance(diags, str) else []
+    found = [_embedded(text) for text in participants]
+    clients = [one for one in found if one and "connecting_to" in one.get("start", {})]
+    servers = [one for one in found if one and "accepted_connection" in one.get("start", {})]
+    return Result("pscheduler", clients[0] if clients else None, servers[0] if servers else None)
+
+
+def _embedded(text: str) -> dict[str, Any] | None:
+    begin = text.find("\n{")
+    if begin < 0:
+        return None
+    try:
+        data, _ = json.JSONDecoder().raw_decode(text, begin + 1)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) and isinstance(data.get("start"), dict) else None
+
+
+def _server(client: dict[str, Any]) -> dict[str, Any] | None:
+    """The server's JSON, which the client has where it was asked for it (--get-server-output)."""
+    server = client.get("server_output_json")
+    return server if isinstance(server, dict) and "end" in server else None
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _assembled(text: str) -> dict[str, Any] | None:
+    """The one object that iperf3's --json-stream writes in pieces, a line each."""
+    whole: dict[str, Any] = {"intervals": []}
+    for line in text.splitlines():
+        event = _object(line)
+        if event is None or not isinstance(event.get("event"), str):
+            return None
+        if event["event"] == "interval":
+            whole["intervals"].append(event.get("data"))
+        else:
+            whole[event["event"]] = event.get("data")
+    return whole if len(whole) > 1 else None
+
+
+def _sentence(text: object) -> str:
+    """One line, of a bounded length."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + "…"
