@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ccmix.hosts import LocalHost
+from ccmix.hosts import Host
 from ccmix.model import Traffic
 
 PORT = 5201
@@ -19,7 +19,7 @@ class GeneratorError(Exception):
 
 
 def run_test(
-    sender: LocalHost, receiver: LocalHost, address: str, traffic: Traffic, base_rtt_s: float, iperf3: str, folder: Path
+    sender: Host, receiver: Host, address: str, traffic: Traffic, base_rtt_s: float, iperf3: str, folder: Path
 ) -> tuple[list[str], list[str]]:
     """Runs one test from sender to receiver and leaves both ends' JSON in `folder`; returns both command lines.
 
@@ -58,7 +58,7 @@ def load_json(file: Path) -> dict[str, Any]:
     return result
 
 
-def _wait_until_listening(receiver: LocalHost) -> None:
+def _wait_until_listening(receiver: Host) -> None:
     """Looks for the listening socket: connecting to a server of one test would end it."""
     deadline = time.monotonic() + STARTS_WITHIN_S
     while not receiver.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{PORT}"]).strip():
