@@ -12,6 +12,12 @@ from support import SMALL, Ccmix
 
 
 @pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state folder of the test's own, for journals."""
+    return tmp_path / "state"
+
+
+@pytest.fixture
 def small_ini(tmp_path: Path) -> Path:
     file = tmp_path / "small.ini"
     file.write_text(SMALL)

@@ -5,12 +5,14 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from ccmix.agent.journal import Journal, restore
 from ccmix.conditions import qdisc
-from ccmix.conditions.journal import Journal, restore
 from ccmix.conditions.qdisc import replaced_qdisc
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.hosts import CommandError, NamespaceHost
@@ -28,6 +30,12 @@ def journal_state(state: Path, namespace: NamespaceHost) -> Path:
     return state
 
 
+@contextmanager
+def journalled(namespace: NamespaceHost, state: Path) -> Iterator[NamespaceHost]:
+    with Journal(state) as journal:
+        yield NamespaceHost(namespace.name, journal)
+
+
 def kinds(namespace: NamespaceHost) -> list[str]:
     return [found["kind"] for found in qdisc.qdiscs(namespace, "lo")]
 
@@ -40,7 +48,7 @@ def test_sysctls_are_changed_and_put_back(state: Path, namespace: NamespaceHost)
     names = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_sack")
     former = [sysctl(namespace, name) for name in names]
     values = {"net.ipv4.tcp_rmem": "4096 131072 5000000", "net.ipv4.tcp_sack": "0"}
-    with Journal(state) as journal, changed_sysctls(journal, namespace, values):
+    with journalled(namespace, state) as host, changed_sysctls(host, values):
         assert [sysctl(namespace, name) for name in names] == [["4096", "131072", "5000000"], ["0"]]
     assert [sysctl(namespace, name) for name in names] == former != [["4096", "131072", "5000000"], ["0"]]
 
@@ -48,7 +56,7 @@ def test_sysctls_are_changed_and_put_back(state: Path, namespace: NamespaceHost)
 def test_of_sysctls_that_cannot_be_set_none_stays_changed(state: Path, namespace: NamespaceHost) -> None:
     def change() -> None:
         values = {"net.ipv4.tcp_sack": "0", "net.ipv4.tcp_congestion_control": "no-such-cca"}
-        with Journal(state) as journal, changed_sysctls(journal, namespace, values):
+        with journalled(namespace, state) as host, changed_sysctls(host, values):
             pass
 
     former = sysctl(namespace, "net.ipv4.tcp_sack")
@@ -59,7 +67,7 @@ def test_of_sysctls_that_cannot_be_set_none_stays_changed(state: Path, namespace
 
 def test_an_unknown_sysctl_changes_nothing(state: Path, namespace: NamespaceHost) -> None:
     def change() -> None:
-        with Journal(state) as journal, changed_sysctls(journal, namespace, {"net.ipv4.tcp_no_such": "1"}):
+        with journalled(namespace, state) as host, changed_sysctls(host, {"net.ipv4.tcp_no_such": "1"}):
             pass
 
     with pytest.raises(CommandError, match="tcp_no_such"):
@@ -70,7 +78,7 @@ def test_an_unknown_sysctl_changes_nothing(state: Path, namespace: NamespaceHost
 def test_a_qdisc_is_replaced_and_the_default_one_comes_back(journal_state: Path, namespace: NamespaceHost) -> None:
     assert "pfifo" not in kinds(namespace)
     before = kinds(namespace)
-    with Journal(journal_state) as journal, replaced_qdisc(journal, namespace, "lo", FIFO):
+    with journalled(namespace, journal_state) as host, replaced_qdisc(host, "lo", FIFO):
         assert kinds(namespace) == ["pfifo"]
         assert qdisc.qdiscs(namespace, "lo")[0]["options"] == {"limit": 10}
     assert kinds(namespace) == before
@@ -81,7 +89,7 @@ def test_a_qdisc_that_somebody_configured_is_left_alone(journal_state: Path, nam
     namespace.run(["tc", "qdisc", "add", "dev", "lo", "root", "handle", "7:", "pfifo", "limit", "33"])
 
     def replace() -> None:
-        with Journal(journal_state) as journal, replaced_qdisc(journal, namespace, "lo", FIFO):
+        with journalled(namespace, journal_state) as host, replaced_qdisc(host, "lo", FIFO):
             pass
 
     with pytest.raises(CommandError, match=re.escape("lo has a qdisc pfifo 7: that ccmix did not make")):
@@ -93,13 +101,13 @@ def test_a_qdisc_and_a_sysctl_are_put_back_after_a_kill(journal_state: Path, nam
     program = f"""
 import time
 from pathlib import Path
-from ccmix.conditions.journal import Journal
+from ccmix.agent.journal import Journal
 from ccmix.conditions.qdisc import replaced_qdisc
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.hosts import NamespaceHost
-host = NamespaceHost({namespace.name!r})
 with Journal(Path({str(journal_state)!r})) as journal:
-    with changed_sysctls(journal, host, {{"net.ipv4.tcp_sack": "0"}}), replaced_qdisc(journal, host, "lo", {FIFO}):
+    host = NamespaceHost({namespace.name!r}, journal)
+    with changed_sysctls(host, {{"net.ipv4.tcp_sack": "0"}}), replaced_qdisc(host, "lo", {FIFO}):
         print("changed", flush=True)
         time.sleep(60)
 """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ccmix.agent.journal import Journal
 from ccmix.hosts import CommandError, LocalHost, NamespaceHost
 from ccmix.hosts import local as local_module
 
@@ -163,3 +164,15 @@ def test_a_command_started_in_a_namespace_ends_with_its_context(namespace: Names
 
 def namespace_pids(namespace: NamespaceHost) -> list[int]:
     return [int(pid) for pid in HOST.run(["ip", "netns", "pids", namespace.name]).split()]
+
+
+def test_a_change_gives_its_output_and_needs_a_journal(state: Path) -> None:
+    with Journal(state) as journal, LocalHost(journal).changed("a", ["echo", "out"], ["true"]) as output:
+        assert output == "out\n"
+
+    def change() -> None:
+        with HOST.changed("a", ["true"], ["true"]):
+            pass
+
+    with pytest.raises(ValueError, match="a can't be changed without a journal"):
+        change()

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from ccmix.agent import journal
 from ccmix.archive import ArchiveError
 from ccmix.cli import status
-from ccmix.conditions import journal
 from ccmix.config import ConfigError, load, select
 from ccmix.hosts import CommandError
 from ccmix.lab.guest import GuestError

@@ -15,9 +15,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from ccmix.agent import journal
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.cli import status
-from ccmix.conditions import journal
 from ccmix.config import load, read_text, select
 from ccmix.model import Run
 from ccmix.plan import make_plan

@@ -1,1 +1,1 @@
-"""What a run changes on a host: context managers that write their undo to the journal before they change anything."""
+"""What a run changes on a host: context managers; Host.changed has the undo on disk before anything is changed."""

@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ccmix.agent.journal import Journal
 from ccmix.conditions import qdisc
-from ccmix.conditions.journal import Journal
 from ccmix.conditions.sysctl import changed_sysctls
-from ccmix.hosts import CommandError, LocalHost, NamespaceHost
+from ccmix.hosts import CommandError, Host, LocalHost, NamespaceHost
 from ccmix.model import Topology
 
 SENDER, DELAY, BOTTLENECK, RECEIVER = "h1", "delay", "bottleneck", "receiver"
@@ -29,7 +29,7 @@ LARGEST_WINDOW_BYTES = 512 * 2**20  # the autotuning limit of Tierney et al. 202
 class Device:
     """A device of the dumbbell and the qdisc that it gets."""
 
-    host: NamespaceHost
+    host: Host
     name: str
     qdisc: tuple[str, ...]
 
@@ -38,8 +38,8 @@ class Device:
 class Dumbbell:
     """The hosts of a dumbbell that is up, and the devices that emulate."""
 
-    sender: NamespaceHost
-    receiver: NamespaceHost
+    sender: Host
+    receiver: Host
     sender_queue: Device
     data_delay: Device
     ack_delay: Device
@@ -57,12 +57,13 @@ class Dumbbell:
 
 
 @contextmanager
-def dumbbell(journal: Journal, topology: Topology) -> Iterator[Dumbbell]:
+def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
     """The topology in namespaces of this machine, which needs root and netem. Raises CommandError.
 
     Namespaces have fixed names, so a second dumbbell at the same time is refused.
     """
-    hosts = {name: NamespaceHost(f"ccmix-{name}") for name in (SENDER, DELAY, BOTTLENECK, RECEIVER)}
+    local = LocalHost(journal)
+    hosts = {name: NamespaceHost(f"ccmix-{name}", journal) for name in (SENDER, DELAY, BOTTLENECK, RECEIVER)}
     path = Dumbbell(
         sender=hosts[SENDER],
         receiver=hosts[RECEIVER],
@@ -76,23 +77,23 @@ def dumbbell(journal: Journal, topology: Topology) -> Iterator[Dumbbell]:
         ),
     )
     with ExitStack() as changes:
-        changes.enter_context(changed_sysctls(journal, LocalHost(), _machine_sysctls(topology)))
+        changes.enter_context(changed_sysctls(local, _machine_sysctls(topology)))
         for host in hosts.values():
-            changes.enter_context(_namespace(journal, host))
+            changes.enter_context(_namespace(local, host))
         _connect(hosts, topology)
         for device in path.devices.values():
-            changes.enter_context(qdisc.replaced_qdisc(journal, device.host, device.name, device.qdisc))
+            changes.enter_context(qdisc.replaced_qdisc(device.host, device.name, device.qdisc))
         yield path
 
 
 @contextmanager
-def _namespace(journal: Journal, host: NamespaceHost) -> Iterator[None]:
+def _namespace(local: LocalHost, host: NamespaceHost) -> Iterator[None]:
     add, delete = (["ip", "netns", command, host.name] for command in ("add", "del"))
     if Path("/run/netns", host.name).exists():
         raise CommandError(
             "localhost", add, "it exists: another ccmix run has it, or a dead run left it ('ccmix restore' removes it)"
         )
-    with journal.changed(f"namespace {host.name}", LocalHost(), add, delete):
+    with local.changed(f"namespace {host.name}", add, delete):
         yield
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ccmix.conditions.journal import Journal
-from ccmix.hosts import CommandError, LocalHost
+from ccmix.hosts import CommandError, Host
 
 # Packets: netem and fq here hold what is on the way, and must never be the ones to drop. fq's own flow_limit of 100
 # packets would drop a fast flow's packets at its sender.
@@ -36,14 +35,14 @@ def fair_queue() -> list[str]:
 
 
 @contextmanager
-def paced(journal: Journal, host: LocalHost, device: str, pacing_bps: float | None) -> Iterator[None]:
+def paced(host: Host, device: str, pacing_bps: float | None) -> Iterator[None]:
     """Each flow through the device's root fq held to `pacing_bps` at most; with None, nothing is changed."""
     if pacing_bps is None:
         yield
         return
     change = ["tc", "qdisc", "change", "dev", device, "root", "fq", "maxrate"]
     do, undo = [*change, f"{pacing_bps:.0f}bit"], [*change, f"{FQ_UNLIMITED_BIT}bit"]
-    with journal.changed(f"pacing of {device}", host, do, undo):
+    with host.changed(f"pacing of {device}", do, undo):
         yield
 
 
@@ -52,14 +51,14 @@ def statistics_command(device: str) -> list[str]:
     return ["tc", "-s", "-j", "qdisc", "show", "dev", device]
 
 
-def qdiscs(host: LocalHost, device: str) -> list[dict[str, Any]]:
+def qdiscs(host: Host, device: str) -> list[dict[str, Any]]:
     """What statistics_command() says."""
     found: list[dict[str, Any]] = json.loads(host.run(statistics_command(device)) or "[]")
     return found
 
 
 @contextmanager
-def replaced_qdisc(journal: Journal, host: LocalHost, device: str, qdisc: Sequence[str]) -> Iterator[None]:
+def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[None]:
     """The device's root qdisc replaced, and the kernel's default one back afterwards.
 
     Raises CommandError where somebody configured the device already: tc can't say how to make that qdisc again.
@@ -73,5 +72,5 @@ def replaced_qdisc(journal: Journal, host: LocalHost, device: str, qdisc: Sequen
             )  # fmt: skip
     do = ["tc", "qdisc", "replace", "dev", device, "root", *qdisc]
     undo = ["tc", "qdisc", "del", "dev", device, "root"]
-    with journal.changed(f"qdisc {qdisc[0]} of {device}", host, do, undo):
+    with host.changed(f"qdisc {qdisc[0]} of {device}", do, undo):
         yield

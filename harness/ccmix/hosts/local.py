@@ -1,10 +1,12 @@
 """This machine and its network namespaces."""
 
+import contextlib
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ccmix.agent.journal import Journal
 from ccmix.hosts.errors import CommandError
 
 ENTERS_NAMESPACE = {"ip": "-n", "tc": "-n", "ss": "-N"}
@@ -47,9 +49,13 @@ class LocalProcess:
 
 
 class LocalHost:
-    """This machine as it is."""
+    """This machine as it is. What it changes is undone by this process, or from the journal by `ccmix restore`."""
 
     name = "localhost"
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        """Without a journal, nothing can be changed."""
+        self._journal = journal
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """The argument list that runs `argv` on this host."""
@@ -84,11 +90,34 @@ class LocalHost:
         except OSError as error:
             raise CommandError(self.name, ["read", path], error.strerror or str(error)) from error
 
+    @contextmanager
+    def changed(self, what: str, do: Sequence[str], undo: Sequence[str]) -> Iterator[str]:
+        """An undo that fails stays in the journal, for `ccmix restore`. Raises CommandError, and ValueError without a
+        journal.
+        """
+        if self._journal is None:
+            raise ValueError(f"{self.name}: {what} can't be changed without a journal")
+        number = self._journal.about_to(f"{what} on {self.name}", self.command(undo))
+        try:
+            output = self.run(do)
+        except BaseException:  # SIGTERM and Ctrl-C too
+            with contextlib.suppress(CommandError):  # there may be nothing to undo
+                self.run(undo)
+            self._journal.undone(number)
+            raise
+        self._journal.made(number)
+        try:
+            yield output
+        finally:
+            self.run(undo)
+            self._journal.undone(number)
+
 
 class NamespaceHost(LocalHost):
     """A network namespace of this machine, made with ip-netns(8); needs root there."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, journal: Journal | None = None) -> None:
+        super().__init__(journal)
         self.name = name
 
     def command(self, argv: Sequence[str]) -> list[str]:

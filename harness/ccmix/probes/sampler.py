@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccmix.hosts import CommandError, LocalHost
+from ccmix.hosts import CommandError, Host
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SamplerReport:
 
 
 @contextmanager
-def sampling(host: LocalHost, argv: Sequence[str], interval_s: float, file: Path) -> Iterator[SamplerReport]:
+def sampling(host: Host, argv: Sequence[str], interval_s: float, file: Path) -> Iterator[SamplerReport]:
     """Runs `argv` on the host every `interval_s` seconds until the context ends; a last time then.
 
     The file has a JSON line for each sample, as `read_samples` reads it. A failure ends the probe, not the run, and
@@ -54,7 +54,7 @@ def read_samples(file: Path) -> list[Sample]:
 
 
 def _sample(
-    host: LocalHost, argv: Sequence[str], interval_s: float, file: Path, report: SamplerReport, stop: threading.Event
+    host: Host, argv: Sequence[str], interval_s: float, file: Path, report: SamplerReport, stop: threading.Event
 ) -> None:
     try:
         _sample_into(host, argv, interval_s, file, report, stop)
@@ -63,7 +63,7 @@ def _sample(
 
 
 def _sample_into(
-    host: LocalHost, argv: Sequence[str], interval_s: float, file: Path, report: SamplerReport, stop: threading.Event
+    host: Host, argv: Sequence[str], interval_s: float, file: Path, report: SamplerReport, stop: threading.Event
 ) -> None:
     deadline = time.monotonic()
     with file.open("w") as out:

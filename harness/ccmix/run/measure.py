@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ccmix.agent.journal import Journal
 from ccmix.conditions import qdisc
 from ccmix.conditions.dumbbell import RECEIVER_ADDRESS, Dumbbell, dumbbell
-from ccmix.conditions.journal import Journal
 from ccmix.generators import iperf3
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, LocalHost
@@ -42,7 +42,7 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
     logs.mkdir(exist_ok=True)
     facts: dict[str, Any] = {"kernel": platform.release(), "kernel_version": platform.version()}
     facts["iperf3"] = _iperf3_version(iperf3_path)
-    with Journal() as journal, dumbbell(journal, run.topology) as path:
+    with Journal() as journal, dumbbell(run.topology, journal) as path:
         _check_ccas(run, path)
         facts["sysctls"] = _sysctls(path)
         facts["offloads"] = _offloads(path)
@@ -50,7 +50,7 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
         facts["train_s"] = _packet_train(path, run.topology)
         facts["before"] = _counters(path)
         with (
-            qdisc.paced(journal, path.sender, path.sender_queue.name, run.traffic.pacing_bps),
+            qdisc.paced(path.sender, path.sender_queue.name, run.traffic.pacing_bps),
             sampling(path.sender, sockets.COMMAND, run.traffic.interval_s, logs / "sockets.jsonl") as socket_probe,
             sampling(
                 path.bottleneck.host,

@@ -5,19 +5,23 @@ file that nobody holds was left by a process that died; `restore` carries out wh
 id in its first line keeps it from being applied after a reboot, which has undone it already.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING
 
-from ccmix.hosts import CommandError, LocalHost
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+UNDO_TIMEOUT_S = 30.0
 
 
 def state_folder() -> Path:
@@ -47,7 +51,7 @@ class Journal:
         self._file: IO[str] | None = None
         self._next = 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Journal:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._path = self._folder / f"undo-{os.getpid()}-{os.urandom(4).hex()}.jsonl"
         unlocked = self._path.with_suffix(".new")  # restore() must not find it before it is locked
@@ -65,27 +69,19 @@ class Journal:
             self._path.unlink()
         self._file.close()
 
-    @contextlib.contextmanager
-    def changed(self, what: str, host: LocalHost, do: Sequence[str], undo: Sequence[str]) -> Iterator[None]:
-        """Carries out `do` on the host after `undo` is on disk, and `undo` when the context ends.
-
-        Raises CommandError. An undo that fails stays in the journal, for `ccmix restore`.
-        """
+    def about_to(self, what: str, undo: Sequence[str]) -> int:
+        """Announces a change, and the command that takes it back; both are on disk when it returns the number."""
         number, self._next = self._next, self._next + 1
-        self._write({"number": number, "what": f"{what} on {host.name}", "undo": host.command(undo)})
-        try:
-            host.run(do)
-        except BaseException:  # SIGTERM and Ctrl-C too
-            with contextlib.suppress(CommandError):  # there may be nothing to undo
-                host.run(undo)
-            self._write({"number": number, "undone": True})
-            raise
-        self._write({"number": number, "changed": True})
-        try:
-            yield
-        finally:
-            host.run(undo)
-            self._write({"number": number, "undone": True})
+        self._write({"number": number, "what": what, "undo": list(undo)})
+        return number
+
+    def made(self, number: int) -> None:
+        """The change was made, so that its undo must succeed."""
+        self._write({"number": number, "made": True})
+
+    def undone(self, number: int) -> None:
+        """The change was taken back, or never made: nothing is left to do."""
+        self._write({"number": number, "undone": True})
 
     def _write(self, line: dict[str, object]) -> None:
         assert self._file
@@ -105,11 +101,9 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
                 continue  # its process lives
             failed = False
             for undo in reversed(_pending(path)):
-                reason = None
-                try:
-                    LocalHost().run(undo.argv)
-                except CommandError as error:
-                    reason = error.reason if undo.certain else None
+                reason = _failure(undo.argv)
+                if not undo.certain:
+                    reason = None  # there may have been nothing to undo
                 if reason is None:  # not to be carried out again when another one fails
                     file.write("\n")  # the line before may lack its end
                     _write(file, {"number": undo.number, "undone": True})
@@ -117,6 +111,23 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
                 yield undo, reason
             if not failed:
                 path.unlink()
+
+
+def _failure(argv: Sequence[str]) -> str | None:
+    """Carries out an undo; the reason why it failed in one line, or None."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=UNDO_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except OSError as error:
+        return error.strerror or str(error)
+    except subprocess.TimeoutExpired:
+        return f"has not ended after {UNDO_TIMEOUT_S:g} s"
+    if done.returncode == 0:
+        return None
+    said = " / ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
+    return f"exit status {done.returncode}{': ' + said if said else ''}"
 
 
 def _write(file: IO[str], line: dict[str, object]) -> None:
@@ -135,9 +146,9 @@ def _pending(path: Path) -> list[Undo]:
     if not lines or lines[0].get("boot_id") != BOOT_ID.read_text().strip():
         return []
     undone = {line["number"] for line in lines if line.get("undone")}
-    changed = {line["number"] for line in lines if line.get("changed")}
+    made = {line["number"] for line in lines if line.get("made")}
     return [
-        Undo(line["number"], line["what"], tuple(line["undo"]), line["number"] in changed)
+        Undo(line["number"], line["what"], tuple(line["undo"]), line["number"] in made)
         for line in lines
         if "undo" in line and line["number"] not in undone
     ]

@@ -14,11 +14,10 @@ from typing import IO
 
 import pytest
 
-from ccmix.conditions import journal as journal_module
-from ccmix.conditions.journal import Journal, restore, state_folder
+from ccmix.agent import journal as journal_module
+from ccmix.agent.journal import Journal, restore, state_folder
 from ccmix.hosts import CommandError, LocalHost
 
-HOST = LocalHost()
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -44,7 +43,7 @@ def write_journal(state: Path, undos: Sequence[tuple[list[str], bool]], boot_id:
     lines: list[dict[str, object]] = [{"boot_id": boot_id, "pid": 1}]
     for number, (undo, certain) in enumerate(undos):
         lines.append({"number": number, "what": f"change {number}", "undo": undo})
-        lines += [{"number": number, "changed": True}] * certain
+        lines += [{"number": number, "made": True}] * certain
     file = state / "undo-1-dead.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines) + torn)
     return file
@@ -53,7 +52,7 @@ def write_journal(state: Path, undos: Sequence[tuple[list[str], bool]], boot_id:
 def test_the_undo_is_on_disk_before_the_change(state: Path, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     do = ["sh", "-c", f"cat {state}/undo-*.jsonl > {seen}"]
-    with Journal(state) as journal, journal.changed("a change", HOST, do, ["true", "undo"]):
+    with Journal(state) as journal, LocalHost(journal).changed("a change", do, ["true", "undo"]):
         lines = [json.loads(line) for line in seen.read_text().splitlines()]
         assert lines[0]["boot_id"] == BOOT_ID
         assert lines[1:] == [{"number": 0, "what": "a change on localhost", "undo": ["true", "undo"]}]
@@ -63,7 +62,9 @@ def test_changes_are_undone_in_reverse_and_the_journal_goes(state: Path, tmp_pat
     words = tmp_path / "words"
     with Journal(state) as journal, ExitStack() as changes:
         for name in ("a", "b"):
-            changes.enter_context(journal.changed(name, HOST, log(words, f"do-{name}"), log(words, f"undo-{name}")))
+            changes.enter_context(
+                LocalHost(journal).changed(name, log(words, f"do-{name}"), log(words, f"undo-{name}"))
+            )
         assert logged(words) == ["do-a", "do-b"]
     assert logged(words) == ["do-a", "do-b", "undo-b", "undo-a"]
     assert journals(state) == []
@@ -74,7 +75,7 @@ def test_changes_are_undone_on_exceptions(state: Path, tmp_path: Path, error: ty
     words = tmp_path / "words"
 
     def change_and_fail() -> None:
-        with Journal(state) as journal, journal.changed("a", HOST, log(words, "do"), log(words, "undo")):
+        with Journal(state) as journal, LocalHost(journal).changed("a", log(words, "do"), log(words, "undo")):
             raise error
 
     with pytest.raises(error):
@@ -88,7 +89,7 @@ def test_a_change_that_fails_is_undone_as_far_as_it_went(state: Path, tmp_path: 
 
     def change() -> None:
         half = ["sh", "-c", f"echo half >> {words}; exit 1"]
-        with Journal(state) as journal, journal.changed("a", HOST, half, log(words, "undo")):
+        with Journal(state) as journal, LocalHost(journal).changed("a", half, log(words, "undo")):
             words.write_text("never")
 
     with pytest.raises(CommandError, match="exit status 1"):
@@ -99,7 +100,7 @@ def test_a_change_that_fails_is_undone_as_far_as_it_went(state: Path, tmp_path: 
 
 def test_a_change_that_fails_may_have_nothing_to_undo(state: Path) -> None:
     def change() -> None:
-        with Journal(state) as journal, journal.changed("a", HOST, ["false"], ["sh", "-c", "exit 9"]):
+        with Journal(state) as journal, LocalHost(journal).changed("a", ["false"], ["sh", "-c", "exit 9"]):
             pass
 
     with pytest.raises(CommandError, match="false: exit status 1"):
@@ -117,7 +118,11 @@ def test_a_change_that_is_interrupted_is_undone(state: Path, tmp_path: Path) -> 
     former = signal.signal(signal.SIGUSR1, terminate)
     try:
         do = ["sh", "-c", f"echo do >> {words}; kill -USR1 {os.getpid()}; sleep 20"]
-        with pytest.raises(SystemExit), Journal(state) as journal, journal.changed("a", HOST, do, log(words, "undo")):
+        with (
+            pytest.raises(SystemExit),
+            Journal(state) as journal,
+            LocalHost(journal).changed("a", do, log(words, "undo")),
+        ):
             pass
     finally:
         signal.signal(signal.SIGUSR1, former)
@@ -133,8 +138,8 @@ def test_an_undo_that_fails_stays_for_restore(state: Path, tmp_path: Path) -> No
         needs_key = ["sh", "-c", f"test -e {key} && echo undo-b >> {words}"]
         with (
             Journal(state) as journal,
-            journal.changed("a", HOST, log(words, "a"), log(words, "undo-a")),
-            journal.changed("b", HOST, log(words, "b"), needs_key),
+            LocalHost(journal).changed("a", log(words, "a"), log(words, "undo-a")),
+            LocalHost(journal).changed("b", log(words, "b"), needs_key),
         ):
             pass
 
@@ -153,13 +158,13 @@ def test_restore_after_a_kill_in_the_middle(state: Path, tmp_path: Path) -> None
     program = f"""
 import time
 from pathlib import Path
-from ccmix.conditions.journal import Journal
+from ccmix.agent.journal import Journal
 from ccmix.hosts import LocalHost
 def log(word): return ["sh", "-c", f"echo {{word}} >> {words}"]
 with Journal(Path({str(state)!r})) as journal:
-    with journal.changed("a", LocalHost(), log("a"), log("undo-a")):
-        with journal.changed("b", LocalHost(), log("b"), log("undo-b")):
-            with journal.changed("c", LocalHost(), log("c"), log("undo-c")):
+    with LocalHost(journal).changed("a", log("a"), log("undo-a")):
+        with LocalHost(journal).changed("b", log("b"), log("undo-b")):
+            with LocalHost(journal).changed("c", log("c"), log("undo-c")):
                 pass
             print("changed", flush=True)
             time.sleep(60)
@@ -233,7 +238,7 @@ def test_restore_never_takes_a_journal_that_is_just_being_made(state: Path, monk
         lock(file, operation)
 
     monkeypatch.setattr(fcntl, "flock", restored_meanwhile)
-    with Journal(state) as journal, journal.changed("a", HOST, ["true"], ["true"]):
+    with Journal(state) as journal, LocalHost(journal).changed("a", ["true"], ["true"]):
         assert len(list(state.glob("undo-*.jsonl"))) == 1
     assert journals(state) == []
 
@@ -265,9 +270,9 @@ def test_every_line_is_flushed_to_the_disk(state: Path, monkeypatch: pytest.Monk
         sync(descriptor)
 
     monkeypatch.setattr(journal_module.os, "fsync", counted)
-    with Journal(state) as journal, journal.changed("a", HOST, ["true"], ["true"]):
+    with Journal(state) as journal, LocalHost(journal).changed("a", ["true"], ["true"]):
         pass
-    assert synced == [1, 2, 3, 4]  # boot id, undo, changed, undone
+    assert synced == [1, 2, 3, 4]  # boot id, undo, made, undone
 
 
 def test_processes_at_the_same_time_have_journals_of_their_own(state: Path) -> None:
