@@ -13,7 +13,7 @@ LIMITS = {
     "send-buffer": "the sender's socket buffer",
     "tcp-memory": "the kernel's limit of TCP memory",
     "sender-queue": "the sender's own queue (fq dropped packets)",
-    "host-backlog": "the backlog between devices of the emulation",
+    "host-backlog": "the backlog of a host or of the emulation (softnet)",
     "netem-limit": "netem's own packet limit",
     "cca": "a CCA other than the one asked for",
     "offloads": "packets that the host's offloads joined, or did not",

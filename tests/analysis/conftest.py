@@ -112,7 +112,7 @@ def facts() -> dict[str, Any]:
             "bottleneck": root("tbf", 40, 7),
         },
         "netstat": {"ccmix-h1": NETSTAT, "ccmix-receiver": NETSTAT},
-        "softnet": SOFTNET,
+        "softnet": {"localhost": SOFTNET},
     }
     after = copy.deepcopy(before)
     after["qdiscs"] = {

@@ -122,7 +122,8 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     ),
     "sender's queue": (root_of("sender-queue", "drops", 6), "sender-queue", "2 packets"),
     "backlog": (
-        changed_facts("after", "softnet", value="0000beef 00000002\n00001234 0000001a\n"), "host-backlog", "16 packets"
+        changed_facts("after", "softnet", "localhost", value="0000beef 00000002\n00001234 0000001a\n"),
+        "host-backlog", "localhost dropped 16 packets",
     ),
     "missed samples": (changed_facts("probes", "queues", "missed", value=2), "probe", "queues: 2 of 8 samples missed"),
     "failed probe": (changed_facts("probes", "sockets", "failed", value="ss: gone"), "probe", "sockets: ss: gone"),

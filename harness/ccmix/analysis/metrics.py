@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Run
+from ccmix.model import Run, Topology
 
 
 def jain_index(values: Sequence[float]) -> float | None:
@@ -30,7 +30,7 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     goodput_bps = float(flows["goodput_bps"].sum())
     return {
         "goodput_bps": goodput_bps,
-        "utilisation": goodput_bps / run.topology.rate_bps,
+        "utilisation": goodput_bps / run.topology.rate_bps if isinstance(run.path, Topology) else None,
         "fairness": jain_index(flows["goodput_bps"].to_list()),
         "groups": groups,
         "flows": flows.drop("rtts_s").to_dicts(),
@@ -38,8 +38,12 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
 
 
 def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a series that lie in the measured time, the omitted time left out."""
-    return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s, run.traffic.seconds))
+    """The rows of a series that lie in the measured time, the omitted time left out.
+
+    That of a command of the user's lasts as long as the command.
+    """
+    end_s = run.traffic.seconds if run.traffic.groups else float("inf")
+    return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s, end_s))
 
 
 def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
@@ -56,11 +60,16 @@ def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
     )
 
 
+def _only(names: pl.Series) -> str:
+    """The CCA that all flows used; several, joined, where they differ."""
+    return ",".join(map(str, names.drop_nulls().unique(maintain_order=True))) or "-"
+
+
 def _group(name: str, flows: pl.DataFrame) -> dict[str, Any]:
     segments, retransmitted = int(flows["data_segments"].sum()), int(flows["retransmitted_segments"].sum())
     return {
         "group": name,
-        "cca": name,
+        "cca": _only(flows["cca_used"]),
         "streams": flows.height,
         "goodput_bps": float(flows["goodput_bps"].sum()),
         "throughput_bps": float(flows["throughput_bps"].sum()),

@@ -13,13 +13,15 @@ from scipy.special import bdtr, bdtrc
 from ccmix.analysis.metrics import measured
 from ccmix.analysis.tables import RunTables
 from ccmix.conditions.qdisc import TBF_BURST_PACKETS
-from ccmix.model import Run
+from ccmix.model import HostPath, Netem, Run
+from ccmix.model.traffic import DEFAULT_CCA
 from ccmix.terms import LIMITS
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
 # Tolerances, each with its reason.
 RTT_LEAST_S = 0.2e-3  # what hosts and routers add, generously
 RTT_FRACTION = 0.01
+PATH_RTT_LEAST_S = 1e-3  # by which the RTT of a path that others use too may change between two pings
 SOCKET_RTT_PACKETS = 10  # of one host's flows, at the bottleneck's rate: the handshakes meet data of flows before them
 RATE_FRACTION = 0.01  # each sample reads its clock a little before the counter
 TRAIN_JITTER_S = 20e-6  # of the replies to a train, on a machine in real time
@@ -59,7 +61,10 @@ def judge(run: Run, tables: RunTables, facts: dict[str, Any]) -> Verdict:
             Finding(kind, f"{LIMITS[kind]}: {detail}", kind in run.accept_limits) for kind, detail in found
         )  # fmt: skip
 
-    limits, unseen = told(_findings(run, tables, facts)), told(_unseen(run, tables))
+    if isinstance(run.path, HostPath):
+        limits, unseen = told(_between_hosts(run, run.path, tables, facts)), told(_unseen_between_hosts(run, tables))
+    else:
+        limits, unseen = told(_emulated(run, tables, facts)), told(_unseen(run, tables))
     status: Literal["valid", "limited", "unknown"] = "valid"
     if not all(finding.accepted for finding in unseen):
         status = "unknown"
@@ -71,32 +76,77 @@ def judge(run: Run, tables: RunTables, facts: dict[str, Any]) -> Verdict:
 def _unseen(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     """What no probe could look at; of flows that ss never saw, _cca tells."""
     seen = tables.sockets["port"].n_unique()
-    few = seen - measured(run, tables.sockets).group_by("port").len().filter(pl.col("len") > 1).height
-    if few:
+    if few := seen - _flows_with_samples(run, tables):
         yield "probe", f"{few} of {seen} flows have fewer than two samples in the measured time"
     if run.topology.offloads and run.topology.loss:
         yield "loss", "with offloads, netem loses packets joined to one and counts them apart: no share can be told"
 
 
-def _findings(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _unseen_between_hosts(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """A path between hosts is what it is: only its ends can be looked at, and the sender's sockets must be."""
+    if tables.flows.is_empty():
+        yield "probe", f"no connection to {run.host_path.dst.address} carried data in view of {run.host_path.src}"
+    elif few := tables.flows.height - _flows_with_samples(run, tables):
+        yield "probe", f"{few} of {tables.flows.height} flows have fewer than two samples in the measured time"
+
+
+def _flows_with_samples(run: Run, tables: RunTables) -> int:
+    return measured(run, tables.sockets).group_by("port").len().filter(pl.col("len") > 1).height
+
+
+def _emulated(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _cca(tables)
     yield from _offloads(run, facts)
     yield from _rtt(run, tables, facts)
     yield from _rate(run, tables, facts)
-    yield from _loss(run, facts)
+    if not (run.topology.offloads and run.topology.loss):  # else see _unseen
+        yield from _loss(run.topology.loss, facts)
     yield from _buffer(run, tables, facts)
     yield from _hosts(run, tables, facts)
     yield from _probes(facts)
 
 
+def _between_hosts(run: Run, path: HostPath, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _cca(tables)
+    if path.netem:
+        yield from _netem(path, path.netem, facts)
+    yield from _hosts(run, tables, facts)
+    yield from _probes(facts)
+
+
+def _netem(path: HostPath, netem: Netem, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The RTT that netem adds, and the packets that it lost, on a path whose own RTT and loss nobody configured."""
+    added_s = netem.delay_s * (2 if path.netem_at and path.netem_at.ack_device else 1)
+    before_s, with_s = min(facts["ping_before_s"], default=None), min(facts["ping_rtt_s"], default=None)
+    if before_s is not None and with_s is not None:
+        seen_s = with_s - before_s
+        if abs(seen_s - added_s) > max(PATH_RTT_LEAST_S, RTT_FRACTION * with_s):
+            yield (
+                "rtt",
+                f"netem adds {format_time(round(seen_s, 5))} to ping's RTT, configured are {format_time(added_s)}",
+            )
+    if netem.loss:
+        if joined := [name for name, on in facts["offloads"].items() if on]:
+            yield "offloads", f"on are {', '.join(joined)}: netem loses all of the packets joined to one"
+        elif netem.loss.model == "random" and netem.limit_packets is None:  # else a full queue drops too
+            yield from _loss(netem.loss.parameters[0], facts)
+
+
 def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Asked for, read back by iperf3 from the socket, and seen by ss from outside must be one and the same."""
-    seen = tables.sockets.group_by("port").agg(pl.col("cca").unique())
+    """Asked for, read back by iperf3 from the socket, and seen by ss from outside must be one and the same.
+
+    Of a flow for which nothing was asked, what iperf3 read and what ss saw, on a socket that sends.
+    """
+    sending = tables.sockets.filter(pl.col("data_segs_out") > 0)
+    seen = sending.group_by("port").agg(pl.col("cca").unique())
     for flow in tables.flows.join(seen, on="port", how="left").iter_rows(named=True):
-        used = {
-            flow["cca_used"],
-            *(cca or "one that ss names otherwise" for cca in flow["cca"] or ["none that ss saw"]),
-        }
+        by_ss = {cca or "one that ss names otherwise" for cca in flow["cca"] or ()}
+        if flow["cca_asked"] in (None, DEFAULT_CCA):
+            used = by_ss | ({flow["cca_used"]} if flow["cca_used"] and by_ss else set())
+            if len(used) > 1:
+                yield "cca", f"port {flow['port']} ran {', '.join(sorted(used))}"
+            continue
+        used = {flow["cca_used"], *(by_ss or ("none that ss saw",))}
         if used != {flow["cca_asked"]}:
             yield "cca", f"port {flow['port']} was to run {flow['cca_asked']} and ran {', '.join(map(str, used))}"
 
@@ -145,23 +195,21 @@ def _rate(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[
         yield "rate", f"the bottleneck passed {format_rate(most_bps)}, configured are {format_rate(configured_bps)}"
 
 
-def _loss(run: Run, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _loss(configured: float, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """netem's own count, against the binomial distribution that the configured loss would give."""
     lost = _delta(facts, "data-delay", "drops")
     offered = _delta(facts, "data-delay", "packets") + lost
     if offered == 0:
         yield "loss", "no packet passed netem"
-    elif run.topology.offloads and run.topology.loss:
-        pass  # see _unseen
-    elif _binomial_p_value(lost, offered, run.topology.loss) < LOSS_P_VALUE:
+    elif _binomial_p_value(lost, offered, configured) < LOSS_P_VALUE:
         yield (
             "loss",
             (
                 f"netem lost {lost} of {offered} packets ({format_percent(lost / offered)}), "
-                f"configured are {format_percent(run.topology.loss)}"
+                f"configured are {format_percent(configured)}"
             ),
         )
-    if on_return := _delta(facts, "ack-delay", "drops"):
+    if "ack-delay" in facts["after"]["qdiscs"] and (on_return := _delta(facts, "ack-delay", "drops")):
         yield "netem-limit", f"netem dropped {on_return} packets on the way back, where no loss is configured"
 
 
@@ -200,10 +248,11 @@ def _hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple
         before = facts["before"]["netstat"][host]
         if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(before, "TCPMemoryPressures"):
             yield "tcp-memory", f"{host} came under memory pressure {pressures} times"
-    if dropped := _delta(facts, "sender-queue", "drops"):
+    if "sender-queue" in facts["after"]["qdiscs"] and (dropped := _delta(facts, "sender-queue", "drops")):
         yield "sender-queue", f"{dropped} packets"
-    if dropped := _softnet_drops(facts["after"]["softnet"]) - _softnet_drops(facts["before"]["softnet"]):
-        yield "host-backlog", f"dropped {dropped} packets"
+    for host, text in facts["after"]["softnet"].items():
+        if dropped := _softnet_drops(text) - _softnet_drops(facts["before"]["softnet"][host]):
+            yield "host-backlog", f"{host} dropped {dropped} packets"
 
 
 def _probes(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

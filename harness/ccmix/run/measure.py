@@ -126,7 +126,7 @@ def _counters(path: Dumbbell) -> dict[str, Any]:
     return {
         "qdiscs": {what: qdisc.qdiscs(device.host, device.name) for what, device in path.devices.items()},
         "netstat": {end.name: end.read("/proc/net/netstat") for end in (path.sender, path.receiver)},
-        "softnet": LocalHost().read("/proc/net/softnet_stat"),
+        "softnet": {"localhost": LocalHost().read("/proc/net/softnet_stat")},
     }
 
 
