@@ -12,7 +12,10 @@ from ccmix.archive import RunFolder
 from ccmix.model import Run
 from ccmix.run.campaign import Outcome
 
-MARKS = {"valid": "[green]valid[/]", "limited": "[yellow]not valid[/]", "unknown": "[yellow]unknown[/]"}
+MARKS = {
+    "valid": "[green]valid[/]", "limited": "[yellow]not valid[/]", "unknown": "[yellow]unknown[/]",
+    "skipped": "[yellow]skipped[/]",
+}  # fmt: skip
 REFRESH_S = 0.5
 
 
@@ -25,12 +28,16 @@ class ProgressWatcher:
         self._progress = Progress(*columns, console=console, transient=True, refresh_per_second=2)
         self._total = total
         self._ended = 0
+        self.skipped = 0
         self._all = self._progress.add_task("runs", total=total)
         self._bars: dict[str, TaskID] = {}
         self._samples: dict[str, tuple[Run, Path]] = {}
 
+    def waiting(self, run: Run, why: str) -> None:
+        self._console.print(f"{escape(run.name)}: {why}", highlight=False, soft_wrap=True)
+
     def started(self, run: Run, folder: RunFolder) -> None:
-        self._bars[run.name] = self._progress.add_task(f"{escape(run.name)} (s)", total=round(run.seconds))
+        self._bars[run.name] = self._progress.add_task(f"{escape(run.name)} (s)", total=round(run.seconds) or None)
         self._samples[run.name] = (run, folder.partial / "logs" / "sockets.jsonl")
 
     def ended(self, run: Run, outcome: Outcome) -> None:
@@ -38,6 +45,7 @@ class ProgressWatcher:
         del self._samples[run.name]
         self._ended += 1
         self._progress.update(self._all, advance=1)
+        self.skipped += outcome.status == "skipped"
         mark = MARKS.get(outcome.status, "[red]failed[/]")
         self._console.print(f"{self._ended}/{self._total} {escape(run.name)}: {mark}", highlight=False, soft_wrap=True)
         for reason in outcome.reasons:
@@ -50,5 +58,5 @@ class ProgressWatcher:
                 await asyncio.sleep(REFRESH_S)
                 for name, (run, file) in self._samples.items():
                     with contextlib.suppress(FileNotFoundError), file.open("rb") as samples:
-                        seconds = min(sum(1 for _ in samples) * run.traffic.interval_s, run.seconds)
+                        seconds = min(sum(1 for _ in samples) * run.traffic.interval_s, run.seconds or float("inf"))
                         self._progress.update(self._bars[name], completed=round(seconds))

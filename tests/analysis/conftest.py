@@ -65,6 +65,7 @@ def sockets() -> pl.DataFrame:
                     "min_rtt_s": 0.0101,
                     "data_segs_out": 1000 * second + 7,
                     "retransmits": (10 if cca == "cubic" else 100) * second + 3,
+                    "bytes_sent": 1_000_000 * second,
                     "busy_s": float(second),
                     "receiver_window_limited_s": 0.0,
                     "send_buffer_limited_s": 0.0,

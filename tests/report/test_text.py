@@ -54,7 +54,7 @@ def test_json_has_the_keys_of_the_design(results: Results) -> None:
     rows = json.loads(json.dumps([row.to_json() for row in results.rows]))
     assert set(rows[0]) == {
         "entry", "condition", "group", "cca", "streams", "runs", "invalid", "goodput_mean_bps", "goodput_cv",
-        "goodput_ci95_bps", "retransmission_rate_mean", "rtt_median_s", "fairness_mean",
+        "goodput_ci95_bps", "retransmission_rate_mean", "rtt_median_s", "fairness_mean", "dst",
     }  # fmt: skip
     assert rows[2]["condition"] == {"delay": "44ms"}
     assert rows[2]["goodput_ci95_bps"] == pytest.approx([110e6 - HALF_BPS, 110e6 + HALF_BPS])

@@ -22,7 +22,8 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     retransmission_rate: retransmitted segments / data segments sent (tcpi_total_retrans, tcpi_data_segs_out), between
     the first sample after the omitted time and the last one.
     rtt_median_s: of the smoothed RTTs of all samples of the group's flows in that time.
-    fairness: Jain's index over flows. utilisation: goodput / bottleneck rate.
+    fairness: Jain's index over flows. utilisation: goodput / bottleneck rate, None where nobody configured that.
+    bytes_sent: by all flows until their last sample, retransmissions and the omitted time included.
     """
     sent = _segments(run, tables)
     flows = tables.flows.join(sent, on="port", how="left")
@@ -31,6 +32,7 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     return {
         "goodput_bps": goodput_bps,
         "utilisation": goodput_bps / run.topology.rate_bps if isinstance(run.path, Topology) else None,
+        "bytes_sent": int(tables.sockets.group_by("port").agg(pl.col("bytes_sent").max())["bytes_sent"].sum()),
         "fairness": jain_index(flows["goodput_bps"].to_list()),
         "groups": groups,
         "flows": flows.drop("rtts_s").to_dicts(),

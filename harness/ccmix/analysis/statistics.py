@@ -18,6 +18,7 @@ class Row:
     """One entry, condition and group over its iterations; means are over the valid runs, None where there is none."""
 
     entry: str
+    dst: str
     condition: dict[str, str]
     group: str
     cca: str
@@ -55,6 +56,7 @@ def _row(cell: Sequence[tuple[Run, dict[str, Any], dict[str, Any]]]) -> Row:
     mean = _mean(goodputs)
     return Row(
         entry=run.entry,
+        dst=run.dst,
         condition=run.condition,
         group=first["group"],
         cca=first["cca"],

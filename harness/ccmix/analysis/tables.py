@@ -78,15 +78,15 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
         client = load_json(generators / iperf3.CLIENT_FILE)
         server_file = generators / iperf3.SERVER_FILE
         server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
-    samples = _samples(logs / "sockets.jsonl", least=0)
-    if client is not None:
-        flows = read_flows(run.traffic, client)
-        intervals = read_intervals(run.traffic, client, server, flows)
-    else:
-        flows, intervals = _flows_of_sockets(samples), pl.DataFrame(schema=INTERVAL_COLUMNS)
-    samples = samples.join(flows.select("port", "group"), on="port")
+    seen = _samples(logs / "sockets.jsonl", least=0)
+    flows = _flows_of_sockets(seen) if client is None else read_flows(run.traffic, client)
+    samples = seen.join(flows.select("port", "group"), on="port")
     started_s = json.loads((folder / "facts.json").read_text())["started_s"]
     start_s = _start_of_traffic_s(samples, otherwise=started_s)
+    if client is None:
+        intervals = _intervals_of_sockets(samples.with_columns(pl.col("time_s") - start_s))
+    else:
+        intervals = read_intervals(run.traffic, client, server, flows)
     cores = [
         {"host": host} | row
         for host in ("src", "dst")
@@ -157,6 +157,24 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
         throughput_bps=pl.col("sent") * 8 / pl.col("seconds"),
         retransmits="retransmits",
     ).cast(FLOW_COLUMNS)  # type: ignore[arg-type]
+
+
+def _intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
+    """Between two samples of a flow: what the destination acknowledged, and what was sent again."""
+    return (
+        samples.sort("port", "time_s")
+        .select(
+            "time_s",
+            pl.col("time_s").diff().over("port").alias("seconds"),
+            pl.lit(value=False).alias("omitted"),
+            "port",
+            (pl.col("bytes_acked").diff() * 8 / pl.col("time_s").diff()).over("port").alias("goodput_bps"),
+            pl.col("retransmits").diff().over("port").alias("retransmits"),
+            "group",
+        )
+        .drop_nulls("seconds")
+        .cast(INTERVAL_COLUMNS)  # type: ignore[arg-type]
+    )
 
 
 def _queues(file: Path) -> pl.DataFrame:

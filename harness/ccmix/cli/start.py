@@ -19,14 +19,15 @@ from ccmix.agent import journal
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.cli import status
 from ccmix.config import load, read_text, select
-from ccmix.model import Run
+from ccmix.model import HostPath, Run
 from ccmix.plan import make_plan
 from ccmix.progress import ProgressWatcher
 from ccmix.report import text
 from ccmix.report.html import write_report
 from ccmix.report.results import load_results
 from ccmix.run.campaign import missing, run_all
-from ccmix.run.machines import LabMachine, Machine, ThisMachine
+from ccmix.run.hosts_machine import HostsMachine
+from ccmix.run.machines import EachItsOwn, LabMachine, Machine, ThisMachine
 from ccmix.tools import find_iperf3, find_kernel
 
 
@@ -49,29 +50,53 @@ def campaign(config: Path, options: Options) -> int:
     """
     ini = read_text(config)
     runs = make_plan(select(load(config, ini), options.only, config), options.seed)
-    iperf3 = find_iperf3()
-    machine: Machine = LabMachine(find_kernel(), iperf3) if options.in_lab else _this_machine(iperf3)
+    between_hosts = [run for run in runs if isinstance(run.path, HostPath)]
+    if options.in_lab and between_hosts:
+        name = between_hosts[0].entry
+        raise ArchiveError(
+            f"{config}: [{name}] runs between hosts, not in the lab: leave --lab out, or name others by --only"
+        )
+    machine = _machine(runs, options)
     jobs = (options.jobs or len(os.sched_getaffinity(0))) if options.in_lab else 1
     kept = _open(options, config, ini, runs)
     with kept.locked():
         left = missing(kept)
-        seconds = sum(run.seconds for run in left)
-        where = f"in the lab, {jobs} at a time" if options.in_lab else "in namespaces of this machine"
-        click.echo(f"{len(left)} of {len(runs)} runs, {seconds:g} s of traffic, {where}, into {kept.outdir}", err=True)
+        click.echo(f"{_size(left)} of {len(runs)}, {_place(left, options, jobs)}, into {kept.outdir}", err=True)
         try:
-            asyncio.run(_interruptible(kept, left, machine, jobs))
+            skipped = asyncio.run(_interruptible(kept, left, machine, jobs))
         except (KeyboardInterrupt, asyncio.CancelledError):
             again = [*sys.argv, *(() if options.resume else ("--resume",))]
             click.echo(f"interrupted: finished runs are kept; go on with: {shlex.join(again)}", err=True)
             return status.INTERRUPTED
-        return _report(kept)
+        return _report(kept, skipped)
 
 
-def _this_machine(iperf3: Path) -> Machine:
-    """Topologies in namespaces of this machine, after what a dead run left was put back."""
+def _size(left: Sequence[Run]) -> str:
+    unknown = sum(run.seconds == 0 for run in left)
+    more = f" and {unknown} runs of unknown length" if unknown else ""
+    return f"{sum(run.seconds for run in left):g} s of traffic{more} in {len(left)} runs"
+
+
+def _place(left: Sequence[Run], options: Options, jobs: int) -> str:
+    if options.in_lab:
+        return f"in the lab, {jobs} at a time"
+    places = {"between hosts" if isinstance(run.path, HostPath) else "in namespaces of this machine" for run in left}
+    return " and ".join(sorted(places)) or "nothing to do"
+
+
+def _machine(runs: Sequence[Run], options: Options) -> Machine:
+    """After what a dead run left on this machine was put back, unless all is done in the lab."""
+    emulated = between_hosts = None
+    if options.in_lab:
+        return LabMachine(find_kernel(), find_iperf3())
     for undo, reason in journal.restore():
         click.echo(f"left by a dead run: {undo.what}: {reason or 'restored'}", err=True)
-    return ThisMachine(iperf3)
+    if any(not isinstance(run.path, HostPath) for run in runs):
+        emulated = ThisMachine(find_iperf3())
+    if paths := [run.path for run in runs if isinstance(run.path, HostPath)]:
+        needed = any(not path.commands.src for path in paths)
+        between_hosts = HostsMachine(find_iperf3() if needed else None, options.outdir)
+    return EachItsOwn(emulated, between_hosts)
 
 
 def _open(options: Options, config: Path, ini: str, runs: Sequence[Run]) -> Campaign:
@@ -99,8 +124,11 @@ def _open(options: Options, config: Path, ini: str, runs: Sequence[Run]) -> Camp
         raise ArchiveError(f"{options.outdir}: can't be written: {error.strerror}") from error
 
 
-async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, jobs: int) -> None:
-    """Runs all with the progress display; SIGTERM and SIGHUP are taken like Ctrl-C, also where that is ignored."""
+async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, jobs: int) -> int:
+    """Runs all with the progress display; SIGTERM and SIGHUP are taken like Ctrl-C, also where that is ignored.
+
+    Returns how many were skipped.
+    """
     main = asyncio.current_task()
     assert main
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -113,15 +141,17 @@ async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, 
         display.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await display
+    return watcher.skipped
 
 
-def _report(kept: Campaign) -> int:
+def _report(kept: Campaign, skipped: int) -> int:
     """Of all runs of the campaign, also those of earlier starts: the table and, last, the path of the HTML report."""
-    failed = len(missing(kept))
-    results = load_results([kept.outdir]) if failed < len(kept.runs) else None
+    without_result = len(missing(kept))
+    results = load_results([kept.outdir]) if without_result < len(kept.runs) else None
     valid = sum(result.valid for result in results.runs) if results else 0
-    not_valid = len(kept.runs) - failed - valid
-    click.echo(f"{valid} runs valid, {not_valid} not valid, {failed} failed", err=True)
+    not_valid = len(kept.runs) - without_result - valid
+    told = f", {skipped} skipped" if skipped else ""
+    click.echo(f"{valid} runs valid, {not_valid} not valid, {without_result - skipped} failed{told}", err=True)
     if results:
         page = write_report(results, kept.outdir / "report.html")
         click.echo(f"{text.render(results)}{page}")

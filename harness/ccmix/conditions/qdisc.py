@@ -1,16 +1,20 @@
 """Queue disciplines as tc(8) takes them, and their replacement on a device with an undo."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ccmix.hosts import CommandError, Host
+from ccmix.model import Netem
 
 # Packets: netem and fq here hold what is on the way, and must never be the ones to drop. fq's own flow_limit of 100
 # packets would drop a fast flow's packets at its sender.
 NEVER_FULL_PACKETS = 10_000_000
 FQ_UNLIMITED_BIT = 8 * (2**32 - 1)  # fq's default for maxrate, ~0U bytes per second (net/sched/sch_fq.c)
+RESTORABLE = ("pfifo", "bfifo", "fq", "fq_codel")  # root qdiscs that tc describes in words that it reads as well
+_COUNT_OR_SIZE = re.compile(r"^(\d+)[pb]$")  # '1000p' packets, '1514b' bytes
 TBF_BURST_PACKETS = 2  # the least that keeps the rate exact: one in transmission, one whose tokens gather
 
 
@@ -32,6 +36,18 @@ def bottleneck(rate_bps: float, buffer_bytes: int, packet_bytes: int) -> list[st
 def fair_queue() -> list[str]:
     """fq, which paces what the CCA or the socket asks it to pace, and drops nothing itself (tc-fq(8))."""
     return ["fq", "limit", str(NEVER_FULL_PACKETS), "flow_limit", str(NEVER_FULL_PACKETS)]
+
+
+def netem_between_hosts(setting: Netem) -> list[str]:
+    """All that a device is asked to do to the packets that leave it (tc-netem(8))."""
+    arguments = ["netem", "delay", f"{round(setting.delay_s * 1e6)}us"]
+    if setting.loss:
+        shares = [f"{share * 100:.10g}%" for share in setting.loss.parameters]
+        arguments += ["loss", setting.loss.model, *shares]
+    if setting.rate_bps is not None:
+        arguments += ["rate", f"{setting.rate_bps:.0f}bit"]
+    limit = NEVER_FULL_PACKETS if setting.limit_packets is None else setting.limit_packets
+    return [*arguments, "limit", str(limit)]
 
 
 @contextmanager
@@ -57,20 +73,39 @@ def qdiscs(host: Host, device: str) -> list[dict[str, Any]]:
     return found
 
 
+def root_of(found: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The root among a device's qdiscs; None for one that the kernel gave by itself, which has no handle to name."""
+    return next((qdisc for qdisc in found if qdisc.get("root") and qdisc["handle"] != "0:"), None)
+
+
 @contextmanager
 def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[None]:
-    """The device's root qdisc replaced, and the kernel's default one back afterwards.
+    """The device's root qdisc replaced, and the former one back afterwards: the kernel's own, or a simple one.
 
-    Raises CommandError where somebody configured the device already: tc can't say how to make that qdisc again.
+    Raises CommandError where somebody configured the device in a way that tc can't say as a command.
     """
-    for existing in qdiscs(host, device):
-        if existing.get("root") and existing["handle"] != "0:":
+    undo = ["tc", "qdisc", "del", "dev", device, "root"]
+    if existing := root_of(qdiscs(host, device)):
+        if existing["kind"] not in RESTORABLE:
             raise CommandError(
                 host.name, ["tc", "qdisc", "replace", "dev", device],
                 f"{device} has a qdisc {existing['kind']} {existing['handle']} that ccmix did not make and could not "
                 f"put back: remove it (tc qdisc del dev {device} root), or run 'ccmix restore' if a dead run left it",
             )  # fmt: skip
+        undo = ["tc", "qdisc", "replace", "dev", device, "root", *_as_arguments(host, device)]
     do = ["tc", "qdisc", "replace", "dev", device, "root", *qdisc]
-    undo = ["tc", "qdisc", "del", "dev", device, "root"]
     with host.changed(f"qdisc {qdisc[0]} of {device}", do, undo):
         yield
+
+
+def _as_arguments(host: Host, device: str) -> list[str]:
+    """What makes the device's root qdisc again: tc's own words for it, without those that it doesn't read.
+
+    'qdisc pfifo 8001: root refcnt 2 limit 100p' to 'handle 8001: pfifo limit 100'.
+    """
+    words = host.run(["tc", "qdisc", "show", "dev", device, "root"]).split("\n")[0].split()
+    kind, handle = words[1], words[2]
+    options = words[words.index("root") + 1 :]
+    if options[:1] == ["refcnt"]:
+        options = options[2:]
+    return ["handle", handle, kind, *(_COUNT_OR_SIZE.sub(r"\1", word) for word in options)]

@@ -57,9 +57,14 @@ class ContainedProcess(Process, Protocol):
 
 
 class RealHost(Host, Protocol):
-    """A host of a real path, with an agent on it. `uid` is the login's; `privileged` commands go by sudo -n."""
+    """A host of a real path, with an agent on it. `uid` is the login's; `privileged` commands go by sudo -n.
+
+    `temporary` is a folder there that goes with the agent.
+    """
 
     uid: int
+    temporary: str
+    is_this_machine: bool  # its files are those of this process
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30, privileged: bool = False) -> str: ...
 

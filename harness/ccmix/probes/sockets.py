@@ -8,6 +8,13 @@ from dataclasses import dataclass
 # -e would add the socket's cookie; established only, since listening sockets carry nothing.
 COMMAND: Sequence[str] = ("ss", "-t", "-i", "-n", "-H", "-O", "state", "established")
 
+
+def to(addresses: Sequence[str]) -> list[str]:
+    """COMMAND for the sockets whose other end is one of the numeric addresses."""
+    ends = [f"dst [{address}]" if ":" in address else f"dst {address}" for address in addresses]
+    return [*COMMAND, " or ".join(ends)]
+
+
 BBR_NO_MIN_RTT = "4.29497e+06"  # 2**32-1 us: the kernel's word for none, which ss prints as a time
 _MULTIPLIERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _RATE = re.compile(r"(?P<number>[\d.]+)(?P<prefix>[KMGT]?)bps")

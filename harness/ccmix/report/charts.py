@@ -8,16 +8,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import polars as pl
 from polars.exceptions import PolarsError
 
 from ccmix.archive import ArchiveError
-from ccmix.model import Topology
+from ccmix.model import HostPath
 from ccmix.report.results import Result, Results
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
+INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
 PANEL_WIDTH, GOODPUT_HEIGHT, RETRANSMITS_HEIGHT = 300, 180, 80
 # Colours that differ for colour-blind readers too (Okabe and Ito), fixed for the most used CCAs.
 COLOURS = {
@@ -43,7 +45,7 @@ def condition_charts(results: Results) -> list[ConditionChart]:
     shown: dict[str, dict[str, list[Result]]] = {}
     for result in results.runs:
         valid = shown.setdefault(result.run.condition_name, {}).setdefault(describe(result), [])
-        if result.valid:
+        if result.valid and (result.folder / INTERVALS).exists():
             valid.append(result)
     return [
         ConditionChart(f"{name} ({number})" if len(paths) > 1 else name, settings, _chart(valid, settings))
@@ -55,7 +57,9 @@ def condition_charts(results: Results) -> list[ConditionChart]:
 
 def describe(result: Result) -> str:
     """The path's settings as they are written on a chart."""
-    topology: Topology = result.run.topology
+    if isinstance(result.run.path, HostPath):
+        return describe_hosts(result.run.path, result.run.traffic.pacing_bps, result.summary)
+    topology = result.run.path
     buffer = f"{topology.buffer.amount:g} BDP = " if topology.buffer.kind == "bdp" else ""
     return ", ".join(
         [
@@ -68,6 +72,21 @@ def describe(result: Result) -> str:
             f"Linux {result.summary['facts']['kernel']}",
         ]
     )
+
+
+def describe_hosts(path: HostPath, pacing_bps: float | None, summary: dict[str, Any]) -> str:
+    """The ends of a path between hosts, and what was set on it."""
+    parts = [f"{path.src} to {path.dst.name}"]
+    if path.netem:
+        parts.append(f"netem delay {format_time(path.netem.delay_s)} each way")
+        if path.netem.loss:
+            shares = " ".join(format_percent(share) for share in path.netem.loss.parameters)
+            parts.append(f"netem loss {path.netem.loss.model} {shares}")
+        if path.netem.limit_packets is not None:
+            parts.append(f"netem limit {path.netem.limit_packets} packets")
+    if pacing_bps is not None:
+        parts.append(f"paced to {format_rate(pacing_bps)} a flow")
+    return ", ".join([*parts, f"Linux {summary['facts']['kernel']}"])
 
 
 def _chart(results: Sequence[Result], settings: str) -> alt.HConcatChart:
@@ -160,7 +179,7 @@ def _series(results: Sequence[Result]) -> pl.DataFrame:
     known = pl.col("retransmits").is_not_null()
     frames = []
     for result in results:
-        intervals = _intervals(result.folder / "intervals.parquet")
+        intervals = _intervals(result.folder / INTERVALS)
         frames.append(
             # interval ends of flows differ by microseconds
             intervals.with_columns(pl.col("time_s").round(2))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ccmix.analysis.statistics import Row, table
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.model import Run
+from ccmix.model import HostPath, Run
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Results:
     @property
     def rows(self) -> list[Row]:
         return table((result.run, result.summary) for result in self.runs)
+
+    @property
+    def between_hosts(self) -> bool:
+        """Whether any run had a destination that there is."""
+        return any(isinstance(result.run.path, HostPath) for result in self.runs)
 
     @property
     def swept(self) -> list[str]:

@@ -34,17 +34,25 @@ def cells(row: Row) -> list[str]:
 
 
 def headings(results: Results) -> list[str]:
-    return ["entry", *results.swept, *COLUMNS]
+    return ["entry", *(["dst"] if results.between_hosts else []), *results.swept, *COLUMNS]
 
 
 def lines(results: Results) -> list[list[str]]:
     """The whole table as text, under headings()."""
-    return [[row.entry, *(row.condition.get(key, "") for key in results.swept), *cells(row)] for row in results.rows]
+    return [
+        [
+            row.entry,
+            *([row.dst] if results.between_hosts else []),
+            *(row.condition.get(key, "") for key in results.swept),
+            *cells(row),
+        ]
+        for row in results.rows
+    ]
 
 
 def terminal_table(results: Results) -> Table:
     table = Table(caption="mean goodput of the group over the valid runs; CV: coefficient of variation")
-    text_columns = 2 + len(results.swept)
+    text_columns = len(headings(results)) - len(COLUMNS) + 1
     for number, heading in enumerate(headings(results)):
         table.add_column(heading, justify="left" if number < text_columns else "right", no_wrap=True)
     previous = None

@@ -2,22 +2,29 @@
 
 import asyncio
 import contextlib
+import datetime
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ccmix.archive import Campaign, RunFolder
 from ccmix.generators.results import GeneratorError
+from ccmix.hosts import CommandError
 from ccmix.lab.guest import GuestError
-from ccmix.model import Run
+from ccmix.model import HostPath, Run
 from ccmix.run.conclude import conclude
+from ccmix.run.hosts_machine import Skipped
+from ccmix.run.limits import Budget, seconds_until_open
 from ccmix.run.machines import Machine
 from ccmix.run.measure import ERROR
 
 
 class Watcher(Protocol):
     """Is told how a campaign goes."""
+
+    def waiting(self, run: Run, why: str) -> None: ...
 
     def started(self, run: Run, folder: RunFolder) -> None: ...
 
@@ -26,7 +33,10 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one run ended: 'valid', 'limited', 'unknown', or 'failed'; `reasons` says why where it is not valid."""
+    """How one run ended: 'valid', 'limited', 'unknown', 'skipped' or 'failed'.
+
+    `reasons` says why where it is not valid, and what was noticed where it is.
+    """
 
     status: str
     reasons: tuple[str, ...] = ()
@@ -43,32 +53,78 @@ async def run_all(campaign: Campaign, runs: Sequence[Run], machine: Machine, par
     A failed run is told to the watcher and leaves its partial folder with the logs; the others go on. When cancelled,
     runs in progress are abandoned and leave nothing.
     """
+    work = _Work(campaign, machine, watcher)
     waiting = iter(runs)
     processors = sorted(os.sched_getaffinity(0))
-    async with asyncio.TaskGroup() as group:
-        for slot in range(parallel):
-            group.create_task(_work(campaign, waiting, machine, processors[slot % len(processors)], watcher))
-
-
-async def _work(campaign: Campaign, waiting: Iterator[Run], machine: Machine, cpu: int, watcher: Watcher) -> None:
-    for run in waiting:
-        folder = RunFolder.of(campaign.outdir, run)
-        watcher.started(run, folder)
-        watcher.ended(run, await _one(run, folder, machine, cpu))
-
-
-async def _one(run: Run, folder: RunFolder, machine: Machine, cpu: int) -> Outcome:
     try:
-        partial = folder.begin()
-        where = await machine.measure(run, partial, cpu)
-        summary = await asyncio.to_thread(conclude, run, folder, where)
-    except (GuestError, GeneratorError, OSError) as error:
-        with contextlib.suppress(OSError):  # the disk may be what is full
-            (folder.partial / ERROR).write_text(f"{error}\n")
-        return Outcome("failed", (str(error),))
-    except asyncio.CancelledError:
-        folder.discard()
-        raise
-    validity = summary["validity"]
-    reasons = tuple(finding["detail"] for finding in validity["findings"] if not finding["accepted"])
-    return Outcome(validity["status"], reasons)
+        async with asyncio.TaskGroup() as group:
+            for slot in range(parallel):
+                group.create_task(work.take(waiting, processors[slot % len(processors)]))
+    finally:
+        await machine.close()
+
+
+class _Work:
+    def __init__(self, campaign: Campaign, machine: Machine, watcher: Watcher) -> None:
+        self._campaign = campaign
+        self._machine = machine
+        self._watcher = watcher
+        self._budget = Budget()
+        for run, summary, _ in campaign.finished():
+            self._spend(run, summary)
+
+    async def take(self, waiting: Iterator[Run], cpu: int) -> None:
+        """One run after the other, until none is left."""
+        for number, run in enumerate(waiting):
+            folder = RunFolder.of(self._campaign.outdir, run)
+            refusal = None
+            if isinstance(run.path, HostPath):
+                await self._wait(run, run.path, first=number == 0)
+                refusal = self._budget.refusal(run, time.time())
+            self._watcher.started(run, folder)
+            outcome = Outcome("skipped", (refusal,)) if refusal else await self._tries(run, folder, cpu)
+            self._watcher.ended(run, outcome)
+
+    async def _wait(self, run: Run, path: HostPath, *, first: bool) -> None:
+        if not first:
+            await asyncio.sleep(path.pause_s)
+        if path.time_window:
+            seconds = seconds_until_open(path.time_window, run.seconds, datetime.datetime.now(datetime.UTC))
+            if seconds:
+                opens = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+                self._watcher.waiting(run, f"waits for its time window, until {opens:%H:%M} UTC")
+                await asyncio.sleep(seconds)
+
+    async def _tries(self, run: Run, folder: RunFolder, cpu: int) -> Outcome:
+        """The run, and again as often as its entry allows when it fails; each reason is kept."""
+        retries, pause_s = (run.path.retries, run.path.pause_s) if isinstance(run.path, HostPath) else (0, 0.0)
+        failures: list[str] = []
+        while len(failures) <= retries:
+            if failures:
+                await asyncio.sleep(pause_s)
+            try:
+                return await self._once(run, folder, cpu, failures)
+            except Skipped as reason:
+                folder.discard()
+                return Outcome("skipped", (str(reason),))
+            except (GuestError, GeneratorError, CommandError, OSError) as error:
+                failures.append(str(error))
+                with contextlib.suppress(OSError):  # the disk may be what is full
+                    (folder.partial / ERROR).parent.mkdir(exist_ok=True)
+                    (folder.partial / ERROR).write_text("".join(f"{failure}\n" for failure in failures))
+            except asyncio.CancelledError:
+                folder.discard()
+                raise
+        return Outcome("failed", tuple(failures))
+
+    async def _once(self, run: Run, folder: RunFolder, cpu: int, failures: Sequence[str]) -> Outcome:
+        where = await self._machine.measure(run, folder.begin(), cpu)
+        summary = await asyncio.to_thread(conclude, run, folder, where | {"retries": list(failures)})
+        self._spend(run, summary)
+        validity = summary["validity"]
+        reasons = tuple(finding["detail"] for finding in validity["findings"] if not finding["accepted"])
+        changed = tuple(f"left changed: {sentence}" for sentence in where.get("left_changed", ()))
+        return Outcome(validity["status"], reasons + changed)
+
+    def _spend(self, run: Run, summary: dict[str, Any]) -> None:
+        self._budget.add(run.entry, summary["ended_s"], summary["metrics"].get("bytes_sent", 0))

@@ -12,6 +12,8 @@ from ccmix.analysis.validity import judge
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Run
 
+FACTS = ("kernel", "kernel_version", "iperf3", "sysctls", "commands", "generator", "hosts", "device", "capture")
+
 
 def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict[str, Any]:
     """Returns run.json's content; `where` says on what machine and how long the run took.
@@ -25,7 +27,7 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
         summary = {
             "run": run.to_json(),
             "where": where,
-            "facts": {key: facts[key] for key in ("kernel", "kernel_version", "iperf3", "sysctls", "commands")},
+            "facts": {key: facts[key] for key in FACTS if key in facts},
             "started_s": facts["started_s"],
             "ended_s": facts["ended_s"],
             "ping_rtt_s": facts["ping_rtt_s"],

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import ccmix
 from ccmix.generators.results import GeneratorError
 from ccmix.lab.guest import JOB_DIR, GuestSpec, run_guest
-from ccmix.model import Run, Topology
+from ccmix.model import HostPath, Run, Topology
 from ccmix.run.measure import ERROR, JOB
 
 PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
@@ -28,6 +28,9 @@ class Machine(Protocol):
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
         """Returns what run.json says of the machine. Raises GuestError or GeneratorError; cancelling ends the run."""
+
+    async def close(self) -> None:
+        """Ends what was kept from run to run."""
 
 
 class LabMachine:
@@ -52,6 +55,9 @@ class LabMachine:
         (folder / "logs" / "guest.log").write_text(result.console)
         _raise_error(folder, result.exit_status)
         return {"machine": "lab", "real_seconds": round(result.real_seconds, 2), "memory_bytes": spec.memory_bytes}
+
+    async def close(self) -> None:
+        """Nothing is kept."""
 
 
 @contextlib.contextmanager
@@ -88,6 +94,27 @@ class ThisMachine:
             raise
         _raise_error(folder, status)
         return {"machine": "namespaces", "real_seconds": round(asyncio.get_running_loop().time() - begin, 2)}
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+class EachItsOwn:
+    """Runs on an emulated path by one machine, runs between hosts by another."""
+
+    def __init__(self, emulated: Machine | None, between_hosts: Machine | None) -> None:
+        self._emulated = emulated
+        self._between_hosts = between_hosts
+
+    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
+        machine = self._between_hosts if isinstance(run.path, HostPath) else self._emulated
+        assert machine
+        return await machine.measure(run, folder, cpu)
+
+    async def close(self) -> None:
+        for machine in (self._emulated, self._between_hosts):
+            if machine:
+                await machine.close()
 
 
 def guest_memory_bytes(topology: Topology) -> int:

@@ -1,0 +1,33 @@
+"""A parameter of a kernel module, such as one of a CCA, set for a while."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ccmix.hosts import CommandError
+from ccmix.hosts.host import RealHost
+from ccmix.model import ModuleParameter
+
+FOLDER = "/sys/module"
+
+
+@contextmanager
+def changed_parameter(host: RealHost, parameter: ModuleParameter) -> Iterator[None]:
+    """The parameter, or one element of it, set, and as it was afterwards. Raises CommandError."""
+    file = f"{FOLDER}/{parameter.path}"
+    former = host.read(file).strip()
+    value = parameter.value
+    if parameter.element is not None:
+        elements = former.split(",")
+        if parameter.element > len(elements):
+            raise CommandError(host.name, ["write", file], f"has {len(elements)} elements, not {parameter.element}")
+        elements[parameter.element - 1] = value
+        value = ",".join(elements)
+    with host.changed(f"module parameter {parameter.path}", _write(file, value), _write(file, former)):
+        if (now := host.read(file).strip()) != value:
+            raise CommandError(host.name, _write(file, value), f"{file} is {now} after {value} was written")
+        yield
+
+
+def _write(file: str, value: str) -> list[str]:
+    """Value and file are arguments, no part of the shell's line."""
+    return ["sh", "-c", 'printf "%s\\n" "$1" > "$2"', "sh", value, file]

@@ -1,0 +1,40 @@
+"""What a host is like, before a run and after it: what is not as it was has been left changed by somebody."""
+
+import re
+from collections.abc import Iterable
+
+from ccmix.hosts.host import RealHost
+
+SETTINGS = (
+    'grep -s "" /proc/sys/net/core/* /proc/sys/net/ipv4/tcp_* /sys/module/tcp_*/parameters/* | grep -v fastopen_key'
+)
+OFFLOAD = re.compile(r"^[a-z-]+: (on|off)\b")
+_AUTOMATIC_HANDLE = re.compile(r" [89a-f][0-9a-f]{3}: ")  # the kernel numbers them anew each time (net/sched/sch_api.c)
+_COUNT_OF_USERS = re.compile(r" refcnt \d+")
+
+State = dict[str, str]
+
+
+def state_of(host: RealHost, devices: Iterable[str]) -> State:
+    """TCP's sysctls and the parameters of its modules, and of each device its queues, MTU and offloads, by name."""
+    settings = [line.partition(":") for line in host.run(["sh", "-c", SETTINGS]).splitlines()]
+    state = {name.removeprefix("/proc/sys/").replace("/", "."): value for name, _, value in settings}
+    for device in devices:
+        qdiscs = _COUNT_OF_USERS.sub("", host.run(["tc", "qdisc", "show", "dev", device]))
+        state[f"{device} qdiscs"] = _AUTOMATIC_HANDLE.sub(" ", qdiscs).strip()
+        mtu = re.search(r" mtu (\d+)", host.run(["ip", "-o", "link", "show", "dev", device]))
+        state[f"{device} mtu"] = mtu[1] if mtu else ""
+        for line in host.run(["ethtool", "-k", device]).splitlines():
+            if OFFLOAD.match(line):
+                name, _, value = line.partition(": ")
+                state[f"{device} {name}"] = value
+    return state
+
+
+def differences(host: RealHost, before: State, after: State) -> list[str]:
+    """A sentence for each setting that is not as it was."""
+    return [
+        f"{host.name}: {name} was {before.get(name, 'not there')} and is {after.get(name, 'not there')}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]

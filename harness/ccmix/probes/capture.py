@@ -1,0 +1,61 @@
+"""A packet capture beside the traffic: tcpdump with the user's own arguments, capped, compressed, its losses told."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccmix.hosts import CommandError
+from ccmix.hosts.host import RealHost
+from ccmix.model import Capture
+
+STARTS_WITHIN_S = 10.0
+COMPRESSES_WITHIN_S = 3600.0
+_COUNTS = re.compile(r"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)")
+
+
+@dataclass
+class CaptureReport:
+    """What tcpdump said at its end, in packets; `complete` is false where the capture ended at its cap."""
+
+    counts: dict[str, int]
+    complete: bool = True
+    bytes: int = 0  # compressed
+
+
+@contextmanager
+def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[CaptureReport]:
+    """Captures on the host until the context ends, into capture.pcap.zst of the folder. Raises CommandError.
+
+    The capture lies in the host's temporary folder until then, at most `most_bytes` of it.
+    """
+    for tool in ("tcpdump", "zstd"):
+        try:
+            host.run(["sh", "-c", f"command -v {tool}"])
+        except CommandError as error:
+            raise CommandError(
+                host.name, ["tcpdump"], f"captures need {tool} there: install the package {tool}"
+            ) from error
+    file = f"{host.temporary}/capture.pcap"
+    errors = folder / "logs" / "tcpdump.log"
+    report = CaptureReport({})
+    argv = ["prlimit", f"--fsize={capture.most_bytes}", "tcpdump", "-Z", "root", *capture.arguments, "-w", file]
+    try:
+        with host.start(argv, stdout=folder / "logs" / "tcpdump.out", stderr=errors, privileged=True) as process:
+            deadline = time.monotonic() + STARTS_WITHIN_S
+            while "listening on" not in errors.read_text(errors="replace"):
+                if process.ended() or time.monotonic() > deadline:
+                    said = errors.read_text(errors="replace").strip().splitlines()
+                    raise CommandError(host.name, argv, said[-1] if said else "does not start to capture")
+                time.sleep(0.02)
+            yield report
+            report.complete = not process.ended()
+        told = _COUNTS.findall(errors.read_text(errors="replace"))
+        report.counts = {what: int(number) for number, what in told}
+        host.run(["zstd", "-q", "-f", file, "-o", f"{file}.zst"], timeout_s=COMPRESSES_WITHIN_S)
+        host.fetch(f"{file}.zst", folder / "capture.pcap.zst")
+        report.bytes = (folder / "capture.pcap.zst").stat().st_size
+    finally:
+        host.run(["rm", "-f", file, f"{file}.zst"])

@@ -1,0 +1,249 @@
+"""One run between hosts: their conditions set, the traffic made, everything observed written as raw files.
+
+The hosts are whatever the entry names: this machine, a namespace, a machine over SSH. Nothing is left on them: what is
+changed is taken back by the agent there, whatever happens here.
+"""
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ccmix.conditions import qdisc
+from ccmix.conditions.module_parameter import changed_parameter
+from ccmix.conditions.pacing import device_to, paced_device
+from ccmix.conditions.state import differences, state_of
+from ccmix.conditions.user_commands import bracketed
+from ccmix.generators import command, iperf3
+from ccmix.hosts import CommandError
+from ccmix.hosts.host import RealHost
+from ccmix.model import HostPath, NetemPlace, Run
+from ccmix.probes import processors, sockets
+from ccmix.probes.capture import CaptureReport, capturing
+from ccmix.probes.sampler import SamplerReport, sampling
+
+PINGS, PING_INTERVAL_S, PING_WAITS_S = 3, 0.2, 2
+LONGEST_UNKNOWN_S = 3600.0  # of a command of which nothing tells how long it takes
+SYSCTLS = (
+    "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_ecn", "net.ipv4.tcp_sack", "net.ipv4.tcp_timestamps",
+    "net.core.default_qdisc", "net.core.rmem_max", "net.core.wmem_max",
+)  # fmt: skip
+GRO = re.compile(r"^(generic-receive-offload|large-receive-offload): (on|off)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The hosts of a run, connected; `dst` and `netem` are None where nothing is done there."""
+
+    src: RealHost
+    dst: RealHost | None
+    netem: RealHost | None
+
+    @property
+    def by_role(self) -> dict[str, RealHost]:
+        """Those that measure; one that is both ends counts once."""
+        ends = {"src": self.src}
+        if self.dst is not None and self.dst is not self.src:
+            ends["dst"] = self.dst
+        return ends
+
+
+def needs_dst(path: HostPath) -> bool:
+    """Whether anything of the run is done on the destination's host."""
+    commands = path.commands
+    ours = not commands.src and path.server == "ssh"
+    return ours or any((commands.dst, commands.pre_dst, commands.post_dst))
+
+
+def measure(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> list[str]:
+    """Measures a run; `folder` gets generators/, logs/ and facts.json. Returns what was found left changed.
+
+    Raises CommandError or GeneratorError.
+    """
+    path = run.host_path
+    generators, logs = folder / "generators", folder / "logs"
+    generators.mkdir()
+    logs.mkdir()
+    device = path.nic or device_to(ends.src, path.dst.address)
+    devices = _devices(path, ends, device)
+    before = {host: state_of(host, names) for host, names in devices.items()}
+    facts: dict[str, Any] = {
+        "kernel": ends.src.read("/proc/sys/kernel/osrelease").strip(),
+        "kernel_version": ends.src.read("/proc/sys/kernel/version").strip(),
+        "hosts": {role: {"name": host.name} | _facts(host) for role, host in ends.by_role.items()},
+        "device": device,
+        "sysctls": _sysctls(ends.src),
+        "ping_before_s": _ping(ends.src, path) if path.netem else [],
+    }
+    with ExitStack() as conditions:
+        _set_conditions(conditions, run, ends, device, logs)
+        facts["ping_rtt_s"] = _ping(ends.src, path)
+        facts["offloads"] = _offloads(path, ends)
+        facts["before"] = _counters(path, ends, device)
+        facts |= _traffic(run, ends, iperf3_path, folder)
+        facts["after"] = _counters(path, ends, device)
+    (folder / "facts.json").write_text(json.dumps(facts, indent=1))
+    return [
+        sentence
+        for host, names in devices.items()
+        for sentence in differences(host, before[host], state_of(host, names))
+    ]
+
+
+def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]]:
+    """What the run may change, and looks at before and after."""
+    devices: dict[RealHost, set[str]] = {ends.src: {device}}
+    if path.profile_device:
+        devices[ends.src].add(path.profile_device)
+    if ends.dst:
+        devices.setdefault(ends.dst, set())
+    if ends.netem and path.netem_at:
+        devices.setdefault(ends.netem, set()).update(_netem_devices(path.netem_at))
+    return devices
+
+
+def _netem_devices(place: NetemPlace) -> list[str]:
+    return [device for device in (place.data_device, place.ack_device) if device]
+
+
+def _set_conditions(changes: ExitStack, run: Run, ends: Ends, device: str, logs: Path) -> None:
+    path = run.host_path
+    if path.module_parameter:
+        changes.enter_context(changed_parameter(ends.src, path.module_parameter))
+    if path.netem and path.netem_at and ends.netem:
+        data = qdisc.netem_between_hosts(path.netem)
+        changes.enter_context(qdisc.replaced_qdisc(ends.netem, path.netem_at.data_device, data))
+        if path.netem_at.ack_device:
+            back = qdisc.netem(path.netem.delay_s, 0.0)
+            changes.enter_context(qdisc.replaced_qdisc(ends.netem, path.netem_at.ack_device, back))
+    if path.profile and path.profile_device:
+        profile = qdisc.netem_between_hosts(path.profile)
+        changes.enter_context(qdisc.replaced_qdisc(ends.src, path.profile_device, profile))
+    if path.commands.pre_src or path.commands.post_src:
+        own = path.commands.pre_src, path.commands.post_src
+        changes.enter_context(bracketed(ends.src, "src-cmd", *own, logs))
+    if ends.dst:
+        own = path.commands.pre_dst, path.commands.post_dst
+        changes.enter_context(bracketed(ends.dst, "dst-cmd", *own, logs))
+    if run.traffic.pacing_bps is not None:
+        changes.enter_context(paced_device(ends.src, device, run.traffic.pacing_bps))
+
+
+def _traffic(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> dict[str, Any]:
+    """The traffic with the probes beside it; the facts that come of it."""
+    path, logs = run.host_path, folder / "logs"
+    facts: dict[str, Any] = {}
+    reports: dict[str, SamplerReport] = {}
+    capture: CaptureReport | None = None
+    with ExitStack() as probes:
+        if path.capture:
+            capture = probes.enter_context(capturing(ends.src, path.capture, folder))
+        sampled: dict[str, tuple[RealHost, Sequence[str]]] = {
+            "sockets": (ends.src, sockets.to(_addresses(ends.src, path.dst.address)))
+        }
+        sampled |= {f"processors-{role}": (host, processors.COMMAND) for role, host in ends.by_role.items()}
+        for name, (host, argv) in sampled.items():
+            reports[name] = probes.enter_context(sampling(host, argv, run.traffic.interval_s, logs / f"{name}.jsonl"))
+        facts["started_s"] = time.time()
+        if path.commands.src:
+            facts |= _commands(run, path.commands.src, ends, folder)
+        else:
+            assert iperf3_path
+            facts |= _iperf3(run, ends, iperf3_path, folder / "generators")
+        facts["ended_s"] = time.time()
+    facts["probes"] = {
+        name: {"samples": report.samples, "missed": report.missed, "failed": report.failed}
+        for name, report in reports.items()
+    }
+    if capture:
+        facts["capture"] = {"packets": capture.counts, "complete": capture.complete, "bytes": capture.bytes}
+    return facts
+
+
+def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> dict[str, Any]:
+    path, logs = run.host_path, folder / "logs"
+    longest_s = path.timeout_s or (
+        run.traffic.seconds + iperf3.ENDS_WITHIN_S if run.traffic.seconds else LONGEST_UNKNOWN_S
+    )
+    with ExitStack() as beside:
+        if path.commands.dst and not path.commands.dst_once and ends.dst:
+            beside.enter_context(command.running_dst_command(ends.dst, path.commands.dst, logs))
+        result = command.run_src_command(ends.src, src_line, longest_s, folder / "generators", logs)
+    version = (result.client or {}).get("start", {}).get("version", "")
+    return {"commands": [src_line, path.commands.dst], "iperf3": str(version), "generator": result.kind}
+
+
+def _iperf3(run: Run, ends: Ends, iperf3_path: Path, generators: Path) -> dict[str, Any]:
+    path = run.host_path
+    programs = {host: _program(host, iperf3_path) for host in (ends.src, ends.dst) if host}
+    version = ends.src.run([programs[ends.src], "--version"]).splitlines()[0]
+    two = iperf3.Ends(
+        ends.src, programs[ends.src], ends.dst, programs[ends.dst] if ends.dst else "", path.dst.address, path.port
+    )
+    longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0)
+    commands = iperf3.run_test(two, run.traffic, longest_s, generators)
+    return {"commands": commands, "iperf3": version, "generator": "iperf3"}
+
+
+def _program(host: RealHost, iperf3_path: Path) -> str:
+    """Where the patched iperf3 is on the host: on this machine where it is, elsewhere for the time of the agent."""
+    return str(iperf3_path) if host.is_this_machine else host.put(iperf3_path, "iperf3")
+
+
+def _addresses(host: RealHost, name: str) -> list[str]:
+    """Every address that the host finds for the name; the name itself where it is an address."""
+    found = host.run(["getent", "ahosts", name]).split("\n")
+    return list(dict.fromkeys(line.split()[0] for line in found if line))
+
+
+def _facts(host: RealHost) -> dict[str, Any]:
+    return {
+        "kernel": host.read("/proc/sys/kernel/osrelease").strip(),
+        "cpus": host.run(["nproc"]).strip(),
+        "congestion_control": host.read("/proc/sys/net/ipv4/tcp_congestion_control").strip(),
+    }
+
+
+def _sysctls(host: RealHost) -> dict[str, str]:
+    values = host.run(["sysctl", "-e", *SYSCTLS]).splitlines()
+    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in values)}
+
+
+def _ping(src: RealHost, path: HostPath) -> list[float]:
+    """Round-trip times in seconds before the traffic; none where the destination doesn't answer pings."""
+    argv = ["ping", "-n", "-c", str(PINGS), "-i", f"{PING_INTERVAL_S:g}", "-W", str(PING_WAITS_S), path.dst.address]
+    try:
+        words = src.run(argv, timeout_s=60).split()
+    except CommandError:
+        return []
+    return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")]
+
+
+def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:
+    """What could make one packet of many before netem sees them."""
+    if not (path.netem and path.netem.loss and path.netem_at and ends.netem):
+        return {}
+    return {
+        f"{ends.netem.name} {device} {name}": state == "on"
+        for device in _netem_devices(path.netem_at)
+        for name, state in GRO.findall(ends.netem.run(["ethtool", "-k", device]))
+    }
+
+
+def _counters(path: HostPath, ends: Ends, device: str) -> dict[str, Any]:
+    """Qdisc statistics of the sender's queue and of netem, TCP counters of both ends, their softnet drops."""
+    qdiscs = {"sender-queue": qdisc.qdiscs(ends.src, device)}
+    if path.netem_at and ends.netem and path.netem:
+        qdiscs["data-delay"] = qdisc.qdiscs(ends.netem, path.netem_at.data_device)
+        if path.netem_at.ack_device:
+            qdiscs["ack-delay"] = qdisc.qdiscs(ends.netem, path.netem_at.ack_device)
+    return {
+        "qdiscs": qdiscs,
+        "netstat": {host.name: host.read("/proc/net/netstat") for host in ends.by_role.values()},
+        "softnet": {host.name: host.read("/proc/net/softnet_stat") for host in ends.by_role.values()},
+    }

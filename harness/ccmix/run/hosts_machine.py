@@ -1,0 +1,113 @@
+"""Runs between hosts, one after the other: connections, destinations checked first, what holds for a whole entry."""
+
+import asyncio
+import contextlib
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ccmix.conditions.user_commands import bracketed
+from ccmix.generators.command import running_dst_command
+from ccmix.hosts import CommandError
+from ccmix.hosts.host import RealHost
+from ccmix.hosts.pool import Hosts
+from ccmix.model import HostPath, Run
+from ccmix.run import between_hosts
+from ccmix.run.reachable import unreachable
+
+
+class Skipped(Exception):
+    """A run that was not tried, with the reason: its destination doesn't answer."""
+
+
+class HostsMachine:
+    """The hosts of the entries' paths. One run at a time; connections are kept from run to run."""
+
+    def __init__(self, iperf3: Path | None, logs: Path) -> None:
+        """`iperf3` is for entries without a src-cmd; `logs` gets outputs of commands that live longer than a run."""
+        self._iperf3 = iperf3
+        self._logs = logs
+        self._hosts = Hosts(f"ccmix run into {logs} on {socket.gethostname()}")
+        self._entry = _Entry("")
+
+    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
+        """As Machine says. Raises Skipped, CommandError or GeneratorError."""
+        del cpu  # the hosts' choice
+        begin = asyncio.get_running_loop().time()
+        left_changed = await self._in_a_thread(self._measure, run, folder)
+        seconds = asyncio.get_running_loop().time() - begin
+        return {"machine": "hosts", "real_seconds": round(seconds, 2), "left_changed": left_changed}
+
+    async def close(self) -> None:
+        """Ends what the last entry kept, and the connections."""
+        await self._in_a_thread(self._close)
+
+    async def _in_a_thread(self, function: Any, *arguments: Any) -> Any:
+        """When this is cancelled, the connections are cut: then the agents put everything back by themselves."""
+        task = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.to_thread(self._hosts.abandon)
+            with contextlib.suppress(Exception):
+                await task
+            raise
+
+    def _measure(self, run: Run, folder: Path) -> list[str]:
+        path = run.host_path
+        if run.entry != self._entry.name:
+            self._entry.close()
+            self._entry = _Entry(run.entry)
+        ends = self._connect(path)
+        self._entry.check(ends.src, path)
+        self._entry.begin(ends, path, self._logs / run.entry)
+        return between_hosts.measure(run, ends, self._iperf3, folder)
+
+    def _connect(self, path: HostPath) -> between_hosts.Ends:
+        return between_hosts.Ends(
+            src=self._hosts.get(path.src),
+            dst=self._hosts.get(path.dst.host) if between_hosts.needs_dst(path) else None,
+            netem=self._hosts.get(path.netem_at.host) if path.netem and path.netem_at else None,
+        )
+
+    def _close(self) -> None:
+        self._entry.close()
+        self._hosts.close()
+
+
+class _Entry:
+    """What holds from the first run of an entry to its last: pre and post, commands that are kept, who answers."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._silent: dict[str, str | None] = {}  # address: why it doesn't answer, or None
+        self._kept = ExitStack()
+        self._begun: set[tuple[str, int]] = set()  # by what it is for, and on which connection
+
+    def check(self, src: RealHost, path: HostPath) -> None:
+        """Raises Skipped where the destination does not answer; asked once an entry."""
+        address = path.dst.address
+        if address not in self._silent:
+            self._silent[address] = unreachable(src, path)
+        if reason := self._silent[address]:
+            raise Skipped(reason)
+
+    def begin(self, ends: between_hosts.Ends, path: HostPath, logs: Path) -> None:
+        """Starts what is not there yet; after a lost connection all of that host is gone, and starts anew."""
+        commands = path.commands
+        if commands.pre or commands.post:
+            self._once("pre", ends.src, logs, bracketed, "entry", commands.pre, commands.post)
+        if commands.dst_once and commands.dst and ends.dst:
+            self._once(f"dst {path.dst.name}", ends.dst, logs / path.dst.name, running_dst_command, commands.dst)
+
+    def close(self) -> None:
+        with contextlib.suppress(CommandError):  # of a connection that was lost: its agent has done it
+            self._kept.close()
+
+    def _once(self, what: str, host: RealHost, logs: Path, start: Any, *arguments: Any) -> None:
+        if (what, id(host)) in self._begun:
+            return
+        logs.mkdir(parents=True, exist_ok=True)
+        self._kept.enter_context(start(host, *arguments, logs))
+        self._begun.add((what, id(host)))

@@ -1,0 +1,44 @@
+"""Whether a destination answers, before any run goes there: by ICMP, then by TCP where pings are filtered."""
+
+from ccmix.hosts import CommandError
+from ccmix.hosts.host import RealHost
+from ccmix.model import HostPath
+
+PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
+# Where anything listens, or the host itself refuses, it answers. Never the port of the test: a server of one test would
+# take the connection for its client and end. Only one that somebody runs anyway may be asked, as the last.
+PORTS = (22, 443, 80)
+TCP_WAITS_S = 2
+_TRY = """
+import socket, sys
+for port in sys.argv[2:]:
+    try:
+        socket.create_connection((sys.argv[1], int(port)), timeout=%d).close()
+    except ConnectionRefusedError:
+        pass
+    except OSError:
+        continue
+    sys.exit(0)
+sys.exit(1)
+"""
+
+
+def unreachable(src: RealHost, path: HostPath) -> str | None:
+    """Why nothing should be sent to the destination; None where it answers."""
+    address = path.dst.address
+    try:
+        src.run(["getent", "ahosts", address])
+    except CommandError:
+        return f"{src.name} does not know the name {address}"
+    try:
+        src.run(["ping", "-n", "-q", "-c", str(PINGS), "-i", f"{PING_INTERVAL_S:g}", "-W", str(PING_WAITS_S), address])
+    except CommandError:
+        pass
+    else:
+        return None
+    ports = [*PORTS, *((path.port,) if path.server == "running" and not path.commands.src else ())]
+    try:
+        src.run(["python3", "-c", _TRY % TCP_WAITS_S, address, *map(str, ports)], timeout_s=60)
+    except CommandError:
+        return f"{address} answers {src.name} neither to pings nor on TCP ports {', '.join(map(str, ports))}"
+    return None
