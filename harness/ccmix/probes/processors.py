@@ -8,6 +8,7 @@ from ccmix.probes.sampler import Sample
 COMMAND: Sequence[str] = ("cat", "/proc/stat")
 SHARES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")  # in the order of /proc/stat
 
+_RANGE = re.compile(r"(?P<first>\d{1,4})(?:-(?P<last>\d{1,4}))?", re.ASCII)
 _CORE = re.compile(r"cpu(?P<core>\d+) (?P<jiffies>[\d ]+)")
 
 
@@ -36,8 +37,8 @@ def chosen_cores(text: str) -> set[int]:
     """'0,4-5' to {0, 4, 5}. Raises ValueError."""
     cores: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) > 10_000:
+        match = _RANGE.fullmatch(part.strip())
+        if not match:
             raise ValueError("is no list of cores: write for instance 0,4-5")
-        cores.update(range(int(first), int(last or first) + 1))
+        cores.update(range(int(match["first"]), int(match["last"] or match["first"]) + 1))
     return cores

@@ -1,0 +1,265 @@
+"""Runs between hosts: tables of what a command and the source's sockets said, and their verdict. Written by hand."""
+
+import copy
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ccmix.analysis.metrics import run_metrics
+from ccmix.analysis.tables import RunTables, read_tables
+from ccmix.analysis.validity import Verdict, judge
+from ccmix.model import Commands, Destination, Group, HostPath, Loss, Netem, NetemPlace, Run, Traffic
+
+BEGIN_S = 1000.0
+NAMES, VALUES = "TcpExt: SyncookiesSent TCPMemoryPressures\n", "TcpExt: 0 0\n"
+
+
+@pytest.fixture
+def run() -> Run:
+    path = HostPath(
+        "localhost", Destination("far", "10.0.3.2", "10.0.3.2"), "a label", Commands(src="transfer 10.0.3.2")
+    )
+    return Run("one", {}, "far", 1, 7, Traffic((), 0, 3.0, 0.0, 1.0), path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two flows that send 1 and 3 MB a second, a third that ends early, and a control connection."""
+    (tmp_path / "generators").mkdir()
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "generators" / "src-cmd.out").write_text("226 Transfer complete.\n")
+    samples = []
+    for second in range(4):
+        lines = [
+            flow(40000, "cubic", second, 1_000_000),
+            flow(40002, "bbr", second, 3_000_000),
+            flow(39998, "cubic", second, 50),
+        ]
+        if second < 2:
+            lines.append(flow(40004, "bbr", second, 2_000_000))
+        samples.append({"time_s": BEGIN_S + second, "seconds": 0.01, "output": "".join(lines)})
+    write(tmp_path, "sockets", samples)
+    (tmp_path / "facts.json").write_text(json.dumps({"started_s": BEGIN_S - 0.2}))
+    return tmp_path
+
+
+def flow(port: int, cca: str, second: int, rate: int) -> str:
+    acked, sent = second * rate, second * rate + rate // 10
+    return (
+        f"0 0 10.0.1.1:{port} 10.0.3.2:2811 {cca} rtt:10/1 bytes_sent:{sent} bytes_acked:{acked} "
+        f"data_segs_out:{1 + second * 10} retrans:0/{second * 2} busy:{second * 1000}ms\n"
+    )
+
+
+def write(folder: Path, probe: str, samples: list[dict[str, Any]]) -> None:
+    (folder / "logs" / f"{probe}.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+
+
+def stream(fd: int, bps: float, **more: Any) -> dict[str, Any]:
+    return {
+        "sender": {"socket": fd, "bits_per_second": bps * 1.1, "retransmits": 5},
+        "receiver": {"socket": fd, "bits_per_second": bps},
+    } | more
+
+
+def stock_iperf3(cca: str, streams: list[dict[str, Any]]) -> dict[str, Any]:
+    sent = [{"socket": fd, "bytes": 1_000_000, "retransmits": 1} for fd in (5, 7)]
+    return {
+        "start": {
+            "connected": [{"socket": 5, "local_port": 40000}, {"socket": 7, "local_port": 40002}],
+            "connecting_to": {"host": "10.0.3.2"},
+        },
+        "intervals": [
+            {"streams": sent, "sum": {"end": end, "omitted": False, "seconds": 1.0}} for end in (1.0, 2.0, 3.0)
+        ],
+        "end": {"streams": streams, "sender_tcp_congestion": cca},
+    }
+
+
+def test_flows_of_any_command_are_its_sockets_that_carried_data(run: Run, folder: Path) -> None:
+    flows = read_tables(run, folder).flows.sort("port")
+    assert flows["port"].to_list() == [40000, 40002, 40004]
+    assert flows["group"].to_list() == ["cubic", "bbr", "bbr"]
+    assert flows["goodput_bps"].to_list() == [8e6, 24e6, 16e6]  # acknowledged, over its own time
+    assert flows["retransmits"].to_list() == [6, 6, 2]
+    assert flows["cca_asked"].to_list() == [None] * 3
+
+
+def test_intervals_of_any_command(run: Run, folder: Path) -> None:
+    intervals = read_tables(run, folder).intervals.filter(pl.col("port") == 40002).sort("time_s")
+    assert intervals["time_s"].to_list() == [1.0, 2.0, 3.0]
+    assert intervals["goodput_bps"].to_list() == [24e6] * 3
+    assert intervals["retransmits"].to_list() == [2, 2, 2]
+    assert intervals["group"].to_list() == ["bbr"] * 3
+
+
+def test_metrics_of_any_command(run: Run, folder: Path) -> None:
+    metrics = run_metrics(run, read_tables(run, folder))
+    cubic, bbr = metrics["groups"]
+    assert (cubic["group"], cubic["cca"], cubic["goodput_bps"]) == ("cubic", "cubic", 8e6)
+    assert (bbr["streams"], bbr["goodput_bps"]) == (2, 40e6)
+    assert (metrics["goodput_bps"], metrics["utilisation"]) == (48e6, None)
+    assert cubic["retransmission_rate"] == pytest.approx(6 / 30)
+    assert metrics["bytes_sent"] == 3_100_000 + 9_300_000 + 2_200_000
+
+
+def test_a_command_without_any_connection(run: Run, folder: Path) -> None:
+    write(folder, "sockets", [{"time_s": BEGIN_S, "seconds": 0.01, "output": ""}])
+    tables = read_tables(run, folder)
+    assert (tables.flows.height, tables.intervals.height) == (0, 0)
+    assert run_metrics(run, tables)["goodput_bps"] == 0
+    verdict = judge(run, tables, facts())
+    assert verdict.status == "unknown"
+    assert "no connection to 10.0.3.2 carried data in view of localhost" in verdict.findings[0].detail
+
+
+def test_stock_iperf3_s_own_word_is_taken_where_there_is_one(run: Run, folder: Path) -> None:
+    output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
+    (folder / "generators" / "src-cmd.out").write_text(output)
+    tables = read_tables(run, folder)
+    assert tables.flows["goodput_bps"].to_list() == [9e6, 25e6]
+    assert tables.flows["group"].to_list() == ["bbr", "bbr"]
+    assert sorted(tables.sockets["port"].unique()) == [40000, 40002]
+    assert tables.intervals["goodput_bps"].to_list() == [8e6] * 6  # its own, where the server's is not there
+
+
+def test_the_patched_iperf3_in_a_command_tells_the_cca_of_each_stream(run: Run, folder: Path) -> None:
+    streams = [stream(5, 9e6, group=1), stream(7, 25e6, group=2)]
+    for one, cca in zip(streams, ("cubic", "bbr"), strict=True):
+        one["sender"]["congestion"] = cca
+    (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("cubic,bbr", streams)))
+    assert read_tables(run, folder).flows["group"].to_list() == ["cubic", "bbr"]
+
+
+def test_the_server_s_intervals_are_goodput(run: Run, folder: Path) -> None:
+    server = stock_iperf3("bbr", [])
+    server["start"] = {
+        "connected": [{"socket": 8, "remote_port": 40000}, {"socket": 9, "remote_port": 40002}],
+        "accepted_connection": {},
+    }
+    for interval in server["intervals"]:
+        interval["streams"] = [{"socket": 8, "bytes": 125_000}, {"socket": 9, "bytes": 250_000}]
+    client = stock_iperf3("bbr", [stream(5, 1e6), stream(7, 2e6)]) | {"server_output_json": server}
+    (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
+    intervals = read_tables(run, folder).intervals.sort("port", "time_s")
+    assert intervals["goodput_bps"].to_list() == [1e6] * 3 + [2e6] * 3
+    assert intervals["retransmits"].to_list() == [1] * 6
+
+
+def test_udp_streams_are_flows_too(run: Run, folder: Path) -> None:
+    udp = {"udp": {"socket": 5, "bits_per_second": 5e6, "sender": True}}
+    (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("cubic", [udp])))
+    assert read_tables(run, folder).flows["goodput_bps"].to_list() == [5e6]
+
+
+def test_processors_are_those_that_were_asked_for(run: Run, folder: Path) -> None:
+    samples = [
+        {"time_s": BEGIN_S + second, "seconds": 0.01,
+         "output": f"cpu  9 9\ncpu0 {10 * second} 0 0 {90 * second} 0 0 0 0 0 0\n"
+         f"cpu1 {50 * second} 0 0 0 0 0 {50 * second} 0\n"}
+        for second in range(3)
+    ]  # fmt: skip
+    write(folder, "processors-src", samples)
+    write(folder, "processors-dst", samples)
+    cores = read_tables(replace(run, path=replace(run.host_path, mpstat_cores="1")), folder).processors
+    assert cores.select("host", "core", "user", "softirq", "idle").unique().sort("host").rows() == [
+        ("dst", 1, 0.5, 0.5, 0.0), ("src", 1, 0.5, 0.5, 0.0),
+    ]  # fmt: skip
+    every = read_tables(run, folder).processors
+    assert sorted(every["core"].unique()) == [0, 1]
+    assert every.filter((pl.col("core") == 0) & (pl.col("host") == "src"))["user"].to_list() == [0.1, 0.1]
+
+
+def qdisc(kind: str, packets: int, drops: int) -> list[dict[str, Any]]:
+    return [{"kind": kind, "root": True, "packets": packets, "drops": drops, "options": {}}]
+
+
+def facts() -> dict[str, Any]:
+    counters = {
+        "qdiscs": {"sender-queue": qdisc("fq", 10, 1), "data-delay": qdisc("netem", 20, 5)},
+        "netstat": {"localhost": NAMES + VALUES},
+        "softnet": {"localhost": "0000beef 00000000\n"},
+    }
+    after = copy.deepcopy(counters)
+    after["qdiscs"] = {"sender-queue": qdisc("fq", 99, 1), "data-delay": qdisc("netem", 999_020, 1005)}
+    return {
+        "ping_before_s": [0.0102, 0.0101], "ping_rtt_s": [0.0901, 0.0902], "offloads": {}, "before": counters,
+        "after": after, "probes": {"sockets": {"samples": 4, "missed": 0, "failed": None}},
+    }  # fmt: skip
+
+
+def verdict(run: Run, folder: Path, seen: dict[str, Any], **changed: Any) -> Verdict:
+    tables: RunTables = replace(read_tables(run, folder), **changed)
+    return judge(run, tables, seen)
+
+
+def test_a_run_with_nothing_wrong_is_valid(run: Run, folder: Path) -> None:
+    assert verdict(run, folder, facts()).status == "valid"
+
+
+NETEM = Netem(delay_s=0.04, loss=Loss("random", (0.001,)))
+PLACE = NetemPlace("netem1", "eth2", "eth3")
+
+
+def test_netem_that_does_what_it_should(run: Run, folder: Path) -> None:
+    path = replace(run.host_path, netem=NETEM, netem_at=PLACE)
+    assert verdict(replace(run, path=path), folder, facts()).status == "valid"
+
+
+@pytest.mark.parametrize(
+    ("netem", "change", "kind", "sentence"),
+    [
+        (replace(NETEM, delay_s=0.02), {}, "rtt", "netem adds 80 ms to ping's RTT, configured are 40 ms"),
+        (replace(NETEM, loss=Loss("random", (0.002,))), {}, "loss", "netem lost 1000 of 1000000 packets (0.1%)"),
+        (NETEM, {"offloads": {"netem1 eth2 generic-receive-offload": True}}, "offloads", "on are netem1 eth2 generic"),
+    ],
+)
+def test_netem_that_does_not(
+    run: Run, folder: Path, netem: Netem, change: dict[str, Any], kind: str, sentence: str
+) -> None:
+    path = replace(run.host_path, netem=netem, netem_at=PLACE)
+    [finding] = verdict(replace(run, path=path), folder, facts() | change).findings
+    assert (finding.kind, sentence in finding.detail) == (kind, True), finding
+
+
+def test_a_destination_that_does_not_answer_pings_has_no_finding(run: Run, folder: Path) -> None:
+    path = replace(run.host_path, netem=NETEM, netem_at=PLACE)
+    silent = facts() | {"ping_before_s": [], "ping_rtt_s": []}
+    assert verdict(replace(run, path=path), folder, silent).status == "valid"
+
+
+def test_drops_of_the_source_s_queue_and_of_its_softnet(run: Run, folder: Path) -> None:
+    seen = facts()
+    seen["after"]["qdiscs"]["sender-queue"] = qdisc("fq", 99, 4)
+    seen["after"]["softnet"]["localhost"] = "0000beef 00000002\n"
+    details = [finding.detail for finding in verdict(run, folder, seen).findings]
+    assert [detail.rpartition(": ")[2] for detail in details] == ["3 packets", "localhost dropped 2 packets"]
+
+
+def test_a_cca_that_iperf3_and_ss_see_differently(run: Run, folder: Path) -> None:
+    output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
+    (folder / "generators" / "src-cmd.out").write_text(output)
+    [finding] = verdict(run, folder, facts()).findings
+    assert (finding.kind, "port 40000 ran bbr, cubic" in finding.detail) == ("cca", True), finding
+
+
+def test_the_default_cca_is_whatever_it_is_but_only_one(run: Run, folder: Path) -> None:
+    asked = replace(run, traffic=replace(run.traffic, groups=(Group("-"),), streams=2))
+    flows = read_tables(run, folder).flows.with_columns(cca_asked=pl.lit("-"))
+    assert verdict(asked, folder, facts(), flows=flows).status == "valid"
+
+
+def test_a_test_of_the_other_direction_sends_nothing_from_here(run: Run, folder: Path) -> None:
+    text = re.sub(r"data_segs_out:\d+", "data_segs_out:0", (folder / "logs" / "sockets.jsonl").read_text())
+    (folder / "logs" / "sockets.jsonl").write_text(text)
+    (folder / "generators" / "src-cmd.out").write_text(
+        json.dumps(stock_iperf3("dctcp", [stream(5, 9e6), stream(7, 2e6)]))
+    )
+    tables = read_tables(run, folder)
+    assert tables.sockets["time_s"].min() == pytest.approx(0.2)  # since the command's start
+    assert judge(run, tables, facts()).status == "valid"

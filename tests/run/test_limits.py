@@ -1,0 +1,78 @@
+"""When a run may begin: daily windows, also past midnight, and budgets of bytes."""
+
+import datetime
+from dataclasses import replace
+
+import pytest
+
+from ccmix.model import Commands, Destination, Group, HostPath, Run, Traffic
+from ccmix.run.limits import Budget, seconds_until_open
+
+HOUR_S = 3600.0
+PATH = HostPath("localhost", Destination("h", "h", "h"), "iperf3", Commands(), rate_budget=(2000.0, 86400.0))
+TRAFFIC = Traffic((Group("cubic"),), streams=2, duration_s=8.0, omit_s=2.0, interval_s=0.5, pacing_bps=400.0)
+RUN = Run("one", {}, "h", 1, 7, TRAFFIC, PATH)
+
+
+def at(hour: int, minute: int = 0) -> datetime.datetime:
+    return datetime.datetime(2026, 11, 20, hour, minute, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("window", "lasts_s", "now", "waits_s"),
+    [
+        ((1 * HOUR_S, 5 * HOUR_S), 60, at(1), 0),
+        ((1 * HOUR_S, 5 * HOUR_S), 60, at(4, 58), 0),
+        ((1 * HOUR_S, 5 * HOUR_S), 180, at(4, 58), 20 * HOUR_S + 120),  # would end after 05:00
+        ((1 * HOUR_S, 5 * HOUR_S), 60, at(0), HOUR_S),
+        ((1 * HOUR_S, 5 * HOUR_S), 60, at(5), 20 * HOUR_S),
+        ((22 * HOUR_S, 2 * HOUR_S), 60, at(23), 0),
+        ((22 * HOUR_S, 2 * HOUR_S), 60, at(1), 0),
+        ((22 * HOUR_S, 2 * HOUR_S), 60, at(2), 20 * HOUR_S),
+        ((1 * HOUR_S, 2 * HOUR_S), 9 * HOUR_S, at(1), 0),  # never fits: begins at the opening
+        ((1 * HOUR_S, 2 * HOUR_S), 9 * HOUR_S, at(1, 1), 24 * HOUR_S - 60),
+    ],
+)
+def test_a_window(window: tuple[float, float], lasts_s: float, now: datetime.datetime, waits_s: float) -> None:
+    assert seconds_until_open(window, lasts_s, now) == waits_s
+
+
+def test_a_window_in_another_zone_s_time() -> None:
+    now = at(0, 30).astimezone(datetime.timezone(datetime.timedelta(hours=-8)))
+    assert seconds_until_open((HOUR_S, 5 * HOUR_S), 60, now) == 1800
+
+
+def test_before_the_first_run_its_pacing_says_what_it_will_send() -> None:
+    assert Budget().refusal(RUN, 0) is None  # 2 streams x 400 bit/s x 10 s = 1000 bytes
+    faster = replace(RUN, traffic=replace(TRAFFIC, pacing_bps=801.0))
+    assert "a run sends 2 kB: together more than 2 kB" in (Budget().refusal(faster, 0) or "")
+    assert Budget().refusal(replace(RUN, traffic=replace(TRAFFIC, pacing_bps=None)), 0) is None
+
+
+def test_the_largest_run_so_far_says_what_the_next_will_send() -> None:
+    budget = Budget()
+    budget.add("one", 100, 600)
+    assert budget.refusal(RUN, 101) is None
+    budget.add("one", 200, 700)
+    assert budget.refusal(RUN, 201) is None  # 1300 and 700
+    budget.add("one", 300, 100)
+    assert "1.4 kB were sent in the period" in (budget.refusal(RUN, 301) or "")
+
+
+def test_what_was_sent_before_the_period_does_not_count() -> None:
+    budget = Budget()
+    budget.add("one", 100, 1500)
+    assert budget.refusal(RUN, 101) is not None
+    assert budget.refusal(RUN, 100 + 86400) is None
+
+
+def test_each_entry_has_a_budget_of_its_own() -> None:
+    budget = Budget()
+    budget.add("other", 100, 1_000_000)
+    assert budget.refusal(RUN, 101) is None
+
+
+def test_without_a_budget_nothing_is_refused() -> None:
+    budget = Budget()
+    budget.add("one", 100, 1_000_000)
+    assert budget.refusal(replace(RUN, path=replace(PATH, rate_budget=None)), 101) is None
