@@ -7,8 +7,8 @@ changed is taken back by the agent there, whatever happens here.
 import json
 import re
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ from ccmix.conditions.pacing import device_to, paced_device
 from ccmix.conditions.state import differences, state_of
 from ccmix.conditions.user_commands import bracketed
 from ccmix.generators import command, iperf3
+from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
 from ccmix.model import HostPath, NetemPlace, Run
 from ccmix.probes import processors, sockets
 from ccmix.probes.capture import CaptureReport, capturing
 from ccmix.probes.sampler import SamplerReport, sampling
+from ccmix.run.log import RunLog
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 3, 0.2, 2
 LONGEST_UNKNOWN_S = 3600.0  # of a command of which nothing tells how long it takes
@@ -69,6 +71,8 @@ def measure(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> lis
     generators, logs = folder / "generators", folder / "logs"
     generators.mkdir()
     logs.mkdir()
+    log = RunLog(logs / "run.log")
+    log(f"{run.name}: from {ends.src.name} to {path.dst.address}")
     device = path.nic or device_to(ends.src, path.dst.address)
     devices = _devices(path, ends, device)
     before = {host: state_of(host, names) for host, names in devices.items()}
@@ -80,19 +84,31 @@ def measure(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> lis
         "sysctls": _sysctls(ends.src),
         "ping_before_s": _ping(ends.src, path) if path.netem else [],
     }
-    with ExitStack() as conditions:
-        _set_conditions(conditions, run, ends, device, logs)
-        facts["ping_rtt_s"] = _ping(ends.src, path)
-        facts["offloads"] = _offloads(path, ends)
-        facts["before"] = _counters(path, ends, device)
-        facts |= _traffic(run, ends, iperf3_path, folder)
-        facts["after"] = _counters(path, ends, device)
+    try:
+        with ExitStack() as conditions:
+            for what, condition in _conditions(run, ends, device, logs):
+                conditions.enter_context(condition)
+                log(f"set: {what}")
+            facts["ping_rtt_s"] = _ping(ends.src, path)
+            facts["offloads"] = _offloads(path, ends)
+            facts["before"] = _counters(path, ends, device)
+            log("traffic begins")
+            facts |= _traffic(run, ends, iperf3_path, folder)
+            log("traffic has ended")
+            facts["after"] = _counters(path, ends, device)
+        log("conditions taken back")
+    except (CommandError, GeneratorError) as error:
+        log(f"failed: {error}")
+        raise
     (folder / "facts.json").write_text(json.dumps(facts, indent=1))
-    return [
+    left = [
         sentence
         for host, names in devices.items()
         for sentence in differences(host, before[host], state_of(host, names))
     ]
+    for sentence in left:
+        log(f"left changed: {sentence}")
+    return left
 
 
 def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]]:
@@ -111,27 +127,29 @@ def _netem_devices(place: NetemPlace) -> list[str]:
     return [device for device in (place.data_device, place.ack_device) if device]
 
 
-def _set_conditions(changes: ExitStack, run: Run, ends: Ends, device: str, logs: Path) -> None:
+def _conditions(run: Run, ends: Ends, device: str, logs: Path) -> Iterator[tuple[str, AbstractContextManager[None]]]:
+    """What the run changes, in order, with what it is for the log."""
     path = run.host_path
     if path.module_parameter:
-        changes.enter_context(changed_parameter(ends.src, path.module_parameter))
+        parameter = path.module_parameter
+        yield f"{parameter.path} to {parameter.value}", changed_parameter(ends.src, parameter)
     if path.netem and path.netem_at and ends.netem:
-        data = qdisc.netem_between_hosts(path.netem)
-        changes.enter_context(qdisc.replaced_qdisc(ends.netem, path.netem_at.data_device, data))
-        if path.netem_at.ack_device:
+        place, data = path.netem_at, qdisc.netem_between_hosts(path.netem)
+        yield " ".join([place.data_device, *data]), qdisc.replaced_qdisc(ends.netem, place.data_device, data)
+        if place.ack_device:
             back = qdisc.netem(path.netem.delay_s, 0.0)
-            changes.enter_context(qdisc.replaced_qdisc(ends.netem, path.netem_at.ack_device, back))
+            yield " ".join([place.ack_device, *back]), qdisc.replaced_qdisc(ends.netem, place.ack_device, back)
     if path.profile and path.profile_device:
         profile = qdisc.netem_between_hosts(path.profile)
-        changes.enter_context(qdisc.replaced_qdisc(ends.src, path.profile_device, profile))
+        yield " ".join([path.profile_device, *profile]), qdisc.replaced_qdisc(ends.src, path.profile_device, profile)
     if path.commands.pre_src or path.commands.post_src:
-        own = path.commands.pre_src, path.commands.post_src
-        changes.enter_context(bracketed(ends.src, "src-cmd", *own, logs))
-    if ends.dst:
-        own = path.commands.pre_dst, path.commands.post_dst
-        changes.enter_context(bracketed(ends.dst, "dst-cmd", *own, logs))
+        before, after = path.commands.pre_src, path.commands.post_src
+        yield f"pre-src-cmd: {before}", bracketed(ends.src, "src-cmd", before, after, logs)
+    if ends.dst and (path.commands.pre_dst or path.commands.post_dst):
+        before, after = path.commands.pre_dst, path.commands.post_dst
+        yield f"pre-dst-cmd: {before}", bracketed(ends.dst, "dst-cmd", before, after, logs)
     if run.traffic.pacing_bps is not None:
-        changes.enter_context(paced_device(ends.src, device, run.traffic.pacing_bps))
+        yield f"pacing of {device}", paced_device(ends.src, device, run.traffic.pacing_bps)
 
 
 def _traffic(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> dict[str, Any]:
