@@ -1,5 +1,6 @@
-"""What runs between hosts change on them, and how they are afterwards: on a guest of the lab, whose kernel has netem and
-fq. The guest's namespaces are the hosts: near ─ router ─ far.
+"""What runs between hosts change on them, and how they are afterwards.
+
+On a guest of the lab, whose kernel has netem and fq; its namespaces are the hosts: near ─ router ─ far.
 """
 
 import json
@@ -15,7 +16,8 @@ MEMORY_MIB = 3000  # the harness with all its libraries runs inside
 
 HOSTS = """
 for name in near router far; do ip netns add $name; ip -n $name link set lo up; done
-ip link add eth0 numtxqueues 2 numrxqueues 2 netns near type veth peer name west numtxqueues 2 numrxqueues 2 netns router
+ip link add eth0 numtxqueues 2 numrxqueues 2 netns near type veth \\
+    peer name west numtxqueues 2 numrxqueues 2 netns router
 ip link add eth0 netns far type veth peer name east netns router
 ip -n near addr add 10.0.1.1/24 dev eth0; ip -n router addr add 10.0.1.2/24 dev west
 ip -n far addr add 10.0.2.1/24 dev eth0; ip -n router addr add 10.0.2.2/24 dev east
@@ -142,12 +144,12 @@ def test_a_profile_acts_on_its_own_interface(guest: Guest, tmp_path: Path) -> No
 
 def test_a_killed_campaign_is_put_back_by_its_own_agents(guest: Guest) -> None:
     """kill -9 of the harness in the middle of the traffic: nobody else does anything."""
-    prepare = f"""
+    prepare = """
 cat >killer.sh <<'END'
 until ls out/*/*/*/*/logs/sockets.jsonl >/dev/null 2>&1; do sleep 0.1; done
 sleep 1
 for process in /proc/[0-9]*; do
-    if tr '\\0' ' ' <$process/cmdline 2>/dev/null | grep -q 'ccmix run'; then kill -9 ${{process#/proc/}}; fi
+    if tr '\\0' ' ' <$process/cmdline 2>/dev/null | grep -q 'ccmix run'; then kill -9 ${process#/proc/}; fi
 done
 END
 sh killer.sh &

@@ -37,6 +37,10 @@ class AgentProcess:
         """Whether the command itself has ended; what it left in the background may live."""
         return self._host.connection.wait_for(self._has_ended, 0)
 
+    def gone(self) -> bool:
+        """Whether nothing is left of it, daemons included."""
+        return self._host.connection.wait_for(lambda: self._gone, 0)
+
     def wait(self, timeout_s: float) -> int:
         """The command's own exit status (128 + N where signal N ended it). Raises CommandError after `timeout_s`, and
         where it could not be started, or its outputs could not be written here.
@@ -88,8 +92,9 @@ class AgentProcess:
 class AgentHost:
     """Protocol Host over an agent; `hello` has what the agent said of its host. For any number of threads."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, is_this_machine: bool) -> None:
         self.name = connection.name
+        self.is_this_machine = is_this_machine
         self.connection = connection
         self.hello: dict[str, Any] = {}
         self.refused: str | None = None
@@ -103,6 +108,11 @@ class AgentHost:
     def uid(self) -> int:
         """Of the login on the host."""
         return int(self.hello["uid"])
+
+    @property
+    def temporary(self) -> str:
+        """The agent's own folder."""
+        return str(self.hello["folder"])
 
     @property
     def lost(self) -> HostLost | None:
@@ -156,7 +166,7 @@ class AgentHost:
 
     def put(self, local: Path, name: str) -> str:
         """Copies a file into the agent's own folder, which goes with the agent; its path there. Raises CommandError."""
-        path, mode = f"{self.hello['folder']}/{name}", "700" if local.stat().st_mode & 0o100 else "600"
+        path, mode = f"{self.temporary}/{name}", "700" if local.stat().st_mode & 0o100 else "600"
         copy = ["sh", "-c", 'cat >"$1" && chmod "$2" "$1"', "put", path, mode]
         self._run(copy, local.read_bytes(), io.BytesIO(), TRANSFERS_WITHIN_S, privileged=False)
         return path

@@ -45,7 +45,7 @@ def connect(address: HostAddress, owner: str, silence_s: float = 60.0, token: st
         )
     except OSError as error:
         raise ConnectError(name, f"{error.filename or 'its agent'}: {error.strerror}") from error
-    host = AgentHost(connection)
+    host = AgentHost(connection, is_this_machine=address.kind is not Kind.SSH)
     try:
         greeted = connection.wait_for(lambda: host.hello or host.refused, CONNECTS_WITHIN_S)
     except HostLost:

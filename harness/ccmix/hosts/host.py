@@ -62,9 +62,13 @@ class RealHost(Host, Protocol):
     `temporary` is a folder there that goes with the agent.
     """
 
-    uid: int
-    temporary: str
     is_this_machine: bool  # its files are those of this process
+
+    @property
+    def uid(self) -> int: ...
+
+    @property
+    def temporary(self) -> str: ...
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30, privileged: bool = False) -> str: ...
 

@@ -10,6 +10,7 @@ from typing import Any
 from ccmix.conditions.user_commands import bracketed
 from ccmix.generators.command import running_dst_command
 from ccmix.hosts import CommandError
+from ccmix.hosts.address import parse_host
 from ccmix.hosts.host import RealHost
 from ccmix.hosts.pool import Hosts
 from ccmix.model import HostPath, Run
@@ -66,9 +67,9 @@ class HostsMachine:
 
     def _connect(self, path: HostPath) -> between_hosts.Ends:
         return between_hosts.Ends(
-            src=self._hosts.get(path.src),
-            dst=self._hosts.get(path.dst.host) if between_hosts.needs_dst(path) else None,
-            netem=self._hosts.get(path.netem_at.host) if path.netem and path.netem_at else None,
+            src=self._hosts.get(parse_host(path.src)),
+            dst=self._hosts.get(parse_host(path.dst.host)) if between_hosts.needs_dst(path) else None,
+            netem=self._hosts.get(parse_host(path.netem_at.host)) if path.netem and path.netem_at else None,
         )
 
     def _close(self) -> None:
