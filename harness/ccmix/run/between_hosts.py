@@ -201,7 +201,12 @@ def _iperf3(run: Run, ends: Ends, iperf3_path: Path, generators: Path) -> dict[s
     programs = {host: _program(host, iperf3_path) for host in (ends.src, ends.dst) if host}
     version = ends.src.run([programs[ends.src], "--version"]).splitlines()[0]
     two = iperf3.Ends(
-        ends.src, programs[ends.src], ends.dst, programs[ends.dst] if ends.dst else "", path.dst.address, path.port
+        ends.src,
+        programs[ends.src],
+        ends.dst,
+        programs[ends.dst] if ends.dst else "",
+        path.dst.address,
+        path.port or iperf3.PORT,
     )
     longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0)
     commands = iperf3.run_test(two, run.traffic, longest_s, generators)
