@@ -3,7 +3,10 @@
 On a guest of the lab, whose kernel has netem and fq; its namespaces are the hosts: near ─ router ─ far.
 """
 
+import base64
 import json
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,110 +43,135 @@ src = netns:near
 dst = 10.0.2.1
 dst-host = netns:far
 interval = 100ms
-cca = bbr
+accept-limits = probe
+type = x
 """
-COMMANDS = f"dst-cmd = {find_iperf3()} -s -1\nsrc-cmd = {find_iperf3()} -c {{dst}} -t 2 -J"
+IPERF3 = find_iperf3()
+COMMANDS = f"dst-cmd = {IPERF3} -s -1\nsrc-cmd = {IPERF3} -c {{dst}} -t 2 -C bbr -J\n"
+NETEM = "netem-at = netns:router:east,west\n"
+
+# What stands on the sending device before pacing; handles that the kernel chooses are no part of it.
+QDISCS = {
+    "own": "true",
+    "fq": "tc qdisc replace dev eth0 root fq limit 4321 flow_limit 99",
+    "rate": "tc qdisc replace dev eth0 root fq maxrate 900mbit",
+    "mq": "tc qdisc replace dev eth0 root handle 1: mq; "
+    "for queue in 1 2; do tc qdisc replace dev eth0 parent 1:$queue fq limit 777; done",
+    "fq_codel": "tc qdisc replace dev eth0 root fq_codel limit 1234 target 7ms",
+    "pfifo": "tc qdisc replace dev eth0 root pfifo limit 55",
+}
+SHOW = "tc qdisc show dev eth0 | sed 's/ 8[0-9a-f]*: / /; s/refcnt [0-9]*//'"
+PACED = "".join(
+    f"[paced-{name}]\npacing = 20mbit\npre = {command}; {SHOW} >before-{name}\n"
+    f"post = {SHOW} >after-{name}; tc qdisc del dev eth0 root; true\n{COMMANDS}"
+    for name, command in QDISCS.items()
+)
+ENTRIES = f"""
+[sweep]
+{NETEM}lat-sweep = 5,20
+pacing = 20mbit
+netem-loss = 0.5
+{COMMANDS}
+{PACED}
+[no-way-back]
+pacing = 20mbit
+pre = tc qdisc replace dev eth0 root htb
+post = tc qdisc del dev eth0 root
+{COMMANDS}
+[parameter]
+param-sweep = tcp_cubic/parameters/beta, sys-module-list,700,800
+src-cmd = cat /sys/module/tcp_cubic/parameters/beta >&2; exit 1
+
+[profile]
+profile = WAN
+profile-file = profiles.yml
+{COMMANDS}
+"""
+PROFILES = "profiles:\n  WAN:\n    interface: eth0\n    latency: 30ms\n    rate: 10Mbit\n"
 
 
-class Guest:
-    """Runs a campaign in a guest, and says what the hosts were before it and after."""
+@dataclass(frozen=True)
+class Said:
+    """What a campaign in a guest printed, its rows by entry, and the files that it and the script left."""
 
-    def __init__(self, ccmix: Ccmix, tmp_path: Path) -> None:
-        self._ccmix = ccmix
-        self._folder = tmp_path
+    output: str
+    rows: dict[str, list[dict[str, Any]]]
+    folder: Path
 
-    def __call__(self, entries: str, *options: str, prepare: str = "", seconds: float = 240) -> str:
-        (self._folder / "test.ini").write_text(DEFAULT + entries)
-        run = f"{CCMIX} run {self._folder}/test.ini -o out {' '.join(options)}"
-        script = self._folder / "script.sh"
-        script.write_text(
-            f"set -u\n{HOSTS}{prepare}\n({STATE}) >before\n{run} || echo STATUS $?\n({STATE}) >after\n"
-            f"diff before after && echo SAME\n"
-            f"{CCMIX} report out --format json >rows.json; echo ROWS; cat rows.json; echo; echo LOGS\n"
-            f"cat out/*/*/*/*/logs/run.log\n"
-        )
-        done = self._ccmix("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script, timeout=seconds)
-        return done.stdout
+    @property
+    def as_before(self) -> bool:
+        return "SAME" in self.output
 
 
-@pytest.fixture
-def guest(ccmix: Ccmix, tmp_path: Path) -> Guest:
-    return Guest(ccmix, tmp_path)
-
-
-def rows(said: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(said.partition("ROWS\n")[2].partition("\nLOGS")[0])
-    return found
-
-
-def test_netem_over_a_sweep_acts_in_both_directions_and_goes(guest: Guest) -> None:
-    said = guest(
-        f"[sweep]\ntype = x\nnetem-at = netns:router:east,west\nlat-sweep = 5,20\nnetem-loss = 0.5\n{COMMANDS}\n"
+def run_in_guest(folder: Path, entries: str, *options: str, prepare: str = "") -> Said:
+    """The campaign in a guest whose namespaces are the hosts; "SAME" where these are the same before and after."""
+    (folder / "test.ini").write_text(DEFAULT + entries)
+    (folder / "profiles.yml").write_text(PROFILES)
+    launch = folder / "launch"
+    launch.mkdir()
+    script = folder / "script.sh"
+    script.write_text(
+        f"set -u\n{HOSTS}{prepare}\n({STATE}) >before\n"
+        f"{CCMIX} run {folder}/test.ini -o out {' '.join(options)} || echo STATUS $?\n"
+        f"sleep 10; ({STATE}) >after; diff before after && echo SAME\n"
+        f"{CCMIX} report out --format json >rows.json\n"
+        f"echo ROWS; cat rows.json; echo FILES; tar -c before-* after-* 2>/dev/null | base64\n"
     )
-    assert "STATUS" not in said, said  # each run's own verdict compares ping's RTT and netem's losses with the entry
-    assert "SAME" in said, said
-    assert [row["condition"] for row in rows(said)] == [{"netem-lat": "5"}, {"netem-lat": "20"}]
-    assert [row["rtt_median_s"] for row in rows(said)] == pytest.approx([0.010, 0.040], abs=0.004)
+    done = Ccmix(launch)("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script, timeout=600)
+    output, _, rest = done.stdout.partition("ROWS\n")
+    rows, _, files = rest.partition("FILES\n")
+    subprocess.run(["tar", "-x", "-C", folder], input=base64.b64decode(files), check=False)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in json.loads(rows) if rows.strip().startswith("[") else []:
+        found.setdefault(row["entry"], []).append(row)
+    return Said(output, found, folder)
 
 
-def test_the_place_of_netem_may_come_from_the_command_line(guest: Guest) -> None:
-    entry = f"[one]\ntype = x\nnetem-lat = 10\n{COMMANDS}\n"
-    said = guest(entry, "--netem-at", "netns:router:east,west")
-    assert "STATUS" not in said, said
-    assert rows(said)[0]["rtt_median_s"] == pytest.approx(0.020, abs=0.003)
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
+    return run_in_guest(tmp_path_factory.mktemp("conditions"), ENTRIES)
 
 
-@pytest.mark.parametrize(
-    ("prepare", "before"),
-    [
-        ("", "the kernel's own qdisc"),
-        ("tc -n near qdisc replace dev eth0 root fq limit 4321 flow_limit 99", "an fq"),
-        ("tc -n near qdisc replace dev eth0 root fq maxrate 900mbit", "an fq with a rate of its own"),
-        ("tc -n near qdisc replace dev eth0 root handle 1: mq; "
-         "for queue in 1 2; do tc -n near qdisc replace dev eth0 parent 1:$queue fq limit 777; done", "an mq of fq"),
-        ("tc -n near qdisc replace dev eth0 root fq_codel limit 1234 target 7ms", "an fq_codel"),
-        ("tc -n near qdisc replace dev eth0 root pfifo limit 55", "a pfifo"),
-    ],
-    ids=lambda value: value if value.startswith(("the", "a ", "an ")) else "",
-)  # fmt: skip
-def test_pacing_holds_and_the_device_is_as_before(guest: Guest, prepare: str, before: str) -> None:
-    said = guest(f"[paced]\ntype = x\npacing = 20mbit\n{COMMANDS}\n", prepare=prepare)
-    assert "SAME" in said, said
-    [row] = rows(said)
-    assert row["goodput_mean_bps"] == pytest.approx(20e6 * 1448 / 1514, rel=0.03), before
+def test_the_hosts_are_as_before(said: Said) -> None:
+    assert said.as_before, said.output
+    assert "left changed" not in said.output
 
 
-def test_a_qdisc_that_could_not_be_put_back_is_left_alone(guest: Guest) -> None:
-    said = guest(
-        f"[paced]\ntype = x\npacing = 20mbit\n{COMMANDS}\n", prepare="tc -n near qdisc replace dev eth0 root sfq"
-    )
-    assert "eth0 has a qdisc sfq" in said
-    assert "SAME" in said
+def test_netem_over_a_sweep_acts_in_both_directions(said: Said) -> None:
+    """Each run's own verdict compares ping's RTT and netem's losses with the entry."""
+    rows = said.rows["sweep"]
+    assert [row["condition"] for row in rows] == [{"netem-lat": "5"}, {"netem-lat": "20"}]
+    assert [row["invalid"] for row in rows] == [0, 0], said.output
+    assert [row["rtt_median_s"] for row in rows] == pytest.approx([0.010, 0.040], abs=0.004)
 
 
-def test_a_parameter_s_sweep_is_written_and_put_back(guest: Guest) -> None:
-    said = guest(
-        "[sweep]\ntype = x\nparam-sweep = tcp_cubic/parameters/beta, sys-module-list,700,800\n"
-        "src-cmd = cat /sys/module/tcp_cubic/parameters/beta >&2; exit 1\n"
-    )
-    assert "exit status 1: 700" in said
-    assert "exit status 1: 800" in said
-    assert "SAME" in said, said
+@pytest.mark.parametrize("name", QDISCS)
+def test_pacing_holds_and_the_device_is_as_before(said: Said, name: str) -> None:
+    [row] = said.rows[f"paced-{name}"]
+    assert row["goodput_mean_bps"] == pytest.approx(20e6 * 1448 / 1514, rel=0.03), said.output
+    before, after = ((said.folder / f"{when}-{name}").read_text() for when in ("before", "after"))
+    assert before.startswith("qdisc ")
+    assert after == before
 
 
-def test_a_profile_acts_on_its_own_interface(guest: Guest, tmp_path: Path) -> None:
-    (tmp_path / "profiles.yml").write_text(
-        "profiles:\n  WAN:\n    interface: eth0\n    latency: 30ms\n    rate: 10Mbit\n"
-    )
-    said = guest(f"[one]\ntype = x\nprofile = WAN\nprofile-file = profiles.yml\n{COMMANDS}\n")
-    assert "SAME" in said, said
-    [row] = rows(said)
+def test_a_qdisc_that_could_not_be_put_back_is_left_alone(said: Said) -> None:
+    assert "eth0 has a qdisc htb" in said.output
+    assert "no-way-back" not in said.rows
+
+
+def test_a_parameter_s_sweep_is_written(said: Said) -> None:
+    assert "exit status 1: 700" in said.output
+    assert "exit status 1: 800" in said.output
+
+
+def test_a_profile_acts_on_its_own_interface(said: Said) -> None:
+    [row] = said.rows["profile"]
     assert row["goodput_mean_bps"] == pytest.approx(10e6, rel=0.1)
     assert row["rtt_median_s"] > 0.030
 
 
-def test_a_killed_campaign_is_put_back_by_its_own_agents(guest: Guest) -> None:
-    """kill -9 of the harness in the middle of the traffic: nobody else does anything."""
+def test_a_killed_campaign_is_put_back_by_its_own_agents(tmp_path: Path) -> None:
+    """kill -9 of the harness in the middle of the traffic: nobody else does anything. Netem's place is an option."""
     prepare = """
 cat >killer.sh <<'END'
 until ls out/*/*/*/*/logs/sockets.jsonl >/dev/null 2>&1; do sleep 0.1; done
@@ -154,11 +182,12 @@ done
 END
 sh killer.sh &
 """
-    said = guest(
-        f"[one]\ntype = x\nnetem-at = netns:router:east,west\nnetem-lat = 10\npacing = 20mbit\n"
-        f"dst-cmd = {find_iperf3()} -s -D\nsrc-cmd = sleep 100\n"
+    said = run_in_guest(
+        tmp_path,
+        f"[one]\nnetem-lat = 10\npacing = 20mbit\ndst-cmd = {IPERF3} -s -D\nsrc-cmd = sleep 100\n"
         "pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering=7\npost-src-cmd = sysctl -qw net.ipv4.tcp_reordering=3\n",
+        "--netem-at", "netns:router:east,west",
         prepare=prepare,
-    )
-    assert "STATUS 137" in said, said
-    assert "SAME" in said, said
+    )  # fmt: skip
+    assert "STATUS 137" in said.output, said.output
+    assert said.as_before, said.output
