@@ -298,3 +298,34 @@ def test_somebody_s_running_server_is_used_and_left(ccmix: Ccmix, ini: Write, tm
     finally:
         server.terminate()
         server.wait()
+
+
+def test_what_a_killed_agent_left_is_restored_by_name(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+    """kill -9 of harness and agents alike: then the journal on the host is all that is left."""
+    config = ini(f"""[long]
+type = x
+pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering=7
+post-src-cmd = sysctl -qw net.ipv4.tcp_reordering=3
+src-cmd = touch {tmp_path}/first; sleep 300
+""")
+    running = ccmix.start("run", config, "-o", tmp_path / "out")
+    wait_for((tmp_path / "first").exists, 30, "the src-cmd runs")
+    running.send_signal(signal.SIGSTOP)  # so that it doesn't connect anew
+    os.kill(min(map(int, left_running(NEAR))), signal.SIGKILL)  # the agent; its keepers end what they keep
+    running.kill()
+    running.wait()
+    value = ["ip", "netns", "exec", NEAR, "sysctl", "-n", "net.ipv4.tcp_reordering"]
+    assert subprocess.run(value, capture_output=True, text=True, check=True).stdout == "7\n"
+    assert "nothing to restore" in ccmix("restore").stderr  # another namespace's journal is not applied here
+    restored = ccmix("restore", f"netns:{NEAR}")
+    assert restored.returncode == 0, restored.stderr
+    assert f"post-src-cmd on netns:{NEAR}: restored" in restored.stderr
+    assert subprocess.run(value, capture_output=True, text=True, check=True).stdout == "3\n"
+    assert left_running(NEAR) == []
+
+
+@pytest.mark.parametrize("name", ["-oProxyCommand=true", "a;b", "netns:../x", ""])
+def test_restore_refuses_what_is_no_host(ccmix: Ccmix, name: str) -> None:
+    done = ccmix("restore", "--", name)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from ccmix.agent import journal
 from ccmix.archive import ArchiveError
 from ccmix.cli import status
 from ccmix.config import ConfigError, Overrides, load, select
@@ -181,14 +180,18 @@ def report(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
 
 
 @main.command()
-def restore() -> None:
-    """Put back what a run that died has left changed on this machine.
+@click.argument("hosts", nargs=-1)
+def restore(hosts: tuple[str, ...]) -> None:
+    """Put back what a run that died has left changed on this machine, or on HOSTS.
 
-    Runs write the undo of each change to disk before they make it; after a reboot there is nothing to undo.
+    A host is netns:NAME, or what ssh takes: [USER@]HOST. Runs write the undo of each change to the disk of the host
+    before they make it; after a reboot there is nothing to undo.
     """
-    restored = list(journal.restore())
-    for undo, reason in restored:
-        click.echo(f"{undo.what}: {reason or 'restored'}", err=True)
+    from ccmix.cli import restore as restoring  # noqa: PLC0415
+
+    restored = list(restoring.on_hosts(hosts) if hosts else restoring.on_this_machine())
+    for what, reason in restored:
+        click.echo(f"{what}: {reason or 'restored'}", err=True)
     if not restored:
         click.echo("nothing to restore", err=True)
     sys.exit(status.BAD if any(reason for _, reason in restored) else status.GOOD)

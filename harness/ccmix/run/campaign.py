@@ -123,8 +123,7 @@ class _Work:
         self._spend(run, summary)
         validity = summary["validity"]
         reasons = tuple(finding["detail"] for finding in validity["findings"] if not finding["accepted"])
-        changed = tuple(f"left changed: {sentence}" for sentence in where.get("left_changed", ()))
-        return Outcome(validity["status"], reasons + changed)
+        return Outcome(validity["status"], (*reasons, *where.get("notices", ())))
 
     def _spend(self, run: Run, summary: dict[str, Any]) -> None:
         self._budget.add(run.entry, summary["ended_s"], summary["metrics"].get("bytes_sent", 0))

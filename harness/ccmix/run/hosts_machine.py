@@ -31,14 +31,15 @@ class HostsMachine:
         self._logs = logs
         self._hosts = Hosts(f"ccmix run into {logs} on {socket.gethostname()}")
         self._entry = _Entry("")
+        self._greeted: set[RealHost] = set()
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
         """As Machine says. Raises Skipped, CommandError or GeneratorError."""
         del cpu  # the hosts' choice
         begin = asyncio.get_running_loop().time()
-        left_changed = await self._in_a_thread(self._measure, run, folder)
+        notices = await self._in_a_thread(self._measure, run, folder)
         seconds = asyncio.get_running_loop().time() - begin
-        return {"machine": "hosts", "real_seconds": round(seconds, 2), "left_changed": left_changed}
+        return {"machine": "hosts", "real_seconds": round(seconds, 2), "notices": notices}
 
     async def close(self) -> None:
         """Ends what the last entry kept, and the connections."""
@@ -60,17 +61,25 @@ class HostsMachine:
         if run.entry != self._entry.name:
             self._entry.close()
             self._entry = _Entry(run.entry)
-        ends = self._connect(path)
+        notices: list[str] = []
+        ends = between_hosts.Ends(
+            src=self._host(path.src, notices),
+            dst=self._host(path.dst.host, notices) if between_hosts.needs_dst(path) else None,
+            netem=self._host(path.netem_at.host, notices) if path.netem and path.netem_at else None,
+        )
         self._entry.check(ends.src, path)
         self._entry.begin(ends, path, self._logs / run.entry)
-        return between_hosts.measure(run, ends, self._iperf3, folder)
+        left_changed = between_hosts.measure(run, ends, self._iperf3, folder)
+        return notices + [f"left changed: {sentence}" for sentence in left_changed]
 
-    def _connect(self, path: HostPath) -> between_hosts.Ends:
-        return between_hosts.Ends(
-            src=self._hosts.get(parse_host(path.src)),
-            dst=self._hosts.get(parse_host(path.dst.host)) if between_hosts.needs_dst(path) else None,
-            netem=self._hosts.get(parse_host(path.netem_at.host)) if path.netem and path.netem_at else None,
-        )
+    def _host(self, name: str, notices: list[str]) -> RealHost:
+        """The host, connected; what its agent found left by a dead run, and put back, goes to `notices`."""
+        host = self._hosts.get(parse_host(name))
+        if host not in self._greeted:
+            self._greeted.add(host)
+            for what, reason in host.hello["restored"]:
+                notices.append(f"left by a dead run: {what}: {reason or 'restored'}")
+        return host
 
     def _close(self) -> None:
         self._entry.close()
