@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
@@ -69,3 +70,25 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None
 def packet_train(packet_s: float) -> list[float]:
     """When the replies to 200 packets come: two pass the bottleneck at once, the others one packet's time apart."""
     return [1000.0, 1000.0, *(1000.0 + packet_s * number for number in range(1, 199))]
+
+
+Write = Callable[..., Path]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The names of the namespaces, and the far one's address."""
+
+    near: str
+    far: str
+    address: str
+
+    def running(self) -> list[int]:
+        """The processes in both, by age."""
+        found = [subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=True).stdout
+                 for name in (self.near, self.far)]  # fmt: skip
+        return sorted(int(pid) for pids in found for pid in pids.split())
+
+    def near_says(self, *argv: str) -> str:
+        command = ["ip", "netns", "exec", self.near, *argv]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -4,54 +4,13 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ccmix.tools import find_iperf3
-from support import Ccmix, wait_for
-
-NEAR, FAR = f"ccmix-near-{os.getpid()}", f"ccmix-far-{os.getpid()}"
-ADDRESS = "10.213.7.2"
-
-
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True)
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[None]:
-    """Two hosts; the traffic's address of the far one is ADDRESS."""
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root: run the tests as root")
-    for name in (NEAR, FAR):
-        ip("netns", "add", name)
-        ip("-n", name, "link", "set", "lo", "up")
-    ip("link", "add", "eth0", "netns", NEAR, "type", "veth", "peer", "name", "eth0", "netns", FAR)
-    for name, address in ((NEAR, "10.213.7.1"), (FAR, ADDRESS)):
-        ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
-        ip("-n", name, "link", "set", "eth0", "up")
-    yield
-    for name in (NEAR, FAR):
-        ip("netns", "del", name)
-
-
-Write = Any
-
-
-@pytest.fixture
-def ini(tmp_path: Path, pair: None) -> Write:
-    def write(text: str, head: str = "") -> Path:
-        file = tmp_path / "test.ini"
-        file.write_text(
-            f"[DEFAULT]\nsrc = netns:{NEAR}\ndst-host = netns:{FAR}\ndst = {ADDRESS}\ninterval = 100ms\n"
-            f"accept-limits = probe\n{head}\n{text}"
-        )
-        return file
-
-    return write
+from support import Ccmix, Pair, Write, wait_for
 
 
 def rows(ccmix: Ccmix, outdir: Path) -> list[dict[str, Any]]:
@@ -65,31 +24,26 @@ def summaries(outdir: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text()) for file in sorted(outdir.glob("*/*/*/*/run.json"))]
 
 
-def left_running(name: str) -> list[str]:
-    """The processes in the namespace."""
-    return subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=True).stdout.split()
-
-
 def listening(name: str) -> str:
     return subprocess.run(["ss", "-N", name, "-ltn"], capture_output=True, text=True, check=True).stdout
 
 
-def test_ccmix_s_own_iperf3_between_two_hosts(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_ccmix_s_own_iperf3_between_two_hosts(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     config = ini("[mix]\ntype = iperf3\nstreams = 4\ncca = reno:3@20M,bbr@20M\nduration = 1s\niterations = 2\n")
     done = ccmix("run", config, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     reno, bbr = rows(ccmix, tmp_path / "out")
     assert (reno["cca"], reno["streams"], reno["runs"], reno["invalid"]) == ("reno", 3, 2, 0)
-    assert (bbr["cca"], bbr["streams"], bbr["dst"]) == ("bbr", 1, ADDRESS)
+    assert (bbr["cca"], bbr["streams"], bbr["dst"]) == ("bbr", 1, pair.address)
     assert reno["goodput_mean_bps"] > 1e6
-    assert left_running(NEAR) == left_running(FAR) == []
+    assert pair.running() == []
     [first, _] = summaries(tmp_path / "out")
     assert set(first["facts"]["hosts"]) == {"src", "dst"}
     assert first["facts"]["device"] == "eth0"
-    assert (tmp_path / "out" / "mix" / "all" / ADDRESS / "001" / "processors.parquet").exists()
+    assert (tmp_path / "out" / "mix" / "all" / pair.address / "001" / "processors.parquet").exists()
 
 
-def test_a_server_that_daemonises_is_ended_with_its_run(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_a_server_that_daemonises_is_ended_with_its_run(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     iperf3 = find_iperf3()
     config = ini(f"""[tuning]
 type = iperf3 1 stream, cubic
@@ -101,11 +55,11 @@ src-cmd = {iperf3} -c {{dst}} -p 5205 -t 1 -C reno -b 50M -J
     assert done.returncode == 0, done.stderr
     [row] = rows(ccmix, tmp_path / "out")
     assert (row["cca"], row["runs"], row["invalid"]) == ("reno", 3, 0)
-    assert left_running(NEAR) == left_running(FAR) == []
+    assert pair.running() == []
 
 
 def test_a_command_without_a_result_of_its_own_is_measured_by_its_sockets(
-    ccmix: Ccmix, ini: Write, tmp_path: Path
+    ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
 ) -> None:
     iperf3 = find_iperf3()
     config = ini(f"""[transfer]
@@ -120,7 +74,7 @@ src-cmd = {iperf3} -c {{dst}} -t 2 -b 20M
     assert row["goodput_mean_bps"] == pytest.approx(20e6, rel=0.3)
 
 
-def test_commands_before_and_after_surround_every_run(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_commands_before_and_after_surround_every_run(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     """Listing 1 of Tierney et al. relies on it: the original ran pre-src-cmd before the first iteration only."""
     told = tmp_path / "told"
     cca = "/proc/sys/net/ipv4/tcp_congestion_control"
@@ -144,18 +98,18 @@ dst-cmd = {find_iperf3()} -s -1
     assert "left changed" not in done.stderr
 
 
-def test_what_a_command_leaves_changed_is_told(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_what_a_command_leaves_changed_is_told(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     config = ini("""[careless]
 type = x
 pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering=7
 src-cmd = true
 """)
     done = ccmix("run", config, "-o", tmp_path / "out")
-    subprocess.run(["ip", "netns", "exec", NEAR, "sysctl", "-qw", "net.ipv4.tcp_reordering=3"], check=True)
-    assert f"left changed: netns:{NEAR}: net.ipv4.tcp_reordering was 3 and is 7" in done.stderr
+    pair.near_says("sysctl", "-qw", "net.ipv4.tcp_reordering=3")
+    assert f"left changed: netns:{pair.near}: net.ipv4.tcp_reordering was 3 and is 7" in done.stderr
 
 
-def test_dst_cmd_once_serves_all_runs_of_its_entry(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_dst_cmd_once_serves_all_runs_of_its_entry(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     config = ini(f"""[once]
 type = x
@@ -167,7 +121,7 @@ src-cmd = {find_iperf3()} -c {{dst}} -t 1 -b 50M -J
     done = ccmix("run", config, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert starts.read_text() == "started\n"
-    assert left_running(FAR) == []
+    assert pair.running() == []
 
 
 @pytest.mark.parametrize(
@@ -181,18 +135,18 @@ src-cmd = {find_iperf3()} -c {{dst}} -t 1 -b 50M -J
     ],
 )
 def test_a_failed_command_fails_its_run_only(
-    ccmix: Ccmix, ini: Write, tmp_path: Path, command: str, reason: str
+    ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path, command: str, reason: str
 ) -> None:
     command = command.format(iperf3=find_iperf3())
     config = ini(f"[bad]\ntype = x\nsrc-cmd = {command}\n[good]\ntype = y\nsrc-cmd = echo error; true\n")
     done = ccmix("run", config, "-o", tmp_path / "out")
     assert done.returncode == 1
-    assert reason.format(near=NEAR) in done.stderr
-    assert (tmp_path / "out" / "bad" / "all" / ADDRESS / "001.partial" / "logs" / "error.txt").exists()
-    assert (tmp_path / "out" / "good" / "all" / ADDRESS / "001" / "run.json").exists()
+    assert reason.format(near=pair.near) in done.stderr
+    assert (tmp_path / "out" / "bad" / "all" / pair.address / "001.partial" / "logs" / "error.txt").exists()
+    assert (tmp_path / "out" / "good" / "all" / pair.address / "001" / "run.json").exists()
 
 
-def test_retries_are_made_and_recorded(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_retries_are_made_and_recorded(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     counter = tmp_path / "counter"
     config = ini(f"""[flaky]
 type = x
@@ -206,16 +160,18 @@ src-cmd = echo x >> {counter}; test $(wc -l < {counter}) = 3
     assert "exit status 1" in summary["where"]["retries"][0]
 
 
-def test_a_command_that_hangs_is_ended_at_its_timeout(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_a_command_that_hangs_is_ended_at_its_timeout(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     config = ini("[hangs]\ntype = x\ntimeout = 1s\nsrc-cmd = tail -f /dev/null\n")
     done = ccmix("run", config, "-o", tmp_path / "out", timeout=60)
     assert "has not ended after 1 s" in done.stderr
-    assert left_running(NEAR) == []
+    assert pair.running() == []
 
 
-def test_a_destination_that_does_not_answer_is_skipped_and_named(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_a_destination_that_does_not_answer_is_skipped_and_named(
+    ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
     hosts = tmp_path / "hosts.csv"
-    hosts.write_text(f"hostname,alias\n10.213.7.99,nobody\n{ADDRESS},far\n")
+    hosts.write_text(f"hostname,alias\n10.213.7.99,nobody\n{pair.address},far\n")
     config = ini("[both]\ntype = x\nsrc-cmd = true\niterations = 2\n")
     done = ccmix("run", config, "-H", hosts, "-o", tmp_path / "out")
     assert done.returncode == 1
@@ -224,7 +180,9 @@ def test_a_destination_that_does_not_answer_is_skipped_and_named(ccmix: Ccmix, i
     assert len(summaries(tmp_path / "out")) == 2
 
 
-def test_an_interrupted_campaign_leaves_nothing_and_goes_on(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_an_interrupted_campaign_leaves_nothing_and_goes_on(
+    ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
     config = ini(f"""[long]
 type = x
 iterations = 2
@@ -238,16 +196,16 @@ src-cmd = test -e {tmp_path}/second && exit 0; touch {tmp_path}/first; sleep 300
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=30)
     assert running.returncode == 130, said
-    assert left_running(NEAR) == left_running(FAR) == []
-    value = ["ip", "netns", "exec", NEAR, "sysctl", "-n", "net.ipv4.tcp_reordering"]
-    assert subprocess.run(value, capture_output=True, text=True, check=True).stdout == "3\n"
+    assert pair.running() == []
+    value = ["sysctl", "-n", "net.ipv4.tcp_reordering"]
+    assert pair.near_says(*value) == "3\n"
     (tmp_path / "second").touch()
     done = ccmix("run", config, "-o", tmp_path / "out", "--resume")
     assert "0 failed" in done.stderr
     assert len(summaries(tmp_path / "out")) == 2
 
 
-def test_a_capture_is_kept_with_its_counts(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_a_capture_is_kept_with_its_counts(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     config = ini(f"""[captured]
 type = x
 tcpdump = true
@@ -261,13 +219,13 @@ src-cmd = {find_iperf3()} -c {{dst}} -n 1M -J
     capture = summary["facts"]["capture"]
     assert capture["complete"]
     assert capture["packets"]["dropped by kernel"] == 0
-    file = tmp_path / "out" / "captured" / "all" / ADDRESS / "001" / "capture.pcap.zst"
+    file = tmp_path / "out" / "captured" / "all" / pair.address / "001" / "capture.pcap.zst"
     packets = subprocess.run(f"zstd -dc {file} | tcpdump -n -r - 2>/dev/null | wc -l", shell=True, capture_output=True,
                              text=True, check=True)  # fmt: skip
     assert int(packets.stdout) == capture["packets"]["captured"] > 10
 
 
-def test_a_capture_ends_at_its_cap(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_a_capture_ends_at_its_cap(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     config = ini(f"""[captured]
 type = x
 tcpdump = true
@@ -279,17 +237,17 @@ src-cmd = {find_iperf3()} -c {{dst}} -t 1 -b 100M -J
     ccmix("run", config, "-o", tmp_path / "out")
     [summary] = summaries(tmp_path / "out")
     assert not summary["facts"]["capture"]["complete"]
-    file = tmp_path / "out" / "captured" / "all" / ADDRESS / "001" / "capture.pcap.zst"
+    file = tmp_path / "out" / "captured" / "all" / pair.address / "001" / "capture.pcap.zst"
     raw = subprocess.run(["zstd", "-dc", file], capture_output=True, check=True).stdout
     assert 0 < len(raw) <= 10_000
 
 
-def test_somebody_s_running_server_is_used_and_left(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_somebody_s_running_server_is_used_and_left(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     server = subprocess.Popen(
-        ["ip", "netns", "exec", FAR, find_iperf3(), "-s", "-p", "5333"], stdout=subprocess.DEVNULL
+        ["ip", "netns", "exec", pair.far, find_iperf3(), "-s", "-p", "5333"], stdout=subprocess.DEVNULL
     )
     try:
-        wait_for(lambda: "5333" in listening(FAR), 10, "the server listens")
+        wait_for(lambda: "5333" in listening(pair.far), 10, "the server listens")
         config = ini("[running]\ntype = iperf3\nserver = running\nport = 5333\ncca = bbr@50M\nduration = 1s\n")
         done = ccmix("run", config, "-o", tmp_path / "out")
         assert done.returncode == 0, done.stderr
@@ -300,7 +258,7 @@ def test_somebody_s_running_server_is_used_and_left(ccmix: Ccmix, ini: Write, tm
         server.wait()
 
 
-def test_what_a_killed_agent_left_is_restored_by_name(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+def test_what_a_killed_agent_left_is_restored_by_name(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     """kill -9 of harness and agents alike: then the journal on the host is all that is left."""
     config = ini(f"""[long]
 type = x
@@ -311,17 +269,17 @@ src-cmd = touch {tmp_path}/first; sleep 300
     running = ccmix.start("run", config, "-o", tmp_path / "out")
     wait_for((tmp_path / "first").exists, 30, "the src-cmd runs")
     running.send_signal(signal.SIGSTOP)  # so that it doesn't connect anew
-    os.kill(min(map(int, left_running(NEAR))), signal.SIGKILL)  # the agent; its keepers end what they keep
+    os.kill(pair.running()[0], signal.SIGKILL)  # the agent; its keepers end what they keep
     running.kill()
     running.wait()
-    value = ["ip", "netns", "exec", NEAR, "sysctl", "-n", "net.ipv4.tcp_reordering"]
-    assert subprocess.run(value, capture_output=True, text=True, check=True).stdout == "7\n"
+    value = ["sysctl", "-n", "net.ipv4.tcp_reordering"]
+    assert pair.near_says(*value) == "7\n"
     assert "nothing to restore" in ccmix("restore").stderr  # another namespace's journal is not applied here
-    restored = ccmix("restore", f"netns:{NEAR}")
+    restored = ccmix("restore", f"netns:{pair.near}")
     assert restored.returncode == 0, restored.stderr
-    assert f"post-src-cmd on netns:{NEAR}: restored" in restored.stderr
-    assert subprocess.run(value, capture_output=True, text=True, check=True).stdout == "3\n"
-    assert left_running(NEAR) == []
+    assert f"post-src-cmd on netns:{pair.near}: restored" in restored.stderr
+    assert pair.near_says(*value) == "3\n"
+    assert pair.running() == []
 
 
 @pytest.mark.parametrize("name", ["-oProxyCommand=true", "a;b", "netns:../x", ""])

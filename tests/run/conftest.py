@@ -1,0 +1,46 @@
+"""Two hosts that are namespaces of this machine, joined by a veth pair."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import Pair, Write
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root: run the tests as root")
+    hosts = Pair(f"ccmix-near-{os.getpid()}", f"ccmix-far-{os.getpid()}", "10.213.7.2")
+    for name in (hosts.near, hosts.far):
+        ip("netns", "add", name)
+        ip("-n", name, "link", "set", "lo", "up")
+    ip("link", "add", "eth0", "netns", hosts.near, "type", "veth", "peer", "name", "eth0", "netns", hosts.far)
+    for name, address in ((hosts.near, "10.213.7.1"), (hosts.far, hosts.address)):
+        ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+        ip("-n", name, "link", "set", "eth0", "up")
+    yield hosts
+    for name in (hosts.near, hosts.far):
+        ip("netns", "del", name)
+
+
+@pytest.fixture
+def ini(tmp_path: Path, pair: Pair) -> Write:
+    """Writes a configuration whose entries run from the near host to the far one."""
+
+    def write(text: str) -> Path:
+        file = tmp_path / "test.ini"
+        file.write_text(
+            f"[DEFAULT]\nsrc = netns:{pair.near}\ndst-host = netns:{pair.far}\ndst = {pair.address}\n"
+            f"interval = 100ms\naccept-limits = probe\n{text}"
+        )
+        return file
+
+    return write
