@@ -2,10 +2,11 @@
 
 import hashlib
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from ccmix.config import Entry
-from ccmix.model import Run
+from ccmix.model import HostPath, Run
 
 RECEIVER = "receiver"  # the destination of a run on an emulated topology
 
@@ -13,8 +14,8 @@ RECEIVER = "receiver"  # the destination of a run on an emulated topology
 def make_plan(entries: Iterable[Entry], seed: int) -> tuple[Run, ...]:
     """All runs in the order in which they are started.
 
-    An iteration is a block: each of its conditions once, in the order of the file or shuffled by the seed, so that what
-    drifts during a campaign hits all conditions alike.
+    An iteration is a block: each of its conditions to each destination once, in the order of the file or shuffled by
+    the seed, so that what drifts during a campaign hits all alike.
     """
     return tuple(run for entry in entries for run in _entry_runs(entry, seed))
 
@@ -25,19 +26,41 @@ def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
         if entry.repeat_order == "shuffled":
             random.Random(f"{seed} {entry.name} {iteration}").shuffle(block)
         for condition in block:
+            dst = condition.path.dst.name if isinstance(condition.path, HostPath) else None
             yield Run(
                 entry=entry.name,
                 condition=condition.values,
-                dst=RECEIVER,
+                dst=dst or RECEIVER,
                 iteration=iteration,
-                seed=_run_seed(seed, entry.name, condition.values, iteration),
+                seed=_run_seed(seed, entry.name, condition.values, dst, iteration),
                 path=condition.path,
                 traffic=condition.traffic,
                 accept_limits=entry.accept_limits,
             )
 
 
-def _run_seed(seed: int, entry: str, condition: dict[str, str], iteration: int) -> int:
+def _run_seed(seed: int, entry: str, condition: dict[str, str], dst: str | None, iteration: int) -> int:
     """A seed of the run's own, 32 bits, that stays the same when other entries or iterations are added."""
-    text = repr((seed, entry, sorted(condition.items()), iteration))
+    place = () if dst is None else (dst,)  # an emulated path has one destination
+    text = repr((seed, entry, sorted(condition.items()), *place, iteration))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+
+
+@dataclass(frozen=True)
+class Span:
+    """How long runs take: `seconds` of traffic as far as that is known, `pauses_s` before runs, `unknown` runs."""
+
+    runs: int
+    seconds: float
+    pauses_s: float
+    unknown: int
+
+
+def span(runs: Sequence[Run]) -> Span:
+    """Of runs that are started one after the other."""
+    return Span(
+        runs=len(runs),
+        seconds=sum(run.seconds for run in runs),
+        pauses_s=sum(run.path.pause_s for run in runs[1:] if isinstance(run.path, HostPath)),
+        unknown=sum(not run.seconds for run in runs),
+    )

@@ -37,7 +37,7 @@ def loads_or_tells(content: bytes) -> None:
         told: ConfigError | None = None
         entries: tuple[Entry, ...] = ()
         try:
-            entries = load(file)
+            entries = load(file).entries
         except ConfigError as error:
             told = error
         if told:

@@ -30,7 +30,7 @@ def load_text(tmp_path: Path) -> Load:
     def load_it(text: str | bytes) -> tuple[Entry, ...]:
         file = tmp_path / "test.ini"
         file.write_bytes(text.encode() if isinstance(text, str) else text)
-        return load(file)
+        return load(file).entries
 
     return load_it
 
@@ -48,7 +48,7 @@ def problems(load_text: Load) -> Problems:
 
 
 def test_the_demo_has_three_entries_of_four_conditions_five_times() -> None:
-    entries = load(REPOSITORY / "configs" / "demo.ini")
+    entries = load(REPOSITORY / "configs" / "demo.ini").entries
     assert [entry.name for entry in entries] == ["all-cubic", "all-bbr", "mixed"]
     assert [(len(entry.conditions), entry.iterations) for entry in entries] == [(4, 5)] * 3
     assert [condition.traffic.group_names for condition in entries[2].conditions] == [("cubic", "bbr")] * 4

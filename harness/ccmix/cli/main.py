@@ -11,10 +11,10 @@ import click
 from ccmix.agent import journal
 from ccmix.archive import ArchiveError
 from ccmix.cli import status
-from ccmix.config import ConfigError, load, select
+from ccmix.config import ConfigError, Overrides, load, select
 from ccmix.hosts import CommandError
 from ccmix.lab.guest import GuestError
-from ccmix.plan import make_plan
+from ccmix.plan import make_plan, span
 from ccmix.tools import ToolError
 
 DEFAULT_SEED = 1
@@ -25,6 +25,14 @@ _seed = click.option(
     help="Of the order and of each run in the lab: the same seed gives the same numbers again.",
 )  # fmt: skip
 _only = click.option("--only", metavar="ENTRY", multiple=True, help="Only this entry; may be given several times.")
+_hosts = click.option(
+    "-H", "--hosts", type=click.Path(path_type=Path), metavar="HOSTS.csv",
+    help="Destinations of all entries between real hosts: hostname, alias and profile, a line each.",
+)  # fmt: skip
+_nic = click.option("-i", "--nic", metavar="NIC", help="The sending device  [default: that of the route]")
+_netem_at = click.option(
+    "--netem-at", metavar="HOST:DEV[,DEV]", help="Where netem acts: data leaves by the first, ACKs by the second."
+)
 
 
 class Commands(click.Group):
@@ -69,10 +77,22 @@ def main() -> None:
 )
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time, in the lab  [default: cores]")
 @_only
+@_hosts
+@_nic
+@_netem_at
 @click.option("--resume", is_flag=True, help="Go on with OUTDIR: finished runs stay, all others are made.")
 @_seed
 def run(
-    config: Path, outdir: Path | None, in_lab: bool, jobs: int | None, only: tuple[str, ...], resume: bool, seed: int
+    config: Path,
+    outdir: Path | None,
+    in_lab: bool,
+    jobs: int | None,
+    only: tuple[str, ...],
+    hosts: Path | None,
+    nic: str | None,
+    netem_at: str | None,
+    resume: bool,
+    seed: int,
 ) -> None:
     """Run the entries of CONFIG, an INI file, and print the table of results.
 
@@ -82,25 +102,46 @@ def run(
     from ccmix.cli import start  # noqa: PLC0415
 
     outdir = outdir or Path("results") / config.stem
-    options = start.Options(outdir=outdir, in_lab=in_lab, jobs=jobs, only=only, resume=resume, seed=seed)
+    options = start.Options(
+        outdir=outdir, in_lab=in_lab, jobs=jobs, only=only, resume=resume, seed=seed,
+        overrides=Overrides(hosts, nic, netem_at),
+    )  # fmt: skip
     sys.exit(start.campaign(config, options))
 
 
 @main.command()
 @_config
 @_only
+@_hosts
+@_nic
+@_netem_at
 @_seed
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def plan(config: Path, only: tuple[str, ...], seed: int, form: str) -> None:
-    """Print what `ccmix run CONFIG` would run, in its order, and for how long. Nothing is started."""
-    runs = make_plan(select(load(config), only, config), seed)
+def plan(
+    config: Path,
+    only: tuple[str, ...],
+    hosts: Path | None,
+    nic: str | None,
+    netem_at: str | None,
+    seed: int,
+    form: str,
+) -> None:
+    """Print what `ccmix run CONFIG` would run, in its order, and for how long. Nothing is started.
+
+    Of each entry: its destinations, commands, and what will be set on which host; then its runs.
+    """
+    from ccmix.report import plan_text  # noqa: PLC0415
+
+    loaded = load(config, overrides=Overrides(hosts, nic, netem_at))
+    runs = make_plan(select(loaded.entries, only, config), seed)
+    for notice in loaded.notices:
+        click.echo(notice, err=True)
     if form == "json":
         keys = ("entry", "condition", "dst", "iteration")
         click.echo(json.dumps([{key: getattr(run, key) for key in keys} | {"seconds": run.seconds} for run in runs]))
         return
-    for one in runs:
-        click.echo(f"{one.name}  {one.seconds:g} s")
-    click.echo(f"{len(runs)} runs, {sum(one.seconds for one in runs):g} s of traffic", err=True)
+    click.echo(plan_text.render(runs), nl=False)
+    click.echo(plan_text.total(span(runs)), err=True)
 
 
 @main.command()

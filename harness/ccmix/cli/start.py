@@ -18,7 +18,7 @@ from rich.console import Console
 from ccmix.agent import journal
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.cli import status
-from ccmix.config import load, read_text, select
+from ccmix.config import Overrides, load, read_text, select
 from ccmix.model import Run
 from ccmix.plan import make_plan
 from ccmix.progress import ProgressWatcher
@@ -40,6 +40,7 @@ class Options:
     only: tuple[str, ...]
     resume: bool
     seed: int
+    overrides: Overrides
 
 
 def campaign(config: Path, options: Options) -> int:
@@ -48,7 +49,10 @@ def campaign(config: Path, options: Options) -> int:
     Raises ConfigError, ArchiveError, ToolError or GuestError before anything is started or written.
     """
     ini = read_text(config)
-    runs = make_plan(select(load(config, ini), options.only, config), options.seed)
+    loaded = load(config, ini, options.overrides)
+    runs = make_plan(select(loaded.entries, options.only, config), options.seed)
+    for notice in loaded.notices:
+        click.echo(notice, err=True)
     iperf3 = find_iperf3()
     machine: Machine = LabMachine(find_kernel(), iperf3) if options.in_lab else _this_machine(iperf3)
     jobs = (options.jobs or len(os.sched_getaffinity(0))) if options.in_lab else 1

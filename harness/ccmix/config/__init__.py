@@ -1,7 +1,8 @@
 """INI text to typed entries: every mistake of a file is reported at once, and no entry runs if any is wrong."""
 
-from ccmix.config.entries import Entry, load, select
+from ccmix.config.entries import Config, Entry, load, select
 from ccmix.config.ini import read_text
+from ccmix.config.overrides import Overrides
 from ccmix.config.problems import ConfigError, Problem
 
-__all__ = ["ConfigError", "Entry", "Problem", "load", "read_text", "select"]
+__all__ = ["Config", "ConfigError", "Entry", "Overrides", "Problem", "load", "read_text", "select"]

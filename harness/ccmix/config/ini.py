@@ -10,6 +10,7 @@ from pathlib import Path
 from ccmix.config.problems import ConfigError, Problem
 
 DEFAULT = "DEFAULT"
+MOST_BYTES = 1_000_000  # of a file that people write
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,14 @@ def read(path: Path, text: str) -> IniFile:
     return IniFile(path, tuple(sections), default, tuple(problems))
 
 
-def read_text(path: Path) -> str:
-    """Raises ConfigError where there is no file, or it is not UTF-8."""
+def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """Raises ConfigError where there is no file, it is too long, or it is not UTF-8."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise ConfigError([Problem(path, None, None, None, f"is longer than {most_bytes} bytes")])
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError([Problem(path, None, None, None, f"can't be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:
@@ -83,6 +88,9 @@ class _Parser(configparser.ConfigParser):
     the first. It learns of them from configparser itself, by the two hooks that are asked for each header and each key,
     so that both agree on what is one.
     """
+
+    # As configparser's, in time that grows with the line's length only; a word alone is a key with an empty value.
+    OPTCRE = re.compile(r"(?P<option>[^\s=:]+$|[^=:]*(?=[=:]))(?P<vi>[=:]?)\s*(?P<value>.*)$")
 
     def __init__(self, path: Path) -> None:
         super().__init__(interpolation=None, strict=False, empty_lines_in_values=False)

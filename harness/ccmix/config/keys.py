@@ -1,131 +1,67 @@
-"""Every key of an INI file: how its value is read, what it means, an example and its default."""
+"""The table of every key of an INI file: what it looks like, what it means, an example and its default."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ccmix.config.problems import nearest, quoted
-from ccmix.model import Buffer, Group
-from ccmix.model.traffic import DEFAULT_CCA
-from ccmix.terms import CCAS, LIMITS
-from ccmix.units import LEAST_RATE_BPS, MOST_RATE_BPS, SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
+from ccmix.config.addresses import ADDRESS, ALIAS, HOST, USER
+from ccmix.config.capture import FILTER
+from ccmix.config.emulation import (
+    DELAY,
+    DELAYS,
+    NETEM_LOSS,
+    PACKET_COUNTS,
+    PACKETS,
+    PARAMETER_SWEEP,
+    PLACE,
+)
+from ccmix.config.groups import GROUPS
+from ccmix.config.values import (
+    BUDGET,
+    BUFFER,
+    CORES,
+    FILE,
+    LIMIT_NAMES,
+    LOSS,
+    PACING,
+    POSITIVE_TIME,
+    RATE,
+    SHELL,
+    SHELL_ONE_LINE,
+    STORED,
+    SWITCH,
+    TEXT,
+    TIME,
+    WINDOW,
+    Kind,
+    choice,
+    whole_number,
+)
 
 GENERATORS = ("iperf3",)
 REPEAT_ORDERS = ("in-order", "shuffled")
 
-# The group grammar of the patched iperf3, and its limits (src/iperf_congestion.c there)
-GROUP_RATE_BPS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-MOST_WEIGHT, MOST_GROUP_DELAY_S = 1000, 86400
-_GROUP = re.compile(
-    r"(?P<cca>-|[A-Za-z0-9_-]{1,15})(?::(?P<weight>\d{1,6}))?"
-    r"(?:@(?P<rate>\d{1,15}(?:\.\d{1,9})?)(?P<rate_unit>[KMGTkmgt]?))?"
-    r"(?:\+(?P<delay>\d{1,9}(?:\.\d{1,9})?)(?P<delay_unit>ms|s)?)?",
-    re.ASCII,
-)
-
 
 @dataclass(frozen=True)
 class Key:
-    """A key: `read` raises ValueError with a sentence that says what would be right."""
+    """A key. Without a value, its `default` holds; where that is None too, the key is unset, or `required`.
+
+    `obsolete` says why the key, which the original harness had, has no effect any more.
+    """
 
     name: str
-    read: Callable[[str], Any]
+    kind: Kind
     meaning: str
     example: str
     default: str | None = None
+    required: bool = False
+    sweepable: bool = True
+    obsolete: str | None = None
 
-
-def _whole(text: str, least: int, most: int) -> int:
-    if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
-        raise ValueError(f"is not a whole number from {least} to {most}")
-    return int(text)
-
-
-def _whole_number(least: int, most: int) -> Callable[[str], int]:
-    return lambda text: _whole(text, least, most)
-
-
-def _choice(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError("is unknown" + nearest(text, choices))
-        return text
-
-    return read
-
-
-def _switch(text: str) -> bool:
-    values = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-    if text.lower() not in values:
-        raise ValueError("is neither on nor off: write on or off")
-    return values[text.lower()]
-
-
-def _groups(text: str) -> tuple[Group, ...]:
-    """The group grammar of the patched iperf3 (iperf3-patch/README.md)."""
-    return tuple(_group(part.strip()) for part in text.split(","))
-
-
-def _group(text: str) -> Group:
-    match = _GROUP.fullmatch(text)
-    if not match:
-        raise ValueError(f"has {quoted(text)}, which is no CCA[:WEIGHT][@RATE][+DELAY], such as bbr:4@2.4G+10s")
-    cca = match["cca"]
-    if cca not in (DEFAULT_CCA, *CCAS):
-        raise ValueError(f"has the unknown CCA {quoted(cca)}" + nearest(cca, CCAS))
-    weight = int(match["weight"] or 1)
-    if not 1 <= weight <= MOST_WEIGHT:
-        raise ValueError(f"has the weight {weight}: a weight is a whole number from 1 to {MOST_WEIGHT}")
-    rate, delay = match["rate"], match["delay"]
-    pacing_bps = float(rate) * GROUP_RATE_BPS[(match["rate_unit"] or "").upper()] if rate else None
-    if pacing_bps is not None and not LEAST_RATE_BPS <= pacing_bps <= MOST_RATE_BPS:
-        raise ValueError(f"has the rate {rate}{match['rate_unit'] or ''}: a rate is from 1K to 1000T")
-    delay_s = float(delay or 0) * (1e-3 if match["delay_unit"] == "ms" else 1.0)
-    if delay_s > MOST_GROUP_DELAY_S:
-        raise ValueError(f"has the delay {delay}: a group starts within a day")
-    return Group(cca, weight, pacing_bps, delay_s)
-
-
-def _limits(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in names:
-        if name not in LIMITS:
-            raise ValueError(f"has the unknown limit {quoted(name)}" + nearest(name, LIMITS))
-    return names
-
-
-def _buffer(text: str) -> Buffer:
-    units = {"bdp": ("bdp", 1.0), "p": ("packet", 1.0)} | {name: ("byte", scale) for name, scale in SIZE_BYTES.items()}
-    number, unit = quantity(text, units, "1bdp, 100kb or 1000p")
-    if number == 0:
-        raise ValueError("is zero: write for instance 1bdp, 100kb or 1000p")
-    kind, scale = units[unit]
-    return Buffer(number * scale, kind)
-
-
-def _positive_time(text: str) -> float:
-    seconds = parse_time(text)
-    if seconds == 0:
-        raise ValueError("is zero: write for instance 10s")
-    return seconds
-
-
-def _loss(text: str) -> float:
-    loss = parse_percent(text)
-    if loss == 1:
-        raise ValueError("lets nothing pass: write less than 100%")
-    return loss
-
-
-def _pacing(text: str) -> float | None:
-    return None if text == "none" else parse_rate(text)
-
-
-def _named(text: str) -> str:
-    if not text:
-        raise ValueError("is empty: name a [topology NAME] section")
-    return text
+    @property
+    def read(self) -> Callable[[str], Any]:
+        """Raises ValueError with a sentence that says what would be right."""
+        return self.kind.read
 
 
 def _table(*keys: Key) -> Mapping[str, Key]:
@@ -133,31 +69,108 @@ def _table(*keys: Key) -> Mapping[str, Key]:
 
 
 TOPOLOGY_KEYS = _table(
-    Key("rate", parse_rate, "rate of the bottleneck; counts the Ethernet header, as tbf does", "1gbit"),
-    Key("delay", parse_time, "delay in each direction; the base RTT is twice that", "5ms"),
-    Key("loss", _loss, "random loss per packet, in the data direction only", "0.1%", "0%"),
-    Key("buffer", _buffer, "buffer of the bottleneck, in BDP, bytes or packets", "1bdp", "1bdp"),
-    Key("mtu", _whole_number(576, 65535), "MTU of every device in bytes", "9000", "1500"),
-    Key("offloads", _switch, "off: every packet is one packet to netem, as on a wire", "off", "off"),
+    Key("rate", RATE, "rate of the bottleneck; counts the Ethernet header, as tbf does", "1gbit", required=True),
+    Key("delay", TIME, "delay in each direction; the base RTT is twice that", "44ms", required=True),
+    Key("loss", LOSS, "random loss per packet, in the data direction only", "0.1%", "0%"),
+    Key("buffer", BUFFER, "buffer of the bottleneck, a FIFO; packets are of the MTU's size", "100kb", "1bdp"),
+    Key("mtu", whole_number(576, 65535, "bytes"), "MTU of every device", "9000", "1500"),
+    Key("offloads", SWITCH, "off: every packet is one packet to netem, as on a wire", "on", "off"),
 )
 
-ENTRY_KEYS = _table(
-    Key("type", _choice(*GENERATORS), "what makes the traffic", "iperf3"),
-    Key("enabled", _switch, "off leaves the entry out", "on", "on"),
-    Key("topology", _named, "the emulated path: the NAME of a [topology NAME] section", "dtn"),
+# Of entries of both sorts
+EVERY_ENTRY = _table(
     Key(
-        "cca",
-        _groups,
-        "one CCA, or groups CCA[:WEIGHT][@RATE][+DELAY] given to the streams in turn",
-        "cubic:8,bbr:8",
-        "cubic",
+        "type", TEXT, "what makes the traffic: iperf3; beside src-cmd any text, a label", "iperf3",
+        required=True, sweepable=False,
     ),
-    Key("streams", _whole_number(1, 128), "parallel TCP flows of the test", "8", "1"),
-    Key("pacing", _pacing, "rate that fq paces each flow to at most, or none", "2.4gbit", "none"),
-    Key("duration", _positive_time, "measured time of a run", "60s", "10s"),
-    Key("omit", parse_time, "time before that, which is left out", "3s", "0s"),
-    Key("interval", _positive_time, "time between two samples of sockets, queues and goodput", "500ms", "500ms"),
-    Key("iterations", _whole_number(1, 10_000), "runs of each condition", "10", "1"),
-    Key("repeat-order", _choice(*REPEAT_ORDERS), "order of the conditions in each iteration", "shuffled", "in-order"),
-    Key("accept-limits", _limits, "limits that leave a run valid", "rtt, loss", ""),
+    Key("enabled", SWITCH, "off leaves the entry out", "off", "on", sweepable=False),
+    Key(
+        "cca", GROUPS, "one CCA, or groups CCA[:WEIGHT][@RATE][+DELAY] given to the streams in turn",
+        "cubic:8,bbr:8", "cubic",
+    ),
+    Key("streams", whole_number(1, 128), "parallel TCP flows of the test", "8", "1"),
+    Key("pacing", PACING, "rate that fq on the sending device paces each flow to at most", "2.4gbit", "none"),
+    Key(
+        "duration", POSITIVE_TIME, "measured time of a run, in whole seconds; beside src-cmd what that takes; unset "
+        "there, what the command tells", "60s", "10s",
+    ),
+    Key("omit", TIME, "time before that, which is left out, in whole seconds", "3s", "0s"),
+    Key(
+        "interval", POSITIVE_TIME, "time between two samples of sockets, queues and goodput, 100ms to 60s", "1s",
+        "500ms",
+    ),
+    Key("iterations", whole_number(1, 10_000), "runs of each condition", "10", "1", sweepable=False),
+    Key(
+        "repeat-order", choice(*REPEAT_ORDERS), "order of the conditions in each iteration; shuffled by the seed",
+        "shuffled", "in-order", sweepable=False,
+    ),
+    Key("accept-limits", LIMIT_NAMES, "limits that leave a run valid", "rtt, loss", "", sweepable=False),
+)  # fmt: skip
+
+# Of entries on an emulated path
+TOPOLOGY_ENTRY = _table(
+    Key("topology", TEXT, "the emulated path: the NAME of a [topology NAME] section", "dtn", sweepable=False),
 )
+
+# Of entries between real hosts
+HOST_ENTRY = _table(
+    Key("src", HOST, "where src's commands run: here, in a namespace, or over ssh", "dtn1.example.org", "localhost",
+        sweepable=False),
+    Key("dst", ADDRESS, "where traffic goes, and {dst} in commands and filters", "dtn2.example.org", sweepable=False),
+    Key("dst-host", HOST, "where dst's commands run; unset: on dst", "mgmt.dtn2.example.org", sweepable=False),
+    Key("user", USER, "login for ssh to dst's host and to src, unless they name one (USER@HOST)", "dtn",
+        sweepable=False),
+    Key("alias", ALIAS, "name of dst in folders and tables; unset: dst", "geneva", sweepable=False),
+    Key("server", choice("ssh", "running"), "iperf3's server: started on dst's host, or one that runs there already",
+        "running", "ssh"),
+    Key("port", whole_number(1, 65535), "TCP port of the server; beside src-cmd, unset: what -p of an iperf3 in dst-cmd "
+        "says, else unknown", "5205", "5201"),
+    Key("src-cmd", SHELL_ONE_LINE, "makes the traffic instead of ccmix's own iperf3; over several lines it is one line",
+        "iperf3 -c {dst} -t 60 -P 8 -J"),
+    Key("dst-cmd", SHELL_ONE_LINE, "runs on dst beside src-cmd, and is ended with it; over several lines it is one line",
+        "iperf3 -s -1 -p 5205"),
+    Key("src-cmd-once", SWITCH, "on: src-cmd is started once, for all runs of the entry", "on", "off", sweepable=False),
+    Key("dst-cmd-once", SWITCH, "on: dst-cmd is started once, for all runs of the entry", "on", "off", sweepable=False),
+    Key("pre", SHELL, "runs on this machine before the entry's first run", "logger begin", sweepable=False),
+    Key("post", SHELL, "runs on this machine after the entry's last run", "logger end", sweepable=False),
+    Key("pre-src-cmd", SHELL, "runs on src before every run", "sysctl -w net.ipv4.tcp_congestion_control=bbr"),
+    Key("pre-dst-cmd", SHELL, "runs on dst before every run", "sysctl -w net.ipv4.tcp_mtu_probing=1"),
+    Key("post-src-cmd", SHELL, "runs on src after every run", "sysctl -w net.ipv4.tcp_congestion_control=cubic"),
+    Key("post-dst-cmd", SHELL, "runs on dst after every run", "sysctl -w net.ipv4.tcp_mtu_probing=0"),
+    Key("netem-at", PLACE, "the host and the devices where the entry's netem acts: data leaves by the first, ACKs by "
+        "the second; --netem-at stands before it", "netem1:eth2,eth3"),
+    Key("netem-lat", DELAY, "delay in each direction; the path's RTT grows by twice that", "44ms"),
+    Key("netem-loss", NETEM_LOSS, "loss in the data direction: random, or gemodel P [R [1-H [1-K]]]", "0.001%"),
+    Key("netem-limit", PACKETS, "packets that netem holds in each direction", "10000"),
+    Key("lat-sweep", DELAYS, "sweeps netem-lat", "2,5,10", sweepable=False),
+    Key("limit-sweep", PACKET_COUNTS, "sweeps netem-limit", "1000,10000", sweepable=False),
+    Key("param-sweep", PARAMETER_SWEEP, "sweeps a parameter below /sys/module of src: START,END,STEP, a list, or a list "
+        "for one element (counted from 1) of a vector",
+        "tcp_bbr2/parameters/loss_thresh, sys-module-increment,2,6,1", sweepable=False),
+    Key("profile", TEXT, "netem on a device of src, by its name in profile-file", "WAN"),
+    Key("profile-file", FILE, "YAML file of profiles", "profiles.yml", sweepable=False),
+    Key("tcpdump", SWITCH, "on: packets are recorded on src", "on", "off"),
+    Key("tcpdump-filt", FILTER, "what is recorded; unset: the headers of all packets from and to dst",
+        '-s 128 -i eth0 "host {dst} and port 5201"'),
+    Key("tcpdump-size", STORED, "where a recording ends", "500mb", "1gb"),
+    Key("mpstat", CORES, "cores whose use is recorded, on both hosts", "0-15"),
+    Key("timeout", POSITIVE_TIME, "longest time of a run's traffic; unset: what it should take, and a minute", "2m"),
+    Key("retries", whole_number(0, 100), "how often a failed run is tried again", "2", "0", sweepable=False),
+    Key("pause", TIME, "time before each run but the first, and before each retry", "5s", "0s", sweepable=False),
+    Key("rate-budget", BUDGET, "most data in a period; no run begins that would exceed it", "2TB/day",
+        sweepable=False),
+    Key("time-window", WINDOW, "when runs may begin; may pass midnight", "01:00-05:00 UTC", sweepable=False),
+    Key("instrument", SWITCH, "none any more", "on", sweepable=False,
+        obsolete="sockets are always sampled; tcpdump and mpstat are keys of their own"),
+    Key("ss", SWITCH, "none any more", "on", sweepable=False, obsolete="sockets are always sampled, through netlink"),
+    Key("tcptrace", SWITCH, "none any more", "off", sweepable=False, obsolete="tcptrace is not run"),
+    Key("statexec", TEXT, "none any more", "off", sweepable=False, obsolete="statexec is not run"),
+)  # fmt: skip
+
+ENTRY_KEYS: Mapping[str, Key] = {**EVERY_ENTRY, **TOPOLOGY_ENTRY, **HOST_ENTRY}
+ALL_KEYS: Mapping[str, Key] = {**ENTRY_KEYS, **TOPOLOGY_KEYS}
+
+# The original harness's own sweeps, and the keys that they sweep
+SWEEPS = {"lat-sweep": "netem-lat", "limit-sweep": "netem-limit"}
+# Beside src-cmd these have no effect: the command decides
+DECIDED_BY_COMMAND = ("cca", "streams", "omit", "server")

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 SHOWN = 60  # characters of a wrong word that are repeated
+MOST_KNOWN = 25  # words of a list
 
 
 @dataclass(frozen=True, order=True)
@@ -44,4 +45,5 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """'; did you mean 'x'?' where one of the known words is near, else the list of them."""
     choices = sorted(known)
     close = get_close_matches(word[:SHOWN], choices, n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(choices)}"
+    more = ", ..." if len(choices) > MOST_KNOWN else ""
+    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(choices[:MOST_KNOWN])}{more}"

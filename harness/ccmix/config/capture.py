@@ -1,0 +1,36 @@
+"""tcpdump-filt: what tcpdump records, without its options that write or run something else."""
+
+import getopt
+import shlex
+
+from ccmix.config.values import Kind, read_text
+from ccmix.model import Capture
+
+SHORT = "#AB:IKNOQ:SUXbc:efi:j:lnpqs:tuvxy:"
+LONG = (
+    "buffer-size=", "direction=", "immediate-mode", "interface=", "linktype=", "no-promiscuous-mode", "number",
+    "snapshot-length=", "time-stamp-precision=", "time-stamp-type=",
+)  # fmt: skip
+
+
+def _read_filter(text: str) -> tuple[str, ...]:
+    """The arguments of tcpdump. Raises ValueError for options that only the one who writes the file may give."""
+    try:
+        arguments = shlex.split(read_text(text))
+    except ValueError:
+        raise ValueError('has a quotation mark too few: write for instance -s 128 -i eth0 "host {dst}"') from None
+    try:
+        getopt.gnu_getopt(arguments, SHORT, list(LONG))
+    except getopt.GetoptError as error:
+        raise ValueError(f"has what ccmix doesn't pass to tcpdump ({error.msg}): it writes the file itself") from None
+    return tuple(arguments)
+
+
+def capture(arguments: tuple[str, ...] | None, address: str, nic: str | None, most_bytes: int) -> Capture:
+    """The capture for one destination; without arguments, the headers of all its packets."""
+    if arguments is None:
+        arguments = ("-s", "128", "-i", nic or "any", "host {dst}")
+    return Capture(tuple(argument.replace("{dst}", address) for argument in arguments), most_bytes)
+
+
+FILTER = Kind("arguments of tcpdump", "", _read_filter)

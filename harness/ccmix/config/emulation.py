@@ -1,0 +1,125 @@
+"""Values of netem and of module parameters on real hosts."""
+
+import re
+from dataclasses import dataclass
+
+from ccmix.config.addresses import read_device, read_host
+from ccmix.config.problems import quoted
+from ccmix.config.values import Kind, units, whole_number
+from ccmix.model import Loss, NetemPlace
+from ccmix.units import TIME_S, parse_percent, parse_time
+
+MOST_DELAY_S = 60.0
+MOST_SWEPT = 10_000
+_BARE = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}/parameters/[A-Za-z0-9_]{1,40}", re.ASCII)
+
+
+def _with_unit(text: str, unit: str) -> str:
+    return text + unit if _BARE.fullmatch(text) else text
+
+
+def read_delay(text: str) -> float:
+    """In seconds; a bare number is in milliseconds."""
+    delay_s = parse_time(_with_unit(text, "ms"))
+    if delay_s > MOST_DELAY_S:
+        raise ValueError(f"is more than {MOST_DELAY_S:g} s: write for instance 44ms")
+    return delay_s
+
+
+def read_loss(text: str) -> Loss:
+    """'0.001', '0.001%', '0.001 gemodel' or 'gemodel P [R [1-H [1-K]]]'; a bare number is a percentage."""
+    words = text.split()
+    model = "gemodel" if "gemodel" in (words[:1] + words[-1:]) else "random"
+    if model == "gemodel":
+        words.remove("gemodel")
+    if not 1 <= len(words) <= (4 if model == "gemodel" else 1):
+        raise ValueError("is no loss: write for instance 0.001% or gemodel 1% 10% 70% 0.1%")
+    shares = tuple(parse_percent(_with_unit(word, "%")) for word in words)
+    if model == "random" and shares == (1.0,):
+        raise ValueError("lets nothing pass: write less than 100%")
+    return Loss(model, shares)
+
+
+def read_place(text: str) -> NetemPlace:
+    """'HOST:DATA_DEVICE[,ACK_DEVICE]'."""
+    host, colon, devices = text.rpartition(":")
+    names = [name.strip() for name in devices.split(",")]
+    if not colon or not 1 <= len(names) <= 2:
+        raise ValueError("is no HOST:DATA_DEVICE,ACK_DEVICE: write for instance netem1:eth2,eth3")
+    try:
+        host = read_host(host)
+    except ValueError as error:
+        raise ValueError(f"has the host {quoted(host)}, which {error}") from None
+    data, ack = [*map(read_device, names), None][:2]
+    assert data
+    if data == ack:
+        raise ValueError("names one device twice: name the one that data leaves by, then the one that ACKs leave by")
+    return NetemPlace(host, data, ack)
+
+
+@dataclass(frozen=True)
+class ParameterSweep:
+    """A parameter below /sys/module and the values that it, or its element counted from 1, takes."""
+
+    path: str
+    element: int | None
+    values: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The sweep's key in conditions."""
+        return self.path.rpartition("/")[2]
+
+
+def _integer(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"has {quoted(text)}, which is no whole number")
+    return int(text)
+
+
+def read_parameter_sweep(text: str) -> ParameterSweep:
+    """'PATH, sys-module-increment,START,END,STEP', '..., sys-module-list,V,V' or
+    '..., sys-module-vector-list,ELEMENT,V,V'.
+    """
+    path, *parts = (part.strip() for part in text.split(","))
+    kind, rest = (parts[0] if parts else ""), parts[1:]
+    if not _PARAMETER.fullmatch(path):
+        raise ValueError(
+            f"has {quoted(path)}, which is no module parameter: write MODULE/parameters/NAME, such as "
+            "tcp_bbr2/parameters/loss_thresh"
+        )
+    element = None
+    if kind == "sys-module-increment":
+        if len(rest) != 3:
+            raise ValueError("has no START,END,STEP: write for instance sys-module-increment,2,6,1")
+        start, end, step = map(_integer, rest)
+        if step < 1 or end < start:
+            raise ValueError("counts nothing: START is at most END, and STEP at least 1")
+        if (end - start) // step >= MOST_SWEPT:
+            raise ValueError(f"has more than {MOST_SWEPT} values: make STEP larger")
+        values = [str(value) for value in range(start, end + 1, step)]
+    elif kind in ("sys-module-list", "sys-module-vector-list"):
+        if kind == "sys-module-vector-list":
+            element, rest = (whole_number(1, 1000).read(rest[0]) if rest and rest[0].isdecimal() else 0), rest[1:]
+            if not element:
+                raise ValueError("has no ELEMENT, counted from 1: write for instance sys-module-vector-list,1,128,192")
+        values = [str(_integer(part)) for part in rest if part]
+    else:
+        raise ValueError(
+            f"has the unknown kind {quoted(kind)}: use sys-module-increment, sys-module-list or sys-module-vector-list"
+        )
+    if not values or len(set(values)) < len(values):
+        raise ValueError("has no values" if not values else "names a value twice")
+    return ParameterSweep(path, element, tuple(values))
+
+
+DELAY = Kind("time", f"ms where bare; {units(TIME_S)}", read_delay)
+NETEM_LOSS = Kind("share, or gemodel", "%, also where bare", read_loss)
+PACKETS = whole_number(1, 100_000_000, "packets")
+PLACE = Kind("HOST:DATA_DEVICE[,ACK_DEVICE]", "", read_place)
+PARAMETER_SWEEP = Kind("parameter and values", "", read_parameter_sweep)
+# Values of these are read one by one, as those of a sweep are
+DELAYS = Kind("list of times", DELAY.unit, lambda text: text)
+PACKET_COUNTS = Kind("list of whole numbers", PACKETS.unit, lambda text: text)

@@ -1,0 +1,174 @@
+"""Settings of an entry between real hosts to its paths, and what they say against each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ccmix.config.addresses import LOCAL, LOOPBACKS, read_host, with_user
+from ccmix.config.capture import capture
+from ccmix.config.hostlist import HostRow
+from ccmix.config.profiles import Profile
+from ccmix.generators.expected import expected_seconds, server_port
+from ccmix.model import Commands, Destination, HostPath, ModuleParameter, Netem, NetemPlace, Traffic
+from ccmix.units import format_time
+
+NETEM_KEYS = ("netem-lat", "netem-loss", "netem-limit")
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a path is made from beside the entry's settings."""
+
+    nic: str | None
+    netem_at: NetemPlace | None
+    profiles: Mapping[str, Profile]
+
+
+def destination_of_entry(settings: Settings) -> Destination:
+    user, address = settings["dst"]
+    if settings.get("dst-host"):
+        host = with_user(settings["dst-host"], settings.get("user"))
+    else:
+        host = _host(user, address, settings)
+    return Destination(settings.get("alias") or address, address, host, settings.get("profile"))
+
+
+def destination_of_row(row: HostRow, settings: Settings) -> Destination:
+    host = _host(row.user, row.address, settings)
+    return Destination(row.name, row.address, host, row.profile or settings.get("profile"), row.metadata)
+
+
+def _host(user: str | None, address: str, settings: Settings) -> str:
+    return with_user(f"{user}@{address}" if user else read_host(address), settings.get("user"))
+
+
+def host_path(
+    settings: Settings, dst: Destination, parameter: ModuleParameter | None, around: Surroundings
+) -> HostPath:
+    """The path to one destination in one condition."""
+    profile = around.profiles[dst.profile] if dst.profile else None
+    netem = _netem(settings)
+    commands = _commands(settings, dst.address)
+    tcpdump = settings["tcpdump"]
+    return HostPath(
+        src=with_user(settings["src"], settings.get("user")),
+        dst=dst,
+        label=settings["type"],
+        commands=commands,
+        server=settings["server"],
+        port=_port(settings, commands),
+        nic=around.nic,
+        netem=netem,
+        netem_at=(around.netem_at or settings.get("netem-at")) if netem else None,
+        profile=profile.netem if profile else None,
+        profile_device=profile.device if profile else None,
+        module_parameter=parameter,
+        capture=capture(settings.get("tcpdump-filt"), dst.address, around.nic, settings["tcpdump-size"])
+        if tcpdump
+        else None,
+        mpstat_cores=settings.get("mpstat"),
+        timeout_s=settings.get("timeout"),
+        retries=settings["retries"],
+        pause_s=settings["pause"],
+        rate_budget=settings.get("rate-budget"),
+        time_window=settings.get("time-window"),
+    )
+
+
+def command_traffic(settings: Settings, command: str) -> Traffic:
+    """Of src-cmd."""
+    return Traffic(
+        groups=(),
+        streams=0,
+        duration_s=settings.get("duration") or expected_seconds(command),
+        omit_s=0.0,
+        interval_s=settings["interval"],
+        pacing_bps=settings["pacing"],
+    )
+
+
+def _netem(settings: Settings) -> Netem | None:
+    delay_s, loss, limit = (settings.get(key) for key in NETEM_KEYS)
+    if delay_s is loss is limit is None:
+        return None
+    return Netem(delay_s=delay_s or 0.0, loss=loss, limit_packets=limit)
+
+
+def _commands(settings: Settings, address: str) -> Commands:
+    def line(key: str) -> str | None:
+        text: str | None = settings.get(key)
+        return text.replace("{dst}", address) if text else None
+
+    return Commands(
+        pre=line("pre"),
+        post=line("post"),
+        pre_src=line("pre-src-cmd"),
+        post_src=line("post-src-cmd"),
+        pre_dst=line("pre-dst-cmd"),
+        post_dst=line("post-dst-cmd"),
+        src=line("src-cmd"),
+        dst=line("dst-cmd"),
+        src_once=settings["src-cmd-once"],
+        dst_once=settings["dst-cmd-once"],
+    )
+
+
+def _port(settings: Settings, commands: Commands) -> int | None:
+    port: int | None = settings.get("port")
+    if port is None and commands.dst:
+        return server_port(commands.dst)
+    return port
+
+
+def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
+    """What two right values say against each other: the key to name, if one, and the sentence."""
+    if message := _netem_contradiction(path):
+        return message
+    if message := _device_contradiction(path, traffic):
+        return message
+    if path.commands.src and not 0.1 <= traffic.interval_s <= 60:
+        return "interval", "a time between two samples is from 100ms to 60s"
+    if path.timeout_s is not None and path.timeout_s < traffic.seconds:
+        return "timeout", f"{format_time(path.timeout_s)} is less than a run takes, {format_time(traffic.seconds)}"
+    if path.dst.host == LOCAL and path.dst.address in LOOPBACKS and path.src != LOCAL:
+        return (
+            "dst",
+            f"{path.dst.address} is this machine here, and {path.src} itself there: name dst as src reaches it",
+        )
+    return None
+
+
+def _netem_contradiction(path: HostPath) -> tuple[str | None, str] | None:
+    if path.netem and not path.netem_at:
+        return None, (
+            "has netem settings, and nothing says where they act: write netem-at = HOST:DATA_DEVICE,ACK_DEVICE, "
+            "or give --netem-at"
+        )
+    if path.netem and path.netem_at and path.netem.delay_s and not path.netem_at.ack_device:
+        return None, (
+            "has a delay in each direction, and netem-at names one device: write "
+            f"{path.netem_at.host}:{path.netem_at.data_device},ACK_DEVICE"
+        )
+    return None
+
+
+def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
+    """A device has one root queue: fq of pacing, or netem."""
+    paced = traffic.pacing_bps is not None
+    if paced and path.profile and path.nic in (None, path.profile_device):
+        device = path.profile_device
+        return "pacing", (
+            f"and the profile {path.dst.profile} may act on the same device: give -i NIC, the sending device, and let it "
+            f"not be {device}"
+            if path.nic is None
+            else f"and the profile {path.dst.profile} act on one device, {device}: leave one out"
+        )
+    at = path.netem_at
+    if path.netem and at and at.host == path.src:
+        taken = [path.profile_device] if path.profile else []
+        taken += [path.nic] if paced else []
+        for device in (at.data_device, at.ack_device):
+            if device and device in taken:
+                return "netem-at", f"{device} of {at.host} has pacing or a profile already: leave one out"
+    return None

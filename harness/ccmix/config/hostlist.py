@@ -1,0 +1,103 @@
+"""A CSV file of hosts: a header, then a destination a line; what follows a # is a comment, as are blank lines."""
+
+import csv
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccmix.config import addresses
+from ccmix.config.ini import read_text
+from ccmix.config.problems import ConfigError, Problem, quoted
+from ccmix.config.values import read_text as read_printable
+
+OWN_COLUMNS = ("hostname", "alias", "profile")
+_COMMENT = re.compile(r"#.*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class HostRow:
+    """One host: `user` and `address` from its hostname; `name` is its alias, or its address."""
+
+    line: int
+    name: str
+    user: str | None
+    address: str
+    profile: str | None
+    metadata: tuple[tuple[str, str], ...]
+
+
+def read_hosts(path: Path) -> tuple[HostRow, ...]:
+    """The hosts in the order of the file. Raises ConfigError with every mistake of it."""
+    reader = _Reader(path)
+    rows = tuple(reader.rows(read_text(path).split("\n")))
+    if not rows and not reader.problems:
+        reader.problem(None, "has no host: write a header such as hostname,alias,profile and a line for each host")
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    return rows
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.problems: list[Problem] = []
+
+    def problem(self, line: int | None, message: str, key: str | None = None) -> None:
+        self.problems.append(Problem(self._path, line, None, key, message))
+
+    def rows(self, lines: Iterable[str]) -> Iterable[HostRow]:
+        header: list[str] | None = None
+        names: dict[str, int] = {}
+        for number, source in enumerate(lines, start=1):
+            text = _COMMENT.sub("", source).strip()
+            fields = self._fields(number, text) if text else None
+            if fields is None:
+                continue
+            if header is None:
+                header = [field.lower() if field.lower() in OWN_COLUMNS else field for field in fields]
+                if not self._header_is_right(number, header):
+                    return
+            elif len(fields) > len(header):
+                self.problem(number, f"has {len(fields)} fields, and the header {len(header)}")
+            elif row := self._row(number, dict(zip(header, fields, strict=False))):
+                first = names.setdefault(row.name, number)
+                if first != number:
+                    self.problem(number, f"{quoted(row.name)} is also the name of line {first}: give an alias")
+                yield row
+
+    def _fields(self, number: int, text: str) -> list[str] | None:
+        """The fields of a line; None, and a problem, where they are not CSV."""
+        try:
+            fields = [field.strip() for field in next(csv.reader([text], strict=True))]
+            for field in fields:
+                read_printable(field)
+        except (csv.Error, ValueError) as error:
+            self.problem(number, f"is not a line of comma-separated values: {error}")
+            return None
+        return fields
+
+    def _header_is_right(self, number: int, header: list[str]) -> bool:
+        twice = [name for name in header if header.count(name) > 1]
+        if "hostname" not in header:
+            self.problem(number, "is no header: write the names of the columns, such as hostname,alias,profile")
+        elif twice:
+            self.problem(number, f"names the column {quoted(twice[0])} twice")
+        return "hostname" in header and not twice
+
+    def _row(self, number: int, fields: dict[str, str]) -> HostRow | None:
+        hostname, alias = fields["hostname"], fields.get("alias") or None
+        key, value = "hostname", hostname
+        try:
+            if not hostname:
+                self.problem(number, "is missing: write the host's name or address", "hostname")
+                return None
+            user, address = addresses.read_destination(hostname)
+            if alias:
+                key, value = "alias", alias
+                addresses.read_alias(alias)
+        except ValueError as error:
+            self.problem(number, f"{quoted(value)} {error}", key)
+            return None
+        metadata = tuple((name, value) for name, value in fields.items() if name not in OWN_COLUMNS)
+        return HostRow(number, alias or address, user, address, fields.get("profile") or None, metadata)

@@ -1,0 +1,132 @@
+"""A YAML file of profiles: what netem does on a device of src, by a name.
+
+    profiles:
+      WAN:
+        interface: eth1
+        latency: 80ms
+        loss: 0.001%
+        limit: 10000
+        rate: 1gbit
+
+Nothing of YAML but texts in mappings is used, so no object is ever made from a file.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ccmix.config.addresses import read_device
+from ccmix.config.emulation import DELAY, NETEM_LOSS, PACKETS
+from ccmix.config.ini import read_text
+from ccmix.config.problems import ConfigError, Problem, nearest, quoted
+from ccmix.model import Netem
+from ccmix.units import parse_rate
+
+MOST_BYTES = 100_000  # PyYAML reads that in a second or two
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "interface": read_device,
+    "latency": DELAY.read,
+    "loss": NETEM_LOSS.read,
+    "limit": PACKETS.read,
+    "rate": parse_rate,
+}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What netem does on `device`."""
+
+    device: str
+    netem: Netem
+
+
+def read_profiles(path: Path) -> dict[str, Profile]:
+    """The profiles by name. Raises ConfigError with every mistake of the file."""
+    text = read_text(path, MOST_BYTES)
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        what = getattr(error, "problem", None) or "has a character that YAML doesn't allow"
+        line = mark.line + 1 if mark else None
+        raise ConfigError([Problem(path, line, None, None, f"is not YAML: {what}")]) from error
+    except RecursionError as error:
+        raise ConfigError([Problem(path, None, None, None, "is not a file of profiles: too deep")]) from error
+    reader = _Reader(path)
+    profiles = reader.profiles(root)
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    return profiles
+
+
+class _Loader(yaml.BaseLoader):
+    """Refuses aliases: each stands for as much as its anchor, so that a few lines would come to gigabytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.MarkedYAMLError(problem="aliases (*) are not taken, write it out", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.problems: list[Problem] = []
+
+    def profiles(self, root: yaml.Node | None) -> dict[str, Profile]:
+        top = self._mapping(root, "the file", "profiles: and below it the profiles")
+        for name, (key, _) in top.items():
+            if name != "profiles":
+                self._problem(key, f"{quoted(name)} is an unknown key; known is profiles")
+        if "profiles" not in top:
+            if not self.problems:
+                self._problem(root, "has no profiles: write profiles: and below it NAME: and its settings")
+            return {}
+        found = {}
+        for name, (key, value) in self._mapping(top["profiles"][1], "profiles", "NAME: and its settings").items():
+            if profile := self._profile(name, key, value):
+                found[name] = profile
+        return found
+
+    def _profile(self, name: str, key: yaml.Node, node: yaml.Node) -> Profile | None:
+        values: dict[str, Any] = {}
+        before = len(self.problems)
+        for setting, (place, value) in self._mapping(node, f"profile {quoted(name)}", "interface: eth1").items():
+            if setting not in READERS:
+                self._problem(place, f"{quoted(setting)} is an unknown key" + nearest(setting, READERS))
+            elif not isinstance(value, yaml.ScalarNode):
+                self._problem(value, f"{setting} is a list or mapping: write one value")
+            elif value.value:
+                try:
+                    values[setting] = READERS[setting](value.value)
+                except ValueError as error:
+                    self._problem(value, f"{setting}: {quoted(value.value)} {error}")
+        if "interface" not in values and len(self.problems) == before:
+            self._problem(key, f"profile {quoted(name)} has no interface: write the device on which it acts")
+        if len(self.problems) > before:
+            return None
+        netem = Netem(values.get("latency", 0.0), values.get("loss"), values.get("limit"), values.get("rate"))
+        return Profile(values["interface"], netem)
+
+    def _problem(self, node: yaml.Node | None, message: str) -> None:
+        line = node.start_mark.line + 1 if node else None
+        self.problems.append(Problem(self._path, line, None, None, message))
+
+    def _mapping(self, node: yaml.Node | None, what: str, example: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """The values of a mapping by their keys, with the keys' places."""
+        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        if not isinstance(node, yaml.MappingNode):
+            self._problem(node, f"{what} is no mapping: write {example}")
+            return found
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._problem(key, f"a key of {what} is no text")
+            elif key.value in found:
+                self._problem(key, f"{quoted(key.value)} stands twice in {what}")
+            else:
+                found[key.value] = (key, value)
+        return found

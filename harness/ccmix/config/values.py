@@ -1,0 +1,154 @@
+"""Readers of values that several keys share. Each raises ValueError with a sentence that says what would be right."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ccmix.config.problems import nearest, quoted
+from ccmix.model import Buffer
+from ccmix.terms import LIMITS
+from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S, parse_percent, parse_rate, parse_time, quantity
+
+STORAGE_BYTES = SIZE_BYTES | {"tb": 1e12, "tib": 2**40, "pb": 1e15}
+PERIOD_S = {"h": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
+MOST_STORED_BYTES = 1e18
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CORES = re.compile(r"(?:all|on|\d{1,4}(?:-\d{1,4})?)(?:,\d{1,4}(?:-\d{1,4})?)*", re.ASCII | re.IGNORECASE)
+_WINDOW = re.compile(r"(\d\d):(\d\d)\s*-\s*(\d\d):(\d\d)\s*UTC", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What values of a key look like: for people `name` and `unit`, for the program `read`."""
+
+    name: str
+    unit: str
+    read: Callable[[str], Any]
+
+
+def units(names: "dict[str, float] | dict[str, float | int]") -> str:
+    """Names of units for people."""
+    return ", ".join(names)
+
+
+def whole_number(least: int, most: int, unit: str = "") -> Kind:
+    def read(text: str) -> int:
+        if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
+            raise ValueError(f"is not a whole number from {least} to {most}")
+        return int(text)
+
+    return Kind(f"whole number, {least} to {most}", unit, read)
+
+
+def choice(*choices: str) -> Kind:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError("is unknown" + nearest(text, choices))
+        return text
+
+    return Kind(" or ".join(choices), "", read)
+
+
+def _switch(text: str) -> bool:
+    values = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if text.lower() not in values:
+        raise ValueError("is neither on nor off: write on or off")
+    return values[text.lower()]
+
+
+def _limits(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in LIMITS:
+            raise ValueError(f"has the unknown limit {quoted(name)}" + nearest(name, LIMITS))
+    return names
+
+
+def _buffer(text: str) -> Buffer:
+    units = {"bdp": ("bdp", 1.0), "p": ("packet", 1.0)} | {name: ("byte", scale) for name, scale in SIZE_BYTES.items()}
+    number, unit = quantity(text, units, "1bdp, 100kb or 1000p")
+    if number == 0:
+        raise ValueError("is zero: write for instance 1bdp, 100kb or 1000p")
+    kind, scale = units[unit]
+    return Buffer(number * scale, kind)
+
+
+def _positive_time(text: str) -> float:
+    seconds = parse_time(text)
+    if seconds == 0:
+        raise ValueError("is zero: write for instance 10s")
+    return seconds
+
+
+def _loss(text: str) -> float:
+    loss = parse_percent(text)
+    if loss == 1:
+        raise ValueError("lets nothing pass: write less than 100%")
+    return loss
+
+
+def _pacing(text: str) -> float | None:
+    return None if text == "none" else parse_rate(text)
+
+
+def read_text(text: str) -> str:
+    """Any text but control characters, which no program that gets it expects; the lines of a value stay lines."""
+    if control := _CONTROL.search(text):
+        raise ValueError(f"has the control character {ord(control[0]):#04x}: remove it")
+    return text
+
+
+def _one_line(text: str) -> str:
+    """A command that was written over several lines."""
+    return " ".join(read_text(text).split("\n"))
+
+
+def _cores(text: str) -> str:
+    if not _CORES.fullmatch(text):
+        raise ValueError("names no cores as mpstat -P takes them: write for instance 0-15, or ALL")
+    return text.upper()
+
+
+def _stored(text: str) -> float:
+    number, unit = quantity(text, STORAGE_BYTES, "1gb, 500mb")
+    size_bytes = number * STORAGE_BYTES[unit]
+    if not 1 <= size_bytes <= MOST_STORED_BYTES:
+        raise ValueError("is not a size from 1b to 1000pb: write for instance 1gb")
+    return size_bytes
+
+
+def _budget(text: str) -> tuple[float, float]:
+    size, _, period = text.partition("/")
+    if period.strip().lower() not in PERIOD_S:
+        raise ValueError(f"is no SIZE/PERIOD: write for instance 2TB/day; a period is one of {', '.join(PERIOD_S)}")
+    return _stored(size.strip()), PERIOD_S[period.strip().lower()]
+
+
+def _window(text: str) -> tuple[float, float]:
+    match = _WINDOW.fullmatch(text)
+    hours, minutes = ([int(match[at]) for at in pair] if match else [99] for pair in ((1, 3), (2, 4)))
+    if max(hours) > 23 or max(minutes) > 59:
+        raise ValueError("is no time of the day in UTC: write for instance 01:00-05:00 UTC")
+    begin, end = (3600.0 * hour + 60.0 * minute for hour, minute in zip(hours, minutes, strict=True))
+    if begin == end:
+        raise ValueError("ends when it begins: write for instance 01:00-05:00 UTC")
+    return begin, end
+
+
+SWITCH = Kind("on or off", "", _switch)
+TEXT = Kind("text", "", read_text)
+SHELL = Kind("shell line", "", read_text)
+SHELL_ONE_LINE = Kind("shell line", "", _one_line)
+FILE = Kind("file", "relative to the INI file's folder", read_text)
+RATE = Kind("rate", units(RATE_BPS), parse_rate)
+PACING = Kind("rate, or none", units(RATE_BPS), _pacing)
+TIME = Kind("time", units(TIME_S), parse_time)
+POSITIVE_TIME = Kind("time", units(TIME_S), _positive_time)
+LOSS = Kind("share", "%", _loss)
+LIMIT_NAMES = Kind("list of limits", "", _limits)
+BUFFER = Kind("size", f"bdp, p (packets), {units(SIZE_BYTES)}", _buffer)
+STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_stored(text)))
+BUDGET = Kind("size per period", f"{units(STORAGE_BYTES)} per {units(PERIOD_S)}", _budget)
+WINDOW = Kind("begin and end", "hours and minutes, UTC", _window)
+CORES = Kind("list of cores", "", _cores)

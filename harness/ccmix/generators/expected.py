@@ -1,0 +1,143 @@
+"""What a command that the user wrote will do, as far as it can be read from it: how long it takes, and which port."""
+
+import re
+import shlex
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+IPERF3_S = 10.0  # its default
+PSCHEDULER_S = 10.0  # that of its throughput test
+PSCHEDULER_START_S = 25.0  # from the command to the result of a short test, less its duration
+SLEEP_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_IPERF3_TAKES = frozenset("pfiAcbtnklPwBMSLOFTCX")  # short options with a value
+_CONTROL = frozenset(("for", "while", "until", "if", "case", "select", "function", "{", "("))
+_WRAPPERS = frozenset(
+    ("chrt", "env", "exec", "ionice", "ip", "nice", "nohup", "numactl", "setsid", "stdbuf", "sudo", "taskset", "time",
+     "timeout")
+)  # fmt: skip
+_NUMBER = re.compile(r"\d{1,12}(?:\.\d{0,9})?", re.ASCII)
+_ISO_8601 = re.compile(
+    r"P(?:(?P<w>\d{1,9})W)?(?:(?P<d>\d{1,9})D)?"
+    r"(?:T(?:(?P<h>\d{1,9})H)?(?:(?P<m>\d{1,9})M)?(?:(?P<s>\d{1,9}(?:\.\d{1,9})?)S)?)?",
+    re.ASCII,
+)
+_ISO_8601_S = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def expected_seconds(command: str) -> float:
+    """Of a shell line; 0 where nothing tells."""
+    total_s, at_once_s = 0.0, 0.0
+    for operator, words in _simple_commands(command):
+        if words[0] in _CONTROL:
+            return 0.0
+        if operator != "|":
+            total_s, at_once_s = total_s + at_once_s, 0.0
+        at_once_s = max(at_once_s, _seconds(words))
+    return total_s + at_once_s
+
+
+def server_port(command: str) -> int | None:
+    """The port on which an iperf3 server in a shell line listens; None where there is none."""
+    for _, words in _simple_commands(command):
+        program, arguments = _program(words)
+        options = _iperf3_options(arguments) if program == "iperf3" else {}
+        port = options.get("p", "5201")
+        if "s" in options and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536:
+            return int(port)
+    return None
+
+
+def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
+    """Each command of a shell line with the operator before it."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace_split, lexer.whitespace, lexer.commenters = True, " \t\r", ""
+    operator, words = "", list[str]()
+    try:
+        for word in lexer:
+            if word in ("|", "|&", ";", "&&", "||", "&") or set(word) == {"\n"}:
+                if words:
+                    yield operator, words
+                operator, words = word.rstrip("&") if word == "|&" else word, []
+            else:
+                words.append(word)
+    except ValueError:  # a quotation mark too few: the shell will say so
+        return
+    if words:
+        yield operator, words
+
+
+def _program(words: list[str]) -> tuple[str, list[str]]:
+    """The name and the arguments of the generator; those of the first word where there is none."""
+    names = [PurePosixPath(word).name for word in words]
+    if names[0] in _WRAPPERS or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
+        for at, name in enumerate(names):
+            if name in _READERS:
+                return name, words[at + 1 :]
+    return names[0], words[1:]
+
+
+def _seconds(words: list[str]) -> float:
+    program, arguments = _program(words)
+    expected_s = _READERS[program](arguments) if program in _READERS else 0.0
+    if program in _READERS and "timeout" in (before := words[: len(words) - len(arguments) - 1]):
+        limit_s = next((seconds for word in before if (seconds := _sleep([word]))), 0.0)
+        return min(expected_s, limit_s) if limit_s else expected_s
+    return expected_s
+
+
+def _iperf3_options(arguments: list[str]) -> dict[str, str]:
+    """By letter, as far as they matter here: of long ones those that have none are left out."""
+    letters = {"time": "t", "omit": "O", "port": "p", "bytes": "n", "blockcount": "k", "server": "s", "client": "c"}
+    found: dict[str, str] = {}
+    rest = iter(arguments)
+    for word in rest:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            if name in letters:
+                found[letters[name]] = value if equals or name == "server" else next(rest, "")
+        elif word.startswith("-"):
+            for at, letter in enumerate(word[1:], start=2):
+                takes = letter in _IPERF3_TAKES
+                found[letter] = (word[at:] or next(rest, "")) if takes else ""
+                if takes:
+                    break
+    return found
+
+
+def _number(text: str) -> float:
+    return float(text) if _NUMBER.fullmatch(text) else 0.0
+
+
+def _iperf3(arguments: list[str]) -> float:
+    options = _iperf3_options(arguments)
+    if "s" in options or "n" in options or "k" in options:
+        return 0.0
+    seconds = _number(options["t"]) if "t" in options else IPERF3_S
+    return seconds + _number(options.get("O", "")) if seconds else 0.0
+
+
+def _pscheduler(arguments: list[str]) -> float:
+    text = ""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word in ("--duration", "-t"):
+            text = following
+        elif word.startswith("--duration="):
+            text = word.partition("=")[2]
+    if "task" not in arguments[:1]:
+        return 0.0
+    match = _ISO_8601.fullmatch(text)
+    seconds = sum(float(match[unit] or 0) * scale for unit, scale in _ISO_8601_S.items()) if match else 0.0
+    if text and not seconds:
+        return 0.0
+    return (seconds or PSCHEDULER_S) + PSCHEDULER_START_S
+
+
+def _sleep(arguments: list[str]) -> float:
+    total_s = 0.0
+    for word in arguments:
+        unit = word[-1:] if word[-1:] in SLEEP_S else ""
+        total_s += _number(word.removesuffix(unit)) * SLEEP_S[unit]
+    return total_s
+
+
+_READERS = {"iperf3": _iperf3, "pscheduler": _pscheduler, "sleep": _sleep}
