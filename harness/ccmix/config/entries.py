@@ -131,7 +131,7 @@ class _Reader:
         self._file = file
         self.problems = list(file.problems)
         self.notices: list[Problem] = []
-        self._profiles: dict[Path, dict[str, Profile]] = {}
+        self._profiles: dict[Path, dict[str, Profile] | None] = {}
         self._hosts_path = overrides.hosts
         self._hosts = self._host_list(overrides.hosts)
         self._nic: str | None = self._option("--nic", overrides.nic, read_device)
@@ -196,13 +196,13 @@ class _Reader:
             self.problems.append(Problem(self._file.path, None, None, None, f"{name} {quoted(text)} {error}"))
             return None
 
-    def _profiles_of(self, name: str | None) -> Mapping[str, Profile]:
-        """Those of an entry's profile-file, which is read once."""
+    def _profiles_of(self, name: str | None) -> Mapping[str, Profile] | None:
+        """Those of an entry's profile-file, which is read once; None where it is wrong."""
         if name is None:
             return {}
         path = self._file.path.parent / name
         if path not in self._profiles:
-            self._profiles[path] = {}
+            self._profiles[path] = None
             try:
                 self._profiles[path] = read_profiles(path)
             except ConfigError as error:
@@ -238,11 +238,16 @@ class _Reader:
         sort = self._sort(section, given)
         self._check_keys(section, sort)
         sweeps = self._sweeps(section, {**sort.keys, **(TOPOLOGY_KEYS if sort is _ON_TOPOLOGY else {})})
+        self._check_once(section, given, sweeps)
+        profiles = self._profiles_of(given.get("profile-file") if sort is not _ON_TOPOLOGY else None)
         texts = self._texts(section, sort, given, sweeps)
-        if texts is None or len(self.problems) > before or not _readable(texts):
+        if texts is None or profiles is None or len(self.problems) > before or not _readable(texts):
             return None
         self._check_type(section, sort, texts["type"])
-        conditions = tuple(self._conditions(section, sort, texts, sweeps)) if len(self.problems) == before else ()
+        if len(self.problems) > before:
+            return None
+        around = Surroundings(self._nic, self._netem_at, profiles)
+        conditions = tuple(self._conditions(section, sort, texts, sweeps, around))
         if not ENTRY_KEYS["enabled"].read(texts["enabled"]) or len(self.problems) > before:
             return None
         self.notices += self._notices(section, sort, given, sweeps)
@@ -261,7 +266,7 @@ class _Reader:
         if len(named) > 1:
             self._problem(
                 section, None if not own else "topology",
-                "stands beside dst: an entry has topology = NAME, an emulated path, or dst = HOST, a real one; remove one",
+                "stands beside dst: topology = NAME is an emulated path, and dst = HOST a real one; remove one",
             )  # fmt: skip
         elif not named and self._hosts is None:
             self._problem(
@@ -303,6 +308,11 @@ class _Reader:
         else:
             message = f"{quoted(text)} is a label, and nothing says what makes the traffic: give a src-cmd"
         self._problem(section, "type", message)
+
+    def _check_once(self, section: ini.Section, given: Mapping[str, str], sweeps: Mapping[str, _Sweep]) -> None:
+        for key in ("src-cmd", "dst-cmd"):
+            if key in sweeps and given.get(f"{key}-once", "off").lower() not in OFF:
+                self._problem(section, f"{key}-once", f"keeps one {key} for all runs, and sweep.{key} has several")
 
     def _notices(
         self, section: ini.Section, sort: _Sort, given: Mapping[str, str], sweeps: Mapping[str, _Sweep]
@@ -398,7 +408,7 @@ class _Reader:
         if key not in known and key in ALL_KEYS and name not in section.own:
             return None
         if key not in ALL_KEYS:
-            self._problem(section, name, "sweeps an unknown key" + nearest(key, known))
+            self._problem(section, name, "sweeps an unknown key" + nearest(key, ALL_KEYS))
         elif not ALL_KEYS[key].sweepable:
             self._problem(section, name, f"can't be swept: make an entry for each {key}")
         elif key not in known:
@@ -415,7 +425,12 @@ class _Reader:
     # Conditions
 
     def _conditions(
-        self, section: ini.Section, sort: _Sort, texts: Mapping[str, str], sweeps: Mapping[str, _Sweep]
+        self,
+        section: ini.Section,
+        sort: _Sort,
+        texts: Mapping[str, str],
+        sweeps: Mapping[str, _Sweep],
+        around: Surroundings,
     ) -> Iterator[Condition]:
         number = int(texts["iterations"]) * (len(self._hosts or ()) if sort is not _ON_TOPOLOGY and self._hosts else 1)
         for sweep in sweeps.values():
@@ -436,7 +451,7 @@ class _Reader:
             if sort is _ON_TOPOLOGY:
                 yield from self._emulated(section, values, settings)
             else:
-                yield from self._between_hosts(section, values, settings, _parameter(sweeps, values))
+                yield from self._between_hosts(section, values, settings, _parameter(sweeps, values), around)
             if len(self.problems) > before:
                 return
 
@@ -454,8 +469,8 @@ class _Reader:
         values: dict[str, str],
         settings: Mapping[str, Any],
         parameter: ModuleParameter | None,
+        around: Surroundings,
     ) -> Iterator[Condition]:
-        around = Surroundings(self._nic, self._netem_at, self._profiles_of(settings.get("profile-file")))
         for row, dst in self._destinations(settings):
             if not self._profile_is_known(section, settings, row, dst, around):
                 continue
@@ -491,11 +506,10 @@ class _Reader:
             message = f"{quoted(dst.profile)} is a profile, and [{section.name}] has no profile-file: name one"
         else:
             message = f"{quoted(dst.profile)} is no profile of {file}{nearest(dst.profile, around.profiles)}"
-        if around.profiles or file is None:  # else what is wrong with the file was told
-            told = self._told(section, "profile", message)
-            if row and row.profile and self._hosts_path:
-                told = Problem(self._hosts_path, row.line, None, "profile", message)
-            self.problems.append(told)
+        told = self._told(section, "profile", message)
+        if row and row.profile and self._hosts_path:
+            told = Problem(self._hosts_path, row.line, None, "profile", message)
+        self.problems.append(told)
         return False
 
 

@@ -134,7 +134,7 @@ def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, st
     if path.dst.host == LOCAL and path.dst.address in LOOPBACKS and path.src != LOCAL:
         return (
             "dst",
-            f"{path.dst.address} is this machine here, and {path.src} itself there: name dst as src reaches it",
+            f"{path.dst.address} is src itself, seen from {path.src}: name dst as src reaches it",
         )
     return None
 
@@ -159,8 +159,8 @@ def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None,
     if paced and path.profile and path.nic in (None, path.profile_device):
         device = path.profile_device
         return "pacing", (
-            f"and the profile {path.dst.profile} may act on the same device: give -i NIC, the sending device, and let it "
-            f"not be {device}"
+            f"and the profile {path.dst.profile} may act on one device: give -i NIC, the sending device, "
+            f"which may not be {device}"
             if path.nic is None
             else f"and the profile {path.dst.profile} act on one device, {device}: leave one out"
         )

@@ -117,14 +117,14 @@ def _iperf3(arguments: list[str]) -> float:
 
 
 def _pscheduler(arguments: list[str]) -> float:
+    if "task" not in arguments[:1]:
+        return 0.0
     text = ""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if word in ("--duration", "-t"):
             text = following
         elif word.startswith("--duration="):
             text = word.partition("=")[2]
-    if "task" not in arguments[:1]:
-        return 0.0
     match = _ISO_8601.fullmatch(text)
     seconds = sum(float(match[unit] or 0) * scale for unit, scale in _ISO_8601_S.items()) if match else 0.0
     if text and not seconds:
