@@ -106,7 +106,6 @@ interval = 100ms
             dst_once=True,
         ),
         server="ssh",
-        port=5205,
         nic="eth1",
         netem=Netem(0.005, Loss("random", (0.001 / 100,)), 10000),
         netem_at=NetemPlace("netns:n1", "eth2", "eth3"),
@@ -269,15 +268,6 @@ def test_what_an_entry_says_stands_before_default(read: Files) -> None:
 def test_how_long_a_command_takes(read: Files, keys: str, seconds: float) -> None:
     [entry] = read((OWN if "src-cmd" in keys else COMMAND) + keys).entries
     assert entry.conditions[0].traffic.seconds == seconds
-
-
-@pytest.mark.parametrize(
-    ("keys", "port"),
-    [("", None), ("dst-cmd = iperf3 -s -p 5205\n", 5205), ("dst-cmd = iperf3 -s\n", 5201), ("port = 7\n", 7),
-     ("port = 7\ndst-cmd = iperf3 -s -p 5205\n", 7), ("dst-cmd = nuttcp -S\n", None)],
-)  # fmt: skip
-def test_the_port_of_a_command(read: Files, keys: str, port: int | None) -> None:
-    assert path(read, COMMAND + keys).port == port
 
 
 NOTICES = {

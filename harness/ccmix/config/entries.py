@@ -343,11 +343,10 @@ class _Reader:
         """Every key of the entry and of its topology with its text: own, from [DEFAULT], or the default."""
         texts: dict[str, str] = {}
         self._fill(texts, section, sort.keys, given, sweeps)
-        if sort is _COMMAND:  # else they follow from the command
-            texts |= {"server": ENTRY_KEYS["server"].default or ""}
-            for key in ("duration", "port"):
-                if key not in given:
-                    texts.pop(key)
+        if sort is _COMMAND:
+            texts |= {name: ENTRY_KEYS[name].default or "" for name in DECIDED_BY_COMMAND}
+            if "duration" not in given:
+                texts.pop("duration")  # it follows from the command
         if sort is not _ON_TOPOLOGY:
             return texts
         path = self._topologies.get(texts.get("topology", ""))

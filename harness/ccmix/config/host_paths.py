@@ -8,7 +8,7 @@ from ccmix.config.addresses import LOCAL, LOOPBACKS, read_host, with_user
 from ccmix.config.capture import capture
 from ccmix.config.hostlist import HostRow
 from ccmix.config.profiles import Profile
-from ccmix.generators.expected import expected_seconds, server_port
+from ccmix.generators.expected import expected_seconds
 from ccmix.model import Commands, Destination, HostPath, ModuleParameter, Netem, NetemPlace, Traffic
 from ccmix.units import format_time
 
@@ -49,15 +49,13 @@ def host_path(
     """The path to one destination in one condition."""
     profile = around.profiles[dst.profile] if dst.profile else None
     netem = _netem(settings)
-    commands = _commands(settings, dst.address)
-    tcpdump = settings["tcpdump"]
     return HostPath(
         src=with_user(settings["src"], settings.get("user")),
         dst=dst,
         label=settings["type"],
-        commands=commands,
+        commands=_commands(settings, dst.address),
         server=settings["server"],
-        port=_port(settings, commands),
+        port=settings["port"],
         nic=around.nic,
         netem=netem,
         netem_at=(around.netem_at or settings.get("netem-at")) if netem else None,
@@ -65,7 +63,7 @@ def host_path(
         profile_device=profile.device if profile else None,
         module_parameter=parameter,
         capture=capture(settings.get("tcpdump-filt"), dst.address, around.nic, settings["tcpdump-size"])
-        if tcpdump
+        if settings["tcpdump"]
         else None,
         mpstat_cores=settings.get("mpstat"),
         timeout_s=settings.get("timeout"),
@@ -112,13 +110,6 @@ def _commands(settings: Settings, address: str) -> Commands:
         src_once=settings["src-cmd-once"],
         dst_once=settings["dst-cmd-once"],
     )
-
-
-def _port(settings: Settings, commands: Commands) -> int | None:
-    port: int | None = settings.get("port")
-    if port is None and commands.dst:
-        return server_port(commands.dst)
-    return port
 
 
 def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:

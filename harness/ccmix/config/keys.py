@@ -123,8 +123,7 @@ HOST_ENTRY = _table(
     Key("alias", ALIAS, "name of dst in folders and tables; unset: dst", "geneva", sweepable=False),
     Key("server", choice("ssh", "running"), "iperf3's server: started on dst's host, or one that runs there already",
         "running", "ssh"),
-    Key("port", whole_number(1, 65535), "TCP port of the server; unset beside src-cmd: what -p of an iperf3 in "
-        "dst-cmd says, else unknown", "5205", "5201"),
+    Key("port", whole_number(1, 65535), "TCP port of iperf3's server", "5205", "5201"),
     Key("src-cmd", SHELL_ONE_LINE, "makes the traffic instead of ccmix's own iperf3; several lines are one line",
         "iperf3 -c {dst} -t 60 -P 8 -J"),
     Key("dst-cmd", SHELL_ONE_LINE, "runs on dst beside src-cmd, and is ended with it; several lines are one line",
@@ -173,4 +172,4 @@ ALL_KEYS: Mapping[str, Key] = {**ENTRY_KEYS, **TOPOLOGY_KEYS}
 # The original harness's own sweeps, and the keys that they sweep
 SWEEPS = {"lat-sweep": "netem-lat", "limit-sweep": "netem-limit"}
 # Beside src-cmd these have no effect: the command decides
-DECIDED_BY_COMMAND = ("cca", "streams", "omit", "server")
+DECIDED_BY_COMMAND = ("cca", "streams", "omit", "server", "port")
