@@ -353,6 +353,10 @@ MISTAKES: dict[str, tuple[str, dict[str, str], int | None, str | None, str]] = {
                           "is no module parameter"),
     "parameter of a shell": (OWN + "param-sweep = m/parameters/$x, sys-module-list,1\n", {}, 4, "param-sweep",
                              "is no module parameter"),
+    "parameter with more": (OWN + "param-sweep = m/parameters/x;id, sys-module-list,1\n", {}, 4, "param-sweep",
+                            "is no module parameter"),
+    "profile file with a strange name": (
+        OWN + "profile-file = a\n  b\u2028c\n", {}, None, None, "a\ufffdb\ufffdc: can't be read"),
     "parameter without kind": (OWN + "param-sweep = m/parameters/x\n", {}, 4, "param-sweep", "unknown kind ''"),
     "parameter of no values": (PARAMETER + "sys-module-list\n", {}, 4, "param-sweep", "no values"),
     "step 0": (PARAMETER + "sys-module-increment,1,5,0\n", {}, 4, "param-sweep", "STEP at least 1"),
@@ -393,6 +397,11 @@ MISTAKES: dict[str, tuple[str, dict[str, str], int | None, str | None, str]] = {
         OWN + "profile = WAM\nprofile-file = p.yml\n", {"p_yml": PROFILES}, 4, "profile", "did you mean 'WAN'?"),
     "profile file that is not there": (
         OWN + "profile = WAN\nprofile-file = q.yml\n", {}, None, None, "q.yml: can't be read: No such file"),
+    "wrong profile file of two entries": (
+        OWN + "profile = W\nprofile-file = p.yml\n" + OWN.replace("one", "two") + "profile = W\nprofile-file = p.yml\n",
+        {"p_yml": "profiles: x\n"}, 1, None, "p.yml:1: profiles is no mapping"),
+    "profiles of nobody": (
+        OWN + "profile = W\nprofile-file = p.yml\n", {"p_yml": "profiles: {}\n"}, 4, "profile", "'W' is no profile of"),
     "profile and pacing": (
         OWN + "profile = WAN\nprofile-file = p.yml\npacing = 1gbit\n", {"p_yml": PROFILES, "nic": "eth7"}, 6, "pacing",
         "act on one device, eth7: leave one out"),

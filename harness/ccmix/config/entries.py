@@ -437,6 +437,7 @@ class _Reader:
         if number > MOST_RUNS:
             self._problem(section, None, f"its sweeps and iterations make {number} runs, more than {MOST_RUNS}")
             return
+        unswept = _settings(texts)
         for point in itertools.product(*(sweep.values for sweep in sweeps.values())):
             values = dict(zip(sweeps, point, strict=True))
             if len(folder := condition_name(values)) > MOST_NAME_BYTES:
@@ -446,7 +447,7 @@ class _Reader:
                 return
             before = len(self.problems)
             keys = {key: text for key, text in values.items() if not sweeps[key].parameter}
-            settings = _settings({**texts, **keys})
+            settings = {**unswept, **_settings(keys)}
             if sort is _ON_TOPOLOGY:
                 yield from self._emulated(section, values, settings)
             else:

@@ -26,8 +26,8 @@ class Problem:
         key = f"{self.key} " if self.key else ""
         where = f"{section}{key}".strip()
         sentence = f"{where}: {self.message}" if where else self.message
-        line = " ".join(sentence.split())  # also where a value has several
-        return f"{place}: {''.join(letter if letter.isprintable() else REPLACED for letter in line)}"
+        line = f"{place}: {' '.join(sentence.split())}"  # one, also where a value has several
+        return "".join(letter if letter.isprintable() else REPLACED for letter in line)
 
 
 class ConfigError(Exception):
