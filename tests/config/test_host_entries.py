@@ -289,6 +289,12 @@ def test_what_has_no_effect_is_told(read: Files, text: str, line: int, key: str,
     assert sentence in notice.message
 
 
+def test_a_list_of_hosts_for_nobody_is_told(read: Files) -> None:
+    [notice] = read(TOPOLOGY + "[two]\ntype = iperf3\ntopology = dtn\n", hosts="hostname\na\n").notices
+    assert notice.file.name == "hosts.csv"
+    assert "no enabled entry is between real hosts" in str(notice)
+
+
 def test_what_is_off_or_of_a_disabled_entry_is_no_notice(read: Files) -> None:
     assert read(COMMAND + "tcptrace = false\nstatexec = off\n").notices == ()
     assert read(COMMAND + OWN.replace("one", "two") + "ss = on\nenabled = off\n").notices == ()
