@@ -1,6 +1,7 @@
 """The commands as a user types them: help, plans, and what wrong usage says. Nothing here starts a run."""
 
 import json
+from pathlib import Path
 
 import click
 import pytest
@@ -36,6 +37,13 @@ def test_the_examples_of_the_guide_are_right(number: int, runs: int, ccmix: Ccmi
     plan = ccmix("plan", example, "--format", "json")
     assert plan.returncode == 0, plan.stderr
     assert len(json.loads(plan.stdout)) == runs
+
+
+@pytest.mark.parametrize("file", sorted((REPOSITORY / "configs").glob("*.ini")), ids=lambda file: file.name)
+def test_every_sample_is_planned(file: Path, ccmix: Ccmix) -> None:
+    plan = ccmix("plan", file)
+    assert (plan.returncode, plan.stderr.count("\n")) == (0, 1), plan.stderr
+    assert plan.stdout
 
 
 def test_plan_of_the_demo(ccmix: Ccmix) -> None:

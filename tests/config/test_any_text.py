@@ -8,9 +8,11 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ccmix.archive.folders import RunFolder
 from ccmix.config import ConfigError, Entry, load
 from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS
 from ccmix.model import HostPath, Topology
+from ccmix.plan import make_plan
 
 KEYS = [*ENTRY_KEYS, *TOPOLOGY_KEYS]
 FRAGMENTS = st.sampled_from(
@@ -126,3 +128,25 @@ def test_any_value_of_a_right_file(key: str, value: str, sweep: bool) -> None:
         loads_or_tells((RIGHT.replace(f"{key} = ", f"{key}x = ") + own).encode())
         loads_or_tells((default + HOST_RIGHT).encode())
         loads_or_tells((HOST_RIGHT.replace(f"{key} = ", "enabled = on\n#") + own).encode())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40), min_size=1, max_size=4),
+       st.text(st.characters(exclude_categories=["Cs"]), max_size=40))  # fmt: skip
+@example(["../../x", "a/b", ".", ".."], "..")
+@example(["x=1,y=2", "%2e%2e", "x" * 50], "a b")
+def test_any_condition_and_alias_has_a_folder_of_its_own(commands: list[str], alias: str) -> None:
+    lines = [" ".join(command.split()) for command in commands]
+    text = HOST_RIGHT + f"alias = {' '.join(alias.split())}\nsweep.pre-src-cmd =\n" + "".join(f"  {c}\n" for c in lines)
+    try:
+        runs = make_plan(load(Path("any.ini"), text).entries, seed=1)
+    except ConfigError:
+        return
+    folders = [RunFolder.of(Path("out"), run).path for run in runs]
+    assert len(set(folders)) == len(folders)
+    for folder in folders:
+        out, _, condition, dst, _ = folder.parts
+        assert out == "out"
+        for name in (condition, dst):
+            assert len(name.encode()) <= 255
+            assert name not in (".", "..")

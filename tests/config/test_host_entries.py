@@ -391,6 +391,8 @@ MISTAKES: dict[str, tuple[str, dict[str, str], int | None, str | None, str]] = {
     "own iperf3's streams": (OWN + "cca = bbr,cubic\n", {}, 1, None, "2 groups, and with streams = 1"),
     "user": (OWN + "user = -l\n", {}, 4, "user", "is no login"),
     "alias": (OWN + "alias = a/b\n", {}, 4, "alias", "is no alias"),
+    "alias that no folder has": (OWN + f"alias = {'ü' * 41}\n", {}, 4, "alias", "write up to 80 letters"),
+    "condition that no folder has": (OWN + f"sweep.pre-src-cmd = {'ü' * 40}\n", {}, 1, None, "is too long"),
     "namespace": (OWN + "src = netns:../x\n", {}, 4, "src", "names no network namespace"),
     "dst as address of another src": (OWN.replace("10.1.2.3", "127.0.0.1") + "src = a\n", {}, 3, "dst", "itself"),
     "no address": (OWN.replace("10.1.2.3", "10.1.2.300"), {}, 3, "dst", "is no IP address"),

@@ -12,13 +12,13 @@ from ccmix.config.values import Kind
 LOCAL = "localhost"
 LOOPBACKS = (LOCAL, "127.0.0.1", "::1")
 NAMESPACE = "netns:"
-MOST_ALIAS = 60  # characters
+MOST_ALIAS = 80  # bytes, since it is a folder's name
 _LABELS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?", re.ASCII)
 MOST_NAME = 253  # characters
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _DEVICE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}", re.ASCII)  # IFNAMSIZ, with its end
-_ALIAS = re.compile(rf"\w[\w .:%@+-]{{0,{MOST_ALIAS - 1}}}")
+_ALIAS = re.compile(r"\w[\w .:%@+-]*")
 _HOST_EXAMPLES = "write a name or an address, such as dtn.example.org or 2001:db8::1"
 
 
@@ -76,7 +76,7 @@ def read_device(text: str) -> str:
 
 
 def read_alias(text: str) -> str:
-    if not _ALIAS.fullmatch(text):
+    if len(text.encode()) > MOST_ALIAS or not _ALIAS.fullmatch(text):
         raise ValueError(f"is no alias: write up to {MOST_ALIAS} letters, digits, blanks and . _ : % @ + -")
     return text
 

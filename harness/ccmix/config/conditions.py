@@ -63,7 +63,7 @@ class Conditions:
         unswept = settings_of(texts)
         for point in itertools.product(*(sweep.values for sweep in sweeps.values())):
             values = dict(zip(sweeps, point, strict=True))
-            if len(folder := condition_name(values)) > MOST_NAME_BYTES:
+            if len((folder := condition_name(values)).encode()) > MOST_NAME_BYTES:
                 self._telling.problem(
                     section, None, f"a condition's name is that of a folder, and {folder[:40]}... is too long"
                 )
