@@ -9,10 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccmix.config import Entry, load
-from ccmix.config.entries import Condition
-from ccmix.model import Buffer, Group, Run, Topology, Traffic
-from ccmix.plan import make_plan
+from ccmix.config import Condition, Entry, load
+from ccmix.model import (
+    Buffer,
+    Capture,
+    Commands,
+    Destination,
+    Group,
+    HostPath,
+    Loss,
+    ModuleParameter,
+    Netem,
+    NetemPlace,
+    Run,
+    Topology,
+    Traffic,
+)
+from ccmix.plan import RECEIVER, make_plan, span
 
 DEMO = Path(__file__).parents[1] / "configs" / "demo.ini"
 TOPOLOGY = Topology(rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
@@ -80,6 +93,88 @@ def test_the_demo_s_plan() -> None:
 def test_a_run_survives_json() -> None:
     for run in make_plan([*load(DEMO).entries, entry()], seed=7):
         assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+TEXT = st.text(max_size=12)
+NUMBER = st.floats(0, 1e15)
+LOSS = st.builds(Loss, st.sampled_from(["random", "gemodel"]), st.lists(st.floats(0, 1), min_size=1).map(tuple))
+NETEM = st.builds(Netem, NUMBER, st.none() | LOSS, st.none() | st.integers(1), st.none() | NUMBER)
+PATH = st.builds(
+    HostPath,
+    src=TEXT,
+    dst=st.builds(Destination, TEXT, TEXT, TEXT, st.none() | TEXT, st.lists(st.tuples(TEXT, TEXT)).map(tuple)),
+    label=TEXT,
+    commands=st.builds(Commands, *([st.none() | TEXT] * 8), st.booleans(), st.booleans()),
+    server=TEXT,
+    port=st.integers(1, 65535),
+    nic=st.none() | TEXT,
+    netem=st.none() | NETEM,
+    netem_at=st.none() | st.builds(NetemPlace, TEXT, TEXT, st.none() | TEXT),
+    profile=st.none() | NETEM,
+    profile_device=st.none() | TEXT,
+    module_parameter=st.none() | st.builds(ModuleParameter, TEXT, TEXT, st.none() | st.integers(1)),
+    capture=st.none() | st.builds(Capture, st.lists(TEXT).map(tuple), st.integers(1)),
+    mpstat_cores=st.none() | TEXT,
+    timeout_s=st.none() | NUMBER,
+    retries=st.integers(0),
+    pause_s=NUMBER,
+    rate_budget=st.none() | st.tuples(NUMBER, NUMBER),
+    time_window=st.none() | st.tuples(NUMBER, NUMBER),
+)
+GROUPS = st.lists(st.builds(Group, TEXT, st.integers(1), st.none() | NUMBER, NUMBER), max_size=3).map(tuple)
+CONDITION = st.dictionaries(TEXT, TEXT, max_size=3)
+
+
+@given(CONDITION, PATH, st.builds(Traffic, GROUPS, st.integers(0), NUMBER, NUMBER, NUMBER, st.none() | NUMBER))
+def test_any_run_between_hosts_survives_json(condition: dict[str, str], path: HostPath, traffic: Traffic) -> None:
+    run = Run("one", condition, path.dst.name, 3, 7, traffic, path, ("rtt",))
+    assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+def host_condition(values: dict[str, str], dst: str, **path: float) -> Condition:
+    there = HostPath("localhost", Destination(dst, "10.0.0.1", "10.0.0.1"), "iperf3", **path)  # type: ignore[arg-type]
+    return Condition(values, there, TRAFFIC)
+
+
+@given(
+    st.lists(CONDITION, min_size=1, max_size=4, unique_by=lambda values: tuple(sorted(values.items()))),
+    st.lists(TEXT, min_size=1, max_size=4, unique=True),
+    st.integers(1, 4),
+    st.sampled_from(["in-order", "shuffled"]),
+    st.integers(0, 2**40),
+)
+def test_any_plan_has_each_condition_to_each_destination_in_each_iteration_once(
+    conditions: list[dict[str, str]], destinations: list[str], iterations: int, order: str, seed: int
+) -> None:
+    block = [host_condition(values, dst) for values in conditions for dst in destinations]
+    one = Entry("one", iterations, order, (), tuple(block))
+    runs = make_plan([one, entry("two", order=order)], seed)
+    of_one = [run for run in runs if run.entry == "one"]
+    assert list(runs[: len(of_one)]) == of_one, "entry after entry"
+    expected = [(condition.values, condition.path.dst.name) for condition in block]  # type: ignore[union-attr]
+    for iteration in range(1, iterations + 1):
+        got = [(run.condition, run.dst) for run in of_one if run.iteration == iteration]
+        assert sorted(map(repr, got)) == sorted(map(repr, expected))
+        if order == "in-order":
+            assert got == expected
+    assert [run.iteration for run in of_one] == sorted(run.iteration for run in of_one)
+    assert all(run.host_path.dst.name == run.dst for run in of_one)
+    assert len({run.seed for run in of_one}) == len(of_one)
+    assert runs == make_plan([one, entry("two", order=order)], seed)
+    assert {run.dst for run in runs if run.entry != "one"} == {RECEIVER}
+
+
+def test_the_seeds_of_a_topology_are_those_they_always_were() -> None:
+    [run] = make_plan([entry(delays=1, iterations=1)], seed=1)
+    assert run.seed == 0xB7F65C1B
+
+
+def test_how_long_a_plan_takes() -> None:
+    unknown = replace(TRAFFIC, duration_s=0.0, omit_s=0.0)
+    paused = [host_condition({}, "a", pause_s=5.0), replace(host_condition({}, "b", pause_s=5.0), traffic=unknown)]
+    runs = make_plan([Entry("one", 2, "in-order", (), tuple(paused)), entry(delays=1, iterations=1)], seed=1)
+    assert (span(runs).runs, span(runs).seconds, span(runs).pauses_s, span(runs).unknown) == (5, 39, 15, 2)
+    assert span([]).runs == 0
 
 
 def test_bdp_and_rtt() -> None:

@@ -30,7 +30,7 @@ def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
             yield Run(
                 entry=entry.name,
                 condition=condition.values,
-                dst=dst or RECEIVER,
+                dst=RECEIVER if dst is None else dst,
                 iteration=iteration,
                 seed=_run_seed(seed, entry.name, condition.values, dst, iteration),
                 path=condition.path,

@@ -1,12 +1,12 @@
 """The commands as a user types them: help, plans, and what wrong usage says. Nothing here starts a run."""
 
 import json
+from pathlib import Path
 
 import click
 import pytest
 
 from ccmix.cli import main
-from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS
 from support import REPOSITORY, Ccmix
 
 DEMO = REPOSITORY / "configs" / "demo.ini"
@@ -29,18 +29,21 @@ def test_every_command_teaches_and_is_documented(words: tuple[str, ...], ccmix: 
     assert f"ccmix {' '.join(words)}" in guide
 
 
-@pytest.mark.parametrize("key", [*ENTRY_KEYS, *TOPOLOGY_KEYS])
-def test_every_key_is_documented(key: str) -> None:
-    assert f"| `{key}` |" in (REPOSITORY / "docs" / "configuration.md").read_text()
-
-
-def test_the_example_of_the_guide_is_right(ccmix: Ccmix) -> None:
+@pytest.mark.parametrize(("number", "runs"), [(0, 2 * 3 * 5), (1, 3 * 6 * 10 + 10)])
+def test_the_examples_of_the_guide_are_right(number: int, runs: int, ccmix: Ccmix) -> None:
     guide = (REPOSITORY / "docs" / "configuration.md").read_text()
     example = ccmix.folder / "example.ini"
-    example.write_text(guide.partition("```ini\n")[2].partition("```")[0])
+    example.write_text(guide.split("```ini\n")[1:][number].partition("```")[0])
     plan = ccmix("plan", example, "--format", "json")
     assert plan.returncode == 0, plan.stderr
-    assert len(json.loads(plan.stdout)) == 2 * 3 * 5
+    assert len(json.loads(plan.stdout)) == runs
+
+
+@pytest.mark.parametrize("file", sorted((REPOSITORY / "configs").glob("*.ini")), ids=lambda file: file.name)
+def test_every_sample_is_planned(file: Path, ccmix: Ccmix) -> None:
+    plan = ccmix("plan", file)
+    assert (plan.returncode, plan.stderr.count("\n")) == (0, 1), plan.stderr
+    assert plan.stdout
 
 
 def test_plan_of_the_demo(ccmix: Ccmix) -> None:

@@ -2,13 +2,17 @@
 
 import contextlib
 import tempfile
+import time
 from pathlib import Path
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ccmix.archive.folders import RunFolder
 from ccmix.config import ConfigError, Entry, load
 from ccmix.config.keys import ENTRY_KEYS, TOPOLOGY_KEYS
+from ccmix.model import HostPath, Topology
+from ccmix.plan import make_plan
 
 KEYS = [*ENTRY_KEYS, *TOPOLOGY_KEYS]
 FRAGMENTS = st.sampled_from(
@@ -16,7 +20,9 @@ FRAGMENTS = st.sampled_from(
         "", "0", "1", "-1", "+2", "0.1", "1e400", "nan", "inf", "-inf", "٣", "²", "9" * 400, "9" * 5000,
         "0." + "0" * 400, ".", "%", "1e3", "0x10", "1_000", "\n", "\n ", "\r", "\x1c", "\x85", "\u2028", "\x00", ",",
         ", ", "on", "iperf3", "dtn", "cubic", "bbr", "bit", "kbit", "gbit", "tbit", "us", "ms", "s", "h", "b", "kb",
-        "gb", "gib", "p", "bdp", " ", "#", "=", ":", "[", "]", "rtt", "ſ",
+        "gb", "gib", "p", "bdp", " ", "#", "=", ":", "[", "]", "rtt", "ſ", "{dst}", "{", "$(x)", ";", "'", '"', "-s",
+        "-w", "iperf3 -c {dst}", "-t", "h1", "netns:", "user@", "eth0", "gemodel", "m/parameters/p", "sys-module-list",
+        "sys-module-increment", "/day", "2TB", "01:00-05:00", " UTC", "../", "ssh", "all", "0-3", "::1", "10.0.0.1",
     ]
 )  # fmt: skip
 VALUES = st.lists(FRAGMENTS, max_size=4).map("".join)
@@ -30,25 +36,56 @@ SECTION = st.tuples(
 RIGHT = "[topology dtn]\nrate = 1gbit\ndelay = 1ms\n[one]\ntype = iperf3\ntopology = dtn\n"
 
 
+HOST_RIGHT = "[one]\ntype = iperf3\ndst = 10.0.0.1\nnetem-at = n:a,b\n"
+UNSAFE = set(" \t\n\r;|&$`'\"\\<>(){}*?!~#,/\x00")
+
+
+def is_safe(path: HostPath) -> None:
+    """What is no command of the user's own can be an argument of one, and is no option."""
+    names = [
+        path.src,
+        path.dst.address,
+        path.dst.host,
+        path.nic,
+        path.mpstat_cores and path.mpstat_cores.replace(",", ""),
+    ]
+    if path.netem_at:
+        names += [path.netem_at.host, path.netem_at.data_device, path.netem_at.ack_device]
+    for name in filter(None, names):
+        assert not set(name) & UNSAFE
+        assert not name.startswith("-")
+    if path.module_parameter:
+        assert not set(path.module_parameter.path.replace("/", "")) & UNSAFE
+        assert ".." not in path.module_parameter.path
+        int(path.module_parameter.value)
+
+
 def loads_or_tells(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "any.ini")
         file.write_bytes(content)
         told: ConfigError | None = None
+        began_s = time.monotonic()
         entries: tuple[Entry, ...] = ()
         try:
             entries = load(file).entries
         except ConfigError as error:
             told = error
+        assert time.monotonic() - began_s < 10
         if told:
             assert told.problems
             assert len(str(told).splitlines()) == len(told.problems)
             return
         assert entries
         for entry in entries:
+            assert entry.conditions
             for condition in entry.conditions:  # what a run will ask for
-                assert condition.path.buffer_bytes >= condition.path.packet_bytes
-                assert condition.traffic.seconds > 0
+                if isinstance(condition.path, Topology):
+                    assert condition.path.buffer_bytes >= condition.path.packet_bytes
+                    assert condition.traffic.seconds > 0
+                else:
+                    is_safe(condition.path)
+                    assert condition.traffic.seconds >= 0
 
 
 @settings(max_examples=200, deadline=None)
@@ -89,3 +126,27 @@ def test_any_value_of_a_right_file(key: str, value: str, sweep: bool) -> None:
     own = f"{'sweep.' if sweep else ''}{key} = {value}\n"
     with contextlib.suppress(UnicodeEncodeError):
         loads_or_tells((RIGHT.replace(f"{key} = ", f"{key}x = ") + own).encode())
+        loads_or_tells((default + HOST_RIGHT).encode())
+        loads_or_tells((HOST_RIGHT.replace(f"{key} = ", "enabled = on\n#") + own).encode())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40), min_size=1, max_size=4),
+       st.text(st.characters(exclude_categories=["Cs"]), max_size=40))  # fmt: skip
+@example(["../../x", "a/b", ".", ".."], "..")
+@example(["x=1,y=2", "%2e%2e", "x" * 50], "a b")
+def test_any_condition_and_alias_has_a_folder_of_its_own(commands: list[str], alias: str) -> None:
+    lines = [" ".join(command.split()) for command in commands]
+    text = HOST_RIGHT + f"alias = {' '.join(alias.split())}\nsweep.pre-src-cmd =\n" + "".join(f"  {c}\n" for c in lines)
+    try:
+        runs = make_plan(load(Path("any.ini"), text).entries, seed=1)
+    except ConfigError:
+        return
+    folders = [RunFolder.of(Path("out"), run).path for run in runs]
+    assert len(set(folders)) == len(folders)
+    for folder in folders:
+        out, _, condition, dst, _ = folder.parts
+        assert out == "out"
+        for name in (condition, dst):
+            assert len(name.encode()) <= 255
+            assert name not in (".", "..")

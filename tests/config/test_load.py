@@ -134,7 +134,7 @@ MISTAKES = {
     "no rate": ("[topology dtn]\ndelay = 5ms\n" + ENTRY, "topology dtn", "rate", 1, "is missing: rate of"),
     "no delay, swept or not": ("[topology dtn]\nrate = 1gbit\n" + ENTRY, "topology dtn", "delay", 1, "is missing"),
     "no type": (TOPOLOGY + "[one]\ntopology = dtn\n", "one", "type", 4, "is missing: what makes the traffic"),
-    "no topology": (TOPOLOGY + "[one]\ntype = iperf3\n", "one", "topology", 4, "is missing"),
+    "no topology": (TOPOLOGY + "[one]\ntype = iperf3\n", "one", None, 4, "names no path: write topology"),
     "name of a file of ours": (TOPOLOGY + ENTRY.replace("one", "report"), "report", None, 4, "choose another"),
     "name that no folder has": (
         TOPOLOGY + f"[{'x' * 81}]\ntype = iperf3\ntopology = dtn\n", "x" * 81, None, 4, "is too long"),
@@ -191,7 +191,7 @@ cca = vega
         (3, "topology dtn", "delay"),
         (4, "topology dtn", "rate"),
         (9, "one", "streams"),
-        (10, None, None),
+        (10, "one", "nonsense"),
         (13, "two", "topology"),
         (14, "two", "cca"),
     ]

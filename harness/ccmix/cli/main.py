@@ -132,14 +132,15 @@ def plan(
     from ccmix.report import plan_text  # noqa: PLC0415
 
     loaded = load(config, overrides=Overrides(hosts, nic, netem_at))
-    runs = make_plan(select(loaded.entries, only, config), seed)
+    entries = select(loaded.entries, only, config)
+    runs = make_plan(entries, seed)
     for notice in loaded.notices:
         click.echo(notice, err=True)
     if form == "json":
         keys = ("entry", "condition", "dst", "iteration")
         click.echo(json.dumps([{key: getattr(run, key) for key in keys} | {"seconds": run.seconds} for run in runs]))
         return
-    click.echo(plan_text.render(runs), nl=False)
+    click.echo(plan_text.render(entries, runs), nl=False)
     click.echo(plan_text.total(span(runs)), err=True)
 
 

@@ -1,6 +1,6 @@
 """Names of hosts and devices. They end up in command lines, so only what can be such a name is taken.
 
-TODO: `ccmix.hosts.address.parse_host` replaces the look at hosts here once it is there.
+Stricter than ccmix.hosts.address, which reads the names again to connect: an address goes into the user's shell lines.
 """
 
 import ipaddress
@@ -8,25 +8,22 @@ import re
 
 from ccmix.config.problems import quoted
 from ccmix.config.values import Kind
+from ccmix.hosts.address import LOCAL_NAMES, NAMESPACE_PREFIX
 
 LOCAL = "localhost"
-LOOPBACKS = (LOCAL, "127.0.0.1", "::1")
-NAMESPACE = "netns:"
-MOST_ALIAS = 60  # characters
+MOST_ALIAS = 80  # bytes, since it is a folder's name
 _LABELS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?", re.ASCII)
 MOST_NAME = 253  # characters
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _DEVICE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}", re.ASCII)  # IFNAMSIZ, with its end
-_ALIAS = re.compile(rf"\w[\w .:%@+-]{{0,{MOST_ALIAS - 1}}}")
+_ALIAS = re.compile(r"\w[\w .:%@+-]*")
 _HOST_EXAMPLES = "write a name or an address, such as dtn.example.org or 2001:db8::1"
 
 
 def read_address(text: str) -> str:
     """An IP address or a host's name."""
-    numeric = text.rpartition(".")[
-        2
-    ].isdecimal()  # then resolvers take it for IPv4, with surprises in 10.1 or 010.0.0.1
+    numeric = text.rpartition(".")[2].isdecimal()  # resolvers take it for IPv4, with surprises in 10.1 or 010.0.0.1
     if ":" in text or numeric:
         try:
             address, _, zone = text.partition("%")
@@ -54,10 +51,10 @@ def read_destination(text: str) -> tuple[str | None, str]:
 
 def read_host(text: str) -> str:
     """Where commands run: 'localhost' (also by its addresses), 'netns:NAME' or '[USER@]HOST'."""
-    if text in LOOPBACKS:
+    if text in LOCAL_NAMES:
         return LOCAL
-    if text.startswith(NAMESPACE):
-        if not _PLAIN.fullmatch(text.removeprefix(NAMESPACE)):
+    if text.startswith(NAMESPACE_PREFIX):
+        if not _PLAIN.fullmatch(text.removeprefix(NAMESPACE_PREFIX)):
             raise ValueError("names no network namespace: write netns:NAME, of letters, digits and . _ -")
         return text
     read_destination(text)
@@ -66,7 +63,7 @@ def read_host(text: str) -> str:
 
 def with_user(host: str, user: str | None) -> str:
     """A host as read_host() gives it, with the login where it is a name for ssh that has none."""
-    return host if not user or host == LOCAL or host.startswith(NAMESPACE) or "@" in host else f"{user}@{host}"
+    return host if not user or host == LOCAL or host.startswith(NAMESPACE_PREFIX) or "@" in host else f"{user}@{host}"
 
 
 def read_device(text: str) -> str:
@@ -76,7 +73,7 @@ def read_device(text: str) -> str:
 
 
 def read_alias(text: str) -> str:
-    if not _ALIAS.fullmatch(text):
+    if len(text.encode()) > MOST_ALIAS or not _ALIAS.fullmatch(text):
         raise ValueError(f"is no alias: write up to {MOST_ALIAS} letters, digits, blanks and . _ : % @ + -")
     return text
 

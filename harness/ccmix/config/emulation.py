@@ -11,7 +11,7 @@ from ccmix.units import TIME_S, parse_percent, parse_time
 
 MOST_DELAY_S = 60.0
 MOST_SWEPT = 10_000
-_BARE = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
+_BARE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}/parameters/[A-Za-z0-9_]{1,40}", re.ASCII)
 

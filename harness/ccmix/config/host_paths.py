@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ccmix.config.addresses import LOCAL, LOOPBACKS, read_host, with_user
+from ccmix.config.addresses import LOCAL, read_host, with_user
 from ccmix.config.capture import capture
 from ccmix.config.hostlist import HostRow
 from ccmix.config.profiles import Profile
-from ccmix.generators.expected import expected_seconds, server_port
+from ccmix.generators.expected import expected_seconds
+from ccmix.hosts.address import LOCAL_NAMES
 from ccmix.model import Commands, Destination, HostPath, ModuleParameter, Netem, NetemPlace, Traffic
 from ccmix.units import format_time
 
@@ -49,15 +50,13 @@ def host_path(
     """The path to one destination in one condition."""
     profile = around.profiles[dst.profile] if dst.profile else None
     netem = _netem(settings)
-    commands = _commands(settings, dst.address)
-    tcpdump = settings["tcpdump"]
     return HostPath(
         src=with_user(settings["src"], settings.get("user")),
         dst=dst,
         label=settings["type"],
-        commands=commands,
+        commands=_commands(settings, dst.address),
         server=settings["server"],
-        port=_port(settings, commands),
+        port=settings["port"],
         nic=around.nic,
         netem=netem,
         netem_at=(around.netem_at or settings.get("netem-at")) if netem else None,
@@ -65,7 +64,7 @@ def host_path(
         profile_device=profile.device if profile else None,
         module_parameter=parameter,
         capture=capture(settings.get("tcpdump-filt"), dst.address, around.nic, settings["tcpdump-size"])
-        if tcpdump
+        if settings["tcpdump"]
         else None,
         mpstat_cores=settings.get("mpstat"),
         timeout_s=settings.get("timeout"),
@@ -114,13 +113,6 @@ def _commands(settings: Settings, address: str) -> Commands:
     )
 
 
-def _port(settings: Settings, commands: Commands) -> int | None:
-    port: int | None = settings.get("port")
-    if port is None and commands.dst:
-        return server_port(commands.dst)
-    return port
-
-
 def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
     """What two right values say against each other: the key to name, if one, and the sentence."""
     if message := _netem_contradiction(path):
@@ -131,10 +123,10 @@ def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, st
         return "interval", "a time between two samples is from 100ms to 60s"
     if path.timeout_s is not None and path.timeout_s < traffic.seconds:
         return "timeout", f"{format_time(path.timeout_s)} is less than a run takes, {format_time(traffic.seconds)}"
-    if path.dst.host == LOCAL and path.dst.address in LOOPBACKS and path.src != LOCAL:
+    if path.dst.host == LOCAL and path.dst.address in LOCAL_NAMES and path.src != LOCAL:
         return (
             "dst",
-            f"{path.dst.address} is this machine here, and {path.src} itself there: name dst as src reaches it",
+            f"{path.dst.address} is src itself, seen from {path.src}: name dst as src reaches it",
         )
     return None
 
@@ -159,8 +151,8 @@ def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None,
     if paced and path.profile and path.nic in (None, path.profile_device):
         device = path.profile_device
         return "pacing", (
-            f"and the profile {path.dst.profile} may act on the same device: give -i NIC, the sending device, and let it "
-            f"not be {device}"
+            f"and the profile {path.dst.profile} may act on one device: give -i NIC, the sending device, "
+            f"which may not be {device}"
             if path.nic is None
             else f"and the profile {path.dst.profile} act on one device, {device}: leave one out"
         )

@@ -81,6 +81,8 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
         line = error.object[: error.start].count(b"\n") + 1
         message = f"byte {error.object[error.start]:#04x} is not UTF-8: save the file as UTF-8"
         raise ConfigError([Problem(path, line, None, None, message)]) from error
+    except ValueError as error:  # a name with a zero byte
+        raise ConfigError([Problem(path, None, None, None, f"can't be read: {error}")]) from error
 
 
 class _Parser(configparser.ConfigParser):

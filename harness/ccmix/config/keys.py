@@ -123,11 +123,10 @@ HOST_ENTRY = _table(
     Key("alias", ALIAS, "name of dst in folders and tables; unset: dst", "geneva", sweepable=False),
     Key("server", choice("ssh", "running"), "iperf3's server: started on dst's host, or one that runs there already",
         "running", "ssh"),
-    Key("port", whole_number(1, 65535), "TCP port of the server; beside src-cmd, unset: what -p of an iperf3 in dst-cmd "
-        "says, else unknown", "5205", "5201"),
-    Key("src-cmd", SHELL_ONE_LINE, "makes the traffic instead of ccmix's own iperf3; over several lines it is one line",
+    Key("port", whole_number(1, 65535), "TCP port of iperf3's server", "5205", "5201"),
+    Key("src-cmd", SHELL_ONE_LINE, "makes the traffic instead of ccmix's own iperf3; several lines are one line",
         "iperf3 -c {dst} -t 60 -P 8 -J"),
-    Key("dst-cmd", SHELL_ONE_LINE, "runs on dst beside src-cmd, and is ended with it; over several lines it is one line",
+    Key("dst-cmd", SHELL_ONE_LINE, "runs on dst beside src-cmd, and is ended with it; several lines are one line",
         "iperf3 -s -1 -p 5205"),
     Key("src-cmd-once", SWITCH, "on: src-cmd is started once, for all runs of the entry", "on", "off", sweepable=False),
     Key("dst-cmd-once", SWITCH, "on: dst-cmd is started once, for all runs of the entry", "on", "off", sweepable=False),
@@ -144,8 +143,8 @@ HOST_ENTRY = _table(
     Key("netem-limit", PACKETS, "packets that netem holds in each direction", "10000"),
     Key("lat-sweep", DELAYS, "sweeps netem-lat", "2,5,10", sweepable=False),
     Key("limit-sweep", PACKET_COUNTS, "sweeps netem-limit", "1000,10000", sweepable=False),
-    Key("param-sweep", PARAMETER_SWEEP, "sweeps a parameter below /sys/module of src: START,END,STEP, a list, or a list "
-        "for one element (counted from 1) of a vector",
+    Key("param-sweep", PARAMETER_SWEEP, "sweeps a parameter below /sys/module of src: START,END,STEP, a list, or a "
+        "list for one element (counted from 1) of a vector",
         "tcp_bbr2/parameters/loss_thresh, sys-module-increment,2,6,1", sweepable=False),
     Key("profile", TEXT, "netem on a device of src, by its name in profile-file", "WAN"),
     Key("profile-file", FILE, "YAML file of profiles", "profiles.yml", sweepable=False),
@@ -173,4 +172,4 @@ ALL_KEYS: Mapping[str, Key] = {**ENTRY_KEYS, **TOPOLOGY_KEYS}
 # The original harness's own sweeps, and the keys that they sweep
 SWEEPS = {"lat-sweep": "netem-lat", "limit-sweep": "netem-limit"}
 # Beside src-cmd these have no effect: the command decides
-DECIDED_BY_COMMAND = ("cca", "streams", "omit", "server")
+DECIDED_BY_COMMAND = ("cca", "streams", "omit", "server", "port")

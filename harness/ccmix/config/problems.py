@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 SHOWN = 60  # characters of a wrong word that are repeated
+REPLACED = "\ufffd"  # stands for what would move a terminal's cursor
 MOST_KNOWN = 25  # words of a list
 
 
@@ -25,7 +26,8 @@ class Problem:
         key = f"{self.key} " if self.key else ""
         where = f"{section}{key}".strip()
         sentence = f"{where}: {self.message}" if where else self.message
-        return f"{place}: {' '.join(sentence.split())}"  # one line, also where a value has several
+        line = f"{place}: {' '.join(sentence.split())}"  # one, also where a value has several
+        return "".join(letter if letter.isprintable() else REPLACED for letter in line)
 
 
 class ConfigError(Exception):

@@ -1,4 +1,4 @@
-"""What a command that the user wrote will do, as far as it can be read from it: how long it takes, and which port."""
+"""How long a command that the user wrote will take, as far as it can be read from it."""
 
 import re
 import shlex
@@ -34,17 +34,6 @@ def expected_seconds(command: str) -> float:
             total_s, at_once_s = total_s + at_once_s, 0.0
         at_once_s = max(at_once_s, _seconds(words))
     return total_s + at_once_s
-
-
-def server_port(command: str) -> int | None:
-    """The port on which an iperf3 server in a shell line listens; None where there is none."""
-    for _, words in _simple_commands(command):
-        program, arguments = _program(words)
-        options = _iperf3_options(arguments) if program == "iperf3" else {}
-        port = options.get("p", "5201")
-        if "s" in options and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536:
-            return int(port)
-    return None
 
 
 def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
@@ -87,7 +76,7 @@ def _seconds(words: list[str]) -> float:
 
 def _iperf3_options(arguments: list[str]) -> dict[str, str]:
     """By letter, as far as they matter here: of long ones those that have none are left out."""
-    letters = {"time": "t", "omit": "O", "port": "p", "bytes": "n", "blockcount": "k", "server": "s", "client": "c"}
+    letters = {"time": "t", "omit": "O", "bytes": "n", "blockcount": "k", "server": "s", "client": "c"}
     found: dict[str, str] = {}
     rest = iter(arguments)
     for word in rest:
@@ -117,14 +106,14 @@ def _iperf3(arguments: list[str]) -> float:
 
 
 def _pscheduler(arguments: list[str]) -> float:
+    if "task" not in arguments[:1]:
+        return 0.0
     text = ""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if word in ("--duration", "-t"):
             text = following
         elif word.startswith("--duration="):
             text = word.partition("=")[2]
-    if "task" not in arguments[:1]:
-        return 0.0
     match = _ISO_8601.fullmatch(text)
     seconds = sum(float(match[unit] or 0) * scale for unit, scale in _ISO_8601_S.items()) if match else 0.0
     if text and not seconds:

@@ -63,7 +63,7 @@ class HostPath:
     label: str  # the entry's type, as written
     commands: Commands = Commands()
     server: str = "ssh"  # of ccmix's own iperf3: 'ssh', started on dst.host; 'running', somebody's, never touched
-    port: int | None = 5201  # of the server; None: of a dst-cmd whose port nothing tells
+    port: int = 5201  # of ccmix's own iperf3
     nic: str | None = None  # the sending device; None: the one that the route to dst takes
     netem: Netem | None = None
     netem_at: NetemPlace | None = None

@@ -1,9 +1,10 @@
 """A plan for people: of each entry what will be run and set where, then its runs."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
 
+from ccmix.config import Condition, Entry
 from ccmix.model import HostPath, Loss, ModuleParameter, Netem, Run, Topology, Traffic
 from ccmix.plan import Span
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
@@ -21,24 +22,32 @@ COMMANDS = {
 }
 
 
-def render(runs: Sequence[Run]) -> str:
-    """A paragraph an entry: a head, what holds for its runs, and a line for each run in their order."""
-    return "\n".join("".join(_entry(list(group))) for _, group in groupby(runs, key=lambda run: run.entry))
+def render(entries: Iterable[Entry], runs: Iterable[Run]) -> str:
+    """A paragraph an entry: what holds for its runs, in the order of the file, and the runs in their own order."""
+    of_entry: dict[str, list[Run]] = {}
+    for run in runs:
+        of_entry.setdefault(run.entry, []).append(run)
+    return "\n".join("".join(_entry(entry, of_entry[entry.name])) for entry in entries)
 
 
 def total(span: Span) -> str:
-    """'60 runs, 780 s of traffic, 10 s of pauses, plus 2 runs of unknown length'"""
-    parts = [f"{span.runs} runs, {span.seconds:g} s of traffic"]
+    """'60 runs, 780 s of traffic, 10 s of pauses, in all 0:13:10, plus 2 runs of unknown length'"""
+    parts = [f"{span.runs} run{_s(span.runs)}, {span.seconds:g} s of traffic"]
     if span.pauses_s:
         parts.append(f"{span.pauses_s:g} s of pauses")
+    parts.append(f"in all {timedelta(seconds=round(span.seconds + span.pauses_s))}")
     if span.unknown:
-        parts.append(f"plus {span.unknown} run{'s' if span.unknown > 1 else ''} of unknown length")
+        parts.append(f"plus {span.unknown} run{_s(span.unknown)} of unknown length")
     return ", ".join(parts)
 
 
-def _entry(runs: list[Run]) -> Iterator[str]:
-    yield f"[{runs[0].entry}]\n"
-    for label, lines in _facts(runs).items():
+def _s(number: int) -> str:
+    return "" if number == 1 else "s"
+
+
+def _entry(entry: Entry, runs: Iterable[Run]) -> Iterator[str]:
+    yield f"[{entry.name}]\n"
+    for label, lines in _facts(entry.conditions).items():
         for line in lines:
             first, *rest = line.split("\n")
             yield f"  {label:{LABEL_WIDTH}} {first}\n"
@@ -47,12 +56,11 @@ def _entry(runs: list[Run]) -> Iterator[str]:
         yield f"  {run.name}  {f'{run.seconds:g} s' if run.seconds else 'unknown time'}\n"
 
 
-def _facts(runs: Iterable[Run]) -> dict[str, dict[str, None]]:
-    """Each thing that is said of at least one run, once, under its label and in the order of the runs."""
+def _facts(conditions: Iterable[Condition]) -> dict[str, dict[str, None]]:
+    """Each thing that is said of at least one condition, once, under its label."""
     facts: dict[str, dict[str, None]] = {}
-    for run in runs:
-        said = _emulated(run.path) if isinstance(run.path, Topology) else _real(run.path, run.traffic)
-        for label, line in said:
+    for one in conditions:
+        for label, line in _emulated(one.path) if isinstance(one.path, Topology) else _real(one.path, one.traffic):
             facts.setdefault(label, {})[line] = None
     return facts
 
@@ -84,7 +92,7 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
     if path.netem and path.netem_at:
         at = path.netem_at
         ack = f", {at.ack_device} (ACKs)" if at.ack_device else ""
-        yield "netem", f"on {at.host}, {at.data_device} (data){ack}: {_netem(path.netem)}"
+        yield "netem", f"on {at.host}, {at.data_device} (data){ack}: {_netem(path.netem, ' in each direction')}"
     if path.profile:
         yield "profile", f"{path.dst.profile} on {path.src}, {path.profile_device}: {_netem(path.profile)}"
     if traffic.pacing_bps is not None:
@@ -98,8 +106,8 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "mpstat", f"on both hosts: cores {path.mpstat_cores}"
 
 
-def _netem(netem: Netem) -> str:
-    parts = [f"delay {format_time(netem.delay_s)} in each direction"] if netem.delay_s else []
+def _netem(netem: Netem, direction: str = "") -> str:
+    parts = [f"delay {format_time(netem.delay_s)}{direction}"] if netem.delay_s else []
     if netem.loss:
         parts.append(f"loss {_loss(netem.loss)}")
     if netem.limit_packets is not None:

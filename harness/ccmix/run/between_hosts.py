@@ -206,7 +206,7 @@ def _iperf3(run: Run, ends: Ends, iperf3_path: Path, generators: Path) -> dict[s
         ends.dst,
         programs[ends.dst] if ends.dst else "",
         path.dst.address,
-        path.port or iperf3.PORT,
+        path.port,
     )
     longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0)
     commands = iperf3.run_test(two, run.traffic, longest_s, generators)

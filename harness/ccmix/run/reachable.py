@@ -1,6 +1,5 @@
 """Whether a destination answers, before any run goes there: by ICMP, then by TCP where pings are filtered."""
 
-from ccmix.generators import iperf3
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
 from ccmix.model import HostPath
@@ -38,7 +37,7 @@ def unreachable(src: RealHost, path: HostPath) -> str | None:
     else:
         return None
     running = path.server == "running" and not path.commands.src
-    ports = [*PORTS, *((path.port or iperf3.PORT,) if running else ())]
+    ports = [*PORTS, *((path.port,) if running else ())]
     try:
         src.run(["python3", "-c", _TRY % TCP_WAITS_S, address, *map(str, ports)], timeout_s=60)
     except CommandError:

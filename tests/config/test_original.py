@@ -1,0 +1,79 @@
+"""INI files, host lists and profiles as people wrote them for the original harness are planned as they are."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ccmix.config import Overrides, load
+from ccmix.model import HostPath
+from support import Ccmix
+
+FOLDER = Path(__file__).parent / "original"
+KEYS = [
+    "type", "enabled", "iterations", "src", "dst", "user", "alias", "src-cmd", "dst-cmd", "src-cmd-once",
+    "dst-cmd-once", "pre", "post", "pre-src-cmd", "pre-dst-cmd", "post-src-cmd", "post-dst-cmd", "instrument", "ss",
+    "tcpdump", "tcpdump-filt", "tcptrace", "mpstat", "statexec", "netem-loss", "netem-lat", "netem-limit", "lat-sweep",
+    "limit-sweep", "pacing", "param-sweep", "profile", "profile-file",
+]  # fmt: skip
+
+# The file, the options, how many runs each entry has, the seconds of all, and the notices' keys
+PLANS: dict[str, tuple[str, list[str], dict[str, int], float, list[str]]] = {
+    "labels": ("iperf3-label.ini", ["-H", "hosts.csv"], {"one_stream": 10, "four_streams,zerocopy": 4}, 380, []),
+    "pscheduler": (
+        "pscheduler.ini", [], {"throughput": 1, "paced": 6}, 85 + 6 * 55, ["instrument", "ss", "tcpdump-filt"]),
+    "netem": (
+        "netem.ini", ["--netem-at", "netem1:eth2,eth3", "-i", "ens2"],
+        {"delays": 60, "limits-of-a-burst": 3, "thresholds": 5, "gains": 8, "lists": 10}, 60 * 325 + 260,
+        ["instrument", "tcptrace", "statexec"],
+    ),
+    "profile": ("profile.ini", [], {"wide_area": 1}, 10, ["ss"]),
+    "profiles of hosts": (
+        "profile.ini", ["-H", "hosts-with-profiles.csv"], {"wide_area": 3}, 30, ["dst", "ss", "alias"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "options", "runs", "seconds", "notices"), PLANS.values(), ids=PLANS)
+def test_it_is_planned(
+    file: str, options: list[str], runs: dict[str, int], seconds: float, notices: list[str], ccmix: Ccmix
+) -> None:
+    options = [str(FOLDER / option) if option.endswith(".csv") else option for option in options]
+    done = ccmix("plan", FOLDER / file, *options, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    planned: list[dict[str, Any]] = json.loads(done.stdout)
+    assert Counter(run["entry"] for run in planned) == runs
+    assert sum(run["seconds"] for run in planned) == seconds
+    lines = done.stderr.splitlines()
+    assert [line.split(": ")[1].split()[-1] for line in lines] == notices
+    assert all(line.startswith(f"{FOLDER / file}:") and "no effect" in line for line in lines)
+    shown = ccmix("plan", FOLDER / file, *options)
+    assert shown.returncode == 0
+    assert f"{len(planned)} run" in shown.stderr
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_of_the_original_is_in_one_of_the_files(key: str) -> None:
+    lines = [line for file in FOLDER.glob("*.ini") for line in file.read_text().splitlines()]
+    assert any(line.partition("=")[0].strip() == key for line in lines)
+
+
+def test_what_the_profile_of_a_host_comes_to() -> None:
+    overrides = Overrides(hosts=FOLDER / "hosts-with-profiles.csv")
+    [entry] = load(FOLDER / "profile.ini", overrides=overrides).entries
+    delays = []
+    for condition in entry.conditions:
+        assert isinstance(condition.path, HostPath)
+        assert condition.path.profile
+        delays.append((condition.path.dst.name, condition.path.profile.delay_s))
+    assert delays == [("hostA", 0.02), ("hostB", 0.08), ("hostC", 0.08)]
+
+
+def test_a_command_over_several_lines_is_one() -> None:
+    path = load(FOLDER / "pscheduler.ini").entries[0].conditions[0].path
+    assert isinstance(path, HostPath)
+    assert path.commands.src == (
+        "pscheduler task --format json throughput --parallel 4 --duration PT60S --congestion cubic --dest 10.9.8.7"
+    )
+    assert path.commands.pre is path.commands.post is path.commands.pre_dst is None
