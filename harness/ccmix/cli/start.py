@@ -65,7 +65,8 @@ def campaign(config: Path, options: Options) -> int:
     kept = _open(options, config, ini, runs)
     with kept.locked():
         left = missing(kept)
-        click.echo(f"{_size(left)} of {len(runs)}, {_place(left, options, jobs)}, into {kept.outdir}", err=True)
+        size = f"{len(left)} of {len(runs)} runs, {_seconds(left)} of traffic"
+        click.echo(f"{size}, {_place(left, options, jobs)}, into {kept.outdir}", err=True)
         try:
             skipped = asyncio.run(_interruptible(kept, left, machine, jobs))
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -75,10 +76,9 @@ def campaign(config: Path, options: Options) -> int:
         return _report(kept, skipped)
 
 
-def _size(left: Sequence[Run]) -> str:
+def _seconds(left: Sequence[Run]) -> str:
     unknown = sum(run.seconds == 0 for run in left)
-    more = f" and {unknown} runs of unknown length" if unknown else ""
-    return f"{sum(run.seconds for run in left):g} s of traffic{more} in {len(left)} runs"
+    return f"{sum(run.seconds for run in left):g} s" + (f" and {unknown} runs of unknown length" if unknown else "")
 
 
 def _place(left: Sequence[Run], options: Options, jobs: int) -> str:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 IPERF3_S = 10.0  # its default
 PSCHEDULER_S = 10.0  # that of its throughput test
 PSCHEDULER_START_S = 25.0  # from the command to the result of a short test, less its duration
+PSCHEDULER_QUEUE_S = 900.0  # until a slot is free on both ends
 SLEEP_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _IPERF3_TAKES = frozenset("pfiAcbtnklPwBMSLOFTCX")  # short options with a value
 _CONTROL = frozenset(("for", "while", "until", "if", "case", "select", "function", "{", "("))
@@ -34,6 +35,12 @@ def expected_seconds(command: str) -> float:
             total_s, at_once_s = total_s + at_once_s, 0.0
         at_once_s = max(at_once_s, _seconds(words))
     return total_s + at_once_s
+
+
+def may_queue_s(command: str) -> float:
+    """How long a command of a shell line may wait for its turn, beyond what it then takes: pScheduler's for a slot."""
+    programs = {_program(words)[0] for _, words in _simple_commands(command)}
+    return PSCHEDULER_QUEUE_S if "pscheduler" in programs else 0.0
 
 
 def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:

@@ -19,6 +19,7 @@ from ccmix.conditions.pacing import device_to, paced_device
 from ccmix.conditions.state import differences, state_of
 from ccmix.conditions.user_commands import bracketed
 from ccmix.generators import command, iperf3
+from ccmix.generators.expected import may_queue_s
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
@@ -185,9 +186,8 @@ def _traffic(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> di
 
 def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> dict[str, Any]:
     path, logs = run.host_path, folder / "logs"
-    longest_s = path.timeout_s or (
-        run.traffic.seconds + iperf3.ENDS_WITHIN_S if run.traffic.seconds else LONGEST_UNKNOWN_S
-    )
+    expected_s = run.traffic.seconds + iperf3.ENDS_WITHIN_S + may_queue_s(src_line)
+    longest_s = path.timeout_s or (expected_s if run.traffic.seconds else LONGEST_UNKNOWN_S)
     with ExitStack() as beside:
         if path.commands.dst and not path.commands.dst_once and ends.dst:
             beside.enter_context(command.running_dst_command(ends.dst, path.commands.dst, logs))

@@ -12,6 +12,8 @@ from ccmix.analysis.validity import judge
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Run
 
+# What reading a file that its tool did not write, or not to the end, may raise
+NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
 FACTS = ("kernel", "kernel_version", "iperf3", "sysctls", "commands", "generator", "hosts", "device", "capture")
 
 
@@ -34,7 +36,7 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
             "metrics": run_metrics(run, tables),
             "validity": judge(run, tables, facts).to_json(),
         }
-    except (ValueError, LookupError, TypeError, PolarsError) as error:
+    except NOT_UNDERSTOOD as error:
         raise GeneratorError(f"{folder.partial}: a raw file can't be understood: {error!r}") from error
     folder.finish(summary)
     return summary

@@ -1,0 +1,120 @@
+"""Raw files that no tool wrote, or not to the end: a run that fails with one line, never a traceback."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ccmix.archive import RunFolder
+from ccmix.generators.results import GeneratorError
+from ccmix.model import Commands, Destination, HostPath, Run, Traffic
+from ccmix.run.conclude import conclude
+
+PATH = HostPath("localhost", Destination("h", "10.0.0.2", "h"), "x", Commands(src="x"), mpstat_cores="0")
+RUN = Run("one", {}, "h", 1, 7, Traffic((), 0, 2.0, 0.0, 1.0), PATH)
+SOCKET = "0 0 10.0.1.1:40000 10.0.0.2:5201 bbr rtt:10/1 bytes_sent:{0} bytes_acked:{0} data_segs_out:{1} retrans:0/2\n"
+STAT = "cpu0 {0} 0 0 {1} 0 0 0 0\n"
+
+
+def stream(fd: int) -> dict[str, Any]:
+    return {"socket": fd, "bytes": 1000, "retransmits": 1, "bits_per_second": 8000.0}
+
+
+def result() -> dict[str, Any]:
+    sums = {"end": 1.0, "omitted": False, "seconds": 1.0}
+    return {
+        "start": {"connected": [{"socket": 5, "local_port": 40000}], "connecting_to": {}, "version": "iperf 3.18"},
+        "intervals": [{"streams": [stream(5)], "sum": sums}, {"streams": [stream(5)], "sum": sums | {"end": 2.0}}],
+        "end": {"streams": [{"sender": stream(5), "receiver": stream(5)}], "sender_tcp_congestion": "bbr"},
+    }
+
+
+def facts() -> dict[str, Any]:
+    counters = {
+        "qdiscs": {"sender-queue": [{"kind": "fq", "root": True, "packets": 1, "drops": 0, "options": {}}]},
+        "netstat": {"localhost": "TcpExt: TCPMemoryPressures\nTcpExt: 0\n"},
+        "softnet": {"localhost": "00000001 00000000\n"},
+    }
+    return {
+        "kernel": "7", "kernel_version": "7", "iperf3": "3", "sysctls": {}, "commands": [], "started_s": 1000.0,
+        "ended_s": 1002.0, "ping_rtt_s": [], "ping_before_s": [], "offloads": {}, "before": counters,
+        "after": counters, "probes": {"sockets": {"samples": 3, "missed": 0, "failed": None}},
+    }  # fmt: skip
+
+
+def files() -> dict[str, str]:
+    def samples(*outputs: str) -> str:
+        return "".join(
+            json.dumps({"time_s": 1000.0 + at, "seconds": 0.01, "output": output}) + "\n"
+            for at, output in enumerate(outputs)
+        )
+
+    return {
+        "facts.json": json.dumps(facts()),
+        "generators/src-cmd.out": json.dumps(result()),
+        "logs/sockets.jsonl": samples(*(SOCKET.format(at * 1000, at + 1) for at in range(3))),
+        "logs/processors-src.jsonl": samples(*(STAT.format(at, at * 9) for at in range(3))),
+    }
+
+
+def concluded(folder: Path, texts: dict[str, str]) -> dict[str, Any]:
+    run_folder = RunFolder.of(folder, RUN)
+    partial = run_folder.begin()
+    for name, text in texts.items():
+        (partial / name).parent.mkdir(exist_ok=True)
+        (partial / name).write_text(text)
+    return conclude(RUN, run_folder, {})
+
+
+def test_what_the_tools_wrote_is_a_run(tmp_path: Path) -> None:
+    summary = concluded(tmp_path, files())
+    assert summary["validity"]["status"] == "valid", summary["validity"]
+    assert [group["cca"] for group in summary["metrics"]["groups"]] == ["bbr"]
+
+
+@pytest.mark.parametrize("name", files())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_file_cut_short_or_garbled(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    texts = files()
+    at = data.draw(st.integers(0, len(texts[name])))
+    texts[name] = texts[name][:at] + data.draw(st.text(max_size=8)) + texts[name][at + data.draw(st.integers(0, 9)) :]
+    try_to_conclude(tmp_path_factory, texts)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize(("name", "make"), [("generators/src-cmd.out", result), ("facts.json", facts)])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_value_in_any_place(
+    tmp_path_factory: pytest.TempPathFactory, name: str, make: Any, data: st.DataObject
+) -> None:
+    document = make()
+    place: Any = document
+    while True:
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        if not isinstance(place[key], dict | list) or not place[key] or data.draw(st.booleans()):
+            place[key] = data.draw(JSON)
+            break
+        place = place[key]
+    try_to_conclude(tmp_path_factory, files() | {name: json.dumps(document)})
+
+
+def try_to_conclude(factory: pytest.TempPathFactory, texts: dict[str, str]) -> None:
+    message = ""
+    try:
+        concluded(factory.mktemp("run"), texts)
+    except GeneratorError as error:
+        message = str(error)
+    assert "\n" not in message
