@@ -36,11 +36,12 @@ class Ccmix:
         self.folder = folder
         self._environment = os.environ | {"TMPDIR": str(folder)}
 
-    def __call__(self, *arguments: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *arguments: object, timeout: float = 240, path: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         argv = [CCMIX, *map(str, arguments)]
-        return subprocess.run(
-            argv, capture_output=True, text=True, timeout=timeout, env=self._environment, check=False
-        )  # fmt: skip
+        environment = self._environment | ({"PATH": str(path)} if path else {})
+        return subprocess.run(argv, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         argv = [CCMIX, *map(str, arguments)]

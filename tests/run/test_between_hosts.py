@@ -287,3 +287,82 @@ def test_restore_refuses_what_is_no_host(ccmix: Ccmix, name: str) -> None:
     done = ccmix("restore", "--", name)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_somebody_has_is_not_taken_for_ccmix_s_own(
+    ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    server = subprocess.Popen(
+        ["ip", "netns", "exec", pair.far, find_iperf3(), "-s", "-p", "5444"], stdout=subprocess.DEVNULL
+    )
+    try:
+        wait_for(lambda: "5444" in listening(pair.far), 10, "the server listens")
+        config = ini("[taken]\ntype = iperf3\nport = 5444\nduration = 1s\n")
+        done = ccmix("run", config, "-o", tmp_path / "out")
+        assert "something listens on port 5444 already" in done.stderr
+        assert server.poll() is None
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def test_a_disk_that_is_full_in_the_middle(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    config = ini(f"""[many]
+type = x
+iterations = 3
+pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering=7
+post-src-cmd = sysctl -qw net.ipv4.tcp_reordering=3
+dst-cmd = {find_iperf3()} -s -1
+src-cmd = {find_iperf3()} -c {{dst}} -t 1 -i 0.1 -b 20M -J
+""")
+    (tmp_path / "out").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", tmp_path / "out"], check=True)
+    try:
+        done = ccmix("run", config, "-o", tmp_path / "out")
+    finally:
+        subprocess.run(["umount", tmp_path / "out"], check=True)
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert pair.near_says("sysctl", "-n", "net.ipv4.tcp_reordering") == "3\n"
+    assert pair.running() == []
+
+
+def test_a_server_that_dies_in_the_middle(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    config = ini(f"""[dies]
+type = x
+dst-cmd = {find_iperf3()} -s & sleep 1; kill $!; wait
+src-cmd = {find_iperf3()} -c {{dst}} -t 30 -b 5M -J
+""")
+    done = ccmix("run", config, "-o", tmp_path / "out", timeout=60)
+    assert done.returncode == 1
+    assert "src-cmd on netns:" in done.stderr
+    assert "the server has terminated" in done.stderr
+    assert pair.running() == []
+
+
+def test_a_server_that_hangs(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    hangs = "import socket,time; s=socket.create_server(('', 5201)); time.sleep(300)"
+    config = ini(f"""[hangs]
+type = x
+timeout = 3s
+dst-cmd = exec python3 -c "{hangs}"
+src-cmd = {find_iperf3()} -c {{dst}} -n 1M -J
+""")
+    done = ccmix("run", config, "-o", tmp_path / "out", timeout=60)
+    assert "has not ended after 3 s" in done.stderr
+    assert pair.running() == []
+
+
+def test_a_tool_that_is_not_installed(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"):
+        for tool in Path(folder).iterdir():
+            if tool.name != "tcpdump" and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    config = ini("[captured]\ntype = x\ntcpdump = on\ntcpdump-filt = -i eth0\nsrc-cmd = true\n")
+    done = ccmix("run", config, "-o", tmp_path / "out", path=tools)
+    assert done.returncode == 1
+    assert "captures need tcpdump there: install the package tcpdump" in done.stderr
+    assert "Traceback" not in done.stderr

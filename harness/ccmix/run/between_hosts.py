@@ -208,6 +208,10 @@ def _iperf3(run: Run, ends: Ends, iperf3_path: Path, generators: Path) -> dict[s
         path.dst.address,
         path.port,
     )
+    if ends.dst and ends.dst.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{path.port}"]).strip():
+        raise GeneratorError(
+            f"{ends.dst.name}: something listens on port {path.port} already: set another port, or server = running"
+        )
     longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0)
     commands = iperf3.run_test(two, run.traffic, longest_s, generators)
     return {"commands": commands, "iperf3": version, "generator": "iperf3"}
