@@ -1,27 +1,45 @@
 """The undo journal: what a run is about to change on this machine, on disk before it is changed.
 
 A journal is a file of JSON lines in the state folder, held open and locked (flock) by the process that writes it. A
-file that nobody holds was left by a process that died; `restore` carries out what it says, last change first. The boot
-id in its first line keeps it from being applied after a reboot, which has undone it already.
+file that nobody holds was left by a process that died; `restore` carries out what it says, last change first. Its first
+line has the boot id, which keeps it from being applied after a reboot, which has undone it already, and the network
+namespace, in which alone it is applied: agents in namespaces of one machine may share a state folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import socket
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
 UNDO_TIMEOUT_S = 30.0
+
+
+def boot_id() -> str:
+    return BOOT_ID.read_text().strip()
+
+
+def network_namespace() -> int:
+    """A number that no other network namespace has before the next boot; on kernels before 5.14, none at the time."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
+        try:
+            return int.from_bytes(any_socket.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder)
+        except OSError:
+            return Path("/proc/self/ns/net").stat().st_ino
 
 
 def state_folder() -> Path:
@@ -48,16 +66,17 @@ class Journal:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or state_folder()
-        self._file: IO[str] | None = None
+        self._file: IO[bytes] | None = None
         self._next = 0
+        self._pending: set[int] = set()
 
     def __enter__(self) -> Journal:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._path = self._folder / f"undo-{os.getpid()}-{os.urandom(4).hex()}.jsonl"
         unlocked = self._path.with_suffix(".new")  # restore() must not find it before it is locked
-        self._file = unlocked.open("x")
+        self._file = unlocked.open("xb", buffering=0)
         fcntl.flock(self._file, fcntl.LOCK_EX)
-        _write(self._file, {"boot_id": BOOT_ID.read_text().strip(), "pid": os.getpid()})
+        _write(self._file, {"boot_id": boot_id(), "netns": network_namespace(), "pid": os.getpid()})
         unlocked.rename(self._path)
         return self
 
@@ -65,7 +84,7 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._file
-        if not _pending(self._path):
+        if not self._pending:
             self._path.unlink()
         self._file.close()
 
@@ -73,6 +92,7 @@ class Journal:
         """Announces a change, and the command that takes it back; both are on disk when it returns the number."""
         number, self._next = self._next, self._next + 1
         self._write({"number": number, "what": what, "undo": list(undo)})
+        self._pending.add(number)
         return number
 
     def made(self, number: int) -> None:
@@ -81,7 +101,15 @@ class Journal:
 
     def undone(self, number: int) -> None:
         """The change was taken back, or never made: nothing is left to do."""
+        self._pending.discard(number)
         self._write({"number": number, "undone": True})
+
+    def undo_all(self) -> list[tuple[Undo, str | None]]:
+        """Carries out what was not undone yet, last change first; each undo with the reason why it failed, or None."""
+        assert self._file
+        undos = list(_undo_all(self._path, self._file))
+        self._pending.difference_update(undo.number for undo, reason in undos if reason is None)
+        return undos
 
     def _write(self, line: dict[str, object]) -> None:
         assert self._file
@@ -91,26 +119,38 @@ class Journal:
 def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
     """Carries out what dead processes left undone; yields each undo with the reason why it failed, or None.
 
-    A journal is removed when all of it was undone, or when it is of an earlier boot.
+    A journal is removed when all of it was undone, or when it is of an earlier boot; one of another network namespace
+    is left for who is there.
     """
+    here = network_namespace()
     for path in sorted((folder or state_folder()).glob("undo-*.jsonl")):
-        with path.open("a") as file:
+        with path.open("ab", buffering=0) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue  # its process lives
+            head = (_lines(path) or [{}])[0]
+            if head.get("boot_id") == boot_id() and head.get("netns", here) != here:
+                continue
+            with contextlib.suppress(OSError):  # the disk is full
+                file.write(b"\n")  # the last line may lack its end
             failed = False
-            for undo in reversed(_pending(path)):
-                reason = _failure(undo.argv)
-                if not undo.certain:
-                    reason = None  # there may have been nothing to undo
-                if reason is None:  # not to be carried out again when another one fails
-                    file.write("\n")  # the line before may lack its end
-                    _write(file, {"number": undo.number, "undone": True})
+            for undo, reason in _undo_all(path, file):
                 failed = failed or reason is not None
                 yield undo, reason
             if not failed:
                 path.unlink()
+
+
+def _undo_all(path: Path, file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
+    for undo in reversed(_pending(path)):
+        reason = _failure(undo.argv)
+        if not undo.certain:
+            reason = None  # there may have been nothing to undo
+        if reason is None:  # not to be carried out again when another one fails
+            with contextlib.suppress(OSError):  # a full disk keeps nobody from undoing the rest
+                _write(file, {"number": undo.number, "undone": True})
+        yield undo, reason
 
 
 def _failure(argv: Sequence[str]) -> str | None:
@@ -130,20 +170,23 @@ def _failure(argv: Sequence[str]) -> str | None:
     return f"exit status {done.returncode}{': ' + said if said else ''}"
 
 
-def _write(file: IO[str], line: dict[str, object]) -> None:
-    """On disk when it returns."""
-    file.write(json.dumps(line) + "\n")
-    file.flush()
-    os.fsync(file.fileno())
+def _write(file: IO[bytes], line: dict[str, object]) -> None:
+    """On disk when it returns; on a full disk, nothing of it is. Raises OSError."""
+    text = json.dumps(line).encode() + b"\n"
+    size = os.fstat(file.fileno()).st_size
+    try:
+        if file.write(text) != len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)  # noqa: TRY301
+        os.fsync(file.fileno())
+    except OSError:
+        os.ftruncate(file.fileno(), size)
+        raise
 
 
 def _pending(path: Path) -> list[Undo]:
     """The undos of a journal that were not carried out, in the order of the changes; none if it is of another boot."""
-    lines = []
-    for text in path.read_text().splitlines():
-        with contextlib.suppress(json.JSONDecodeError):  # cut short by the death of its process, or empty
-            lines.append(json.loads(text))
-    if not lines or lines[0].get("boot_id") != BOOT_ID.read_text().strip():
+    lines = _lines(path)
+    if not lines or lines[0].get("boot_id") != boot_id():
         return []
     undone = {line["number"] for line in lines if line.get("undone")}
     made = {line["number"] for line in lines if line.get("made")}
@@ -152,3 +195,11 @@ def _pending(path: Path) -> list[Undo]:
         for line in lines
         if "undo" in line and line["number"] not in undone
     ]
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    lines = []
+    for text in path.read_text().splitlines():
+        with contextlib.suppress(json.JSONDecodeError):  # cut short by the death of its process, or empty
+            lines.append(json.loads(text))
+    return lines

@@ -1,0 +1,81 @@
+"""JSON lines between the agent and its controller, over descriptors that never block the agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from typing import Any
+
+FULL_BYTES = 2**20  # what may wait to be sent before the outputs of commands are no longer read
+READ_BYTES = 2**18
+
+
+class ChannelEnded(Exception):
+    """The controller has closed its end, or has died."""
+
+
+class Channel:
+    """The agent's end. Sending on one that has ended does nothing, so that what must be ended can be ended first."""
+
+    def __init__(self, receives: int, sends: int) -> None:
+        self.receives = receives
+        self.sends = sends
+        os.set_blocking(receives, False)
+        os.set_blocking(sends, False)
+        self._received = bytearray()
+        self._unsent = bytearray()
+        self._searched = 0
+        self.ended = False
+
+    @property
+    def unsent(self) -> bool:
+        return bool(self._unsent)
+
+    @property
+    def full(self) -> bool:
+        return len(self._unsent) > FULL_BYTES
+
+    def receive(self) -> list[dict[str, Any]]:
+        """The messages that have come. Raises ChannelEnded, and ValueError where they are none of the protocol's."""
+        try:
+            data = os.read(self.receives, READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            raise ChannelEnded(str(error)) from error
+        if not data:
+            raise ChannelEnded("the controller has closed the channel")
+        self._received += data
+        end = self._received.rfind(b"\n", self._searched)
+        self._searched = len(self._received)
+        if end < 0:
+            return []
+        lines = bytes(self._received[:end]).split(b"\n")
+        del self._received[: end + 1]
+        self._searched = len(self._received)
+        return [dict(json.loads(line)) for line in lines]
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Queues a message, and sends what can be sent at once."""
+        if not self.ended:
+            self._unsent += json.dumps(message).encode() + b"\n"
+            self.flush()
+
+    def flush(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self.sends, self._unsent[:READ_BYTES])]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.ended = True
+            self._unsent.clear()
+
+    def flush_all(self, timeout_s: float) -> None:
+        """Waits until all is sent, or for the timeout."""
+        deadline = time.monotonic() + timeout_s
+        while self._unsent and time.monotonic() < deadline:
+            select.select([], [self.sends], [], 0.1)
+            self.flush()

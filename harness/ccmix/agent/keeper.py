@@ -1,0 +1,139 @@
+"""A keeper: the process between the agent and a command, from which nothing that the command starts can escape.
+
+It is forked from the agent, starts the command in a session of its own, and is its subreaper: a descendant whose parent
+ends, as daemons' parents do, becomes the keeper's child. So "the keeper has no child" is the kernel's word for "nothing
+is left". It ends all of them when it gets SIGTERM, which the kernel sends too when the agent dies.
+
+What it says on its status pipe, a JSON object a line: {"failed": reason} where the command can't be started, {"exit":
+status} of the command itself, {"left": [pid...]} of what could not be ended. The pipe's end says that nothing is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ccmix.agent.processes import become_subreaper, descendants, die_with_parent, signal_descendants
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GRACE_S = 3.0  # between SIGTERM and SIGKILL
+GIVES_UP_S = 10.0  # after SIGTERM: SIGKILL is heard at once but in the kernel's uninterruptible waits
+KILLS_EVERY_S = 0.005  # until nobody is left: processes that fork meanwhile are found by looking again
+AGENT_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class Descriptors:
+    """The keeper's ends of the pipes, and what it holds open as long as it lives: the agent's lock."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    status: int
+    lock: int
+
+
+def fork_keeper(argv: Sequence[str], descriptors: Descriptors) -> int:
+    """Starts a command in a keeper; the keeper's pid. The caller closes its copies of the pipes' ends."""
+    agent = os.getpid()
+    waited_for = {*AGENT_SIGNALS, signal.SIGCHLD}
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
+    pid = os.fork()
+    if pid != 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+        return pid
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in AGENT_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        _close_all_but(descriptors)
+        become_subreaper()
+        die_with_parent(signal.SIGTERM)
+        if os.getppid() == agent:  # else it died before the kernel could know
+            _Keeper(descriptors.status).keep(argv, descriptors, former)
+    except BaseException as error:  # nothing of the agent's must run in here
+        with contextlib.suppress(OSError):
+            _tell(descriptors.status, {"failed": f"the agent's keeper failed: {error!r}"})
+    finally:
+        os._exit(0)
+
+
+class _Keeper:
+    def __init__(self, status: int) -> None:
+        self._status = status
+        self._command = 0
+        self._ending_since: float | None = None
+
+    def keep(self, argv: Sequence[str], descriptors: Descriptors, mask: set[int]) -> None:
+        """Returns when nothing is left of the command, or what is left can't be ended."""
+        try:
+            command = subprocess.Popen(
+                argv, stdin=descriptors.stdin, stdout=descriptors.stdout, stderr=descriptors.stderr,
+                start_new_session=True, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),  # noqa: PLW1509
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            _tell(self._status, {"failed": getattr(error, "strerror", None) or str(error)})
+            return
+        self._command = command.pid
+        for descriptor in (descriptors.stdin, descriptors.stdout, descriptors.stderr):
+            os.close(descriptor)
+        while self._reap():
+            timeout_s = self._end() if self._ending_since is not None else 3600.0
+            if timeout_s is None:
+                _tell(self._status, {"left": descendants(os.getpid())})
+                return
+            received = signal.sigtimedwait([*AGENT_SIGNALS, signal.SIGCHLD], timeout_s)
+            if received and received.si_signo != signal.SIGCHLD and self._ending_since is None:
+                self._ending_since = time.monotonic()
+                signal_descendants(os.getpid(), signal.SIGTERM)
+
+    def _reap(self) -> bool:
+        """Takes note of who has ended; whether anybody is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self._command:
+                code = os.waitstatus_to_exitcode(status)
+                _tell(self._status, {"exit": code if code >= 0 else 128 - code})
+
+    def _end(self) -> float | None:
+        """Goes on ending; when to come again, in seconds, or None where it is no use."""
+        assert self._ending_since is not None
+        passed_s = time.monotonic() - self._ending_since
+        if passed_s < GRACE_S:
+            return GRACE_S - passed_s
+        if passed_s > GIVES_UP_S:
+            return None
+        signal_descendants(os.getpid(), signal.SIGKILL)
+        return KILLS_EVERY_S
+
+
+def _close_all_but(descriptors: Descriptors) -> None:
+    """The agent's channel above all: a connection is not closed while somebody holds it."""
+    kept = {descriptors.stdin, descriptors.stdout, descriptors.stderr, descriptors.status, descriptors.lock}
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(null, standard)
+    for descriptor in [int(file.name) for file in Path("/proc/self/fd").iterdir()]:
+        if descriptor > 2 and descriptor not in kept:
+            with contextlib.suppress(OSError):  # the one that listed them
+                os.close(descriptor)
+
+
+def _tell(status: int, message: dict[str, object]) -> None:
+    """A pipe whose reader has died is no reason to leave the command's processes alone."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(status, json.dumps(message).encode() + b"\n")

@@ -1,0 +1,122 @@
+"""One campaign at a time on a host: an abstract unix socket, which the kernel frees when its owner dies.
+
+Its name holds for all users of a network namespace. Who finds it taken connects and is told by whom: a JSON object on a
+line. An owner that lost its controller is asked to leave by that controller's next agent, with the token that they
+alone know; it answers with LEAVING, and its connections end when it and its commands have.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import select
+import socket
+import time
+from typing import Any
+
+ADDRESS = "\0ccmix-host"
+ANSWERS_WITHIN_S = 15.0  # not at once: a dead agent's keepers hold the lock while they end its commands
+LEAVES_WITHIN_S = 45.0  # an agent that was asked to: its commands end, and its changes are undone
+LEAVING = b"leaving\n"
+MOST_CONNECTIONS = 16
+LONGEST_LINE = 4096
+OWNER = ("campaign", "user", "host", "pid", "since")  # of the controller
+
+
+class LockError(Exception):
+    """Somebody else has the host; the sentence says who."""
+
+
+class HostLock:
+    """The lock, once taken. Its `socket` and `connections` are readable when somebody asks for it."""
+
+    def __init__(self, owner: dict[str, Any], token: str) -> None:
+        """Takes the lock. Raises LockError, within LEAVES_WITHIN_S or sooner."""
+        self._line = json.dumps({name: str(value)[:500] for name, value in owner.items()}).encode() + b"\n"
+        self._token = token.encode()
+        self.socket = _take(self._token)
+        self.socket.setblocking(False)
+        self.connections: list[socket.socket] = []
+
+    def answer(self) -> socket.socket | None:
+        """Tells a caller who has the lock; its connection, on which it may send the token, or None."""
+        try:
+            connection, _ = self.socket.accept()
+        except OSError:
+            return None  # gone again
+        connection.setblocking(False)
+        try:
+            connection.send(self._line)
+        except OSError:
+            connection.close()
+            return None
+        if len(self.connections) >= MOST_CONNECTIONS:
+            connection.close()
+            return None
+        self.connections.append(connection)
+        return connection
+
+    def is_asked_to_leave(self, connection: socket.socket) -> bool:
+        """Whether a caller knew the token. Its connection then ends with this process, else now."""
+        try:
+            said = connection.recv(LONGEST_LINE)
+        except OSError:
+            said = b""
+        if said and said == self._token:
+            connection.send(LEAVING)
+            return True
+        self.connections.remove(connection)
+        connection.close()
+        return False
+
+
+def _take(token: bytes) -> socket.socket:
+    deadline = time.monotonic() + LEAVES_WITHIN_S
+    while True:
+        taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            taken.bind(ADDRESS)
+            taken.listen()
+        except OSError as error:
+            taken.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return taken
+        if time.monotonic() > deadline:
+            raise LockError("the host is in use by a ccmix that has not left in time")
+        _ask(token, deadline)
+
+
+def _ask(token: bytes, deadline: float) -> None:
+    """Returns when the lock may be free. Raises LockError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(ANSWERS_WITHIN_S)
+        try:
+            asking.connect(ADDRESS)
+            line = _answer(asking, ANSWERS_WITHIN_S)
+            if not line:  # its last holder has ended
+                return
+            asking.send(token)
+            if _answer(asking, ANSWERS_WITHIN_S) != LEAVING:
+                raise LockError(_sentence(line))
+            _answer(asking, deadline - time.monotonic())
+        except OSError:  # not yet listening, or freed meanwhile
+            time.sleep(0.02)
+
+
+def _answer(asking: socket.socket, timeout_s: float) -> bytes:
+    """A line, or nothing when the other end is closed. Raises LockError."""
+    if not select.select([asking], [], [], max(0.0, timeout_s))[0]:
+        raise LockError("the host is in use by a ccmix that does not answer, or whose commands can't be ended")
+    return asking.recv(LONGEST_LINE)
+
+
+def _sentence(line: bytes) -> str:
+    """Who has the lock, in printable characters only: any user of the host may have said this."""
+    try:
+        owner = dict(json.loads(line))
+    except (ValueError, TypeError):
+        return "the host is in use by somebody who does not speak ccmix's language"
+    told = {name: "".join(filter(str.isprintable, str(owner.get(name, "?")))) for name in OWNER}
+    return "the host is in use by {campaign}, of {user} on {host} (pid {pid}), since {since}".format(**told)

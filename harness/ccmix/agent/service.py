@@ -1,0 +1,235 @@
+"""The agent: carries out what its controller asks for, and undoes and ends all of it when the controller is gone.
+
+One thread, one loop. docs/development.md has the table of messages.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import platform
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ccmix.agent import journal
+from ccmix.agent.channel import Channel, ChannelEnded
+from ccmix.agent.command import Command, privileged_argv
+from ccmix.agent.keeper import AGENT_SIGNALS, GIVES_UP_S
+from ccmix.agent.lock import HostLock, LockError
+from ccmix.agent.processes import become_subreaper, signal_descendants
+
+FIRST_MESSAGE_WITHIN_S = 30.0
+LAST_WORDS_S = 2.0
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Leaving(Exception):
+    """The agent is to leave; the sentence says why."""
+
+
+class Agent:
+    """The agent of one controller, which has sent its first message."""
+
+    def __init__(self, channel: Channel, hello: dict[str, Any], lock: HostLock, undo: journal.Journal) -> None:
+        self._channel = channel
+        self._silence_s = float(hello["silence_s"])
+        self._lock = lock
+        self._journal = undo
+        self._commands: dict[int, Command] = {}
+        self._heard = time.monotonic()
+        self._signals, wakes = os.pipe()
+        os.set_blocking(wakes, False)
+        signal.set_wakeup_fd(wakes)
+        for number in AGENT_SIGNALS:
+            signal.signal(number, lambda *_: None)  # the loop reads it from the pipe
+        self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
+            "beat": lambda _: {},
+            "start": self._start,
+            "end": self._end,
+            "listening": self._listening,
+            "about_to": self._about_to,
+            "made": lambda message: self._journal.made(message["number"]),
+            "undone": lambda message: self._journal.undone(message["number"]),
+            "leave": self._leave,
+        }
+
+    def serve(self) -> None:
+        """Returns when the agent is to leave: asked to, by a signal, after silence, or at the channel's end."""
+        try:
+            while True:
+                self._wait()
+        except (Leaving, ChannelEnded) as reason:
+            with contextlib.suppress(OSError):  # nobody listens
+                print(f"ccmix-agent: {reason}", file=sys.stderr, flush=True)
+
+    def end_commands(self) -> None:
+        """Ends all commands. Their last outputs are passed on as far as the channel takes them."""
+        for command in self._commands.values():
+            command.end()
+        deadline = time.monotonic() + GIVES_UP_S + 2
+        while any(not command.gone for command in self._commands.values()) and time.monotonic() < deadline:
+            with selectors.DefaultSelector() as selector:
+                for command in self._commands.values():
+                    if not command.gone:
+                        selector.register(command.status, selectors.EVENT_READ, command)
+                for key, _ in selector.select(1.0):
+                    key.data.hear()
+        signal_descendants(os.getpid(), signal.SIGKILL)  # of keepers that somebody has killed
+
+    def _wait(self) -> None:
+        """One turn of the loop."""
+        channel, lock = self._channel, self._lock
+        if channel.ended:
+            raise Leaving("the controller has closed the channel")
+        left_s = self._heard + self._silence_s - time.monotonic()
+        if left_s <= 0:
+            raise Leaving(f"the controller has said nothing for {self._silence_s:g} s")
+        with selectors.DefaultSelector() as selector:
+            events = selectors.EVENT_READ
+            selector.register(self._signals, events, self._signalled)
+            selector.register(channel.receives, events, self._receive)
+            selector.register(lock.socket, events, lock.answer)
+            for connection in lock.connections:
+                selector.register(connection, events, lambda asking=connection: self._asked(asking))
+            if channel.unsent:
+                selector.register(channel.sends, selectors.EVENT_WRITE, channel.flush)
+            for command in [command for command in self._commands.values() if not command.gone]:
+                if command.stdin >= 0:
+                    selector.register(command.stdin, selectors.EVENT_WRITE, command.feed)
+                if channel.full:
+                    continue
+                selector.register(command.status, events, command.hear)
+                for output in command.outputs:
+                    selector.register(output, events, lambda command=command, output=output: command.pass_on(output))
+            for key, _ in selector.select(left_s):
+                key.data()
+        self._commands = {number: command for number, command in self._commands.items() if not command.gone}
+
+    def _signalled(self) -> None:
+        number = os.read(self._signals, 1)[0]
+        raise Leaving(f"got {signal.Signals(number).name}")
+
+    def _asked(self, connection: socket.socket) -> None:
+        if self._lock.is_asked_to_leave(connection):
+            raise Leaving("its controller has connected anew")
+
+    def _receive(self) -> None:
+        try:
+            messages = self._channel.receive()
+        except ValueError as error:
+            raise Leaving(f"got what is no message: {error}") from error
+        self._heard = time.monotonic()
+        for message in messages:
+            operation = self._operations[message["op"]]
+            try:
+                reply = operation(message) or {}
+            except OSError as error:
+                reply = {"error": str(error)}
+            if "call" in message:
+                self._channel.send({"reply": message["call"], **reply})
+
+    def _start(self, message: dict[str, Any]) -> None:
+        argv = privileged_argv(message["argv"], message["privileged"])
+        stdin = base64.b64decode(message["stdin"])
+        number = message["id"]
+        try:
+            command = Command(number, argv, stdin, self._lock.socket.fileno(), self._channel.send)
+        except OSError as error:  # no more processes or descriptors
+            self._channel.send({"id": number, "failed": str(error)})
+            self._channel.send({"id": number, "gone": True, "left": []})
+        else:
+            self._commands[number] = command
+
+    def _end(self, message: dict[str, Any]) -> None:
+        if message["id"] in self._commands:  # else it has gone in the meantime
+            self._commands[message["id"]].end()
+
+    def _listening(self, message: dict[str, Any]) -> dict[str, Any]:
+        return self._commands[message["id"]].listening() if message["id"] in self._commands else {"tcp": [], "udp": []}
+
+    def _about_to(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "number": self._journal.about_to(message["what"], privileged_argv(message["undo"], message["privileged"]))
+        }
+
+    def _leave(self, _: dict[str, Any]) -> None:
+        raise Leaving("asked to leave")
+
+
+def main() -> None:
+    """Reads the first message from standard input, and serves its controller until it leaves."""
+    channel = Channel(0, 1)
+    try:
+        hello = _first_message(channel)
+    except (ChannelEnded, ValueError) as error:
+        sys.exit(f"ccmix-agent: {error}")
+    try:
+        with journal.Journal() as undo:
+            _serve(channel, hello, undo)
+    except (LockError, OSError) as error:
+        channel.send({"refused": str(error)})
+        channel.flush_all(LAST_WORDS_S)
+        sys.exit(1)
+
+
+def _serve(channel: Channel, hello: dict[str, Any], undo: journal.Journal) -> None:
+    lock = HostLock(hello["owner"], hello["token"])
+    become_subreaper()
+    restored = [[left.what, reason] for left, reason in journal.restore()]
+    folder = _folder(undo)
+    agent = Agent(channel, hello, lock, undo)
+    try:
+        channel.send({"hello": _facts(folder, restored)})
+        agent.serve()
+    finally:
+        agent.end_commands()
+        failed = [[left.what, reason] for left, reason in undo.undo_all() if reason]
+    channel.send({"left": failed})
+    channel.flush_all(LAST_WORDS_S)
+
+
+def _first_message(channel: Channel) -> dict[str, Any]:
+    with selectors.DefaultSelector() as selector:
+        selector.register(channel.receives, selectors.EVENT_READ)
+        deadline = time.monotonic() + FIRST_MESSAGE_WITHIN_S
+        while time.monotonic() < deadline:
+            selector.select(1.0)
+            for message in channel.receive():
+                return message
+    raise ChannelEnded("the controller has said nothing")
+
+
+def _folder(undo: journal.Journal) -> str:
+    """A folder of the agent's own, private and on disk where programs may be run; its removal is the first undo."""
+    parent = next((place for place in (tempfile.gettempdir(), "/var/tmp", str(Path.home())) if _may_run(place)), None)
+    folder = tempfile.mkdtemp(prefix="ccmix-", dir=parent)
+    undo.made(undo.about_to(f"temporary folder {folder}", ["rm", "-rf", "--", folder]))
+    return folder
+
+
+def _may_run(place: str) -> bool:
+    return os.access(place, os.W_OK) and not os.statvfs(place).f_flag & os.ST_NOEXEC
+
+
+def _facts(folder: str, restored: list[list[str | None]]) -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "uid": os.geteuid(),
+        "hostname": socket.gethostname(),
+        "boot_id": journal.boot_id(),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "folder": folder,
+        "state": str(journal.state_folder()),
+        "restored": restored,
+    }
