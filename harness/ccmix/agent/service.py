@@ -26,6 +26,7 @@ from ccmix.agent.lock import HostLock, LockError
 from ccmix.agent.processes import become_subreaper, signal_descendants
 
 FIRST_MESSAGE_WITHIN_S = 30.0
+BEATS_IN_SILENCE = 6  # of each side, in the time after which the other takes it for lost
 LAST_WORDS_S = 2.0
 
 
@@ -47,6 +48,7 @@ class Agent:
         self._journal = undo
         self._commands: dict[int, Command] = {}
         self._heard = time.monotonic()
+        self._spoke = time.monotonic()
         self._signals, wakes = os.pipe()
         os.set_blocking(wakes, False)
         signal.set_wakeup_fd(wakes)
@@ -94,6 +96,10 @@ class Agent:
         left_s = self._heard + self._silence_s - time.monotonic()
         if left_s <= 0:
             raise Leaving(f"the controller has said nothing for {self._silence_s:g} s")
+        beat_s = self._spoke + self._silence_s / BEATS_IN_SILENCE - time.monotonic()
+        if beat_s <= 0:
+            channel.send({"beat": True})
+            self._spoke = time.monotonic()
         with selectors.DefaultSelector() as selector:
             events = selectors.EVENT_READ
             selector.register(self._signals, events, self._signalled)
@@ -111,7 +117,7 @@ class Agent:
                 selector.register(command.status, events, command.hear)
                 for output in command.outputs:
                     selector.register(output, events, lambda command=command, output=output: command.pass_on(output))
-            for key, _ in selector.select(left_s):
+            for key, _ in selector.select(max(0.0, min(left_s, beat_s))):
                 key.data()
         self._commands = {number: command for number, command in self._commands.items() if not command.gone}
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a command on a host."""
+"""What goes wrong with a command on a host, or with the host."""
 
 from collections.abc import Sequence
 
@@ -10,4 +10,23 @@ class CommandError(Exception):
         self.host = host
         self.argv = tuple(argv)
         self.reason = reason
-        super().__init__(" ".join(f"{host}: {' '.join(argv)}: {reason}".split()))
+        super().__init__(" ".join(": ".join([host, *([" ".join(argv)] if argv else []), reason]).split()))
+
+
+class ConnectError(CommandError):
+    """There is no agent on a host, and trying again is no use; the message says what to do."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(host, (), reason)
+
+
+class HostUnreachable(ConnectError):
+    """The network did not bring us to a host; it may next time."""
+
+
+class HostLost(CommandError):
+    """The connection to a host's agent has ended. What was changed there is undone by the agent."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(f"connection to {host} lost", (), reason)
+        self.host = host

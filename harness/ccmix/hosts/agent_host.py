@@ -1,0 +1,242 @@
+"""A host where ccmix's agent runs: this machine, a network namespace, or a machine over OpenSSH."""
+
+import base64
+import contextlib
+import io
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from ccmix.hosts.connection import Connection
+from ccmix.hosts.errors import CommandError, HostLost
+
+ANSWERS_WITHIN_S = 60.0  # a question of the protocol; the host's disk may be slow
+ENDS_WITHIN_S = 30.0  # a command that the agent was told to end
+LEAVES_WITHIN_S = 60.0
+TRANSFERS_WITHIN_S = 600.0
+
+
+class AgentProcess:
+    """A command that runs in the background on a host. Everything raises HostLost when the connection is lost."""
+
+    def __init__(
+        self, host: "AgentHost", number: int, argv: Sequence[str], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> None:
+        self._host = host
+        self._number = number
+        self._argv = tuple(argv)
+        self._outputs = {"stdout": stdout, "stderr": stderr}
+        self._status: int | None = None
+        self._failed: str | None = None  # why it could not be started, or its outputs not be written
+        self._gone = False
+        self._left: list[int] = []
+
+    def ended(self) -> bool:
+        """Whether the command itself has ended; what it left in the background may live."""
+        return self._host.connection.wait_for(self._has_ended, 0)
+
+    def wait(self, timeout_s: float) -> int:
+        """The command's own exit status (128 + N where signal N ended it). Raises CommandError after `timeout_s`, and
+        where it could not be started, or its outputs could not be written here.
+        """
+        if not self._host.connection.wait_for(self._has_ended, timeout_s):
+            raise self._error(f"has not ended after {timeout_s:g} s")
+        if self._failed is not None:
+            raise self._error(self._failed)
+        if self._status is None:
+            raise self._error("its keeper was killed")
+        return self._status
+
+    def end(self) -> None:
+        """SIGTERM, and SIGKILL 3 s later, to the command and to all that it has started. Raises CommandError where some
+        of it can't be ended.
+        """
+        if not self._gone:
+            self._host.connection.send({"op": "end", "id": self._number})
+            if not self._host.connection.wait_for(lambda: self._gone, ENDS_WITHIN_S):
+                raise self._error(f"has not ended {ENDS_WITHIN_S:g} s after it was told to")
+        if self._left:
+            raise self._error(f"could not be ended: process {', '.join(map(str, self._left))}")
+
+    def listening(self, transport: str = "tcp") -> list[int]:
+        """The ports ('tcp' or 'udp') that the command and all that it has started listen on."""
+        ports: list[int] = self._host.call("listening", id=self._number).get(transport, [])
+        return ports
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """Takes a message of the agent."""
+        for name, sink in self._outputs.items():
+            if name in message:
+                try:
+                    sink.write(base64.b64decode(message[name]))
+                except (OSError, ValueError) as error:  # a full disk; or closed, since nobody wants it any more
+                    self._failed = self._failed or f"its {name} can't be written here: {error}"
+        self._failed = message.get("failed", self._failed)
+        self._status = message.get("exit", self._status)
+        self._left = message.get("left", self._left)
+        self._gone = message.get("gone", self._gone)
+
+    def _has_ended(self) -> bool:
+        return self._status is not None or self._failed is not None or self._gone
+
+    def _error(self, reason: str) -> CommandError:
+        return CommandError(self._host.name, self._argv, reason)
+
+
+class AgentHost:
+    """Protocol Host over an agent; `hello` has what the agent said of its host. For any number of threads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.name = connection.name
+        self.connection = connection
+        self.hello: dict[str, Any] = {}
+        self.refused: str | None = None
+        self._left: list[tuple[str, str]] | None = None
+        self._numbers = itertools.count()
+        self._processes: dict[int, AgentProcess] = {}
+        self._replies: dict[int, dict[str, Any]] = {}
+        connection.listen(self._hear)
+
+    @property
+    def uid(self) -> int:
+        """Of the login on the host."""
+        return int(self.hello["uid"])
+
+    @property
+    def lost(self) -> HostLost | None:
+        """Why the connection has ended, or None."""
+        return self.connection.lost
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30, privileged: bool = False) -> str:
+        """As Protocol Host says; by sudo where `privileged` and not root. What it leaves in the background is ended."""
+        output = io.BytesIO()
+        self._run(argv, stdin.encode(), output, timeout_s, privileged)
+        return output.getvalue().decode(errors="replace")
+
+    @contextmanager
+    def start(
+        self, argv: Sequence[str], *, stdout: Path, stderr: Path, privileged: bool = False
+    ) -> Iterator[AgentProcess]:
+        with (
+            stdout.open("wb", buffering=0) as out,
+            stderr.open("ab", buffering=0) as err,
+            self._started(argv, b"", out, err, privileged) as process,
+        ):
+            yield process
+
+    def read(self, path: str) -> str:
+        try:
+            return self.run(["cat", "--", path])
+        except HostLost:
+            raise
+        except CommandError as error:
+            raise CommandError(self.name, ["read", path], error.reason.rpartition(": ")[2]) from None
+
+    @contextmanager
+    def changed(self, what: str, do: Sequence[str], undo: Sequence[str], privileged: bool = True) -> Iterator[str]:
+        """As Protocol Host says; the journal lies on the host, whose agent carries it out where this process can't."""
+        told = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": privileged}
+        number = self.call("about_to", **told)["number"]
+        try:
+            output = self.run(do, privileged=privileged)
+        except BaseException:  # Ctrl-C too
+            with contextlib.suppress(CommandError):  # there may be nothing to undo; or the agent undoes it
+                self.run(undo, privileged=privileged)
+            with contextlib.suppress(HostLost):
+                self.call("undone", number=number)
+            raise
+        self.call("made", number=number)
+        try:
+            yield output
+        finally:
+            self.run(undo, privileged=privileged)
+            self.call("undone", number=number)
+
+    def put(self, local: Path, name: str) -> str:
+        """Copies a file into the agent's own folder, which goes with the agent; its path there. Raises CommandError."""
+        path, mode = f"{self.hello['folder']}/{name}", "700" if local.stat().st_mode & 0o100 else "600"
+        copy = ["sh", "-c", 'cat >"$1" && chmod "$2" "$1"', "put", path, mode]
+        self._run(copy, local.read_bytes(), io.BytesIO(), TRANSFERS_WITHIN_S, privileged=False)
+        return path
+
+    def fetch(self, path: str, local: Path, privileged: bool = False) -> None:
+        """Copies a file of the host to this machine. Raises CommandError."""
+        with local.open("wb", buffering=0) as file:
+            self._run(["cat", "--", path], b"", file, TRANSFERS_WITHIN_S, privileged)
+
+    def call(self, operation: str, **fields: Any) -> dict[str, Any]:
+        """The agent's answer to a question of its protocol. Raises CommandError."""
+        number = next(self._numbers)
+        self.connection.send({"op": operation, "call": number, **fields})
+        if not self.connection.wait_for(lambda: number in self._replies, ANSWERS_WITHIN_S):
+            raise CommandError(self.name, ["agent", operation], f"no answer within {ANSWERS_WITHIN_S:g} s")
+        reply = self._replies.pop(number)
+        if "error" in reply:
+            raise CommandError(self.name, ["agent", operation], reply["error"])
+        return reply
+
+    def close(self) -> None:
+        """Lets the agent leave, and waits until it has ended and undone everything. Raises CommandError where it could
+        not; nothing is done where the connection was lost.
+        """
+        if self.lost:
+            return
+        self.connection.send({"op": "leave"})
+        left = self.connection.wait_for(lambda: self._left is not None, LEAVES_WITHIN_S)
+        self.connection.cut("it was closed")
+        self.connection.wait_ended(LEAVES_WITHIN_S)
+        if not left:
+            raise CommandError(self.name, ["agent", "leave"], f"has not left within {LEAVES_WITHIN_S:g} s")
+        if self._left:
+            failed = "; ".join(f"{what}: {reason}" for what, reason in self._left)
+            raise CommandError(self.name, ["undo"], f"{failed} (it stays in the journal there)")
+
+    def abandon(self, timeout_s: float = 30) -> bool:
+        """Cuts the connection, from any thread: all who wait raise HostLost, and the agent ends and undoes everything.
+
+        Whether it has done so within `timeout_s`.
+        """
+        self.connection.cut("it was abandoned")
+        return self.connection.wait_ended(timeout_s)
+
+    def _run(self, argv: Sequence[str], stdin: bytes, stdout: IO[bytes], timeout_s: float, privileged: bool) -> None:
+        errors = io.BytesIO()
+        with self._started(argv, stdin, stdout, errors, privileged) as process:
+            status = process.wait(timeout_s)
+        if status != 0:
+            output = errors.getvalue() or (stdout.getvalue() if isinstance(stdout, io.BytesIO) else b"")
+            said = " / ".join(output.decode(errors="replace").strip().splitlines()[-3:])
+            raise CommandError(self.name, argv, f"exit status {status}{': ' + said if said else ''}")
+
+    @contextmanager
+    def _started(
+        self, argv: Sequence[str], stdin: bytes, stdout: IO[bytes], stderr: IO[bytes], privileged: bool
+    ) -> Iterator[AgentProcess]:
+        number = next(self._numbers)
+        process = self._processes[number] = AgentProcess(self, number, argv, stdout, stderr)
+        text = base64.b64encode(stdin).decode()
+        try:
+            self.connection.send(
+                {"op": "start", "id": number, "argv": list(argv), "stdin": text, "privileged": privileged}
+            )
+            try:
+                yield process
+            finally:
+                process.end()
+        finally:
+            del self._processes[number]
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if "id" in message:
+            if process := self._processes.get(message["id"]):
+                process.hear(message)
+        elif "reply" in message:
+            self._replies[message["reply"]] = message
+        elif "hello" in message:
+            self.hello = message["hello"]
+        elif "refused" in message:
+            self.refused = message["refused"]
+        elif "left" in message:
+            self._left = [(what, reason) for what, reason in message["left"]]

@@ -1,0 +1,59 @@
+"""How an agent is started on a host: its source goes there over the standard input of a Python that waits for it."""
+
+import functools
+import io
+import os
+import shlex
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import ccmix
+from ccmix.hosts.address import HostAddress, Kind
+
+SSH_CONFIG = "CCMIX_SSH_CONFIG"  # the variable that names a configuration file for OpenSSH, in place of the user's own
+
+# One line without quotes of the other kind, since any login shell may read it. A buffer of one byte leaves all that
+# follows the source to the agent; zipimport takes a file in memory by its name in /proc.
+_BOOTSTRAP = (
+    "import io,os,sys;"
+    'sys.version_info<(3,9)and sys.exit("ccmix-agent: its python3 is %d.%d"%sys.version_info[:2]);'
+    'zip=os.memfd_create("ccmix");'
+    "os.write(zip,io.BufferedReader(io.FileIO(0,closefd=False),1).read({size}));"
+    'sys.path.insert(0,"/proc/self/fd/%d"%zip);'
+    "from ccmix.agent.service import main;main()"
+)
+
+
+@functools.cache
+def agent_source() -> bytes:
+    """The agent's package as a zip file, not compressed, since not every Python has zlib."""
+    package = Path(ccmix.__file__).parent
+    files = [package / "__init__.py", *sorted((package / "agent").glob("*.py"))]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for file in files:
+            zipped.writestr(zipfile.ZipInfo(str(file.relative_to(package.parent))), file.read_bytes())
+    return archive.getvalue()
+
+
+def agent_command(address: HostAddress) -> list[str]:
+    """What starts an agent on the host, once it is given agent_source() on its standard input."""
+    bootstrap = ["-I", "-S", "-c", _BOOTSTRAP.format(size=len(agent_source()))]
+    if address.kind is Kind.LOCAL:
+        return [sys.executable, *bootstrap]
+    if address.kind is Kind.NAMESPACE:
+        as_root: Sequence[str] = () if os.geteuid() == 0 else ("sudo", "-n")
+        return [*as_root, "ip", "netns", "exec", address.host, sys.executable, *bootstrap]
+    return [*_ssh(), str(address), shlex.join(["exec", "python3", *bootstrap])]
+
+
+def _ssh() -> list[str]:
+    """OpenSSH with the user's own configuration, but for what would ask, wait or open more than the one channel."""
+    configuration = os.environ.get(SSH_CONFIG)
+    return [
+        "ssh", *(["-F", configuration] if configuration else []),
+        "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
+        "-o", "ClearAllForwardings=yes", "-o", "RemoteCommand=none", "-T", "--",
+    ]  # fmt: skip
