@@ -69,3 +69,15 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None
 def packet_train(packet_s: float) -> list[float]:
     """When the replies to 200 packets come: two pass the bottleneck at once, the others one packet's time apart."""
     return [1000.0, 1000.0, *(1000.0 + packet_s * number for number in range(1, 199))]
+
+
+def commands_in(namespace: str) -> list[str]:
+    """The command lines of the processes in a network namespace; those that have ended, and zombies, have none."""
+    found = []
+    pids = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=True).stdout.split()
+    for pid in pids:
+        try:
+            found.append(Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").replace("\0", " "))
+        except OSError:
+            continue
+    return [command for command in found if command]
