@@ -170,6 +170,22 @@ def test_two_commands_at_once(host: AgentHost, tmp_path: Path) -> None:
         assert time.monotonic() - begin < 2
 
 
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_an_output_that_nobody_takes_is_not_kept_in_the_agents_memory(host: AgentHost, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    before = resident_bytes(agent_pid(host))
+    with contextlib.suppress(HostLost), host.start(["cat", "/dev/zero"], stdout=fifo, stderr=tmp_path / "e"):
+        time.sleep(0.7)
+        assert resident_bytes(agent_pid(host)) - before < 20e6
+        os.close(reader)
+    assert host.run(["echo", "next"]) == "next\n"
+
+
 def test_an_output_that_cannot_be_written_here(host: AgentHost) -> None:
     full = Path("/dev/full")
     with (
