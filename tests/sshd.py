@@ -21,7 +21,7 @@ from ccmix.hosts import NamespaceHost
 SSHD = "/usr/sbin/sshd"
 LISTENS = "Server listening"
 USER, USER_ID = "dtn", 54321
-ALLOWED = "/usr/sbin/sysctl, /usr/bin/kill, /usr/bin/sleep"  # to that user, by sudo
+ALLOWED = "/usr/sbin/sysctl, /usr/bin/kill, /usr/bin/env"  # to that user, by sudo
 
 SERVER_CONFIG = """
 ListenAddress {address}

@@ -37,6 +37,14 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("deaf", flush=True)
 time.sleep(60)
 """
+# Waits for datagrams, and has another socket that does not.
+UDP_SERVER = """
+import socket, time
+waits, talks = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(2))
+talks.connect(("127.0.0.1", 9))
+waits.bind(("127.0.0.1", 53))
+time.sleep(60)
+"""
 # Is another process every millisecond or so: whoever is to be killed has forked and ended.
 HOPPER = """
 import os, signal, sys, time
@@ -153,6 +161,16 @@ def test_a_started_command_writes_its_outputs_and_ends_by_itself(host: AgentHost
     assert (out.read_text(), err.read_text()) == ("out\n", "old\nerr\n")
 
 
+def test_what_a_command_has_written_is_there_when_it_has_ended(host: AgentHost, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for _ in range(5):
+        with host.start(
+            ["sh", "-c", "sleep 60 & head -c 65536 /dev/zero"], stdout=out, stderr=tmp_path / "e"
+        ) as process:
+            process.wait(5)
+            assert out.stat().st_size == 65536
+
+
 def test_outputs_come_while_the_command_runs(host: AgentHost, tmp_path: Path) -> None:
     with host.start(["sh", "-c", "echo a; sleep 60"], stdout=tmp_path / "o", stderr=tmp_path / "e") as process:
         wait_for(lambda: (tmp_path / "o").read_text() == "a\n", 5, "output")
@@ -227,8 +245,7 @@ def test_where_a_daemon_listens(host: AgentHost, namespace: NamespaceHost, tmp_p
     with host.start(["iperf3", "--server", "--daemon", "--port", "5202"], stdout=o, stderr=e) as server:
         assert server.wait(5) == 0
         wait_for(lambda: server.listening() == [5202], 5, "it listens")
-        udp = "import socket,time; s=socket.socket(type=socket.SOCK_DGRAM); s.bind(('127.0.0.1',53)); time.sleep(60)"
-        with host.start([sys.executable, "-c", udp], stdout=o, stderr=e) as other:
+        with host.start([sys.executable, "-c", UDP_SERVER], stdout=o, stderr=e) as other:
             wait_for(lambda: other.listening("udp") == [53], 5, "it listens")
             assert other.listening() == []
             assert server.listening() == [5202]
@@ -304,10 +321,11 @@ def test_a_change_is_not_made_where_its_undo_cannot_be_written(
             change()
         assert sack(namespace) == "1"
         (state / "full").unlink()
-        with host.changed("sack", SET_SACK, UNSET_SACK):
-            assert sack(namespace) == "0"
-        host.close()
-        assert is_as_before(namespace, state)
+        with contextlib.suppress(HostLost), host.changed("sack", SET_SACK, UNSET_SACK):
+            os.kill(agent_pid(host), signal.SIGKILL)
+        assert sack(namespace) == "0"
+        connect(parse_host(address), "a test").close()
+        assert is_as_before(namespace, state), "what was written then can be read"
     finally:
         subprocess.run(["umount", state], check=True)
 
@@ -330,17 +348,22 @@ def test_an_agent_that_is_killed(
     host: AgentHost, address: str, namespace: NamespaceHost, state: Path, tmp_path: Path
 ) -> None:
     """The kernel and the keepers end its commands; the next agent undoes its changes, after they have ended."""
-    folder = host.hello["folder"]
-    with busy(host, namespace, tmp_path):
+    folder, deaf = host.hello["folder"], tmp_path / "deaf"
+    with (
+        busy(host, namespace, tmp_path),
+        host.start([sys.executable, "-c", DEAF_DAEMON], stdout=deaf, stderr=tmp_path / "e"),
+    ):
+        wait_for(lambda: deaf.read_text() == "deaf\n", 5, "it runs")
+        killed = time.monotonic()
         os.kill(agent_pid(host), signal.SIGKILL)
         with pytest.raises(HostLost, match=f"^connection to {address} lost: it has ended with status -9$"):
             host.run(["true"])
+        assert time.monotonic() - killed < 2, "the controller does not wait for what is being ended"
         assert sack(namespace) == "0"
-        begin = time.monotonic()
         after = connect(parse_host(address), "another test")
-        assert time.monotonic() - begin < 5
+        assert 2.9 < time.monotonic() - killed < 8
         assert sack(namespace) == "1"
-        assert commands_in(namespace.name).count("sleep 60") == 0
+        assert len(commands_in(namespace.name)) == 1, "the agent"
     assert after.hello["restored"] == [[f"sack on {address}", None], [f"temporary folder {folder}", None]]
     after.close()
     assert is_as_before(namespace, state)
@@ -368,6 +391,22 @@ def test_an_agent_that_is_told_to_end(
         with pytest.raises(HostLost, match=f"ccmix-agent: got {signal.Signals(number).name}"):
             host.run(["sleep", "60"])
         assert is_as_before(namespace, state)
+
+
+def test_changes_are_undone_after_commands_have_ended(host: AgentHost, state: Path, tmp_path: Path) -> None:
+    pid, told = tmp_path / "pid", tmp_path / "told"
+    undo = ["sh", "-c", f"kill -0 $(cat {pid}) && echo alive >{told} || echo ended >{told}"]
+    argv = ["sh", "-c", f"echo $$ >{pid}; exec sleep 60"]
+    with (
+        contextlib.suppress(HostLost),
+        host.changed("a", ["true"], undo),
+        host.start(argv, stdout=tmp_path / "o", stderr=tmp_path / "e") as process,
+    ):
+        wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), 5, "it runs")
+        os.kill(agent_pid(host), signal.SIGTERM)
+        process.wait(60)
+    wait_for(lambda: not list(state.iterdir()), 5, "it is undone")
+    assert told.read_text() == "ended\n"
 
 
 def test_an_agent_that_has_stopped(host: AgentHost, namespace: NamespaceHost, state: Path, tmp_path: Path) -> None:
@@ -426,6 +465,21 @@ def test_a_second_campaign_is_told_who_has_the_host(host: AgentHost, address: st
     assert host.run(["echo", "undisturbed"]) == "undisturbed\n"
     host.close()
     connect(parse_host(address), "another campaign").close()
+
+
+def test_the_same_controller_replaces_its_agent(address: str, namespace: NamespaceHost, state: Path) -> None:
+    """Where the former one has not noticed yet that its connection is lost."""
+    former = connect(parse_host(address), "a test", token="secret")
+    with contextlib.suppress(HostLost), former.changed("sack", SET_SACK, UNSET_SACK):
+        assert sack(namespace) == "0"
+        with pytest.raises(ConnectError, match="in use by a test"):
+            connect(parse_host(address), "a test", token="secre")
+        host = connect(parse_host(address), "a test", token="secret")
+        assert sack(namespace) == "1"
+        with pytest.raises(HostLost, match="its controller has connected anew"):
+            former.run(["true"])
+    host.close()
+    assert is_as_before(namespace, state)
 
 
 def test_who_holds_the_lock_may_be_anybody(namespace: NamespaceHost, address: str) -> None:

@@ -143,7 +143,8 @@ def test_a_user_who_may_use_sudo(sshd: SshServer, tmp_path: Path) -> None:
         assert sack(sshd) == "1"
         with pytest.raises(CommandError, match="sudo"):  # what the rules don't have
             host.run(["cat", "/etc/shadow"], privileged=True)
-        with host.start(["sleep", "60"], stdout=tmp_path / "o", stderr=tmp_path / "e", privileged=True):
+        deaf = ["env", "--ignore-signal=TERM", "sleep", "60"]
+        with host.start(deaf, stdout=tmp_path / "o", stderr=tmp_path / "e", privileged=True):
             wait_for(lambda: "sleep 60" in commands_in(sshd.namespace.name), 5, "it runs as root")
         assert not sleeps(sshd)
     finally:
@@ -207,5 +208,5 @@ def test_names_of_hosts_are_never_options(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no host"):
         parse_host(f"-oProxyCommand=touch {mark}")
     with pytest.raises(ConnectError):
-        connect(HostAddress(Kind.SSH, f"-oProxyCommand=touch {mark}"), "a test")
+        connect(HostAddress(Kind.SSH, f"-E{mark}"), "a test")
     assert not mark.exists()
