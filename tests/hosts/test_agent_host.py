@@ -47,11 +47,19 @@ time.sleep(60)
 """
 # Is another process every millisecond or so: whoever is to be killed has forked and ended.
 HOPPER = """
-import os, signal, sys, time
+import os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("hops", flush=True)
 while True:
     if os.fork(): os._exit(0)
+"""
+# Has one child more every 5 ms: some are born while the others are killed.
+BREEDER = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("breeds", flush=True)
+while os.fork(): time.sleep(0.005)
+time.sleep(60)
 """
 
 
@@ -204,6 +212,18 @@ def test_an_output_that_nobody_takes_is_not_kept_in_the_agents_memory(host: Agen
     assert host.run(["echo", "next"]) == "next\n"
 
 
+def test_an_input_ends_while_another_command_runs(host: AgentHost, tmp_path: Path) -> None:
+    """No command holds another's pipes."""
+    counted: list[str] = []
+    slow = ["sh", "-c", "sleep 0.3; wc -c"]
+    thread = threading.Thread(target=lambda: counted.append(host.run(slow, stdin="x" * 200_000)))
+    thread.start()
+    time.sleep(0.1)
+    with host.start(["sleep", "60"], stdout=tmp_path / "o", stderr=tmp_path / "e"):
+        thread.join(5)
+        assert counted == ["200000\n"]
+
+
 def test_an_output_that_cannot_be_written_here(host: AgentHost) -> None:
     full = Path("/dev/full")
     with (
@@ -219,12 +239,13 @@ def test_daemons_end_with_the_command_that_left_them(host: AgentHost, namespace:
     script = f"""
     {sys.executable} -c '{DEAF_DAEMON}'
     {sys.executable} -c '{HOPPER}' &
+    {sys.executable} -c '{BREEDER}' &
     setsid sh -c 'sleep 61 >/dev/null 2>&1 </dev/null &'
     """
     out = tmp_path / "o"
     with host.start(["sh", "-c", script], stdout=out, stderr=tmp_path / "e") as process:
         assert process.wait(5) == 0
-        wait_for(lambda: sorted(out.read_text().split()) == ["deaf", "hops"], 5, "both run")
+        wait_for(lambda: sorted(out.read_text().split()) == ["breeds", "deaf", "hops"], 5, "all run")
         assert "sleep 61" in commands_in(namespace.name)
         begin = time.monotonic()
     assert 2.9 < time.monotonic() - begin < 8, "SIGKILL comes 3 s after SIGTERM"
