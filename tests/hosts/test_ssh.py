@@ -63,7 +63,7 @@ def test_a_command_over_ssh(sshd: SshServer, dtn: AgentHost, tmp_path: Path) -> 
         assert sack(sshd) == "0"
     assert sack(sshd) == "1"
     dtn.close()
-    wait_for(lambda: not sshd.sessions() and is_as_before(sshd), 5, "the session has ended")
+    wait_for(lambda: not sshd.sessions() and is_as_before(sshd), 15, "the session has ended")
 
 
 @pytest.mark.parametrize("cut", [set_link_down, kill_sessions])
@@ -77,7 +77,7 @@ def test_a_connection_that_is_cut(
             dtn.changed("sack", SET_SACK, UNSET_SACK),
             dtn.start(["sleep", "60"], stdout=tmp_path / "o", stderr=tmp_path / "e") as process,
         ):
-            wait_for(lambda: sleeps(sshd), 5, "it runs")
+            wait_for(lambda: sleeps(sshd), 15, "it runs")
             assert sack(sshd) == "0"
             began.append(time.monotonic())
             cut(sshd)
@@ -88,7 +88,7 @@ def test_a_connection_that_is_cut(
     assert time.monotonic() - began[0] < 8
     with pytest.raises(HostLost):
         dtn.run(["true"])
-    wait_for(lambda: is_as_before(sshd), 8, "the agent has ended and undone everything")
+    wait_for(lambda: is_as_before(sshd), 15, "the agent has ended and undone everything")
 
 
 def lose_client(server: SshServer, host: AgentHost) -> None:
@@ -96,7 +96,7 @@ def lose_client(server: SshServer, host: AgentHost) -> None:
     with contextlib.suppress(HostLost), host.changed("sack", SET_SACK, UNSET_SACK):
         server.set_link("down")
         host.connection._process.kill()
-        wait_for(lambda: host.lost, 5, "the client is lost")
+        wait_for(lambda: host.lost, 15, "the client is lost")
 
 
 def test_the_pool_connects_again_to_a_host_that_was_lost(sshd: SshServer) -> None:
@@ -145,7 +145,7 @@ def test_a_user_who_may_use_sudo(sshd: SshServer, tmp_path: Path) -> None:
             host.run(["cat", "/etc/shadow"], privileged=True)
         deaf = ["env", "--ignore-signal=TERM", "sleep", "60"]
         with host.start(deaf, stdout=tmp_path / "o", stderr=tmp_path / "e", privileged=True):
-            wait_for(lambda: "sleep 60" in commands_in(sshd.namespace.name), 5, "it runs as root")
+            wait_for(lambda: "sleep 60" in commands_in(sshd.namespace.name), 15, "it runs as root")
         assert not sleeps(sshd)
     finally:
         host.close()
@@ -156,8 +156,8 @@ def test_undos_through_sudo_after_a_lost_connection(sshd: SshServer) -> None:
     with contextlib.suppress(HostLost), host.changed("sack", SET_SACK, UNSET_SACK):
         assert sack(sshd) == "0"
         kill_sessions(sshd)
-        wait_for(lambda: host.lost, 5, "the session is lost")
-    wait_for(lambda: is_as_before(sshd), 5, "the agent has undone everything")
+        wait_for(lambda: host.lost, 15, "the session is lost")
+    wait_for(lambda: is_as_before(sshd), 15, "the agent has undone everything")
 
 
 def test_a_host_key_that_is_not_known(sshd: SshServer) -> None:
