@@ -34,7 +34,7 @@ if os.fork(): os._exit(0)
 os.setsid()
 if os.fork(): os._exit(0)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("deaf", flush=True)
+os.write(1, b"deaf ")
 time.sleep(60)
 """
 # Waits for datagrams, and has another socket that does not.
@@ -45,20 +45,21 @@ talks.connect(("127.0.0.1", 9))
 waits.bind(("127.0.0.1", 53))
 time.sleep(60)
 """
-# Is another process every millisecond or so: whoever is to be killed has forked and ended.
+# Is another process every few milliseconds: whoever is to be killed has forked and ended.
 HOPPER = """
-import os, signal
+import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("hops", flush=True)
+os.write(1, b"hops ")
 while True:
     if os.fork(): os._exit(0)
+    time.sleep(0.002)
 """
-# Has one child more every 5 ms: some are born while the others are killed.
+# Has one child more every 10 ms: some are born while the others are killed.
 BREEDER = """
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("breeds", flush=True)
-while os.fork(): time.sleep(0.005)
+os.write(1, b"breeds ")
+while os.fork(): time.sleep(0.01)
 time.sleep(60)
 """
 
@@ -382,7 +383,7 @@ def test_an_agent_that_is_killed(
         busy(host, namespace, tmp_path),
         host.start([sys.executable, "-c", DEAF_DAEMON], stdout=deaf, stderr=tmp_path / "e"),
     ):
-        wait_for(lambda: deaf.read_text() == "deaf\n", 15, "it runs")
+        wait_for(lambda: deaf.read_text() == "deaf ", 15, "it runs")
         killed = time.monotonic()
         os.kill(agent_pid(host), signal.SIGKILL)
         with pytest.raises(HostLost, match=f"^connection to {address} lost: it has ended with status -9$"):
