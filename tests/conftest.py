@@ -3,11 +3,13 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from ccmix.hosts import NamespaceHost
+from sshd import SSHD, SshServer, ssh_server
 from support import SMALL, Ccmix
 
 
@@ -42,3 +44,19 @@ def namespace() -> Iterator[NamespaceHost]:
         pytest.skip(f"this machine makes no network namespace: {made.stderr}")
     yield NamespaceHost(name)
     subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.fixture
+def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
+    """An sshd in a network namespace of its own, which ccmix's ssh reaches as 'dtn'."""
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root: run the tests as root")
+    if not Path(SSHD).exists():
+        pytest.skip("there is no sshd: run 'tools/setup --dev'")
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(ssh_server(f"ccmix-sshd-{os.getpid()}"))
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"this machine has no place for an sshd: {error}")
+        monkeypatch.setenv("CCMIX_SSH_CONFIG", str(server.client_config))
+        yield server

@@ -93,3 +93,15 @@ class Pair:
     def near_says(self, *argv: str) -> str:
         command = ["ip", "netns", "exec", self.near, *argv]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def commands_in(namespace: str) -> list[str]:
+    """The command lines of the processes in a network namespace; those that have ended, and zombies, have none."""
+    found = []
+    pids = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=True).stdout.split()
+    for pid in pids:
+        try:
+            found.append(Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").replace("\0", " "))
+        except OSError:
+            continue
+    return [command for command in found if command]

@@ -74,7 +74,7 @@ class Journal:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._path = self._folder / f"undo-{os.getpid()}-{os.urandom(4).hex()}.jsonl"
         unlocked = self._path.with_suffix(".new")  # restore() must not find it before it is locked
-        self._file = unlocked.open("xb", buffering=0)
+        self._file = unlocked.open("ab", buffering=0)
         fcntl.flock(self._file, fcntl.LOCK_EX)
         _write(self._file, {"boot_id": boot_id(), "netns": network_namespace(), "pid": os.getpid()})
         unlocked.rename(self._path)

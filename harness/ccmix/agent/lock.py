@@ -16,6 +16,7 @@ from typing import Any
 
 ADDRESS = "\0ccmix-host"
 ANSWERS_WITHIN_S = 15.0  # not at once: a dead agent's keepers hold the lock while they end its commands
+LEAVES_OR_NOT_WITHIN_S = 2.0  # says an agent that has answered
 LEAVES_WITHIN_S = 45.0  # an agent that was asked to: its commands end, and its changes are undone
 LEAVING = b"leaving\n"
 MOST_CONNECTIONS = 16
@@ -95,20 +96,22 @@ def _ask(token: bytes, deadline: float) -> None:
         try:
             asking.connect(ADDRESS)
             line = _answer(asking, ANSWERS_WITHIN_S)
+            if line is None:
+                raise LockError("the host is in use by a ccmix that does not answer, or whose commands can't be ended")
             if not line:  # its last holder has ended
                 return
             asking.send(token)
-            if _answer(asking, ANSWERS_WITHIN_S) != LEAVING:
+            if _answer(asking, LEAVES_OR_NOT_WITHIN_S) != LEAVING:
                 raise LockError(_sentence(line))
             _answer(asking, deadline - time.monotonic())
         except OSError:  # not yet listening, or freed meanwhile
             time.sleep(0.02)
 
 
-def _answer(asking: socket.socket, timeout_s: float) -> bytes:
-    """A line, or nothing when the other end is closed. Raises LockError."""
+def _answer(asking: socket.socket, timeout_s: float) -> bytes | None:
+    """A line, empty when the other end is closed; None after the timeout."""
     if not select.select([asking], [], [], max(0.0, timeout_s))[0]:
-        raise LockError("the host is in use by a ccmix that does not answer, or whose commands can't be ended")
+        return None
     return asking.recv(LONGEST_LINE)
 
 

@@ -28,6 +28,7 @@ from ccmix.agent.processes import become_subreaper, signal_descendants
 FIRST_MESSAGE_WITHIN_S = 30.0
 BEATS_IN_SILENCE = 6  # of each side, in the time after which the other takes it for lost
 LAST_WORDS_S = 2.0
+SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # of tc and sysctl: a login without root may lack them
 
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ def main() -> None:
 def _serve(channel: Channel, hello: dict[str, Any], undo: journal.Journal) -> None:
     lock = HostLock(hello["owner"], hello["token"])
     become_subreaper()
+    os.environ["PATH"] = ":".join([os.environ.get("PATH", "/usr/bin:/bin"), *SYSTEM_FOLDERS])
     restored = [[left.what, reason] for left, reason in journal.restore()]
     folder = _folder(undo)
     agent = Agent(channel, hello, lock, undo)

@@ -1,0 +1,151 @@
+"""A real sshd in a network namespace of its own, joined to this one by a veth pair, with a user who is not root.
+
+`ip netns exec` shows each file of /etc/netns/NAME in place of the one in /etc: so the user and what sudo allows him
+exist in the namespace alone. An OpenSSH client finds the server as the host 'dtn' in `client_config`.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccmix.agent.processes import descendants
+from ccmix.hosts import NamespaceHost
+
+SSHD = "/usr/sbin/sshd"
+LISTENS = "Server listening"
+USER, USER_ID = "dtn", 54321
+ALLOWED = "/usr/sbin/sysctl, /usr/bin/kill, /usr/bin/env"  # to that user, by sudo
+
+SERVER_CONFIG = """
+ListenAddress {address}
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/client_key.pub
+PidFile none
+StrictModes no
+UsePAM no
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+SetEnv CCMIX_STATE={state}
+"""
+
+CLIENT_CONFIG = """
+Host dtn
+    HostName {address}
+    HostKeyAlias dtn
+    UserKnownHostsFile {folder}/known_hosts
+    GlobalKnownHostsFile none
+    IdentityFile {folder}/client_key
+    IdentitiesOnly yes
+    IdentityAgent none
+"""
+
+
+@dataclass(frozen=True)
+class SshServer:
+    """A running server. `folder` is readable for everybody; `state` is where its agents' journals lie."""
+
+    namespace: NamespaceHost
+    address: str
+    folder: Path
+    pid: int
+
+    @property
+    def client_config(self) -> Path:
+        return self.folder / "ssh_config"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    def set_link(self, state: str) -> None:
+        """'down' or 'up'."""
+        self.namespace.run(["ip", "link", "set", "eth0", state])
+
+    def reconfigure(self, line: str) -> None:
+        """Has the server take one more line of configuration, which is for connections from now on."""
+        config = self.folder / "sshd_config"
+        config.write_text(f"{line}\n{config.read_text()}")  # the first value of an option counts
+        listens = (self.folder / "log").read_text().count(LISTENS)
+        os.kill(self.pid, signal.SIGHUP)
+        _wait_for(self.folder / "log", LISTENS, listens + 1)
+
+    def sessions(self) -> list[int]:
+        """The server's processes, one or two for each connection; not what runs in them."""
+        names = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(self.pid)}
+        return [pid for pid, name in names.items() if name.startswith("sshd:")]
+
+
+@contextmanager
+def ssh_server(name: str) -> Iterator[SshServer]:
+    """A server in the namespace `name`, which is made here. Needs root; raises subprocess.CalledProcessError."""
+    number = os.getpid() % 16384
+    ours, its = (f"198.18.{number // 64}.{number % 64 * 4 + end}" for end in (1, 2))
+    device = f"ccs{os.getpid()}"
+    etc = Path("/etc/netns", name)
+    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ccmix-sshd-") as folder_name:
+        folder = Path(folder_name)
+        try:
+            _call("ip", "netns", "add", name)
+            _call("ip", "link", "add", device, "type", "veth", "peer", "name", "eth0", "netns", name)
+            _call("ip", "addr", "add", f"{ours}/30", "dev", device)
+            _call("ip", "link", "set", device, "up")
+            for line in ("link set lo up", f"addr add {its}/30 dev eth0", "link set eth0 up"):
+                _call("ip", "-n", name, *line.split())
+            _write_files(folder, etc, its)
+            argv = ["ip", "netns", "exec", name, SSHD, "-D", "-f", f"{folder}/sshd_config", "-E", f"{folder}/log"]
+            server = subprocess.Popen(argv)
+            try:
+                _wait_for(folder / "log", LISTENS, 1)
+                yield SshServer(NamespaceHost(name), its, folder, server.pid)
+            finally:
+                for pid in reversed([server.pid, *descendants(server.pid)]):
+                    os.kill(pid, signal.SIGKILL)
+                server.wait()
+        finally:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+            subprocess.run(["ip", "link", "del", device], check=False, capture_output=True)  # went with the namespace
+            shutil.rmtree(etc, ignore_errors=True)
+
+
+def _write_files(folder: Path, etc: Path, address: str) -> None:
+    for key in ("host_key", "client_key"):
+        _call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{folder}/{key}")
+    host_key = (folder / "host_key.pub").read_text()
+    (folder / "known_hosts").write_text(f"dtn {host_key}")
+    state = folder / "state"
+    state.mkdir()
+    home = folder / "home"
+    home.mkdir()
+    os.chown(home, USER_ID, USER_ID)
+    for readable in (folder, state):
+        readable.chmod(0o755 if readable is folder else 0o777)
+    server_config = SERVER_CONFIG.format(address=address, folder=folder, state=state)
+    (folder / "sshd_config").write_text(server_config)
+    (folder / "ssh_config").write_text(CLIENT_CONFIG.format(address=address, folder=folder))
+    etc.mkdir(parents=True)
+    (etc / "passwd").write_text(Path("/etc/passwd").read_text() + f"{USER}:x:{USER_ID}:{USER_ID}::{home}:/bin/sh\n")
+    (etc / "group").write_text(Path("/etc/group").read_text() + f"{USER}:x:{USER_ID}:\n")
+    (etc / "shadow").write_text(Path("/etc/shadow").read_text() + f"{USER}:*:19000:0:99999:7:::\n")
+    (etc / "sudoers").write_text(f"root ALL=(ALL:ALL) ALL\n{USER} ALL=(root) NOPASSWD: {ALLOWED}\n")
+    (etc / "shadow").chmod(0o640)
+    (etc / "sudoers").chmod(0o440)
+
+
+def _wait_for(log: Path, words: str, times: int) -> None:
+    deadline = time.monotonic() + 10
+    while not log.exists() or log.read_text().count(words) < times:
+        assert time.monotonic() < deadline, f"sshd does not start: {log.read_text() if log.exists() else 'no log'}"
+        time.sleep(0.01)
+
+
+def _call(*argv: str) -> None:
+    subprocess.run(argv, check=True)
