@@ -85,16 +85,26 @@ def test_a_qdisc_is_replaced_and_the_default_one_comes_back(journal_state: Path,
     assert list(journal_state.iterdir()) == []
 
 
-def test_a_qdisc_that_somebody_configured_is_left_alone(journal_state: Path, namespace: NamespaceHost) -> None:
+def test_a_simple_qdisc_that_somebody_configured_comes_back(journal_state: Path, namespace: NamespaceHost) -> None:
     namespace.run(["tc", "qdisc", "add", "dev", "lo", "root", "handle", "7:", "pfifo", "limit", "33"])
+    before = namespace.run(["tc", "qdisc", "show", "dev", "lo"])
+    with journalled(namespace, journal_state) as host, replaced_qdisc(host, "lo", FIFO):
+        assert qdisc.qdiscs(namespace, "lo")[0]["options"] == {"limit": 10}
+    assert namespace.run(["tc", "qdisc", "show", "dev", "lo"]) == before
+
+
+def test_another_qdisc_that_somebody_configured_is_left_alone(journal_state: Path, namespace: NamespaceHost) -> None:
+    tbf = ["tbf", "rate", "1gbit", "burst", "9kb", "limit", "99kb"]
+    namespace.run(["tc", "qdisc", "add", "dev", "lo", "root", "handle", "7:", *tbf])
+    before = namespace.run(["tc", "qdisc", "show", "dev", "lo"])
 
     def replace() -> None:
         with journalled(namespace, journal_state) as host, replaced_qdisc(host, "lo", FIFO):
             pass
 
-    with pytest.raises(CommandError, match=re.escape("lo has a qdisc pfifo 7: that ccmix did not make")):
+    with pytest.raises(CommandError, match=re.escape("lo has a qdisc tbf 7: that ccmix did not make")):
         replace()
-    assert [found["options"]["limit"] for found in qdisc.qdiscs(namespace, "lo")] == [33]
+    assert namespace.run(["tc", "qdisc", "show", "dev", "lo"]) == before
 
 
 def test_a_qdisc_and_a_sysctl_are_put_back_after_a_kill(journal_state: Path, namespace: NamespaceHost) -> None:

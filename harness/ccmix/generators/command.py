@@ -1,7 +1,7 @@
 """The user's own commands: a src-cmd that makes the traffic, beside it a dst-cmd that takes it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,11 +36,24 @@ def running_dst_command(dst: RealHost, line: str, folder: Path) -> Iterator[Cont
         yield process
 
 
-def run_src_command(src: RealHost, line: str, timeout_s: float, generators: Path, logs: Path) -> Result:
-    """Runs the src-cmd to its end. Raises GeneratorError where its exit status or its result says that it failed."""
+def run_src_command(
+    src: RealHost, line: str, timeout_s: float, generators: Path, logs: Path, others: Sequence[RealHost]
+) -> Result:
+    """Runs the src-cmd to its end. Raises GeneratorError where its exit status or its result says that it failed.
+
+    Raises HostLost as soon as the connection to one of the `others` is lost, since what was set there is gone.
+    """
     output, errors = generators / OUTPUT_FILE, logs / "src-cmd.err"
     with src.start(shell(line), stdout=output, stderr=errors) as process:
-        status = process.wait(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        while not process.ended() and time.monotonic() < deadline:
+            for host in others:
+                if host.lost:
+                    raise host.lost
+            time.sleep(0.02)
+        if not process.ended():
+            raise GeneratorError(f"src-cmd on {src.name} has not ended after {timeout_s:g} s")
+        status = process.wait(0)
     result = result_of(generators)
     if result.error:
         raise GeneratorError(f"src-cmd on {src.name}: {result.error}")

@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from ccmix.hosts.errors import CommandError
+
 
 class Process(Protocol):
     """A command that runs in the background on a host, with everything that it starts."""
@@ -63,6 +65,10 @@ class RealHost(Host, Protocol):
     """
 
     is_this_machine: bool  # its files are those of this process
+
+    @property
+    def lost(self) -> CommandError | None:
+        """Why the connection has ended, or None."""
 
     @property
     def uid(self) -> int: ...

@@ -191,7 +191,8 @@ def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> dict[str, An
     with ExitStack() as beside:
         if path.commands.dst and not path.commands.dst_once and ends.dst:
             beside.enter_context(command.running_dst_command(ends.dst, path.commands.dst, logs))
-        result = command.run_src_command(ends.src, src_line, longest_s, folder / "generators", logs)
+        others = [host for host in (ends.dst, ends.netem) if host]
+        result = command.run_src_command(ends.src, src_line, longest_s, folder / "generators", logs, others)
     version = (result.client or {}).get("start", {}).get("version", "")
     return {"commands": [src_line, path.commands.dst], "iperf3": str(version), "generator": result.kind}
 

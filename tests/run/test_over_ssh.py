@@ -1,0 +1,94 @@
+"""Campaigns to a host over OpenSSH, with a real sshd: its runs, and a connection that is cut in the middle of one."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from ccmix.tools import find_iperf3
+from sshd import USER, SshServer
+from support import Ccmix, commands_in, wait_for
+
+REORDERING = ["sysctl", "-n", "net.ipv4.tcp_reordering"]
+CHANGES = """pre-dst-cmd = sysctl -qw net.ipv4.tcp_reordering=7
+post-dst-cmd = sysctl -qw net.ipv4.tcp_reordering=3
+"""
+
+
+def config(tmp_path: Path, server: SshServer, text: str) -> Path:
+    file = tmp_path / "test.ini"
+    head = f"[DEFAULT]\ndst = {server.address}\ndst-host = dtn\ninterval = 100ms\naccept-limits = probe\n"
+    file.write_text(head + text)
+    return file
+
+
+def is_as_before(server: SshServer) -> bool:
+    running = [command for command in commands_in(server.namespace.name) if "sshd" not in command]
+    return server.namespace.run(REORDERING) == "3\n" and not running and not list(server.state.iterdir())
+
+
+@pytest.mark.parametrize("user", ["root", USER])
+def test_ccmix_s_own_iperf3_to_a_host_that_has_none(sshd: SshServer, ccmix: Ccmix, tmp_path: Path, user: str) -> None:
+    entry = f"[one]\ntype = iperf3\nuser = {user}\ncca = bbr@20M,reno@20M\nstreams = 2\nduration = 1s\n"
+    done = ccmix("run", config(tmp_path, sshd, entry), "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(ccmix("report", tmp_path / "out", "--format", "json").stdout)
+    assert [(row["cca"], row["dst"]) for row in rows] == [("bbr", sshd.address), ("reno", sshd.address)]
+    assert is_as_before(sshd)
+
+
+def test_a_connection_that_is_cut_fails_its_run_and_not_the_campaign(
+    sshd: SshServer, ccmix: Ccmix, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    entry = f"""[cut]
+type = x
+iterations = 2
+{CHANGES}dst-cmd = {find_iperf3()} -s -D
+src-cmd = test -e {started} || {{ touch {started}; sleep 5; }}; {find_iperf3()} -c {{dst}} -t 1 -b 20M -J
+"""
+    running = ccmix.start("run", config(tmp_path, sshd, entry), "-o", tmp_path / "out")
+    wait_for(started.exists, 30, "the first run is at work")
+    assert sshd.namespace.run(REORDERING) == "7\n"
+    for pid in sshd.sessions():
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: sshd.namespace.run(REORDERING) == "3\n", 10, "the guard puts the host back")
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "1 runs valid, 0 not valid, 1 failed" in said
+    assert "dtn" in said
+    assert is_as_before(sshd)
+
+
+def test_a_lost_connection_is_retried(sshd: SshServer, ccmix: Ccmix, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    entry = f"""[cut]
+type = x
+retries = 1
+{CHANGES}src-cmd = test -e {started} || {{ touch {started}; sleep 300; }}
+"""
+    running = ccmix.start("run", config(tmp_path, sshd, entry), "-o", tmp_path / "out")
+    wait_for(started.exists, 30, "the first try is at work")
+    sessions = sshd.sessions()
+    for pid in sessions:
+        os.kill(pid, signal.SIGKILL)
+    _, said = running.communicate(timeout=60)
+    assert "0 failed" in said
+    [summary] = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("run.json")]
+    assert len(summary["where"]["retries"]) == 1
+    assert is_as_before(sshd)
+
+
+def test_a_host_that_another_campaign_has_is_left_to_it(sshd: SshServer, ccmix: Ccmix, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    file = config(tmp_path, sshd, f"[long]\ntype = x\n{CHANGES}src-cmd = touch {started}; sleep 300\n")
+    first = ccmix.start("run", file, "-o", tmp_path / "first")
+    wait_for(started.exists, 30, "the first campaign is at work")
+    second = ccmix("run", file, "-o", tmp_path / "second")
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=30)
+    assert second.returncode == 1
+    assert str(tmp_path / "first") in second.stderr
+    assert is_as_before(sshd)
