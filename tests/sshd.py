@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccmix.agent.processes import descendants
+from ccmix.agent.processes import descendants, signal_descendants
 from ccmix.hosts import NamespaceHost
 
 SSHD = "/usr/sbin/sshd"
@@ -107,8 +107,8 @@ def ssh_server(name: str) -> Iterator[SshServer]:
                 _wait_for(folder / "log", LISTENS, 1)
                 yield SshServer(NamespaceHost(name), its, folder, server.pid)
             finally:
-                for pid in reversed([server.pid, *descendants(server.pid)]):
-                    os.kill(pid, signal.SIGKILL)
+                signal_descendants(server.pid, signal.SIGKILL)
+                server.kill()
                 server.wait()
         finally:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)

@@ -257,7 +257,7 @@ def test_daemons_end_with_the_command_that_left_them(host: AgentHost, namespace:
         wait_for(lambda: sorted(out.read_text().split()) == ["breeds", "deaf", "hops"], 15, "all run")
         assert "sleep 61" in commands_in(namespace.name)
         begin = time.monotonic()
-    assert 2.9 < time.monotonic() - begin < 8, "SIGKILL comes 3 s after SIGTERM"
+    assert 2.9 < time.monotonic() - begin < 10, "SIGKILL comes 3 s after SIGTERM"
     assert len(commands_in(namespace.name)) == 1, "the agent"
     assert host.run(["echo", "next"]) == "next\n"
 
@@ -391,7 +391,7 @@ def test_an_agent_that_is_killed(
         assert time.monotonic() - killed < 2.5, "the controller does not wait for what is being ended"
         assert sack(namespace) == "0"
         after = connect(parse_host(address), "another test")
-        assert 2.9 < time.monotonic() - killed < 8
+        assert 2.9 < time.monotonic() - killed < 12
         assert sack(namespace) == "1"
         assert len(commands_in(namespace.name)) == 1, "the agent"
     assert after.hello["restored"] == [[f"sack on {address}", None], [f"temporary folder {folder}", None]]
@@ -566,6 +566,24 @@ def test_threads_at_once(host: AgentHost) -> None:
     for thread in threads:
         thread.join(30)
     assert sorted(results) == sorted(f"{number}:{number}-{turn}\n" for number in range(6) for turn in range(5))
+
+
+def test_a_signal_wakes_the_main_thread(address: str, namespace: NamespaceHost, state: Path) -> None:
+    """Wherever the kernel may deliver it: what waits in this process has threads of the connection beside it."""
+    program = CONTROLLER.format(set=SET_SACK, unset=UNSET_SACK).replace("time.sleep(60)", "host.run(['sleep', '60'])")
+    with subprocess.Popen(
+        [sys.executable, "-c", program, address], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as controller:
+        try:
+            assert controller.stdout
+            assert controller.stdout.readline() == "busy\n"
+            begin = time.monotonic()
+            controller.send_signal(signal.SIGINT)
+            controller.wait(15)
+            assert time.monotonic() - begin < 10
+            wait_for(lambda: is_as_before(namespace, state), 15, "all is ended and undone")
+        finally:
+            controller.kill()
 
 
 def test_a_pool_has_one_agent_for_a_host(address: str, namespace: NamespaceHost, state: Path) -> None:

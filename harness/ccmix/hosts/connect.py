@@ -61,7 +61,7 @@ def connect(address: HostAddress, owner: str, silence_s: float = 60.0, token: st
 
 def _failure(address: HostAddress, connection: Connection) -> ConnectError:
     """Why there is no agent; the connection has ended before one spoke."""
-    name, said = str(address), connection.last_words()
+    name, said = str(address), connection.last_words
     last = said[-1] if said else f"it ended with status {connection.exit_status}"
     if address.kind is Kind.SSH and connection.exit_status == SSH_FAILED:
         return _ssh_failure(name, last, " ".join(said).lower())

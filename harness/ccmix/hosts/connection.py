@@ -1,8 +1,10 @@
 """The channel to an agent: a process that reads and writes JSON lines, and that may be lost any time."""
 
+import contextlib
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import tempfile
@@ -30,6 +32,7 @@ class Connection:
         self.name = name
         self.changed = threading.Condition()
         self.no_messages: list[str] = []  # what else it has written
+        self.last_words: list[str] = []  # of standard error, once it has ended
         self._silence_s = silence_s
         self._lost: str | None = None
         self._writing = threading.Lock()
@@ -40,11 +43,11 @@ class Connection:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
                 argv, stdin=his.fileno(), stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
             )
-        threading.Thread(target=self._start, args=(first,), daemon=True).start()
+        _start_thread(self._send_beats, first)
 
     def listen(self, hear: Callable[[dict[str, Any]], None]) -> None:
         """Begins to hear the agent."""
-        threading.Thread(target=self._listen, args=(hear,), daemon=True).start()
+        _start_thread(self._listen, hear)
 
     @property
     def lost(self) -> HostLost | None:
@@ -94,14 +97,14 @@ class Connection:
             self._over.set()
         return True
 
-    def last_words(self) -> list[str]:
+    def _read_errors(self) -> list[str]:
         """The last lines of standard error, in printable characters."""
         errors = self._errors.fileno()
         said = os.pread(errors, LONGEST_WORDS, max(0, os.fstat(errors).st_size - LONGEST_WORDS))
         return [line for line in map(_printable, said.decode(errors="replace").splitlines()) if line]
 
-    def _start(self, first: bytes) -> None:
-        """Sends what comes first, and beats."""
+    def _send_beats(self, first: bytes) -> None:
+        """After what comes first."""
         message = first
         while True:
             try:
@@ -127,7 +130,9 @@ class Connection:
             self._process.terminate()
             self._lose("it has closed its output")
         else:
-            self._lose((self.last_words() or [f"it has ended with status {status}"])[-1])
+            self.last_words = self._read_errors()
+            self._lose((self.last_words or [f"it has ended with status {status}"])[-1])
+            self._close()
 
     def _messages(self) -> Iterator[dict[str, Any]]:
         """Until the process closes its output, or says nothing for too long after its first message."""
@@ -159,12 +164,33 @@ class Connection:
                 heard_s = time.monotonic()
                 yield dict(json.loads(line))
 
+    def _close(self) -> None:
+        """Gives everything back once the process has ended."""
+        assert self._process.stdout
+        self._over.set()
+        self._process.stdout.close()
+        self._errors.close()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes who may be sending
+        with self._writing:
+            self._socket.close()
+
     def _lose(self, reason: str) -> None:
         """The first reason is the one."""
         with self.changed:
             if self._lost is None:
                 self._lost = reason
             self.changed.notify_all()
+
+
+def _start_thread(function: Callable[..., None], *arguments: object) -> None:
+    """Signals are the main thread's: one that another thread gets does not wake it from what it waits for."""
+
+    def without_signals() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        function(*arguments)
+
+    threading.Thread(target=without_signals, daemon=True).start()
 
 
 def _printable(text: str) -> str:
