@@ -366,3 +366,22 @@ def test_a_tool_that_is_not_installed(ccmix: Ccmix, ini: Write, pair: Pair, tmp_
     assert done.returncode == 1
     assert "captures need tcpdump there: install the package tcpdump" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_src_cmd_that_is_kept_goes_on_from_run_to_run(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    config = ini(f"""[kept]
+type = x
+iterations = 3
+duration = 1s
+src-cmd-once = true
+dst-cmd = {find_iperf3()} -s -1
+src-cmd = echo started >> {starts}; {find_iperf3()} -c {{dst}} -t 60 -b 20M -J
+""")
+    done = ccmix("run", config, "-o", tmp_path / "out", timeout=60)
+    assert "0 failed" in done.stderr, done.stderr
+    assert starts.read_text() == "started\n"
+    [row] = rows(ccmix, tmp_path / "out")
+    assert (row["runs"], row["invalid"], row["streams"]) == (3, 0, 1)
+    assert row["goodput_mean_bps"] == pytest.approx(20e6, rel=0.3)
+    assert pair.running() == []

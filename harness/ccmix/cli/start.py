@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from ccmix.agent import journal
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.cli import status
 from ccmix.config import Overrides, load, read_text, select
+from ccmix.hosts.address import parse_host
+from ccmix.hosts.pool import Hosts
 from ccmix.model import HostPath, Run
 from ccmix.plan import make_plan
 from ccmix.progress import ProgressWatcher
@@ -60,10 +63,11 @@ def campaign(config: Path, options: Options) -> int:
         raise ArchiveError(
             f"{config}: [{name}] runs between hosts, not in the lab: leave --lab out, or name others by --only"
         )
-    machine = _machine(runs, options)
     jobs = (options.jobs or len(os.sched_getaffinity(0))) if options.in_lab else 1
-    kept = _open(options, config, ini, runs)
-    with kept.locked():
+    with _hosts(options) as hosts, ExitStack() as held:
+        machine = _machine(runs, options, hosts)
+        kept = _open(options, config, ini, runs)
+        held.enter_context(kept.locked())
         left = missing(kept)
         size = f"{len(left)} of {len(runs)} runs, {_seconds(left)} of traffic"
         click.echo(f"{size}, {_place(left, options, jobs)}, into {kept.outdir}", err=True)
@@ -88,8 +92,15 @@ def _place(left: Sequence[Run], options: Options, jobs: int) -> str:
     return " and ".join(sorted(places)) or "nothing to do"
 
 
-def _machine(runs: Sequence[Run], options: Options) -> Machine:
-    """After what a dead run left on this machine was put back, unless all is done in the lab."""
+def _hosts(options: Options) -> Hosts:
+    """The connections of this campaign, by whose description others learn who has a host."""
+    return Hosts(f"ccmix run into {options.outdir.resolve()}")
+
+
+def _machine(runs: Sequence[Run], options: Options, hosts: Hosts) -> Machine:
+    """Unless all is done in the lab: after what a dead run left on this machine was put back, and with the lock of this
+    machine where it emulates. Raises ConnectError where another campaign has it.
+    """
     emulated = between_hosts = None
     if options.in_lab:
         return LabMachine(find_kernel(), find_iperf3())
@@ -97,9 +108,10 @@ def _machine(runs: Sequence[Run], options: Options) -> Machine:
         click.echo(f"left by a dead run: {undo.what}: {reason or 'restored'}", err=True)
     if any(not isinstance(run.path, HostPath) for run in runs):
         emulated = ThisMachine(find_iperf3())
+        hosts.get(parse_host("localhost"))  # its agent has the lock
     if paths := [run.path for run in runs if isinstance(run.path, HostPath)]:
         needed = any(not path.commands.src for path in paths)
-        between_hosts = HostsMachine(find_iperf3() if needed else None, options.outdir)
+        between_hosts = HostsMachine(hosts, find_iperf3() if needed else None, options.outdir)
     return EachItsOwn(emulated, between_hosts)
 
 

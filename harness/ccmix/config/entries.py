@@ -275,6 +275,9 @@ class _Reader:
         recorded = given.get("tcpdump", "off").lower() not in OFF or "tcpdump" in sweeps
         if section.own.get("tcpdump-filt") and not recorded:
             self._telling.notice(section, "tcpdump-filt", "has no effect without tcpdump = on")
+        if given.get("src-cmd-once", "off").lower() not in OFF and not given.get("duration"):
+            message = "has no effect without duration, the length of a run: src-cmd is run to its end for each run"
+            self._telling.notice(section, "src-cmd-once", message)
 
     # Values
 

@@ -99,6 +99,7 @@ def _commands(settings: Settings, address: str) -> Commands:
         text: str | None = settings.get(key)
         return text.replace("{dst}", address) if text else None
 
+    src_once = settings["src-cmd-once"] and settings.get("duration") is not None
     return Commands(
         pre=line("pre"),
         post=line("post"),
@@ -108,8 +109,8 @@ def _commands(settings: Settings, address: str) -> Commands:
         post_dst=line("post-dst-cmd"),
         src=line("src-cmd"),
         dst=line("dst-cmd"),
-        src_once=settings["src-cmd-once"],
-        dst_once=settings["dst-cmd-once"],
+        src_once=src_once,
+        dst_once=settings["dst-cmd-once"] or src_once,  # a kept src-cmd talks to it all the time
     )
 
 

@@ -128,7 +128,7 @@ HOST_ENTRY = _table(
         "iperf3 -c {dst} -t 60 -P 8 -J"),
     Key("dst-cmd", SHELL_ONE_LINE, "runs on dst beside src-cmd, and is ended with it; several lines are one line",
         "iperf3 -s -1 -p 5205"),
-    Key("src-cmd-once", SWITCH, "on: src-cmd is started once, for all runs of the entry", "on", "off", sweepable=False),
+    Key("src-cmd-once", SWITCH, "on: src-cmd goes on for all runs; each takes duration", "on", "off", sweepable=False),
     Key("dst-cmd-once", SWITCH, "on: dst-cmd is started once, for all runs of the entry", "on", "off", sweepable=False),
     Key("pre", SHELL, "runs on this machine before the entry's first run", "logger begin", sweepable=False),
     Key("post", SHELL, "runs on this machine after the entry's last run", "logger end", sweepable=False),

@@ -62,10 +62,29 @@ def run_src_command(
     return result
 
 
+@contextmanager
+def kept_src_command(src: RealHost, line: str, folder: Path) -> Iterator[ContainedProcess]:
+    """A src-cmd that goes on from run to run, until the context ends."""
+    with src.start(shell(line), stdout=folder / "src-cmd.out", stderr=folder / "src-cmd.err") as process:
+        yield process
+
+
+def measure_for(process: ContainedProcess, seconds: float, logs: Path, others: Sequence[RealHost]) -> None:
+    """Lets a kept src-cmd go on for the time of a run. Raises GeneratorError where it ends, HostLost as above."""
+    deadline = time.monotonic() + seconds
+    while (left_s := deadline - time.monotonic()) > 0:
+        for host in others:
+            if host.lost:
+                raise host.lost
+        if process.ended():
+            raise GeneratorError(f"the kept src-cmd has ended: {_why(process.wait(0), logs / 'src-cmd.err')}")
+        time.sleep(min(left_s, 0.1))
+
+
 def result_of(generators: Path) -> Result:
-    """What a src-cmd that ran before has said."""
+    """What a src-cmd that ran before has said; one that is kept has not said it yet."""
     output = generators / OUTPUT_FILE
-    if output.stat().st_size > MOST_BYTES:
+    if not output.exists() or output.stat().st_size > MOST_BYTES:
         return Result("other")
     return read_result(output.read_text(errors="replace"))
 

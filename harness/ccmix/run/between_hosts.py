@@ -22,7 +22,7 @@ from ccmix.generators import command, iperf3
 from ccmix.generators.expected import may_queue_s
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
-from ccmix.hosts.host import RealHost
+from ccmix.hosts.host import ContainedProcess, RealHost
 from ccmix.model import HostPath, NetemPlace, Run
 from ccmix.probes import processors, sockets
 from ccmix.probes.capture import CaptureReport, capturing
@@ -46,6 +46,7 @@ class Ends:
     src: RealHost
     dst: RealHost | None
     netem: RealHost | None
+    kept_src_command: ContainedProcess | None = None  # where it goes on from run to run
 
     @property
     def by_role(self) -> dict[str, RealHost]:
@@ -188,10 +189,13 @@ def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> dict[str, An
     path, logs = run.host_path, folder / "logs"
     expected_s = run.traffic.seconds + iperf3.ENDS_WITHIN_S + may_queue_s(src_line)
     longest_s = path.timeout_s or (expected_s if run.traffic.seconds else LONGEST_UNKNOWN_S)
+    others = [host for host in (ends.dst, ends.netem) if host]
+    if ends.kept_src_command:
+        command.measure_for(ends.kept_src_command, run.traffic.seconds, logs, others)
+        return {"commands": [src_line, path.commands.dst], "iperf3": "", "generator": "other"}
     with ExitStack() as beside:
         if path.commands.dst and not path.commands.dst_once and ends.dst:
             beside.enter_context(command.running_dst_command(ends.dst, path.commands.dst, logs))
-        others = [host for host in (ends.dst, ends.netem) if host]
         result = command.run_src_command(ends.src, src_line, longest_s, folder / "generators", logs, others)
     version = (result.client or {}).get("start", {}).get("version", "")
     return {"commands": [src_line, path.commands.dst], "iperf3": str(version), "generator": result.kind}

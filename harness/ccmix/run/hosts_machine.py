@@ -2,20 +2,23 @@
 
 import asyncio
 import contextlib
-import socket
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ccmix.conditions.user_commands import bracketed
-from ccmix.generators.command import running_dst_command
+from ccmix.generators.command import kept_src_command, running_dst_command
 from ccmix.hosts import CommandError
 from ccmix.hosts.address import parse_host
+from ccmix.hosts.agent_host import AgentProcess
 from ccmix.hosts.host import RealHost
 from ccmix.hosts.pool import Hosts
 from ccmix.model import HostPath, Run
 from ccmix.run import between_hosts
 from ccmix.run.reachable import unreachable
+
+NOTHING = object()  # what a context gave that gives nothing
 
 
 class Skipped(Exception):
@@ -25,11 +28,11 @@ class Skipped(Exception):
 class HostsMachine:
     """The hosts of the entries' paths. One run at a time; connections are kept from run to run."""
 
-    def __init__(self, iperf3: Path | None, logs: Path) -> None:
+    def __init__(self, hosts: Hosts, iperf3: Path | None, logs: Path) -> None:
         """`iperf3` is for entries without a src-cmd; `logs` gets outputs of commands that live longer than a run."""
         self._iperf3 = iperf3
         self._logs = logs
-        self._hosts = Hosts(f"ccmix run into {logs} on {socket.gethostname()}")
+        self._hosts = hosts
         self._entry = _Entry("")
         self._greeted: set[RealHost] = set()
 
@@ -68,7 +71,7 @@ class HostsMachine:
             netem=self._host(path.netem_at.host, notices) if path.netem and path.netem_at else None,
         )
         self._entry.check(ends.src, path)
-        self._entry.begin(ends, path, self._logs / run.entry)
+        ends = self._entry.begin(ends, path, self._logs / run.entry)
         left_changed = between_hosts.measure(run, ends, self._iperf3, folder)
         return notices + [f"left changed: {sentence}" for sentence in left_changed]
 
@@ -93,7 +96,7 @@ class _Entry:
         self.name = name
         self._silent: dict[str, str | None] = {}  # address: why it doesn't answer, or None
         self._kept = ExitStack()
-        self._begun: set[tuple[str, int]] = set()  # by what it is for, and on which connection
+        self._begun: dict[tuple[str, RealHost], Any] = {}  # by what it is for, and on which connection
 
     def check(self, src: RealHost, path: HostPath) -> None:
         """Raises Skipped where the destination does not answer; asked once an entry."""
@@ -103,21 +106,27 @@ class _Entry:
         if reason := self._silent[address]:
             raise Skipped(reason)
 
-    def begin(self, ends: between_hosts.Ends, path: HostPath, logs: Path) -> None:
+    def begin(self, ends: between_hosts.Ends, path: HostPath, logs: Path) -> between_hosts.Ends:
         """Starts what is not there yet; after a lost connection all of that host is gone, and starts anew."""
         commands = path.commands
         if commands.pre or commands.post:
             self._once("pre", ends.src, logs, bracketed, "entry", commands.pre, commands.post)
         if commands.dst_once and commands.dst and ends.dst:
             self._once(f"dst {path.dst.name}", ends.dst, logs / path.dst.name, running_dst_command, commands.dst)
+        if commands.src_once and commands.src:
+            what = f"src for {path.dst.name}"
+            kept = self._once(what, ends.src, logs / path.dst.name, kept_src_command, commands.src)
+            return replace(ends, kept_src_command=kept)
+        return ends
 
     def close(self) -> None:
         with contextlib.suppress(CommandError):  # of a connection that was lost: its agent has done it
             self._kept.close()
 
-    def _once(self, what: str, host: RealHost, logs: Path, start: Any, *arguments: Any) -> None:
-        if (what, id(host)) in self._begun:
-            return
-        logs.mkdir(parents=True, exist_ok=True)
-        self._kept.enter_context(start(host, *arguments, logs))
-        self._begun.add((what, id(host)))
+    def _once(self, what: str, host: RealHost, logs: Path, start: Any, *arguments: Any) -> Any:
+        """What `start` gave, now or before; a command that has ended since is started again."""
+        begun = self._begun.get((what, host))
+        if begun is None or (isinstance(begun, AgentProcess) and begun.gone()):
+            logs.mkdir(parents=True, exist_ok=True)
+            begun = self._begun[what, host] = self._kept.enter_context(start(host, *arguments, logs)) or NOTHING
+        return begun
