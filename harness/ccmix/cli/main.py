@@ -181,6 +181,24 @@ def report(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
 
 
 @main.command()
+@click.argument("config", type=click.Path(path_type=Path), required=False)
+@_only
+@click.option("-o", "--outdir", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder that the results would go to  [default: results/NAME-OF-THE-FILE]")  # fmt: skip
+@click.option("--lab", "in_lab", is_flag=True, help="For runs in the lab, as with `ccmix run --lab`.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def doctor(config: Path | None, only: tuple[str, ...], outdir: Path | None, in_lab: bool, form: str) -> None:
+    """Say whether the hosts are fit for the entries of CONFIG; without CONFIG, what this machine could be used for.
+
+    Each check is ok, warn, fail (an entry asks for it and can't have it) or unknown, with what was seen, why it matters
+    and the command that mends it. Nothing is changed, and nothing but pings is sent.
+    """
+    from ccmix.cli import doctor as command  # noqa: PLC0415
+
+    sys.exit(command.doctor(config, outdir, only, in_lab, form))
+
+
+@main.command()
 @click.argument("hosts", nargs=-1)
 def restore(hosts: tuple[str, ...]) -> None:
     """Put back what a run that died has left changed on this machine, or on HOSTS.
