@@ -7,7 +7,9 @@ import click
 from ccmix.cli import status
 from ccmix.config import load, select
 from ccmix.doctor import text
-from ccmix.doctor.examine import Options, examine, failed
+from ccmix.doctor.checks import Options
+from ccmix.doctor.examine import examine
+from ccmix.doctor.report import failed
 from ccmix.plan import make_plan
 
 

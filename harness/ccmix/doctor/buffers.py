@@ -2,9 +2,9 @@
 
 The kernel sizes buffers by itself up to the third number of tcp_rmem and tcp_wmem (ip-sysctl.rst). Of a receive buffer
 about half becomes window, the rest is for its own overhead; a send buffer grows to twice the congestion window, since
-what was lost in a window is still there in the next (tcp_sndbuf_expand() in net/ipv4/tcp_input.c). So 2 BDP are needed of each.
-rmem_max and wmem_max only limit what applications ask for themselves (SO_RCVBUF, SO_SNDBUF; iperf3's -w). tcp_mem limits all
-sockets of the machine together, in pages.
+what was lost in a window is still there in the next (tcp_sndbuf_expand() in net/ipv4/tcp_input.c). So 2 BDP are needed
+of each. rmem_max and wmem_max only limit what applications ask for themselves (SO_RCVBUF, SO_SNDBUF; iperf3's -w).
+tcp_mem limits all sockets of the machine together, in pages.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,8 +35,8 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Demand:
-    """`flow_bytes` BDP of the flow that has most, `all_bytes` of all flows; `certain`: of a rate that was asked for, not
-    of what the device could do at best.
+    """`flow_bytes`: BDP of the flow that has most; `all_bytes`: of all flows; `certain`: of a rate that was asked for,
+    not of what the device could do at best.
     """
 
     flow_bytes: float
@@ -108,7 +108,7 @@ def judge_buffers(
             "net.ipv4.tcp_rmem",
             buffers.rmem,
             receives,
-            "The receiver never offers a window larger than about half of this",
+            "The receiver offers a window of about half of this at most",
         ),
     ):
         if sizes is not None and wanted is not None:

@@ -70,7 +70,7 @@ def _missing(cca: str, loadable: bool, privileged: bool) -> Finding:
     if not loadable:
         return Finding(
             f"CCA {cca}", Status.FAIL, f"this kernel has no {cca}, and no module tcp_{cca} is installed for it",
-            "The entries ask for it: install a kernel, or a module for this kernel, that has it; then load it.", (load,),
+            "The entries ask for it: install a kernel, or a module for this one, that has it.", (load,),
         )  # fmt: skip
     return Finding(
         f"CCA {cca}", Status.WARN if privileged else Status.FAIL, f"the module tcp_{cca} is there and not loaded",

@@ -1,4 +1,4 @@
-"""Whether something keeps the host's clock right: asked of the kernel itself, so that any daemon will do (adjtimex(2))."""
+"""Whether something keeps the host's clock right: the kernel itself is asked, so any daemon will do (adjtimex(2))."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ MOST_ERROR_S = 0.1
 _READ = """
 import ctypes, json
 class Timex(ctypes.Structure):
-    _fields_ = [("modes", ctypes.c_uint)] + [(name, ctypes.c_long) for name in ("offset", "freq", "maxerror", "esterror")]
+    _fields_ = [("modes", ctypes.c_uint)]
+    _fields_ += [(name, ctypes.c_long) for name in ("offset", "freq", "maxerror", "esterror")]
     _fields_ += [("status", ctypes.c_int), ("room", ctypes.c_char * 512)]
 timex = Timex()
 state = ctypes.CDLL(None).adjtimex(ctypes.byref(timex))
@@ -39,7 +40,7 @@ def judge_clock(said: str) -> Iterator[Finding]:
     if status & STA_UNSYNC:
         yield Finding(
             "clock", Status.WARN, "nothing synchronises it", why,
-            (line("apt-get", "install", "chrony"),),
+            (line("apt-get", "install", "-y", "chrony"),),
             (line("systemctl", "enable", "--now", "chronyd"), line("timedatectl", "set-ntp", "true")),
         )  # fmt: skip
     elif error_us / 1e6 > MOST_ERROR_S:

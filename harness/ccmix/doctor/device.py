@@ -13,6 +13,7 @@ FAST_BPS = 10e9  # from here on, what a host spends per packet decides what a fl
 ETHERNET_MTU = 1500
 JUMBO_MTU = 9000
 LEAST_MTU = 1280  # IPv6 asks for it of every link (RFC 8200)
+VIRTUAL = "veth"  # a pair of devices in the same kernel: its speed is a word
 MOST_SPEED_MBIT = 10_000_000
 OFFLOADS = {  # ethtool's short names by its long ones
     "tcp-segmentation-offload": "tso",
@@ -117,7 +118,7 @@ def judge_mtu(device: Device) -> Iterator[Finding]:
             f"Smaller packets take more of the processor for the same rate, as in tunnels{also}.",
             (line("ip", "link", "set", "dev", device.name, "mtu", str(ETHERNET_MTU)),),
         )  # fmt: skip
-    elif device.fast and device.mtu_bytes < JUMBO_MTU and device.driver != "veth":
+    elif device.fast and device.mtu_bytes < JUMBO_MTU and device.driver != VIRTUAL:
         yield Finding(
             what, Status.WARN, seen,
             "From 10 Gbit/s on, frames of 9000 bytes save much of the processor; all of the path must carry them.",
@@ -170,7 +171,7 @@ def judge_offloads(device: Device, said: str, netem_with_loss: bool | None) -> I
             return
     elif off := [name for name in ("tso", "gso", "gro") if states.get(name, ("on", ""))[0] == "off"]:
         settable = [name for name in off if not states[name][1]]
-        if device.fast and device.driver != "veth":
+        if device.fast and device.driver != VIRTUAL:
             yield Finding(
                 f"offloads {device.name}", Status.WARN, seen,
                 "Without them the processor handles each packet by itself, which limits a flow to a few Gbit/s.",

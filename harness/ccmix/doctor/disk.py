@@ -9,7 +9,7 @@ from ccmix.doctor.reading import ask, whole
 from ccmix.hosts import Host
 from ccmix.units import format_bytes
 
-RUN_BYTES = 5_000_000  # of a run's results and series, without its capture
+RUN_BYTES = 2_000_000  # of a run's results and series, without its capture
 COPIES = 2  # a capture lies on the source's disk as it is and compressed, for a while
 TEMPORARY = "/tmp"
 
@@ -25,7 +25,7 @@ def judge_outdir(outdir: Path, runs: int, capture_bytes: int) -> Iterator[Findin
     place = existing(outdir)
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         yield Finding(
-            "results", Status.FAIL, f"{place} can't be written to", "The results of the runs go there; or choose another with -o.",
+            "results", Status.FAIL, f"{place} can't be written to", "The results go there, or where -o says.",
             (line("chown", str(os.getuid()), str(place)),),
         )  # fmt: skip
         return

@@ -41,19 +41,20 @@ def qdiscs_of(said: str) -> dict[str, bool | None]:
     return found
 
 
-def judge_kernel(has: dict[str, bool | None], needed: Iterable[str]) -> Iterator[Finding]:
+def judge_kernel(has: dict[str, bool | None], needed: Iterable[str], emulated: bool) -> Iterator[Finding]:
+    """`emulated`: the entries that need it could as well run in the lab."""
     needed = set(needed)
-    for name in QDISCS:
-        there = has.get(name)
+    for name, there in has.items():
         if there:
             yield Finding(f"kernel: {name}", Status.OK, "there")
         elif there is None:
             yield Finding(
-                f"kernel: {name}", Status.UNKNOWN, "the kernel does not say whether it has it, or its module can't be seen",
+                f"kernel: {name}", Status.UNKNOWN, "the kernel does not say whether it has it",
                 WHY[name], instead=MODULES, root=True,
             )  # fmt: skip
         else:
             yield Finding(
                 f"kernel: {name}", problem(name in needed), "this kernel was built without it",
                 f"{WHY[name]} Start a kernel that has it, such as the one of a distribution.",
+                instead=("ccmix run --lab ...",) if emulated and name in needed else (), root=False,
             )  # fmt: skip

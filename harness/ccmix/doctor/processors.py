@@ -47,7 +47,7 @@ def judge_cores(cores: int) -> Iterator[Finding]:
             "cores",
             Status.WARN,
             "1",
-            "Interrupts, the traffic's program and the probes share one core, and disturb each other.",
+            "Interrupts, traffic and probes share one core, and disturb each other.",
         )
 
 
@@ -79,6 +79,16 @@ def judge_irqbalance(runs: bool, device: Device) -> Iterator[Finding]:
         return
     yield Finding(
         "irqbalance", Status.WARN, "runs",
-        f"It moves the interrupts of {device.name} between cores; at this speed they are better bound to cores near it.",
+        f"It moves the interrupts of {device.name} between cores; at this speed they are better bound to some.",
         (line("systemctl", "stop", "irqbalance"),),
     )  # fmt: skip
+
+
+def look_near(host: Host, device: Device) -> Iterator[Finding]:
+    """Raises CommandError or ValueError."""
+    return judge_near(device, read_near(host, device))
+
+
+def look_at_irqbalance(host: Host, device: Device) -> Iterator[Finding]:
+    """Raises CommandError or ValueError."""
+    return judge_irqbalance(read_irqbalance(host), device)

@@ -66,7 +66,7 @@ def programs_of(said: str, names: Sequence[str]) -> list[Program]:
     return [Program(one[0], one[1], one[2], plain(" ".join(one[3:]))) for one in lines]
 
 
-def read_distribution(host: Host) -> bool:
+def is_red_hat(host: Host) -> bool:
     """Whether packages are of Red Hat's kind (os-release(5)). Raises CommandError."""
     said = ask(host, ["sh", "-c", "grep -hE '^ID(_LIKE)?=' /etc/os-release 2>/dev/null; true"])
     return any(kind in said for kind in ("rhel", "fedora", "centos"))
@@ -113,7 +113,7 @@ def _version(program: Program) -> Iterator[Finding]:
     if program.name == "iperf3" and numbers and numbers < THREADS_SINCE:
         yield Finding(
             "iperf3", Status.WARN, f"{numbers[0]}.{numbers[1]}",
-            "Before 3.16 all parallel streams of a test share one core, which limits them together; install a newer one.",
+            "Before 3.16 all streams of a test share one core, which limits them together: install a newer one.",
         )  # fmt: skip
     if program.name == "python3" and numbers and numbers < OLDEST_PYTHON:
         yield Finding("python3", Status.FAIL, f"{numbers[0]}.{numbers[1]}", "ccmix's agent needs Python 3.6 or newer.")

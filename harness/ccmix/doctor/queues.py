@@ -1,10 +1,10 @@
-"""The queue disciplines of a device: fq on the sending one, what netem or pacing would have to replace, drops so far."""
+"""The queue disciplines of a device: fq on the sending one, what netem or pacing would replace, drops so far."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from ccmix.conditions.qdisc import RESTORABLE, root_of, statistics_command
-from ccmix.doctor.findings import Finding, Status, line, problem
+from ccmix.doctor.findings import Finding, Status, line
 from ccmix.doctor.reading import ask, count_of, objects, text_of
 from ccmix.hosts import Host
 
@@ -34,7 +34,7 @@ def judge_sending(device: str, said: str, default: str, paced: bool, bbr: bool) 
         return
     if kind == "mq":
         # The kernel gives each queue of a new mq its default qdisc.
-        mend = (
+        mend: tuple[str, ...] = (
             line("sysctl", "-w", "net.core.default_qdisc=fq"),
             line("tc", "qdisc", "replace", "dev", device, "root", "mq"),
         )
@@ -43,7 +43,7 @@ def judge_sending(device: str, said: str, default: str, paced: bool, bbr: bool) 
     if paced and not _replaceable(root):
         yield Finding(
             what, Status.FAIL, seen,
-            "ccmix replaces a queue for the time of a run only by what it can put back, and it could not put back this one.",
+            "ccmix replaces a queue only where it can put it back, and it could not put back this one.",
             mend,
         )  # fmt: skip
     elif paced:
@@ -67,7 +67,7 @@ def judge_netem(device: str, said: str) -> Iterator[Finding]:
     dead = " A run that died may have left it." if kind in ("netem", "tbf") else ""
     yield Finding(
         f"queue {device}", Status.FAIL, kind,
-        f"ccmix replaces a queue only by what it can put back, and it could not put back this one.{dead}",
+        f"ccmix replaces a queue only where it can put it back, and it could not put back this one.{dead}",
         (line("tc", "qdisc", "del", "dev", device, "root"),),
     )  # fmt: skip
 
@@ -91,13 +91,17 @@ def _flow_limit(device: str, root: dict[str, Any] | None, queues: list[dict[str,
     dropped = sum(count_of(one, "flows_plimit", 0, "fq") for one in queues)
     if not dropped:
         return
-    if root is not None:
-        places = [["root"]]
-    else:
-        places = [["parent", text_of(one, "parent", "fq")] for one in queues]
+    what, seen = f"fq {device} flow_limit", f"{dropped} packets dropped by it so far"
+    if all(_flow_limit_of(one) >= FLOW_LIMIT_PACKETS for one in queues):
+        yield Finding(what, Status.OK, f"{seen}; it is {FLOW_LIMIT_PACKETS} now")
+        return
+    places = [["root"]] if root is not None else [["parent", text_of(one, "parent", "fq")] for one in queues]
     change = ["tc", "qdisc", "change", "dev", device]
     limits = ["fq", "flow_limit", str(FLOW_LIMIT_PACKETS)]
-    yield Finding(
-        f"fq {device} flow_limit", problem(needed=False), f"{dropped} packets dropped at their sender since fq is there",
-        "What fq drops here looks like loss of the path.", tuple(line(*change, *place, *limits) for place in places),
-    )  # fmt: skip
+    mend = tuple(line(*change, *place, *limits) for place in places)
+    yield Finding(what, Status.WARN, seen, "What fq drops here looks like loss of the path.", mend)
+
+
+def _flow_limit_of(fq: dict[str, Any]) -> int:
+    options = fq.get("options")
+    return count_of(options, "flow_limit", 100, "fq") if isinstance(options, dict) else 0

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ccmix.doctor.examine import Report
 from ccmix.doctor.findings import Finding, Status, plain, to_run
+from ccmix.doctor.report import Report
 
 INDENT = " " * 9
 

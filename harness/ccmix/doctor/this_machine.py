@@ -1,7 +1,7 @@
 """What only the machine that ccmix runs on has: the lab, the journals of runs that died, ccmix's own programs."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ccmix.agent import journal
@@ -39,12 +39,13 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[Finding]
     else:
         yield Finding("lab: kernel", Status.OK, str(kernel))
     memory = max((guest_bytes(one) for one in topologies), default=LEAST_GUEST_BYTES)
-    for what, look in (
-        ("lab: memory", lambda: f"{format_bytes(memory)} for a guest, in {memory_dir(memory)}"),
-        ("lab: launch folder", lambda: str(launch_parent())),
-    ):
+    places: dict[str, Callable[[], Path]] = {
+        f"lab: {format_bytes(memory)} of memory for a guest": lambda: memory_dir(memory),
+        "lab: launch folder": launch_parent,
+    }
+    for what, place in places.items():
         try:
-            yield Finding(what, Status.OK, look())
+            yield Finding(what, Status.OK, str(place()))
         except GuestError as error:
             yield Finding(
                 what, bad, str(error), "A guest's memory is a file that is executed: it takes room, and no noexec.",
@@ -86,7 +87,7 @@ def judge_lock(sockets: str, needed: bool) -> Iterator[Finding]:
     if any(one.split()[-1:] == [LOCK] for one in lines[1:]):
         yield Finding(
             "other campaigns", problem(needed), "one runs here now",
-            "Two at a time would disturb each other, so a second one is refused: wait for it, or end it with Ctrl-C.",
+            "Two at a time would disturb each other, so a second one is refused: wait for it.",
         )  # fmt: skip
     else:
         yield Finding("other campaigns", Status.OK, "none")
@@ -98,6 +99,7 @@ def judge_namespaces(uid: int) -> Iterator[Finding]:
         yield Finding("namespaces", Status.OK, "root may make them")
         return
     yield Finding(
-        "namespaces", Status.FAIL, f"user {uid} is not root", "Without --lab a topology is built in network namespaces.",
+        "namespaces", Status.FAIL, f"user {uid} is not root",
+        "Without --lab a topology is built in network namespaces.",
         instead=("ccmix run --lab ...", "sudo ccmix run ..."), root=False,
     )  # fmt: skip

@@ -4,8 +4,8 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from ccmix.doctor.findings import Finding, Status, line
 from ccmix.doctor.device import Device
+from ccmix.doctor.findings import Finding, Status, line
 from ccmix.doctor.reading import ask, transcript
 from ccmix.hosts import Host
 
@@ -71,12 +71,12 @@ def judge_family(address: str, said: str, silent_why: str | None) -> Finding:
         )
     return Finding(
         what, Status.WARN, "does not answer pings; something there answers otherwise",
-        "Without pings the round-trip time is not known before a run, and an address that is dead is tried by programs.",
+        "Without pings the round-trip time is not known before a run; a dead address is tried nevertheless.",
     )  # fmt: skip
 
 
 def probe(host: Host, address: str) -> Callable[[int], tuple[bool, str]]:
-    """A function that sends one packet of a size that must not be fragmented; whether it was answered, and the words."""
+    """A function that sends one packet of a size, never fragmented: whether it was answered, and ping's words."""
     header = IP_BYTES[version_of(address)] + ICMP_BYTES
 
     def send(packet_bytes: int) -> tuple[bool, str]:
@@ -130,11 +130,11 @@ def judge_path_mtu(device: Device, address: str, size: int | None, told: bool) -
     elif told:
         yield Finding(
             what, Status.WARN, f"{seen}; {device.name} has {device.mtu_bytes}",
-            "TCP learns this in each run by losing its first full packets, unless the device has the path's MTU.", (shrink,),
+            "TCP learns this by losing its first full packets, each time.", (shrink,),
         )  # fmt: skip
     else:
         yield Finding(
-            what, Status.FAIL, f"{seen} pass; larger ones, up to the {device.mtu_bytes} of {device.name}, vanish in silence",
+            what, Status.FAIL, f"{seen} pass, {device.name} sends up to {device.mtu_bytes}, which vanish in silence",
             "Connections are made, and stall as soon as they send full packets.",
             (shrink,), (line("sysctl", "-w", "net.ipv4.tcp_mtu_probing=1"),),
         )  # fmt: skip
