@@ -179,9 +179,8 @@ Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01 30124 @ccmix-host
 """
 PROGRAMS = (
-    "tc\t/usr/sbin/tc\t\ttc utility, iproute2-6.1.0, libbpf 1.1.2\n"
-    "iperf3\t/usr/bin/iperf3\t\tiperf 3.12 (cJSON 1.7.15)\n"
-    "ethtool\t\t/usr/sbin/ethtool\t\n"
-    "zstd\t\t\t\n"
-    "getent\t/usr/bin/getent\t\t\n"
+    "tc\t/usr/sbin/tc\ttc utility, iproute2-6.1.0, libbpf 1.1.2\n"
+    "iperf3\t/usr/bin/iperf3\tiperf 3.12 (cJSON 1.7.15)\n"
+    "zstd\t\t\n"
+    "getent\t/usr/bin/getent\t\n"
 )

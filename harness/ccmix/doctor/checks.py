@@ -67,8 +67,6 @@ class HostChecks:
     def controller(self) -> None:
         """What is asked of the machine that ccmix runs on, before any host is looked at."""
         report, needs, outdir = self._report, self._needs, self._options.outdir
-        if not self._is_controller:
-            return
         if self._alone or self._emulated:
             report.check("lab", lambda: this_machine.judge_lab(needs.topologies, self._options.in_lab))
         if self._in_namespaces:
@@ -76,6 +74,7 @@ class HostChecks:
         if self._alone or PATCHED_IPERF3 in needs.tools:
             report.check("patched iperf3", lambda: this_machine.judge_iperf3(not self._alone))
         report.check("left by dead runs", this_machine.judge_journals)
+        report.check("other campaigns", lambda: this_machine.judge_lock(this_machine.read_sockets(), not self._alone))
         if outdir:
             report.check("results", lambda: disk.judge_outdir(outdir, needs.runs, needs.all_captures_bytes))
 
@@ -85,10 +84,6 @@ class HostChecks:
         who = report.read("login", lambda: login.read_login(host))
         if who:
             self._rights(who)
-        if self._is_controller:
-            report.check(
-                "other campaigns", lambda: this_machine.judge_lock(host.read("/proc/net/unix"), not self._alone)
-            )
         self._ccas(host, privileged=who is not None and who.is_privileged)
         self._kernel(host)
         for sending in needs.sendings:

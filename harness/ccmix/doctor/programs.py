@@ -28,13 +28,9 @@ _WHERE = """
 while [ $# -gt 1 ]; do
     name=$1 option=$2; shift 2
     path=$(command -v -- "$name" 2>/dev/null)
-    off=
-    [ -n "$path" ] || for folder in /usr/local/sbin /usr/sbin /sbin; do
-        [ -x "$folder/$name" ] && off=$folder/$name && break
-    done
     version=
     [ -z "$path" ] || [ -z "$option" ] || version=$(timeout 3 "$name" "$option" 2>&1 </dev/null | head -n 1)
-    printf '%s\\t%s\\t%s\\t%s\\n' "$name" "$path" "$off" "$version"
+    printf '%s\\t%s\\t%s\\n' "$name" "$path" "$version"
 done
 """
 _NUMBERS = re.compile(r"(\d{1,4})\.(\d{1,4})")
@@ -42,11 +38,10 @@ _NUMBERS = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
 @dataclass(frozen=True)
 class Program:
-    """`path` '': not where the login looks; `off_path`: where it is nevertheless."""
+    """`path` '': not there."""
 
     name: str
     path: str
-    off_path: str
     version: str
 
 
@@ -61,9 +56,9 @@ def read_programs(host: Host, names: Iterable[str]) -> list[Program]:
 def programs_of(said: str, names: Sequence[str]) -> list[Program]:
     """Raises ValueError."""
     lines = [one.split("\t") for one in said.splitlines()]
-    if [one[0] for one in lines] != list(names) or any(len(one) < 4 for one in lines):
+    if [one[0] for one in lines] != list(names) or any(len(one) < 3 for one in lines):
         raise ValueError("the host's shell does not say which programs it finds")
-    return [Program(one[0], one[1], one[2], plain(" ".join(one[3:]))) for one in lines]
+    return [Program(one[0], one[1], plain(" ".join(one[2:]))) for one in lines]
 
 
 def is_red_hat(host: Host) -> bool:
@@ -83,14 +78,6 @@ def judge_programs(
             yield from _version(program)
             continue
         use = used_by.get(program.name, "an entry")
-        if program.off_path:
-            folder = program.off_path.rpartition("/")[0]
-            yield Finding(
-                program.name, problem(needed), f"{program.off_path} is there, and not on the login's PATH",
-                f"{use} needs it, and a login without a terminal reads no profile.",
-                (f"sed -i '1i export PATH=$PATH:{folder}' ~/.bashrc",), root=False,
-            )  # fmt: skip
-            continue
         package = PACKAGES.get(program.name, (None, None))[red_hat]
         install = ("dnf", "install", "-y") if red_hat else ("apt-get", "install", "-y")
         yield Finding(

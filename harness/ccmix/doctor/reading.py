@@ -65,7 +65,7 @@ def objects(text: str, what: str) -> list[dict[str, Any]]:
         found = json.loads(text) if text.strip() else []
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{what} is not the JSON that it should be") from error
-    if type(found) is not list or any(type(one) is not dict for one in found):
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise ValueError(f"{what} is no list of JSON objects")
     return [one for one in found if one]  # iproute2 leaves empty ones for what it filtered out
 
@@ -74,7 +74,7 @@ def text_of(one: dict[str, Any], key: str, what: str) -> str:
     """Raises ValueError."""
     value = one.get(key)
     if not isinstance(value, str):
-        raise ValueError(f"{what} has no {key}")
+        raise ValueError(f"{what} has no {key}")  # noqa: TRY004
     return value
 
 

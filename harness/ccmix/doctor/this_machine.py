@@ -1,6 +1,7 @@
 """What only the machine that ccmix runs on has: the lab, the journals of runs that died, ccmix's own programs."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -79,6 +80,11 @@ def judge_journals(folder: Path | None = None) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def read_sockets() -> str:
+    """The unix sockets of this machine, or of its namespace. Raises OSError."""
+    return Path("/proc/net/unix").read_text(errors="replace")
+
+
 def judge_lock(sockets: str, needed: bool) -> Iterator[Finding]:
     """`sockets`: /proc/net/unix. Raises ValueError."""
     lines = sockets.splitlines()
@@ -95,6 +101,13 @@ def judge_lock(sockets: str, needed: bool) -> Iterator[Finding]:
 
 def judge_namespaces(uid: int) -> Iterator[Finding]:
     """Topologies without --lab are built here, by root alone: sudo is not used for them."""
+    if uid == 0 and (lacks := [name for name in ("ip", "tc", "sysctl") if shutil.which(name) is None]):
+        yield Finding(
+            "namespaces", Status.FAIL, f"the shell's PATH leads to no {', '.join(lacks)}",
+            "Without --lab a topology is built by them; a shell of plain su has a user's PATH.",
+            ("export PATH=$PATH:/usr/sbin:/sbin",), root=False,
+        )  # fmt: skip
+        return
     if uid == 0:
         yield Finding("namespaces", Status.OK, "root may make them")
         return

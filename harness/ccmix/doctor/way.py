@@ -11,6 +11,7 @@ from ccmix.hosts import Host
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 3, 0.2, 2
 PROBE_WAITS_S = 1
+MOST_PACKET_BYTES = 65535  # of IPv4; loopback's MTU is one more
 ICMP_BYTES = 8  # of an echo request's header
 IP_BYTES = {4: 20, 6: 40}
 # What paths carry: jumbo frames, FDDI's and Ethernet's size, PPPoE, GRE, VXLAN, what clouds leave, IPv6's least, X.25's
@@ -93,6 +94,7 @@ def path_mtu(send: Callable[[int], tuple[bool, str]], device_mtu: int) -> tuple[
 
     None: not even small ones are answered. What the path doesn't tell is searched among the usual sizes.
     """
+    device_mtu = min(device_mtu, MOST_PACKET_BYTES)
     passed, said = send(device_mtu)
     if passed:
         return device_mtu, True
@@ -125,7 +127,7 @@ def judge_path_mtu(device: Device, address: str, size: int | None, told: bool) -
     headers = IP_BYTES[version_of(address)] + 20
     seen = f"{size} bytes, MSS {size - headers}" if size > headers else f"{size} bytes"
     shrink = line("ip", "link", "set", "dev", device.name, "mtu", str(size))
-    if size >= device.mtu_bytes:
+    if size >= min(device.mtu_bytes, MOST_PACKET_BYTES):
         yield Finding(what, Status.OK, seen)
     elif told:
         yield Finding(
