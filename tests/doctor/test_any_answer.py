@@ -60,7 +60,7 @@ def damaged(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.parametrize("name", JUDGES)
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(text=st.one_of(damaged(), st.text(max_size=40)))
 def test_a_judgement(name: str, text: str) -> None:
     with contextlib.suppress(ValueError):
