@@ -50,6 +50,13 @@ JUDGES: dict[str, Callable[[str], object]] = {
 REAL = [value for name, value in vars(outputs).items() if name.isupper()]
 
 
+JSON = (
+    "[1]", "[null]", "{}", '[{"kind":1}]', '[{"root":true,"handle":0,"kind":"fq"}]', '[{"dev":[],"dst":"default"}]',
+    '[{"addr_info":[1]}]', '[{"addr_info":{},"ifname":1}]', '[{"ifname":"a","flags":1,"mtu":"x"}]', "[" * 9999,
+    '[{"root":true,"handle":"1:","kind":"fq","flows_plimit":"9","options":[]}]', '{"state":"0","status":[]}', "null",
+)  # fmt: skip
+
+
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
     """A real answer, cut off, with something else in its middle."""
@@ -61,7 +68,7 @@ def damaged(draw: st.DrawFn) -> str:
 
 @pytest.mark.parametrize("name", JUDGES)
 @settings(max_examples=40)
-@given(text=st.one_of(damaged(), st.text(max_size=40)))
+@given(text=st.one_of(damaged(), st.text(max_size=40), st.sampled_from(JSON)))
 def test_a_judgement(name: str, text: str) -> None:
     with contextlib.suppress(ValueError):
         JUDGES[name](text)

@@ -340,7 +340,8 @@ def test_the_mtu_of_loopback_is_more_than_a_packet_may_have() -> None:
     send, sent = path(65535)
     assert way.path_mtu(send, 65536) == (65535, True)
     assert sent == [65535]
-    one(way.judge_path_mtu(device.Device("lo", True, 65536, None, "?", None), "::1", 65535, True), OK, "MSS 65475")
+    loopback = device.Device("lo", True, 65536, None, "driver not known", None)
+    one(way.judge_path_mtu(loopback, "::1", 65535, True), OK, "MSS 65475")
 
 
 def path(passing: int, said: str = outputs.PING_SILENT) -> tuple[Callable[[int], tuple[bool, str]], list[int]]:

@@ -59,6 +59,7 @@ def main() -> None:
 
     \b
     ccmix plan configs/demo.ini            what would run, and for how long
+    ccmix doctor configs/demo.ini --lab    whether it can run here, and what to mend
     ccmix run configs/demo.ini --lab       run it, in the lab, on all cores
     ccmix report results/demo              the table of what was measured
     """

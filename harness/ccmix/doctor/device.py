@@ -72,7 +72,7 @@ def device_of(link: str, speed: str, driver: str, numa_node: str, nodes: str) ->
         up=isinstance(flags, list) and "LOWER_UP" in flags and "UP" in flags,
         mtu_bytes=count_of(found[0], "mtu", None, "ip's answer"),
         speed_bps=mbit * 1e6 if 0 < mbit <= MOST_SPEED_MBIT else None,
-        driver=match[1] if match else "?",
+        driver=match[1] if match else "driver not known",
         numa_node=node if node >= 0 and nodes not in ("", "0") else None,
     )
 
