@@ -336,6 +336,12 @@ def test_pings_and_addresses() -> None:
     )
 
 
+def test_the_search_finds_the_largest_size_that_passes() -> None:
+    for passing in range(500, 9100, 25):
+        expected = max((size for size in way.SIZES if size <= passing), default=None)
+        assert way.largest(way.SIZES, lambda size, most=passing: size <= most) == expected  # type: ignore[misc]
+
+
 def test_the_mtu_of_loopback_is_more_than_a_packet_may_have() -> None:
     send, sent = path(65535)
     assert way.path_mtu(send, 65536) == (65535, True)
