@@ -5,6 +5,7 @@ Prints a JSON object: for each stage, the checks before and after, as {check: [s
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -34,16 +35,27 @@ def checks(runs: Sequence[Run]) -> Checks:
     }
 
 
-def mended(runs: Sequence[Run], also: str = "nothing") -> dict[str, Checks]:
+def settings() -> set[str]:
+    """What the doctor could have changed, in lines."""
+    files = "grep -s '' /proc/sys/net/core/* /proc/sys/net/ipv4/tcp_* | grep -v fastopen_key"
+    lines = [f'ip netns exec {name} sh -c "tc qdisc; ip -o link; {files}"' for name in "ab"]
+    script = "; ".join([*lines, "ip netns exec a ethtool -k va", "ls /sys/module"])
+    said = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True).stdout
+    return {re.sub(r"direct_packets_stat \d+", "", line) for line in said.splitlines()}
+
+
+def mended(runs: Sequence[Run], also: str = "nothing") -> dict[str, object]:
     """What fails is mended by its commands, and this one check where it only warns."""
+    was = settings()
     before = checks(runs)
+    changed = sorted(was ^ settings())
     for name, (status, commands) in before.items():
         if status == "fail" or name == also:
             sh(*commands)
-    return {"before": before, "after": checks(runs)}
+    return {"before": before, "after": checks(runs), "settings": len(was), "changed_by_looking": changed}
 
 
-def between_namespaces() -> dict[str, dict[str, Checks]]:
+def between_namespaces() -> dict[str, dict[str, object]]:
     sh(
         "ip netns add a; ip netns add b; ip link add va netns a type veth peer name vb netns b",
         "ip -n a addr add 10.9.0.1/24 dev va; ip -n b addr add 10.9.0.2/24 dev vb",

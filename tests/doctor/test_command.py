@@ -35,21 +35,11 @@ def checks(text: str, host: str = "localhost") -> dict[str, dict[str, Any]]:
     }
 
 
-def settings() -> str:
-    """What the doctor could have changed."""
-    files = (
-        "grep -s '' /proc/sys/net/core/*mem* /proc/sys/net/ipv4/tcp_*mem /proc/sys/net/ipv4/*congestion* /proc/modules"
-    )
-    line = f"tc qdisc show; ip link show; {files}; ls /sys/module; true"
-    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout
-
-
 def test_this_machine_without_a_configuration(ccmix: Ccmix) -> None:
-    before, begin = settings(), time.monotonic()
+    begin = time.monotonic()
     done = ccmix("doctor")
     assert time.monotonic() - begin < 20
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
-    assert settings() == before
     assert done.stdout.startswith("localhost\n  ok     lab: kernel ")
     assert done.stderr.strip().endswith(" ok")
     found = checks(ccmix("doctor", "--format", "json").stdout)

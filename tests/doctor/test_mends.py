@@ -52,6 +52,11 @@ def test_nothing_else_fails_in_the_guest(guest: dict[str, Any]) -> None:
         assert guest["wrong"]["before"][f"netns:a {check}"] == ["ok", []]
 
 
+def test_looking_changes_nothing(guest: dict[str, Any]) -> None:
+    assert guest["wrong"]["settings"] > 150
+    assert guest["wrong"]["changed_by_looking"] == []
+
+
 def test_drops_of_fq(guest: dict[str, Any]) -> None:
     check = "netns:a fq va flow_limit"
     assert guest["drops"]["before"][check] == [
