@@ -442,5 +442,14 @@ def test_another_campaign() -> None:
 def test_commands_are_for_who_runs_them_and_where() -> None:
     assert to_run(["sysctl -w a=1"], "localhost", 0, root=True) == ["sysctl -w a=1"]
     assert to_run(["sysctl -w a=1"], "dtn@example.org", 1000, root=True) == ["sudo sysctl -w a=1"]
-    assert to_run(["sysctl -w a=1"], "netns:x", 0, root=True) == ["ip netns exec x sysctl -w a=1"]
+    in_x = "sudo ip netns exec x "
+    for one, expected in {
+        "tc qdisc del dev a root": in_x,
+        "sysctl -w 'net.ipv4.tcp_rmem=1 2 3'": in_x,
+        "sysctl -w net.core.rmem_max=1": "sudo ",
+        "sysctl -w 'net.ipv4.tcp_mem=1 2 3'": "sudo ",
+        "sysctl -w 'net.ipv4.tcp_allowed_congestion_control=bbr'": "sudo ",
+        "modprobe tcp_bbr": "sudo ",
+    }.items():
+        assert to_run([one], "netns:x", 1000, root=True) == [expected + one]
     assert to_run(["make setup"], "localhost", 1000, root=False) == ["make setup"]

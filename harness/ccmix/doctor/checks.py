@@ -74,7 +74,8 @@ class HostChecks:
         if self._alone or PATCHED_IPERF3 in needs.tools:
             report.check("patched iperf3", lambda: this_machine.judge_iperf3(not self._alone))
         report.check("left by dead runs", this_machine.judge_journals)
-        report.check("other campaigns", lambda: this_machine.judge_lock(this_machine.read_sockets(), not self._alone))
+        needed = self.works_here and not self._alone
+        report.check("other campaigns", lambda: this_machine.judge_lock(this_machine.read_sockets(), needed))
         if outdir:
             report.check("results", lambda: disk.judge_outdir(outdir, needs.runs, needs.all_captures_bytes))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 NAMESPACE = "netns:"
+OF_THE_MACHINE = ("tcp_mem", "tcp_allowed_congestion_control")  # other namespaces don't have them, or only to read
 LONGEST_SEEN = 300  # characters of what a host said
 
 
@@ -47,9 +48,17 @@ def problem(needed: bool) -> Status:
 def to_run(lines: Sequence[str], where: str, uid: int | None, root: bool) -> list[str]:
     """The lines as they are to be run on the machine of the host `where`, by the login's user."""
     prefix = "sudo " if root and uid != 0 else ""
+    enter = ""
     if where.startswith(NAMESPACE):
-        prefix += line("ip", "netns", "exec", where.removeprefix(NAMESPACE)) + " "
-    return [prefix + one if root else one for one in lines]
+        enter = line("ip", "netns", "exec", where.removeprefix(NAMESPACE)) + " "
+    return [prefix + (enter if _is_of_a_namespace(one) else "") + one if root else one for one in lines]
+
+
+def _is_of_a_namespace(one: str) -> bool:
+    """Whether what the line sets is a network namespace's own, not the whole machine's."""
+    if one.startswith("sysctl -w"):
+        return "net.ipv4." in one and not any(name in one for name in OF_THE_MACHINE)
+    return one.startswith(("ip ", "tc ", "ethtool "))
 
 
 def plain(text: str) -> str:
