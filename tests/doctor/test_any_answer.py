@@ -132,7 +132,7 @@ def test_what_a_host_says_stays_in_its_line() -> None:
 
 def test_an_endless_plan_is_asked_once_a_way() -> None:
     """A sweep of many conditions looks at each destination once."""
-    runs = make_plan(load(REPOSITORY / "configs" / "demo.ini"), 1)
+    runs = make_plan(load(REPOSITORY / "configs" / "demo.ini").entries, 1)
     assert len(needs.needs_of(runs)["localhost"].topologies) == 4
     many = [host_run("localhost", "localhost", pacing_bps=float(rate)) for rate in range(1000, 1100)]
     [sending] = needs.needs_of(many)["localhost"].sendings

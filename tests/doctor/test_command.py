@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 
 from ccmix.agent.journal import Journal
 from ccmix.doctor import this_machine
@@ -109,7 +110,8 @@ def folder() -> Iterator[Path]:
 def test_an_ordinary_user(folder: Path) -> None:
     """Who has none of root's rights, a home that can't be written to, and no installation of ccmix's programs."""
     shutil.copytree(REPOSITORY / "harness", folder / "harness")
-    shutil.copytree(Path(click.__file__).parent, folder / "harness" / "click")
+    for library in (click, yaml):
+        shutil.copytree(Path(library.__file__).parent, folder / "harness" / library.__name__)
     (folder / "small.ini").write_text(SMALL)
     argv = [str(Path(sys.executable).resolve()), "-c", "from ccmix.cli import main; main()", "doctor", "small.ini"]
     if os.geteuid() == 0:

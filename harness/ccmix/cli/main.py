@@ -184,11 +184,23 @@ def report(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
 @main.command()
 @click.argument("config", type=click.Path(path_type=Path), required=False)
 @_only
+@_hosts
+@_nic
+@_netem_at
 @click.option("-o", "--outdir", type=click.Path(path_type=Path, file_okay=False),
               help="Folder that the results would go to  [default: results/NAME-OF-THE-FILE]")  # fmt: skip
 @click.option("--lab", "in_lab", is_flag=True, help="For runs in the lab, as with `ccmix run --lab`.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def doctor(config: Path | None, only: tuple[str, ...], outdir: Path | None, in_lab: bool, form: str) -> None:
+def doctor(
+    config: Path | None,
+    only: tuple[str, ...],
+    hosts: Path | None,
+    nic: str | None,
+    netem_at: str | None,
+    outdir: Path | None,
+    in_lab: bool,
+    form: str,
+) -> None:
     """Say whether the hosts are fit for the entries of CONFIG; without CONFIG, what this machine could be used for.
 
     Each check is ok, warn, fail (an entry asks for it and can't have it) or unknown, with what was seen, why it matters
@@ -196,7 +208,7 @@ def doctor(config: Path | None, only: tuple[str, ...], outdir: Path | None, in_l
     """
     from ccmix.cli import doctor as command  # noqa: PLC0415
 
-    sys.exit(command.doctor(config, outdir, only, in_lab, form))
+    sys.exit(command.doctor(config, Overrides(hosts, nic, netem_at), outdir, only, in_lab, form))
 
 
 @main.command()

@@ -27,7 +27,7 @@ def without_agent(name: str) -> Host:
         return ThisMachine()
     if name.startswith(NAMESPACE):
         return NamespaceHost(name.removeprefix(NAMESPACE))
-    raise CommandError(name, ["ssh", name], "hosts over SSH can't be looked at yet")
+    raise CommandError(name, ["ssh", name], "hosts over SSH are looked at by an agent")
 
 
 def examine(options: Options, connect: Connect = without_agent) -> list[Report]:
