@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from ccmix.model import Destination, Group, HostPath, Loss, Netem, NetemPlace, Run, Traffic
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
 REPOSITORY = Path(__file__).parent.parent
@@ -27,6 +30,25 @@ duration = 2s
 omit = 1s
 iterations = 2
 """
+
+
+def host_run(
+    src: str, dst: str, address: str = "127.0.0.1", *, pacing_bps: float | None = None, netem: str = "", **path: object
+) -> Run:
+    """A run of two BBR flows between hosts; `netem`: a device of src with 10 ms of delay and loss."""
+    emulation: dict[str, Any] = {}
+    if netem:
+        emulation = {"netem": Netem(0.01, Loss("random", (0.01,))), "netem_at": NetemPlace(src, netem, None)}
+    traffic = Traffic((Group("bbr"),), 2, 10.0, 0.0, 0.5, pacing_bps)
+    return Run(
+        "one",
+        {},
+        "b",
+        1,
+        7,
+        traffic,
+        HostPath(src, Destination("b", address, dst), "iperf3", **emulation, **path),  # type: ignore[arg-type]
+    )
 
 
 class Ccmix:

@@ -142,6 +142,18 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
                 path.unlink()
 
 
+def left(folder: Path | None = None) -> list[Undo]:
+    """What `restore` would carry out, in its order; nothing is. Of journals that can't be read, nothing."""
+    found: list[Undo] = []
+    here = network_namespace()
+    for path in sorted((folder or state_folder()).glob("undo-*.jsonl")):
+        with contextlib.suppress(OSError, KeyError, TypeError, AttributeError), path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if (_lines(path) or [{}])[0].get("netns", here) == here:
+                found += reversed(_pending(path))
+    return found
+
+
 def _undo_all(path: Path, file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
     for undo in reversed(_pending(path)):
         reason = _failure(undo.argv)

@@ -59,6 +59,7 @@ def main() -> None:
 
     \b
     ccmix plan configs/demo.ini            what would run, and for how long
+    ccmix doctor configs/demo.ini --lab    whether it can run here, and what to mend
     ccmix run configs/demo.ini --lab       run it, in the lab, on all cores
     ccmix report results/demo              the table of what was measured
     """
@@ -178,6 +179,36 @@ def report(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
         for finding in result.summary["validity"]["findings"]:
             if form == "table" and not finding["accepted"]:
                 click.echo(f"{result.run.name}: {finding['detail']}", err=True)
+
+
+@main.command()
+@click.argument("config", type=click.Path(path_type=Path), required=False)
+@_only
+@_hosts
+@_nic
+@_netem_at
+@click.option("-o", "--outdir", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder that the results would go to  [default: results/NAME-OF-THE-FILE]")  # fmt: skip
+@click.option("--lab", "in_lab", is_flag=True, help="For runs in the lab, as with `ccmix run --lab`.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def doctor(
+    config: Path | None,
+    only: tuple[str, ...],
+    hosts: Path | None,
+    nic: str | None,
+    netem_at: str | None,
+    outdir: Path | None,
+    in_lab: bool,
+    form: str,
+) -> None:
+    """Say whether the hosts are fit for the entries of CONFIG; without CONFIG, what this machine could be used for.
+
+    Each check is ok, warn, fail (an entry asks for it and can't have it) or unknown, with what was seen, why it matters
+    and the command that mends it. Nothing is changed, and nothing but pings is sent.
+    """
+    from ccmix.cli import doctor as command  # noqa: PLC0415
+
+    sys.exit(command.doctor(config, Overrides(hosts, nic, netem_at), outdir, only, in_lab, form))
 
 
 @main.command()

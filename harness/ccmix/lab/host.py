@@ -34,7 +34,7 @@ def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str
     Raises GuestError("start") if the command or the environment cannot be passed on, or the folder not be made.
     """
     command = _command(argv, environment)
-    parent = _launch_parent()
+    parent = launch_parent()
     _remove_stale(parent)
     with contextlib.ExitStack() as undo:
         try:
@@ -49,7 +49,7 @@ def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str
         yield folder
 
 
-def _launch_parent() -> Path:
+def launch_parent() -> Path:
     """The temporary folder, or where that is mounted noexec, memory: the guest executes a script there."""
     folders = (Path(tempfile.gettempdir()), Path("/dev/shm"), _cache_dir())
     for folder in folders:

@@ -1,7 +1,6 @@
 """Whether a destination answers, before any run goes there: by ICMP, then by TCP where pings are filtered."""
 
-from ccmix.hosts import CommandError
-from ccmix.hosts.host import RealHost
+from ccmix.hosts import CommandError, Host
 from ccmix.model import HostPath
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
@@ -23,7 +22,7 @@ sys.exit(1)
 """
 
 
-def unreachable(src: RealHost, path: HostPath) -> str | None:
+def unreachable(src: Host, path: HostPath) -> str | None:
     """Why nothing should be sent to the destination; None where it answers."""
     address = path.dst.address
     try:

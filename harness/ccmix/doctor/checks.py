@@ -1,0 +1,297 @@
+"""The checks of one host, in the order of the table: what applies to it, what is read, and who judges it."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ccmix.doctor import (
+    buffers,
+    ccas,
+    clock,
+    device,
+    disk,
+    kernel,
+    login,
+    processors,
+    programs,
+    queues,
+    this_machine,
+    way,
+)
+from ccmix.doctor.findings import Finding, Status, line
+from ccmix.doctor.needs import CONTROLLER, Needs, Sending, programs_in
+from ccmix.doctor.reading import ask, files
+from ccmix.doctor.report import Report, Seen
+from ccmix.hosts import CommandError, Host
+from ccmix.model import Run
+from ccmix.run.reachable import unreachable
+from ccmix.tools import ToolError, find_iperf3
+
+PATCHED_IPERF3 = "ccmix-iperf3"  # among the tools that a host needs; not one that a shell finds
+TOPOLOGY_TOOLS = ("ip", "tc", "ss", "ethtool", "sysctl", "ping", "setpriv")
+DEFAULT_QDISC = "/proc/sys/net/core/default_qdisc"  # network namespaces don't show it
+
+
+@dataclass(frozen=True)
+class Options:
+    """`runs` None: no configuration was given. `outdir` None: no results are written."""
+
+    runs: tuple[Run, ...] | None
+    outdir: Path | None
+    in_lab: bool = False
+
+
+class HostChecks:
+    """`seen` is what sources have seen of their ways; this host's are added."""
+
+    def __init__(self, options: Options, report: Report, needs: Needs, seen: dict[Sending, Seen]) -> None:
+        self._options = options
+        self._report = report
+        self._needs = needs
+        self._seen = seen
+        self._devices: dict[str, device.Device] = {}
+        self._has: dict[str, bool | None] = {}  # qdiscs, where asked
+        self._alone = options.runs is None  # nothing is needed, everything may be
+        self._is_controller = report.host == CONTROLLER
+        self._emulated = bool(needs.topologies)
+        self._in_namespaces = self._emulated and not options.in_lab
+
+    @property
+    def works_here(self) -> bool:
+        """Whether anything of the runs is done on the host itself, outside the lab."""
+        needs = self._needs
+        return self._alone or self._in_namespaces or bool(needs.sendings or needs.receives or needs.netem)
+
+    def controller(self) -> None:
+        """What is asked of the machine that ccmix runs on, before any host is looked at."""
+        report, needs, outdir = self._report, self._needs, self._options.outdir
+        if self._alone or self._emulated:
+            report.check("lab", lambda: this_machine.judge_lab(needs.topologies, self._options.in_lab))
+        if self._in_namespaces:
+            report.check("namespaces", lambda: this_machine.judge_namespaces(os.geteuid()))
+        if self._alone or PATCHED_IPERF3 in needs.tools:
+            report.check("patched iperf3", lambda: this_machine.judge_iperf3(not self._alone))
+        report.check("left by dead runs", this_machine.judge_journals)
+        needed = self.works_here and not self._alone
+        report.check("other campaigns", lambda: this_machine.judge_lock(this_machine.read_sockets(), needed))
+        if outdir:
+            report.check("results", lambda: disk.judge_outdir(outdir, needs.runs, needs.all_captures_bytes))
+
+    def look(self, host: Host) -> None:
+        """Everything else."""
+        report, needs = self._report, self._needs
+        who = report.read("login", lambda: login.read_login(host))
+        if who:
+            self._rights(who)
+        self._ccas(host, privileged=who is not None and who.is_privileged)
+        self._kernel(host)
+        for sending in needs.sendings:
+            self._way(host, sending)
+        for sending in needs.receives:
+            self._receiving_device(host, sending)
+        if self._alone:
+            self._default_device(host)
+        for name in needs.netem:
+            self._device(host, name)
+            self._netem(host, name)
+        self._buffers(host)
+        self._processors(host)
+        if self._alone or needs.sendings or needs.receives:
+            report.check("clock", lambda: clock.judge_clock(clock.read_clock(host)))
+        self._programs(host)
+        if needs.capture_bytes:
+            folder = str(getattr(host, "temporary", disk.TEMPORARY))
+            report.check("room for captures", lambda: self._room(host, folder))
+
+    def _rights(self, who: login.Login) -> None:
+        report, needs = self._report, self._needs
+        report.uid = who.uid
+        report.check("privileges", lambda: login.judge_privileges(who, needs.root_for, self._in_namespaces))
+        sysctls = self._in_namespaces or any("sysctl" in text for text in needs.lines)
+        report.check("/proc/sys", lambda: login.judge_writable(who, bool(needs.parameters), sysctls))
+
+    def _ccas(self, host: Host, privileged: bool) -> None:
+        if not (self._alone or self._in_namespaces or self._needs.sendings):
+            return
+        wanted = self._needs.ccas
+        found = self._report.read("CCAs", lambda: ccas.read_ccas(host, wanted))
+        if found:
+            self._report.check("CCAs", lambda: ccas.judge_ccas(found, wanted, privileged, self._patched_iperf3()))
+        for path in self._needs.parameters:
+            self._report.findings.append(_parameter(host, path))
+
+    def _patched_iperf3(self) -> str | None:
+        try:
+            return str(find_iperf3()) if self._is_controller else None
+        except ToolError:
+            return None
+
+    def _kernel(self, host: Host) -> None:
+        needs = self._needs
+        paced = any(sending.paced for sending in needs.sendings)
+        wanted = {
+            "fq": paced or self._in_namespaces,
+            "netem": bool(needs.netem) or self._in_namespaces,
+            "tbf": self._in_namespaces,
+        }
+        shown = {name for name in wanted if wanted[name] or self._alone}
+        if not shown and not needs.sendings:
+            return
+        self._has = self._report.read("kernel", lambda: kernel.read_kernel(host)) or {}
+        has = {name: there for name, there in self._has.items() if name in shown}
+        needed = {name for name in wanted if wanted[name]}
+        self._report.check("kernel", lambda: kernel.judge_kernel(has, needed, self._in_namespaces))
+
+    def _way(self, host: Host, sending: Sending) -> None:
+        """To one destination: answers, round-trip time, path MTU, and the device that sends."""
+        report, name = self._report, sending.path.dst.address
+        why = "Nothing can be sent to a destination whose name has no address."
+        addresses = report.read(
+            f"name {name}", lambda: way.read_addresses(host, name), why, (line("getent", "ahosts", name),)
+        )
+        if not addresses:
+            return
+        pings = {one: report.read(f"ping {one}", partial(way.read_ping, host, one)) or "" for one in addresses}
+        answers = [(rtt_s, one) for one, said in pings.items() if (rtt_s := way.base_rtt_s(said)) is not None]
+        silent = None if answers else report.read(f"TCP {name}", lambda: unreachable(host, sending.path))
+        report.findings += [way.judge_family(one, said, silent) for one, said in pings.items()]
+        sends_by = self._sending_device(host, sending, addresses[0])
+        if answers and sends_by:
+            self._path_mtu(host, sends_by, answers[0][1])
+        rtt_s = min(answers)[0] if answers else None
+        self._seen[sending] = Seen(rtt_s, sends_by.speed_bps if sends_by else None, tuple(addresses))
+
+    def _path_mtu(self, host: Host, sends_by: device.Device, address: str) -> None:
+        def judge() -> Iterable[Finding]:
+            size, told = way.path_mtu(way.probe(host, address), sends_by.mtu_bytes)
+            return way.judge_path_mtu(sends_by, address, size, told)
+
+        self._report.check(f"path MTU {address}", judge)
+
+    def _sending_device(self, host: Host, sending: Sending, address: str) -> device.Device | None:
+        route = ["ip", "-j", "route", "get", address]
+        name = sending.path.nic or self._report.read("network device", lambda: device.route_device(ask(host, route)))
+        if not name:
+            return None
+        rates = [load.flow_bps * load.streams for load in sending.loads if load.flow_bps is not None]
+        found = self._device(host, name, max(rates, default=None))
+        if found:
+            self._fq(host, name, sending.paced)
+        return found
+
+    def _receiving_device(self, host: Host, sending: Sending) -> None:
+        seen = self._seen.get(sending)
+        if seen is None:
+            return
+        addresses = ["ip", "-j", "addr", "show"]
+        name = self._report.read("network device", lambda: device.device_with(ask(host, addresses), seen.addresses))
+        if name:
+            self._device(host, name)
+
+    def _default_device(self, host: Host) -> None:
+        routes = ["ip", "-j", "route", "show", "default"]
+        name = self._report.read("network device", lambda: device.default_device(ask(host, routes)))
+        if name and self._device(host, name):
+            self._fq(host, name, paced=False)
+
+    def _device(self, host: Host, name: str, needed_bps: float | None = None) -> device.Device | None:
+        """Everything about a device but its queue, once. `needed_bps`: what the entries' pacing adds up to."""
+        if name in self._devices:
+            return self._devices[name]
+        report = self._report
+        found = report.read(
+            f"NIC {name}",
+            lambda: device.read_device(host, name),
+            "The entries name this device.",
+            (line("ip", "-br", "link"),),
+        )
+        if found is None:
+            return None
+        self._devices[name] = found
+        report.check(f"NIC {name}", lambda: device.judge_link(found, needed_bps))
+        report.check(f"MTU {name}", lambda: device.judge_mtu(found))
+        rings = report.read(f"rings {name}", lambda: device.read_rings(host, name))
+        if rings is not None:
+            report.check(f"rings {name}", lambda: device.judge_rings(found, rings))
+        loses = self._needs.netem.get(name)
+        offloads = ["ethtool", "-k", name]
+        report.check(f"offloads {name}", lambda: device.judge_offloads(found, ask(host, offloads), loses))
+        return found
+
+    def _fq(self, host: Host, name: str, paced: bool) -> None:
+        if self._has.get("fq") is False:
+            return  # told of the kernel
+        bbr = any(cca.startswith("bbr") for cca in self._needs.ccas)
+
+        def judge() -> Iterable[Finding]:
+            default = files(host, DEFAULT_QDISC).get(DEFAULT_QDISC, "")
+            return queues.judge_sending(name, queues.read_qdiscs(host, name), default, paced, bbr)
+
+        self._report.check(f"fq {name}", judge)
+
+    def _netem(self, host: Host, name: str) -> None:
+        self._report.check(f"queue {name}", lambda: queues.judge_netem(name, queues.read_qdiscs(host, name)))
+
+    def _buffers(self, host: Host) -> None:
+        needs, report = self._needs, self._report
+        if not needs.sendings and not needs.receives:
+            return
+        sends, receives = self._demand(needs.sendings), self._demand(needs.receives)
+        if sends is None and receives is None:
+            why = "It takes pacing or a device that tells its speed, and a destination that answers pings."
+            seen = "the rate or the round-trip time of the path is not known"
+            report.findings.append(Finding("buffers", Status.UNKNOWN, seen, why))
+        report.check(
+            "buffers", lambda: buffers.judge_buffers(buffers.read_buffers(host), sends, receives, needs.windows_bytes)
+        )
+
+    def _demand(self, ways: Iterable[Sending]) -> buffers.Demand | None:
+        """The largest of all ways."""
+        demands = [
+            buffers.demand(sending.loads, seen.rtt_s, seen.speed_bps)
+            for sending in ways
+            if (seen := self._seen.get(sending))
+        ]
+        return max((one for one in demands if one), key=lambda one: one.flow_bytes, default=None)
+
+    def _processors(self, host: Host) -> None:
+        report = self._report
+        report.check("CPU governor", lambda: processors.judge_governors(processors.read_governors(host)))
+        report.check("cores", lambda: processors.judge_cores(processors.read_cores(host)))
+        for one in self._devices.values():
+            if one.numa_node is not None:
+                report.check(f"cores near {one.name}", partial(processors.look_near, host, one))
+            if one.speed_bps and one.speed_bps >= processors.BALANCED_BPS and one.driver != device.VIRTUAL:
+                report.check("irqbalance", partial(processors.look_at_irqbalance, host, one))
+
+    def _programs(self, host: Host) -> None:
+        needs = self._needs
+        used_by = {name: use for name, use in needs.tools.items() if name != PATCHED_IPERF3}
+        if self._in_namespaces:
+            used_by |= dict.fromkeys(TOPOLOGY_TOOLS, "a topology without --lab")
+        for text in needs.lines:
+            used_by |= {name: f"the command '{text[:60]}'" for name in programs_in(text) if name not in used_by}
+        if self._alone:
+            used_by = dict.fromkeys(TOPOLOGY_TOOLS, "ccmix")
+        found = self._report.read("programs", lambda: programs.read_programs(host, used_by))
+        if found:
+            red_hat = bool(self._report.read("programs", lambda: programs.is_red_hat(host)))
+            self._report.check("programs", lambda: programs.judge_programs(found, used_by, red_hat, not self._alone))
+
+    def _room(self, host: Host, folder: str) -> Iterable[Finding]:
+        return disk.judge_temporary(folder, disk.free_bytes(disk.read_free(host, folder)), self._needs.capture_bytes)
+
+
+def _parameter(host: Host, path: str) -> Finding:
+    """Whether a parameter below /sys/module is there, and its value."""
+    try:
+        value = host.read(f"/sys/module/{path}").strip()
+    except CommandError as error:
+        return Finding(
+            f"parameter {path}", Status.FAIL, error.reason,
+            "The entries vary it; its module is not loaded, or has no such parameter.",
+            (line("modprobe", path.partition("/")[0]),),
+        )  # fmt: skip
+    return Finding(f"parameter {path}", Status.OK, value)

@@ -1,0 +1,50 @@
+"""Whether something keeps the host's clock right: the kernel itself is asked, so any daemon will do (adjtimex(2))."""
+
+import json
+from collections.abc import Iterator
+
+from ccmix.doctor.findings import Finding, Status, line
+from ccmix.doctor.reading import ask
+from ccmix.hosts import Host
+
+STA_UNSYNC = 0x40  # include/uapi/linux/timex.h
+MOST_ERROR_S = 0.1
+# The beginning of struct timex, with room after it; modes 0 only reads, which anybody may
+_READ = """
+import ctypes, json
+class Timex(ctypes.Structure):
+    _fields_ = [("modes", ctypes.c_uint)]
+    _fields_ += [(name, ctypes.c_long) for name in ("offset", "freq", "maxerror", "esterror")]
+    _fields_ += [("status", ctypes.c_int), ("room", ctypes.c_char * 512)]
+timex = Timex()
+state = ctypes.CDLL(None).adjtimex(ctypes.byref(timex))
+print(json.dumps({"state": state, "status": timex.status, "maxerror_us": timex.maxerror}))
+"""
+
+
+def read_clock(host: Host) -> str:
+    """Raises CommandError."""
+    return ask(host, ["python3", "-c", _READ])
+
+
+def judge_clock(said: str) -> Iterator[Finding]:
+    """Raises ValueError."""
+    try:
+        told = json.loads(said)
+        state, status, error_us = (told[name] for name in ("state", "status", "maxerror_us"))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError("the kernel's clock can't be read") from error
+    if not all(isinstance(value, int) for value in (state, status, error_us)) or state < 0 or error_us < 0:
+        raise ValueError("the kernel refuses to tell about its clock")
+    why = "Times of two hosts can only be laid side by side where both clocks are kept right."
+    if status & STA_UNSYNC:
+        yield Finding(
+            "clock", Status.WARN, "nothing synchronises it", why,
+            (line("apt-get", "install", "-y", "chrony"),),
+            (line("systemctl", "enable", "--now", "chronyd"), line("timedatectl", "set-ntp", "true")),
+        )  # fmt: skip
+    elif error_us / 1e6 > MOST_ERROR_S:
+        yield Finding("clock", Status.WARN, f"synchronised, wrong by up to {error_us / 1e6:.3g} s", why,
+                      instead=(line("chronyc", "makestep"),))  # fmt: skip
+    else:
+        yield Finding("clock", Status.OK, f"synchronised, wrong by {error_us / 1e3:.3g} ms at most")

@@ -1,0 +1,182 @@
+"""What the runs of a plan ask of each host. Pure."""
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ccmix.model import HostPath, Run, Topology
+from ccmix.model.traffic import DEFAULT_CCA
+
+CONTROLLER = "localhost"
+_CCA_OPTION = re.compile(r"(?:^|\s)(?:-C|--congestion)[ =]?([A-Za-z0-9_,:@.+-]+)")
+_CCA_SYSCTL = re.compile(r"tcp_congestion_control\s*=\s*[\"']?([A-Za-z0-9_-]+)")
+_WINDOW_OPTION = re.compile(r"(?:^|\s)(?:-w|--window)[ =]?(\d{1,9}(?:\.\d{1,6})?)([KMGkmg]?)\b")
+_STREAMS_OPTION = re.compile(r"(?:^|\s)(?:-P|--parallel)[ =]?(\d{1,3})\b")
+_WINDOW_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}  # as iperf3 reads them (unit_atoi in src/units.c)
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+-]+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one condition puts on a way."""
+
+    streams: int
+    flow_bps: float | None  # each flow is held to it; None where nothing holds it
+    rate_bps: float | None  # of netem or a profile on the path; None where nothing limits all flows together
+    added_rtt_s: float  # by netem and the profile, which aren't there while the doctor looks
+
+
+@dataclass(frozen=True)
+class Sending:
+    """Traffic of a source to one destination, under all conditions."""
+
+    path: HostPath
+    loads: tuple[Load, ...]
+    paced: bool  # by fq, on the sending device
+
+
+@dataclass
+class Needs:
+    """What one host is asked for. `root_for` are words for people; `windows_bytes` are socket buffers that a command
+    sets.
+    """
+
+    ccas: set[str] = field(default_factory=set)
+    sendings: list[Sending] = field(default_factory=list)
+    receives: list[Sending] = field(default_factory=list)
+    netem: dict[str, bool] = field(default_factory=dict)  # device, and whether packets are lost there
+    topologies: list[Topology] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)  # for a shell there
+    tools: dict[str, str] = field(default_factory=dict)  # program, and what needs it
+    parameters: list[str] = field(default_factory=list)  # below /sys/module
+    root_for: dict[str, str] = field(default_factory=dict)  # what needs it, and the capability that it takes
+    capture_bytes: int = 0  # the largest
+    all_captures_bytes: int = 0
+    windows_bytes: int = 0
+    runs: int = 0
+
+
+def needs_of(runs: Sequence[Run]) -> dict[str, Needs]:
+    """By host, as the entries name it; the controller always is among them."""
+    found: dict[str, Needs] = {CONTROLLER: Needs(runs=len(runs))}
+    for run in runs:
+        if isinstance(run.path, Topology):
+            needs = found[CONTROLLER]
+            needs.topologies.append(run.path)
+            needs.ccas |= _ccas(run, ())
+            needs.tools["ccmix-iperf3"] = "entries on a topology"
+        else:
+            _between_hosts(run, run.path, found)
+    for needs in found.values():
+        needs.sendings = _merged(needs.sendings)
+        needs.receives = _merged(needs.receives)
+        needs.lines = list(dict.fromkeys(needs.lines))
+        needs.parameters = list(dict.fromkeys(needs.parameters))
+        needs.topologies = list(dict.fromkeys(needs.topologies))
+    return found
+
+
+def _between_hosts(run: Run, path: HostPath, found: dict[str, Needs]) -> None:
+    src = found.setdefault(path.src, Needs())
+    commands = path.commands
+    lines = [text for text in (commands.pre, commands.post, commands.pre_src, commands.post_src, commands.src) if text]
+    src.lines += lines
+    src.ccas |= _ccas(run, lines)
+    src.windows_bytes = max(src.windows_bytes, *map(window_bytes, lines), 0)
+    sending = _sending(run, path)
+    src.sendings.append(sending)
+    src.tools |= dict.fromkeys(("ping", "getent", "ip", "ss", "tc", "ethtool", "sysctl", "python3"), "every run")
+    _what_is_changed(run, path, src)
+    if path.capture:
+        src.tools |= dict.fromkeys(("tcpdump", "zstd", "prlimit"), "tcpdump")
+        src.root_for["captures by tcpdump"] = "CAP_NET_RAW"
+        src.capture_bytes = max(src.capture_bytes, path.capture.most_bytes)
+        found[CONTROLLER].all_captures_bytes += path.capture.most_bytes
+    if not commands.src:
+        found[CONTROLLER].tools["ccmix-iperf3"] = "entries without a src-cmd"
+    ours = not commands.src and path.server == "ssh"
+    if ours or commands.dst or commands.pre_dst or commands.post_dst:
+        dst = found.setdefault(path.dst.host, Needs())
+        dst.lines += [text for text in (commands.pre_dst, commands.post_dst, commands.dst) if text]
+        dst.windows_bytes = max(dst.windows_bytes, src.windows_bytes)
+        dst.receives.append(sending)
+        dst.tools |= dict.fromkeys(("ip", "ss", "sysctl", "python3"), "every run")
+    if path.netem and path.netem_at:
+        netem = found.setdefault(path.netem_at.host, Needs())
+        for device in (path.netem_at.data_device, path.netem_at.ack_device):
+            if device:
+                netem.netem[device] = netem.netem.get(device, False) or path.netem.loss is not None
+        netem.tools |= dict.fromkeys(("ip", "tc", "ethtool"), "netem")
+        netem.root_for["netem"] = "CAP_NET_ADMIN"
+
+
+def _what_is_changed(run: Run, path: HostPath, src: Needs) -> None:
+    if run.traffic.pacing_bps is not None:
+        src.root_for["pacing by fq"] = "CAP_NET_ADMIN"
+    if path.profile and path.profile_device:
+        src.netem[path.profile_device] = src.netem.get(path.profile_device, False) or path.profile.loss is not None
+        src.root_for["a profile"] = "CAP_NET_ADMIN"
+    if path.module_parameter:
+        src.parameters.append(path.module_parameter.path)
+        src.root_for["module parameters"] = ""  # plain ownership of the files
+
+
+def _ccas(run: Run, lines: Iterable[str]) -> set[str]:
+    named = {group.cca for group in run.traffic.groups}
+    for text in lines:
+        named |= set(_CCA_SYSCTL.findall(text))
+        for groups in _CCA_OPTION.findall(text):
+            named |= {re.split("[:@+]", group)[0] for group in groups.split(",")}
+    return named - {DEFAULT_CCA, ""}
+
+
+def window_bytes(text: str) -> int:
+    """The socket buffer that a command line asks for, as iperf3 does (-w 128M); 0 where it asks for none."""
+    asked = [float(number) * _WINDOW_BYTES[unit.upper()] for number, unit in _WINDOW_OPTION.findall(text)]
+    return round(max(asked, default=0))
+
+
+def programs_in(text: str) -> list[str]:
+    """The programs that a shell's line starts with, sudo and what it starts; none where that isn't plain to see."""
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        return []
+    words = [word for at, word in enumerate(words) if not all(_ASSIGNMENT.fullmatch(one) for one in words[: at + 1])]
+    found = []
+    while words and _PLAIN_WORD.fullmatch(words[0]):
+        found.append(words[0])
+        if words[0] not in ("sudo", "exec", "nohup") or len(words) < 2 or words[1].startswith("-"):
+            break
+        words = words[1:]
+    return found
+
+
+def _sending(run: Run, path: HostPath) -> Sending:
+    traffic = run.traffic
+    streams = traffic.streams or max(map(int, _STREAMS_OPTION.findall(path.commands.src or "")), default=1)
+    held = [group.pacing_bps for group in traffic.groups]
+    of_groups = max((rate for rate in held if rate is not None), default=None) if None not in held else None
+    flow_bps = _least(traffic.pacing_bps, of_groups)
+    emulations = [one for one in (path.netem, path.profile) if one]
+    added = (2 * path.netem.delay_s if path.netem else 0.0) + (path.profile.delay_s if path.profile else 0.0)
+    rate_bps = _least(*(one.rate_bps for one in emulations))
+    load = Load(max(1, streams), flow_bps, rate_bps, added)
+    return Sending(path, (load,), traffic.pacing_bps is not None)
+
+
+def _merged(sendings: Sequence[Sending]) -> list[Sending]:
+    """One for each way."""
+    ways: dict[tuple[str, str, str | None], Sending] = {}
+    for one in sendings:
+        way = one.path.src, one.path.dst.address, one.path.nic
+        other = ways.setdefault(way, one)
+        loads = tuple(dict.fromkeys((*other.loads, *one.loads)))
+        ways[way] = Sending(other.path, loads, one.paced or other.paced)
+    return list(ways.values())
+
+
+def _least(*rates: float | None) -> float | None:
+    return min((rate for rate in rates if rate is not None), default=None)
