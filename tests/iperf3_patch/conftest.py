@@ -36,9 +36,15 @@ class End:
     def json(self) -> Any:
         return json.loads(self.output)
 
+    def connected(self, sends: bool) -> list[dict[str, Any]]:
+        """The connected records of the streams that this side sends, or of those that it receives, in their order."""
+        streams = [s["sender"] for s in self.json["end"]["streams"] if s["sender"]["sender"] == sends]
+        sockets = {s["socket"] for s in streams}
+        return [c for c in self.json["start"]["connected"] if c["socket"] in sockets]
+
     def congestion(self) -> list[str]:
         """The CCA of each sending stream of this side, in the order in which they were connected."""
-        return [c["congestion"] for c in self.json["start"]["connected"] if "congestion" in c]
+        return [c["congestion"] for c in self.connected(sends=True)]
 
 
 @dataclass(frozen=True)

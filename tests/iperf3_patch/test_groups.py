@@ -2,12 +2,8 @@
 
 import json
 import re
-import socket
-import struct
 import subprocess
-import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +15,7 @@ SMALL_BLOCKS = ("-l", "4K")
 
 def senders(got: Any) -> list[list[dict[str, Any]]]:
     """The connected records of each direction, from the side that sends."""
-    connected = ([c for c in end.json["start"]["connected"] if "congestion" in c] for end in (got.client, got.server))
+    connected = (end.connected(sends=True) for end in (got.client, got.server))
     return [c for c in connected if c]
 
 
@@ -313,97 +309,3 @@ def test_groups_to_an_unpatched_server(pair: Callable, ccas: tuple[str, str], st
     got = pair("-C", f"{a}:2@1G,{b}", "-P", "3", server=stock)
     assert (got.client.status, got.server.status, got.server.errors) == (0, 0, "")
     assert [g["congestion"] for g in end_groups(got.client, sends=True)] == [a, b]
-
-
-class Client:
-    """A client of iperf3 that says what a test wants it to say."""
-
-    COOKIE = b"c" * 36 + b"\0"
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self.control = self.connect()
-
-    def connect(self) -> socket.socket:
-        s = socket.create_connection(("127.0.0.1", self._port), 10)
-        s.sendall(self.COOKIE)
-        return s
-
-    def expect(self, *states: int) -> None:
-        assert [self.control.recv(1)[0] for _ in states] == list(states)
-
-    def send(self, value: Any) -> None:
-        data = json.dumps(value).encode()
-        self.control.sendall(struct.pack("!I", len(data)) + data)
-
-    def receive(self) -> Any:
-        (length,) = struct.unpack("!I", self.control.recv(4, socket.MSG_WAITALL))
-        return json.loads(self.control.recv(length, socket.MSG_WAITALL))
-
-
-@pytest.fixture
-def server(iperf3: str, tmp_path: Path) -> Iterable[tuple[subprocess.Popen, int]]:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    argv = [iperf3, "-4", "-s", "-1", "-J", "-i", "0.1", "-p", str(port)]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    table = Path(f"/proc/{process.pid}/net/tcp")
-    while f":{port:04X} 00000000:0000 0A" not in table.read_text():
-        assert process.poll() is None
-    yield process, port
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    process.stderr.close()
-
-
-def test_connections_that_were_accepted_in_another_order(server: tuple[subprocess.Popen, int]) -> None:
-    """The receiver finds out by the ports, when the sender says what it sent."""
-    process, port = server
-    client = Client(port)
-    client.expect(9)
-    client.send({"tcp": True, "omit": 0, "time": 1, "parallel": 2, "len": 1000, "congestion_groups": "cubic,reno"})
-    client.expect(10)
-    streams = [client.connect(), client.connect()]
-    client.expect(1, 2)
-    streams[0].sendall(bytes(5000))
-    time.sleep(0.15)
-    client.control.sendall(bytes([4]))
-    client.expect(13)
-    results = [
-        {
-            "id": n, "bytes": 5000, "retransmits": 0, "jitter": 0, "errors": 0, "packets": 0, "congestion": cca,
-            "group": group, "local_port": s.getsockname()[1], "remote_port": port,
-        }
-        for n, group, cca, s in ((1, 2, "reno", streams[0]), (3, 1, "cubic", streams[1]))
-    ]  # fmt: skip
-    utilization = {"cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": 1}
-    client.send(utilization | {"streams": results})
-    client.receive()
-    client.expect(14)
-    client.control.sendall(bytes([16]))
-    for s in (*streams, client.control):
-        s.close()
-    output, errors = process.communicate(timeout=10)
-    assert "accepted in another order than they were made in" in errors
-    said = json.loads(output)
-    for records in (said["start"]["connected"], said["end"]["streams"], said["intervals"][-1]["streams"]):
-        assert [r["group"] for r in records] == [2, 1]
-    assert [s["congestion"] for s in said["end"]["streams"]] == ["reno", "cubic"]
-    # sums over the wrong streams would be worse than none
-    assert "groups" not in said["intervals"][-1]
-    assert "groups" not in said["end"]
-
-
-def test_a_server_that_gets_a_malformed_list_says_so(server: tuple[subprocess.Popen, int]) -> None:
-    process, port = server
-    client = Client(port)
-    client.expect(9)
-    client.send({"tcp": True, "time": 1, "parallel": 1, "len": 1000, "reverse": True, "congestion": "cubic:0,reno"})
-    client.expect(254)
-    (error,) = struct.unpack("!i", client.control.recv(4, socket.MSG_WAITALL))
-    assert error == 400
-    client.control.close()
-    output, _ = process.communicate(timeout=10)
-    assert "column 7, at '0,reno': a weight must be a whole number" in json.loads(output)["error"]

@@ -11,9 +11,9 @@ import pytest
 # One line per key of the client's and of the server's JSON, from an unpatched 3.20 with the arguments of the test.
 STOCK_KEYS = Path(__file__).with_name("stock-3.20-keys.txt")
 ADDED = {
-    "client start.connected[].congestion string",
-    "client end.streams[].sender.congestion string",
-    "server end.streams[].sender.congestion string",
+    f"{side} {record}.congestion string"
+    for side in ("client", "server")
+    for record in ("start.connected[]", "end.streams[].sender")
 } | {
     f"{side} {record}.{key}"
     for side in ("client", "server")
