@@ -27,6 +27,20 @@ def test_prints_the_binary_and_is_quick_the_second_time() -> None:
     assert re.match(r"iperf \S+\+ccmix\d+ ", version)
 
 
+def test_takes_the_newest_base_in_the_cache(tmp_path: Path) -> None:
+    """Without a look at the mirror: what is built there names its base."""
+    key, base = Path(build().stdout).parent.name.rsplit("-", 1)
+    assert re.fullmatch(r"3\.\d+", base)
+    for version, patched in (("3.9", "+ccmix1"), ("3.20", "+ccmix1"), ("3.22", ""), ("3.21", "+ccmix1")):
+        binary = tmp_path / "iperf3" / f"{key}-{version}" / "iperf3"
+        binary.parent.mkdir(parents=True)
+        binary.write_text(f"#!/bin/sh\necho 'iperf {version}{patched} (cJSON)'\n")
+        binary.chmod(0o755)
+    environment = os.environ | {"CCMIX_CACHE": str(tmp_path)}
+    got = subprocess.run([FOLDER / "build"], env=environment, check=True, capture_output=True, text=True)
+    assert (got.stdout, got.stderr) == (f"{tmp_path}/iperf3/{key}-3.21/iperf3\n", "")
+
+
 def test_takes_no_arguments() -> None:
     got = subprocess.run([FOLDER / "build", "--help"], capture_output=True, text=True, check=False)
     assert (got.returncode, got.stdout) == (2, "")
