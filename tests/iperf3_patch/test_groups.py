@@ -3,7 +3,7 @@
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -114,43 +114,6 @@ def test_a_group_without_a_rate_has_that_of_fq_rate(start: Callable, ccas: tuple
     connected = running.finish().client.json["start"]["connected"]
     kernel = [seen[c["local_port"], c["remote_port"]][1] for c in connected]
     assert kernel == ["40000000", "16000000"]
-
-
-def paced(
-    start: Callable, direction: Iterable[str], streams: int, ccas: tuple[str, str], address: str, seconds: int
-) -> None:
-    """Two groups, of which the second one is paced to twice the rate of the first: so are their streams."""
-    share = min(40_000_000, 320_000_000 // streams)
-    spec = f"{ccas[0]}@{share},{ccas[1]}@{2 * share}"
-    got = start(
-        "-J", "-t", str(seconds), "-O", "1", *direction, "-C", spec, "-P", str(streams), *SMALL_BLOCKS, address=address
-    ).finish()  # fmt: skip
-    assert (got.client.status, got.server.status) == (0, 0)
-    directions = received(got)
-    assert len(directions) == (2 if "--bidir" in direction else 1)
-    for groups in directions:
-        assert [g["streams"] for g in groups] == [n for n in ((streams + 1) // 2, streams // 2) if n]
-        each = [g["receiver"]["bits_per_second"] / g["streams"] for g in groups]
-        # goodput, and headers make up to 0.2 % at the loopback's MTU
-        assert each[0] == pytest.approx(share, rel=0.03)
-        if len(each) == 2:
-            assert each[1] / each[0] == pytest.approx(2, rel=0.03)
-
-
-@pytest.mark.long  # the machine's noise is in it, so it is none of CI's
-@DIRECTIONS
-def test_shares_of_pacing(start: Callable, ccas: tuple[str, str], direction: tuple[str, ...]) -> None:
-    paced(start, direction, 4, ccas, "127.0.0.1", 1)
-
-
-@pytest.mark.long
-@DIRECTIONS
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-@pytest.mark.parametrize("streams", [1, 2, 3, 16, 128])
-def test_shares_of_pacing_in_all_ways(
-    start: Callable, ccas: tuple[str, str], direction: tuple[str, ...], streams: int, address: str
-) -> None:
-    paced(start, direction, streams, ccas, address, 2)
 
 
 @DIRECTIONS
