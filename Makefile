@@ -26,8 +26,9 @@ test-long: setup-dev ## long grids, kills and fuzzing
 sanitize-iperf3: setup-dev ## all tests of the patched iperf3, long ones too, with AddressSanitizer and UBSan
 	CCMIX_IPERF3=$$(iperf3-patch/build --sanitize) ASAN_OPTIONS=detect_leaks=0 .venv/bin/pytest tests/iperf3_patch --timeout 3600
 
-fuzz-iperf3: ## fuzz the patched iperf3 for 10 minutes: lists, and what a client says to a server
-	iperf3-patch/fuzz.py --seconds 600
+fuzz-iperf3: ## fuzz the patched iperf3 with clang's libFuzzer, and by talks with a server: four times 10 minutes
+	tools/setup --fuzz
+	iperf3-patch/fuzz/run 600
 
 check: setup-dev ## formatter, linter, type checker
 	.venv/bin/ruff format --check
