@@ -30,11 +30,13 @@ def test_prints_the_binary_and_is_quick_the_second_time() -> None:
 def test_takes_the_newest_base_in_the_cache(tmp_path: Path) -> None:
     """Without a look at the mirror: what is built there names its base."""
     key, base = Path(build().stdout).parent.name.rsplit("-", 1)
+    assert re.fullmatch(r"[0-9a-f]{16}", key)
     assert re.fullmatch(r"3\.\d+", base)
-    for version, patched in (("3.9", "+ccmix1"), ("3.20", "+ccmix1"), ("3.22", ""), ("3.21", "+ccmix1")):
-        binary = tmp_path / "iperf3" / f"{key}-{version}" / "iperf3"
+    cached = (("-3.9", "+ccmix1"), ("-3.20", "+ccmix1"), ("-3.22", ""), ("-3.21", "+ccmix1"))
+    for version, patched in (*cached, ("--sanitize-3.23", "+ccmix1"), ("--fuzz-3.23", "+ccmix1")):
+        binary = tmp_path / "iperf3" / f"{key}{version}" / "iperf3"
         binary.parent.mkdir(parents=True)
-        binary.write_text(f"#!/bin/sh\necho 'iperf {version}{patched} (cJSON)'\n")
+        binary.write_text(f"#!/bin/sh\necho 'iperf 3{patched} (cJSON)'\n")
         binary.chmod(0o755)
     environment = os.environ | {"CCMIX_CACHE": str(tmp_path)}
     got = subprocess.run([FOLDER / "build"], env=environment, check=True, capture_output=True, text=True)
