@@ -23,7 +23,9 @@ KEYS = [
 PLANS: dict[str, tuple[str, list[str], dict[str, int], float, list[str]]] = {
     "labels": ("iperf3-label.ini", ["-H", "hosts.csv"], {"one_stream": 10, "four_streams,zerocopy": 4}, 380, []),
     "pscheduler": (
-        "pscheduler.ini", [], {"throughput": 1, "paced": 6}, 85 + 6 * 55, ["instrument", "ss", "tcpdump-filt"]),
+        "pscheduler.ini", [], {"throughput": 1, "paced": 6}, 85 + 6 * 55,
+        ["src-cmd-once", "instrument", "ss", "tcpdump-filt"],
+    ),
     "netem": (
         "netem.ini", ["--netem-at", "netem1:eth2,eth3", "-i", "ens2"],
         {"delays": 60, "limits-of-a-burst": 3, "thresholds": 5, "gains": 8, "lists": 10}, 60 * 325 + 260,
