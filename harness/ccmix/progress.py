@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +17,7 @@ MARKS = {
     "valid": "[green]valid[/]", "limited": "[yellow]not valid[/]", "unknown": "[yellow]unknown[/]",
     "skipped": "[yellow]skipped[/]",
 }  # fmt: skip
+TOLD = {"failed": "failed", "skipped": "skipped", "limited": "not valid", "unknown": "unknown"}
 REFRESH_S = 0.5
 
 
@@ -28,10 +30,14 @@ class ProgressWatcher:
         self._progress = Progress(*columns, console=console, transient=True, refresh_per_second=2)
         self._total = total
         self._ended = 0
-        self.skipped = 0
+        self._outcomes: Counter[str] = Counter()
         self._all = self._progress.add_task("runs", total=total)
         self._bars: dict[str, TaskID] = {}
         self._samples: dict[str, tuple[Run, Path]] = {}
+
+    @property
+    def skipped(self) -> int:
+        return self._outcomes["skipped"]
 
     def waiting(self, run: Run, why: str) -> None:
         self._console.print(f"{escape(run.name)}: {why}", highlight=False, soft_wrap=True)
@@ -44,8 +50,9 @@ class ProgressWatcher:
         self._progress.remove_task(self._bars.pop(run.name))
         del self._samples[run.name]
         self._ended += 1
-        self._progress.update(self._all, advance=1)
-        self.skipped += outcome.status == "skipped"
+        bad = [f"{self._outcomes[status]} {told}" for status, told in TOLD.items() if self._outcomes[status]]
+        self._progress.update(self._all, advance=1, description=f"runs{' (' + ', '.join(bad) + ')' if bad else ''}")
+        self._outcomes[outcome.status] += 1
         mark = MARKS.get(outcome.status, "[red]failed[/]")
         self._console.print(f"{self._ended}/{self._total} {escape(run.name)}: {mark}", highlight=False, soft_wrap=True)
         for reason in outcome.reasons:

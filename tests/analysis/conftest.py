@@ -46,6 +46,7 @@ def flows() -> pl.DataFrame:
             "goodput_bps": [200e6, 600e6],
             "throughput_bps": [210e6, 630e6],
             "retransmits": [9, 99],
+            "bytes_sent": [1_000_000, 2_000_000],
         }
     )
 

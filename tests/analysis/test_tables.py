@@ -106,10 +106,12 @@ def test_flows(run: Run, folder: Path) -> None:
         {
             "port": 40000, "stream": 0, "group": "cubic", "cca_asked": "cubic", "cca_used": "cubic",
             "goodput_bps": 40000.0, "throughput_bps": 80000.0, "retransmits": 6,
+            "bytes_sent": 0,
         },
         {
             "port": 40002, "stream": 1, "group": "bbr", "cca_asked": "bbr", "cca_used": "bbr",
             "goodput_bps": 40002.0, "throughput_bps": 80004.0, "retransmits": 6,
+            "bytes_sent": 0,
         },
     ]  # fmt: skip
 

@@ -1,9 +1,12 @@
 """Campaigns between hosts: two namespaces of this machine, joined by a veth pair, with real iperf3 and real agents."""
 
+import datetime
 import json
 import os
+import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -385,3 +388,32 @@ src-cmd = echo started >> {starts}; {find_iperf3()} -c {{dst}} -t 60 -b 20M -J
     assert (row["runs"], row["invalid"], row["streams"]) == (3, 0, 1)
     assert row["goodput_mean_bps"] == pytest.approx(20e6, rel=0.3)
     assert pair.running() == []
+
+
+def test_a_budget_is_not_exceeded(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+    config = ini(f"""[thrifty]
+type = x
+iterations = 3
+rate-budget = 4mb/day
+dst-cmd = {find_iperf3()} -s -1
+src-cmd = {find_iperf3()} -c {{dst}} -t 1 -b 20M -J
+""")
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "1 runs valid, 0 not valid, 0 failed, 2 skipped" in done.stderr
+    assert re.search(r"rate-budget: 2\.[56]\d? MB were sent", done.stderr), done.stderr  # 20 Mbit/s for 1 s
+    assert len(summaries(tmp_path / "out")) == 1
+
+
+def test_a_run_waits_for_its_time_window(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    begin, end = (now + datetime.timedelta(hours=hours) for hours in (2, 3))
+    window = f"{begin:%H:%M}-{end:%H:%M} UTC"
+    config = ini(f"[patient]\ntype = x\ntime-window = {window}\nsrc-cmd = touch {tmp_path}/ran\n")
+    running = ccmix.start("run", config, "-o", tmp_path / "out")
+    time.sleep(3)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert f"waits for its time window, until {begin:%H:%M} UTC" in said
+    assert not (tmp_path / "ran").exists()

@@ -9,6 +9,7 @@ from ccmix.model import Traffic
 FLOW_COLUMNS = {
     "port": pl.Int64, "stream": pl.Int64, "group": pl.String, "cca_asked": pl.String, "cca_used": pl.String,
     "goodput_bps": pl.Float64, "throughput_bps": pl.Float64, "retransmits": pl.Int64,
+    "bytes_sent": pl.Int64,
 }  # fmt: skip
 INTERVAL_COLUMNS = {
     "time_s": pl.Float64, "seconds": pl.Float64, "omitted": pl.Boolean, "port": pl.Int64,
@@ -38,6 +39,7 @@ def read_flows(traffic: Traffic, client: dict[str, Any]) -> pl.DataFrame:
                 "goodput_bps": float(ends["receiver"]["bits_per_second"]),
                 "throughput_bps": float(ends["sender"]["bits_per_second"]),
                 "retransmits": ends["sender"].get("retransmits"),
+                "bytes_sent": ends["sender"].get("bytes", 0),
             }
         )
     return pl.DataFrame(rows, schema=FLOW_COLUMNS)

@@ -23,7 +23,7 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     the first sample after the omitted time and the last one.
     rtt_median_s: of the smoothed RTTs of all samples of the group's flows in that time.
     fairness: Jain's index over flows. utilisation: goodput / bottleneck rate, None where nobody configured that.
-    bytes_sent: by all flows until their last sample, retransmissions and the omitted time included.
+    bytes_sent: by all flows; retransmissions and the omitted time are included as far as the sockets were sampled.
     """
     sent = _segments(run, tables)
     flows = tables.flows.join(sent, on="port", how="left")
@@ -32,7 +32,7 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     return {
         "goodput_bps": goodput_bps,
         "utilisation": goodput_bps / run.topology.rate_bps if isinstance(run.path, Topology) else None,
-        "bytes_sent": int(tables.sockets.group_by("port").agg(pl.col("bytes_sent").max())["bytes_sent"].sum()),
+        "bytes_sent": _bytes_sent(tables),
         "fairness": jain_index(flows["goodput_bps"].to_list()),
         "groups": groups,
         "flows": flows.drop("rtts_s").to_dicts(),
@@ -46,6 +46,12 @@ def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
     """
     end_s = run.traffic.seconds if run.traffic.groups else float("inf")
     return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s, end_s))
+
+
+def _bytes_sent(tables: RunTables) -> int:
+    """The larger of what the sockets had sent at their last samples, and what the generator says that it sent."""
+    sampled = tables.sockets.group_by("port").agg(pl.col("bytes_sent").max())["bytes_sent"].sum()
+    return max(int(sampled), int(tables.flows["bytes_sent"].sum()))
 
 
 def _segments(run: Run, tables: RunTables) -> pl.DataFrame:

@@ -29,7 +29,8 @@ PROCESSOR_COLUMNS: dict[str, Any] = {"time_s": pl.Float64, "host": pl.String, "c
 class RunTables:
     """The tables of a run; time_s is 0 when the test's traffic starts, the omitted time included.
 
-    flows: port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits (omitted time left out)
+    flows: port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits, bytes_sent; the omitted
+           time left out
     intervals: time_s (end), seconds, port, group, omitted, goodput_bps, retransmits
     sockets: time_s, port, group, and the fields of probes.sockets.Socket
     queues: time_s, bytes, packets, drops, overlimits, backlog_bytes, backlog_packets of an emulated bottleneck
@@ -143,6 +144,7 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
             seconds=pl.col("time_s").last() - pl.col("time_s").first(),
             cca=pl.col("cca").last(),
             retransmits=pl.col("retransmits").last() - pl.col("retransmits").first(),
+            bytes_sent=pl.col("bytes_sent").last(),
         )
         .filter((pl.col("seconds") > 0) & (pl.col("acked") > 0))
     )
@@ -156,6 +158,7 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
         goodput_bps=pl.col("acked") * 8 / pl.col("seconds"),
         throughput_bps=pl.col("sent") * 8 / pl.col("seconds"),
         retransmits="retransmits",
+        bytes_sent="bytes_sent",
     ).cast(FLOW_COLUMNS)  # type: ignore[arg-type]
 
 
