@@ -50,9 +50,9 @@ class ProgressWatcher:
         self._progress.remove_task(self._bars.pop(run.name))
         del self._samples[run.name]
         self._ended += 1
+        self._outcomes[outcome.status] += 1
         bad = [f"{self._outcomes[status]} {told}" for status, told in TOLD.items() if self._outcomes[status]]
         self._progress.update(self._all, advance=1, description=f"runs{' (' + ', '.join(bad) + ')' if bad else ''}")
-        self._outcomes[outcome.status] += 1
         mark = MARKS.get(outcome.status, "[red]failed[/]")
         self._console.print(f"{self._ended}/{self._total} {escape(run.name)}: {mark}", highlight=False, soft_wrap=True)
         for reason in outcome.reasons:

@@ -21,5 +21,6 @@ LIMITS = {
     "rate": "a bottleneck whose rate is not the one configured",
     "loss": "a path whose loss is not the one configured",
     "buffer": "a bottleneck whose buffer is not the one configured",
+    "cpu": "a processor without idle time",
     "probe": "a probe that lost samples",
 }

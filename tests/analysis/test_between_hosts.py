@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.metrics import run_metrics
-from ccmix.analysis.tables import RunTables, read_tables
+from ccmix.analysis.tables import RunTables, as_measured, read_tables
 from ccmix.analysis.validity import Verdict, judge
 from ccmix.model import Commands, Destination, Group, HostPath, Loss, Netem, NetemPlace, Run, Traffic
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
             lines.append(flow(40004, "bbr", second, 2_000_000))
         samples.append({"time_s": BEGIN_S + second, "seconds": 0.01, "output": "".join(lines)})
     write(tmp_path, "sockets", samples)
-    (tmp_path / "facts.json").write_text(json.dumps({"started_s": BEGIN_S - 0.2}))
+    (tmp_path / "facts.json").write_text(json.dumps({"started_s": BEGIN_S - 0.2, "ports_before": [41000]}))
     return tmp_path
 
 
@@ -85,7 +85,8 @@ def test_flows_of_any_command_are_its_sockets_that_carried_data(run: Run, folder
     flows = read_tables(run, folder).flows.sort("port")
     assert flows["port"].to_list() == [40000, 40002, 40004]
     assert flows["group"].to_list() == ["cubic", "bbr", "bbr"]
-    assert flows["goodput_bps"].to_list() == [8e6, 24e6, 16e6]  # acknowledged, over its own time
+    # acknowledged over the time of all, so that flows one after the other don't add up to more than passed
+    assert flows["goodput_bps"].to_list() == pytest.approx([8e6, 24e6, 16e6 / 3])
     assert flows["retransmits"].to_list() == [6, 6, 2]
     assert flows["cca_asked"].to_list() == [None] * 3
 
@@ -102,8 +103,8 @@ def test_metrics_of_any_command(run: Run, folder: Path) -> None:
     metrics = run_metrics(run, read_tables(run, folder))
     cubic, bbr = metrics["groups"]
     assert (cubic["group"], cubic["cca"], cubic["goodput_bps"]) == ("cubic", "cubic", 8e6)
-    assert (bbr["streams"], bbr["goodput_bps"]) == (2, 40e6)
-    assert (metrics["goodput_bps"], metrics["utilisation"]) == (48e6, None)
+    assert (bbr["streams"], bbr["goodput_bps"]) == (2, pytest.approx(24e6 + 16e6 / 3))
+    assert (metrics["goodput_bps"], metrics["utilisation"]) == (pytest.approx(32e6 + 16e6 / 3), None)
     assert cubic["retransmission_rate"] == pytest.approx(6 / 30)
     assert metrics["bytes_sent"] == 3_100_000 + 9_300_000 + 2_200_000
 
@@ -151,10 +152,47 @@ def test_the_server_s_intervals_are_goodput(run: Run, folder: Path) -> None:
     assert intervals["retransmits"].to_list() == [1] * 6
 
 
-def test_udp_streams_are_flows_too(run: Run, folder: Path) -> None:
-    udp = {"udp": {"socket": 5, "bits_per_second": 5e6, "sender": True}}
+def test_udp_that_was_lost_is_no_goodput(run: Run, folder: Path) -> None:
+    udp = {"udp": {"socket": 5, "bits_per_second": 5e6, "packets": 100, "lost_packets": 90, "sender": True}}
     (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("cubic", [udp])))
-    assert read_tables(run, folder).flows["goodput_bps"].to_list() == [5e6]
+    assert read_tables(run, folder).flows["goodput_bps"].to_list() == [pytest.approx(5e5)]
+
+
+def test_both_directions_at_once_are_groups_of_their_own(run: Run, folder: Path) -> None:
+    streams = [stream(5, 9e6), stream(7, 25e6)]
+    streams[0]["sender"]["sender"], streams[1]["sender"]["sender"] = True, False
+    (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("bbr", streams)))
+    assert read_tables(run, folder).flows["group"].to_list() == ["bbr", "bbr back"]
+
+
+def test_connections_that_were_there_before_are_not_the_run_s(run: Run, folder: Path) -> None:
+    (folder / "facts.json").write_text(json.dumps({"started_s": BEGIN_S, "ports_before": [40002]}))
+    assert read_tables(run, folder).flows["port"].to_list() == [40000, 40004]
+
+
+def test_the_omitted_time_and_interval_of_a_command_are_iperf3_s(run: Run, folder: Path) -> None:
+    client = stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)])
+    client["start"]["test_start"] = {"omit": 2, "interval": 0.2}
+    (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
+    measured = as_measured(run, folder)
+    assert (measured.traffic.omit_s, measured.traffic.interval_s) == (2.0, 0.2)
+    assert read_tables(measured, folder).intervals["time_s"].to_list()[:2] == [3.0, 3.0]
+
+
+def test_a_processor_without_idle_time_limits_a_run(run: Run, folder: Path) -> None:
+    samples = [
+        {"time_s": BEGIN_S + second, "seconds": 0.01, "output": f"cpu3 {99 * second} 0 0 {second} 0 0 0 0\n"}
+        for second in range(3)
+    ]
+    write(folder, "processors-dst", samples)
+    [finding] = verdict(run, folder, facts()).findings
+    assert (finding.kind, "core 3 of dst was idle 1% of the time" in finding.detail) == ("cpu", True)
+
+
+def test_a_sender_s_netem_loses_on_purpose(run: Run, folder: Path) -> None:
+    seen = facts()
+    seen["after"]["qdiscs"]["sender-queue"] = qdisc("netem", 99, 50)
+    assert verdict(run, folder, seen).status == "valid"
 
 
 def test_processors_are_those_that_were_asked_for(run: Run, folder: Path) -> None:

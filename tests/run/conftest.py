@@ -39,7 +39,7 @@ def ini(tmp_path: Path, pair: Pair) -> Write:
         file = tmp_path / "test.ini"
         file.write_text(
             f"[DEFAULT]\nsrc = netns:{pair.near}\ndst-host = netns:{pair.far}\ndst = {pair.address}\n"
-            f"interval = 100ms\naccept-limits = probe\n{text}"
+            f"interval = 100ms\naccept-limits = probe, cpu\n{text}"
         )
         return file
 

@@ -40,7 +40,8 @@ def facts() -> dict[str, Any]:
     }
     return {
         "kernel": "7", "kernel_version": "7", "iperf3": "3", "sysctls": {}, "commands": [], "started_s": 1000.0,
-        "ended_s": 1002.0, "ping_rtt_s": [], "ping_before_s": [], "offloads": {}, "before": counters,
+        "ended_s": 1002.0, "ping_rtt_s": [], "ping_before_s": [], "ports_before": [], "offloads": {},
+        "before": counters,
         "after": counters, "probes": {"sockets": {"samples": 3, "missed": 0, "failed": None}},
     }  # fmt: skip
 

@@ -43,7 +43,7 @@ src = netns:near
 dst = 10.0.2.1
 dst-host = netns:far
 interval = 100ms
-accept-limits = probe
+accept-limits = probe, cpu
 type = x
 """
 IPERF3 = find_iperf3()

@@ -19,7 +19,7 @@ post-dst-cmd = sysctl -qw net.ipv4.tcp_reordering=3
 
 def config(tmp_path: Path, server: SshServer, text: str) -> Path:
     file = tmp_path / "test.ini"
-    head = f"[DEFAULT]\ndst = {server.address}\ndst-host = dtn\ninterval = 100ms\naccept-limits = probe\n"
+    head = f"[DEFAULT]\ndst = {server.address}\ndst-host = dtn\ninterval = 100ms\naccept-limits = probe, cpu\n"
     file.write_text(head + text)
     return file
 

@@ -14,7 +14,7 @@ from support import REPOSITORY
 
 def test_a_longer_path_of_iperf3_changes_nothing(tmp_path: Path) -> None:
     """8 BBR flows for 13 s: in shorter runs a difference may not have grown yet."""
-    runs = make_plan(load(REPOSITORY / "configs" / "demo.ini"), seed=1)
+    runs = make_plan(load(REPOSITORY / "configs" / "demo.ini").entries, seed=1)
     run = next(run for run in runs if run.entry == "all-bbr" and run.condition_name == "delay=44ms,loss=0%")
     far = tmp_path / "where" / "somebody" / "else" / "installed" / "it"
     far.mkdir(parents=True)

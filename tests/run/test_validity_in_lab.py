@@ -26,7 +26,7 @@ def verdict(configured: Run, applied: Run, outdir: Path) -> dict[str, Any]:
 
 
 def configured_run(small_ini: Path) -> Run:
-    return make_plan(load(small_ini), seed=1)[0]
+    return make_plan(load(small_ini).entries, seed=1)[0]
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,19 @@ if TYPE_CHECKING:
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
-UNDO_TIMEOUT_S = 30.0
+UNDO_TIMEOUT_S = 600.0  # as long as a run's own commands may take
 
 
 def boot_id() -> str:
     return BOOT_ID.read_text().strip()
+
+
+def host_id() -> str:
+    """What tells this host from others (machine-id(5)); its name where there is none."""
+    try:
+        return Path("/etc/machine-id").read_text().strip() or os.uname().nodename
+    except OSError:
+        return os.uname().nodename
 
 
 def network_namespace() -> int:
@@ -76,7 +84,7 @@ class Journal:
         unlocked = self._path.with_suffix(".new")  # restore() must not find it before it is locked
         self._file = unlocked.open("ab", buffering=0)
         fcntl.flock(self._file, fcntl.LOCK_EX)
-        _write(self._file, {"boot_id": boot_id(), "netns": network_namespace(), "pid": os.getpid()})
+        _write(self._file, {"boot_id": boot_id(), "netns": network_namespace(), "host": host_id(), "pid": os.getpid()})
         unlocked.rename(self._path)
         return self
 
@@ -130,7 +138,7 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
             except BlockingIOError:
                 continue  # its process lives
             head = (_lines(path) or [{}])[0]
-            if head.get("boot_id") == boot_id() and head.get("netns", here) != here:
+            if not _is_here(head) or (head.get("boot_id") == boot_id() and head.get("netns", here) != here):
                 continue
             with contextlib.suppress(OSError):  # the disk is full
                 file.write(b"\n")  # the last line may lack its end
@@ -149,9 +157,15 @@ def left(folder: Path | None = None) -> list[Undo]:
     for path in sorted((folder or state_folder()).glob("undo-*.jsonl")):
         with contextlib.suppress(OSError, KeyError, TypeError, AttributeError), path.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if (_lines(path) or [{}])[0].get("netns", here) == here:
+            head = (_lines(path) or [{}])[0]
+            if _is_here(head) and head.get("netns", here) == here:
                 found += reversed(_pending(path))
     return found
+
+
+def _is_here(head: dict[str, Any]) -> bool:
+    """Whether a journal is of this host: homes may be shared over a network."""
+    return bool(head.get("host", host_id()) == host_id())
 
 
 def _undo_all(path: Path, file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:

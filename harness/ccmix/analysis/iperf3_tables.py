@@ -20,20 +20,24 @@ INTERVAL_COLUMNS = {
 def read_flows(traffic: Traffic, client: dict[str, Any]) -> pl.DataFrame:
     """One row a flow, in the order in which the client connects them; FLOW_COLUMNS.
 
-    Without the patches nothing tells a flow's group: it is the CCA that iperf3 names for all, or that of its socket.
+    Without the patches nothing tells a flow's group: it is the CCA that iperf3 names for all. Of a test in both
+    directions at once, what comes back is a group of its own.
     """
     ports = _ports(client, "local_port")
     names = traffic.group_names
+    streams = [_ends(stream) for stream in client["end"]["streams"]]
+    both_ways = len({ends["sender"].get("sender", True) for ends in streams}) > 1
     rows = []
-    for number, stream in enumerate(client["end"]["streams"]):
-        ends = stream if "sender" in stream else {"sender": stream["udp"], "receiver": stream["udp"]}
+    for number, (ends, stream) in enumerate(zip(streams, client["end"]["streams"], strict=True)):
         used = ends["sender"].get("congestion") or client["end"].get("sender_tcp_congestion")
         group = stream["group"] - 1 if names else None
+        name = names[group] if group is not None else used or "-"
+        back = " back" if both_ways and not ends["sender"].get("sender", True) else ""
         rows.append(
             {
                 "port": ports[ends["sender"]["socket"]],
                 "stream": number,
-                "group": names[group] if group is not None else used or "-",
+                "group": name + back,
                 "cca_asked": traffic.groups[group].cca if group is not None else None,
                 "cca_used": used,
                 "goodput_bps": float(ends["receiver"]["bits_per_second"]),
@@ -43,6 +47,15 @@ def read_flows(traffic: Traffic, client: dict[str, Any]) -> pl.DataFrame:
             }
         )
     return pl.DataFrame(rows, schema=FLOW_COLUMNS)
+
+
+def _ends(stream: dict[str, Any]) -> dict[str, Any]:
+    """Both ends' word on a stream. UDP has one record, whose rate is the sender's: what was lost did not arrive."""
+    if "sender" in stream:
+        return stream
+    udp = stream["udp"]
+    lost = udp.get("lost_packets", 0) / (udp.get("packets") or 1)
+    return {"sender": udp, "receiver": udp | {"bits_per_second": udp["bits_per_second"] * (1 - lost)}}
 
 
 def read_intervals(

@@ -1,7 +1,7 @@
 """A run's raw files to tables: flows, goodput and retransmissions per interval, sockets, queues, processors."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,18 @@ def read_tables(run: Run, folder: Path) -> RunTables:
     )
 
 
+def as_measured(run: Run, folder: Path) -> Run:
+    """The run with the omitted time and the interval that the iperf3 of a src-cmd was really given."""
+    if not isinstance(run.path, HostPath) or not run.path.commands.src:
+        return run
+    client = command.result_of(folder / "generators").client
+    if client is None:
+        return run
+    given = client["start"].get("test_start", {})
+    omit_s, interval_s = float(given.get("omit", 0.0)), float(given.get("interval") or run.traffic.interval_s)
+    return replace(run, traffic=replace(run.traffic, omit_s=omit_s, interval_s=interval_s))
+
+
 def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
     """Flows by iperf3's own word where it was there to give one, else as the source's sockets show them."""
     generators, logs = folder / "generators", folder / "logs"
@@ -79,11 +91,12 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
         client = load_json(generators / iperf3.CLIENT_FILE)
         server_file = generators / iperf3.SERVER_FILE
         server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
-    seen = _samples(logs / "sockets.jsonl", least=0)
+    facts = json.loads((folder / "facts.json").read_text())
+    foreign = () if path.commands.src_once else facts["ports_before"]
+    seen = _samples(logs / "sockets.jsonl", least=0).filter(~pl.col("port").is_in(list(foreign)))
     flows = _flows_of_sockets(seen) if client is None else read_flows(run.traffic, client)
     samples = seen.join(flows.select("port", "group"), on="port")
-    started_s = json.loads((folder / "facts.json").read_text())["started_s"]
-    start_s = _start_of_traffic_s(samples, otherwise=started_s)
+    start_s = _start_of_traffic_s(samples, otherwise=facts["started_s"])
     if client is None:
         intervals = _intervals_of_sockets(samples.with_columns(pl.col("time_s") - start_s))
     else:
@@ -133,22 +146,40 @@ def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -
     return float(min(times)) if times else float(otherwise or 0)
 
 
+def bytes_sampled(folder: Path) -> int:
+    """What the sockets of a run, also of a failed one, had sent at their last samples; 0 where nothing can be read."""
+    try:
+        samples = _samples(folder / "logs" / "sockets.jsonl", least=0)
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0
+    return int(samples.group_by("port").agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
+
+
 def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
-    """The connections that carried data, each with what the destination acknowledged from first to last sample."""
+    """The connections that carried data, each with what the destination acknowledged.
+
+    All over the same time, from the first sample of any of them to the last: so flows one after the other don't add up
+    to more than passed.
+    """
     seen = (
         samples.sort("time_s")
         .group_by("port", maintain_order=True)
         .agg(
             acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
             sent=pl.col("bytes_sent").last() - pl.col("bytes_sent").first(),
-            seconds=pl.col("time_s").last() - pl.col("time_s").first(),
+            begin_s=pl.col("time_s").first(),
+            end_s=pl.col("time_s").last(),
             cca=pl.col("cca").last(),
             retransmits=pl.col("retransmits").last() - pl.col("retransmits").first(),
             bytes_sent=pl.col("bytes_sent").last(),
         )
-        .filter((pl.col("seconds") > 0) & (pl.col("acked") > 0))
+        .filter((pl.col("end_s") > pl.col("begin_s")) & (pl.col("acked") > 0))
     )
-    carried = seen.filter(pl.col("acked") >= LEAST_SHARE_OF_A_FLOW * pl.col("acked").max()).with_row_index("stream")
+    carried = (
+        seen.filter(pl.col("acked") >= LEAST_SHARE_OF_A_FLOW * pl.col("acked").max())
+        .with_row_index("stream")
+        .with_columns(seconds=pl.col("end_s").max() - pl.col("begin_s").min())
+    )
     return carried.select(
         "port",
         pl.col("stream").cast(pl.Int64),

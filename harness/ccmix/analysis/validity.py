@@ -27,6 +27,7 @@ RATE_FRACTION = 0.01  # each sample reads its clock a little before the counter
 TRAIN_JITTER_S = 20e-6  # of the replies to a train, on a machine in real time
 LOSS_P_VALUE = 1e-6  # one false alarm in a million runs
 TC_LATENCY_STEP_S = 1e-6  # at 25 Gbit/s, that is two packets
+LEAST_IDLE = 0.02  # of a core's time
 LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
 
 
@@ -111,12 +112,22 @@ def _between_hosts(run: Run, path: HostPath, tables: RunTables, facts: dict[str,
     if path.netem:
         yield from _netem(path, path.netem, facts)
     yield from _hosts(run, tables, facts)
+    yield from _processors(run, tables)
     yield from _probes(facts)
+
+
+def _processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """A core that is never idle limits what runs on it: a single stream, or the interrupts of a queue."""
+    in_time = measured(run, tables.processors)
+    idle = in_time.group_by("host", "core", maintain_order=True).agg(idle=(pl.col("idle") + pl.col("iowait")).mean())
+    for host, core, share in idle.filter(pl.col("idle") < LEAST_IDLE).iter_rows():
+        yield "cpu", f"core {core} of {host} was idle {format_percent(share)} of the time"
 
 
 def _netem(path: HostPath, netem: Netem, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The RTT that netem adds, and the packets that it lost, on a path whose own RTT and loss nobody configured."""
     added_s = netem.delay_s * (2 if path.netem_at and path.netem_at.ack_device else 1)
+    added_s += path.profile.delay_s if path.profile else 0.0
     before_s, with_s = min(facts["ping_before_s"], default=None), min(facts["ping_rtt_s"], default=None)
     if before_s is not None and with_s is not None:
         seen_s = with_s - before_s
@@ -142,7 +153,8 @@ def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
     for flow in tables.flows.join(seen, on="port", how="left").iter_rows(named=True):
         by_ss = {cca or "one that ss names otherwise" for cca in flow["cca"] or ()}
         if flow["cca_asked"] in (None, DEFAULT_CCA):
-            used = by_ss | ({flow["cca_used"]} if flow["cca_used"] and by_ss else set())
+            known = {cca for cca in flow["cca"] or () if cca}
+            used = known | ({flow["cca_used"]} if flow["cca_used"] and known else set())
             if len(used) > 1:
                 yield "cca", f"port {flow['port']} ran {', '.join(sorted(used))}"
             continue
@@ -248,7 +260,8 @@ def _hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple
         before = facts["before"]["netstat"][host]
         if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(before, "TCPMemoryPressures"):
             yield "tcp-memory", f"{host} came under memory pressure {pressures} times"
-    if "sender-queue" in facts["after"]["qdiscs"] and (dropped := _delta(facts, "sender-queue", "drops")):
+    on_purpose = _root(facts, "after", "sender-queue")["kind"] == "netem"  # which loses what it was asked to lose
+    if not on_purpose and (dropped := _delta(facts, "sender-queue", "drops")):
         yield "sender-queue", f"{dropped} packets"
     for host, text in facts["after"]["softnet"].items():
         if dropped := _softnet_drops(text) - _softnet_drops(facts["before"]["softnet"][host]):
@@ -259,7 +272,7 @@ def _probes(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, report in facts["probes"].items():
         if report["failed"]:
             yield "probe", f"{name}: {report['failed']}"
-        elif report["missed"]:
+        elif report["missed"] and not name.startswith("processors"):  # whose shares are of whatever time passed
             yield "probe", f"{name}: {report['missed']} of {report['samples'] + report['missed']} samples missed"
 
 

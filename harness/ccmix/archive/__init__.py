@@ -2,6 +2,6 @@
 
 from ccmix.archive.campaign import Campaign
 from ccmix.archive.documents import ArchiveError
-from ccmix.archive.folders import RunFolder
+from ccmix.archive.folders import RunFolder, file_name
 
-__all__ = ["ArchiveError", "Campaign", "RunFolder"]
+__all__ = ["ArchiveError", "Campaign", "RunFolder", "file_name"]

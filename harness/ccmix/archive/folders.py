@@ -22,7 +22,7 @@ class RunFolder:
     @classmethod
     def of(cls, outdir: Path, run: Run) -> "RunFolder":
         names = (run.entry, run.condition_name, run.dst)
-        return cls(outdir.joinpath(*map(_file_name, names), f"{run.iteration:03d}"))
+        return cls(outdir.joinpath(*map(file_name, names), f"{run.iteration:03d}"))
 
     @property
     def partial(self) -> Path:
@@ -52,7 +52,7 @@ class RunFolder:
         return documents.read(self.path / SUMMARY)
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
     """Readable, a file name of its own for each name, and never another folder: unquote() gives the name back."""
     if not name.strip("."):
         return name.replace(".", "%2E")

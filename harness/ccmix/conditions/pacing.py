@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from ccmix.conditions.qdisc import FQ_UNLIMITED_BIT, qdiscs, replaced_qdisc, root_of
+from ccmix.conditions.qdisc import FQ_UNLIMITED_BIT, leaves_of, qdiscs, replaced_qdisc, root_of
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
 
@@ -14,32 +14,34 @@ OWN_HANDLE = "cc01"  # of the mq that stands in for the kernel's own, whose chil
 def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[None]:
     """Each flow out of the device held to `pacing_bps` at most; afterwards the device is as before.
 
-    An fq that is there only gets the rate, on each of its queues where it has several. Raises CommandError.
+    An fq that somebody made only gets the rate, on each of its queues where it has several. Raises CommandError.
     """
     rate = f"{pacing_bps:.0f}bit"
     found = qdiscs(host, device)
-    root = root_of(found)
-    leaves = [qdisc for qdisc in found if not qdisc.get("root")]
+    root, leaves = root_of(found), leaves_of(found)
+    several = any(qdisc["kind"] == "mq" and qdisc.get("root") for qdisc in found)
     with ExitStack() as changes:
         if root and root["kind"] == "fq":
             changes.enter_context(_rate_of_fq(host, device, ["root"], root, rate))
-        elif root and root["kind"] == "mq" and leaves and all(leaf["kind"] == "fq" for leaf in leaves):
+        elif root and several and leaves and all(leaf["kind"] == "fq" and leaf["handle"] != "0:" for leaf in leaves):
             for leaf in leaves:
                 changes.enter_context(_rate_of_fq(host, device, ["parent", leaf["parent"]], leaf, rate))
-        elif root is None and any(qdisc["kind"] == "mq" and qdisc.get("root") for qdisc in found):
+        elif several:
             changes.enter_context(replaced_qdisc(host, device, ["handle", f"{OWN_HANDLE}:", "mq"]))
             for queue in range(1, len(leaves) + 1):
                 parent = f"{OWN_HANDLE}:{queue:x}"  # goes with the mq: nothing of its own to undo
-                host.run(
-                    ["tc", "qdisc", "replace", "dev", device, "parent", parent, "fq", "maxrate", rate], privileged=True
-                )
+                replace = ["tc", "qdisc", "replace", "dev", device, "parent", parent, "fq", "maxrate", rate]
+                host.run(replace, privileged=True)
         else:
             changes.enter_context(replaced_qdisc(host, device, ["fq", "maxrate", rate]))
         yield
 
 
 def device_to(host: RealHost, address: str) -> str:
-    """The device by which packets to the address leave. Raises CommandError."""
+    """The device by which packets to the numeric address leave. Raises CommandError."""
+    address, _, zone = address.partition("%")
+    if zone:
+        return zone
     argv = ["ip", "-o", "route", "get", address]
     words = host.run(argv).split()
     if "dev" not in words[:-1]:

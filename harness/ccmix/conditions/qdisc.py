@@ -68,14 +68,25 @@ def statistics_command(device: str) -> list[str]:
 
 
 def qdiscs(host: Host, device: str) -> list[dict[str, Any]]:
-    """What statistics_command() says."""
-    found: list[dict[str, Any]] = json.loads(host.run(statistics_command(device)) or "[]")
+    """What statistics_command() says. Raises CommandError where that is not the JSON of qdiscs."""
+    argv = statistics_command(device)
+    said = host.run(argv)
+    try:
+        found: list[dict[str, Any]] = json.loads(said or "[]")
+        _ = [qdisc["kind"] + qdisc["handle"] for qdisc in found]
+    except (ValueError, TypeError, KeyError) as error:
+        raise CommandError(host.name, argv, f"says what is not understood: {error!r}") from error
     return found
 
 
 def root_of(found: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """The root among a device's qdiscs; None for one that the kernel gave by itself, which has no handle to name."""
     return next((qdisc for qdisc in found if qdisc.get("root") and qdisc["handle"] != "0:"), None)
+
+
+def leaves_of(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those below the root, one for each queue of an mq; what only looks at packets (clsact, ingress) is none."""
+    return [qdisc for qdisc in found if not qdisc.get("root") and qdisc["kind"] not in ("clsact", "ingress")]
 
 
 @contextmanager
@@ -85,8 +96,10 @@ def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[No
     Raises CommandError where somebody configured the device in a way that tc can't say as a command.
     """
     undo = ["tc", "qdisc", "del", "dev", device, "root"]
-    if existing := root_of(qdiscs(host, device)):
-        if existing["kind"] not in RESTORABLE:
+    found = qdiscs(host, device)
+    if existing := root_of(found):
+        plain_mq = existing["kind"] == "mq" and all(leaf["handle"] == "0:" for leaf in leaves_of(found))
+        if existing["kind"] not in RESTORABLE and not plain_mq:
             raise CommandError(
                 host.name, ["tc", "qdisc", "replace", "dev", device],
                 f"{device} has a qdisc {existing['kind']} {existing['handle']} that ccmix did not make and could not "
@@ -103,7 +116,11 @@ def _as_arguments(host: Host, device: str) -> list[str]:
 
     'qdisc pfifo 8001: root refcnt 2 limit 100p' to 'handle 8001: pfifo limit 100'.
     """
-    words = host.run(["tc", "qdisc", "show", "dev", device, "root"]).split("\n")[0].split()
+    argv = ["tc", "qdisc", "show", "dev", device, "root"]
+    said = host.run(argv)
+    words = said.split("\n")[0].split()
+    if len(words) < 4 or "root" not in words:
+        raise CommandError(host.name, argv, f"says what is not understood: {said[:80]!r}")
     kind, handle = words[1], words[2]
     options = words[words.index("root") + 1 :]
     if options[:1] == ["refcnt"]:

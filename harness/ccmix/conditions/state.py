@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from ccmix.hosts.host import RealHost
 
 SETTINGS = (
-    'grep -s "" /proc/sys/net/core/* /proc/sys/net/ipv4/tcp_* /sys/module/tcp_*/parameters/* | grep -v fastopen_key'
+    'grep -s "" /proc/sys/net/core/* /proc/sys/net/ipv4/tcp_* /sys/module/tcp_*/parameters/* '
+    "| grep -v -e fastopen_key -e available_congestion"
 )
 OFFLOAD = re.compile(r"^[a-z-]+: (on|off)\b")
 _AUTOMATIC_HANDLE = re.compile(r" [89a-f][0-9a-f]{3}: ")  # the kernel numbers them anew each time (net/sched/sch_api.c)
 _COUNT_OF_USERS = re.compile(r" refcnt \d+")
+
+MODULES = ".sys.module."
 
 State = dict[str, str]
 
@@ -32,9 +35,9 @@ def state_of(host: RealHost, devices: Iterable[str]) -> State:
 
 
 def differences(host: RealHost, before: State, after: State) -> list[str]:
-    """A sentence for each setting that is not as it was."""
+    """A sentence for each setting that is not as it was. A module that was loaded meanwhile is no change of one."""
     return [
         f"{host.name}: {name} was {before.get(name, 'not there')} and is {after.get(name, 'not there')}"
         for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
+        if before.get(name) != after.get(name) and not (name.startswith(MODULES) and name not in before)
     ]

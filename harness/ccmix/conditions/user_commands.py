@@ -21,7 +21,10 @@ def bracketed(host: RealHost, name: str, before: str | None, after: str | None, 
     """
     with ExitStack() as ends:
         if after:
-            ends.enter_context(host.changed(f"post-{name}", NOTHING, _whatever_it_returns(after), privileged=False))
+            undo = _whatever_it_returns(after)
+            output = (logs / f"post-{name}.out").write_text
+            changed = host.changed(f"post-{name}", NOTHING, undo, False, undo_within_s=TIMEOUT_S, undone=output)
+            ends.enter_context(changed)
         if before:
             errors = logs / f"pre-{name}.err"
             process = ends.enter_context(host.start(shell(before), stdout=logs / f"pre-{name}.out", stderr=errors))
@@ -33,4 +36,4 @@ def bracketed(host: RealHost, name: str, before: str | None, after: str | None, 
 
 
 def _whatever_it_returns(line: str) -> list[str]:
-    return ["sh", "-c", 'sh -c "$1"; true', "sh", line]
+    return ["sh", "-c", 'sh -c "$1" 2>&1; true', "sh", line]

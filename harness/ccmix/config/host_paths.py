@@ -116,12 +116,12 @@ def _commands(settings: Settings, address: str) -> Commands:
 
 def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
     """What two right values say against each other: the key to name, if one, and the sentence."""
-    if message := _netem_contradiction(path):
-        return message
-    if message := _device_contradiction(path, traffic):
+    if message := _netem_contradiction(path) or _device_contradiction(path, traffic):
         return message
     if path.commands.src and not 0.1 <= traffic.interval_s <= 60:
         return "interval", "a time between two samples is from 100ms to 60s"
+    if path.commands.src_once and (path.rate_budget or path.time_window):
+        return "src-cmd-once", "keeps sending between runs, which rate-budget and time-window can't hold: leave one out"
     if path.timeout_s is not None and path.timeout_s < traffic.seconds:
         return "timeout", f"{format_time(path.timeout_s)} is less than a run takes, {format_time(traffic.seconds)}"
     if path.dst.host == LOCAL and path.dst.address in LOCAL_NAMES and path.src != LOCAL:

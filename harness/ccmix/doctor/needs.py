@@ -96,8 +96,7 @@ def _between_hosts(run: Run, path: HostPath, found: dict[str, Needs]) -> None:
         found[CONTROLLER].all_captures_bytes += path.capture.most_bytes
     if not commands.src:
         found[CONTROLLER].tools["ccmix-iperf3"] = "entries without a src-cmd"
-    ours = not commands.src and path.server == "ssh"
-    if ours or commands.dst or commands.pre_dst or commands.post_dst:
+    if path.needs_dst_host:
         dst = found.setdefault(path.dst.host, Needs())
         dst.lines += [text for text in (commands.pre_dst, commands.post_dst, commands.dst) if text]
         dst.windows_bytes = max(dst.windows_bytes, src.windows_bytes)

@@ -4,7 +4,7 @@ import base64
 import contextlib
 import io
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -15,7 +15,7 @@ from ccmix.hosts.errors import CommandError, HostLost
 ANSWERS_WITHIN_S = 60.0  # a question of the protocol; the host's disk may be slow
 ENDS_WITHIN_S = 30.0  # a command that the agent was told to end
 LEAVES_WITHIN_S = 60.0
-TRANSFERS_WITHIN_S = 600.0
+TRANSFERS_WITHIN_S = 3600.0
 
 
 class AgentProcess:
@@ -145,24 +145,29 @@ class AgentHost:
             raise CommandError(self.name, ["read", path], error.reason.rpartition(": ")[2]) from None
 
     @contextmanager
-    def changed(self, what: str, do: Sequence[str], undo: Sequence[str], privileged: bool = True) -> Iterator[str]:
-        """As Protocol Host says; the journal lies on the host, whose agent carries it out where this process can't."""
+    def changed(
+        self, what: str, do: Sequence[str], undo: Sequence[str], privileged: bool = True,
+        undo_within_s: float = 30, undone: Callable[[str], object] | None = None,
+    ) -> Iterator[str]:  # fmt: skip
+        """As Protocol RealHost says; the journal lies on the host, whose agent undoes where this process can't."""
         told = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": privileged}
         number = self.call("about_to", **told)["number"]
         try:
             output = self.run(do, privileged=privileged)
         except BaseException:  # Ctrl-C too
             with contextlib.suppress(CommandError):  # there may be nothing to undo; or the agent undoes it
-                self.run(undo, privileged=privileged)
+                self.run(undo, privileged=privileged, timeout_s=undo_within_s)
             with contextlib.suppress(HostLost):
                 self.call("undone", number=number)
             raise
-        self.call("made", number=number)
         try:
+            self.call("made", number=number)
             yield output
         finally:
-            self.run(undo, privileged=privileged)
+            said = self.run(undo, privileged=privileged, timeout_s=undo_within_s)
             self.call("undone", number=number)
+            if undone:
+                undone(said)
 
     def put(self, local: Path, name: str) -> str:
         """Copies a file into the agent's own folder, which goes with the agent; its path there. Raises CommandError."""

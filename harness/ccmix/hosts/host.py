@@ -1,6 +1,6 @@
 """What every host can do: the one interface that conditions, probes and generators are written against."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -83,8 +83,15 @@ class RealHost(Host, Protocol):
     ) -> AbstractContextManager[ContainedProcess]: ...
 
     def changed(
-        self, what: str, do: Sequence[str], undo: Sequence[str], privileged: bool = True
-    ) -> AbstractContextManager[str]: ...
+        self,
+        what: str,
+        do: Sequence[str],
+        undo: Sequence[str],
+        privileged: bool = True,
+        undo_within_s: float = 30,
+        undone: Callable[[str], object] | None = None,
+    ) -> AbstractContextManager[str]:
+        """As above; `undone` is told what the undo has printed."""
 
     def put(self, local: Path, name: str) -> str:
         """Sends a file into the agent's own folder, which goes with the agent; returns its path there."""

@@ -105,8 +105,8 @@ class LocalHost:
                 self.run(undo)
             self._journal.undone(number)
             raise
-        self._journal.made(number)
         try:
+            self._journal.made(number)
             yield output
         finally:
             self.run(undo)

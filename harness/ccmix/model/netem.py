@@ -31,3 +31,7 @@ class NetemPlace:
     host: str
     data_device: str
     ack_device: str | None
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return tuple(device for device in (self.data_device, self.ack_device) if device)

@@ -77,3 +77,9 @@ class HostPath:
     pause_s: float = 0.0  # before each run but the first, and before each retry
     rate_budget: tuple[float, float] | None = None  # bytes, in seconds
     time_window: tuple[float, float] | None = None  # seconds after midnight UTC; the end may be before the start
+
+    @property
+    def needs_dst_host(self) -> bool:
+        """Whether anything of a run is done on the destination's host."""
+        ours = not self.commands.src and self.server == "ssh"
+        return ours or any((self.commands.dst, self.commands.pre_dst, self.commands.post_dst))

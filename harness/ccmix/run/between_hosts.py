@@ -7,7 +7,7 @@ changed is taken back by the agent there, whatever happens here.
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,12 @@ from ccmix.generators.expected import may_queue_s
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import ContainedProcess, RealHost
-from ccmix.model import HostPath, NetemPlace, Run
+from ccmix.model import HostPath, Run
 from ccmix.probes import processors, sockets
 from ccmix.probes.capture import CaptureReport, capturing
 from ccmix.probes.sampler import SamplerReport, sampling
 from ccmix.run.log import RunLog
+from ccmix.terms import CCAS
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 3, 0.2, 2
 LONGEST_UNKNOWN_S = 3600.0  # of a command of which nothing tells how long it takes
@@ -57,17 +58,10 @@ class Ends:
         return ends
 
 
-def needs_dst(path: HostPath) -> bool:
-    """Whether anything of the run is done on the destination's host."""
-    commands = path.commands
-    ours = not commands.src and path.server == "ssh"
-    return ours or any((commands.dst, commands.pre_dst, commands.post_dst))
-
-
-def measure(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> list[str]:
+def measure(run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], folder: Path) -> list[str]:
     """Measures a run; `folder` gets generators/, logs/ and facts.json. Returns what was found left changed.
 
-    Raises CommandError or GeneratorError.
+    `iperf3_on` says where the patched iperf3 is on a host. Raises CommandError or GeneratorError.
     """
     path = run.host_path
     generators, logs = folder / "generators", folder / "logs"
@@ -75,7 +69,8 @@ def measure(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> lis
     logs.mkdir()
     log = RunLog(logs / "run.log")
     log(f"{run.name}: from {ends.src.name} to {path.dst.address}")
-    device = path.nic or device_to(ends.src, path.dst.address)
+    addresses = _addresses(ends.src, path.dst.address)
+    device = path.nic or device_to(ends.src, addresses[0])
     devices = _devices(path, ends, device)
     before = {host: state_of(host, names) for host, names in devices.items()}
     facts: dict[str, Any] = {
@@ -94,8 +89,9 @@ def measure(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> lis
             facts["ping_rtt_s"] = _ping(ends.src, path)
             facts["offloads"] = _offloads(path, ends)
             facts["before"] = _counters(path, ends, device)
+            facts["ports_before"] = _ports(ends.src, addresses)
             log("traffic begins")
-            facts |= _traffic(run, ends, iperf3_path, folder)
+            facts |= _traffic(run, ends, iperf3_on, addresses, folder)
             log("traffic has ended")
             facts["after"] = _counters(path, ends, device)
         log("conditions taken back")
@@ -121,12 +117,8 @@ def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]
     if ends.dst:
         devices.setdefault(ends.dst, set())
     if ends.netem and path.netem_at:
-        devices.setdefault(ends.netem, set()).update(_netem_devices(path.netem_at))
+        devices.setdefault(ends.netem, set()).update(path.netem_at.devices)
     return devices
-
-
-def _netem_devices(place: NetemPlace) -> list[str]:
-    return [device for device in (place.data_device, place.ack_device) if device]
 
 
 def _conditions(run: Run, ends: Ends, device: str, logs: Path) -> Iterator[tuple[str, AbstractContextManager[None]]]:
@@ -154,7 +146,9 @@ def _conditions(run: Run, ends: Ends, device: str, logs: Path) -> Iterator[tuple
         yield f"pacing of {device}", paced_device(ends.src, device, run.traffic.pacing_bps)
 
 
-def _traffic(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> dict[str, Any]:
+def _traffic(
+    run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], addresses: Sequence[str], folder: Path
+) -> dict[str, Any]:
     """The traffic with the probes beside it; the facts that come of it."""
     path, logs = run.host_path, folder / "logs"
     facts: dict[str, Any] = {}
@@ -163,9 +157,7 @@ def _traffic(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> di
     with ExitStack() as probes:
         if path.capture:
             capture = probes.enter_context(capturing(ends.src, path.capture, folder))
-        sampled: dict[str, tuple[RealHost, Sequence[str]]] = {
-            "sockets": (ends.src, sockets.to(_addresses(ends.src, path.dst.address)))
-        }
+        sampled: dict[str, tuple[RealHost, Sequence[str]]] = {"sockets": (ends.src, sockets.to(addresses))}
         sampled |= {f"processors-{role}": (host, processors.COMMAND) for role, host in ends.by_role.items()}
         for name, (host, argv) in sampled.items():
             reports[name] = probes.enter_context(sampling(host, argv, run.traffic.interval_s, logs / f"{name}.jsonl"))
@@ -173,8 +165,7 @@ def _traffic(run: Run, ends: Ends, iperf3_path: Path | None, folder: Path) -> di
         if path.commands.src:
             facts |= _commands(run, path.commands.src, ends, folder)
         else:
-            assert iperf3_path
-            facts |= _iperf3(run, ends, iperf3_path, folder / "generators")
+            facts |= _iperf3(run, ends, iperf3_on, folder / "generators")
         facts["ended_s"] = time.time()
     facts["probes"] = {
         name: {"samples": report.samples, "missed": report.missed, "failed": report.failed}
@@ -201,9 +192,9 @@ def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> dict[str, An
     return {"commands": [src_line, path.commands.dst], "iperf3": str(version), "generator": result.kind}
 
 
-def _iperf3(run: Run, ends: Ends, iperf3_path: Path, generators: Path) -> dict[str, Any]:
+def _iperf3(run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], generators: Path) -> dict[str, Any]:
     path = run.host_path
-    programs = {host: _program(host, iperf3_path) for host in (ends.src, ends.dst) if host}
+    programs = {host: iperf3_on(host) for host in (ends.src, ends.dst) if host}
     version = ends.src.run([programs[ends.src], "--version"]).splitlines()[0]
     two = iperf3.Ends(
         ends.src,
@@ -222,9 +213,9 @@ def _iperf3(run: Run, ends: Ends, iperf3_path: Path, generators: Path) -> dict[s
     return {"commands": commands, "iperf3": version, "generator": "iperf3"}
 
 
-def _program(host: RealHost, iperf3_path: Path) -> str:
-    """Where the patched iperf3 is on the host: on this machine where it is, elsewhere for the time of the agent."""
-    return str(iperf3_path) if host.is_this_machine else host.put(iperf3_path, "iperf3")
+def _ports(src: RealHost, addresses: Sequence[str]) -> list[int]:
+    """Of the source's connections to the destination that are there already, and none of the run's."""
+    return [socket.local_port for socket in sockets.parse(src.run(sockets.to(addresses)), CCAS)]
 
 
 def _addresses(host: RealHost, name: str) -> list[str]:
@@ -262,7 +253,7 @@ def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:
         return {}
     return {
         f"{ends.netem.name} {device} {name}": state == "on"
-        for device in _netem_devices(path.netem_at)
+        for device in path.netem_at.devices
         for name, state in GRO.findall(ends.netem.run(["ethtool", "-k", device]))
     }
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ccmix.analysis.tables import bytes_sampled
 from ccmix.archive import Campaign, RunFolder
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
@@ -75,25 +76,16 @@ class _Work:
 
     async def take(self, waiting: Iterator[Run], cpu: int) -> None:
         """One run after the other, until none is left."""
-        for number, run in enumerate(waiting):
+        previous: Run | None = None
+        for run in waiting:
+            if previous and previous.entry != run.entry and isinstance(previous.path, HostPath):
+                await self._machine.close()  # what the entry kept ends with it, and not when the next one may begin
             folder = RunFolder.of(self._campaign.outdir, run)
-            refusal = None
-            if isinstance(run.path, HostPath):
-                await self._wait(run, run.path, first=number == 0)
-                refusal = self._budget.refusal(run, time.time())
+            if previous and isinstance(run.path, HostPath):
+                await asyncio.sleep(run.path.pause_s)
             self._watcher.started(run, folder)
-            outcome = Outcome("skipped", (refusal,)) if refusal else await self._tries(run, folder, cpu)
-            self._watcher.ended(run, outcome)
-
-    async def _wait(self, run: Run, path: HostPath, *, first: bool) -> None:
-        if not first:
-            await asyncio.sleep(path.pause_s)
-        if path.time_window:
-            seconds = seconds_until_open(path.time_window, run.seconds, datetime.datetime.now(datetime.UTC))
-            if seconds:
-                opens = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
-                self._watcher.waiting(run, f"waits for its time window, until {opens:%H:%M} UTC")
-                await asyncio.sleep(seconds)
+            self._watcher.ended(run, await self._tries(run, folder, cpu))
+            previous = run
 
     async def _tries(self, run: Run, folder: RunFolder, cpu: int) -> Outcome:
         """The run, and again as often as its entry allows when it fails; each reason is kept."""
@@ -102,6 +94,10 @@ class _Work:
         while len(failures) <= retries:
             if failures:
                 await asyncio.sleep(pause_s)
+            if isinstance(run.path, HostPath):
+                await self._wait_for_window(run, run.path)
+                if refusal := self._budget.refusal(run, time.time()):
+                    return Outcome("skipped", (*failures, refusal))
             try:
                 return await self._once(run, folder, cpu, failures)
             except Skipped as reason:
@@ -109,6 +105,7 @@ class _Work:
                 return Outcome("skipped", (str(reason),))
             except (GuestError, GeneratorError, CommandError, OSError) as error:
                 failures.append(str(error))
+                self._budget.add(run.entry, time.time(), await asyncio.to_thread(bytes_sampled, folder.partial))
                 with contextlib.suppress(OSError):  # the disk may be what is full
                     (folder.partial / ERROR).parent.mkdir(exist_ok=True)
                     (folder.partial / ERROR).write_text("".join(f"{failure}\n" for failure in failures))
@@ -116,6 +113,15 @@ class _Work:
                 folder.discard()
                 raise
         return Outcome("failed", tuple(failures))
+
+    async def _wait_for_window(self, run: Run, path: HostPath) -> None:
+        if not path.time_window:
+            return
+        now = datetime.datetime.now(datetime.UTC)
+        if seconds := seconds_until_open(path.time_window, run.seconds, now):
+            opens = now + datetime.timedelta(seconds=seconds)
+            self._watcher.waiting(run, f"waits for its time window, until {opens:%H:%M} UTC")
+            await asyncio.sleep(seconds)
 
     async def _once(self, run: Run, folder: RunFolder, cpu: int, failures: Sequence[str]) -> Outcome:
         where = await self._machine.measure(run, folder.begin(), cpu)

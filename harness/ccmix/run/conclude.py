@@ -7,7 +7,7 @@ from polars.exceptions import PolarsError
 
 from ccmix import archive
 from ccmix.analysis.metrics import run_metrics
-from ccmix.analysis.tables import read_tables
+from ccmix.analysis.tables import as_measured, read_tables
 from ccmix.analysis.validity import judge
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Run
@@ -24,7 +24,8 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
     """
     try:
         facts = json.loads((folder.partial / "facts.json").read_text())
-        tables = read_tables(run, folder.partial)
+        measured = as_measured(run, folder.partial)
+        tables = read_tables(measured, folder.partial)
         tables.write(folder.partial)
         summary = {
             "run": run.to_json(),
@@ -33,8 +34,8 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
             "started_s": facts["started_s"],
             "ended_s": facts["ended_s"],
             "ping_rtt_s": facts["ping_rtt_s"],
-            "metrics": run_metrics(run, tables),
-            "validity": judge(run, tables, facts).to_json(),
+            "metrics": run_metrics(measured, tables),
+            "validity": judge(measured, tables, facts).to_json(),
         }
     except NOT_UNDERSTOOD as error:
         raise GeneratorError(f"{folder.partial}: a raw file can't be understood: {error!r}") from error

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ccmix.archive import file_name
 from ccmix.conditions.user_commands import bracketed
 from ccmix.generators.command import kept_src_command, running_dst_command
+from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.agent_host import AgentProcess
@@ -35,6 +37,7 @@ class HostsMachine:
         self._hosts = hosts
         self._entry = _Entry("")
         self._greeted: set[RealHost] = set()
+        self._sent: dict[RealHost, str] = {}  # the iperf3 on a host
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
         """As Machine says. Raises Skipped, CommandError or GeneratorError."""
@@ -45,7 +48,7 @@ class HostsMachine:
         return {"machine": "hosts", "real_seconds": round(seconds, 2), "notices": notices}
 
     async def close(self) -> None:
-        """Ends what the last entry kept, and the connections."""
+        """Ends what the entry kept. Connections stay, for the next one."""
         await self._in_a_thread(self._close)
 
     async def _in_a_thread(self, function: Any, *arguments: Any) -> Any:
@@ -67,12 +70,15 @@ class HostsMachine:
         notices: list[str] = []
         ends = between_hosts.Ends(
             src=self._host(path.src, notices),
-            dst=self._host(path.dst.host, notices) if between_hosts.needs_dst(path) else None,
+            dst=self._host(path.dst.host, notices) if path.needs_dst_host else None,
             netem=self._host(path.netem_at.host, notices) if path.netem and path.netem_at else None,
         )
         self._entry.check(ends.src, path)
-        ends = self._entry.begin(ends, path, self._logs / run.entry)
-        left_changed = between_hosts.measure(run, ends, self._iperf3, folder)
+        ends = self._entry.begin(ends, path, self._logs / file_name(run.entry))
+        try:
+            left_changed = between_hosts.measure(run, ends, self._iperf3_on, folder)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise GeneratorError(f"a tool on a host says what is not understood: {error!r}") from error
         return notices + [f"left changed: {sentence}" for sentence in left_changed]
 
     def _host(self, name: str, notices: list[str]) -> RealHost:
@@ -84,9 +90,18 @@ class HostsMachine:
                 notices.append(f"left by a dead run: {what}: {reason or 'restored'}")
         return host
 
+    def _iperf3_on(self, host: RealHost) -> str:
+        """Where the patched iperf3 is on the host: on this machine where it is, elsewhere sent there once."""
+        assert self._iperf3
+        if host.is_this_machine:
+            return str(self._iperf3)
+        if host not in self._sent:
+            self._sent[host] = host.put(self._iperf3, "iperf3")
+        return self._sent[host]
+
     def _close(self) -> None:
         self._entry.close()
-        self._hosts.close()
+        self._entry = _Entry("")
 
 
 class _Entry:
@@ -108,14 +123,13 @@ class _Entry:
 
     def begin(self, ends: between_hosts.Ends, path: HostPath, logs: Path) -> between_hosts.Ends:
         """Starts what is not there yet; after a lost connection all of that host is gone, and starts anew."""
-        commands = path.commands
+        commands, to_dst = path.commands, logs / file_name(path.dst.name)
         if commands.pre or commands.post:
             self._once("pre", ends.src, logs, bracketed, "entry", commands.pre, commands.post)
         if commands.dst_once and commands.dst and ends.dst:
-            self._once(f"dst {path.dst.name}", ends.dst, logs / path.dst.name, running_dst_command, commands.dst)
+            self._once(f"dst {path.dst.name}", ends.dst, to_dst, running_dst_command, commands.dst)
         if commands.src_once and commands.src:
-            what = f"src for {path.dst.name}"
-            kept = self._once(what, ends.src, logs / path.dst.name, kept_src_command, commands.src)
+            kept = self._once(f"src for {path.dst.name}", ends.src, to_dst, kept_src_command, commands.src)
             return replace(ends, kept_src_command=kept)
         return ends
 

@@ -1,6 +1,7 @@
 """Whether a destination answers, before any run goes there: by ICMP, then by TCP where pings are filtered."""
 
 from ccmix.hosts import CommandError, Host
+from ccmix.hosts.errors import HostLost
 from ccmix.model import HostPath
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
@@ -27,10 +28,14 @@ def unreachable(src: Host, path: HostPath) -> str | None:
     address = path.dst.address
     try:
         src.run(["getent", "ahosts", address])
+    except HostLost:
+        raise
     except CommandError:
         return f"{src.name} does not know the name {address}"
     try:
         src.run(["ping", "-n", "-q", "-c", str(PINGS), "-i", f"{PING_INTERVAL_S:g}", "-W", str(PING_WAITS_S), address])
+    except HostLost:
+        raise
     except CommandError:
         pass
     else:
@@ -39,6 +44,8 @@ def unreachable(src: Host, path: HostPath) -> str | None:
     ports = [*PORTS, *((path.port,) if running else ())]
     try:
         src.run(["python3", "-c", _TRY % TCP_WAITS_S, address, *map(str, ports)], timeout_s=60)
+    except HostLost:
+        raise
     except CommandError:
         return f"{address} answers {src.name} neither to pings nor on TCP ports {', '.join(map(str, ports))}"
     return None
