@@ -59,7 +59,7 @@ class Ccmix:
         self._environment = os.environ | {"TMPDIR": str(folder)}
 
     def __call__(
-        self, *arguments: object, timeout: float = 240, path: Path | None = None
+        self, *arguments: object, timeout: float = 240, path: Path | str | None = None
     ) -> subprocess.CompletedProcess[str]:
         argv = [CCMIX, *map(str, arguments)]
         environment = self._environment | ({"PATH": str(path)} if path else {})
@@ -100,11 +100,12 @@ Write = Callable[..., Path]
 
 @dataclass(frozen=True)
 class Pair:
-    """The names of the namespaces, and the far one's address."""
+    """The names of the namespaces, and the far one's address, and its name by which the near one knows it."""
 
     near: str
     far: str
     address: str
+    name: str
 
     def running(self) -> list[int]:
         """The processes in both, by age."""

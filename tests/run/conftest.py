@@ -1,6 +1,7 @@
 """Two hosts that are namespaces of this machine, joined by a veth pair."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,15 +19,19 @@ def ip(*arguments: str) -> None:
 def pair() -> Iterator[Pair]:
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root: run the tests as root")
-    hosts = Pair(f"ccmix-near-{os.getpid()}", f"ccmix-far-{os.getpid()}", "10.213.7.2")
+    hosts = Pair(f"ccmix-near-{os.getpid()}", f"ccmix-far-{os.getpid()}", "10.213.7.2", "far.example")
     for name in (hosts.near, hosts.far):
         ip("netns", "add", name)
         ip("-n", name, "link", "set", "lo", "up")
     ip("link", "add", "eth0", "netns", hosts.near, "type", "veth", "peer", "name", "eth0", "netns", hosts.far)
+    hosts_file = Path("/etc/netns", hosts.near, "hosts")  # which ip-netns shows there in place of /etc/hosts
+    hosts_file.parent.mkdir(parents=True)
+    hosts_file.write_text(f"127.0.0.1 localhost\n{hosts.address} {hosts.name}\n")
     for name, address in ((hosts.near, "10.213.7.1"), (hosts.far, hosts.address)):
         ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
         ip("-n", name, "link", "set", "eth0", "up")
     yield hosts
+    shutil.rmtree(hosts_file.parent)
     for name in (hosts.near, hosts.far):
         ip("netns", "del", name)
 

@@ -417,3 +417,32 @@ def test_a_run_waits_for_its_time_window(ccmix: Ccmix, ini: Write, tmp_path: Pat
     assert running.returncode == 130
     assert f"waits for its time window, until {begin:%H:%M} UTC" in said
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_destination_may_be_given_by_name(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    config = ini("[named]\ntype = iperf3\ncca = bbr@20M\nduration = 1s\n")
+    config.write_text(config.read_text().replace(f"dst = {pair.address}", f"dst = {pair.name}"))
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert [row["dst"] for row in rows(ccmix, tmp_path / "out")] == [pair.name]
+
+
+def test_a_name_that_nobody_knows_is_skipped_and_named(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    config = ini("[named]\ntype = x\nsrc-cmd = true\n")
+    config.write_text(config.read_text().replace(f"dst = {pair.address}", "dst = nobody.invalid"))
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert f"netns:{pair.near} does not know the name nobody.invalid" in done.stderr
+    assert "1 skipped" in done.stderr
+
+
+def test_what_a_tool_says_in_another_way_fails_the_run_only(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
+    """An iproute2 whose tc writes no JSON."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "tc").write_text("#!/bin/sh\necho 'qdisc noqueue 0: dev eth0 root'\n")
+    (tools / "tc").chmod(0o755)
+    config = ini("[old]\ntype = x\nsrc-cmd = true\n")
+    done = ccmix("run", config, "-o", tmp_path / "out", path=f"{tools}:{os.environ['PATH']}")
+    assert done.returncode == 1
+    assert "says what is not understood" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -57,13 +57,16 @@ QDISCS = {
     "rate": "tc qdisc replace dev eth0 root fq maxrate 900mbit",
     "mq": "tc qdisc replace dev eth0 root handle 1: mq; "
     "for queue in 1 2; do tc qdisc replace dev eth0 parent 1:$queue fq limit 777; done",
+    "mq-of-defaults": "sysctl -qw net.core.default_qdisc=fq; tc qdisc replace dev eth0 root mq; "
+    "tc qdisc add dev eth0 clsact",
     "fq_codel": "tc qdisc replace dev eth0 root fq_codel limit 1234 target 7ms",
     "pfifo": "tc qdisc replace dev eth0 root pfifo limit 55",
 }
 SHOW = "tc qdisc show dev eth0 | sed 's/ 8[0-9a-f]*: / /; s/refcnt [0-9]*//'"
 PACED = "".join(
     f"[paced-{name}]\npacing = 20mbit\npre = {command}; {SHOW} >before-{name}\n"
-    f"post = {SHOW} >after-{name}; tc qdisc del dev eth0 root; true\n{COMMANDS}"
+    f"post = {SHOW} >after-{name}; tc qdisc del dev eth0 root; tc qdisc del dev eth0 clsact; \
+sysctl -qw net.core.default_qdisc=pfifo_fast; true\n{COMMANDS}"
     for name, command in QDISCS.items()
 )
 ENTRIES = f"""

@@ -58,7 +58,7 @@ def test_a_small_buffer_is_valid(buffer: Buffer, small_ini: Path, tmp_path: Path
 
 def test_another_cca_is_not_valid(small_ini: Path, tmp_path: Path) -> None:
     configured = configured_run(small_ini)
-    traffic = dataclasses.replace(configured.traffic, ccas=("reno", "bbr"))
+    traffic = dataclasses.replace(configured.traffic, groups=(Group("reno"), Group("bbr")))
     result = verdict(configured, dataclasses.replace(configured, traffic=traffic), tmp_path / "out")
     assert result["status"] == "limited"
     assert {finding["kind"] for finding in result["findings"]} == {"cca"}
