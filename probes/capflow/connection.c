@@ -52,8 +52,8 @@ static bool unwrap(struct space *space, struct stray *stray, uint32_t number, ui
 	ahead = number - (uint32_t)space->highest;
 	if (ahead <= FAR) {
 		*place = space->highest + ahead;
-	} else if (ahead >= -FAR) {
-		*place = space->highest - -ahead;
+	} else if (ahead >= 0U - FAR) {
+		*place = space->highest - (0U - ahead);
 	} else if (stray->any && number - stray->at <= FAR) {
 		*place = space->highest + ahead;
 	} else {

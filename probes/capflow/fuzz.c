@@ -55,7 +55,7 @@ static void run_frames(struct flows *flows, struct capture *capture, int link, c
 		uint32_t captured = data[0], length = (uint32_t)data[1] << 8 | data[2];
 		uint8_t *frame;
 
-		time_ns += ((int64_t)data[3] - 16) << (data[4] & 31);
+		time_ns += ((int64_t)data[3] - 16) * (1LL << (data[4] & 31));
 		if (data[5] & 1)
 			length <<= 12;
 		data += 8;
