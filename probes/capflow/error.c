@@ -44,7 +44,7 @@ void *resize(void *array, size_t count, size_t size)
 	void *new = reallocarray(array, count, size);
 
 	if (!new)
-		fail(STATUS_CUT, "out of memory");
+		fail(STATUS_FAILED, "out of memory");
 	return new;
 }
 
@@ -53,6 +53,6 @@ void *create(size_t size)
 	void *new = calloc(1, size);
 
 	if (!new)
-		fail(STATUS_CUT, "out of memory");
+		fail(STATUS_FAILED, "out of memory");
 	return new;
 }

@@ -7,8 +7,9 @@
 /* Exit statuses */
 enum {
 	STATUS_GOOD = 0,
-	STATUS_CUT = 1,   /* the capture ends in an error, or the results could not be written */
-	STATUS_USAGE = 2, /* wrong options, or no capture: nothing was written */
+	STATUS_CUT = 1,    /* the capture ends in an error; the results are of what stands before it */
+	STATUS_USAGE = 2,  /* wrong options, or no capture: there are no results */
+	STATUS_FAILED = 3, /* the results could not be written, or memory was too small */
 };
 
 /* One line on standard error; what does not print is shown as '?'. */

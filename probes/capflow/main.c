@@ -73,7 +73,7 @@ static void close_output(FILE *output, const char *file)
 	if (!output)
 		return;
 	if (ferror(output) | (fclose(output) == EOF))
-		fail(STATUS_CUT, "%s: not all could be written: %s", strcmp(file, "-") ? file : "standard output",
+		fail(STATUS_FAILED, "%s: not all could be written: %s", strcmp(file, "-") ? file : "standard output",
 		     strerror(errno));
 }
 

@@ -61,7 +61,7 @@ static int64_t read_interval(const char *text)
 	}
 	if (!(seconds >= INTERVAL_MIN_S && seconds <= INTERVAL_MAX_S))
 		fail(STATUS_USAGE, "--interval '%s': give a time from 10ms to 1d, such as 100ms", text);
-	return (int64_t)llround(seconds * 1e3) * 1000000;
+	return (int64_t)llround(seconds * 1e6) * 1000;
 }
 
 static void read_host(struct options *options, const char *text)

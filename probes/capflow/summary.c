@@ -84,7 +84,7 @@ static int64_t end_ns(const struct connection *connection)
 
 static double seconds(int64_t from_ns, int64_t to_ns)
 {
-	return ((double)to_ns - (double)from_ns) / 1e9;
+	return (double)(to_ns - from_ns) / 1e9;
 }
 
 static void put_packets(struct values *values, const struct side *side)
