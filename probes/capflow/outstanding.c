@@ -38,13 +38,15 @@ static void *widen(void *all, uint32_t *first, uint32_t count, uint32_t *room, s
 
 void outstanding_send(struct outstanding *out, uint32_t begin, uint32_t end, int64_t time_ns)
 {
+	uint32_t order = out->transmissions++;
+
 	if (out->count == SEGMENTS_MAX) {
 		out->untracked++;
 		return;
 	}
 	if (out->count == out->room)
 		out->all = widen(out->all, &out->first, out->count, &out->room, sizeof(*out->all));
-	*sent_at(out, out->count++) = (struct sent){ time_ns, begin, end, 0 };
+	*sent_at(out, out->count++) = (struct sent){ time_ns, begin, end, 0, order };
 }
 
 uint32_t outstanding_repeat(struct outstanding *out, uint32_t begin, uint32_t end, int64_t time_ns,
@@ -57,7 +59,7 @@ uint32_t outstanding_repeat(struct outstanding *out, uint32_t begin, uint32_t en
 	if (!out->repeated || before(out->repeated_end, end))
 		out->repeated_end = end;
 	out->repeated = true;
-	out->repeated_ns = time_ns;
+	out->repeated_order = out->transmissions++;
 	while (low < high) { /* the first that ends after begin */
 		uint32_t middle = low + (high - low) / 2;
 
@@ -85,7 +87,7 @@ int64_t outstanding_acknowledge(struct outstanding *out, uint32_t acknowledgment
 	while (out->count && !before(acknowledgment, sent_at(out, 0)->end)) {
 		const struct sent *sent = sent_at(out, 0);
 		/* The ACK may have waited for something older that was sent again later than this */
-		bool waited = out->repeated && out->repeated_ns >= sent->time_ns &&
+		bool waited = out->repeated && before(sent->order, out->repeated_order) &&
 			      before(out->repeated_begin, acknowledgment);
 
 		if (sent->end == acknowledgment && !sent->retransmitted && !waited)

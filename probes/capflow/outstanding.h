@@ -16,17 +16,19 @@ struct sent {
 	int64_t time_ns; /* of its last transmission */
 	uint32_t begin, end;
 	uint32_t retransmitted; /* times */
+	uint32_t order;         /* of its first transmission among all */
 };
 
 /* A ring of segments in the order of their sequence numbers. */
 struct outstanding {
 	struct sent *all;
 	uint32_t first, count, room; /* room is a power of 2 */
-	uint64_t untracked;          /* segments for which there was no room */
-	/* What was repeated and is not acknowledged lies between these, and was last repeated then */
+	uint32_t transmissions;
+	uint64_t untracked; /* segments for which there was no room */
+	/* What was repeated and is not acknowledged lies between these, and the last transmission of it was this one */
 	bool repeated;
 	uint32_t repeated_begin, repeated_end;
-	int64_t repeated_ns;
+	uint32_t repeated_order;
 };
 
 /* A segment of new data, above all before. */

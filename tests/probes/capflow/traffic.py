@@ -28,26 +28,27 @@ TCP_INFO_BYTES = 224
 class Scenario:
     netem: str = "delay 10ms"  # of the way to the receiver; the way back has a delay of 10 ms
     back: str = "delay 10ms"
-    size: int = 2_000_000
+    size: int = 1_000_000
     ipv6: bool = False
     ecn: bool = False
     offloads: bool = False
     replies: bool = False  # the receiver answers every 100 kB with 30 kB
     pause_s: float = 0  # the receiver reads nothing for so long
+    receive_buffer: int = 0  # of the receiver, where it is not left to the kernel
 
 
 SCENARIOS = {
     "clean": Scenario(),
-    "loss": Scenario("delay 10ms loss 1% rate 50mbit limit 1000", size=3_000_000),
-    "heavy-loss": Scenario("delay 10ms loss 8%", "delay 10ms loss 4%", size=800_000),
-    "loss-v6": Scenario("delay 10ms loss 2%", ipv6=True),
-    "reorder": Scenario("delay 10ms reorder 3% 25%"),
+    "loss": Scenario("delay 10ms loss 2% rate 50mbit limit 1000"),
+    "heavy-loss": Scenario("delay 10ms loss 8%", "delay 10ms loss 4%"),
+    "loss-v6": Scenario("delay 10ms loss 3%", ipv6=True),
+    "reorder": Scenario("delay 10ms reorder 5%"),
     "duplicate": Scenario("delay 10ms duplicate 2%"),
     "ecn": Scenario("delay 10ms loss 2% ecn", ecn=True),
     "super": Scenario("delay 10ms rate 200mbit", offloads=True, size=10_000_000),
-    "super-loss": Scenario("delay 10ms loss 1%", offloads=True, size=6_000_000),
-    "replies": Scenario("delay 10ms loss 1%", "delay 10ms loss 1%", replies=True),
-    "zero-window": Scenario(pause_s=3, size=8_000_000),
+    "super-loss": Scenario("delay 10ms loss 1%", offloads=True, size=4_000_000),
+    "replies": Scenario("delay 10ms loss 2%", "delay 10ms loss 2%", replies=True),
+    "zero-window": Scenario(pause_s=3, receive_buffer=50_000),
 }
 
 
@@ -96,7 +97,7 @@ class Capture:
             time.sleep(0.02)
 
     def end(self) -> None:
-        time.sleep(0.3)  # for the last packets
+        time.sleep(2.5)  # the kernel gives tcpdump a block of packets when it is full, or a second old
         self._process.terminate()
         self._process.wait()
         if "\n0 packets dropped by kernel" not in self._said.read_text():
@@ -155,6 +156,8 @@ def play(name: str, scenario: Scenario) -> None:
     enter("d")
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if scenario.receive_buffer:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scenario.receive_buffer)
     listener.bind((address, PORT))
     listener.listen()
     enter("s")
@@ -162,7 +165,6 @@ def play(name: str, scenario: Scenario) -> None:
     receiver = listener.accept()[0]
     with listener, sender, receiver:
         info = transfer(scenario, sender, receiver)
-    time.sleep(0.5)
     for capture in captures:
         capture.end()
     Path(f"{name}.json").write_text(json.dumps(info))
