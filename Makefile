@@ -34,7 +34,7 @@ sanitize-capflow: setup-dev ## all tests of capflow, long ones too, with Address
 	CCMIX_CAPFLOW=$$(probes/capflow/build --sanitize) .venv/bin/pytest tests/probes/capflow --timeout 3600
 
 fuzz-capflow: ## fuzz the reader of captures for 10 minutes
-	probes/capflow/fuzz --seconds 600
+	probes/capflow/fuzz.py --seconds 600
 
 check: setup-dev ## formatter, linter, type checker
 	.venv/bin/ruff format --check

@@ -6,7 +6,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 FIN, SYN = 1, 2
@@ -41,7 +41,7 @@ ANALYSES = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=None)
+@cache
 def tshark(capture: Path) -> list[Packet]:
     """All TCP packets of a capture, with sequence numbers from 0."""
     plain = (

@@ -115,7 +115,7 @@ def test_tshark(name: str, captures: Path, capflow: Capflow) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_tsharks_rtts(name: str, captures: Path, capflow: Capflow) -> None:
-    """Of tshark's samples those stay that time a packet sent once, whose ACK did not wait for something older sent again.
+    """Of tshark's samples those stay that time a packet sent once, whose ACK waited for nothing that was sent again.
 
     At the sender only: tshark leaves out RTTs of 0, which a receiver's capture has.
     """
@@ -136,7 +136,7 @@ def test_tsharks_rtts(name: str, captures: Path, capflow: Capflow) -> None:
                 and again.seq + again.length > acknowledged
                 for again in repeats
             )
-            if not waited and not by_number[packet.acks_frame] in repeats:
+            if not waited and by_number[packet.acks_frame] not in repeats:
                 samples.append(packet.rtt_s)
         acknowledged = max(acknowledged, packet.ack)
     side = connection["a2b"]
