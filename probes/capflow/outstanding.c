@@ -17,7 +17,7 @@ static struct sent *sent_at(const struct outstanding *out, uint32_t index)
 	return &out->all[(out->first + index) & (out->room - 1)];
 }
 
-/* A ring of twice the room, its first element moved to the start. */
+/* A full ring gets twice the room, its first element moved to the start. */
 static void *widen(void *all, uint32_t *first, uint32_t count, uint32_t *room, size_t size)
 {
 	uint32_t wider = *room ? *room * 2 : 8;
@@ -25,8 +25,6 @@ static void *widen(void *all, uint32_t *first, uint32_t count, uint32_t *room, s
 	char *new = resize(NULL, wider, size);
 
 	if (count) {
-		if (tail > count)
-			tail = count;
 		memcpy(new, (char *)all + *first * size, tail * size);
 		memcpy(new + tail * size, all, (count - tail) * size);
 	}
