@@ -41,6 +41,13 @@ def talks() -> Iterator[Talk]:
             talk.handshake(77, 99)
             talk.b(5, 5, flags="RA")
             yield talk
+    talk = Talk()  # rings that grow after they have begun to move
+    for place in range(40):
+        talk.a(1 + place, 1, 1, options=frames.timestamps(place, 0))
+        if place % 4 == 3:
+            talk.b(1, 2 + place // 4, options=frames.timestamps(0, place // 4))
+    talk.frames[-1].time_ns = 2**64 - 1
+    yield talk
     talk = Talk(wrap=lambda packet: vlan(packet, 0x88A8, 0x8100))
     segment = tcp(talk.ports, 1, 1, "A", payload=bytes(50))
     talk.add(ip4("10.0.0.1", "10.0.0.2", segment, length=0, options=bytes([1] * 8)), wire_more=60_000)

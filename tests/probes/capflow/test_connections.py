@@ -11,6 +11,7 @@ from probes.capflow.tool import Capflow
 
 MSS = 1000
 RANGES_MAX = 1024  # probes/capflow/ranges.h
+STAMPS_MAX, SEGMENTS_MAX = 1024, 32768  # probes/capflow/outstanding.h
 
 
 def data(talk: Talk, *segments: int, begin: int = 1) -> None:
@@ -353,6 +354,40 @@ def test_rtt_from_acks_leaves_out_what_waited_for_a_hole(capflow: Capflow) -> No
     data(talk, 0)
     talk.b(1, 3001)
     assert a2b(capflow, talk)["ack_rtt_samples"] == 1
+
+
+@pytest.mark.parametrize("count", [2000, 4000])
+def test_many_segments_wait_at_once(count: int, capflow: Capflow) -> None:
+    """The rings of what waits grow while they turn. Of stamps, no more than 1024 can wait; then some aren't timed."""
+    talk = Talk(step_ms=0)
+    acked = []
+    for place in range(count):
+        talk.a(1 + place * 10, 1, 10, options=frames.timestamps(place, 0))
+        talk.wait(1)
+        if place >= 1000 or place % 4 == 3:
+            acked.append(place // 4 if place < 1000 else 250 + (place - 1000) // 2)
+            talk.b(1, 11 + acked[-1] * 10, options=frames.timestamps(0, acked[-1]))
+    side = a2b(capflow, talk)
+    assert side["ack_rtt_samples"] == len(set(acked)) == count // 2 - 250
+    assert side["ack_rtt_min_s"] == side["timestamp_rtt_min_s"] == 0.004
+    assert side["segments_untimed"] == 0
+    if count - acked[-1] < STAMPS_MAX:
+        assert side["timestamp_rtt_samples"] == side["ack_rtt_samples"]
+        assert side["timestamp_rtt_max_s"] == side["ack_rtt_max_s"]
+    else:
+        assert 0.5 < side["timestamp_rtt_samples"] / side["ack_rtt_samples"] < 1
+
+
+def test_more_segments_wait_than_are_remembered(capflow: Capflow) -> None:
+    talk = Talk(step_ms=0.01)
+    talk.handshake()
+    data(talk, *range(SEGMENTS_MAX + 100))
+    talk.b(1, 1 + 10 * MSS)
+    data(talk, SEGMENTS_MAX + 100)
+    side = a2b(capflow, talk)
+    assert side["segments_untimed"] == 100
+    assert side["unique_bytes"] == (SEGMENTS_MAX + 101) * MSS
+    assert side["ack_rtt_samples"] == 2
 
 
 def test_no_handshake_rtt_where_the_syn_was_sent_twice(capflow: Capflow) -> None:

@@ -145,6 +145,16 @@ def test_damaged_captures(capflow: Capflow) -> None:
             line(done)
 
 
+@pytest.mark.parametrize("time_ns", [0, 2**63 - 1, 2**63, 2**64 - 1])
+def test_times_beyond_all_measure(time_ns: int, capflow: Capflow) -> None:
+    talk = a_talk()
+    talk.frames[3].time_ns = time_ns
+    connection = capflow.connection(pcapng(talk.frames))
+    assert connection["a2b"]["payload_bytes"] == 40
+    assert connection["a2b"]["ack_rtt_min_s"] >= 0
+    assert len(capflow.series(pcapng(talk.frames), "--interval=1d")) >= 4
+
+
 def test_a_signal_ends_the_reading_and_what_was_read_counts(capflow: Capflow) -> None:
     process = subprocess.Popen(
         [capflow.binary, "--summary-json", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
