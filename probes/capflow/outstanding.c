@@ -84,11 +84,11 @@ int64_t outstanding_acknowledge(struct outstanding *out, uint32_t acknowledgment
 
 	while (out->count && !before(acknowledgment, sent_at(out, 0)->end)) {
 		const struct sent *sent = sent_at(out, 0);
-		/* The ACK may have waited for something older that was sent again later than this */
+		/* The ACK may be that of a second transmission, or have waited for something older to be sent again */
 		bool waited = out->repeated && before(sent->order, out->repeated_order) &&
 			      before(out->repeated_begin, acknowledgment);
 
-		if (sent->end == acknowledgment && !sent->retransmitted && !waited)
+		if (sent->end == acknowledgment && !waited)
 			rtt_ns = time_ns - sent->time_ns;
 		out->first = (out->first + 1) & (out->room - 1);
 		out->count--;

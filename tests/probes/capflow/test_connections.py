@@ -208,8 +208,10 @@ def test_duplicate_acks(capflow: Capflow) -> None:
     talk.b(11, 1001, window=999)
     talk.b(11, 2001, window=999)
     talk.b(11, 2001, window=999)
+    talk.b(11, 2001, window=999)  # two in a row, and no third
+    talk.b(11, 3001, window=999)
     side = a2b(capflow, talk)
-    assert side["duplicate_acks"] == 5
+    assert side["duplicate_acks"] == 6
     assert side["triple_duplicate_acks"] == 1
 
 
