@@ -179,6 +179,15 @@ def test_packets_of_many_flows_find_theirs(capflow: Capflow) -> None:
         assert ":" in connection["a_address"] or connection["a_port"] % 2 == 0
 
 
+def test_ipv4_and_ipv6_addresses_of_the_same_bytes_are_apart(capflow: Capflow) -> None:
+    talk = Talk()
+    talk.a(1, 1, 10)
+    segment = frames.tcp(talk.ports, 11, 1, "A", payload=bytes(20))
+    talk.add(frames.ip6("a00:1::", "a00:2::", segment))
+    connections = capflow.summary(pcap(talk.frames))["connections"]
+    assert [(c["a_address"], c["a2b"]["payload_bytes"]) for c in connections] == [("10.0.0.1", 10), ("a00:1::", 20)]
+
+
 def test_sack_blocks_and_dsack(capflow: Capflow) -> None:
     talk = Talk()
     talk.handshake()
@@ -197,6 +206,7 @@ def test_sack_blocks_and_dsack(capflow: Capflow) -> None:
 def test_duplicate_acks(capflow: Capflow) -> None:
     talk = Talk()
     talk.handshake()
+    talk.b(1, 1)
     talk.b(1, 1)  # nothing is outstanding
     data(talk, *range(9))
     talk.b(1, 1001)
