@@ -71,7 +71,7 @@ def seeds() -> Iterator[bytes]:
     for talk in talks():
         for write in (pcap, pcapng):
             yield b"\1" + write(talk.frames)
-        yield b"\1" + pcap(talk.frames, nano=True, snap=70, order=">")
+        yield b"\x81" + pcap(talk.frames, nano=True, snap=70, order=">")
         yield frame_input(frames.ETHERNET, talk.frames)
         if talk.wrap is ethernet:
             bare = [Frame(frame.time_ns, frame.data[14:]) for frame in talk.frames]
