@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libFuzzer's entry. The first byte says whether to write summaries, and how to read the rest: as a file for libpcap, or (the faster way to deep places)
- * as frames of a link type, each after 8 bytes: captured and wire length, and how much time has passed.
+ * libFuzzer's entry. The first byte says whether to write summaries, and how to read the rest: as a file for libpcap, or
+ * (the faster way to deep places) as frames of a link type, each after 8 bytes: captured and wire length, and how much
+ * time has passed.
  */
 #include <pcap/pcap.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@ import json
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -37,6 +38,12 @@ def connect(namespace: str, port: int) -> tuple[socket.socket, socket.socket]:
     return one, two
 
 
+def bytes_retransmitted(connection: socket.socket) -> int:
+    """tcpi_bytes_retrans of struct tcp_info."""
+    raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 224)
+    return int.from_bytes(raw[208:216], sys.byteorder)
+
+
 @pytest.mark.skipif(not shutil.which("tcpdump"), reason="tcpdump is not installed")
 @pytest.mark.parametrize("interface", ["lo", "any"])
 def test_a_pipe_from_tcpdump(interface: str, namespace: NamespaceHost, capflow: Capflow, tmp_path: Path) -> None:
@@ -63,6 +70,7 @@ def test_a_pipe_from_tcpdump(interface: str, namespace: NamespaceHost, capflow: 
             while got < SIZE:
                 got += len(receiver.recv(65536))
             thread.join()
+            retransmitted = bytes_retransmitted(sender)  # a busy machine can be slow to answer
         time.sleep(0.5)
     finally:
         tcpdump.terminate()
@@ -73,7 +81,7 @@ def test_a_pipe_from_tcpdump(interface: str, namespace: NamespaceHost, capflow: 
     side = connection["a2b"]
     assert connection["complete"] is True
     assert side["unique_bytes"] == side["acked_bytes"] == side["stream_length_bytes"] == SIZE
-    assert (side["retransmitted_bytes"], side["missed_bytes"]) == (0, 0)
+    assert (side["retransmitted_bytes"], side["missed_bytes"]) == (retransmitted, 0)
     assert side["segment_max_bytes"] > 30_000  # loopback's MTU is 64 kB, and TSO makes more of it
     assert 0 <= side["ack_rtt_min_s"] < 0.01
     assert series.read_text().count("\n") >= 3

@@ -1,5 +1,6 @@
 """The series: what falls into which interval, and that its sums are the summary's numbers."""
 
+from probes.capflow import frames
 from probes.capflow.frames import Talk, pcap
 from probes.capflow.tool import Capflow
 
@@ -29,6 +30,23 @@ def test_a_row_per_direction_and_interval_with_packets(capflow: Capflow) -> None
     assert rows[4]["acked_bytes"] == "3000"
     assert rows[4]["ack_rtt_max_s"] == "0.502000000"
     assert rows[2]["receive_window_last_bytes"] == ""  # nothing came back
+
+
+def test_rtts_of_one_long_interval_are_the_summarys(capflow: Capflow) -> None:
+    talk = Talk(step_ms=2)
+    for number in range(5):
+        talk.a(1 + number * 10, 1, 10, options=frames.timestamps(number // 2, 0))
+        talk.wait(number)
+        talk.b(1, 11 + number * 10, options=frames.timestamps(0, number // 2))
+    side = capflow.connection(pcap(talk.frames))["a2b"]
+    (row, back) = capflow.series(pcap(talk.frames), "--interval=1d")
+    for kind, samples in (("ack_rtt", 5), ("timestamp_rtt", 3)):
+        assert side[f"{kind}_samples"] == int(row[f"{kind}_samples"]) == samples
+        for name in ("min_s", "mean_s", "max_s"):
+            assert side[f"{kind}_{name}"] == float(row[f"{kind}_{name}"])
+            assert back[f"{kind}_{name}"] == ""
+    assert side["ack_rtt_min_s"] < side["ack_rtt_mean_s"] < side["ack_rtt_max_s"]
+    assert side["timestamp_rtt_min_s"] < side["timestamp_rtt_mean_s"] < side["timestamp_rtt_max_s"]
 
 
 def test_interval(capflow: Capflow) -> None:
