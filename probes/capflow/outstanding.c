@@ -44,20 +44,14 @@ void outstanding_send(struct outstanding *out, uint32_t begin, uint32_t end, int
 	}
 	if (out->count == out->room)
 		out->all = widen(out->all, &out->first, out->count, &out->room, sizeof(*out->all));
-	*sent_at(out, out->count++) = (struct sent){ time_ns, begin, end, 0, order };
+	*sent_at(out, out->count++) = (struct sent){ time_ns, begin, end, 0, order, order };
 }
 
 uint32_t outstanding_repeat(struct outstanding *out, uint32_t begin, uint32_t end, int64_t time_ns,
 			    struct samples *waits)
 {
-	uint32_t low = 0, high = out->count, most = 0;
+	uint32_t low = 0, high = out->count, most = 0, order = out->transmissions++;
 
-	if (!out->repeated || before(begin, out->repeated_begin))
-		out->repeated_begin = begin;
-	if (!out->repeated || before(out->repeated_end, end))
-		out->repeated_end = end;
-	out->repeated = true;
-	out->repeated_order = out->transmissions++;
 	while (low < high) { /* the first that ends after begin */
 		uint32_t middle = low + (high - low) / 2;
 
@@ -66,12 +60,16 @@ uint32_t outstanding_repeat(struct outstanding *out, uint32_t begin, uint32_t en
 		else
 			low = middle + 1;
 	}
+	/* Into a hole: the ACK of what lies above has waited for this */
+	if (low < out->count && !before(sent_at(out, low)->begin, end))
+		sent_at(out, low)->last = order;
 	for (; low < out->count && before(sent_at(out, low)->begin, end); low++) {
 		struct sent *sent = sent_at(out, low);
 
 		if (time_ns >= sent->time_ns)
 			samples_add(waits, time_ns - sent->time_ns);
 		sent->time_ns = time_ns;
+		sent->last = order;
 		if (++sent->retransmitted > most)
 			most = sent->retransmitted;
 	}
@@ -81,21 +79,18 @@ uint32_t outstanding_repeat(struct outstanding *out, uint32_t begin, uint32_t en
 int64_t outstanding_acknowledge(struct outstanding *out, uint32_t acknowledgment, int64_t time_ns)
 {
 	int64_t rtt_ns = -1;
+	uint32_t last = 0; /* transmission of all that this ACK covers */
 
-	while (out->count && !before(acknowledgment, sent_at(out, 0)->end)) {
+	for (bool any = false; out->count && !before(acknowledgment, sent_at(out, 0)->end); any = true) {
 		const struct sent *sent = sent_at(out, 0);
-		/* The ACK may be that of a second transmission, or have waited for something older to be sent again */
-		bool waited = out->repeated && before(sent->order, out->repeated_order) &&
-			      before(out->repeated_begin, acknowledgment);
 
-		if (sent->end == acknowledgment && !waited)
+		if (!any || before(last, sent->last))
+			last = sent->last;
+		/* Else the ACK may be that of a second transmission, or have waited for something older to be sent again */
+		if (sent->end == acknowledgment && last == sent->order)
 			rtt_ns = time_ns - sent->time_ns;
 		out->first = (out->first + 1) & (out->room - 1);
 		out->count--;
-	}
-	if (out->repeated && before(out->repeated_begin, acknowledgment)) {
-		out->repeated_begin = acknowledgment;
-		out->repeated = before(acknowledgment, out->repeated_end);
 	}
 	return rtt_ns;
 }

@@ -16,7 +16,7 @@ struct sent {
 	int64_t time_ns; /* of its last transmission */
 	uint32_t begin, end;
 	uint32_t retransmitted; /* times */
-	uint32_t order;         /* of its first transmission among all */
+	uint32_t order, last;   /* of its first and its last transmission among all */
 };
 
 /* A ring of segments in the order of their sequence numbers. */
@@ -25,10 +25,6 @@ struct outstanding {
 	uint32_t first, count, room; /* room is a power of 2 */
 	uint32_t transmissions;
 	uint64_t untracked; /* segments for which there was no room */
-	/* What was repeated and is not acknowledged lies between these, and the last transmission of it was this one */
-	bool repeated;
-	uint32_t repeated_begin, repeated_end;
-	uint32_t repeated_order;
 };
 
 /* A segment of new data, above all before. */

@@ -26,12 +26,16 @@ LOSSES = ["loss", "heavy-loss", "loss-v6", "replies", "super-loss"]
 DIRECTIONS = ("a2b", "b2a")
 
 
-@pytest.fixture(scope="session")
-def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 10))]
+
+
+@pytest.fixture(scope="session", params=SEEDS)
+def captures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the captures of all scenarios, made in one guest of the lab."""
     folder = tmp_path_factory.mktemp("traffic")
     argv = ("/usr/bin/python3", "-B", str(Path(__file__).with_name("traffic.py")), *SCENARIOS)
-    result = asyncio.run(run_guest(find_kernel(), GuestSpec(argv=argv, job_dir=folder, memory_bytes=1 << 30, seed=1)))
+    spec = GuestSpec(argv=argv, job_dir=folder, memory_bytes=1 << 30, seed=request.param)
+    result = asyncio.run(run_guest(find_kernel(), spec))
     assert result.exit_status == 0, result.console
     return folder
 
@@ -133,7 +137,7 @@ def test_tsharks_rtts(name: str, captures: Path, capflow: Capflow) -> None:
             waited = any(
                 packet.acks_frame <= again.number < packet.number
                 and again.seq < packet.ack
-                and again.seq + again.length > acknowledged
+                and again.seq + again.length + bool(again.flags & (SYN | FIN)) > acknowledged
                 for again in repeats
             )
             if not waited and by_number[packet.acks_frame] not in repeats:
