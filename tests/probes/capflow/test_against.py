@@ -46,11 +46,10 @@ def test_traffic_has_what_it_should(captures: Path, capflow: Capflow) -> None:
     def of(name: str, number: str, direction: str = "a2b") -> int:
         return int(capflow.connection(captures / f"{name}.pcap")[direction][number])
 
-    for name in LOSSES:
-        assert of(f"{name}-sender", "retransmitted_packets") > 5
-        assert of(f"{name}-receiver", "out_of_order_packets") > 5
-        assert of(f"{name}-sender", "duplicate_acks") > 5
-        assert of(f"{name}-sender", "sack_packets", "b2a") > 5
+    assert sum(of(f"{name}-sender", "retransmitted_packets") for name in LOSSES) > 50
+    assert sum(of(f"{name}-receiver", "out_of_order_packets") for name in LOSSES) > 50
+    assert sum(of(f"{name}-sender", "duplicate_acks") for name in LOSSES) > 50
+    assert sum(of(f"{name}-sender", "sack_packets", "b2a") for name in LOSSES) > 50
     assert of("reorder-receiver", "out_of_order_packets") > 5
     assert of("duplicate-receiver", "retransmitted_packets") > 5
     assert of("ecn-receiver", "ce_packets") > 5
@@ -91,7 +90,8 @@ def test_rtts_are_those_of_netem(name: str, captures: Path, capflow: Capflow) ->
     for kind in ("ack_rtt", "timestamp_rtt"):
         assert least_s <= sender[f"{kind}_min_s"] < 0.0205
     assert receiver["a2b"]["ack_rtt_min_s"] < 1e-4  # the receiver answers at once
-    assert receiver["b2a"]["handshake_rtt_s"] in (None, pytest.approx(0.02, abs=5e-4))
+    handshake_s = receiver["b2a"]["handshake_rtt_s"]
+    assert handshake_s is None or least_s <= handshake_s < 0.0205
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -196,6 +196,7 @@ SAME = {
 }
 
 
+TIMES = {label for label in SAME if label.startswith("RTT") or label.endswith("retr time")}
 UNITS_S = {"RTT": 1e-3, "retr time": 1e-3, "idletime": 1e-3}  # of tcptrace, by a part of the name
 
 
@@ -242,13 +243,19 @@ def test_tcptrace(name: str, captures: Path, capflow: Capflow) -> None:
                 assert int(theirs["RTT samples"]) <= side["ack_rtt_samples"]
             for label in ("samples", "min", "max", "avg", "stdev"):
                 different.discard((direction, f"RTT {label}"))
-        # They also count ACKs that repeat while nothing is outstanding, and with a FIN
+        if side["ack_rtt_samples"] <= 2:  # for which they say 0
+            different.discard((direction, "RTT stdev"))
+        # They also count ACKs that repeat while nothing is outstanding, and with a FIN; so other ones are the third
         port = connection["a_port" if direction == "a2b" else "b_port"]
-        assert int(theirs["duplicate acks"]) == repeated_acks([packet for packet in packets if packet.port != port])
-        assert int(theirs["triple dupacks"]) >= side["triple_duplicate_acks"]
-        different -= {(direction, "duplicate acks")}
-        if name.startswith("zero-window"):
-            different -= {(direction, "triple dupacks")}
+        theirs_again = repeated_acks([packet for packet in packets if packet.port != port])
+        unsure = sum(max(0, connection[way][f"{kind}_packets"] - 1) for kind in ("syn", "fin") for way in DIRECTIONS)
+        assert 0 <= abs(int(theirs["duplicate acks"]) - theirs_again) <= unsure
+        assert theirs_again >= side["duplicate_acks"]
+        if int(theirs["duplicate acks"]) != side["duplicate_acks"]:
+            different -= {(direction, "duplicate acks"), (direction, "triple dupacks")}
+        # They time no SYN or FIN that is sent again
+        if side["retransmitted_syn_fin_packets"]:
+            different = {(way, label) for way, label in different if way != direction or label not in TIMES}
     assert not different
 
 
