@@ -30,10 +30,12 @@ fuzz-iperf3: ## fuzz the patched iperf3 with clang's libFuzzer, and by talks wit
 	tools/setup --fuzz
 	iperf3-patch/fuzz/run 600
 
-sanitize-capflow: setup-dev ## all tests of capflow, long ones too, with AddressSanitizer and UBSan
-	CCMIX_CAPFLOW=$$(probes/capflow/build --sanitize) .venv/bin/pytest tests/probes/capflow --timeout 3600
+sanitize-capflow: setup-dev ## all tests of capflow and ccmix-rtt, long ones too, with AddressSanitizer and UBSan
+	CCMIX_CAPFLOW=$$(probes/capflow/build --sanitize) CCMIX_RTT=$$(probes/rtt/build --sanitize) \
+		.venv/bin/pytest tests/probes/capflow tests/probes/rtt --timeout 3600
 
 fuzz-capflow: ## fuzz the reader of captures for 10 minutes
+	tools/setup --fuzz
 	probes/capflow/fuzz.py --seconds 600
 
 check: setup-dev ## formatter, linter, type checker

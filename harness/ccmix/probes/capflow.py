@@ -85,17 +85,44 @@ def command(capture: str, interval_s: float, series: Path, summary: Path) -> lis
 
 
 def convert(capture: Path, interval_s: float = 0.1) -> tuple[pl.DataFrame, Connections]:
-    """The packets table and the connections of a capture. Raises CaptureError, tools.ToolError."""
+    """The packets table and the connections of a capture, which zstd may have compressed (.zst).
+
+    Raises CaptureError, tools.ToolError.
+    """
     with tempfile.TemporaryDirectory(prefix="ccmix-capture-") as folder:
         series, summary = Path(folder, "series.csv"), Path(folder, "summary.json")
-        argv = command(str(capture), interval_s, series, summary)
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if capture.suffix == ".zst":
+            done = _run_decompressed(capture, command("-", interval_s, series, summary))
+        else:
+            argv = command(str(capture), interval_s, series, summary)
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         said = done.stderr.strip()
         # 1: the capture is cut or damaged, and results are there
         if done.returncode not in {0, 1} or not summary.exists():
             raise CaptureError(said or f"ccmix-capflow ended with status {done.returncode}")
         connections = read_connections(summary, problem=said or None)
         return read_packets(series, connections), connections
+
+
+def _run_decompressed(capture: Path, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        zstd = subprocess.Popen(
+            ["zstd", "-dcq", "--", str(capture)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    except OSError as error:
+        raise CaptureError(f"{capture}: zstd: {error.strerror}: install the package zstd") from error
+    with zstd:
+        assert zstd.stdout is not None
+        assert zstd.stderr is not None
+        done = subprocess.run(argv, stdin=zstd.stdout, capture_output=True, text=True, check=False)
+        zstd.stdout.close()  # so that it ends, whatever it still has
+        said = zstd.stderr.read().decode(errors="replace").strip()
+    # What could be decompressed counts, as of a capture that is cut
+    status = done.returncode or int(bool(said))
+    return subprocess.CompletedProcess(argv, status, stderr="; ".join(filter(None, (done.stderr.strip(), said))))
 
 
 def read_connections(summary: Path, problem: str | None = None) -> Connections:

@@ -1,6 +1,8 @@
 """The tables that the harness makes of a capture."""
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import polars as pl
@@ -65,6 +67,21 @@ def test_a_cut_capture_counts_and_says_so(tmp_path: Path) -> None:
     assert packets.get_column("packets").sum() == 15
     assert connections.problem is not None
     assert "cut or damaged after 15 packets" in connections.problem
+
+
+@pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
+def test_a_compressed_capture(tmp_path: Path) -> None:
+    file, compressed = tmp_path / "capture.pcap", tmp_path / "capture.pcap.zst"
+    file.write_bytes(a_capture())
+    subprocess.run(["zstd", "-q", str(file)], check=True)
+    packets, connections = convert(compressed)
+    assert connections.problem is None
+    assert packets.equals(convert(file)[0])
+    compressed.write_bytes(compressed.read_bytes()[:-20])
+    with pytest.raises(CaptureError, match="zst"):
+        convert(compressed)  # so short that nothing of it is left
+    with pytest.raises(CaptureError, match="missing"):
+        convert(tmp_path / "missing.zst")
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
