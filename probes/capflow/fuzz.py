@@ -3,7 +3,7 @@
 
     probes/capflow/fuzz.py [--seconds N] [--corpus DIRECTORY]
 
-Needs clang and its run-time library (packages clang and libclang-rt-dev). The seeds are hand-built packets of
+Needs clang and its run-time library: tools/setup --fuzz. The seeds are hand-built packets of
 tests/probes/capflow/frames.py. What fuzz.c checks must hold for every input: no crash, no undefined behaviour, sums
 that agree, bounds that are kept. Exit status: 0 nothing found, 1 something was found (the input's path is printed), or
 2 the fuzzer can't be built.
