@@ -2,7 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-long sanitize-iperf3 fuzz-iperf3 check format lock clean
+.PHONY: help demo setup setup-dev test test-long sanitize-iperf3 fuzz-iperf3 sanitize-capflow fuzz-capflow check format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -29,6 +29,14 @@ sanitize-iperf3: setup-dev ## all tests of the patched iperf3, long ones too, wi
 fuzz-iperf3: ## fuzz the patched iperf3 with clang's libFuzzer, and by talks with a server: four times 10 minutes
 	tools/setup --fuzz
 	iperf3-patch/fuzz/run 600
+
+sanitize-capflow: setup-dev ## all tests of capflow and ccmix-rtt, long ones too, with AddressSanitizer and UBSan
+	CCMIX_CAPFLOW=$$(probes/capflow/build --sanitize) CCMIX_RTT=$$(probes/rtt/build --sanitize) \
+		.venv/bin/pytest tests/probes/capflow tests/probes/rtt --timeout 3600
+
+fuzz-capflow: ## fuzz the reader of captures for 10 minutes
+	tools/setup --fuzz
+	probes/capflow/fuzz.py --seconds 600
 
 check: setup-dev ## formatter, linter, type checker
 	.venv/bin/ruff format --check

@@ -20,6 +20,16 @@ def find_kernel() -> Path:
     return find("ccmix-lab-kernel", "CCMIX_LAB_KERNEL", "the lab's kernel")
 
 
+def find_capflow() -> Path:
+    """What turns a capture into series: $CCMIX_CAPFLOW, or as `find` says. Raises ToolError."""
+    return find("ccmix-capflow", "CCMIX_CAPFLOW", "ccmix-capflow")
+
+
+def find_rtt() -> Path:
+    """What measures RTTs beside the traffic: $CCMIX_RTT, or as `find` says. Raises ToolError."""
+    return find("ccmix-rtt", "CCMIX_RTT", "ccmix-rtt")
+
+
 def find(name: str, variable: str, what: str) -> Path:
     """What the variable names, else the program beside this Python, where `make setup` puts it, else on PATH."""
     installed = Path(sys.prefix) / "bin" / name

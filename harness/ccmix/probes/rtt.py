@@ -1,0 +1,45 @@
+"""Round-trip times that ccmix-rtt measures beside the traffic, as a table. probes/rtt/README.md defines them."""
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from ccmix import tools
+
+SCHEMA: Mapping[str, type[pl.DataType]] = {"time_s": pl.Float64, "sequence": pl.Int64, "rtt_s": pl.Float64}
+
+
+class RttError(Exception):
+    """What should be ccmix-rtt's output is not."""
+
+
+@dataclass(frozen=True)
+class Rtts:
+    """`table` has a row per question, `rtt_s` null where no answer came; `missed` deadlines have no row."""
+
+    table: pl.DataFrame
+    missed: int
+
+
+def command(address: str, rate_hz: int, tcp_port: int | None = None) -> list[str]:
+    """The command that writes to standard output until SIGTERM. Raises tools.ToolError."""
+    tcp = [] if tcp_port is None else [f"--tcp={tcp_port}"]
+    return [str(tools.find_rtt()), f"--rate={rate_hz}", *tcp, "--", address]
+
+
+def read(file: Path) -> Rtts:
+    """The output of ccmix-rtt; a last line that a crash has cut short is left out. Raises RttError."""
+    try:
+        text = file.read_bytes()
+        text = text[: text.rfind(b"\n") + 1]
+        if text.partition(b"\n")[0].decode() != ",".join(SCHEMA):
+            raise RttError(f"{file}: not the columns of ccmix-rtt")
+        table = pl.read_csv(io.BytesIO(text), schema=dict(SCHEMA))
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise RttError(f"{file}: not the output of ccmix-rtt: {error}") from error
+    numbers = table.get_column("sequence")
+    last = numbers.max()
+    return Rtts(table, 0 if last is None else int(str(last)) + 1 - numbers.len())

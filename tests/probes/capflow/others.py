@@ -1,0 +1,140 @@
+"""What tshark and tcptrace say of a capture, and a plain model of TCP that counts every byte by itself."""
+
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FIN, SYN = 1, 2
+LONGEST = 12_000_000  # bytes of a stream
+
+
+def missing() -> list[str]:
+    return [name for name in ("tshark", "tcptrace", "tcpdump") if not shutil.which(name)]
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A line of tshark; the names of what it found are those of tcp.analysis."""
+
+    number: int
+    time_s: float
+    port: int  # of the sender
+    seq: int
+    ack: int
+    length: int
+    flags: int
+    found: frozenset[str]
+    rtt_s: float | None
+    acks_frame: int | None
+    ce: bool
+    window: int
+
+
+ANALYSES = (
+    "retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order", "duplicate_ack", "keep_alive",
+    "zero_window_probe", "lost_segment",
+)  # fmt: skip
+
+
+@cache
+def tshark(capture: Path) -> list[Packet]:
+    """All TCP packets of a capture, with sequence numbers from 0."""
+    plain = (
+        "frame.number", "frame.time_epoch", "tcp.srcport", "tcp.seq", "tcp.ack", "tcp.len", "tcp.flags",
+        "tcp.analysis.ack_rtt", "tcp.analysis.acks_frame", "ip.dsfield.ecn", "ipv6.tclass.ecn",
+        "tcp.window_size_value",
+    )  # fmt: skip
+    names = [*plain, *(f"tcp.analysis.{name}" for name in ANALYSES)]
+    fields = [word for name in names for word in ("-e", name)]
+    argv = ["tshark", "-r", str(capture), "-Y", "tcp", "-T", "fields", "-E", "occurrence=f", *fields]
+    output = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    packets = []
+    for line in output.splitlines():
+        number, time_s, port, seq, ack, length, flags, rtt, frame, ecn4, ecn6, window, *found = line.split("\t")
+        packets.append(
+            Packet(
+                int(number), float(time_s), int(port), int(seq), int(ack or 0), int(length), int(flags, 16),
+                frozenset(name for name, value in zip(ANALYSES, found, strict=True) if value),
+                float(rtt) if rtt else None, int(frame) if frame else None, "3" in {ecn4, ecn6}, int(window),
+            )
+        )  # fmt: skip
+    return packets
+
+
+@dataclass
+class Counts:
+    packets: int = 0
+    payload_bytes: int = 0
+    unique_bytes: int = 0
+    retransmitted_packets: int = 0
+    retransmitted_bytes: int = 0
+    retransmitted_syn_fin_packets: int = 0
+    out_of_order_packets: int = 0
+    out_of_order_bytes: int = 0
+    ce_packets: int = 0
+    # of tshark
+    again_or_late: int = 0
+    duplicate_acks: int = 0
+
+
+class Model:
+    """Every byte of a stream has a place in a bytearray: seen or not."""
+
+    def __init__(self, packets: Iterable[Packet]) -> None:
+        self.counts: dict[int, Counts] = defaultdict(Counts)
+        self.intervals: dict[tuple[int, int], Counts] = defaultdict(Counts)
+        self.repeats: dict[int, list[int]] = defaultdict(list)  # numbers of packets with old bytes, or into holes
+        self._seen: dict[int, bytearray] = defaultdict(lambda: bytearray(LONGEST))
+        self._highest: dict[int, int] = defaultdict(int)
+        self._marks: dict[tuple[int, str], int] = {}
+        for packet in packets:
+            self._add(packet)
+
+    def _add(self, packet: Packet) -> None:
+        now = Counts(packets=1, payload_bytes=packet.length, ce_packets=packet.ce)
+        end = packet.seq + packet.length
+        seen, highest = self._seen[packet.port], self._highest[packet.port]
+        if "keep_alive" not in packet.found and "zero_window_probe" not in packet.found and packet.length:
+            new = seen.count(0, packet.seq, end)
+            above = max(0, end - max(packet.seq, highest))
+            now.unique_bytes, now.retransmitted_bytes = new, packet.length - new
+            now.out_of_order_bytes = new - above
+            now.retransmitted_packets = new < packet.length
+            now.out_of_order_packets = new > above
+            seen[packet.seq : end] = b"\1" * packet.length
+            self._highest[packet.port] = max(highest, end)
+        for flag, name in ((SYN, "syn"), (FIN, "fin")):
+            if packet.flags & flag:
+                now.retransmitted_syn_fin_packets += (packet.port, name) in self._marks and not packet.length
+                self._marks[packet.port, name] = packet.number
+        now.again_or_late = bool(packet.found & {"retransmission", "out_of_order"})
+        if now.retransmitted_packets or now.out_of_order_packets or now.retransmitted_syn_fin_packets:
+            self.repeats[packet.port].append(packet.number)
+        if "duplicate_ack" in packet.found:
+            other = next((self._highest[port] for port in self._highest if port != packet.port), 0)
+            now.duplicate_acks = packet.ack < other  # RFC 5681: something is outstanding
+        for counts in (self.counts[packet.port], self.intervals[packet.port, int(packet.time_s * 100)]):
+            for name, value in vars(now).items():
+                setattr(counts, name, getattr(counts, name) + value)
+
+
+LINE = re.compile(r"\s+([^:]+?):\s+(\S+)(?:\s[a-zA-Z]+)?\s+([^:]+?):\s+(\S+)(?:\s[a-zA-Z]+)?\s*")
+
+
+def tcptrace(capture: Path) -> Sequence[dict[str, str]]:
+    """What tcptrace says of the two directions of a capture's only connection."""
+    argv = ["tcptrace", "-l", "-r", "-n", str(capture)]
+    output = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    assert "1 TCP connection traced" in output
+    a2b: dict[str, str] = {}
+    b2a: dict[str, str] = {}
+    for line in output.partition("a->b:")[2].splitlines():
+        if match := LINE.fullmatch(line):
+            unit = "" if match[1] not in a2b else " pkts"  # "initial window" is there twice
+            a2b[match[1] + unit], b2a[match[3] + unit] = match[2], match[4]
+    return a2b, b2a
