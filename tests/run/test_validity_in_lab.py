@@ -9,7 +9,7 @@ import pytest
 
 from ccmix.archive import RunFolder
 from ccmix.config import load
-from ccmix.model import Buffer, Run
+from ccmix.model import Buffer, Group, Run
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import LabMachine
