@@ -13,7 +13,7 @@
 struct options options = {
 	.rate_hz = 100,
 	.slow_hz = 10,
-	.discover_hz = 10,
+	.discover_hz = 5,
 	.filter = {
 		.local_ports = { 0, UINT16_MAX },
 		.remote_ports = { 0, UINT16_MAX },
@@ -45,7 +45,7 @@ static const char usage[] =
 	"How often, in Hz:\n"
 	"  -r, --rate=HZ               sockets, queues and links; 0.1 to 1000, by default 100\n"
 	"      --slow-rate=HZ          counters, cores and processes; by default 10\n"
-	"      --discover-rate=HZ      new sockets and qdiscs are looked for; by default 10. Sockets that live for less than\n"
+	"      --discover-rate=HZ      new sockets and qdiscs are looked for; by default 5. Sockets that live for less than\n"
 	"                              that leave their final counters, where the kernel tells of their end\n"
 	"\n"
 	"How long, and where to:\n"
