@@ -11,14 +11,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NAME 24
+
 struct process {
 	int fd, pid;
 	uint32_t id;
 	bool tree;		/* its children count too */
+	bool renamed;		/* it runs another program now */
+	char name[NAME];
 };
 
 struct status {
-	char name[24];
+	char name[NAME];
 	int parent;
 	uint64_t user_ticks, system_ticks, threads, started_ticks, memory_pages;
 };
@@ -67,22 +71,41 @@ static int open_stat(int pid)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static void add(int fd, int pid, bool tree, const struct status *status)
+static void put_identity(struct process *process, const struct status *status)
 {
 	struct id_process identity = {
 		.id = next_id++,
-		.pid = (uint32_t)pid,
+		.pid = (uint32_t)process->pid,
 		.parent = (uint32_t)status->parent,
 		.started_ticks = status->started_ticks,
 	};
 
+	memcpy(identity.name, status->name, sizeof(identity.name));
+	memcpy(process->name, status->name, sizeof(process->name));
+	process->id = identity.id;
+	process->renamed = false;
+	stream_put(RECORD_PROCESS, &identity, sizeof(identity));
+}
+
+static void add(int fd, int pid, bool tree, const struct status *status)
+{
 	if (count == room) {
 		room = room ? 2 * room : 64;
 		processes = must_realloc(processes, room * sizeof(*processes));
 	}
-	memcpy(identity.name, status->name, sizeof(identity.name));
-	stream_put(RECORD_PROCESS, &identity, sizeof(identity));
-	processes[count++] = (struct process){ fd, pid, identity.id, tree };
+	processes[count] = (struct process){ .fd = fd, .pid = pid, .tree = tree };
+	put_identity(&processes[count++], status);
+}
+
+/* After exec() it goes on under another identity. */
+static void rename_processes(void)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct status status;
+
+		if (processes[i].renamed && parse(read_text(processes[i].fd), &status))
+			put_identity(&processes[i], &status);
+	}
 }
 
 /* Adds the process if its parent's tree is wanted. */
@@ -138,6 +161,7 @@ void processes_sample(void)
 			close(processes[i].fd);		/* ended: its file can't be read any more */
 			continue;
 		}
+		processes[i].renamed = memcmp(processes[i].name, status.name, NAME) != 0;
 		processes[kept++] = processes[i];
 		row = sample_row();
 		if (!row)
@@ -150,6 +174,7 @@ void processes_sample(void)
 	}
 	count = kept;
 	sample_end();
+	rename_processes();
 }
 
 void processes_open(void)

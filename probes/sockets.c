@@ -452,9 +452,13 @@ void sockets_last_events(void)
 static int open_events(const struct target *t)
 {
 	int groups[] = { SKNLGRP_INET_TCP_DESTROY, SKNLGRP_INET6_TCP_DESTROY };
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK };
 	int fd = netlink_open(t->netns, NETLINK_SOCK_DIAG, "destroy events");
 	char text[256];
 
+	/* without a number of its own, a socket gets nothing that is for all */
+	if (bind(fd, (void *)&address, sizeof(address)) < 0)
+		fail_errno("the socket for destroy events");
 	for (int i = 0; i < 2; i++) {
 		if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &groups[i], sizeof(groups[i])) == 0)
 			continue;
