@@ -49,16 +49,28 @@ struct device {
 static struct device *devices;
 static uint32_t next_id;
 
+static bool has_kind(const struct qdisc *q, const struct rtattr **a)
+{
+	return a[TCA_KIND] && !strncmp(q->kind, RTA_DATA(a[TCA_KIND]), sizeof(q->kind) - 1);
+}
+
 static struct qdisc *find(struct device *d, const struct tcmsg *m, const struct rtattr **a)
 {
 	for (unsigned int i = 0; i < d->count; i++) {
 		struct qdisc *q = &d->qdiscs[i];
 
-		if (q->handle == m->tcm_handle && q->parent == m->tcm_parent && a[TCA_KIND] &&
-		    !strncmp(q->kind, RTA_DATA(a[TCA_KIND]), sizeof(q->kind) - 1))
+		if (q->handle == m->tcm_handle && q->parent == m->tcm_parent && has_kind(q, a))
 			return q;
 	}
 	return NULL;
+}
+
+/* Who asks for one by its handle isn't told its parent, but has numbered the request. */
+static struct qdisc *find_asked(struct device *d, uint32_t number, const struct tcmsg *m, const struct rtattr **a)
+{
+	struct qdisc *q = &d->qdiscs[number];
+
+	return number < d->count && q->handle == m->tcm_handle && has_kind(q, a) ? q : NULL;
 }
 
 /* Whether it is a qdisc of the device, whole; then its attributes are in `a`. */
@@ -200,7 +212,10 @@ static void on_qdisc(const struct nlmsghdr *message, void *argument)
 	}
 	if (!is_qdisc(d, message, a))
 		return;
-	q = find(d, NLMSG_DATA(message), a);
+	if (d->dumps)
+		q = find(d, NLMSG_DATA(message), a);
+	else
+		q = find_asked(d, message->nlmsg_seq, NLMSG_DATA(message), a);
 	if (q && a[TCA_STATS2])
 		put_qdisc(q, a[TCA_STATS2]);
 	else

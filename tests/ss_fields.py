@@ -16,9 +16,9 @@ _FLAGS = {
     "ts": "timestamps", "sack": "sack", "ecn": "ecn", "ecnseen": "ecn_seen", "fastopen": "syn_data",
     "app_limited": "app_limited",
 }  # fmt: skip
-_STATES = {"ESTAB": "established", "FIN-WAIT-1": "fin-wait-1", "CLOSE-WAIT": "close-wait", "FIN-WAIT-2": "fin-wait-2"}
+_STATES = {"ESTAB": "established"}  # the others differ in their letters' case
 
-_TIMERS = {"on": 1.0, "keepalive": 2.0, "timewait": 3.0, "persist": 4.0}
+_TIMERS = {"on": 1.0, "keepalive": 2.0, "timewait": 3.0, "persist": 4.0, "unknown": 5.0}  # 5 came after ss 6.1
 
 
 def _times(column: str, factor: float) -> Callable[[Row], float]:
@@ -29,7 +29,7 @@ def _times(column: str, factor: float) -> Callable[[Row], float]:
 _VALUES: dict[str, Callable[[Row], Any]] = {
     **{f"skmem.{name}": (lambda row, column=column: row[column]) for name, column in _SKMEM.items()},
     "rto": _times("rto_s", 1e3),
-    "rtt": lambda row: (row["vegas_rtt_s"] or row["rtt_s"]) * 1e3,  # ss prefers what Vegas has
+    "rtt": _times("rtt_s", 1e3),
     "rttvar": _times("rttvar_s", 1e3),
     "ato": _times("ato_s", 1e3),
     "minrtt": _times("min_rtt_s", 1e3),
@@ -43,11 +43,13 @@ _VALUES: dict[str, Callable[[Row], Any]] = {
     "pacing_rate": _times("pacing_rate_bps", 1),
     "max_pacing_rate": _times("max_pacing_rate_bps", 1),
     "delivery_rate": _times("delivery_rate_bps", 1),
-    "send": lambda row: row["cwnd_packets"] * row["mss_bytes"] * 8 / (row["vegas_rtt_s"] or row["rtt_s"]),
+    # ss takes Vegas's last RTT for this, where there is one
+    "send": lambda row: row["cwnd_packets"] * row["mss_bytes"] * 8 / _vegas_or_own_rtt_s(row),
     "bbr.bw": _times("bbr_bandwidth_bps", 1),
     "bbr.mrtt": _times("bbr_min_rtt_s", 1e3),
     "bbr.pacing_gain": _times("bbr_pacing_gain", 1),
     "bbr.cwnd_gain": _times("bbr_cwnd_gain", 1),
+    "dctcp.enabled": _times("dctcp_enabled", 1),
     "dctcp.ce_state": _times("dctcp_ce_state", 1),
     "dctcp.alpha": _times("dctcp_alpha", 1024),
     "dctcp.ab_ecn": _times("dctcp_acked_ecn_bytes", 1),
@@ -77,6 +79,10 @@ _VALUES: dict[str, Callable[[Row], Any]] = {
 }  # fmt: skip
 
 
+def _vegas_or_own_rtt_s(row: Row) -> float:
+    return float((row["vegas_enabled"] and row["vegas_rtt_s"]) or row["rtt_s"])
+
+
 def values_of(line: str) -> dict[str, Any]:
     """Every word of the line, under a name; raises AssertionError where one is not known."""
     state, recv_queue, send_queue, local, remote, *words = line.split()
@@ -100,6 +106,8 @@ def values_of(line: str) -> dict[str, Any]:
         elif name == "timer":
             kind, _, retransmits = value.strip("()").split(",")
             found["timer"], found["timer_retransmits"] = _TIMERS[kind], float(retransmits)
+        elif value == "fallback_mode":
+            found["dctcp.enabled"] = 0.0
         elif value.startswith("("):
             pairs = (pair.split(":", 1) for pair in value.strip("()").split(",") if ":" in pair)
             found |= {f"{name}.{key}": _rate(text) if key == "bw" else float(text) for key, text in pairs}
@@ -125,8 +133,11 @@ def _address(text: str) -> tuple[str, int]:
     return re.sub(r"[\[\]]", "", address), int(port)
 
 
-def differences(before: str, row: Row, after: str) -> list[str]:
-    """What ss prints and the row has otherwise. Of a value that moved, the row's must lie between both lines'."""
+def differences(before: str, row: Row, after: str, clock_ms: float = 0.0) -> list[str]:
+    """What ss prints and the row has otherwise. Of a value that moved, the row's must lie between both lines'.
+
+    `clock_ms` is how much time may have gone by although both lines are the same.
+    """
     first, last = values_of(before), values_of(after)
     assert first.keys() == last.keys(), (before, after)
     wrong = []
@@ -135,7 +146,8 @@ def differences(before: str, row: Row, after: str) -> list[str]:
         if seen != expected:
             wrong.append(f"{name}: {seen!r} instead of {expected!r}")
 
-    check("state", row["state"], _STATES[first.pop("state")])
+    state = first.pop("state")
+    check("state", row["state"], _STATES.get(state, state.lower()))
     check("recv", row["recv_queue_bytes"], first.pop("recv"))
     check("send_queue", row["send_queue_bytes"], first.pop("send_queue"))
     check("local", (row["local_address"], row["local_port"]), _address(first.pop("local")))
@@ -149,6 +161,7 @@ def differences(before: str, row: Row, after: str) -> list[str]:
         seen = _VALUES[name](row)
         # ss rounds to six digits, and these times down to milliseconds
         slack = 1.0 if name in ("busy", "rwnd_limited", "sndbuf_limited") else 0.0
+        slack += clock_ms if name in ("busy", "rwnd_limited", "lastsnd", "lastrcv", "lastack") else 0.0
         if not low * (1 - 1e-5) <= seen <= high * (1 + 1e-5) + slack:
             wrong.append(f"{name}: {seen} instead of {low} to {high}")
     return wrong
