@@ -29,12 +29,13 @@ tc -n b qdisc add dev in root netem delay 10ms limit 10000
 """
 
 SERVER = """
-import socket, threading
+import socket, sys, threading
 def swallow(one):
     while one.recv(1 << 20):
         pass
     one.close()
-listener = socket.socket(); listener.bind(("10.0.2.1", 5000)); listener.listen(4096)
+listener = socket.socket(); listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
+listener.bind(("10.0.2.1", 5000)); listener.listen(4096)
 print("ready", flush=True)
 while True:
     threading.Thread(target=swallow, args=(listener.accept()[0],), daemon=True).start()
@@ -54,7 +55,7 @@ while time.monotonic() < end:
 """
 
 START_SERVER = """
-ip netns exec b python3 server.py >server.out & server=$!
+ip netns exec b python3 server.py ${server_cca:-cubic} >server.out & server=$!
 until grep -q ready server.out; do sleep 0.1; done
 """
 
@@ -84,8 +85,7 @@ def test_every_field_that_ss_prints_in_the_middle_of_traffic(cca: str, guest: An
     """With loss, reordering and ECN marks, so that SACK, retransmissions and the CCAs' own state are not zero."""
     guest.run(
         f"""{PATH}
-        # DCTCP falls back to Reno where the other end does not run it
-        [ {cca} != dctcp ] || ip netns exec b sysctl -qw net.ipv4.tcp_congestion_control=dctcp
+        server_cca={cca}  # DCTCP falls back to Reno where the other end does not run it
         {START_SERVER} {SNAPSHOT}
         tc -n r qdisc add dev right root handle 1: tbf rate 10mbit burst 5000 limit 200000
         tc -n r qdisc add dev right parent 1: handle 2: codel limit 100 target 5ms ecn
