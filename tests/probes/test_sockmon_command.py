@@ -17,7 +17,9 @@ from ccmix.probes.stream import read_stream
 
 
 def run(binary: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([binary, *arguments], capture_output=True, text=True, errors="replace", check=False, timeout=30)
+    return subprocess.run(
+        [binary, *arguments], capture_output=True, text=True, errors="replace", check=False, timeout=30
+    )
 
 
 def test_help_teaches(sockmon_binary: str) -> None:
@@ -251,7 +253,16 @@ def test_counters_of_a_link(sockmon: Any) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.bind(("127.0.0.1", 0))
         one.sendto(bytes(500), one.getsockname())
-    names = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped", "rx_crc_errors", "multicast")
+    names = (
+        "rx_packets",
+        "tx_packets",
+        "rx_bytes",
+        "tx_bytes",
+        "rx_dropped",
+        "tx_dropped",
+        "rx_crc_errors",
+        "multicast",
+    )
     before = {name: reading(name) for name in names}
     row = sockmon.record("--link=lo", "--duration=0.001").links.row(-1, named=True)
     after = {name: reading(name) for name in names}

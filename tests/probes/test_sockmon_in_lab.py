@@ -233,7 +233,9 @@ def test_the_bottleneck_at_1_khz(guest: Any) -> None:
     assert tbf["drops"] > 0
     # what the sockets sent is what the queue passed and dropped: headers of 66 bytes with time stamps, and SYN and FIN
     last = stream.sockets.filter(~pl.col("final")).row(-1, named=True)
-    assert stream.sockets["data_segs_out"].max() == pytest.approx(tbf["packets"] + tbf["drops"], abs=30)  # with ARP and the like
+    assert stream.sockets["data_segs_out"].max() == pytest.approx(
+        tbf["packets"] + tbf["drops"], abs=30
+    )  # with ARP and the like
     assert stream.links["tx_bytes"][-1] == tbf["bytes"]
     assert last["bytes_sent"] + 66 * last["segs_out"] == pytest.approx(tbf["bytes"] + tbf["drops"] * 1514, rel=1e-3)
 

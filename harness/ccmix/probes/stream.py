@@ -43,6 +43,7 @@ _ROW_BYTES = {
 }
 _BLOCK_ROWS = 2048  # of sockets: a block stays in the processor's cache while its columns are taken from it
 
+_POLARS = {"int": pl.Int64(), "float": pl.Float64(), "bool": pl.Boolean()}
 _Numbers = npt.NDArray[Any]
 
 
@@ -280,8 +281,9 @@ def _structured(records: _Records, data: bytes, kind: int, dtype: np.dtype[Any])
 def _sockets(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
     samples, identities = records.samples[_SOCKETS], records.identities[_SOCKET]
     layout = columns.socket_layout(samples.info_bytes or columns.MOST_INFO_BYTES)
-    raw = _in_columns(np.frombuffer(samples.joined(data), layout))
-    ids = raw.pop("id")
+    rows = np.frombuffer(samples.joined(data), layout)
+    raw = _raw(rows)
+    ids = raw["id"]
     samples.check_ids(ids, len(identities), "socket")
 
     def of(values: list[Any], dtype: Any) -> pl.Series:
@@ -303,20 +305,37 @@ def _sockets(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
         "uid": of([identity[8] for identity in identities], pl.UInt32),
         "cca": of([_text(identity[13]) for identity in identities], pl.String),
     }
-    table = pl.DataFrame({name: pl.Series(values) for name, values in raw.items()})
-    table = table.lazy().select(columns.socket_columns(table.columns)).collect()
-    return pl.DataFrame(samples.times() | known).hstack(table)
+    named = {
+        name: _by_id(raw[field], [names.get(number, "unknown") for number in range(256)], pl.String)
+        for name, field, names in (("state", "row_state", columns.STATES), ("ca_state", "ca_state", columns.CA_STATES))
+    }
+    states = pl.DataFrame({name: pl.Series(values) for name, values in raw.items()}).select(**columns.cca_columns())
+    return pl.DataFrame(samples.times() | known | named | _counted(rows)).hstack(states)
 
 
-def _in_columns(rows: _Numbers) -> dict[str, _Numbers]:
-    """The fields of a structured array as arrays of their own."""
-    names = rows.dtype.names or ()
-    found = {name: np.empty(len(rows), rows.dtype[name]) for name in names}
+def _raw(rows: _Numbers) -> dict[str, _Numbers]:
+    return {name: np.ascontiguousarray(rows[name]) for name in columns.RAW_FIELDS}
+
+
+def _counted(rows: _Numbers) -> dict[str, pl.Series]:
+    """The columns that are one field each; those of fields that the recording kernel has not are null."""
+    known = {name: one for name, one in columns.SOCKET_COLUMNS.items() if one.field in (rows.dtype.names or ())}
+    values = {name: np.empty(len(rows), one.dtype) for name, one in known.items()}
+    there = {name: np.empty(len(rows), bool) for name, one in known.items() if one.nullable}
     for begin in range(0, len(rows), _BLOCK_ROWS):
-        block = rows[begin : begin + _BLOCK_ROWS]
-        for name, column in found.items():
-            column[begin : begin + _BLOCK_ROWS] = block[name]
-    return found
+        place = slice(begin, begin + _BLOCK_ROWS)
+        block = rows[place]
+        for name, one in known.items():
+            one.fill(block, values[name][place])
+            if one.nullable:
+                one.fill_there(block, there[name][place])
+
+    def series(name: str, one: columns.Column) -> pl.Series:
+        if name not in values:
+            return pl.Series([None], dtype=_POLARS[one.type]).new_from_index(0, len(rows))
+        return _nullable(values[name], there[name]) if name in there else pl.Series(values[name])
+
+    return {name: series(name, one) for name, one in columns.SOCKET_COLUMNS.items()}
 
 
 def _address(family: int, address: bytes) -> str:
@@ -370,6 +389,8 @@ def _marks(rows: _Numbers, kinds: Sequence[str]) -> dict[str, pl.Series]:
 
 
 def _nullable(values: _Numbers, there: _Numbers) -> pl.Series:
+    if there.all():
+        return pl.Series(values)
     return pl.select(pl.when(pl.Series(there)).then(pl.Series(values))).to_series()
 
 

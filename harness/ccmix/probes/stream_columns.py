@@ -3,12 +3,14 @@
 The order is the tables'; what each column means, and where the kernel has it from, stands in probes/README.md.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+
+Numbers = npt.NDArray[Any]
 
 _NO_U32, _NO_U64 = 2**32 - 1, 2**64 - 1
 _INFINITE_SSTHRESH = 0x7FFFFFFF
@@ -80,53 +82,57 @@ def socket_layout(info_bytes: int) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True)
-class _Column:
-    """A field times `times`, or over `per`, cast; null where it is one of `none`, or where not `given`."""
+class Column:
+    """A field times `times`, or over `per`; null where it is one of `none`, or where row_has lacks the bit `needs`."""
 
     field: str
     type: Literal["int", "float", "bool"] = "int"
     times: float = 1.0
     per: float = 1.0
     none: tuple[int, ...] = ()
-    given: pl.Expr | None = None
+    needs: int = 0
     bits: tuple[int, int] | None = None  # shift and mask
 
-    def expression(self) -> pl.Expr:
-        raw = pl.col(self.field)
-        value = raw
+    @property
+    def dtype(self) -> Any:
+        return {"int": np.int64, "float": np.float64, "bool": np.bool_}[self.type]
+
+    @property
+    def nullable(self) -> bool:
+        return bool(self.none or self.needs)
+
+    def fill(self, rows: Numbers, into: Numbers) -> None:
+        raw = rows[self.field]
         if self.bits:
-            value = (raw.cast(pl.Int64) // 2 ** self.bits[0]) & self.bits[1]
-        if self.type == "bool":
-            value = value != 0
-        elif self.type == "int":
-            value = value.cast(pl.Int64)
+            raw = raw >> self.bits[0] & self.bits[1]
+        if self.type == "float" and self.per != 1.0:
+            np.divide(raw, self.per, out=into)  # and not times 1e-6, which is no exact number
+        elif self.type == "float":
+            np.multiply(raw, self.times, out=into)
         else:
-            value = value.cast(pl.Float64)
-            value = value * self.times if self.per == 1.0 else value / self.per  # not times 1e-6, which isn't exact
-        conditions = [raw != none for none in self.none]
-        if self.given is not None:
-            conditions.append(self.given)
-        return pl.when(*conditions).then(value) if conditions else value
+            into[:] = raw
+
+    def fill_there(self, rows: Numbers, into: Numbers) -> None:
+        """Where there is a value."""
+        into[:] = rows["row_has"] & self.needs if self.needs else True
+        for none in self.none:
+            into &= rows[self.field] != none
 
 
-def _has(bit: int) -> pl.Expr:
-    return (pl.col("row_has") & bit) != 0
+def _seconds(field: str, per_s: float, *none: int) -> Column:
+    return Column(field, "float", per=per_s, none=none)
 
 
-def _seconds(field: str, per_s: float, *none: int) -> _Column:
-    return _Column(field, "float", per=per_s, none=none)
+def _rate(field: str, *none: int) -> Column:
+    return Column(field, "float", times=8, none=none)
 
 
-def _rate(field: str, *none: int) -> _Column:
-    return _Column(field, "float", times=8, none=none)
+def _bit(field: str, shift: int, mask: int = 1) -> Column:
+    return Column(field, "bool" if mask == 1 else "int", bits=(shift, mask))
 
 
-def _bit(field: str, shift: int, mask: int = 1) -> _Column:
-    return _Column(field, "bool" if mask == 1 else "int", bits=(shift, mask))
-
-
-def _memory(number: int) -> _Column:
-    return _Column(f"row_memory_{number}", given=_has(_HAS_MEMORY))
+def _memory(number: int) -> Column:
+    return Column(f"row_memory_{number}", needs=_HAS_MEMORY)
 
 
 STATES = {
@@ -135,36 +141,36 @@ STATES = {
 }  # fmt: skip
 CA_STATES = {0: "open", 1: "disorder", 2: "cwr", 3: "recovery", 4: "loss"}
 
-_SIMPLE: dict[str, _Column] = {
-    "recv_queue_bytes": _Column("row_recv_queue"),
-    "send_queue_bytes": _Column("row_send_queue"),
+SOCKET_COLUMNS: dict[str, Column] = {
+    "recv_queue_bytes": Column("row_recv_queue"),
+    "send_queue_bytes": Column("row_send_queue"),
     "rto_s": _seconds("rto", 1e6, 0),
     "rtt_s": _seconds("rtt", 1e6, 0),
     "rttvar_s": _seconds("rttvar", 1e6, 0),
     "min_rtt_s": _seconds("min_rtt", 1e6, 0, _NO_U32),
-    "mss_bytes": _Column("snd_mss"),
-    "cwnd_packets": _Column("snd_cwnd"),
-    "ssthresh_packets": _Column("snd_ssthresh", none=(_INFINITE_SSTHRESH,)),
-    "bytes_sent": _Column("bytes_sent"),
-    "bytes_retransmitted": _Column("bytes_retrans"),
-    "bytes_acked": _Column("bytes_acked"),
-    "bytes_received": _Column("bytes_received"),
-    "segs_out": _Column("segs_out"),
-    "data_segs_out": _Column("data_segs_out"),
-    "retransmits": _Column("total_retrans"),
-    "lost": _Column("lost"),
-    "unacked": _Column("unacked"),
+    "mss_bytes": Column("snd_mss"),
+    "cwnd_packets": Column("snd_cwnd"),
+    "ssthresh_packets": Column("snd_ssthresh", none=(_INFINITE_SSTHRESH,)),
+    "bytes_sent": Column("bytes_sent"),
+    "bytes_retransmitted": Column("bytes_retrans"),
+    "bytes_acked": Column("bytes_acked"),
+    "bytes_received": Column("bytes_received"),
+    "segs_out": Column("segs_out"),
+    "data_segs_out": Column("data_segs_out"),
+    "retransmits": Column("total_retrans"),
+    "lost": Column("lost"),
+    "unacked": Column("unacked"),
     "pacing_rate_bps": _rate("pacing_rate", 0, _NO_U64),
     "delivery_rate_bps": _rate("delivery_rate", 0),
     "busy_s": _seconds("busy_time", 1e6),
     "receiver_window_limited_s": _seconds("rwnd_limited", 1e6),
     "send_buffer_limited_s": _seconds("sndbuf_limited", 1e6),
     # what ss's table had not
-    "segs_in": _Column("segs_in"),
-    "data_segs_in": _Column("data_segs_in"),
-    "timeouts_in_row": _Column("retransmits"),
-    "probes": _Column("probes"),
-    "backoff": _Column("backoff"),
+    "segs_in": Column("segs_in"),
+    "data_segs_in": Column("data_segs_in"),
+    "timeouts_in_row": Column("retransmits"),
+    "probes": Column("probes"),
+    "backoff": Column("backoff"),
     "timestamps": _bit("options", 0),
     "sack": _bit("options", 1),
     "window_scaling": _bit("options", 2),
@@ -176,43 +182,43 @@ _SIMPLE: dict[str, _Column] = {
     "app_limited": _bit("flags", 0),
     "fastopen_client_failure": _bit("flags", 1, 3),
     "ato_s": _seconds("ato", 1e6),
-    "receive_mss_bytes": _Column("rcv_mss"),
-    "sacked": _Column("sacked"),
-    "retransmitted_unacked": _Column("retrans"),
-    "fackets": _Column("fackets"),
+    "receive_mss_bytes": Column("rcv_mss"),
+    "sacked": Column("sacked"),
+    "retransmitted_unacked": Column("retrans"),
+    "fackets": Column("fackets"),
     "last_data_sent_s": _seconds("last_data_sent", 1e3),
     "last_data_received_s": _seconds("last_data_recv", 1e3),
     "last_ack_received_s": _seconds("last_ack_recv", 1e3),
-    "path_mtu_bytes": _Column("pmtu"),
-    "receive_ssthresh_bytes": _Column("rcv_ssthresh"),
-    "advertised_mss_bytes": _Column("advmss"),
-    "reordering_packets": _Column("reordering"),
+    "path_mtu_bytes": Column("pmtu"),
+    "receive_ssthresh_bytes": Column("rcv_ssthresh"),
+    "advertised_mss_bytes": Column("advmss"),
+    "reordering_packets": Column("reordering"),
     "receive_rtt_s": _seconds("rcv_rtt", 1e6, 0),
-    "receive_space_bytes": _Column("rcv_space"),
+    "receive_space_bytes": Column("rcv_space"),
     "max_pacing_rate_bps": _rate("max_pacing_rate", _NO_U64),
-    "unsent_bytes": _Column("notsent_bytes"),
-    "delivered": _Column("delivered"),
-    "delivered_ce": _Column("delivered_ce"),
-    "dsack_duplicates": _Column("dsack_dups"),
-    "reorderings_seen": _Column("reord_seen"),
-    "out_of_order_received": _Column("rcv_ooopack"),
-    "send_window_bytes": _Column("snd_wnd"),
-    "receive_window_bytes": _Column("rcv_wnd"),
-    "rehashes": _Column("rehash"),
-    "timeouts": _Column("total_rto"),
-    "timeout_recoveries": _Column("total_rto_recoveries"),
+    "unsent_bytes": Column("notsent_bytes"),
+    "delivered": Column("delivered"),
+    "delivered_ce": Column("delivered_ce"),
+    "dsack_duplicates": Column("dsack_dups"),
+    "reorderings_seen": Column("reord_seen"),
+    "out_of_order_received": Column("rcv_ooopack"),
+    "send_window_bytes": Column("snd_wnd"),
+    "receive_window_bytes": Column("rcv_wnd"),
+    "rehashes": Column("rehash"),
+    "timeouts": Column("total_rto"),
+    "timeout_recoveries": Column("total_rto_recoveries"),
     "timeout_recovery_s": _seconds("total_rto_time", 1e3),
-    "received_ce": _Column("received_ce"),
-    "delivered_ect1_bytes": _Column("delivered_e1_bytes"),
-    "delivered_ect0_bytes": _Column("delivered_e0_bytes"),
-    "delivered_ce_bytes": _Column("delivered_ce_bytes"),
-    "received_ect1_bytes": _Column("received_e1_bytes"),
-    "received_ect0_bytes": _Column("received_e0_bytes"),
-    "received_ce_bytes": _Column("received_ce_bytes"),
-    "accecn_word": _Column("accecn"),
-    "timer": _Column("row_timer"),
+    "received_ce": Column("received_ce"),
+    "delivered_ect1_bytes": Column("delivered_e1_bytes"),
+    "delivered_ect0_bytes": Column("delivered_e0_bytes"),
+    "delivered_ce_bytes": Column("delivered_ce_bytes"),
+    "received_ect1_bytes": Column("received_e1_bytes"),
+    "received_ect0_bytes": Column("received_e0_bytes"),
+    "received_ce_bytes": Column("received_ce_bytes"),
+    "accecn_word": Column("accecn"),
+    "timer": Column("row_timer"),
     "timer_s": _seconds("row_timer_expires_ms", 1e3),
-    "timer_retransmits": _Column("row_timer_retransmits"),
+    "timer_retransmits": Column("row_timer_retransmits"),
     "receive_memory_bytes": _memory(0),
     "receive_buffer_bytes": _memory(1),
     "send_memory_bytes": _memory(2),
@@ -225,10 +231,16 @@ _SIMPLE: dict[str, _Column] = {
 }
 
 
-def _cca_columns() -> dict[str, pl.Expr]:
-    """The CCAs' own state, of which a row has at most one kind."""
-    words = [pl.col(f"row_cca_{number}") for number in range(5)]
-    bbr, dctcp, vegas = _has(_HAS_BBR), _has(_HAS_DCTCP), _has(_HAS_VEGAS)
+_WORDS = [f"row_cca_{number}" for number in range(5)]
+
+# What is taken as it is: identities, names, and what several columns are made of.
+RAW_FIELDS = ("id", "row_state", "ca_state", "row_has", *_WORDS)
+
+
+def cca_columns() -> dict[str, pl.Expr]:
+    """The CCAs' own state, of which a row has at most one kind, from row_has and row_cca_0 to row_cca_4."""
+    has, words = pl.col("row_has"), [pl.col(word) for word in _WORDS]
+    bbr, dctcp, vegas = ((has & bit) != 0 for bit in (_HAS_BBR, _HAS_DCTCP, _HAS_VEGAS))
     bandwidth = words[0].cast(pl.Float64) + words[1].cast(pl.Float64) * 2.0**32
     running = dctcp & (words[0] % 2**16 != 0)  # else it fell back to Reno, and has no state
     return {
@@ -246,20 +258,6 @@ def _cca_columns() -> dict[str, pl.Expr]:
         "vegas_rtt_s": pl.when(vegas, words[2] != _VEGAS_NO_RTT).then(words[2] / 1e6),
         "vegas_min_rtt_s": pl.when(vegas, words[3] != _VEGAS_NO_RTT).then(words[3] / 1e6),
     }
-
-
-def _named(field: str, names: dict[int, str]) -> pl.Expr:
-    return pl.col(field).replace_strict(names, default="unknown", return_dtype=pl.String)
-
-
-def socket_columns(there: Collection[str]) -> list[pl.Expr]:
-    """All columns of a socket's counters; those that the recording kernel has not are null."""
-    types = {"int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
-    chosen = {"state": _named("row_state", STATES), "ca_state": _named("ca_state", CA_STATES)}
-    for name, column in _SIMPLE.items():
-        known = column.field in there
-        chosen[name] = column.expression() if known else pl.lit(None, types[column.type])
-    return [expression.alias(name) for name, expression in (chosen | _cca_columns()).items()]
 
 
 QUEUE_COUNTERS = ("bytes", "packets", "drops", "overlimits", "requeues", "backlog_bytes", "backlog_packets")
