@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,8 @@ _ROW_BYTES = {
     _CPU: columns.CPU.itemsize,
     _PROCESSES: columns.PROCESS.itemsize,
 }
-_BLOCK_ROWS = 2048  # of sockets: a block stays in the processor's cache while its columns are taken from it
+_BLOCK_ROWS = 1024  # of sockets: a block stays in the processor's cache while its columns are taken from it
 
-_POLARS = {"int": pl.Int64(), "float": pl.Float64(), "bool": pl.Boolean()}
 _Numbers = npt.NDArray[Any]
 
 
@@ -71,7 +70,9 @@ class Stream:
         for name in ("sockets", "queues", "links", "counters", "cpu", "processes"):
             table: pl.DataFrame = getattr(self, name)
             if not table.is_empty():
-                table.write_parquet(folder / f"{name}.parquet", compression="lz4", statistics=False)
+                table.write_parquet(
+                    folder / f"{name}.parquet", compression="zstd", compression_level=1, statistics=False
+                )
 
 
 def read_stream(file: Path) -> Stream:
@@ -165,6 +166,19 @@ class _Samples:
         view = memoryview(data)
         parts = zip(self.offsets, self.rows, strict=True)
         return b"".join([view[offset : offset + rows * self.row_bytes] for offset, rows in parts])
+
+    def blocks(self, data: bytes, most: int) -> Iterator[tuple[int, bytes]]:
+        """The rows in pieces of about `most`, each with the number of its first row."""
+        view = memoryview(data)
+        parts: list[memoryview] = []
+        first = count = 0
+        for offset, rows in zip(self.offsets, self.rows, strict=True):
+            parts.append(view[offset : offset + rows * self.row_bytes])
+            count += rows
+            if count >= most:
+                yield first, b"".join(parts)
+                first, count, parts = first + count, 0, []
+        yield first, b"".join(parts)
 
     def times(self) -> dict[str, pl.Series]:
         """The columns that every table begins with."""
@@ -281,8 +295,7 @@ def _structured(records: _Records, data: bytes, kind: int, dtype: np.dtype[Any])
 def _sockets(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
     samples, identities = records.samples[_SOCKETS], records.identities[_SOCKET]
     layout = columns.socket_layout(samples.info_bytes or columns.MOST_INFO_BYTES)
-    rows = np.frombuffer(samples.joined(data), layout)
-    raw = _raw(rows)
+    raw, counted = _in_columns(data, samples, layout)
     ids = raw["id"]
     samples.check_ids(ids, len(identities), "socket")
 
@@ -310,21 +323,23 @@ def _sockets(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
         for name, field, names in (("state", "row_state", columns.STATES), ("ca_state", "ca_state", columns.CA_STATES))
     }
     states = pl.DataFrame({name: pl.Series(values) for name, values in raw.items()}).select(**columns.cca_columns())
-    return pl.DataFrame(samples.times() | known | named | _counted(rows)).hstack(states)
+    return pl.DataFrame(samples.times() | known | named | counted).hstack(states)
 
 
-def _raw(rows: _Numbers) -> dict[str, _Numbers]:
-    return {name: np.ascontiguousarray(rows[name]) for name in columns.RAW_FIELDS}
-
-
-def _counted(rows: _Numbers) -> dict[str, pl.Series]:
-    """The columns that are one field each; those of fields that the recording kernel has not are null."""
-    known = {name: one for name, one in columns.SOCKET_COLUMNS.items() if one.field in (rows.dtype.names or ())}
-    values = {name: np.empty(len(rows), one.dtype) for name, one in known.items()}
-    there = {name: np.empty(len(rows), bool) for name, one in known.items() if one.nullable}
-    for begin in range(0, len(rows), _BLOCK_ROWS):
-        place = slice(begin, begin + _BLOCK_ROWS)
-        block = rows[place]
+def _in_columns(
+    data: bytes, samples: _Samples, layout: np.dtype[Any]
+) -> tuple[dict[str, _Numbers], dict[str, pl.Series]]:
+    """The raw fields, and the columns that are one field each; null where the recording kernel has not the field."""
+    total = sum(samples.rows)
+    raw = {name: np.empty(total, layout[name]) for name in columns.RAW_FIELDS}
+    known = {name: one for name, one in columns.SOCKET_COLUMNS.items() if one.field in (layout.names or ())}
+    values = {name: np.empty(total, one.dtype) for name, one in known.items()}
+    there = {name: np.empty(total, bool) for name, one in known.items() if one.nullable}
+    for begin, joined in samples.blocks(data, _BLOCK_ROWS):
+        block = np.frombuffer(joined, layout)
+        place = slice(begin, begin + len(block))
+        for name, column in raw.items():
+            column[place] = block[name]
         for name, one in known.items():
             one.fill(block, values[name][place])
             if one.nullable:
@@ -332,10 +347,10 @@ def _counted(rows: _Numbers) -> dict[str, pl.Series]:
 
     def series(name: str, one: columns.Column) -> pl.Series:
         if name not in values:
-            return pl.Series([None], dtype=_POLARS[one.type]).new_from_index(0, len(rows))
+            return pl.Series(np.empty(0, one.dtype)).extend_constant(None, total)
         return _nullable(values[name], there[name]) if name in there else pl.Series(values[name])
 
-    return {name: series(name, one) for name, one in columns.SOCKET_COLUMNS.items()}
+    return raw, {name: series(name, one) for name, one in columns.SOCKET_COLUMNS.items()}
 
 
 def _address(family: int, address: bytes) -> str:

@@ -95,7 +95,10 @@ class Column:
 
     @property
     def dtype(self) -> Any:
-        return {"int": np.int64, "float": np.float64, "bool": np.bool_}[self.type]
+        """Whole numbers stay as wide as the kernel's: half the memory, and half the time to write them."""
+        if self.type == "int":
+            return np.dtype("u1" if self.bits else (_SOCKET_FIELDS | TCP_INFO_FIELDS)[self.field][1])
+        return np.dtype(np.float64 if self.type == "float" else np.bool_)
 
     @property
     def nullable(self) -> bool:
