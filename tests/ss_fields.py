@@ -18,6 +18,11 @@ _FLAGS = {
 }  # fmt: skip
 _STATES = {"ESTAB": "established"}  # the others differ in their letters' case
 
+_PAIRS = {
+    "wscale": ("wscale.send", "wscale.receive"),
+    "rtt": ("rtt", "rttvar"),
+    "retrans": ("retrans.now", "retrans.all"),
+}
 _TIMERS = {"on": 1.0, "keepalive": 2.0, "timewait": 3.0, "persist": 4.0, "unknown": 5.0}  # 5 came after ss 6.1
 
 
@@ -111,12 +116,8 @@ def values_of(line: str) -> dict[str, Any]:
         elif value.startswith("("):
             pairs = (pair.split(":", 1) for pair in value.strip("()").split(",") if ":" in pair)
             found |= {f"{name}.{key}": _rate(text) if key == "bw" else float(text) for key, text in pairs}
-        elif name == "wscale":
-            found["wscale.send"], found["wscale.receive"] = map(float, value.split(","))
-        elif name == "rtt":
-            found["rtt"], found["rttvar"] = map(float, value.split("/"))
-        elif name == "retrans":
-            found["retrans.now"], found["retrans.all"] = map(float, value.split("/"))
+        elif name in _PAIRS:
+            found |= zip(_PAIRS[name], map(float, re.split("[,/]", value)), strict=True)
         else:
             found[name] = float(re.sub(r"(ms)?(\(.*\))?$", "", value))
     return found

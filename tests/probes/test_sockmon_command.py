@@ -138,20 +138,21 @@ def test_duration_and_rate(sockmon: Any) -> None:
 
 
 def test_starved_it_says_what_it_missed(sockmon: Any) -> None:
-    process = sockmon.start("--link=lo", "--rate=200")
+    process = sockmon.start("--link=lo", "--rate=20")
     time.sleep(0.4)
     os.kill(process.pid, signal.SIGSTOP)
-    time.sleep(0.5)
+    time.sleep(0.525)
     os.kill(process.pid, signal.SIGCONT)
-    time.sleep(0.4)
+    time.sleep(0.6)
     stream = sockmon.finish(process)
-    assert 90 <= stream.report["missed"] <= 250
+    assert 9 <= stream.report["missed"] <= 25
     assert stream.report["longest_delay_ns"] + stream.report["longest_sample_ns"] > 0.4e9
-    gaps = stream.links["monotonic_s"].diff().drop_nulls()
-    assert 0.45 < gaps.max() < 2
-    # every deadline was kept or counted
-    expected = (stream.links["monotonic_s"][-1] - stream.links["monotonic_s"][0]) * 200
-    assert abs(stream.report["samples"] + stream.report["missed"] - expected) < 4
+    times = stream.links["monotonic_s"]
+    assert 0.45 < times.diff().max() < 2
+    # every deadline was kept or counted, and those after the stop are where they would have been without it
+    assert abs(stream.report["samples"] + stream.report["missed"] - (times[-1] - times[0]) * 20) < 2.1
+    phases = sorted((time_s - times[0]) % 0.05 for time_s in times[-8:-1])
+    assert phases[len(phases) // 2] < 0.01
 
 
 def test_a_slow_reader_costs_samples_and_is_reported(sockmon_binary: str, tmp_path: Path) -> None:

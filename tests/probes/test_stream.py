@@ -101,7 +101,8 @@ def test_everything() -> None:
     assert stream.sockets["bytes_sent"][2] == 2**40
     assert stream.sockets.row(1, named=True) | {
         "netns": "h1", "local_address": "::1", "remote_address": "::2", "local_port": 50000, "remote_port": 5201,
-        "cca": "cubic", "cookie": 78, "uid": 1000, "state": "established", "recv_queue_bytes": 11, "send_queue_bytes": 22,
+        "cca": "cubic", "cookie": 78, "uid": 1000, "state": "established", "recv_queue_bytes": 11,
+        "send_queue_bytes": 22,
     } == stream.sockets.row(1, named=True)  # fmt: skip
     [queue] = stream.queues.rows(named=True)
     assert queue | {
@@ -120,7 +121,8 @@ def test_everything() -> None:
     assert (core["core"], core["frequency_hz"], core["user_s"], core["steal_s"]) == (4, 2.5e9, 1.0, 8.0)
     [process] = stream.processes.rows(named=True)
     assert process | {
-        "pid": 4242, "parent_pid": 1, "name": "iperf3 (x)", "started_s": 123.0, "threads": 3, "user_s": 1.5, "system_s": 2.5,
+        "pid": 4242, "parent_pid": 1, "name": "iperf3 (x)", "started_s": 123.0, "threads": 3, "user_s": 1.5,
+        "system_s": 2.5,
         "memory_bytes": 40960,
     } == process  # fmt: skip
 
@@ -230,7 +232,8 @@ def test_kernels_of_other_lengths(info: int) -> None:
         (header() + sample(COUNTERS, [bytes(16)]), "row of counter 0"),
         (header() + sample(PROCESSES, [bytes(32)]), "row of process 0"),
         (header() + sample(LINKS, [struct.pack("<II25Q", 7, 25, *range(25))]), "names no device.7"),
-        (header(b"ticks_per_s=1\npage_bytes=1\n") + socket_identity(0) + sockets([socket_row(0)]), "names no sockets.0"),
+        (header(b"ticks_per_s=1\npage_bytes=1\n") + socket_identity(0) + sockets([socket_row(0)]),
+         "names no sockets.0"),
         (header() + record(REPORT, b"samples=many\n"), "offset 128: the report's samples is 'many'"),
         (header() + record(REPORT, b"samples=" + b"9" * 5000), "offset 128: the report's samples"),
     ],
@@ -263,12 +266,13 @@ def reads(data: bytes) -> Stream | None:
     try:
         return parse_stream(data)
     except ValueError as error:
-        assert str(error).startswith("offset ")
+        if not str(error).startswith("offset "):
+            raise
         return None
 
 
 WHOLE = whole()
-LONG = int(os.environ.get("CCMIX_FUZZ_EXAMPLES", "20000"))
+LONG = int(os.environ.get("CCMIX_FUZZ_EXAMPLES", "5000"))
 
 
 def damages(check: Callable[[bytes], object]) -> Callable[[], None]:
@@ -278,7 +282,7 @@ def damages(check: Callable[[bytes], object]) -> Callable[[], None]:
         st.lists(
             st.tuples(
                 st.integers(0, len(WHOLE)), st.integers(0, 12),
-                st.one_of(st.binary(max_size=8), st.sampled_from([b"\xff" * 4, b"\0" * 4, b"\0\0\0\x80", b"\x08\0\0\0"])),
+                st.one_of(st.binary(max_size=8), st.sampled_from([b"\xff" * 4, bytes(4), b"\0\0\0\x80", b"\x08\0\0"])),
             ),
             min_size=1, max_size=4,
         )
