@@ -278,6 +278,7 @@ def test_short_flows_are_not_missed(guest: Any) -> None:
 
 HOUR = """
 import socket, time
+progress = open("progress", "w")  # so that nobody takes the guest for one that hangs
 long = [socket.create_connection(("10.0.2.1", 5000)) for _ in range(4)]
 end = time.monotonic() + 3600
 while time.monotonic() < end:
@@ -285,29 +286,28 @@ while time.monotonic() < end:
         one.sendall(bytes(100))
     for one in long:
         one.sendall(bytes(100))
-    print(".", end="", flush=True)
-    time.sleep(0.1)
+    print(".", file=progress, flush=True)
+    time.sleep(0.2)
 """
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("programs")
 def test_memory_does_not_grow_over_an_hour(guest: Any) -> None:
-    """Of virtual time, at 100 Hz, with four long flows and ten short ones a second."""
+    """Of virtual time, at 50 Hz, with four long flows and five short ones a second."""
     (guest.job / "hour.py").write_text(HOUR)
     guest.run(
         f"""{PATH} {START_SERVER}
-        ./sockmon --sockets=a --port=5000 --queue=r/right --counters --cpu --rate=100 --duration=3600 |
+        ./sockmon --sockets=a --port=5000 --queue=r/right --counters --cpu --rate=50 --slow-rate=5 --duration=3600 |
             tail -c 4096 >end &
         ip netns exec a python3 hour.py
-        wait %2 || true
-        sleep 2
+        sleep 5
         kill $server"""
     )
-    text = (guest.job / "end").read_bytes().rpartition(b"cpu_us=")[2].rstrip(b"\\0").decode()
+    text = (guest.job / "end").read_bytes().rpartition(b"cpu_us=")[2].rstrip(b"\0").decode()
     report = {key: int(value) for key, _, value in (line.partition("=") for line in text.split()[1:])}
-    assert report["samples"] + report["missed"] == pytest.approx(360_000, abs=2)
-    assert report["sockets_closed"] > 30_000
+    assert report["samples"] + report["missed"] == pytest.approx(180_000, abs=2)
+    assert report["sockets_closed"] > 15_000
     assert report["memory_bytes"] - report["memory_start_bytes"] < 200_000
 
 
