@@ -79,7 +79,16 @@ snapshot() {
 MOMENTS = [str(number) for number in range(1, 13)]
 
 
-@pytest.mark.parametrize("cca", ["bbr", "vegas", "dctcp", "cubic", "illinois", "yeah", "htcp"])
+@pytest.mark.parametrize(
+    "cca",
+    [
+        "bbr",
+        "vegas",
+        "dctcp",
+        "cubic",
+        *(pytest.param(cca, marks=pytest.mark.long) for cca in ("illinois", "yeah", "htcp")),
+    ],
+)
 @pytest.mark.usefixtures("programs")
 def test_every_field_that_ss_prints_in_the_middle_of_traffic(cca: str, guest: Any) -> None:
     """With loss, reordering and ECN marks, so that SACK, retransmissions and the CCAs' own state are not zero."""
