@@ -1,4 +1,7 @@
-/* Counters of a network namespace, from /proc/net/snmp and /proc/net/netstat, and of the machine's backlogs. */
+/*
+ * Counters of a network namespace, from /proc/net/snmp and /proc/net/netstat, and of the machine's
+ * backlogs.
+ */
 #include "fail.h"
 #include "sockmon.h"
 #include "stream.h"
@@ -14,24 +17,29 @@
 
 /* In the order of the files; a kernel that lacks one leaves it out. */
 static const char *const wanted[] = {
-	"Ip.InReceives", "Ip.InDiscards", "Ip.OutRequests", "Ip.OutDiscards", "Ip.ReasmFails", "Ip.FragCreates",
-	"Tcp.ActiveOpens", "Tcp.PassiveOpens", "Tcp.AttemptFails", "Tcp.EstabResets", "Tcp.CurrEstab", "Tcp.InSegs",
-	"Tcp.OutSegs", "Tcp.RetransSegs", "Tcp.InErrs", "Tcp.OutRsts", "Udp.InDatagrams", "Udp.OutDatagrams",
-	"Udp.RcvbufErrors", "Udp.SndbufErrors",
-	"TcpExt.PruneCalled", "TcpExt.RcvPruned", "TcpExt.OfoPruned", "TcpExt.TW", "TcpExt.DelayedACKs",
-	"TcpExt.ListenOverflows", "TcpExt.ListenDrops", "TcpExt.TCPSackRecovery", "TcpExt.TCPSACKReorder",
-	"TcpExt.TCPLostRetransmit", "TcpExt.TCPFastRetrans", "TcpExt.TCPSlowStartRetrans", "TcpExt.TCPTimeouts",
-	"TcpExt.TCPLossProbes", "TcpExt.TCPLossProbeRecovery", "TcpExt.TCPBacklogCoalesce", "TcpExt.TCPDSACKRecv",
-	"TcpExt.TCPAbortOnMemory", "TcpExt.TCPMemoryPressures", "TcpExt.TCPMemoryPressuresChrono",
-	"TcpExt.TCPSpuriousRTOs", "TcpExt.TCPBacklogDrop", "TcpExt.TCPRcvCollapsed", "TcpExt.TCPOFOQueue",
-	"TcpExt.TCPOFODrop", "TcpExt.TCPRcvQDrop", "TcpExt.TCPRetransFail", "TcpExt.TCPWantZeroWindowAdv",
-	"TcpExt.TCPToZeroWindowAdv", "TcpExt.TCPAutoCorking", "TcpExt.TCPSynRetrans", "TcpExt.TCPDelivered",
-	"TcpExt.TCPDeliveredCE", "TcpExt.TCPHystartTrainDetect", "TcpExt.TCPHystartDelayDetect", "TcpExt.TCPZeroWindowDrop",
-	"IpExt.InCEPkts", "IpExt.InECT0Pkts", "IpExt.InECT1Pkts", "IpExt.InNoECTPkts",
+	"Ip.InReceives", "Ip.InDiscards", "Ip.OutRequests", "Ip.OutDiscards", "Ip.ReasmFails",
+	"Ip.FragCreates", "Tcp.ActiveOpens", "Tcp.PassiveOpens", "Tcp.AttemptFails",
+	"Tcp.EstabResets", "Tcp.CurrEstab", "Tcp.InSegs", "Tcp.OutSegs", "Tcp.RetransSegs",
+	"Tcp.InErrs", "Tcp.OutRsts", "Udp.InDatagrams", "Udp.OutDatagrams", "Udp.RcvbufErrors",
+	"Udp.SndbufErrors", "TcpExt.PruneCalled", "TcpExt.RcvPruned", "TcpExt.OfoPruned",
+	"TcpExt.TW", "TcpExt.DelayedACKs", "TcpExt.ListenOverflows", "TcpExt.ListenDrops",
+	"TcpExt.TCPSackRecovery", "TcpExt.TCPSACKReorder", "TcpExt.TCPLostRetransmit",
+	"TcpExt.TCPFastRetrans", "TcpExt.TCPSlowStartRetrans", "TcpExt.TCPTimeouts",
+	"TcpExt.TCPLossProbes", "TcpExt.TCPLossProbeRecovery", "TcpExt.TCPBacklogCoalesce",
+	"TcpExt.TCPDSACKRecv", "TcpExt.TCPAbortOnMemory", "TcpExt.TCPMemoryPressures",
+	"TcpExt.TCPMemoryPressuresChrono", "TcpExt.TCPSpuriousRTOs", "TcpExt.TCPBacklogDrop",
+	"TcpExt.TCPRcvCollapsed", "TcpExt.TCPOFOQueue", "TcpExt.TCPOFODrop", "TcpExt.TCPRcvQDrop",
+	"TcpExt.TCPRetransFail", "TcpExt.TCPWantZeroWindowAdv", "TcpExt.TCPToZeroWindowAdv",
+	"TcpExt.TCPAutoCorking", "TcpExt.TCPSynRetrans", "TcpExt.TCPDelivered",
+	"TcpExt.TCPDeliveredCE", "TcpExt.TCPHystartTrainDetect", "TcpExt.TCPHystartDelayDetect",
+	"TcpExt.TCPZeroWindowDrop", "IpExt.InCEPkts", "IpExt.InECT0Pkts", "IpExt.InECT1Pkts",
+	"IpExt.InNoECTPkts",
 };
 
 /* /proc/net/softnet_stat: one line a core, hexadecimal, columns 0 to 2. */
-static const char *const softnet_names[SOFTNET_COLUMNS] = { "Softnet.processed", "Softnet.dropped", "Softnet.time_squeeze" };
+static const char *const softnet_names[SOFTNET_COLUMNS] = {
+	"Softnet.processed", "Softnet.dropped", "Softnet.time_squeeze",
+};
 
 struct wanted {
 	uint32_t id;
@@ -92,7 +100,8 @@ static void learn(struct file *file, int target)
 			snprintf(name, sizeof(name), "%s.%s", group, word);
 			if (is_wanted(name) && file->count < MAX_WANTED)
 				file->wanted[file->count++] =
-					(struct wanted){ put_identity(name, target, -1), number + 1, column };
+					(struct wanted){ put_identity(name, target, -1), number + 1,
+						column };
 			column++;
 		}
 	}
@@ -136,7 +145,10 @@ static void read_file(const struct file *file)
 	}
 }
 
-/* A core that is offline has no line, so lines are counted, not numbered, unless the kernel numbers them (column 12). */
+/*
+ * A core that is offline has no line, so lines are counted, not numbered, unless the kernel numbers
+ * them (column 12).
+ */
 static void read_softnet(void)
 {
 	char *at = read_text(softnet);
@@ -164,7 +176,8 @@ static void learn_softnet(void)
 				at++;
 		}
 		for (int i = 0; i < SOFTNET_COLUMNS; i++)
-			put_identity(softnet_names[i], 0, column > 12 ? (int)columns[12] : (int)softnet_cores);
+			put_identity(softnet_names[i], 0,
+				     column > 12 ? (int)columns[12] : (int)softnet_cores);
 		at = strchr(at, '\n');
 		at = at ? at + 1 : NULL;
 	}

@@ -24,8 +24,11 @@ static bool is_chosen(unsigned long core)
 static uint32_t frequency_khz(size_t core)
 {
 	char text[32];
-	ssize_t got = core < cores && frequencies[core] >= 0 ? pread(frequencies[core], text, sizeof(text) - 1, 0) : 0;
+	ssize_t got;
 
+	if (core >= cores || frequencies[core] < 0)
+		return 0;
+	got = pread(frequencies[core], text, sizeof(text) - 1, 0);
 	if (got <= 0)
 		return 0;
 	text[got] = 0;
@@ -71,7 +74,8 @@ void cpu_open(void)
 	for (size_t core = 0; core < cores; core++) {
 		char path[96];
 
-		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%zu/cpufreq/scaling_cur_freq", core);
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/cpu/cpu%zu/cpufreq/scaling_cur_freq", core);
 		frequencies[core] = is_chosen(core) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	}
 }

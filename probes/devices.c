@@ -1,6 +1,7 @@
 /*
- * Queues and links over rtnetlink. The kernel dumps all qdiscs of all devices of a namespace, so a dump is for finding
- * them; then each is asked for by itself, with the link's counters in the same system call.
+ * Queues and links over rtnetlink. The kernel dumps all qdiscs of all devices of a namespace, so a
+ * dump is for finding them; then each is asked for by itself, with the link's counters in the same
+ * system call.
  */
 #include "fail.h"
 #include "netlink.h"
@@ -39,7 +40,8 @@ struct device {
 	const struct device_name *name;
 	uint32_t number;
 	int fd, ifindex;
-	bool dumps;		/* has qdiscs that can't be asked for by themselves: mq's, which have no handle */
+	/* has qdiscs that can't be asked for by themselves: mq's, which have no handle */
+	bool dumps;
 	bool stale;
 	unsigned int count;
 	struct qdisc qdiscs[MAX_QDISCS];
@@ -66,7 +68,8 @@ static struct qdisc *find(struct device *d, const struct tcmsg *m, const struct 
 }
 
 /* Who asks for one by its handle isn't told its parent, but has numbered the request. */
-static struct qdisc *find_asked(struct device *d, uint32_t number, const struct tcmsg *m, const struct rtattr **a)
+static struct qdisc *find_asked(struct device *d, uint32_t number, const struct tcmsg *m,
+				const struct rtattr **a)
 {
 	struct qdisc *q = &d->qdiscs[number];
 
@@ -74,7 +77,8 @@ static struct qdisc *find_asked(struct device *d, uint32_t number, const struct 
 }
 
 /* Whether it is a qdisc of the device, whole; then its attributes are in `a`. */
-static bool is_qdisc(const struct device *d, const struct nlmsghdr *message, const struct rtattr **a)
+static bool is_qdisc(const struct device *d, const struct nlmsghdr *message,
+		     const struct rtattr **a)
 {
 	const struct tcmsg *m = NLMSG_DATA(message);
 
@@ -103,9 +107,11 @@ static void on_found(const struct nlmsghdr *message, void *argument)
 	if (d->count == MAX_QDISCS || !a[TCA_KIND])
 		return;
 	q = &d->qdiscs[d->count++];
-	*q = (struct qdisc){ .id = next_id++, .handle = m->tcm_handle, .parent = m->tcm_parent, .seen = true };
+	*q = (struct qdisc){ .id = next_id++, .handle = m->tcm_handle, .parent = m->tcm_parent,
+		.seen = true };
 	netlink_copy(a[TCA_KIND], q->kind, sizeof(q->kind) - 1);
-	identity = (struct id_queue){ .id = q->id, .device = d->number, .handle = q->handle, .parent = q->parent };
+	identity = (struct id_queue){ .id = q->id, .device = d->number, .handle = q->handle,
+		.parent = q->parent };
 	memcpy(identity.kind, q->kind, sizeof(identity.kind));
 	stream_put(RECORD_QUEUE, &identity, sizeof(identity));
 }
@@ -196,7 +202,8 @@ static void put_qdisc(const struct qdisc *q, const struct rtattr *stats)
 	row->requeues = queue.requeues;
 	row->overlimits = queue.overlimits;
 	if (a[TCA_STATS_APP])
-		row->xstats_bytes = (uint32_t)netlink_copy(a[TCA_STATS_APP], row->xstats, sizeof(row->xstats));
+		row->xstats_bytes = (uint32_t)netlink_copy(a[TCA_STATS_APP], row->xstats,
+							   sizeof(row->xstats));
 }
 
 static void on_qdisc(const struct nlmsghdr *message, void *argument)
@@ -237,7 +244,8 @@ static void sample_queues(void)
 		if (d->dumps)
 			dump(d, on_qdisc);
 		else if (d->count)
-			netlink_exchange(d->fd, d->requests, d->count * sizeof(*d->requests), d->count, on_qdisc, d);
+			netlink_exchange(d->fd, d->requests, d->count * sizeof(*d->requests),
+					 d->count, on_qdisc, d);
 	}
 	sample_end();
 	for (int n = 0; n < options.device_count; n++)
@@ -251,7 +259,8 @@ static void on_link(const struct nlmsghdr *message, void *argument)
 	struct device *d = argument;
 	struct row_link *row;
 
-	if (message->nlmsg_type != RTM_NEWSTATS || message->nlmsg_len < NLMSG_LENGTH(sizeof(struct if_stats_msg))) {
+	if (message->nlmsg_type != RTM_NEWSTATS ||
+	    message->nlmsg_len < NLMSG_LENGTH(sizeof(struct if_stats_msg))) {
 		report.device_errors++;
 		return;
 	}
@@ -260,7 +269,8 @@ static void on_link(const struct nlmsghdr *message, void *argument)
 	if (!row)
 		return;
 	row->device = d->number;
-	row->known = (uint32_t)(netlink_copy(a[IFLA_STATS_LINK_64], row->counters, sizeof(row->counters)) / 8);
+	row->known = (uint32_t)(netlink_copy(a[IFLA_STATS_LINK_64], row->counters,
+					     sizeof(row->counters)) / 8);
 }
 
 static void sample_links(void)

@@ -5,9 +5,10 @@
 #include <arpa/inet.h>
 
 /*
- * The kernel's bytecode (net/ipv4/inet_diag.c: inet_diag_bc_run) is a list of conditions, each with how far to go on if it
- * holds (yes) and if not (no), in bytes. Going exactly to the end accepts; going beyond it rejects. All of ours must hold, so
- * "no" rejects, but for the one alternative in any_port().
+ * The kernel's bytecode (net/ipv4/inet_diag.c: inet_diag_bc_run) is a list of conditions, each with
+ * how far to go on if it holds (yes) and if not (no), in bytes. Going exactly to the end accepts;
+ * going beyond it rejects. All of ours must hold, so "no" rejects, but for the one alternative in
+ * any_port().
  */
 struct code {
 	uint8_t *bytes;
@@ -47,7 +48,8 @@ static bool any(const struct ports *ports)
 	return ports->low == 0 && ports->high == UINT16_MAX;
 }
 
-static void port_range(struct code *code, const struct ports *ports, unsigned char least, unsigned char most)
+static void port_range(struct code *code, const struct ports *ports, unsigned char least,
+		       unsigned char most)
 {
 	if (any(ports))
 		return;
@@ -55,7 +57,10 @@ static void port_range(struct code *code, const struct ports *ports, unsigned ch
 	rejects(code, add_port(code, most, ports->high));
 }
 
-/* The local port, or else the remote one. The kernel wants every "no" to lead to where the chain of "yes" passes. */
+/*
+ * The local port, or else the remote one. The kernel wants every "no" to lead to where the chain of
+ * "yes" passes.
+ */
 static void any_port(struct code *code, const struct ports *ports)
 {
 	struct inet_diag_bc_op *least, *most, *jump;
@@ -136,7 +141,10 @@ static bool port_matches(const struct ports *ports, uint16_t port)
 bool filter_matches(const struct filter *filter, int family, const void *local, const void *remote,
 		    uint16_t local_port, uint16_t remote_port)
 {
-	return host_matches(&filter->local, family, local) && host_matches(&filter->remote, family, remote) &&
-	       port_matches(&filter->local_ports, local_port) && port_matches(&filter->remote_ports, remote_port) &&
-	       (port_matches(&filter->any_ports, local_port) || port_matches(&filter->any_ports, remote_port));
+	return host_matches(&filter->local, family, local) &&
+	       host_matches(&filter->remote, family, remote) &&
+	       port_matches(&filter->local_ports, local_port) &&
+	       port_matches(&filter->remote_ports, remote_port) &&
+	       (port_matches(&filter->any_ports, local_port) ||
+		port_matches(&filter->any_ports, remote_port));
 }

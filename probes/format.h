@@ -1,6 +1,7 @@
 /*
- * The stream, version 1, as README.md documents it: a header, then records. Numbers are in the byte order of the machine
- * that records; the header tells which. Every struct here has its natural alignment and no padding.
+ * The stream, version 1, as README.md documents it: a header, then records. Numbers are in the byte
+ * order of the machine that records; the header tells which. Every struct here has its natural
+ * alignment and no padding.
  */
 #ifndef CCMIX_FORMAT_H
 #define CCMIX_FORMAT_H
@@ -18,7 +19,8 @@ struct stream_header {
 	uint64_t start_mono_ns;
 	uint64_t start_wall_ns;
 	uint32_t reserved;
-	uint32_t text_bytes;	/* lines KEY=VALUE that follow; a multiple of 8, filled up with line ends */
+	/* lines KEY=VALUE that follow; a multiple of 8, filled up with line ends */
+	uint32_t text_bytes;
 };
 
 /* Every record begins with this, and is a multiple of 8 bytes long. */
@@ -40,7 +42,8 @@ enum record_type {
 	RECORD_CPU = 21,
 	RECORD_PROCESSES = 22,
 	RECORD_NOTE = 32,	/* text, filled up with zero bytes */
-	RECORD_REPORT = 33,	/* lines KEY=VALUE, filled up with zero bytes; the last record of a whole stream */
+	/* lines KEY=VALUE, filled up with zero bytes; the last record of a whole stream */
+	RECORD_REPORT = 33,
 };
 
 struct sample {

@@ -178,7 +178,8 @@ static void run(void)
 }
 
 /* Lines KEY=VALUE. */
-static void add_line(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void add_line(char *text, size_t room, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 static void add_line(char *text, size_t room, const char *format, ...)
 {
@@ -196,15 +197,19 @@ static void write_header(void)
 	struct utsname system;
 
 	uname(&system);
-	add_line(text, sizeof(text), "probe=ccmix-sockmon\nkernel=%s\nkernel_version=%s\nmachine=%s\nhost=%s\n",
+	add_line(text, sizeof(text),
+		 "probe=ccmix-sockmon\nkernel=%s\nkernel_version=%s\nmachine=%s\nhost=%s\n",
 		 system.release, system.version, system.machine, system.nodename);
-	add_line(text, sizeof(text), "rate_hz=%g\nslow_rate_hz=%g\ndiscover_rate_hz=%g\n", options.rate_hz, options.slow_hz,
+	add_line(text, sizeof(text), "rate_hz=%g\nslow_rate_hz=%g\ndiscover_rate_hz=%g\n",
+		 options.rate_hz, options.slow_hz,
 		 options.discover_hz);
-	add_line(text, sizeof(text), "ticks_per_s=%ld\npage_bytes=%ld\n", sysconf(_SC_CLK_TCK), sysconf(_SC_PAGESIZE));
+	add_line(text, sizeof(text), "ticks_per_s=%ld\npage_bytes=%ld\n", sysconf(_SC_CLK_TCK),
+		 sysconf(_SC_PAGESIZE));
 	for (int n = 0; n < options.socket_count; n++)
 		add_line(text, sizeof(text), "sockets.%d=%s\n", n, options.sockets[n]);
 	for (int n = 0; n < options.device_count; n++)
-		add_line(text, sizeof(text), "device.%d=%s/%s\n", n, options.devices[n].netns, options.devices[n].name);
+		add_line(text, sizeof(text), "device.%d=%s/%s\n", n, options.devices[n].netns,
+			 options.devices[n].name);
 	for (int n = 0; n < options.counter_count; n++)
 		add_line(text, sizeof(text), "counters.%d=%s\n", n, options.counters[n]);
 	stream_open(options.output, text);

@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 
 #define ANSWERS 64		/* taken in one system call */
-#define ANSWER_BYTES 4288	/* a socket's are below 1 KB, a qdisc's seldom above; no power of 2, for the cache's sake */
+/* a socket's are below 1 KB, a qdisc's seldom above; no power of 2, for the cache's sake */
+#define ANSWER_BYTES 4288
 #define RECEIVE_BYTES (8 << 20)
 
 static char answers[ANSWERS][ANSWER_BYTES] __attribute__((aligned(16)));
@@ -40,8 +41,9 @@ int netlink_open(const char *netns, int protocol, const char *what)
 static void hand_over(const char *bytes, size_t length, netlink_handler handler, void *argument)
 {
 	unsigned int left = (unsigned int)length;
+	const struct nlmsghdr *m = (const void *)bytes;
 
-	for (const struct nlmsghdr *m = (const void *)bytes; NLMSG_OK(m, left); m = NLMSG_NEXT(m, left))
+	for (; NLMSG_OK(m, left); m = NLMSG_NEXT(m, left))
 		handler(m, argument);
 }
 
@@ -60,7 +62,8 @@ static int receive(int fd, unsigned int most, netlink_handler handler, void *arg
 }
 
 /* The kernel answers within the system call that asks, so an answer that isn't there is lost. */
-void netlink_exchange(int fd, const void *requests, size_t bytes, unsigned int count, netlink_handler handler,
+void netlink_exchange(int fd, const void *requests, size_t bytes, unsigned int count,
+		      netlink_handler handler,
 		      void *argument)
 {
 	unsigned int missing = count;
@@ -84,6 +87,7 @@ void netlink_exchange(int fd, const void *requests, size_t bytes, unsigned int c
 int netlink_dump(int fd, const void *request, size_t bytes, netlink_handler handler, void *argument)
 {
 	uint64_t begin_ns = mono_ns(), took_ns;
+	const struct nlmsghdr *m;
 	int error = 0;
 	bool more = true;
 
@@ -97,7 +101,7 @@ int netlink_dump(int fd, const void *request, size_t bytes, netlink_handler hand
 			continue;
 		if (got <= 0)
 			return errno;
-		for (const struct nlmsghdr *m = (const void *)dump; NLMSG_OK(m, left); m = NLMSG_NEXT(m, left)) {
+		for (m = (const void *)dump; NLMSG_OK(m, left); m = NLMSG_NEXT(m, left)) {
 			if (m->nlmsg_flags & NLM_F_DUMP_INTR)
 				report.interrupted_dumps++;
 			if (m->nlmsg_type == NLMSG_DONE || m->nlmsg_type == NLMSG_ERROR) {
@@ -129,7 +133,8 @@ void netlink_drain(int fd, netlink_handler handler, void *argument)
 	}
 }
 
-static void attributes(const struct rtattr *attribute, size_t bytes, const struct rtattr **found, unsigned int types)
+static void attributes(const struct rtattr *attribute, size_t bytes, const struct rtattr **found,
+		       unsigned int types)
 {
 	unsigned int left = (unsigned int)bytes;
 
@@ -142,12 +147,14 @@ static void attributes(const struct rtattr *attribute, size_t bytes, const struc
 	}
 }
 
-void netlink_attributes(const struct nlmsghdr *message, size_t body, const struct rtattr **found, unsigned int types)
+void netlink_attributes(const struct nlmsghdr *message, size_t body, const struct rtattr **found,
+			unsigned int types)
 {
 	const char *begin = (const char *)NLMSG_DATA(message) + NLMSG_ALIGN(body);
 	size_t before = NLMSG_LENGTH(NLMSG_ALIGN(body));
 
-	attributes((const void *)begin, message->nlmsg_len > before ? message->nlmsg_len - before : 0, found, types);
+	attributes((const void *)begin,
+		   message->nlmsg_len > before ? message->nlmsg_len - before : 0, found, types);
 }
 
 void netlink_nested(const struct rtattr *nest, const struct rtattr **found, unsigned int types)

@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A socket, and an open file of /proc/net, stay with the network namespace in which they were opened. */
+/*
+ * A socket, and an open file of /proc/net, stay with the network namespace in which they were
+ * opened.
+ */
 int open_in_netns(const char *netns, int (*open_it)(void *argument), void *argument)
 {
 	char path[NAME_BYTES + 32];
@@ -22,7 +25,8 @@ int open_in_netns(const char *netns, int (*open_it)(void *argument), void *argum
 	if (own < 0 || other < 0)
 		fail_errno("network namespace %s", netns);
 	if (setns(other, CLONE_NEWNET) < 0)
-		fail_errno("network namespace %s can't be entered (this needs CAP_SYS_ADMIN)", netns);
+		fail_errno("network namespace %s can't be entered (this needs CAP_SYS_ADMIN)",
+			   netns);
 	opened = open_it(argument);
 	reason = errno;
 	if (setns(own, CLONE_NEWNET) < 0)

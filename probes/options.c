@@ -103,7 +103,8 @@ static double read_number(const char *option, const char *value, double least, d
 }
 
 /* "N" or "N-M" up to `most`, and *value moves behind it. */
-static bool read_range(const char **value, unsigned long most, unsigned long *low, unsigned long *high)
+static bool read_range(const char **value, unsigned long most, unsigned long *low,
+		       unsigned long *high)
 {
 	char *end;
 
@@ -155,11 +156,14 @@ static void read_host(const char *option, const char *value, struct host *host)
 	}
 }
 
-static void read_name(const char *option, const char *value, const char *name, size_t bytes, char *into)
+static void read_name(const char *option, const char *value, const char *name, size_t bytes,
+		      char *into)
 {
-	if (!bytes || bytes >= NAME_BYTES || !strncmp(name, ".", bytes) || !strncmp(name, "..", bytes) ||
+	if (!bytes || bytes >= NAME_BYTES || !strncmp(name, ".", bytes) ||
+	    !strncmp(name, "..", bytes) ||
 	    memchr(name, '/', bytes) || memchr(name, '\n', bytes))
-		wrong(option, value, "a name, or a network namespace's and a device's with '/' between them,");
+		wrong(option, value,
+		      "a name, or a network namespace's and a device's with '/' between them,");
 	memcpy(into, name, bytes);
 	into[bytes] = 0;
 }
@@ -264,7 +268,8 @@ void read_options(int argc, char **argv)
 {
 	int letter;
 
-	while ((letter = getopt_long(argc, argv, "s::q:l:n::c::p:t:r:d:eo:h", long_options, NULL)) != -1) {
+	while ((letter = getopt_long(argc, argv, "s::q:l:n::c::p:t:r:d:eo:h", long_options,
+				     NULL)) != -1) {
 		const struct option *option = long_options;
 
 		if (letter == 'h') {
@@ -279,8 +284,10 @@ void read_options(int argc, char **argv)
 	}
 	if (optind < argc)
 		fail(EXIT_USAGE, "%s is no option; see --help", argv[optind]);
-	if (!options.socket_count && !options.device_count && !options.counter_count && !options.cpu &&
+	if (!options.socket_count && !options.device_count && !options.counter_count &&
+	    !options.cpu &&
 	    !options.pid_count)
-		fail(EXIT_USAGE, "nothing to record: --sockets, --queue, --link, --counters, --cpu, --pid or --tree; "
+		fail(EXIT_USAGE,
+		     "nothing to record: --sockets, --queue, --link, --counters, --cpu, --pid or --tree; "
 		     "see --help");
 }

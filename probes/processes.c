@@ -1,4 +1,7 @@
-/* The processor time of given processes, and of all that descend from given ones, from /proc/PID/stat. */
+/*
+ * The processor time of given processes, and of all that descend from given ones, from
+ * /proc/PID/stat.
+ */
 #include "fail.h"
 #include "sockmon.h"
 #include "stream.h"
@@ -32,10 +35,14 @@ static size_t count, room;
 static uint32_t next_id;
 static DIR *proc;
 
-/* "PID (NAME) STATE PARENT ...": the name may have anything in it, so it ends at the last parenthesis. */
+/*
+ * "PID (NAME) STATE PARENT ...": the name may have anything in it, so it ends at the last
+ * parenthesis.
+ */
 static bool parse(char *text, struct status *status)
 {
-	char *open = text ? strchr(text, '(') : NULL, *close = open ? strrchr(open, ')') : NULL, *at;
+	char *open = text ? strchr(text, '(') : NULL;
+	char *close = open ? strrchr(open, ')') : NULL, *at;
 	uint64_t fields[25] = { 0 };
 
 	if (!close || !close[1] || !close[2])

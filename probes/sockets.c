@@ -1,7 +1,8 @@
 /*
- * TCP sockets over NETLINK_SOCK_DIAG. A dump costs with the size of the kernel's hash table, so it is only for finding
- * sockets; the known ones are asked for one by one, all in one system call. What a dump misses, because it lived for less
- * than the time between two, and everybody's final counters come with destroy events.
+ * TCP sockets over NETLINK_SOCK_DIAG. A dump costs with the size of the kernel's hash table, so it
+ * is only for finding sockets; the known ones are asked for one by one, all in one system call.
+ * What a dump misses, because it lived for less than the time between two, and everybody's final
+ * counters come with destroy events.
  */
 #include "fail.h"
 #include "netlink.h"
@@ -17,7 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BATCH 16		/* requests in one system call: few enough that their answers stay in the cache */
+/* requests in one system call: few enough that their answers stay in the cache */
+#define BATCH 16
 #define BUCKETS 4096
 #define NONE UINT32_MAX
 #define LEAVING_NS 1000000000ull	/* how long to wait for a gone socket's destroy event */
@@ -25,8 +27,9 @@
 #define EXTENSION(number) (1 << ((number) - 1))
 
 /* All that have peers and are no mini sockets: not listening, not in TIME_WAIT. */
-#define STATES (1 << TCP_ESTABLISHED | 1 << TCP_SYN_SENT | 1 << TCP_SYN_RECV | 1 << TCP_FIN_WAIT1 | \
-		1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT | 1 << TCP_LAST_ACK | 1 << TCP_CLOSING)
+#define STATES (1 << TCP_ESTABLISHED | 1 << TCP_SYN_SENT | 1 << TCP_SYN_RECV | \
+		1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT | \
+		1 << TCP_LAST_ACK | 1 << TCP_CLOSING)
 
 struct request {
 	struct nlmsghdr header;
@@ -150,7 +153,8 @@ static void add(struct target *t, const struct inet_diag_msg *m, const char *cca
 		t->known = must_realloc(t->known, t->room * sizeof(*t->known));
 		t->requests = must_realloc(t->requests, t->room * sizeof(*t->requests));
 	}
-	t->known[t->count] = (struct known){ .cookie = cookie_of(&m->id), .id = put_identity(t, m, cca) };
+	t->known[t->count] = (struct known){ .cookie = cookie_of(&m->id),
+		.id = put_identity(t, m, cca) };
 	memcpy(t->known[t->count].cca, cca, sizeof(t->known->cca));
 	t->requests[t->count] = (struct request){
 		.header = {
@@ -273,7 +277,8 @@ static void on_answer(const struct nlmsghdr *message, void *argument)
 	if (message->nlmsg_seq >= t->count)
 		return;
 	known = &t->known[message->nlmsg_seq];
-	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY || message->nlmsg_len < NLMSG_LENGTH(sizeof(*m))) {
+	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m))) {
 		known->gone = true;
 		return;
 	}
@@ -327,7 +332,8 @@ void sockets_sample(void)
 		for (uint32_t at = 0; at < t->count; at += BATCH) {
 			uint32_t count = t->count - at < BATCH ? t->count - at : BATCH;
 
-			netlink_exchange(t->fd, &t->requests[at], count * sizeof(struct request), count, on_answer, t);
+			netlink_exchange(t->fd, &t->requests[at], count * sizeof(struct request),
+					 count, on_answer, t);
 		}
 	}
 	sample_end();
@@ -343,7 +349,8 @@ static void on_found(const struct nlmsghdr *message, void *argument)
 	uint64_t cookie;
 	char cca[16];
 
-	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY || message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
 		return;
 	cookie = cookie_of(&m->id);
 	if (!m->id.idiag_dport || find(t, cookie) != NONE || find_leaving(t, cookie))
@@ -362,7 +369,8 @@ static int discover(struct target *t, uint8_t family)
 		uint8_t code[BYTECODE_BYTES];
 	} dump = {
 		.request = {
-			.header = { .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
+			.header = { .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+				.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
 			.body = {
 				.sdiag_family = family,
 				.sdiag_protocol = IPPROTO_TCP,
@@ -392,7 +400,8 @@ static void on_destroyed(const struct nlmsghdr *message, void *argument)
 	char cca[16] = "";
 	uint32_t at, id;
 
-	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY || message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
 		return;
 	report.events++;
 	netlink_attributes(message, sizeof(*m), a, INET_DIAG_MAX + 1);
@@ -433,13 +442,17 @@ void sockets_discover(void)
 		take_events(t);
 		refused = discover(t, AF_INET);
 		if (refused)
-			fail(EXIT_RUN, "the kernel refuses to list its TCP sockets: %s%s", strerror(refused),
+			fail(EXIT_RUN, "the kernel refuses to list its TCP sockets: %s%s",
+			     strerror(refused),
 			     refused == ENOENT ? " (modprobe tcp_diag)" : "");
 		discover(t, AF_INET6);	/* refused where the kernel has no IPv6 */
 	}
 }
 
-/* A socket's event comes some milliseconds after its end: the kernel waits for all readers, then for a worker. */
+/*
+ * A socket's event comes some milliseconds after its end: the kernel waits for all readers, then
+ * for a worker.
+ */
 void sockets_last_events(void)
 {
 	for (int n = 0; n < options.socket_count; n++)
@@ -460,9 +473,11 @@ static int open_events(const struct target *t)
 	if (bind(fd, (void *)&address, sizeof(address)) < 0)
 		fail_errno("the socket for destroy events");
 	for (int i = 0; i < 2; i++) {
-		if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &groups[i], sizeof(groups[i])) == 0)
+		if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &groups[i],
+			       sizeof(groups[i])) == 0)
 			continue;
-		snprintf(text, sizeof(text), "no destroy events: %s; short flows and final counters are not recorded",
+		snprintf(text, sizeof(text),
+			 "no destroy events: %s; short flows and final counters are not recorded",
 			 strerror(errno));
 		say("%s", text);
 		stream_text(RECORD_NOTE, text);

@@ -1,4 +1,7 @@
-/* What the parts of the probe share. Each recorder has a set-up and a sample(), called by the loop in main.c. */
+/*
+ * What the parts of the probe share. Each recorder has a set-up and a sample(), called by the loop
+ * in main.c.
+ */
 #ifndef CCMIX_SOCKMON_H
 #define CCMIX_SOCKMON_H
 
@@ -58,7 +61,8 @@ void read_options(int argc, char **argv);
 /* How the probe did; its counts are the final record. */
 struct report {
 	uint64_t samples, missed, longest_delay_ns, longest_sample_ns, longest_write_ns, writes;
-	uint64_t dumps, longest_dump_ns, interrupted_dumps, events, lost_replies, lost_events, truncated;
+	uint64_t dumps, longest_dump_ns, interrupted_dumps, events;
+	uint64_t lost_replies, lost_events, truncated;
 	uint64_t sockets_found, sockets_closed, sockets_vanished, device_errors;
 	uint64_t memory_start_bytes, memory_bytes, stream_bytes;
 };

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #define FLUSH_NS 100000000ull	/* a crash loses no more than this */
-#define FLUSH_BYTES (1u << 16)	/* while it still is in the cache: a third of the time of all went here */
+/* while it still is in the cache: a third of the time of all went here */
+#define FLUSH_BYTES (1u << 16)
 
 static struct {
 	int fd;
@@ -55,7 +56,8 @@ void stream_open(const char *path, const char *text)
 			fail_errno("%s", path);
 	}
 	memcpy(header.magic, STREAM_MAGIC, sizeof(header.magic));
-	reserve(2 * FLUSH_BYTES);	/* so that it needn't grow later, and touched now for the same reason */
+	/* so that it needn't grow later, and touched now for the same reason */
+	reserve(2 * FLUSH_BYTES);
 	memset(stream.buffer, 0, stream.room);
 	at = reserve(sizeof(header) + header.text_bytes);
 	memcpy(at, &header, sizeof(header));

@@ -36,7 +36,8 @@ uint64_t next_number(char **at)
 
 	while (*digit == ' ' || *digit == '\t')
 		digit++;
-	if (*digit == '-')	/* none of ours is below zero, but iowait of old kernels and Tcp's MaxConn */
+	/* none of ours is below zero, but iowait of old kernels and Tcp's MaxConn */
+	if (*digit == '-')
 		digit++;
 	if (*digit < '0' || *digit > '9')
 		return 0;

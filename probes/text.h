@@ -4,7 +4,10 @@
 
 #include <stdint.h>
 
-/* The file's text, ended by a zero byte, in a buffer that the next call reuses; NULL where it can't be read. */
+/*
+ * The file's text, ended by a zero byte, in a buffer that the next call reuses; NULL where it can't
+ * be read.
+ */
 char *read_text(int fd);
 
 /* The number at *at, and *at moves behind it; 0 and no move where there is none. */
