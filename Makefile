@@ -2,7 +2,8 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-long sanitize-iperf3 fuzz-iperf3 sanitize-capflow fuzz-capflow check format lock clean
+.PHONY: help demo setup setup-dev test test-long sanitize-iperf3 fuzz-iperf3 sanitize-capflow fuzz-capflow sanitize-sockmon \
+	check format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -25,6 +26,9 @@ test-long: setup-dev ## long grids, kills and fuzzing
 
 sanitize-iperf3: setup-dev ## all tests of the patched iperf3, long ones too, with AddressSanitizer and UBSan
 	CCMIX_IPERF3=$$(iperf3-patch/build --sanitize) ASAN_OPTIONS=detect_leaks=0 .venv/bin/pytest tests/iperf3_patch --timeout 3600
+
+sanitize-sockmon: setup-dev ## the tests of the probe on this machine, with AddressSanitizer and UBSan
+	CCMIX_SOCKMON=$$(probes/sockmon/build --sanitize) .venv/bin/pytest tests/probes -k 'sockmon and not in_lab'
 
 fuzz-iperf3: ## fuzz the patched iperf3 with clang's libFuzzer, and by talks with a server: four times 10 minutes
 	tools/setup --fuzz

@@ -1,0 +1,203 @@
+/*
+ * The processor time of given processes, and of all that descend from given ones, from
+ * /proc/PID/stat.
+ */
+#include "fail.h"
+#include "sockmon.h"
+#include "stream.h"
+#include "text.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME 24
+
+struct process {
+	int fd, pid;
+	uint32_t id;
+	bool tree;		/* its children count too */
+	bool renamed;		/* it runs another program now */
+	char name[NAME];
+};
+
+struct status {
+	char name[NAME];
+	int parent;
+	uint64_t user_ticks, system_ticks, threads, started_ticks, memory_pages;
+};
+
+static struct process *processes;
+static size_t count, room;
+static uint32_t next_id;
+static DIR *proc;
+
+/*
+ * "PID (NAME) STATE PARENT ...": the name may have anything in it, so it ends at the last
+ * parenthesis.
+ */
+static bool parse(char *text, struct status *status)
+{
+	char *open = text ? strchr(text, '(') : NULL;
+	char *close = open ? strrchr(open, ')') : NULL, *at;
+	uint64_t fields[25] = { 0 };
+
+	if (!close || !close[1] || !close[2])
+		return false;
+	memset(status, 0, sizeof(*status));
+	*close = 0;
+	memcpy(status->name, open + 1, strnlen(open + 1, sizeof(status->name) - 1));
+	at = close + 3;		/* behind the state, which is field 3 */
+	for (int i = 4; i < 25; i++)
+		fields[i] = next_number(&at);
+	status->parent = (int)fields[4];
+	status->user_ticks = fields[14];
+	status->system_ticks = fields[15];
+	status->threads = fields[20];
+	status->started_ticks = fields[22];
+	status->memory_pages = fields[24];
+	return true;
+}
+
+static struct process *find(int pid)
+{
+	for (size_t i = 0; i < count; i++)
+		if (processes[i].pid == pid)
+			return &processes[i];
+	return NULL;
+}
+
+static int open_stat(int pid)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void put_identity(struct process *process, const struct status *status)
+{
+	struct id_process identity = {
+		.id = next_id++,
+		.pid = (uint32_t)process->pid,
+		.parent = (uint32_t)status->parent,
+		.started_ticks = status->started_ticks,
+	};
+
+	memcpy(identity.name, status->name, sizeof(identity.name));
+	memcpy(process->name, status->name, sizeof(process->name));
+	process->id = identity.id;
+	process->renamed = false;
+	stream_put(RECORD_PROCESS, &identity, sizeof(identity));
+}
+
+static void add(int fd, int pid, bool tree, const struct status *status)
+{
+	if (count == room) {
+		room = room ? 2 * room : 64;
+		processes = must_realloc(processes, room * sizeof(*processes));
+	}
+	processes[count] = (struct process){ .fd = fd, .pid = pid, .tree = tree };
+	put_identity(&processes[count++], status);
+}
+
+/* After exec() it goes on under another identity. */
+static void rename_processes(void)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct status status;
+
+		if (processes[i].renamed && parse(read_text(processes[i].fd), &status))
+			put_identity(&processes[i], &status);
+	}
+}
+
+/* Adds the process if its parent's tree is wanted. */
+static void look_at(int pid)
+{
+	const struct process *parent;
+	struct status status;
+	int fd;
+
+	if (find(pid))
+		return;
+	fd = open_stat(pid);
+	if (fd < 0)
+		return;
+	if (parse(read_text(fd), &status)) {
+		parent = find(status.parent);
+		if (parent && parent->tree) {
+			add(fd, pid, true, &status);
+			return;
+		}
+	}
+	close(fd);
+}
+
+void processes_scan(unsigned int entries)
+{
+	if (!proc)
+		return;
+	while (entries--) {
+		const struct dirent *entry = readdir(proc);
+
+		if (!entry) {
+			rewinddir(proc);
+			return;
+		}
+		if (atoi(entry->d_name) > 0)
+			look_at(atoi(entry->d_name));
+	}
+}
+
+void processes_sample(void)
+{
+	size_t kept = 0;
+
+	if (!count)
+		return;
+	sample_begin(RECORD_PROCESSES, count, sizeof(struct row_process), 0);
+	for (size_t i = 0; i < count; i++) {
+		struct row_process *row;
+		struct status status;
+
+		if (!parse(read_text(processes[i].fd), &status)) {
+			close(processes[i].fd);		/* ended: its file can't be read any more */
+			continue;
+		}
+		processes[i].renamed = memcmp(processes[i].name, status.name, NAME) != 0;
+		processes[kept++] = processes[i];
+		row = sample_row();
+		if (!row)
+			continue;
+		row->id = processes[i].id;
+		row->threads = (uint32_t)status.threads;
+		row->user_ticks = status.user_ticks;
+		row->system_ticks = status.system_ticks;
+		row->memory_pages = status.memory_pages;
+	}
+	count = kept;
+	sample_end();
+	rename_processes();
+}
+
+void processes_open(void)
+{
+	for (int n = 0; n < options.pid_count; n++) {
+		struct status status;
+		int pid = options.pids[n].pid, fd = open_stat(pid);
+
+		if (fd < 0 || !parse(read_text(fd), &status))
+			fail(EXIT_RUN, "there is no process %d", pid);
+		add(fd, pid, options.pids[n].tree, &status);
+		if (options.pids[n].tree && !proc) {
+			proc = opendir("/proc");
+			if (!proc)
+				fail_errno("/proc");
+		}
+	}
+	processes_scan(1u << 20);
+}

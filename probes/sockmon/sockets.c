@@ -1,0 +1,518 @@
+/*
+ * TCP sockets over NETLINK_SOCK_DIAG. A dump costs with the size of the kernel's hash table, so it
+ * is only for finding sockets; the known ones are asked for one by one, all in one system call.
+ * What a dump misses, because it lived for less than the time between two, and everybody's final
+ * counters come with destroy events.
+ */
+#include "fail.h"
+#include "netlink.h"
+#include "sockmon.h"
+#include "stream.h"
+
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/sock_diag.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* requests in one system call: few enough that their answers stay in the cache */
+#define BATCH 16
+#define BUCKETS 4096
+#define NONE UINT32_MAX
+#define LEAVING_NS 1000000000ull	/* how long to wait for a gone socket's destroy event */
+#define INFO_BYTES 512		/* more than any kernel has; this year's is 280 */
+#define EXTENSION(number) (1 << ((number) - 1))
+
+/* All that have peers and are no mini sockets: not listening, not in TIME_WAIT. */
+#define STATES (1 << TCP_ESTABLISHED | 1 << TCP_SYN_SENT | 1 << TCP_SYN_RECV | \
+		1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT | \
+		1 << TCP_LAST_ACK | 1 << TCP_CLOSING)
+
+struct request {
+	struct nlmsghdr header;
+	struct inet_diag_req_v2 body;
+};
+
+struct known {
+	uint64_t cookie;
+	uint32_t id;
+	uint32_t next;		/* in its bucket */
+	bool gone;
+	char cca[16];
+	char new_cca[16];	/* where it has changed in this sample */
+};
+
+struct leaving {
+	uint64_t cookie, since_ns;
+	uint32_t id;
+};
+
+struct target {
+	const char *netns;
+	uint32_t number;
+	int fd, events;		/* events: -1 where they are refused */
+	/* Parallel, so that requests lie one after the other as the kernel takes them. */
+	struct known *known;
+	struct request *requests;
+	uint32_t count, room;
+	uint32_t buckets[BUCKETS];
+	struct leaving *leaving;
+	uint32_t leaving_count, leaving_room;
+};
+
+static struct target *targets;
+static size_t info_bytes;
+static uint32_t next_id;
+
+static uint64_t cookie_of(const struct inet_diag_sockid *id)
+{
+	return (uint64_t)id->idiag_cookie[1] << 32 | id->idiag_cookie[0];
+}
+
+static uint32_t *bucket_of(struct target *t, uint64_t cookie)
+{
+	return &t->buckets[cookie * 0x9e3779b97f4a7c15ull >> 52];
+}
+
+static uint32_t find(struct target *t, uint64_t cookie)
+{
+	uint32_t at = *bucket_of(t, cookie);
+
+	while (at != NONE && t->known[at].cookie != cookie)
+		at = t->known[at].next;
+	return at;
+}
+
+static struct leaving *find_leaving(struct target *t, uint64_t cookie)
+{
+	for (uint32_t i = 0; i < t->leaving_count; i++)
+		if (t->leaving[i].cookie == cookie)
+			return &t->leaving[i];
+	return NULL;
+}
+
+static bool is_ours(const struct inet_diag_msg *m)
+{
+	return m->id.idiag_dport &&
+	       filter_matches(&options.filter, m->idiag_family, m->id.idiag_src, m->id.idiag_dst,
+			      ntohs(m->id.idiag_sport), ntohs(m->id.idiag_dport));
+}
+
+static uint32_t put_identity(const struct target *t, const struct inet_diag_msg *m, const char *cca)
+{
+	struct id_socket identity = {
+		.id = next_id++,
+		.target = t->number,
+		.cookie = cookie_of(&m->id),
+		.mono_ns = mono_ns(),
+		.family = m->idiag_family,
+		.local_port = ntohs(m->id.idiag_sport),
+		.remote_port = ntohs(m->id.idiag_dport),
+		.ifindex = m->id.idiag_if,
+		.uid = m->idiag_uid,
+		.inode = m->idiag_inode,
+	};
+	size_t bytes = m->idiag_family == AF_INET ? 4 : 16;
+
+	memcpy(identity.local, m->id.idiag_src, bytes);
+	memcpy(identity.remote, m->id.idiag_dst, bytes);
+	memcpy(identity.cca, cca, sizeof(identity.cca));
+	stream_put(RECORD_SOCKET, &identity, sizeof(identity));
+	return identity.id;
+}
+
+static void link_known(struct target *t, uint32_t at)
+{
+	uint32_t *bucket = bucket_of(t, t->known[at].cookie);
+
+	t->known[at].next = *bucket;
+	*bucket = at;
+}
+
+static void unlink_known(struct target *t, uint32_t at)
+{
+	uint32_t *link = bucket_of(t, t->known[at].cookie);
+
+	while (*link != at)
+		link = &t->known[*link].next;
+	*link = t->known[at].next;
+}
+
+static void number_request(struct target *t, uint32_t at)
+{
+	t->requests[at].header.nlmsg_seq = at;
+}
+
+static void add(struct target *t, const struct inet_diag_msg *m, const char *cca)
+{
+	if (t->count == t->room) {
+		t->room = t->room ? 2 * t->room : 256;
+		t->known = must_realloc(t->known, t->room * sizeof(*t->known));
+		t->requests = must_realloc(t->requests, t->room * sizeof(*t->requests));
+	}
+	t->known[t->count] = (struct known){ .cookie = cookie_of(&m->id),
+		.id = put_identity(t, m, cca) };
+	memcpy(t->known[t->count].cca, cca, sizeof(t->known->cca));
+	t->requests[t->count] = (struct request){
+		.header = {
+			.nlmsg_len = sizeof(struct request),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_flags = NLM_F_REQUEST,
+		},
+		.body = {
+			.sdiag_family = m->idiag_family,
+			.sdiag_protocol = IPPROTO_TCP,
+			.idiag_ext = EXTENSION(INET_DIAG_INFO) | EXTENSION(INET_DIAG_VEGASINFO) |
+				     EXTENSION(INET_DIAG_CONG) | EXTENSION(INET_DIAG_SKMEMINFO),
+			.idiag_states = STATES,
+			.id = m->id,
+		},
+	};
+	number_request(t, t->count);
+	link_known(t, t->count++);
+	report.sockets_found++;
+}
+
+/* The last one takes the place of the one that is dropped. */
+static void drop(struct target *t, uint32_t at)
+{
+	uint32_t last = --t->count;
+
+	unlink_known(t, at);
+	if (at == last)
+		return;
+	unlink_known(t, last);
+	t->known[at] = t->known[last];
+	t->requests[at] = t->requests[last];
+	number_request(t, at);
+	link_known(t, at);
+}
+
+static void leave(struct target *t, const struct known *known)
+{
+	if (t->events < 0) {
+		report.sockets_vanished++;
+		return;
+	}
+	if (t->leaving_count == t->leaving_room) {
+		t->leaving_room = t->leaving_room ? 2 * t->leaving_room : 256;
+		t->leaving = must_realloc(t->leaving, t->leaving_room * sizeof(*t->leaving));
+	}
+	t->leaving[t->leaving_count++] = (struct leaving){ known->cookie, mono_ns(), known->id };
+}
+
+static void forget_leaving(struct target *t)
+{
+	uint64_t now_ns = mono_ns();
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < t->leaving_count; i++) {
+		if (now_ns - t->leaving[i].since_ns < LEAVING_NS)
+			t->leaving[kept++] = t->leaving[i];
+		else
+			report.sockets_vanished++;
+	}
+	t->leaving_count = kept;
+}
+
+/* The CCA's own state: which attribute there is tells whose it is. */
+static void copy_cca_state(struct row_socket *row, const struct rtattr **a)
+{
+	static const struct {
+		int type;
+		uint8_t has;
+	} kinds[] = {
+		{ INET_DIAG_VEGASINFO, HAS_VEGAS },
+		{ INET_DIAG_DCTCPINFO, HAS_DCTCP },
+		{ INET_DIAG_BBRINFO, HAS_BBR },
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		if (a[kinds[i].type]) {
+			row->has |= kinds[i].has;
+			netlink_copy(a[kinds[i].type], row->cca_state, sizeof(row->cca_state));
+		}
+	}
+}
+
+static void put_row(uint32_t id, const struct inet_diag_msg *m, const struct rtattr **a)
+{
+	struct row_socket *row = sample_row();
+
+	if (!row)
+		return;
+	row->id = id;
+	row->state = m->idiag_state;
+	row->timer = m->idiag_timer;
+	row->timer_retransmits = m->idiag_retrans;
+	row->timer_expires_ms = m->idiag_expires;
+	row->recv_queue_bytes = m->idiag_rqueue;
+	row->send_queue_bytes = m->idiag_wqueue;
+	if (a[INET_DIAG_SKMEMINFO]) {
+		row->has |= HAS_MEMORY;
+		netlink_copy(a[INET_DIAG_SKMEMINFO], row->memory, sizeof(row->memory));
+	}
+	copy_cca_state(row, a);
+	netlink_copy(a[INET_DIAG_INFO], row + 1, info_bytes);
+}
+
+static void get_cca(const struct rtattr **a, char *cca)
+{
+	memset(cca, 0, 16);
+	if (a[INET_DIAG_CONG])
+		netlink_copy(a[INET_DIAG_CONG], cca, 15);
+}
+
+static void on_answer(const struct nlmsghdr *message, void *argument)
+{
+	const struct inet_diag_msg *m = NLMSG_DATA(message);
+	const struct rtattr *a[INET_DIAG_MAX + 1];
+	struct target *t = argument;
+	struct known *known;
+	char cca[16];
+
+	if (message->nlmsg_seq >= t->count)
+		return;
+	known = &t->known[message->nlmsg_seq];
+	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m))) {
+		known->gone = true;
+		return;
+	}
+	netlink_attributes(message, sizeof(*m), a, INET_DIAG_MAX + 1);
+	/* without counters it is a mini socket, in TIME_WAIT */
+	known->gone = !a[INET_DIAG_INFO] || cookie_of(&m->id) != known->cookie;
+	if (known->gone)
+		return;
+	put_row(known->id, m, a);
+	get_cca(a, cca);
+	if (memcmp(cca, known->cca, sizeof(cca)))
+		memcpy(known->new_cca, cca, sizeof(cca));
+}
+
+/* A socket that has changed its CCA goes on under another identity. */
+static void rename_known(struct target *t, uint32_t at)
+{
+	struct known *known = &t->known[at];
+	const struct inet_diag_req_v2 *body = &t->requests[at].body;
+	struct inet_diag_msg m = { .idiag_family = body->sdiag_family, .id = body->id };
+
+	memcpy(known->cca, known->new_cca, sizeof(known->cca));
+	memset(known->new_cca, 0, sizeof(known->new_cca));
+	known->id = put_identity(t, &m, known->cca);
+}
+
+static void sweep(struct target *t)
+{
+	for (uint32_t i = t->count; i-- > 0;) {
+		if (t->known[i].gone) {
+			leave(t, &t->known[i]);
+			drop(t, i);
+		} else if (t->known[i].new_cca[0]) {
+			rename_known(t, i);
+		}
+	}
+}
+
+void sockets_sample(void)
+{
+	size_t all = 0;
+
+	for (int n = 0; n < options.socket_count; n++)
+		all += targets[n].count;
+	if (!all)
+		return;
+	sample_begin(RECORD_SOCKETS, all, sizeof(struct row_socket) + info_bytes, info_bytes);
+	for (int n = 0; n < options.socket_count; n++) {
+		struct target *t = &targets[n];
+
+		for (uint32_t at = 0; at < t->count; at += BATCH) {
+			uint32_t count = t->count - at < BATCH ? t->count - at : BATCH;
+
+			netlink_exchange(t->fd, &t->requests[at], count * sizeof(struct request),
+					 count, on_answer, t);
+		}
+	}
+	sample_end();
+	for (int n = 0; n < options.socket_count; n++)
+		sweep(&targets[n]);
+}
+
+static void on_found(const struct nlmsghdr *message, void *argument)
+{
+	const struct inet_diag_msg *m = NLMSG_DATA(message);
+	const struct rtattr *a[INET_DIAG_MAX + 1];
+	struct target *t = argument;
+	uint64_t cookie;
+	char cca[16];
+
+	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+		return;
+	cookie = cookie_of(&m->id);
+	if (!m->id.idiag_dport || find(t, cookie) != NONE || find_leaving(t, cookie))
+		return;
+	netlink_attributes(message, sizeof(*m), a, INET_DIAG_MAX + 1);
+	get_cca(a, cca);
+	if (cca[0])		/* a mini socket has none */
+		add(t, m, cca);
+}
+
+static int discover(struct target *t, uint8_t family)
+{
+	struct {
+		struct request request;
+		struct rtattr attribute;
+		uint8_t code[BYTECODE_BYTES];
+	} dump = {
+		.request = {
+			.header = { .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+				.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
+			.body = {
+				.sdiag_family = family,
+				.sdiag_protocol = IPPROTO_TCP,
+				.idiag_ext = EXTENSION(INET_DIAG_CONG),
+				.idiag_states = STATES,
+			},
+		},
+	};
+	size_t code = filter_bytecode(&options.filter, dump.code), bytes = sizeof(struct request);
+
+	if (code) {
+		dump.attribute.rta_type = INET_DIAG_REQ_BYTECODE;
+		dump.attribute.rta_len = (unsigned short)RTA_LENGTH(code);
+		bytes += RTA_SPACE(code);
+	}
+	dump.request.header.nlmsg_len = (uint32_t)bytes;
+	return netlink_dump(t->fd, &dump, bytes, on_found, t);
+}
+
+/* The message of an event has the counters and the addresses, and nothing else. */
+static void on_destroyed(const struct nlmsghdr *message, void *argument)
+{
+	const struct inet_diag_msg *m = NLMSG_DATA(message);
+	const struct rtattr *a[INET_DIAG_MAX + 1];
+	struct target *t = argument;
+	struct leaving *leaving;
+	char cca[16] = "";
+	uint32_t at, id;
+
+	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+		return;
+	report.events++;
+	netlink_attributes(message, sizeof(*m), a, INET_DIAG_MAX + 1);
+	if (!is_ours(m) || !a[INET_DIAG_INFO])
+		return;
+	at = find(t, cookie_of(&m->id));
+	leaving = find_leaving(t, cookie_of(&m->id));
+	if (at != NONE) {
+		id = t->known[at].id;
+		drop(t, at);
+	} else if (leaving) {
+		id = leaving->id;
+		*leaving = t->leaving[--t->leaving_count];
+	} else {
+		id = put_identity(t, m, cca);
+		report.sockets_found++;
+	}
+	report.sockets_closed++;
+	sample_begin(RECORD_CLOSED, 1, sizeof(struct row_socket) + info_bytes, info_bytes);
+	put_row(id, m, a);
+	sample_end();
+}
+
+static void take_events(struct target *t)
+{
+	if (t->events < 0)
+		return;
+	netlink_drain(t->events, on_destroyed, t);
+	forget_leaving(t);
+}
+
+void sockets_discover(void)
+{
+	for (int n = 0; n < options.socket_count; n++) {
+		struct target *t = &targets[n];
+		int refused;
+
+		take_events(t);
+		refused = discover(t, AF_INET);
+		if (refused)
+			fail(EXIT_RUN, "the kernel refuses to list its TCP sockets: %s%s",
+			     strerror(refused),
+			     refused == ENOENT ? " (modprobe tcp_diag)" : "");
+		discover(t, AF_INET6);	/* refused where the kernel has no IPv6 */
+	}
+}
+
+/*
+ * A socket's event comes some milliseconds after its end: the kernel waits for all readers, then
+ * for a worker.
+ */
+void sockets_last_events(void)
+{
+	for (int n = 0; n < options.socket_count; n++)
+		if (targets[n].events >= 0)
+			usleep(n ? 0 : 50000);
+	for (int n = 0; n < options.socket_count; n++)
+		take_events(&targets[n]);
+}
+
+static int open_events(const struct target *t)
+{
+	int groups[] = { SKNLGRP_INET_TCP_DESTROY, SKNLGRP_INET6_TCP_DESTROY };
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK };
+	int fd = netlink_open(t->netns, NETLINK_SOCK_DIAG, "destroy events");
+	char text[256];
+
+	/* without a number of its own, a socket gets nothing that is for all */
+	if (bind(fd, (void *)&address, sizeof(address)) < 0)
+		fail_errno("the socket for destroy events");
+	for (int i = 0; i < 2; i++) {
+		if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &groups[i],
+			       sizeof(groups[i])) == 0)
+			continue;
+		snprintf(text, sizeof(text),
+			 "no destroy events: %s; short flows and final counters are not recorded",
+			 strerror(errno));
+		say("%s", text);
+		stream_text(RECORD_NOTE, text);
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* What getsockopt() gives is as long as what the kernel sends over netlink. */
+static void learn_info_bytes(void)
+{
+	char info[INFO_BYTES];
+	socklen_t bytes = sizeof(info);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &bytes) < 0)
+		fail_errno("no TCP socket to ask for the length of tcp_info");
+	close(fd);
+	info_bytes = (bytes + 7u) & ~7u;
+}
+
+void sockets_open(void)
+{
+	if (!options.socket_count)
+		return;
+	learn_info_bytes();
+	targets = must_realloc(NULL, (size_t)options.socket_count * sizeof(*targets));
+	for (int n = 0; n < options.socket_count; n++) {
+		struct target *t = &targets[n];
+
+		*t = (struct target){ .netns = options.sockets[n], .number = (uint32_t)n };
+		memset(t->buckets, 0xff, sizeof(t->buckets));
+		t->fd = netlink_open(t->netns, NETLINK_SOCK_DIAG, "TCP sockets");
+		t->events = open_events(t);
+	}
+	sockets_discover();
+}

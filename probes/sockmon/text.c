@@ -1,0 +1,48 @@
+#include "text.h"
+
+#include "fail.h"
+
+#include <unistd.h>
+
+static char *buffer;
+static size_t room;
+
+char *read_text(int fd)
+{
+	size_t used = 0;
+
+	for (;;) {
+		ssize_t got;
+
+		if (room - used < 4096) {
+			room += 16384;
+			buffer = must_realloc(buffer, room);
+		}
+		got = pread(fd, buffer + used, room - used - 1, (off_t)used);
+		if (got < 0)
+			return NULL;
+		if (got == 0)
+			break;
+		used += (size_t)got;
+	}
+	buffer[used] = 0;
+	return buffer;
+}
+
+uint64_t next_number(char **at)
+{
+	char *digit = *at;
+	uint64_t value = 0;
+
+	while (*digit == ' ' || *digit == '\t')
+		digit++;
+	/* none of ours is below zero, but iowait of old kernels and Tcp's MaxConn */
+	if (*digit == '-')
+		digit++;
+	if (*digit < '0' || *digit > '9')
+		return 0;
+	while (*digit >= '0' && *digit <= '9')
+		value = value * 10 + (uint64_t)(*digit++ - '0');
+	*at = digit;
+	return value;
+}

@@ -1,0 +1,302 @@
+"""ccmix-sockmon's command line, its deadlines, its end, and the tables beside the sockets."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ccmix.probes.stream import read_stream
+
+
+def run(binary: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [binary, *arguments], capture_output=True, text=True, errors="replace", check=False, timeout=30
+    )
+
+
+def test_help_teaches(sockmon_binary: str) -> None:
+    done = run(sockmon_binary, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: ccmix-sockmon ")
+    for option in ("--sockets", "--queue", "--cpu", "--rate", "--until-eof", "--output", "--remote-port"):
+        assert option in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to record"),
+        (["--sockets", "file"], "file is no option"),
+        (["--sockets", "--rate=0"], "--rate=0: a number from 0.1 to 1000 is expected"),
+        (["--sockets", "--rate=1001"], "--rate=1001"),
+        (["--sockets", "--rate=ten"], "--rate=ten"),
+        (["--sockets", "--rate="], "--rate="),
+        (["--sockets", "--rate=nan"], "--rate=nan"),
+        (["--sockets", "--port=65536"], "--port=65536: a port or a range of ports"),
+        (["--sockets", "--port=2-1"], "--port=2-1"),
+        (["--sockets", "--port=-5"], "--port=-5"),
+        (["--sockets", "--port=5-"], "--port=5-"),
+        (["--sockets", "--remote=10.0.0"], "--remote=10.0.0: an IPv4 or IPv6 address"),
+        (["--sockets", "--remote=10.0.0.1/33"], "--remote=10.0.0.1/33: a prefix length"),
+        (["--sockets", "--remote=" + "1" * 100], "an IPv4 or IPv6 address"),
+        (["--queue="], "--queue=: a name"),
+        (["--queue=a/b/c"], "--queue=a/b/c"),
+        (["--queue=../eth0"], "--queue=../eth0"),
+        (["--sockets=" + "n" * 100], "a name"),
+        (["--cpu=4-"], "--cpu=4-: 'all' or a list of cores"),
+        (["--cpu=1,,2"], "--cpu=1,,2"),
+        (["--cpu=99999"], "--cpu=99999"),
+        (["--pid=0"], "--pid=0: a process's number"),
+        (["--tree=me"], "--tree=me"),
+        (["--duration=0", "--cpu"], "--duration=0"),
+        (["--no-such-option"], "unrecognized option"),
+        (["--sockets=" + "x"] * 65, "--sockets is given more than 64 times"),
+    ],
+)
+def test_wrong_options_start_nothing(arguments: list[str], message: str, sockmon_binary: str, tmp_path: Path) -> None:
+    done = run(sockmon_binary, *arguments, f"--output={tmp_path}/out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--queue=no-such-device"], "there is no device no-such-device"),
+        (["--link=no-such-space/lo"], "network namespace no-such-space: No such file or directory"),
+        (["--sockets=no-such-space"], "network namespace no-such-space"),
+        (["--pid=4194303"], "there is no process 4194303"),
+        (["--cpu", "--output=/no/such/folder/file"], "/no/such/folder/file: No such file"),
+        (["--cpu", "--output=/dev/full"], "the stream can't be written: No space left on device"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(arguments: list[str], message: str, sockmon_binary: str) -> None:
+    done = run(sockmon_binary, *arguments, "--duration=0.1")
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_reader_that_goes_away_is_an_error(sockmon_binary: str) -> None:
+    process = subprocess.Popen(
+        [sockmon_binary, "--cpu", "--rate=1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    assert process.stdout
+    process.stdout.close()
+    assert process.wait(timeout=10) == 1
+    assert process.stderr
+    assert "can't be written: Broken pipe" in process.stderr.read()
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_ends_with_a_last_sample(by: signal.Signals, sockmon: Any) -> None:
+    process = sockmon.start("--cpu", "--slow-rate=0.2", "--rate=0.2")
+    time.sleep(0.5)
+    begin = time.time()
+    process.send_signal(by)
+    stream = sockmon.finish(process, None)
+    assert time.time() - begin < 2  # and not at the next deadline
+    times = stream.cpu["time_s"].unique().sort().to_list()
+    assert len(times) == 2
+    assert times[1] >= begin
+    assert stream.report["samples"] == 2
+
+
+def test_ends_with_its_standard_input(sockmon: Any) -> None:
+    process = sockmon.start("--cpu", "--until-eof", "--rate=0.2")
+    process.stdin.write("whatever")
+    process.stdin.flush()
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.stdin.close()
+    process.stdin = None
+    assert sockmon.finish(process, None).report["samples"] == 2
+
+
+def test_duration_and_rate(sockmon: Any) -> None:
+    stream = sockmon.record("--link=lo", "--rate=100", "--duration=0.5")
+    times = stream.links["monotonic_s"]
+    assert stream.report["samples"] == stream.links.height
+    assert stream.report["samples"] + stream.report["missed"] in (50, 51, 52)
+    assert 0.5 <= times[-1] - times[0] < 0.7
+    # on absolute deadlines: late ones do not push those after them
+    late = [(time_s - times[0] + 0.005) % 0.01 - 0.005 for time_s in times[:-1]]
+    assert sorted(late)[len(late) // 2] < 0.003
+    walls = stream.links["time_s"] - times
+    assert walls.max() - walls.min() < 0.001
+    assert (stream.links["took_s"] > 0).all()
+
+
+def test_starved_it_says_what_it_missed(sockmon: Any) -> None:
+    process = sockmon.start("--link=lo", "--rate=20")
+    time.sleep(0.4)
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(0.525)
+    os.kill(process.pid, signal.SIGCONT)
+    time.sleep(0.6)
+    stream = sockmon.finish(process)
+    assert 9 <= stream.report["missed"] <= 25
+    assert stream.report["longest_delay_ns"] + stream.report["longest_sample_ns"] > 0.4e9
+    times = stream.links["monotonic_s"]
+    assert 0.45 < times.diff().max() < 2
+    # every deadline was kept or counted, and those after the stop are where they would have been without it
+    assert abs(stream.report["samples"] + stream.report["missed"] - (times[-1] - times[0]) * 20) < 2.1
+    phases = sorted((time_s - times[0]) % 0.05 for time_s in times[-8:-1])
+    assert phases[len(phases) // 2] < 0.01
+
+
+def test_a_slow_reader_costs_samples_and_is_reported(sockmon_binary: str, tmp_path: Path) -> None:
+    argv = [sockmon_binary, *["--counters"], "--slow-rate=1000", "--rate=1000", "--duration=1.5"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE)
+    time.sleep(1)
+    output, _ = process.communicate(timeout=30)
+    (tmp_path / "stream").write_bytes(output)
+    report = read_stream(tmp_path / "stream").report
+    assert report
+    assert report["longest_write_ns"] > 0.3e9
+    assert report["missed"] > 300
+
+
+def test_a_crash_only_shortens_the_stream(sockmon: Any) -> None:
+    process = sockmon.start("--link=lo", "--rate=200")
+    time.sleep(0.6)
+    process.kill()
+    process.communicate()
+    stream = read_stream(sockmon.file)
+    assert stream.report is None
+    assert 40 < stream.links.height < 130
+
+
+def test_processor_time_of_processes(sockmon: Any) -> None:
+    """A tree: a shell, whose child burns half a second; it is found though it started later."""
+    burn = "import time\nbegin = time.process_time()\nwhile time.process_time() - begin < 0.5: pass\ntime.sleep(1)"
+    shell = subprocess.Popen(["sh", "-c", f"sleep 0.3; {sys.executable} -c '{burn}'; true"])
+    try:
+        process = sockmon.start(f"--tree={shell.pid}", f"--pid={os.getpid()}", "--slow-rate=50")
+        time.sleep(3)
+        processes = sockmon.finish(process).processes
+    finally:
+        shell.kill()
+        shell.wait()
+    assert set(processes["pid"]) >= {shell.pid, os.getpid()}
+    [burner] = set(processes.filter(pl.col("name").str.starts_with("python"))["pid"]) - {os.getpid()}
+    rows = processes.filter(pl.col("pid") == burner)
+    assert rows["name"][-1].startswith("python")  # after it was a shell, before exec()
+    assert rows["parent_pid"].unique().to_list() == [shell.pid]
+    spent = rows["user_s"] + rows["system_s"]
+    assert 0.45 <= spent.max() <= 0.8
+    mine = processes.filter(pl.col("pid") == os.getpid())
+    words = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    assert mine["started_s"][0] == int(words[19]) / 100
+    assert mine["threads"][-1] == int(words[17])
+    assert mine["memory_bytes"][-1] == pytest.approx(int(words[21]) * 4096, rel=0.2)
+
+
+def test_processor_time_of_cores(sockmon: Any) -> None:
+    """Between two readings of /proc/stat by the test."""
+
+    def reading() -> list[list[float]]:
+        lines = Path("/proc/stat").read_text().splitlines()
+        return [[int(word) / 100 for word in line.split()[1:]] for line in lines if re.match(r"cpu\d", line)]
+
+    before = reading()
+    cpu = sockmon.record("--cpu", "--slow-rate=50", "--duration=0.1").cpu
+    after = reading()
+    assert sorted(set(cpu["core"])) == list(range(len(before)))
+    names = ["user_s", "nice_s", "system_s", "idle_s", "iowait_s", "irq_s", "softirq_s", "steal_s"]
+    for row in cpu.iter_rows(named=True):
+        for column, name in enumerate(names):
+            # the kernel may take back some of what it calls idle
+            assert before[row["core"]][column] - 0.05 <= row[name] <= after[row["core"]][column] + 0.05
+    one = sockmon.record("--cpu=0", "--duration=0.01").cpu
+    assert set(one["core"]) == {0}
+
+
+def proc_counters() -> dict[str, int]:
+    found = {}
+    for file in ("snmp", "netstat"):
+        lines = Path(f"/proc/net/{file}").read_text().splitlines()
+        for names, values in zip(lines[::2], lines[1::2], strict=True):
+            group = names.partition(":")[0]
+            pairs = zip(names.split()[1:], values.split()[1:], strict=True)
+            found |= {f"{group}.{name}": int(value) for name, value in pairs}
+    return found
+
+
+def test_counters_of_the_kernel(sockmon: Any) -> None:
+    before = proc_counters()
+    counters = sockmon.record("--counters", "--duration=0.01").counters
+    after = proc_counters()
+    last = {row["name"]: row["value"] for row in counters.filter(pl.col("core").is_null()).iter_rows(named=True)}
+    assert {"Tcp.RetransSegs", "TcpExt.TCPMemoryPressures", "TcpExt.ListenDrops", "IpExt.InCEPkts"} <= set(last)
+    for name, value in last.items():
+        low, high = sorted((before[name], after[name]))
+        assert low <= value <= high, name
+    softnet = [line.split() for line in Path("/proc/net/softnet_stat").read_text().splitlines()]
+    dropped = counters.filter(pl.col("name") == "Softnet.dropped").group_by("core").agg(pl.col("value").last())
+    assert dict(dropped.iter_rows()) == {int(line[12], 16): int(line[1], 16) for line in softnet}
+
+
+def test_counters_of_a_link(sockmon: Any) -> None:
+    def reading(name: str) -> int:
+        return int(Path(f"/sys/class/net/lo/statistics/{name}").read_text())
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        one.sendto(bytes(500), one.getsockname())
+    names = (
+        "rx_packets",
+        "tx_packets",
+        "rx_bytes",
+        "tx_bytes",
+        "rx_dropped",
+        "tx_dropped",
+        "rx_crc_errors",
+        "multicast",
+    )
+    before = {name: reading(name) for name in names}
+    row = sockmon.record("--link=lo", "--duration=0.001").links.row(-1, named=True)
+    after = {name: reading(name) for name in names}
+    assert (row["netns"], row["device"]) == ("", "lo")
+    assert all(before[name] <= row[name] <= after[name] for name in names)
+    assert before["rx_bytes"] > 500
+
+
+def test_namespaces(sockmon: Any, namespace: Any) -> None:
+    """Each of sockets, links, queues and counters of another namespace, from this one."""
+    name = namespace.name
+    subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+    code = """
+import socket, time
+listener = socket.socket(); listener.bind(("127.0.0.1", 7)); listener.listen()
+client = socket.create_connection(("127.0.0.1", 7)); server, _ = listener.accept()
+client.sendall(bytes(4321)); print("ready", flush=True); time.sleep(60)
+"""
+    inside = subprocess.Popen(["ip", "netns", "exec", name, "python3", "-c", code], stdout=subprocess.PIPE)
+    try:
+        assert inside.stdout
+        inside.stdout.readline()
+        targets = [f"--sockets={name}", f"--link={name}/lo", "--link=lo", f"--queue={name}/lo", f"--counters={name}"]
+        stream = sockmon.record(*targets, "--counters", "--duration=0.05")
+    finally:
+        inside.kill()
+        inside.wait()
+    sent = stream.sockets.filter(pl.col("remote_port") == 7)
+    assert (sent["netns"][0], sent["bytes_sent"][-1]) == (name, 4321)
+    assert stream.sockets["local_port"].n_unique() == 2  # and none of ours
+    links = {row["netns"]: row["rx_bytes"] for row in stream.links.iter_rows(named=True)}
+    assert 4321 < links[name] < 10_000
+    assert links[""] != links[name]
+    assert set(stream.queues["netns"]) == {name}
+    opens = stream.counters.filter(pl.col("name") == "Tcp.ActiveOpens").group_by("netns").agg(pl.col("value").last())
+    assert dict(opens.iter_rows())[name] == 1

@@ -1,0 +1,277 @@
+"""ccmix-sockmon's sockets against what others say of the same ones: ss, the sockets themselves, iperf3."""
+
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ss_fields import differences
+from support import wait_for
+
+needs_ss = pytest.mark.skipif(not shutil.which("ss"), reason="ss is not installed: apt-get install iproute2")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="destroy events need root: run the tests as root")
+ADDRESSES = ["127.0.0.1", "::1", "::ffff:127.0.0.1"]
+TCP_INFO_LENGTH, SO_MAX_PACING_RATE = 255, 47
+
+
+def ss_line(port: int) -> str:
+    """What ss says of the socket of a local port."""
+    argv = ["ss", "-tinmoOH", "sport", "=", str(port)]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def port_of(one: socket.socket) -> int:
+    return int(one.getsockname()[1])
+
+
+def exchange(client: socket.socket, server: socket.socket, count: int) -> None:
+    client.sendall(bytes(count))
+    left = count
+    while left:
+        left -= len(server.recv(left))
+    server.sendall(b"thanks")
+    client.recv(6)
+
+
+def row_of(sockets: pl.DataFrame, port: int) -> dict[str, Any]:
+    """The last sample of the socket of a local port."""
+    return sockets.filter(pl.col("local_port") == port, ~pl.col("final")).row(-1, named=True)
+
+
+@needs_ss
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("cca", ["cubic", "reno", "bbr"])
+@pytest.mark.parametrize("rest", ["idle", "blocked"])
+def test_every_field_that_ss_prints(address: str, cca: str, rest: str, sockmon: Any, connection: Any) -> None:
+    """At rest: after an exchange, or with a receiver that reads no more, so that the window is closed."""
+    with connection(address, cca) as (client, server):
+        client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@Q", 10_000_000_000))
+        exchange(client, server, 100_000)
+        if rest == "blocked":
+            client.setblocking(False)
+            while True:
+                try:
+                    client.send(bytes(100_000))
+                except BlockingIOError:
+                    break
+        time.sleep(0.6)
+        for one in (client, server):
+            before = ss_line(port_of(one))
+            stream = sockmon.record("--sockets", f"--local-port={port_of(one)}", "--duration=0.001")
+            wrong = differences(before, row_of(stream.sockets, port_of(one)), ss_line(port_of(one)))
+            # a probe of the closed window may go out, or delayed work come, in between
+            if wrong and rest == "blocked":
+                time.sleep(0.1)
+                before = ss_line(port_of(one))
+                stream = sockmon.record("--sockets", f"--local-port={port_of(one)}", "--duration=0.001")
+                wrong = differences(before, row_of(stream.sockets, port_of(one)), ss_line(port_of(one)))
+            assert wrong == [], before
+
+
+def test_every_field_that_the_socket_has(sockmon: Any, connection: Any) -> None:
+    """tcp_info as getsockopt() gives it to the socket's owner: also what this machine's ss does not know."""
+    with connection("127.0.0.1") as (client, server):
+        exchange(client, server, 100_000)
+        time.sleep(0.3)
+        stream = sockmon.record("--sockets", f"--local-port={port_of(client)}", "--duration=0.001")
+        info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_LENGTH)
+        row = row_of(stream.sockets, port_of(client))
+    assert row["rto_s"] == struct.unpack_from("<I", info, 8)[0] / 1e6
+    assert row["receive_mss_bytes"] == struct.unpack_from("<I", info, 20)[0]
+    assert row["retransmits"] == struct.unpack_from("<I", info, 100)[0]
+    assert row["pacing_rate_bps"] == struct.unpack_from("<Q", info, 104)[0] * 8
+    assert row["bytes_acked"] == struct.unpack_from("<Q", info, 120)[0]
+    assert row["min_rtt_s"] == struct.unpack_from("<I", info, 148)[0] / 1e6
+    assert row["bytes_sent"] == struct.unpack_from("<Q", info, 200)[0] == 100_000
+    if len(info) >= 240:
+        assert row["send_window_bytes"] == struct.unpack_from("<I", info, 228)[0] > 0
+        assert row["receive_window_bytes"] == struct.unpack_from("<I", info, 232)[0] > 0
+        assert (row["rehashes"], row["timeouts"]) == (0, 0)
+    else:
+        assert row["receive_window_bytes"] is None
+
+
+def test_queues_of_a_socket_and_its_states(sockmon: Any, connection: Any) -> None:
+    with connection("127.0.0.1") as (client, server):
+        client.sendall(bytes(1234))
+        client.shutdown(socket.SHUT_WR)
+        time.sleep(0.1)
+        port = port_of(server)
+        stream = sockmon.record("--sockets", f"--port={port}", "--duration=0.001")
+        assert row_of(stream.sockets, port)["state"] == "close-wait"
+        assert row_of(stream.sockets, port)["recv_queue_bytes"] == 1235  # with the FIN
+        assert row_of(stream.sockets, port_of(client))["state"] == "fin-wait-2"
+        assert row_of(stream.sockets, port)["uid"] == os.geteuid()
+
+
+def test_a_changed_cca_is_seen(sockmon: Any, connection: Any) -> None:
+    with connection("127.0.0.1", "cubic") as (client, _):
+        process = sockmon.start("--sockets", f"--local-port={port_of(client)}", "--rate=100")
+        time.sleep(0.3)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+        time.sleep(0.3)
+        stream = sockmon.finish(process)
+    assert stream.sockets["cca"].unique(maintain_order=True).to_list() == ["cubic", "reno"]
+    assert stream.sockets["cookie"].n_unique() == 1
+
+
+def endpoints(pairs: list[tuple[socket.socket, socket.socket]]) -> list[tuple[str, str, int, int]]:
+    ends = [one for pair in pairs for one in pair]
+    return [(*(name[0] for name in (e.getsockname(), e.getpeername())), port_of(e), e.getpeername()[1]) for e in ends]
+
+
+IPV4 = ("127.0.0.1", "::ffff:127.0.0.1")  # the latter is IPv4 in an IPv6 socket
+
+
+@pytest.mark.parametrize(
+    ("options", "holds"),
+    [
+        ("--local=127.0.0.0/8", lambda local, remote, port, peer, servers: local in IPV4),
+        ("--remote=127.0.0.1", lambda local, remote, port, peer, servers: remote in IPV4),
+        ("--remote=127.0.0.2", lambda local, remote, port, peer, servers: False),
+        ("--remote=127.0.0.2/31", lambda local, remote, port, peer, servers: False),
+        ("--remote=127.0.0.0/31", lambda local, remote, port, peer, servers: remote in IPV4),
+        ("--remote=::1", lambda local, remote, port, peer, servers: remote == "::1"),
+        ("--local=::/0", lambda local, remote, port, peer, servers: ":" in local),
+        ("--local=::/8 --remote-port={0}", lambda local, remote, port, peer, servers: (
+            ":" in local and peer == servers[0])),
+        ("--local-port={0}", lambda local, remote, port, peer, servers: port == servers[0]),
+        ("--remote-port={0}", lambda local, remote, port, peer, servers: peer == servers[0]),
+        ("--port={0}", lambda local, remote, port, peer, servers: servers[0] in (port, peer)),
+        ("--port={1}", lambda local, remote, port, peer, servers: servers[1] in (port, peer)),
+        ("--port={0}-{1}", lambda local, remote, port, peer, servers: any(
+            servers[0] <= one <= servers[1] for one in (port, peer))),
+        ("--port={1} --local-port={1}", lambda local, remote, port, peer, servers: port == servers[1]),
+        ("--port={0} --remote=127.0.0.1", lambda local, remote, port, peer, servers: remote in IPV4 and servers[0] in (
+            port, peer)),
+    ],
+)  # fmt: skip
+@needs_root
+def test_filters(options: str, holds: Any, sockmon: Any, connection: Any) -> None:
+    """The same for the kernel, which filters what there is, and for the probe, which filters what has ended."""
+    with connection("127.0.0.1") as a, connection("::1") as b, connection("::ffff:127.0.0.1") as c:
+        pairs = sorted((a, b, c), key=lambda pair: port_of(pair[1]))
+        servers = [port_of(server) for _, server in pairs]
+        ours = endpoints(pairs)
+        expected = sorted(end for end in ours if holds(*end, servers))
+        process = sockmon.start("--sockets", *options.format(*servers).split(), "--rate=100")
+        time.sleep(0.2)
+    time.sleep(0.1)
+    sockets = sockmon.finish(process).sockets
+    columns = ("local_address", "remote_address", "local_port", "remote_port")
+    for final in (False, True):
+        rows = sockets.filter(pl.col("final") == final).select(columns).unique().rows()
+        assert sorted(row for row in rows if row in ours) == expected, f"final: {final}"
+
+
+@needs_root
+def test_events_alone_are_filtered_too(sockmon: Any, connection: Any) -> None:
+    """Sockets that no dump saw, since there was none while they lived."""
+    process = sockmon.start("--sockets", "--local=127.0.0.1", "--port=1-32000", "--discover-rate=0.01")
+    time.sleep(0.3)
+    with connection("127.0.0.1") as (client, server):  # ports above
+        exchange(client, server, 1000)
+    time.sleep(0.1)
+    stream = sockmon.finish(process)
+    assert stream.report["events"] >= 2
+    assert stream.sockets.filter("final").is_empty()
+
+
+@needs_root
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_short_flows_leave_their_final_counters(address: str, sockmon: Any, connection: Any) -> None:
+    """300 connections of about a millisecond, between two dumps: each end is seen once, with all its bytes."""
+    process = sockmon.start("--sockets", "--rate=200", "--discover-rate=0.5")
+    time.sleep(0.3)
+    sent: dict[int, int] = {}
+    for number in range(300):
+        with connection(address) as (client, server):
+            sent[port_of(client)] = count = 1000 + 7 * number
+            exchange(client, server, count)
+    time.sleep(0.1)
+    stream = sockmon.finish(process)
+    final = stream.sockets.filter(pl.col("final"), pl.col("local_port").is_in(list(sent)))
+    assert final["cookie"].n_unique() == final.height == 300
+    assert {row["local_port"]: row["bytes_sent"] for row in final.iter_rows(named=True)} == sent
+    servers = stream.sockets.filter(pl.col("final"), pl.col("remote_port").is_in(list(sent)))
+    received = {row["remote_port"]: row["bytes_received"] - 1 for row in servers.iter_rows(named=True)}  # with the FIN
+    assert received == sent
+    assert stream.report["lost_events"] == 0
+
+
+@needs_root
+@pytest.mark.parametrize("rate", [1000, 10])  # a sample sees the end before the event comes, or does not
+def test_known_sockets_keep_their_identity_to_the_end(rate: int, sockmon: Any, connection: Any) -> None:
+    process = sockmon.start("--sockets", f"--rate={rate}", "--discover-rate=50")
+    time.sleep(0.2)
+    ports = []
+    for _ in range(10):
+        with connection("127.0.0.1") as (client, server):
+            ports.append(port_of(client))
+            exchange(client, server, 10_000)
+            time.sleep(0.25)
+    time.sleep(0.1)
+    stream = sockmon.finish(process)
+    ours = stream.sockets.filter(pl.col("local_port").is_in(ports))
+    assert ours.group_by("local_port").agg(pl.col("socket").n_unique())["socket"].to_list() == [1] * 10
+    assert ours.filter("final").height == 10
+    assert set(ours["cca"]) == {"cubic"}
+    assert stream.report["sockets_vanished"] == 0
+    grown = ours.sort("monotonic_s").group_by("socket").agg(pl.col("bytes_sent").last() - pl.col("bytes_sent").first())
+    assert (grown["bytes_sent"] >= 0).all()
+
+
+def test_an_ordinary_user_is_told_what_is_missing(sockmon_binary: str, tmp_path: Path) -> None:
+    """Sockets can be sampled; where the kernel refuses destroy events, the probe says so on both ways."""
+    argv = [sockmon_binary, "--sockets", "--duration=0.01"]
+    if os.geteuid() == 0:
+        shutil.copy(sockmon_binary, tmp_path / "sockmon")
+        for folder in (tmp_path, *tmp_path.parents[:2]):
+            folder.chmod(0o755)
+        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", tmp_path / "sockmon", *argv[1:]]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    if done.stderr:
+        assert b"no destroy events: Operation not permitted" in done.stderr
+        assert b"no destroy events: Operation not permitted" in done.stdout
+
+
+@needs_root
+def test_bytes_agree_with_iperf3(sockmon: Any) -> None:
+    """Per stream: what the sockets had sent and got acknowledged at their end, and what iperf3 counts."""
+    iperf3 = subprocess.run(
+        [Path(__file__).parents[2] / "iperf3-patch" / "build"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = port_of(one)
+    server = subprocess.Popen([iperf3, "-4", "-s", "-1", "-p", str(port), "-J"], stdout=subprocess.PIPE)
+    process = sockmon.start("--sockets", f"--port={port}", "--rate=100")
+    listens = f":{port:04X} 00000000:0000 0A"
+    wait_for(lambda: listens in Path("/proc/net/tcp").read_text(), 20, "iperf3 listens")
+    argv = [iperf3, "-c", "127.0.0.1", "-p", str(port), "-P", "4", "-n", "80M", "-J", "-b", "200M"]
+    client = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
+    server.communicate(timeout=10)
+    time.sleep(0.2)
+    stream = sockmon.finish(process)
+    final = {row["local_port"]: row for row in stream.sockets.filter("final").iter_rows(named=True)}
+    ports = {connected["socket"]: connected["local_port"] for connected in client["start"]["connected"]}
+    assert len(client["end"]["streams"]) == 4
+    for one_stream in client["end"]["streams"]:
+        row = final[ports[one_stream["sender"]["socket"]]]
+        cookie = 37  # iperf3's, at the beginning of each connection
+        # iperf3 may send one more block of 128 KiB after it has stopped counting
+        beyond = row["bytes_sent"] - row["bytes_retransmitted"] - cookie - one_stream["sender"]["bytes"]
+        assert beyond in (0, 131_072)
+        assert one_stream["receiver"]["bytes"] + cookie <= row["bytes_acked"] <= row["bytes_sent"] + 2  # SYN and FIN
+        assert row["retransmits"] == one_stream["sender"]["retransmits"]

@@ -1,0 +1,323 @@
+"""The reader of ccmix-sockmon's stream: what it makes of bytes that a test wrote, and of damaged ones."""
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ccmix.probes.sockets import Socket
+from ccmix.probes.stream import Stream, parse_stream, read_stream
+from ccmix.probes.stream_columns import TCP_INFO_FIELDS
+
+INFO = 248
+TEXT = b"ticks_per_s=100\npage_bytes=4096\nsockets.0=h1\ndevice.0=r/eth0\ndevice.1=/lo\ncounters.0=\n"
+SOCKET, QUEUE, COUNTER, PROCESS = 1, 2, 3, 4
+SOCKETS, CLOSED, QUEUES, LINKS, COUNTERS, CPU, PROCESSES, NOTE, REPORT = 16, 17, 18, 19, 20, 21, 22, 32, 33
+SECOND = 10**9
+
+
+def header(text: bytes = TEXT, magic: bytes = b"CCMIXMON", order: int = 0x01020304, version: int = 1) -> bytes:
+    text += b"\n" * (-len(text) % 8)
+    return struct.pack("<8sIIQQII", magic, order, version, 5 * SECOND, 1000 * SECOND, 0, len(text)) + text
+
+
+def record(kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 8)
+    return struct.pack("<II", 8 + len(body), kind) + body
+
+
+def sample(kind: int, rows: list[bytes], at: float = 7, row_bytes: int | None = None, info: int = 0) -> bytes:
+    width = row_bytes if row_bytes is not None else len(rows[0])
+    head = struct.pack("<QQIIII", int(at * SECOND), int((995 + at) * SECOND), 1500, len(rows), width, info)
+    return record(kind, head + b"".join(rows))
+
+
+def socket_identity(number: int, cca: bytes = b"bbr", family: int = 2, port: int = 40000) -> bytes:
+    local, remote = (
+        (bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])) if family == 2 else (bytes(15) + b"\1", bytes(15) + b"\2")
+    )
+    body = struct.pack("<IIQQIHHIIII", number, 0, 77 + number, 6 * SECOND, family, port, 5201, 0, 1000, 4, 0)
+    return record(SOCKET, body + local.ljust(16, b"\0") + remote.ljust(16, b"\0") + cca.ljust(16, b"\0"))
+
+
+def socket_row(number: int, has: int = 0, words: tuple[int, ...] = (0,) * 5, info: int = INFO, **fields: int) -> bytes:
+    row = struct.pack("<IBBBBIII", number, 1, 0, 0, has, 0, 11, 22)
+    row += struct.pack("<9I", *range(100, 109)) + struct.pack("<5I", *words) + bytes(4)
+    tcp_info = bytearray(info)
+    for name, value in fields.items():
+        offset, dtype = TCP_INFO_FIELDS[name]
+        struct.pack_into({"u1": "<B", "<u2": "<H", "<u4": "<I", "<u8": "<Q"}[dtype], tcp_info, offset, value)
+    return row + bytes(tcp_info)
+
+
+def sockets(rows: list[bytes], kind: int = SOCKETS, at: float = 7, info: int = INFO) -> bytes:
+    return sample(kind, rows, at, info=info)
+
+
+def whole() -> bytes:
+    """One of everything."""
+    queue = struct.pack("<IIQQIIIIII", 0, 36, 9000, 6, 2, 3000, 5, 4, 3, 0)
+    xstats = struct.pack("<10I", 0, 0, 8, 12, 0, 0, 0, 28, 0, 0)[:36].ljust(160, b"\0")
+    return b"".join(
+        [
+            header(),
+            socket_identity(0),
+            socket_identity(1, b"cubic", 10, 50000),
+            record(QUEUE, struct.pack("<IIII16s", 0, 0, 0x80010000, 0xFFFFFFFF, b"fq_codel")),
+            record(COUNTER, struct.pack("<IIi44s", 0, 0, -1, b"Tcp.RetransSegs")),
+            record(COUNTER, struct.pack("<IIi44s", 1, 0, 3, b"Softnet.dropped")),
+            record(PROCESS, struct.pack("<IIIIQ24s", 0, 4242, 1, 0, 12300, b"iperf3 (x)")),
+            sockets([socket_row(0, rtt=1500), socket_row(1, rtt=2500)]),
+            sample(QUEUES, [queue + xstats]),
+            sample(LINKS, [struct.pack("<II25Q", 1, 24, *range(25))]),
+            sample(COUNTERS, [struct.pack("<IIQ", 0, 0, 12), struct.pack("<IIQ", 1, 0, 2**63)]),
+            sample(CPU, [struct.pack("<II10Q", 4, 2_500_000, *range(100, 1100, 100))]),
+            sample(PROCESSES, [struct.pack("<IIQQQ", 0, 3, 150, 250, 10)]),
+            record(99, b"of another version"),
+            record(NOTE, b"no destroy events"),
+            sockets([socket_row(0, bytes_sent=2**40)], CLOSED, at=8),
+            record(REPORT, b"samples=2\nmissed=1\n"),
+        ]
+    )
+
+
+def test_everything() -> None:
+    stream = parse_stream(whole())
+    assert stream.start_s == 1000
+    assert stream.header["sockets.0"] == "h1"
+    assert stream.notes == ["no destroy events"]
+    assert stream.report == {"samples": 2, "missed": 1}
+    assert stream.sockets["rtt_s"].to_list() == [0.0015, 0.0025, None]
+    assert stream.sockets["final"].to_list() == [False, False, True]
+    assert stream.sockets["time_s"].to_list() == [1002, 1002, 1003]
+    assert stream.sockets["monotonic_s"].to_list() == [7, 7, 8]
+    assert stream.sockets["took_s"].to_list() == [1.5e-6] * 3
+    assert stream.sockets["bytes_sent"][2] == 2**40
+    assert stream.sockets.row(1, named=True) | {
+        "netns": "h1", "local_address": "::1", "remote_address": "::2", "local_port": 50000, "remote_port": 5201,
+        "cca": "cubic", "cookie": 78, "uid": 1000, "state": "established", "recv_queue_bytes": 11,
+        "send_queue_bytes": 22,
+    } == stream.sockets.row(1, named=True)  # fmt: skip
+    [queue] = stream.queues.rows(named=True)
+    assert queue | {
+        "netns": "r", "device": "eth0", "kind": "fq_codel", "handle": "8001:", "parent": "root", "bytes": 9000,
+        "packets": 6, "backlog_packets": 2, "backlog_bytes": 3000, "drops": 5, "requeues": 4, "overlimits": 3,
+        "ecn_marks": 12, "overlimit_drops": 8, "ce_threshold_marks": 28, "flow_limit_drops": None, "early_drops": None,
+    } == queue  # fmt: skip
+    [link] = stream.links.rows(named=True)
+    assert (link["netns"], link["device"], link["rx_packets"], link["tx_dropped"]) == ("", "lo", 0, 7)
+    assert (link["rx_nohandler"], link["rx_otherhost_dropped"]) == (23, None)
+    assert stream.counters.select("name", "core", "value").rows() == [
+        ("Tcp.RetransSegs", None, 12),
+        ("Softnet.dropped", 3, 2**63),
+    ]
+    [core] = stream.cpu.rows(named=True)
+    assert (core["core"], core["frequency_hz"], core["user_s"], core["steal_s"]) == (4, 2.5e9, 1.0, 8.0)
+    [process] = stream.processes.rows(named=True)
+    assert process | {
+        "pid": 4242, "parent_pid": 1, "name": "iperf3 (x)", "started_s": 123.0, "threads": 3, "user_s": 1.5,
+        "system_s": 2.5,
+        "memory_bytes": 40960,
+    } == process  # fmt: skip
+
+
+def test_the_columns_of_ss_are_all_there_under_the_same_names() -> None:
+    names = set(parse_stream(whole()).sockets.columns)
+    assert set(Socket.__dataclass_fields__) <= names
+
+
+def one_row(has: int = 0, words: tuple[int, ...] = (0,) * 5, info: int = INFO, **fields: int) -> dict[str, Any]:
+    row = socket_row(0, has, words, info, **fields)
+    return parse_stream(header() + socket_identity(0) + sockets([row], info=info)).sockets.row(0, named=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "column", "value"),
+    [
+        ({"min_rtt": 2**32 - 1}, "min_rtt_s", None),
+        ({"min_rtt": 44_000}, "min_rtt_s", 0.044),
+        ({"pacing_rate": 2**64 - 1}, "pacing_rate_bps", None),
+        ({"pacing_rate": 2**33}, "pacing_rate_bps", 2.0**36),
+        ({"delivery_rate": 0}, "delivery_rate_bps", None),
+        ({"snd_ssthresh": 0x7FFFFFFF}, "ssthresh_packets", None),
+        ({"snd_ssthresh": 40}, "ssthresh_packets", 40),
+        ({"busy_time": 2_500_000}, "busy_s", 2.5),
+        ({"rwnd_limited": 1}, "receiver_window_limited_s", 1e-6),
+        ({"sndbuf_limited": 7000}, "send_buffer_limited_s", 0.007),
+        ({"wscale": 0x7A}, "send_window_scale", 10),
+        ({"wscale": 0x7A}, "receive_window_scale", 7),
+        ({"options": 0b101010}, "sack", True),
+        ({"options": 0b101010}, "timestamps", False),
+        ({"flags": 0b101}, "app_limited", True),
+        ({"flags": 0b101}, "fastopen_client_failure", 2),
+        ({"ca_state": 3}, "ca_state", "recovery"),
+        ({"ca_state": 77}, "ca_state", "unknown"),
+        ({"last_data_sent": 1234}, "last_data_sent_s", 1.234),
+        ({"total_rto": 3}, "timeouts", 3),
+        ({"segs_out": 2**32 - 1}, "segs_out", 2**32 - 1),
+        ({}, "received_ce", None),  # not with 248 bytes
+    ],
+)  # fmt: skip
+def test_values(fields: dict[str, int], column: str, value: object) -> None:
+    assert one_row(**fields)[column] == value
+
+
+def test_memory_and_the_state_of_ccas() -> None:
+    assert one_row()["receive_memory_bytes"] is None
+    assert [one_row(has=1)[name] for name in ("receive_memory_bytes", "send_buffer_bytes", "socket_drops")] == [
+        100,
+        103,
+        108,
+    ]
+    bbr = one_row(has=8, words=(5, 1, 2**32 - 1, 739, 512))
+    assert (bbr["bbr_bandwidth_bps"], bbr["bbr_min_rtt_s"]) == ((2**32 + 5) * 8, None)
+    assert (bbr["bbr_pacing_gain"], bbr["bbr_cwnd_gain"], bbr["vegas_rtt_s"], bbr["dctcp_alpha"]) == (
+        739 / 256,
+        2,
+        None,
+        None,
+    )
+    dctcp = one_row(has=4, words=(1 | 1 << 16, 256, 3000, 4000, 0))
+    assert [dctcp[f"dctcp_{name}"] for name in ("enabled", "ce_state", "alpha", "acked_ecn_bytes", "acked_bytes")] == [
+        True, 1, 0.25, 3000, 4000,
+    ]  # fmt: skip
+    fallback = one_row(has=4, words=(0, 256, 0, 0, 0))
+    assert (fallback["dctcp_enabled"], fallback["dctcp_alpha"]) == (False, None)
+    vegas = one_row(has=2, words=(1, 9, 11000, 0x7FFFFFFF, 0))
+    assert [vegas[f"vegas_{name}"] for name in ("enabled", "rtts", "rtt_s", "min_rtt_s")] == [True, 9, 0.011, None]
+
+
+@pytest.mark.parametrize("info", [104, 192, 232, 280, 512])
+def test_kernels_of_other_lengths(info: int) -> None:
+    row = one_row(info=info, rtt=3000)
+    assert row["rtt_s"] == 0.003
+    assert (row["bytes_sent"] is None) == (info < 208)
+    assert (row["received_ce"] is None) == (info < 252)
+    assert row.keys() == one_row().keys()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "offset 0: 0 bytes"),
+        (b"\x28\xb5\x2f\xfd" * 20, "offset 0: this is no stream"),
+        (header(magic=b"CCMIXMOO"), "offset 0"),
+        (header(order=0x04030201), "offset 8: .* byte order"),
+        (header(version=2), "offset 12: the stream has version 2, and this reader knows 1"),
+        (header()[:50], "offset 40: the stream ends in its header"),
+        (header(b"page_bytes=4096\n"), "ticks_per_s is ''"),
+        (header(b"page_bytes=4096\nticks_per_s=0\n"), "ticks_per_s is '0'"),
+        (header() + struct.pack("<II", 0, 99), r"offset 128: a record can't be 0 bytes"),
+        (header() + struct.pack("<IIQ", 12, 99, 0), "offset 128: a record can't be 12 bytes"),
+        (header() + struct.pack("<II", 2**31, 99), "offset 128: a record can't be 2147483648 bytes"),
+        (header() + record(SOCKET, bytes(32)), "offset 128: an identity of type 1 can't be 40 bytes"),
+        (header() + socket_identity(1), "offset 128: an identity has number 1 instead of 0"),
+        (header() + record(SOCKETS, bytes(8)), "offset 128: a sample can't be 16 bytes"),
+        (header() + sample(CPU, [bytes(80)]), "offset 128: rows of 80 bytes, 0 of them tcp_info, where 88"),
+        (header() + sample(QUEUES, [bytes(100)], row_bytes=208), "offset 128: 1 rows of 208 bytes do not fill"),
+        (header() + record(CPU, struct.pack("<QQIIII", 0, 0, 0, 2**32 - 1, 88, 0)), "offset 128: 4294967295 rows"),
+        (header() + sockets([bytes(80 + 96)], info=96), "tcp_info can't be 96 bytes"),
+        (header() + sockets([bytes(80 + 1024)], info=1024), "tcp_info can't be 1024 bytes"),
+        (header() + sockets([bytes(88 + INFO)]), "a socket's row can't be 336 bytes"),
+        (header() + sockets([socket_row(0)]), "offset 128: a row of socket 0, which the stream does not introduce"),
+        (header() + socket_identity(0) + sockets([socket_row(0)]) * 2 + sockets([socket_row(0), socket_row(5)]),
+         "offset 968: a row of socket 5"),
+        (header() + sample(QUEUES, [bytes(208)]), "row of queue 0"),
+        (header() + sample(COUNTERS, [bytes(16)]), "row of counter 0"),
+        (header() + sample(PROCESSES, [bytes(32)]), "row of process 0"),
+        (header() + sample(LINKS, [struct.pack("<II25Q", 7, 25, *range(25))]), "names no device.7"),
+        (header(b"ticks_per_s=1\npage_bytes=1\n") + socket_identity(0) + sockets([socket_row(0)]),
+         "names no sockets.0"),
+        (header() + record(REPORT, b"samples=many\n"), "offset 128: the report's samples is 'many'"),
+        (header() + record(REPORT, b"samples=" + b"9" * 5000), "offset 128: the report's samples"),
+    ],
+)  # fmt: skip
+def test_what_the_probe_does_not_write(data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_stream(data)
+
+
+def test_the_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.sockmon").write_bytes(b"no")
+    with pytest.raises(ValueError, match=r"x.sockmon: offset 0"):
+        read_stream(tmp_path / "x.sockmon")
+
+
+def test_an_end_anywhere_loses_the_last_record_only() -> None:
+    data = whole()
+    full = parse_stream(data)
+    for end in range(len(header()), len(data)):
+        stream = parse_stream(data[:end])
+        assert stream.report is None
+        for name in ("sockets", "queues", "links", "counters", "cpu", "processes"):
+            rows: pl.DataFrame = getattr(stream, name)
+            assert rows.equals(getattr(full, name).head(rows.height), null_equal=True)
+    assert parse_stream(data[: -len(record(REPORT, b"samples=2\nmissed=1\n"))]).sockets.equals(full.sockets)
+
+
+def reads(data: bytes) -> Stream | None:
+    """The reader's promise for any bytes: tables, or a ValueError that names an offset."""
+    try:
+        return parse_stream(data)
+    except ValueError as error:
+        if not str(error).startswith("offset "):
+            raise
+        return None
+
+
+WHOLE = whole()
+LONG = int(os.environ.get("CCMIX_FUZZ_EXAMPLES", "5000"))
+
+
+def damages(check: Callable[[bytes], object]) -> Callable[[], None]:
+    """Bytes of a whole stream overwritten, taken out or put in, anywhere."""
+
+    @given(
+        st.lists(
+            st.tuples(
+                st.integers(0, len(WHOLE)), st.integers(0, 12),
+                st.one_of(st.binary(max_size=8), st.sampled_from([b"\xff" * 4, bytes(4), b"\0\0\0\x80", b"\x08\0\0"])),
+            ),
+            min_size=1, max_size=4,
+        )
+    )  # fmt: skip
+    @example([(40, 0, b"")])
+    def damaged(changes: list[tuple[int, int, bytes]]) -> None:
+        data = WHOLE
+        for place, taken, put in changes:
+            data = data[:place] + put + data[place + taken :]
+        check(data)
+
+    return damaged
+
+
+test_damaged_streams = settings(max_examples=150, deadline=None)(damages(reads))
+test_damaged_streams_for_long = pytest.mark.long(settings(max_examples=LONG, deadline=None)(damages(reads)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_records(body: bytes) -> None:
+    reads(body)
+    reads(header() + body)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=5, unique=True), max_size=20))
+def test_rows_are_given_to_their_sockets(samples: list[list[int]]) -> None:
+    data = header() + b"".join(socket_identity(number, port=40000 + number) for number in range(5))
+    for moment, numbers in enumerate(samples):
+        rows = [socket_row(number, bytes_sent=1000 * moment + number) for number in numbers]
+        data += sockets(rows, at=10 + moment)
+    found = parse_stream(data).sockets.select("monotonic_s", "local_port", "bytes_sent").rows()
+    assert found == [
+        (10.0 + moment, 40000 + number, 1000 * moment + number)
+        for moment, numbers in enumerate(samples)
+        for number in numbers
+    ]
