@@ -13,9 +13,11 @@ import errno
 import fcntl
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
-UNDO_TIMEOUT_S = 600.0  # as long as a run's own commands may take
+UNDO_TIMEOUT_S = 660.0  # a little more than a run's own commands may take
+LONGEST_WORDS = 2000  # bytes of what an undo has said
 
 
 def boot_id() -> str:
@@ -180,20 +183,28 @@ def _undo_all(path: Path, file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
 
 
 def _failure(argv: Sequence[str]) -> str | None:
-    """Carries out an undo; the reason why it failed in one line, or None."""
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=UNDO_TIMEOUT_S, check=False,
-        )  # fmt: skip
-    except OSError as error:
-        return error.strerror or str(error)
-    except subprocess.TimeoutExpired:
-        return f"has not ended after {UNDO_TIMEOUT_S:g} s"
-    if done.returncode == 0:
-        return None
-    said = " / ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
-    return f"exit status {done.returncode}{': ' + said if said else ''}"
+    """Carries out an undo; the reason why it failed in one line, or None.
+
+    What it leaves in the background is not waited for: outputs go to a file, whose end nobody has to await.
+    """
+    with tempfile.TemporaryFile() as said:
+        try:
+            undo = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+            )  # fmt: skip
+        except OSError as error:
+            return error.strerror or str(error)
+        try:
+            status = undo.wait(UNDO_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(undo.pid, signal.SIGKILL)
+            undo.wait()
+            return f"has not ended after {UNDO_TIMEOUT_S:g} s"
+        if status == 0:
+            return None
+        said.seek(max(0, os.fstat(said.fileno()).st_size - LONGEST_WORDS))
+        lines = said.read().decode(errors="replace").strip().splitlines()[-3:]
+        return f"exit status {status}{': ' + ' / '.join(lines) if lines else ''}"
 
 
 def _write(file: IO[bytes], line: dict[str, object]) -> None:

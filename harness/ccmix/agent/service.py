@@ -202,6 +202,7 @@ def _serve(channel: Channel, hello: dict[str, Any], undo: journal.Journal) -> No
     finally:
         agent.end_commands()
         failed = [[left.what, reason] for left, reason in undo.undo_all() if reason]
+        signal_descendants(os.getpid(), signal.SIGKILL)  # of what undos have left in the background
     channel.send({"left": failed})
     channel.flush_all(LAST_WORDS_S)
 

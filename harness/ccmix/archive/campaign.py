@@ -55,6 +55,11 @@ class Campaign:
                 raise ArchiveError(f"{self.outdir}: another ccmix run is at work in it: wait for its end") from error
             yield
 
+    def check(self) -> None:
+        """Raises ArchiveError where the folder has been removed, or is another campaign's by now."""
+        if not (self.outdir / FILE).exists():
+            raise ArchiveError(f"{self.outdir}: its {FILE} was removed: nothing is written there any more")
+
     def finished(self) -> Iterator[tuple[Run, dict[str, Any], Path]]:
         """Each finished run in the order of the plan, with its run.json and its folder."""
         for run in self.runs:

@@ -110,6 +110,10 @@ def _machine(runs: Sequence[Run], options: Options, hosts: Hosts) -> Machine:
         emulated = ThisMachine(find_iperf3())
         hosts.get(parse_host("localhost"))  # its agent has the lock
     if paths := [run.path for run in runs if isinstance(run.path, HostPath)]:
+        for name in dict.fromkeys(
+            [*(path.src for path in paths), *(path.netem_at.host for path in paths if path.netem_at)]
+        ):
+            hosts.get(parse_host(name))  # without these no run would be made
         needed = any(not path.commands.src for path in paths)
         between_hosts = HostsMachine(hosts, find_iperf3() if needed else None, options.outdir)
     return EachItsOwn(emulated, between_hosts)
@@ -134,6 +138,10 @@ def _open(options: Options, config: Path, ini: str, runs: Sequence[Run]) -> Camp
         "lab": options.in_lab,
         "started_s": time.time(),
     }
+    if options.resume and options.outdir.exists() and any(options.outdir.iterdir()):
+        raise ArchiveError(
+            f"{options.outdir}: has no campaign.json, so there is nothing to go on with: give another folder"
+        )
     try:
         return Campaign.create(options.outdir, runs, ini, about)
     except OSError as error:
@@ -148,7 +156,7 @@ async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, 
     main = asyncio.current_task()
     assert main
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(signal_number, main.cancel)
+        asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main)
     watcher = ProgressWatcher(Console(stderr=True), len(left))
     display = asyncio.create_task(watcher.display())
     try:
@@ -158,6 +166,11 @@ async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, 
         with contextlib.suppress(asyncio.CancelledError):
             await display
     return watcher.skipped
+
+
+def _cancel(main: asyncio.Task[int]) -> None:
+    click.echo("interrupted: ending what runs, and putting back what was changed ...", err=True)
+    main.cancel()
 
 
 def _report(kept: Campaign, skipped: int) -> int:

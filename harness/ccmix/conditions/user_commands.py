@@ -7,8 +7,11 @@ from pathlib import Path
 from ccmix.generators.command import shell
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
+from ccmix.hosts.words import last_line
 
-TIMEOUT_S = 600.0
+TIMEOUT_S = 600.0  # of each
+AFTER_TIMEOUT_S = 30.0  # beyond that, for what ends it
+STATUS, OUT_OF_TIME = "exit status ", "124"  # timeout(1)
 NOTHING = ["true"]
 
 
@@ -16,24 +19,37 @@ NOTHING = ["true"]
 def bracketed(host: RealHost, name: str, before: str | None, after: str | None, logs: Path) -> Iterator[None]:
     """Runs `before`, and `after` when the context ends, also when `before` failed or this process dies.
 
-    What `before` leaves in the background lives until then. Its outputs are in `logs`. Raises CommandError where
-    `before` fails; the exit status of `after` is not looked at.
+    What `before` leaves in the background lives until then. Outputs are in `logs`. Raises CommandError where `before`
+    fails; how `after` fared is told by failures().
     """
     with ExitStack() as ends:
         if after:
-            undo = _whatever_it_returns(after)
             output = (logs / f"post-{name}.out").write_text
-            changed = host.changed(f"post-{name}", NOTHING, undo, False, undo_within_s=TIMEOUT_S, undone=output)
+            changed = host.changed(
+                f"post-{name}", NOTHING, _whatever_it_returns(after), False, TIMEOUT_S + AFTER_TIMEOUT_S, output
+            )
             ends.enter_context(changed)
         if before:
             errors = logs / f"pre-{name}.err"
             process = ends.enter_context(host.start(shell(before), stdout=logs / f"pre-{name}.out", stderr=errors))
             if (status := process.wait(TIMEOUT_S)) != 0:
-                said = errors.read_text(errors="replace").strip().splitlines()
-                why = f"exit status {status}{': ' + said[-1] if said else ''}"
+                said = last_line(errors)
+                why = f"exit status {status}{': ' + said if said else ''}"
                 raise CommandError(host.name, [f"pre-{name}", before], why)
         yield
 
 
+def failures(logs: Path) -> list[str]:
+    """A sentence for each post command in `logs` that had another exit status than 0."""
+    told = []
+    for output in sorted(logs.glob("post-*.out")):
+        status = last_line(output).removeprefix(STATUS)
+        if status != "0":
+            told.append(f"{output.stem} failed: {'not ended in time' if status == OUT_OF_TIME else STATUS + status}")
+    return told
+
+
 def _whatever_it_returns(line: str) -> list[str]:
-    return ["sh", "-c", 'sh -c "$1" 2>&1; true', "sh", line]
+    """Its exit status is the last line of what is printed, and no reason to do it again."""
+    script = f'timeout -k 5 {TIMEOUT_S:.0f} sh -c "$1" 2>&1; echo "{STATUS}$?"'
+    return ["sh", "-c", script, "sh", line]

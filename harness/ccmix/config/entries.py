@@ -164,8 +164,10 @@ class _Reader:
 
     def _entry(self, section: ini.Section) -> Entry | None:
         before = len(self._telling.problems)
-        if section.name in RESERVED_NAMES or len(section.name.encode()) > MOST_NAME_BYTES:
+        wrong = section.name in RESERVED_NAMES or not section.name.isprintable()
+        if wrong or len(section.name.encode()) > MOST_NAME_BYTES:
             taken = "is taken by a file of the results" if section.name in RESERVED_NAMES else "is too long"
+            taken = taken if section.name.isprintable() else "has characters that can't be printed"
             self._telling.problem(
                 section, None, f"an entry's name is that of a folder, and this one {taken}: choose another"
             )

@@ -27,7 +27,7 @@ def render(reports: Iterable[Report]) -> str:
         width = max(len(finding.check) for finding in report.findings)
         lines = [report.host]
         for finding in report.findings:
-            lines.append(f"  {finding.status.value:<7}{plain(finding.check):<{width}}  {plain(finding.seen)}".rstrip())
+            lines.append(f"  {finding.status.value:<8}{plain(finding.check):<{width}}  {plain(finding.seen)}".rstrip())
             if finding.status is not Status.OK:
                 lines += [f"{INDENT}{plain(finding.why)}"] if finding.why else []
                 lines += [f"{INDENT}$ {command}" for command in _mend(report, finding)]

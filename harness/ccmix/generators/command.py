@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ccmix.generators.results import GeneratorError, Result, read_result
 from ccmix.hosts.host import ContainedProcess, RealHost
+from ccmix.hosts.words import last_line
 
 OUTPUT_FILE = "src-cmd.out"  # in the run's generators/
 LISTENS_WITHIN_S = 5.0  # a dst-cmd that never listens is none that the src-cmd talks to
@@ -90,5 +91,5 @@ def result_of(generators: Path) -> Result:
 
 
 def _why(status: int, errors: Path) -> str:
-    said = errors.read_text(errors="replace").strip().splitlines() if errors.exists() else []
-    return f"exit status {status}{': ' + said[-1] if said else ''}"
+    said = last_line(errors)
+    return f"exit status {status}{': ' + said if said else ''}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ccmix.generators.results import GeneratorError, load_json
 from ccmix.hosts.host import Host, Process
+from ccmix.hosts.words import last_line
 from ccmix.model import Traffic
 
 PORT = 5201
@@ -70,7 +71,7 @@ def _wait_until_listening(receiver: Host, server: Process, port: int, errors: Pa
     deadline = time.monotonic() + STARTS_WITHIN_S
     while not receiver.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{port}"]).strip():
         if server.ended():
-            raise GeneratorError(f"the iperf3 server on {receiver.name} has ended: {_last_line(errors)}")
+            raise GeneratorError(f"the iperf3 server on {receiver.name} has ended: {last_line(errors)}")
         if time.monotonic() > deadline:
             raise GeneratorError(f"the iperf3 server on {receiver.name} does not listen after {STARTS_WITHIN_S:g} s")
         time.sleep(0.02)
@@ -80,12 +81,7 @@ def _raise_error(result: Path, errors: Path) -> None:
     try:
         message = load_json(result).get("error")
     except GeneratorError as error:
-        said = _last_line(errors)
+        said = last_line(errors)
         raise GeneratorError(f"{error}: {said}" if said else str(error)) from error
     if message:
         raise GeneratorError(f"{result.stem}: {message}")
-
-
-def _last_line(errors: Path) -> str:
-    said = errors.read_text(errors="replace").strip().splitlines()
-    return said[-1] if said else ""

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from ccmix.hosts.words import shortened
+
 
 class CommandError(Exception):
     """A command on a host failed, or did not end in time; the message names host, command and reason in one line."""
@@ -10,7 +12,8 @@ class CommandError(Exception):
         self.host = host
         self.argv = tuple(argv)
         self.reason = reason
-        super().__init__(" ".join(": ".join([host, *([" ".join(argv)] if argv else []), reason]).split()))
+        command = [" ".join(" ".join(argv).split())] if argv else []
+        super().__init__(": ".join([host, *command, shortened(reason)]))
 
 
 class ConnectError(CommandError):

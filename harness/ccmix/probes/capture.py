@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
+from ccmix.hosts.words import last_line
 from ccmix.model import Capture
 
 STARTS_WITHIN_S = 10.0
@@ -41,14 +42,13 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
     file = f"{host.temporary}/capture.pcap"
     errors = folder / "logs" / "tcpdump.log"
     report = CaptureReport({})
-    argv = ["prlimit", f"--fsize={capture.most_bytes}", "tcpdump", "-Z", "root", *capture.arguments, "-w", file]
+    argv = ["prlimit", f"--fsize={capture.most_bytes}", "tcpdump", "-Z", "root", "-w", file, *capture.arguments]
     try:
         with host.start(argv, stdout=folder / "logs" / "tcpdump.out", stderr=errors, privileged=True) as process:
             deadline = time.monotonic() + STARTS_WITHIN_S
             while "listening on" not in errors.read_text(errors="replace"):
                 if process.ended() or time.monotonic() > deadline:
-                    said = errors.read_text(errors="replace").strip().splitlines()
-                    raise CommandError(host.name, argv, said[-1] if said else "does not start to capture")
+                    raise CommandError(host.name, argv, last_line(errors) or "does not start to capture")
                 time.sleep(0.02)
             yield report
             report.complete = not process.ended()

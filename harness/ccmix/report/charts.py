@@ -180,12 +180,13 @@ def _series(results: Sequence[Result]) -> pl.DataFrame:
     frames = []
     for result in results:
         intervals = _intervals(result.folder / INTERVALS)
+        step_s = float(f"{float(intervals.select(pl.col('seconds').median()).item()):.2g}")
         frames.append(
-            # interval ends of flows differ by microseconds
-            intervals.with_columns(pl.col("time_s").round(2))
+            # interval ends of flows, and of iterations, differ a little: they are drawn at multiples of the interval
+            intervals.with_columns(time_s=((pl.col("time_s") / step_s).round() * step_s).round(6))
             .group_by("time_s", "group", "omitted", maintain_order=True)
             .agg(
-                begin_s=pl.col("time_s").first() - pl.col("seconds").first(),
+                begin_s=pl.col("time_s").first() - step_s,
                 goodput_mbps=pl.col("goodput_bps").sum() / 1e6,
                 retransmits=pl.when(known.any()).then(pl.col("retransmits").sum()),
             )

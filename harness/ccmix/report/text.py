@@ -27,7 +27,7 @@ def cells(row: Row) -> list[str]:
         "–" if interval is None else f"± {format_rate((interval[1] - interval[0]) / 2)}",
         "–" if row.goodput_cv is None else format_percent(row.goodput_cv),
         "–" if row.retransmission_rate_mean is None else format_percent(row.retransmission_rate_mean),
-        "–" if row.rtt_median_s is None else format_time(round(row.rtt_median_s, 4)),
+        "–" if row.rtt_median_s is None else format_time(float(f"{row.rtt_median_s:.3g}")),
         str(row.runs),
         str(row.invalid),
     ]

@@ -17,7 +17,7 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.module_parameter import changed_parameter
 from ccmix.conditions.pacing import device_to, paced_device
 from ccmix.conditions.state import differences, state_of
-from ccmix.conditions.user_commands import bracketed
+from ccmix.conditions.user_commands import bracketed, failures
 from ccmix.generators import command, iperf3
 from ccmix.generators.expected import may_queue_s
 from ccmix.generators.results import GeneratorError
@@ -59,7 +59,7 @@ class Ends:
 
 
 def measure(run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], folder: Path) -> list[str]:
-    """Measures a run; `folder` gets generators/, logs/ and facts.json. Returns what was found left changed.
+    """Measures a run; `folder` gets generators/, logs/ and facts.json. Returns what was noticed.
 
     `iperf3_on` says where the patched iperf3 is on a host. Raises CommandError or GeneratorError.
     """
@@ -104,9 +104,10 @@ def measure(run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], folder: 
         for host, names in devices.items()
         for sentence in differences(host, before[host], state_of(host, names))
     ]
-    for sentence in left:
-        log(f"left changed: {sentence}")
-    return left
+    notices = failures(logs) + [f"left changed: {sentence}" for sentence in left]
+    for sentence in notices:
+        log(sentence)
+    return notices
 
 
 def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ccmix.analysis.tables import bytes_sampled
-from ccmix.archive import Campaign, RunFolder
+from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.lab.guest import GuestError
@@ -99,7 +99,10 @@ class _Work:
                 if refusal := self._budget.refusal(run, time.time()):
                     return Outcome("skipped", (*failures, refusal))
             try:
+                self._campaign.check()
                 return await self._once(run, folder, cpu, failures)
+            except ArchiveError as error:
+                return Outcome("failed", (*failures, str(error)))
             except Skipped as reason:
                 folder.discard()
                 return Outcome("skipped", (str(reason),))

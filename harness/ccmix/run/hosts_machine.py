@@ -76,10 +76,10 @@ class HostsMachine:
         self._entry.check(ends.src, path)
         ends = self._entry.begin(ends, path, self._logs / file_name(run.entry))
         try:
-            left_changed = between_hosts.measure(run, ends, self._iperf3_on, folder)
+            noticed = between_hosts.measure(run, ends, self._iperf3_on, folder)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise GeneratorError(f"a tool on a host says what is not understood: {error!r}") from error
-        return notices + [f"left changed: {sentence}" for sentence in left_changed]
+        return notices + noticed
 
     def _host(self, name: str, notices: list[str]) -> RealHost:
         """The host, connected; what its agent found left by a dead run, and put back, goes to `notices`."""
