@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from ccmix.tools import find_iperf3
@@ -226,6 +227,10 @@ src-cmd = {find_iperf3()} -c {{dst}} -n 1M -J
     packets = subprocess.run(f"zstd -dc {file} | tcpdump -n -r - 2>/dev/null | wc -l", shell=True, capture_output=True,
                              text=True, check=True)  # fmt: skip
     assert int(packets.stdout) == capture["packets"]["captured"] > 10
+    connections = pl.read_parquet(file.with_name("connections.parquet")).filter(pl.col("destination_port") == 5201)
+    assert connections["unique_bytes"].max() >= 2**20  # of data; the control connection has less
+    series = pl.read_parquet(file.with_name("packets.parquet"))
+    assert series["packets"].sum() == capture["packets"]["captured"]
 
 
 def test_a_capture_ends_at_its_cap(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:

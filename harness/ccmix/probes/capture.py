@@ -12,7 +12,11 @@ from ccmix.hosts.host import RealHost
 from ccmix.hosts.words import last_line
 from ccmix.model import Capture
 
+FILE = "capture.pcap.zst"
 STARTS_WITHIN_S = 10.0
+DRAINS_WITHIN_S = (
+    1.2  # libpcap has the kernel hand packets over in blocks, each a second after its first packet at most
+)
 COMPRESSES_WITHIN_S = 3600.0
 _COUNTS = re.compile(r"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)")
 
@@ -28,7 +32,7 @@ class CaptureReport:
 
 @contextmanager
 def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[CaptureReport]:
-    """Captures on the host until the context ends, into capture.pcap.zst of the folder. Raises CommandError.
+    """Captures on the host until the context ends, into FILE of the folder. Raises CommandError.
 
     The capture lies in the host's temporary folder until then, at most `most_bytes` of it.
     """
@@ -51,11 +55,12 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
                     raise CommandError(host.name, argv, last_line(errors) or "does not start to capture")
                 time.sleep(0.02)
             yield report
+            time.sleep(DRAINS_WITHIN_S)
             report.complete = not process.ended()
         told = _COUNTS.findall(errors.read_text(errors="replace"))
         report.counts = {what: int(number) for number, what in told}
         host.run(["zstd", "-q", "-f", file, "-o", f"{file}.zst"], timeout_s=COMPRESSES_WITHIN_S)
-        host.fetch(f"{file}.zst", folder / "capture.pcap.zst")
-        report.bytes = (folder / "capture.pcap.zst").stat().st_size
+        host.fetch(f"{file}.zst", folder / FILE)
+        report.bytes = (folder / FILE).stat().st_size
     finally:
         host.run(["rm", "-f", file, f"{file}.zst"])

@@ -132,7 +132,7 @@ class _Work:
         self._spend(run, summary)
         validity = summary["validity"]
         reasons = tuple(finding["detail"] for finding in validity["findings"] if not finding["accepted"])
-        return Outcome(validity["status"], (*reasons, *where.get("notices", ())))
+        return Outcome(validity["status"], (*reasons, *summary["where"]["notices"]))
 
     def _spend(self, run: Run, summary: dict[str, Any]) -> None:
         self._budget.add(run.entry, summary["ended_s"], summary["metrics"].get("bytes_sent", 0))

@@ -1,6 +1,8 @@
 """The raw files of a measured run to its tables, metrics and verdict; and with run.json written, a finished run."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from polars.exceptions import PolarsError
@@ -11,6 +13,9 @@ from ccmix.analysis.tables import as_measured, read_tables
 from ccmix.analysis.validity import judge
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Run
+from ccmix.probes import capflow
+from ccmix.probes.capture import FILE as CAPTURE
+from ccmix.tools import ToolError
 
 # What reading a file that its tool did not write, or not to the end, may raise
 NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
@@ -29,7 +34,7 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
         tables.write(folder.partial)
         summary = {
             "run": run.to_json(),
-            "where": where,
+            "where": where | {"notices": [*where.get("notices", ()), *_packets(folder.partial)]},
             "facts": {key: facts[key] for key in FACTS if key in facts},
             "started_s": facts["started_s"],
             "ended_s": facts["ended_s"],
@@ -41,3 +46,19 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
         raise GeneratorError(f"{folder.partial}: a raw file can't be understood: {error!r}") from error
     folder.finish(summary)
     return summary
+
+
+def _packets(folder: Path) -> Iterator[str]:
+    """What packets.parquet and connections.parquet say of a capture, where there is one; why they can't, or not all."""
+    capture = folder / CAPTURE
+    if not capture.exists():
+        return
+    try:
+        packets, connections = capflow.convert(capture)
+    except (capflow.CaptureError, ToolError) as error:
+        yield f"the capture was not looked into: {error}"
+        return
+    packets.write_parquet(folder / "packets.parquet")
+    connections.table.write_parquet(folder / "connections.parquet")
+    if connections.problem:
+        yield f"the capture's end is missing: {connections.problem}"
