@@ -162,7 +162,7 @@ HOST_ENTRY = _table(
     Key("instrument", SWITCH, "none any more", "on", sweepable=False,
         obsolete="sockets are always sampled; tcpdump and mpstat are keys of their own"),
     Key("ss", SWITCH, "none any more", "on", sweepable=False, obsolete="sockets are always sampled, through netlink"),
-    Key("tcptrace", SWITCH, "none any more", "off", sweepable=False, obsolete="captures are summed up in connections.parquet"),
+    Key("tcptrace", SWITCH, "none any more", "off", sweepable=False, obsolete="connections.parquet has it"),
     Key("statexec", TEXT, "none any more", "off", sweepable=False, obsolete="statexec is not run"),
 )  # fmt: skip
 
