@@ -30,7 +30,7 @@ from ccmix.probes.sampler import SamplerReport, sampling
 from ccmix.run.log import RunLog
 from ccmix.terms import CCAS
 
-PINGS, PING_INTERVAL_S, PING_WAITS_S = 3, 0.2, 2
+PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
 LONGEST_UNKNOWN_S = 3600.0  # of a command of which nothing tells how long it takes
 SYSCTLS = (
     "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
