@@ -1,9 +1,22 @@
 """Sysctls of a host, set for a while."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ccmix.hosts import Host
+
+# Those that decide how TCP behaves, kept with each run
+OF_TCP = (
+    "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_ecn", "net.ipv4.tcp_sack", "net.ipv4.tcp_timestamps",
+    "net.core.default_qdisc", "net.core.rmem_max", "net.core.wmem_max",
+)  # fmt: skip
+
+
+def read_sysctls(host: Host, names: Sequence[str]) -> dict[str, str]:
+    """Their values by name; those that the host's kernel, or the namespace, doesn't have are left out."""
+    lines = host.run(["sysctl", "-e", *names]).splitlines()
+    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
 
 
 @contextmanager

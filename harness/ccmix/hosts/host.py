@@ -59,7 +59,7 @@ class ContainedProcess(Process, Protocol):
 
 
 class RealHost(Host, Protocol):
-    """A host of a real path, with an agent on it. `uid` is the login's; `privileged` commands go by sudo -n.
+    """A host of a real path, with an agent on it; `privileged` commands go by sudo -n where the login is not root.
 
     `temporary` is a folder there that goes with the agent.
     """
@@ -69,9 +69,6 @@ class RealHost(Host, Protocol):
     @property
     def lost(self) -> CommandError | None:
         """Why the connection has ended, or None."""
-
-    @property
-    def uid(self) -> int: ...
 
     @property
     def temporary(self) -> str: ...

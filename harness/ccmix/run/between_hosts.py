@@ -17,6 +17,7 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.module_parameter import changed_parameter
 from ccmix.conditions.pacing import device_to, paced_device
 from ccmix.conditions.state import differences, state_of
+from ccmix.conditions.sysctl import OF_TCP, read_sysctls
 from ccmix.conditions.user_commands import bracketed, failures
 from ccmix.generators import command, iperf3
 from ccmix.generators.expected import may_queue_s
@@ -32,11 +33,6 @@ from ccmix.terms import CCAS
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
 LONGEST_UNKNOWN_S = 3600.0  # of a command of which nothing tells how long it takes
-SYSCTLS = (
-    "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
-    "net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_ecn", "net.ipv4.tcp_sack", "net.ipv4.tcp_timestamps",
-    "net.core.default_qdisc", "net.core.rmem_max", "net.core.wmem_max",
-)  # fmt: skip
 GRO = re.compile(r"^(generic-receive-offload|large-receive-offload): (on|off)", re.MULTILINE)
 
 
@@ -78,7 +74,7 @@ def measure(run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], folder: 
         "kernel_version": ends.src.read("/proc/sys/kernel/version").strip(),
         "hosts": {role: {"name": host.name} | _facts(host) for role, host in ends.by_role.items()},
         "device": device,
-        "sysctls": _sysctls(ends.src),
+        "sysctls": read_sysctls(ends.src, OF_TCP),
         "ping_before_s": _ping(ends.src, path) if path.netem else [],
     }
     try:
@@ -231,11 +227,6 @@ def _facts(host: RealHost) -> dict[str, Any]:
         "cpus": host.run(["nproc"]).strip(),
         "congestion_control": host.read("/proc/sys/net/ipv4/tcp_congestion_control").strip(),
     }
-
-
-def _sysctls(host: RealHost) -> dict[str, str]:
-    values = host.run(["sysctl", "-e", *SYSCTLS]).splitlines()
-    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in values)}
 
 
 def _ping(src: RealHost, path: HostPath) -> list[float]:

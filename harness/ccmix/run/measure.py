@@ -15,6 +15,7 @@ from typing import Any
 from ccmix.agent.journal import Journal
 from ccmix.conditions import qdisc
 from ccmix.conditions.dumbbell import RECEIVER_ADDRESS, Dumbbell, dumbbell
+from ccmix.conditions.sysctl import OF_TCP, read_sysctls
 from ccmix.generators import iperf3
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, LocalHost
@@ -28,11 +29,6 @@ OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
 PINGS = 5
-SYSCTLS = (
-    "net.ipv4.tcp_mem", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
-    "net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_ecn", "net.ipv4.tcp_sack", "net.ipv4.tcp_timestamps",
-    "net.core.default_qdisc",
-)  # fmt: skip
 
 
 def measure(run: Run, folder: Path, iperf3_path: str) -> None:
@@ -44,7 +40,7 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
     facts["iperf3"] = _iperf3_version(iperf3_path)
     with Journal() as journal, dumbbell(run.topology, journal) as path:
         _check_ccas(run, path)
-        facts["sysctls"] = _sysctls(path)
+        facts["sysctls"] = read_sysctls(path.sender, OF_TCP)
         facts["offloads"] = _offloads(path)
         facts["ping_rtt_s"] = _ping(path)
         facts["train_s"] = _packet_train(path, run.topology)
@@ -81,11 +77,6 @@ def _check_ccas(run: Run, path: Dumbbell) -> None:
     for cca in {group.cca for group in run.traffic.groups} - {DEFAULT_CCA}:
         if cca not in available:
             raise GeneratorError(f"the sender's kernel has no CCA '{cca}'; it has {', '.join(available)}")
-
-
-def _sysctls(path: Dumbbell) -> dict[str, str]:
-    values = path.sender.run(["sysctl", "-e", *SYSCTLS]).splitlines()
-    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in values)}
 
 
 def _offloads(path: Dumbbell) -> dict[str, bool]:
