@@ -64,7 +64,9 @@ def sample(seconds: float, output: str) -> str:
 
 
 def ss(port: int, cca: str, segments: int) -> str:
-    return f"0 0 10.0.1.1:{port} 10.0.3.2:5201 {cca} rtt:10/1 data_segs_out:{segments} retrans:0/2\n"
+    """After `segments` of data; of none, it has sent iperf3's cookie."""
+    end = f"bytes_sent:{37 + segments * 8948} data_segs_out:{1 + segments} retrans:0/2"
+    return f"0 0 10.0.1.1:{port} 10.0.3.2:5201 {cca} rtt:10/1 {end}\n"
 
 
 def queue(size: int) -> str:
@@ -130,7 +132,7 @@ def test_sockets_without_the_control_connection_from_the_first_data(run: Run, fo
     sockets = read_tables(run, folder).sockets
     assert sorted(sockets["port"].unique().to_list()) == [40000, 40002]
     assert sockets.filter(pl.col("port") == 40002).select("time_s", "group", "cca", "data_segs_out").rows() == [
-        (-1.0, "bbr", "bbr", 0), (0.0, "bbr", "bbr", 7), (1.0, "bbr", "bbr", 8),
+        (-1.0, "bbr", "bbr", 1), (0.0, "bbr", "bbr", 8), (1.0, "bbr", "bbr", 9),
     ]  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def files() -> dict[str, str]:
     return {
         "facts.json": json.dumps(facts()),
         "generators/src-cmd.out": json.dumps(result()),
-        "logs/sockets.jsonl": samples(*(SOCKET.format(at * 1000, at + 1) for at in range(3))),
+        "logs/sockets.jsonl": samples(*(SOCKET.format(at * 100_000 + 2000, at + 1) for at in range(3))),
         "logs/processors-src.jsonl": samples(*(STAT.format(at, at * 9) for at in range(3))),
     }
 

@@ -15,6 +15,7 @@ from ccmix.probes import processors, sockets
 from ccmix.probes.sampler import read_samples
 from ccmix.terms import CCAS
 
+NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
 LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, as a control connection does, is no flow
 QUEUE_COLUMNS = {
     "time_s": pl.Float64, "bytes": pl.Int64, "packets": pl.Int64, "drops": pl.Int64, "overlimits": pl.Int64,
@@ -137,10 +138,11 @@ def _samples(file: Path, least: int = 1) -> pl.DataFrame:
 def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -> float:
     """The wall clock when the first sample with sent data was taken, less than a sampling interval after the start.
 
-    iperf3's own time stamp is that of its control connection, before the streams connect one after the other.
+    iperf3's own time stamp is that of its control connection, before the streams connect one after the other; and what
+    each of them sends first, its cookie, is no traffic.
     `otherwise` is for a source whose sockets send nothing, as in a test of the other direction.
     """
-    times = samples.filter(pl.col("data_segs_out") > 0)["time_s"].to_list()
+    times = samples.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].to_list()
     if not times and otherwise is None:
         raise ValueError("no sample of a socket that sent data")
     return float(min(times)) if times else float(otherwise or 0)
