@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,11 +36,9 @@ def checks(text: str, host: str = "localhost") -> dict[str, dict[str, Any]]:
 
 
 def test_this_machine_without_a_configuration(ccmix: Ccmix) -> None:
-    begin = time.monotonic()
     done = ccmix("doctor")
-    assert time.monotonic() - begin < 20
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
-    assert done.stdout.startswith("localhost\n  ok     lab: kernel ")
+    assert done.stdout.startswith("localhost\n  ok      lab: kernel ")
     assert done.stderr.strip().endswith(" ok")
     found = checks(ccmix("doctor", "--format", "json").stdout)
     assert {check["status"] for check in found.values()} <= {"ok", "warn", "unknown"}, (
