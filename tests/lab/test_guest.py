@@ -177,7 +177,7 @@ def test_hang(kernel: Path, job: Path, launch_parent: Path, processes_in: Proces
     assert error.value.reason == "hang"
     assert error.value.last_lines == ("busy",)
     assert time.monotonic() - begin >= 3
-    wait_for(lambda: processes_in(launch_parent) == {})
+    assert wait_for(lambda: processes_in(launch_parent) == {})
 
 
 def test_a_command_that_writes_is_no_hang(kernel: Path, job: Path) -> None:
