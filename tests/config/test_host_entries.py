@@ -273,7 +273,7 @@ def test_how_long_a_command_takes(read: Files, keys: str, seconds: float) -> Non
 NOTICES = {
     "instrument": (COMMAND + "instrument = true\n", 5, "instrument", "sockets are always sampled"),
     "ss off": (COMMAND + "ss = off\n", 5, "ss", "sockets are always sampled"),
-    "tcptrace": (COMMAND + "tcptrace = true\n", 5, "tcptrace", "tcptrace is not run"),
+    "tcptrace": (COMMAND + "tcptrace = true\n", 5, "tcptrace", "connections.parquet has it"),
     "statexec": (COMMAND + "statexec = true\n", 5, "statexec", "statexec is not run"),
     "in DEFAULT": ("[DEFAULT]\nss = on\n" + COMMAND, 2, "ss", "no effect any more"),
     "filter without tcpdump": (COMMAND + "tcpdump-filt = -i lo\n", 5, "tcpdump-filt", "without tcpdump = on"),
