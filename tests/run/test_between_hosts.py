@@ -451,3 +451,29 @@ def test_what_a_tool_says_in_another_way_fails_the_run_only(ccmix: Ccmix, ini: W
     assert done.returncode == 1
     assert "says what is not understood" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_output_folder_that_is_read_only(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    config = ini(f"[one]\ntype = x\nsrc-cmd = touch {tmp_path}/ran\n")
+    place = tmp_path / "read-only"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", place], check=True)
+    try:
+        done = ccmix("run", config, "-o", place / "out")
+    finally:
+        subprocess.run(["umount", place], check=True)
+    assert done.returncode == 2
+    assert f"{place / 'out'}: can't be written: Read-only file system" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "ran").exists()
+    assert pair.running() == []
+
+
+def test_an_output_folder_that_is_removed_in_the_middle(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    config = ini(f"[two]\ntype = x\niterations = 2\nsrc-cmd = rm -rf {tmp_path}/out; touch {tmp_path}/ran; sleep 0.5\n")
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "campaign.json was removed: nothing is written there any more" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("out/**/run.json"))
+    assert pair.running() == []
