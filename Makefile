@@ -18,9 +18,8 @@ setup: ## install what running needs; leaves .venv/bin/ccmix
 setup-dev:
 	@tools/setup --dev
 
-test: check ## formatter, linter, types, all tests but the long ones; those of iperf3 again with sanitizers, long ones too
+test: check ## formatter, linter, types and all tests but the long ones
 	.venv/bin/pytest -m 'not long'
-	$(MAKE) sanitize-iperf3
 
 test-long: setup-dev ## long grids, kills and fuzzing
 	.venv/bin/pytest -m long --timeout 3600
