@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.analysis.tables import RunTables
+from ccmix.analysis.tables import RunTables, bytes_sent
 from ccmix.model import Run, Topology
 
 
@@ -50,8 +50,7 @@ def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _bytes_sent(tables: RunTables) -> int:
     """The larger of what the sockets had sent at their last samples, and what the generator says that it sent."""
-    sampled = tables.sockets.group_by("port").agg(pl.col("bytes_sent").max())["bytes_sent"].sum()
-    return max(int(sampled), int(tables.flows["bytes_sent"].sum()))
+    return max(bytes_sent(tables.sockets), int(tables.flows["bytes_sent"].sum()))
 
 
 def _segments(run: Run, tables: RunTables) -> pl.DataFrame:

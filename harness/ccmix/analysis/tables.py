@@ -154,6 +154,11 @@ def bytes_sampled(folder: Path) -> int:
         samples = _samples(folder / "logs" / "sockets.jsonl", least=0)
     except (OSError, ValueError, LookupError, TypeError):
         return 0
+    return bytes_sent(samples)
+
+
+def bytes_sent(samples: pl.DataFrame) -> int:
+    """By all sockets, each until its last sample."""
     return int(samples.group_by("port").agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 

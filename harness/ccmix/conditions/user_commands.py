@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ccmix.generators.command import shell
+from ccmix.generators.command import shell, why
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
 from ccmix.hosts.words import last_line
@@ -33,9 +33,7 @@ def bracketed(host: RealHost, name: str, before: str | None, after: str | None, 
             errors = logs / f"pre-{name}.err"
             process = ends.enter_context(host.start(shell(before), stdout=logs / f"pre-{name}.out", stderr=errors))
             if (status := process.wait(TIMEOUT_S)) != 0:
-                said = last_line(errors)
-                why = f"exit status {status}{': ' + said if said else ''}"
-                raise CommandError(host.name, [f"pre-{name}", before], why)
+                raise CommandError(host.name, [f"pre-{name}", before], why(status, errors))
         yield
 
 

@@ -8,7 +8,7 @@ import re
 
 from ccmix.config.problems import quoted
 from ccmix.config.values import Kind
-from ccmix.hosts.address import LOCAL_NAMES, NAMESPACE_PREFIX
+from ccmix.hosts.address import LOCAL_NAMES, NAMESPACE_PREFIX, parse_host
 
 LOCAL = "localhost"
 MOST_ALIAS = 80  # bytes, since it is a folder's name
@@ -63,7 +63,7 @@ def read_host(text: str) -> str:
 
 def with_user(host: str, user: str | None) -> str:
     """A host as read_host() gives it, with the login where it is a name for ssh that has none."""
-    return host if not user or host == LOCAL or host.startswith(NAMESPACE_PREFIX) or "@" in host else f"{user}@{host}"
+    return str(parse_host(host, user))
 
 
 def read_device(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ccmix.agent import journal
+from ccmix.agent.lock import ADDRESS
 from ccmix.doctor.findings import Finding, Status, line, problem
 from ccmix.lab.errors import GuestError
 from ccmix.lab.host import launch_parent, memory_dir, program
@@ -13,7 +14,7 @@ from ccmix.model import Topology
 from ccmix.tools import ToolError, find_iperf3, find_kernel
 from ccmix.units import format_bytes
 
-LOCK = "@ccmix-host"  # of ccmix.agent.lock, as /proc/net/unix writes an abstract name
+LOCK = ADDRESS.replace("\0", "@")  # as /proc/net/unix writes an abstract name
 LAB_PROGRAMS = ("setpriv", "sh", "taskset")
 LEAST_GUEST_BYTES = 2**29  # without anything in flight
 SMALL_TMPFS = "docker run --tmpfs /tmp:exec,size=8g ..."

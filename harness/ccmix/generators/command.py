@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from ccmix.generators.results import GeneratorError, Result, read_result
@@ -30,7 +30,7 @@ def running_dst_command(dst: RealHost, line: str, folder: Path) -> Iterator[Cont
         deadline = time.monotonic() + LISTENS_WITHIN_S
         while not process.listening() and time.monotonic() < deadline:
             if process.ended() and (status := process.wait(0)) != 0:
-                raise GeneratorError(f"dst-cmd on {dst.name} failed: {_why(status, errors)}")
+                raise GeneratorError(f"dst-cmd on {dst.name} failed: {why(status, errors)}")
             if process.gone():
                 break
             time.sleep(0.02)
@@ -48,9 +48,7 @@ def run_src_command(
     with src.start(shell(line), stdout=output, stderr=errors) as process:
         deadline = time.monotonic() + timeout_s
         while not process.ended() and time.monotonic() < deadline:
-            for host in others:
-                if host.lost:
-                    raise host.lost
+            _raise_lost(others)
             time.sleep(0.02)
         if not process.ended():
             raise GeneratorError(f"src-cmd on {src.name} has not ended after {timeout_s:g} s")
@@ -59,27 +57,29 @@ def run_src_command(
     if result.error:
         raise GeneratorError(f"src-cmd on {src.name}: {result.error}")
     if status != 0:
-        raise GeneratorError(f"src-cmd on {src.name} failed: {_why(status, errors)}")
+        raise GeneratorError(f"src-cmd on {src.name} failed: {why(status, errors)}")
     return result
 
 
-@contextmanager
-def kept_src_command(src: RealHost, line: str, folder: Path) -> Iterator[ContainedProcess]:
+def kept_src_command(src: RealHost, line: str, folder: Path) -> AbstractContextManager[ContainedProcess]:
     """A src-cmd that goes on from run to run, until the context ends."""
-    with src.start(shell(line), stdout=folder / "src-cmd.out", stderr=folder / "src-cmd.err") as process:
-        yield process
+    return src.start(shell(line), stdout=folder / "src-cmd.out", stderr=folder / "src-cmd.err")
 
 
 def measure_for(process: ContainedProcess, seconds: float, logs: Path, others: Sequence[RealHost]) -> None:
     """Lets a kept src-cmd go on for the time of a run. Raises GeneratorError where it ends, HostLost as above."""
     deadline = time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0:
-        for host in others:
-            if host.lost:
-                raise host.lost
+        _raise_lost(others)
         if process.ended():
-            raise GeneratorError(f"the kept src-cmd has ended: {_why(process.wait(0), logs / 'src-cmd.err')}")
+            raise GeneratorError(f"the kept src-cmd has ended: {why(process.wait(0), logs / 'src-cmd.err')}")
         time.sleep(min(left_s, 0.1))
+
+
+def _raise_lost(hosts: Sequence[RealHost]) -> None:
+    for host in hosts:
+        if host.lost:
+            raise host.lost
 
 
 def result_of(generators: Path) -> Result:
@@ -90,6 +90,7 @@ def result_of(generators: Path) -> Result:
     return read_result(output.read_text(errors="replace"))
 
 
-def _why(status: int, errors: Path) -> str:
+def why(status: int, errors: Path) -> str:
+    """The exit status of a command, and the last line of its standard error."""
     said = last_line(errors)
     return f"exit status {status}{': ' + said if said else ''}"

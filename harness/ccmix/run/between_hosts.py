@@ -69,10 +69,11 @@ def measure(run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], folder: 
     device = path.nic or device_to(ends.src, addresses[0])
     devices = _devices(path, ends, device)
     before = {host: state_of(host, names) for host, names in devices.items()}
+    hosts = {role: {"name": host.name} | _facts(host) for role, host in ends.by_role.items()}
     facts: dict[str, Any] = {
-        "kernel": ends.src.read("/proc/sys/kernel/osrelease").strip(),
+        "kernel": hosts["src"]["kernel"],
         "kernel_version": ends.src.read("/proc/sys/kernel/version").strip(),
-        "hosts": {role: {"name": host.name} | _facts(host) for role, host in ends.by_role.items()},
+        "hosts": hosts,
         "device": device,
         "sysctls": read_sysctls(ends.src, OF_TCP),
         "ping_before_s": _ping(ends.src, path) if path.netem else [],
