@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,18 @@ def summaries(outdir: Path) -> list[dict[str, Any]]:
 
 def listening(name: str) -> str:
     return subprocess.run(["ss", "-N", name, "-ltn"], capture_output=True, text=True, check=True).stdout
+
+
+@contextmanager
+def somebody_s_server(pair: Pair, port: str) -> Iterator[subprocess.Popen[bytes]]:
+    argv = ["ip", "netns", "exec", pair.far, find_iperf3(), "-s", "-p", port]
+    server = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: port in listening(pair.far), 10, "the server listens")
+        yield server
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def test_ccmix_s_own_iperf3_between_two_hosts(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
@@ -251,19 +265,12 @@ src-cmd = {find_iperf3()} -c {{dst}} -t 1 -b 100M -J
 
 
 def test_somebody_s_running_server_is_used_and_left(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
-    server = subprocess.Popen(
-        ["ip", "netns", "exec", pair.far, find_iperf3(), "-s", "-p", "5333"], stdout=subprocess.DEVNULL
-    )
-    try:
-        wait_for(lambda: "5333" in listening(pair.far), 10, "the server listens")
+    with somebody_s_server(pair, "5333") as server:
         config = ini("[running]\ntype = iperf3\nserver = running\nport = 5333\ncca = bbr@50M\nduration = 1s\n")
         done = ccmix("run", config, "-o", tmp_path / "out")
         assert done.returncode == 0, done.stderr
         assert [row["cca"] for row in rows(ccmix, tmp_path / "out")] == ["bbr"]
         assert server.poll() is None
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def test_what_a_killed_agent_left_is_restored_by_name(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
@@ -300,18 +307,11 @@ def test_restore_refuses_what_is_no_host(ccmix: Ccmix, name: str) -> None:
 def test_a_port_that_somebody_has_is_not_taken_for_ccmix_s_own(
     ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
 ) -> None:
-    server = subprocess.Popen(
-        ["ip", "netns", "exec", pair.far, find_iperf3(), "-s", "-p", "5444"], stdout=subprocess.DEVNULL
-    )
-    try:
-        wait_for(lambda: "5444" in listening(pair.far), 10, "the server listens")
+    with somebody_s_server(pair, "5444") as server:
         config = ini("[taken]\ntype = iperf3\nport = 5444\nduration = 1s\n")
         done = ccmix("run", config, "-o", tmp_path / "out")
         assert "something listens on port 5444 already" in done.stderr
         assert server.poll() is None
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def test_a_disk_that_is_full_in_the_middle(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
