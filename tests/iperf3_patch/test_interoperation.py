@@ -33,9 +33,6 @@ MODES = {
 }
 
 
-QUICK = {"forward", "reverse", "bidir", "one-cca", "udp"}
-
-
 def unpack(package: str, pattern: str, suites: tuple[str, ...], root: Path, folder: Path) -> None:
     """Fetches a package and unpacks it into root; skips the test where it is not to be had."""
     argv = [FETCH, "binary", package, pattern, folder, *suites]
@@ -99,12 +96,11 @@ def pair(start: Callable) -> Callable:
     return lambda *arguments, **options: start("-J", *arguments, **options).finish()
 
 
-@pytest.mark.parametrize("mode", [pytest.param(m, marks=() if m in QUICK else pytest.mark.long) for m in MODES])
+@pytest.mark.parametrize("mode", MODES)
 def test_with_the_installed_one(pair: Callable, stock: str, mode: str) -> None:
     both_ways(pair, stock, mode)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("version", SUITES)
 @pytest.mark.parametrize("mode", MODES)
 def test_with_newer_ones(pair: Callable, debian: Callable[[str], str], version: str, mode: str) -> None:
@@ -113,7 +109,6 @@ def test_with_newer_ones(pair: Callable, debian: Callable[[str], str], version: 
     both_ways(pair, debian(version), mode)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("version", SUITES)
 @pytest.mark.parametrize("direction", ["-R", "--bidir"])
 def test_newer_servers_do_not_confirm_groups(
@@ -124,7 +119,6 @@ def test_newer_servers_do_not_confirm_groups(
     assert "the server did not confirm the list" in json.loads(got.client.output)["error"]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("version", SUITES)
 def test_newer_servers_receive_groups(pair: Callable, debian: Callable[[str], str], version: str) -> None:
     got = pair("-n", "1M", "-C", "reno:2,-@1G", "-P", "3", server=debian(version))
