@@ -2,8 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-long sanitize-iperf3 fuzz-iperf3 sanitize-capflow fuzz-capflow sanitize-sockmon \
-	check format lock clean
+.PHONY: help demo setup setup-dev test test-long sanitize fuzz-iperf3 fuzz-capflow check format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -18,25 +17,24 @@ setup: ## install what running needs; leaves .venv/bin/ccmix
 setup-dev:
 	@tools/setup --dev
 
-test: check ## formatter, linter, types and all tests but the long ones
+test: check ## formatter, linter, types, all tests but the long ones, and those of C again with sanitizers
 	.venv/bin/pytest -m 'not long'
+	@$(MAKE) --no-print-directory sanitize
 
 test-long: setup-dev ## long grids, kills and fuzzing
 	.venv/bin/pytest -m long --timeout 3600
 
-sanitize-iperf3: setup-dev ## all tests of the patched iperf3, long ones too, with AddressSanitizer and UBSan
-	CCMIX_IPERF3=$$(iperf3-patch/build --sanitize) ASAN_OPTIONS=detect_leaks=0 .venv/bin/pytest tests/iperf3_patch --timeout 3600
-
-sanitize-sockmon: setup-dev ## the tests of the probe on this machine, with AddressSanitizer and UBSan
-	CCMIX_SOCKMON=$$(probes/sockmon/build --sanitize) .venv/bin/pytest tests/probes -k 'sockmon and not in_lab'
+sanitize: setup-dev ## the tests of the patched iperf3 and of the probes, built with AddressSanitizer and UBSan
+	binary=$$(iperf3-patch/build --sanitize) && \
+		CCMIX_IPERF3=$$binary ASAN_OPTIONS=detect_leaks=0 .venv/bin/pytest -m 'not long' tests/iperf3_patch
+	capflow=$$(probes/capflow/build --sanitize) && rtt=$$(probes/rtt/build --sanitize) && \
+		CCMIX_CAPFLOW=$$capflow CCMIX_RTT=$$rtt .venv/bin/pytest -m 'not long' tests/probes/capflow tests/probes/rtt
+	binary=$$(probes/sockmon/build --sanitize) && \
+		CCMIX_SOCKMON=$$binary .venv/bin/pytest -m 'not long' tests/probes -k 'sockmon and not in_lab'
 
 fuzz-iperf3: ## fuzz the patched iperf3 with clang's libFuzzer, and by talks with a server: four times 10 minutes
 	tools/setup --fuzz
 	iperf3-patch/fuzz/run 600
-
-sanitize-capflow: setup-dev ## all tests of capflow and ccmix-rtt, long ones too, with AddressSanitizer and UBSan
-	CCMIX_CAPFLOW=$$(probes/capflow/build --sanitize) CCMIX_RTT=$$(probes/rtt/build --sanitize) \
-		.venv/bin/pytest tests/probes/capflow tests/probes/rtt --timeout 3600
 
 fuzz-capflow: ## fuzz the reader of captures for 10 minutes
 	tools/setup --fuzz
