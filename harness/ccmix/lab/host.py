@@ -98,7 +98,7 @@ def memory_dir(memory_bytes: int) -> Path:
 
     Raises GuestError("start") if the machine has less than `memory_bytes` of memory available, or no folder will do.
     """
-    available = _available_memory_bytes()
+    available = available_memory_bytes()
     if available is not None and available < memory_bytes:
         raise GuestError(
             "start",
@@ -127,7 +127,8 @@ def memory_dir(memory_bytes: int) -> Path:
     )
 
 
-def _available_memory_bytes() -> int | None:
+def available_memory_bytes() -> int | None:
+    """What programs may still take of this machine's memory; None where the kernel doesn't say."""
     try:
         match = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
     except OSError:

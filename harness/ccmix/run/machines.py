@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import ccmix
 from ccmix.generators.results import GeneratorError
 from ccmix.lab.guest import JOB_DIR, GuestSpec, run_guest
+from ccmix.lab.memory import SharedMemory
 from ccmix.model import HostPath, Run, Topology
 from ccmix.run.measure import ERROR, JOB
 
@@ -39,6 +40,7 @@ class LabMachine:
     def __init__(self, kernel: Path, iperf3: Path) -> None:
         self._kernel = kernel
         self._iperf3 = iperf3
+        self._memory = SharedMemory()
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
         _write_job(run, folder)
@@ -51,7 +53,8 @@ class LabMachine:
             environment=GUEST_ENVIRONMENT | {"PYTHONPATH": f"{JOB_DIR}/{HARNESS_LINK}"},
         )
         with _link(folder / HARNESS_LINK, PACKAGE_FOLDER), _link(folder / IPERF3_LINK, self._iperf3):
-            result = await run_guest(self._kernel, spec)
+            async with self._memory.part(spec.memory_bytes):
+                result = await run_guest(self._kernel, spec)
         (folder / "logs" / "guest.log").write_text(result.console)
         _raise_error(folder, result.exit_status)
         return {"machine": "lab", "real_seconds": round(result.real_seconds, 2), "memory_bytes": spec.memory_bytes}
