@@ -17,7 +17,7 @@ import click
 from rich.console import Console
 
 from ccmix.agent import journal
-from ccmix.archive import ArchiveError, Campaign
+from ccmix.archive import ArchiveError, Campaign, located
 from ccmix.cli import status
 from ccmix.config import Overrides, load, read_text, select
 from ccmix.hosts.address import parse_host
@@ -182,6 +182,10 @@ def _report(kept: Campaign, skipped: int) -> int:
     told = f", {skipped} skipped" if skipped else ""
     click.echo(f"{valid} runs valid, {not_valid} not valid, {without_result - skipped} failed{told}", err=True)
     if results:
-        page = write_report(results, kept.outdir / "report.html")
-        click.echo(f"{text.render(results)}{page}")
+        click.echo(text.render(results), nl=False)
+        try:
+            click.echo(write_report(results, kept.outdir / "report.html"))
+        except OSError as error:
+            click.echo(located(error, kept.outdir), err=True)
+            return status.BAD
     return status.GOOD if valid == len(kept.runs) else status.BAD

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ccmix.analysis.tables import bytes_sampled
-from ccmix.archive import ArchiveError, Campaign, RunFolder
+from ccmix.archive import ArchiveError, Campaign, RunFolder, located
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.lab.guest import GuestError
@@ -107,7 +107,7 @@ class _Work:
                 folder.discard()
                 return Outcome("skipped", (str(reason),))
             except (GuestError, GeneratorError, CommandError, OSError) as error:
-                failures.append(str(error))
+                failures.append(located(error, folder.partial) if isinstance(error, OSError) else str(error))
                 self._budget.add(run.entry, time.time(), await asyncio.to_thread(bytes_sampled, folder.partial))
                 with contextlib.suppress(OSError):  # the disk may be what is full
                     (folder.partial / ERROR).parent.mkdir(exist_ok=True)
