@@ -19,6 +19,7 @@ import pytest
 
 from ccmix.lab import GuestError, GuestResult, GuestSpec, run_guest
 from ccmix.lab import guest as guest_module
+from ccmix.lab.spec import GUARD
 
 HARNESS = Path(guest_module.__file__).resolve().parents[2]
 MIB = 1 << 20
@@ -219,7 +220,7 @@ def test_cancelling_at_any_moment_leaves_nothing(
 @pytest.mark.parametrize(("parent", "output"), [(os.getpid(), "guest\n"), (1, "")])
 def test_a_guest_whose_harness_died_too_early_does_not_start(parent: int, output: str) -> None:
     started = subprocess.run(
-        ["sh", "-c", guest_module._GUARD, str(parent), "echo", "guest"], check=False, stdout=subprocess.PIPE, text=True
+        ["sh", "-c", GUARD, str(parent), "echo", "guest"], check=False, stdout=subprocess.PIPE, text=True
     )
     assert started.stdout == output
 

@@ -12,7 +12,7 @@ from ccmix.archive import ArchiveError
 from ccmix.cli import status
 from ccmix.config import ConfigError, Overrides, load, select
 from ccmix.hosts import CommandError
-from ccmix.lab.guest import GuestError
+from ccmix.lab.errors import GuestError
 from ccmix.plan import make_plan, span
 from ccmix.tools import ToolError
 
@@ -234,10 +234,16 @@ def lab_group() -> None:
     """The lab: a Linux kernel in virtual time, as an ordinary process."""
 
 
+_memory = click.option(
+    "--memory", type=click.IntRange(64), default=1024, show_default=True, help="Of the guest, in MiB."
+)
+_guest_seed = click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True)
+
+
 @lab_group.command(name="exec", context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--memory", type=click.IntRange(64), default=1024, show_default=True, help="Of the guest, in MiB.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True)
+@_memory
+@_guest_seed
 def lab_exec(command: tuple[str, ...], memory: int, seed: int) -> None:
     """Run COMMAND as root in a guest; its exit status is that of this command.
 
@@ -251,3 +257,19 @@ def lab_exec(command: tuple[str, ...], memory: int, seed: int) -> None:
     from ccmix.cli import lab  # noqa: PLC0415
 
     sys.exit(lab.run_in_guest(command, memory * 2**20, seed))
+
+
+@lab_group.command(name="shell", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@_memory
+@_guest_seed
+@click.option("--virtual-time", is_flag=True, help="As in runs. The clock jumps ahead while nobody types.")
+def lab_shell(command: tuple[str, ...], memory: int, seed: int, virtual_time: bool) -> None:
+    """A guest on this terminal: COMMAND in it, or a shell; the guest ends with it.
+
+    As with `ccmix lab exec`, but in real time, so that things can be looked at while they go on: speeds are
+    what this machine can do, and nothing is repeatable.
+    """
+    from ccmix.cli import lab  # noqa: PLC0415
+
+    sys.exit(lab.shell(command, memory * 2**20, seed, virtual_time))

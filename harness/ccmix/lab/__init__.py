@@ -1,5 +1,8 @@
 """The lab: a Linux kernel in virtual time, run as an ordinary process."""
 
-from ccmix.lab.guest import JOB_DIR, GuestError, GuestResult, GuestSpec, run_guest
+from ccmix.lab.errors import GuestError
+from ccmix.lab.guest import GuestResult, run_guest
+from ccmix.lab.shell import run_shell
+from ccmix.lab.spec import JOB_DIR, GuestSpec
 
-__all__ = ["JOB_DIR", "GuestError", "GuestResult", "GuestSpec", "run_guest"]
+__all__ = ["JOB_DIR", "GuestError", "GuestResult", "GuestSpec", "run_guest", "run_shell"]

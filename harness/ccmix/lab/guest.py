@@ -12,61 +12,19 @@ import os
 import re
 import signal
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.lab import host
 from ccmix.lab.errors import GuestError
-
-__all__ = ["JOB_DIR", "GuestError", "GuestResult", "GuestSpec", "run_guest"]
-
-JOB_DIR = "/run/ccmix/job"
+from ccmix.lab.spec import SYSTEM, VIRTUAL_TIME, GuestSpec, checked, command, environment
 
 CONSOLE_BYTES = 1 << 20  # of a longer console, the end is kept
 LAST_LINES = 12
-MIN_MEMORY_BYTES = 32 << 20
-START_NS = 1_767_225_600 * 10**9  # when every guest begins: 2026-01-01 00:00 UTC
-
-# The same words in the same order for every run: the kernel seeds its random numbers with them.
-_KERNEL_ARGUMENTS = (
-    "quiet",
-    "rootfstype=hostfs",
-    "rootflags=/",
-    "ro",
-    "init=/proc/self/cwd/init",
-    "con=null",
-    "con0=null,fd:1",
-    "seccomp=on",
-    "time-travel=inf-cpu",
-    f"time-travel-start={START_NS}",
-)
-# Run after PR_SET_PDEATHSIG was set: a parent that died before that would never be noticed.
-_GUARD = 'ulimit -c 0; [ "$PPID" = "$0" ] || exit 1; exec "$@"'
 _POWER_OFF = re.compile(r"(\[ *\d+\.\d+\] (sysrq: Power Off|reboot: Power down)\n)+\Z")
 _ON_DISK = re.compile(r"\AWarning: tempdir .* is not on tmpfs\n")  # slower at most, and nothing of the command's
 _OUT_OF_MEMORY = re.compile(r"Kernel panic.*(Out of memory|out of memory|deadlocked on memory)")
 _PANIC = re.compile(r"Kernel panic - not syncing: *(.*)")
-
-
-@dataclass(frozen=True)
-class GuestSpec:
-    """A command and the guest that it runs in."""
-
-    argv: tuple[str, ...]
-    """Run as root inside, in JOB_DIR, standard input empty. The first word is looked up in the PATH of the guest."""
-    job_dir: Path
-    """On the host: the only folder that the guest can write to."""
-    memory_bytes: int
-    """Of the guest. What it does not touch costs the host nothing."""
-    seed: int
-    """0 .. 2**32-1. The same seed and memory: the same run, to the last byte."""
-    cpu: int | None = None
-    """The processor to pin the guest to; None: the least used by the guests of this process."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Beside PATH, HOME and TMPDIR, which the guest has anyway."""
-    stall_seconds: float = 120.0
-    """A hang: real seconds without any growth of the files in job_dir or of the console."""
 
 
 @dataclass(frozen=True)
@@ -87,27 +45,18 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
     Cancelled, or when this process dies in any way, the guest and all its processes are killed at once.
     Raises GuestError, never for the exit status of the command.
     """
-    kernel, job_dir = _check(kernel, spec)
+    kernel, job_dir = checked(kernel, spec)
     with (
         host.processor(spec.cpu) as cpu,
         host.launch_dir(job_dir, spec.argv, spec.environment) as launch,
         _Console(launch / "console") as console,
     ):
-        command = [
-            *(host.program("setpriv"), "--pdeathsig", "KILL"),
-            *(host.program("sh"), "-c", _GUARD, str(os.getpid())),
-            *(host.program("taskset"), "-c", str(cpu)),
-            *(str(kernel), f"mem={spec.memory_bytes // 1024}K", *_KERNEL_ARGUMENTS, f"seed={spec.seed}"),
-        ]
-        # HOME and TMPDIR are the kernel's own, for its sockets and its memory file; the guest does not see them. The
-        # path of a socket must be short, so HOME is relative to the working directory, the launch folder.
-        environment = {"HOME": ".", "TMPDIR": str(host.memory_dir(spec.memory_bytes)), "PATH": os.defpath}
         begin = time.monotonic()
         try:
             process = await asyncio.create_subprocess_exec(
-                *command,
+                *command(kernel, spec, cpu, (*SYSTEM, "con0=null,fd:1", "seccomp=on", *VIRTUAL_TIME)),
                 cwd=launch,
-                env=environment,
+                env=environment(spec),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=console.fd,
                 stderr=console.fd,
@@ -118,24 +67,6 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
         await _wait(process, _Growth(job_dir, console), spec.stall_seconds)
         real_seconds = time.monotonic() - begin
         return GuestResult(_exit_status(launch, process, console), real_seconds, console.text())
-
-
-def _check(kernel: Path, spec: GuestSpec) -> tuple[Path, Path]:
-    """The absolute paths of the kernel and of the job folder."""
-    try:
-        kernel = kernel.resolve(strict=True)
-        job_dir = spec.job_dir.resolve(strict=True)
-    except OSError as error:
-        raise GuestError("start", f"{error.filename}: {error.strerror}") from error
-    if not kernel.is_file() or not os.access(kernel, os.R_OK | os.X_OK):
-        raise GuestError("start", f"{kernel} is no program that this user can run: build it with `make setup`")
-    if not job_dir.is_dir() or not os.access(job_dir, os.R_OK | os.W_OK | os.X_OK):
-        raise GuestError("start", f"{job_dir} is no folder that this user can write to")
-    if not 0 <= spec.seed < 2**32:
-        raise GuestError("start", f"the seed {spec.seed} is not in 0..{2**32 - 1}")
-    if spec.memory_bytes < MIN_MEMORY_BYTES:
-        raise GuestError("start", f"a guest needs at least {MIN_MEMORY_BYTES} bytes of memory, not {spec.memory_bytes}")
-    return kernel, job_dir
 
 
 async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seconds: float) -> None:

@@ -13,7 +13,7 @@ from ccmix.analysis.tables import bytes_sampled
 from ccmix.archive import ArchiveError, Campaign, RunFolder, located
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
-from ccmix.lab.guest import GuestError
+from ccmix.lab import GuestError
 from ccmix.model import HostPath, Run
 from ccmix.run.conclude import conclude
 from ccmix.run.hosts_machine import Skipped

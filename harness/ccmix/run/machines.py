@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import ccmix
 from ccmix.generators.results import GeneratorError
-from ccmix.lab.guest import JOB_DIR, GuestSpec, run_guest
+from ccmix.lab import JOB_DIR, GuestSpec, run_guest
 from ccmix.lab.memory import SharedMemory
 from ccmix.model import HostPath, Run, Topology
 from ccmix.run.measure import ERROR, JOB

@@ -1,0 +1,40 @@
+"""A guest on the terminal of this process, for work by hand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+from ccmix.lab import host
+from ccmix.lab.errors import GuestError
+from ccmix.lab.spec import SYSTEM, VIRTUAL_TIME, GuestSpec, checked, command, environment
+
+_ON_TERMINAL = ("sh", "-c", 'exec setsid --ctty -- "$@" <>/dev/tty0 >&0 2>&1', "sh")
+
+
+def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> int:
+    """Run `spec.argv` in a new guest on this process's terminal, and wait for its end; returns its exit status.
+
+    In real time, unless told otherwise: in virtual time the clock jumps ahead while nobody types.
+    Raises GuestError; also where standard input or output is no terminal.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise GuestError("start", "a shell needs a terminal: for a command without one there is `ccmix lab exec`")
+    kernel, job_dir = checked(kernel, spec)
+    before = termios.tcgetattr(sys.stdin)
+    time_arguments = VIRTUAL_TIME if virtual_time else ()
+    with (
+        host.processor(spec.cpu) as cpu,
+        host.launch_dir(job_dir, (*_ON_TERMINAL, *spec.argv), spec.environment) as launch,
+    ):
+        argv = command(kernel, spec, cpu, (*SYSTEM, "con0=fd:0,fd:1", "seccomp=on", *time_arguments))
+        try:
+            code = subprocess.run(argv, cwd=launch, env=environment(spec), check=False).returncode
+        finally:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)  # the guest's console has made it raw
+        try:
+            return int((launch / "status").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            raise GuestError("panic", f"the guest ended, with status {code}, before its shell did") from None

@@ -1,0 +1,86 @@
+"""A guest on a terminal: what is typed is done, and the terminal is as it was afterwards."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from support import CCMIX
+
+WAIT_S = 60.0
+
+
+@dataclass
+class Terminal:
+    """`ccmix lab shell` on a terminal of its own."""
+
+    process: subprocess.Popen[bytes]
+    ours: int
+    theirs: int
+    seen: str = ""
+
+    def type(self, line: str) -> None:
+        os.write(self.ours, f"{line}\n".encode())
+
+    def wait_for(self, words: str) -> None:
+        """Reads on until the words have come since the last wait."""
+        end = time.monotonic() + WAIT_S
+        os.set_blocking(self.ours, False)
+        while words not in self.seen:
+            assert time.monotonic() < end, f"{words!r} did not come: {self.seen!r}"
+            try:
+                self.seen += os.read(self.ours, 4096).decode(errors="replace")
+            except BlockingIOError:
+                time.sleep(0.05)
+        self.seen = self.seen.partition(words)[2]
+
+
+@pytest.fixture
+def shell(request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    """With the options that the test is marked with by `parametrize`, if any."""
+    ours, theirs = pty.openpty()
+    argv = [CCMIX, "lab", "shell", *getattr(request, "param", ())]
+    process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    yield Terminal(process, ours, theirs)
+    process.kill()
+    process.wait()
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_shell_and_its_exit_status(shell: Terminal) -> None:
+    before = termios.tcgetattr(shell.theirs)
+    shell.wait_for("lab# ")
+    shell.type("echo $((6 * 7)) on $(hostname)")
+    shell.wait_for("42 on lab")
+    shell.type("sleep 1000")
+    time.sleep(1)
+    shell.type("\x03")  # which interrupts the sleep, not ccmix
+    shell.wait_for("lab# ")
+    shell.type("exit 7")
+    assert shell.process.wait(WAIT_S) == 7
+    assert termios.tcgetattr(shell.theirs) == before
+
+
+@pytest.mark.parametrize("shell", [("--virtual-time",)], indirect=True)
+def test_virtual_time(shell: Terminal) -> None:
+    shell.wait_for("lab# ")
+    begin = time.monotonic()
+    shell.type("sleep 1000; echo woke u''p")
+    shell.wait_for("woke up")
+    assert time.monotonic() - begin < WAIT_S
+
+
+def test_a_shell_without_a_terminal_says_so() -> None:
+    done = subprocess.run(
+        [CCMIX, "lab", "shell"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "terminal" in done.stderr
