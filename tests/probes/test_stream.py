@@ -261,6 +261,18 @@ def test_an_end_anywhere_loses_the_last_record_only() -> None:
     assert parse_stream(data[: -len(record(REPORT, b"samples=2\nmissed=1\n"))]).sockets.equals(full.sockets)
 
 
+def test_samples_of_any_length_keep_their_rows_in_order() -> None:
+    """Also those that are longer than what the reader takes at once."""
+    data, number, expected = header() + socket_identity(0) + socket_identity(1), 0, []
+    for moment, count in enumerate([3, 511, 512, 513, 1, 9000, 7, 20_000, 8192]):
+        numbers = range(number, number := number + count)
+        rows = [socket_row(one % 2, rtt=one % 5, bytes_sent=2**33 + one, segs_out=one) for one in numbers]
+        data += sockets(rows, at=moment)
+        expected += [(float(moment), one % 2, 2**33 + one, one, one % 5 / 1e6 or None) for one in numbers]
+    found = parse_stream(data).sockets.select("monotonic_s", "socket", "bytes_sent", "segs_out", "rtt_s")
+    assert found.rows() == expected
+
+
 def reads(data: bytes) -> Stream | None:
     """The reader's promise for any bytes: tables, or a ValueError that names an offset."""
     try:

@@ -6,6 +6,8 @@ probe writes it raises ValueError, which names the offset of the record.
 
 from __future__ import annotations
 
+import mmap
+import os
 import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,8 +43,10 @@ _ROW_BYTES = {
     _CPU: columns.CPU.itemsize,
     _PROCESSES: columns.PROCESS.itemsize,
 }
-_BLOCK_ROWS = 1024  # of sockets: a block stays in the processor's cache while its columns are taken from it
+# Of sockets' rows: a block stays in the processor's nearer cache while it is turned, a chunk in the farther one.
+_BLOCK_ROWS, _CHUNK_BLOCKS = 512, 16
 
+Bytes = bytes | mmap.mmap
 _Numbers = npt.NDArray[Any]
 
 
@@ -78,12 +82,14 @@ class Stream:
 def read_stream(file: Path) -> Stream:
     """The tables of a stream's file. Raises ValueError where it is no stream, or a damaged one."""
     try:
-        return parse_stream(file.read_bytes())
+        with file.open("rb") as stream:  # mapped: a copy would be as large as the tables
+            size = os.fstat(stream.fileno()).st_size
+            return parse_stream(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
 
-def parse_stream(data: bytes) -> Stream:
+def parse_stream(data: Bytes) -> Stream:
     header, start_s, begin = _header(data)
     records = _walk(data, begin)
     targets = _Targets(header)
@@ -101,7 +107,7 @@ def parse_stream(data: bytes) -> Stream:
     )
 
 
-def _header(data: bytes) -> tuple[dict[str, str], float, int]:
+def _header(data: Bytes) -> tuple[dict[str, str], float, int]:
     """What was asked for, the wall clock's time at the start, and where the records begin."""
     if len(data) < _HEADER.size:
         raise ValueError(f"offset 0: {len(data)} bytes are no stream of ccmix-sockmon")
@@ -161,24 +167,28 @@ class _Samples:
     took_ns: list[int] = field(default_factory=list)
     final: list[bool] = field(default_factory=list)
 
-    def joined(self, data: bytes) -> bytes:
+    def joined(self, data: Bytes) -> bytes:
         """All rows, one after the other."""
         view = memoryview(data)
         parts = zip(self.offsets, self.rows, strict=True)
         return b"".join([view[offset : offset + rows * self.row_bytes] for offset, rows in parts])
 
-    def blocks(self, data: bytes, most: int) -> Iterator[tuple[int, bytes]]:
-        """The rows in pieces of about `most`, each with the number of its first row."""
+    def blocks(self, data: Bytes, most: int) -> Iterator[bytes]:
+        """The rows in pieces of `most`; the last one may be shorter."""
         view = memoryview(data)
         parts: list[memoryview] = []
-        first = count = 0
+        count = 0
         for offset, rows in zip(self.offsets, self.rows, strict=True):
-            parts.append(view[offset : offset + rows * self.row_bytes])
-            count += rows
-            if count >= most:
-                yield first, b"".join(parts)
-                first, count, parts = first + count, 0, []
-        yield first, b"".join(parts)
+            left = rows
+            while left:
+                taken = min(left, most - count)
+                begin = offset + (rows - left) * self.row_bytes
+                parts.append(view[begin : begin + taken * self.row_bytes])
+                left, count = left - taken, count + taken
+                if count == most:
+                    yield b"".join(parts)
+                    count, parts = 0, []
+        yield b"".join(parts)
 
     def times(self) -> dict[str, pl.Series]:
         """The columns that every table begins with."""
@@ -208,7 +218,7 @@ class _Records:
     report: dict[str, int] | None = None
 
 
-def _walk(data: bytes, begin: int) -> _Records:
+def _walk(data: Bytes, begin: int) -> _Records:
     """All records; unknown ones are skipped, and one that the end cuts off is left out."""
     records = _Records()
     offset, size = begin, len(data)
@@ -230,7 +240,7 @@ def _walk(data: bytes, begin: int) -> _Records:
     return records
 
 
-def _add_identity(records: _Records, data: bytes, offset: int, length: int, kind: int) -> None:
+def _add_identity(records: _Records, data: Bytes, offset: int, length: int, kind: int) -> None:
     layout, known = _IDENTITIES[kind], records.identities[kind]
     if not layout.size <= length - _RECORD.size < layout.size + 8:
         raise ValueError(f"offset {offset}: an identity of type {kind} can't be {length} bytes long")
@@ -240,7 +250,7 @@ def _add_identity(records: _Records, data: bytes, offset: int, length: int, kind
     known.append(identity)
 
 
-def _add_sample(records: _Records, data: bytes, offset: int, length: int, kind: int) -> None:
+def _add_sample(records: _Records, data: Bytes, offset: int, length: int, kind: int) -> None:
     if length < _SAMPLE.size:
         raise ValueError(f"offset {offset}: a sample can't be {length} bytes long")
     _, _, mono_ns, wall_ns, took_ns, rows, row_bytes, info_bytes = _SAMPLE.unpack_from(data, offset)
@@ -287,12 +297,12 @@ def _by_id(ids: _Numbers, values: Sequence[Any], dtype: Any) -> pl.Series:
     return pl.Series(values, dtype=dtype).gather(pl.Series(ids))
 
 
-def _structured(records: _Records, data: bytes, kind: int, dtype: np.dtype[Any]) -> tuple[_Samples, _Numbers]:
+def _structured(records: _Records, data: Bytes, kind: int, dtype: np.dtype[Any]) -> tuple[_Samples, _Numbers]:
     samples = records.samples[kind]
     return samples, np.frombuffer(samples.joined(data), dtype)
 
 
-def _sockets(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
+def _sockets(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
     samples, identities = records.samples[_SOCKETS], records.identities[_SOCKET]
     layout = columns.socket_layout(samples.info_bytes or columns.MOST_INFO_BYTES)
     raw, counted = _in_columns(data, samples, layout)
@@ -326,24 +336,43 @@ def _sockets(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
     return pl.DataFrame(samples.times() | known | named | counted).hstack(states)
 
 
+def _turned(data: Bytes, samples: _Samples, layout: np.dtype[Any]) -> Iterator[columns.Turned]:
+    """All rows, chunk after chunk; a chunk is gone when the next one is asked for."""
+    turned = columns.Turned(layout, _CHUNK_BLOCKS * _BLOCK_ROWS)
+    for block in samples.blocks(data, _BLOCK_ROWS):
+        turned.add(block)
+        if turned.full:
+            yield turned
+            turned.count = 0
+    yield turned
+
+
+def _uninitialised(dtypes: Mapping[str, np.dtype[Any]], total: int) -> dict[str, _Numbers]:
+    """Columns; those of a type are in one piece of memory, which the kernel gives out in large pages."""
+    kinds = sorted(set(dtypes.values()), key=str)
+    rooms = {kind: iter(np.empty((list(dtypes.values()).count(kind), total), kind)) for kind in kinds}
+    return {name: next(rooms[kind]) for name, kind in dtypes.items()}
+
+
 def _in_columns(
-    data: bytes, samples: _Samples, layout: np.dtype[Any]
+    data: Bytes, samples: _Samples, layout: np.dtype[Any]
 ) -> tuple[dict[str, _Numbers], dict[str, pl.Series]]:
     """The raw fields, and the columns that are one field each; null where the recording kernel has not the field."""
     total = sum(samples.rows)
-    raw = {name: np.empty(total, layout[name]) for name in columns.RAW_FIELDS}
+    raw = _uninitialised({name: layout[name] for name in columns.RAW_FIELDS}, total)
     known = {name: one for name, one in columns.SOCKET_COLUMNS.items() if one.field in (layout.names or ())}
-    values = {name: np.empty(total, one.dtype) for name, one in known.items()}
-    there = {name: np.empty(total, bool) for name, one in known.items() if one.nullable}
-    for begin, joined in samples.blocks(data, _BLOCK_ROWS):
-        block = np.frombuffer(joined, layout)
-        place = slice(begin, begin + len(block))
+    values = _uninitialised({name: one.dtype for name, one in known.items()}, total)
+    there = _uninitialised({name: np.dtype(bool) for name, one in known.items() if one.nullable}, total)
+    begin = 0
+    for fields in _turned(data, samples, layout):
+        place = slice(begin, begin + fields.count)
+        begin += fields.count
         for name, column in raw.items():
-            column[place] = block[name]
+            column[place] = fields[name]
         for name, one in known.items():
-            one.fill(block, values[name][place])
+            one.fill(fields, values[name][place])
             if one.nullable:
-                one.fill_there(block, there[name][place])
+                one.fill_there(fields, there[name][place])
 
     def series(name: str, one: columns.Column) -> pl.Series:
         if name not in values:
@@ -361,7 +390,7 @@ def _address_6(address: bytes) -> str:
     return socket.inet_ntop(socket.AF_INET6, address)
 
 
-def _queues(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
+def _queues(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
     samples, rows = _structured(records, data, _QUEUES, columns.QUEUE)
     identities = records.identities[_QUEUE]
     samples.check_ids(rows["id"], len(identities), "queue")
@@ -416,7 +445,7 @@ def _devices(ids: _Numbers, names: Sequence[tuple[str, str]]) -> dict[str, pl.Se
     }
 
 
-def _links(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
+def _links(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
     samples, rows = _structured(records, data, _LINKS, columns.LINK)
     numbers = np.unique(rows["device"])
     names = [targets.device(int(number)) for number in numbers]
@@ -428,7 +457,7 @@ def _links(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
     return pl.DataFrame(samples.times() | _devices(places, names) | counted)
 
 
-def _counters(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
+def _counters(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
     samples, rows = _structured(records, data, _COUNTERS, columns.COUNTER)
     identities = records.identities[_COUNTER]
     samples.check_ids(rows["id"], len(identities), "counter")
@@ -444,7 +473,7 @@ def _counters(data: bytes, records: _Records, targets: _Targets) -> pl.DataFrame
     )
 
 
-def _cpu(data: bytes, records: _Records, ticks_per_s: int) -> pl.DataFrame:
+def _cpu(data: Bytes, records: _Records, ticks_per_s: int) -> pl.DataFrame:
     samples, rows = _structured(records, data, _CPU, columns.CPU)
     spent = {name: pl.Series(rows["ticks"][:, column] / ticks_per_s) for column, name in enumerate(columns.CPU_TIMES)}
     frequency = _nullable(rows["frequency_khz"] * 1e3, rows["frequency_khz"] > 0)
@@ -453,7 +482,7 @@ def _cpu(data: bytes, records: _Records, ticks_per_s: int) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _processes(data: bytes, records: _Records, ticks_per_s: int, page_bytes: int) -> pl.DataFrame:
+def _processes(data: Bytes, records: _Records, ticks_per_s: int, page_bytes: int) -> pl.DataFrame:
     samples, rows = _structured(records, data, _PROCESSES, columns.PROCESS)
     identities = records.identities[_PROCESS]
     samples.check_ids(rows["id"], len(identities), "process")
