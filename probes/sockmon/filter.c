@@ -95,6 +95,18 @@ static void host(struct code *code, const struct host *host, unsigned char opera
 	rejects(code, op);
 }
 
+/* The cgroup in which the socket was made, not one above it. */
+static void cgroup(struct code *code, uint64_t id)
+{
+	struct inet_diag_bc_op *op;
+
+	if (!id)
+		return;
+	op = add(code, INET_DIAG_BC_CGROUP_COND, sizeof(*op) + sizeof(id));
+	memcpy(op + 1, &id, sizeof(id));
+	rejects(code, op);
+}
+
 size_t filter_bytecode(const struct filter *filter, uint8_t *bytes)
 {
 	struct code code = { .bytes = bytes };
@@ -104,6 +116,7 @@ size_t filter_bytecode(const struct filter *filter, uint8_t *bytes)
 	port_range(&code, &filter->local_ports, INET_DIAG_BC_S_GE, INET_DIAG_BC_S_LE);
 	port_range(&code, &filter->remote_ports, INET_DIAG_BC_D_GE, INET_DIAG_BC_D_LE);
 	any_port(&code, &filter->any_ports);
+	cgroup(&code, filter->cgroup);
 	for (int i = 0; i < code.rejecting_count; i++) {
 		struct inet_diag_bc_op *op = (void *)(bytes + code.rejecting[i]);
 

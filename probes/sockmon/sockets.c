@@ -349,7 +349,7 @@ static void on_found(const struct nlmsghdr *message, void *argument)
 	uint64_t cookie;
 	char cca[16];
 
-	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	if (message->nlmsg_type != TCPDIAG_GETSOCK ||
 	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
 		return;
 	cookie = cookie_of(&m->id);
@@ -361,32 +361,36 @@ static void on_found(const struct nlmsghdr *message, void *argument)
 		add(t, m, cca);
 }
 
-static int discover(struct target *t, uint8_t family)
+/*
+ * One walk through the kernel's table finds the sockets of IPv4 and IPv6: the older kind of request,
+ * unlike inet_diag_req_v2, is of no family. The walk is most of what a dump costs.
+ */
+static int discover(struct target *t)
 {
 	struct {
-		struct request request;
+		struct nlmsghdr header;
+		struct inet_diag_req body;
 		struct rtattr attribute;
 		uint8_t code[BYTECODE_BYTES];
 	} dump = {
-		.request = {
-			.header = { .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-				.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
-			.body = {
-				.sdiag_family = family,
-				.sdiag_protocol = IPPROTO_TCP,
-				.idiag_ext = EXTENSION(INET_DIAG_CONG),
-				.idiag_states = STATES,
-			},
+		.header = {
+			.nlmsg_type = TCPDIAG_GETSOCK,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+		},
+		.body = {
+			.idiag_ext = EXTENSION(INET_DIAG_CONG),
+			.idiag_states = STATES,
 		},
 	};
-	size_t code = filter_bytecode(&options.filter, dump.code), bytes = sizeof(struct request);
+	size_t bytes = NLMSG_LENGTH(sizeof(dump.body));
+	size_t code = filter_bytecode(&options.filter, dump.code);
 
 	if (code) {
 		dump.attribute.rta_type = INET_DIAG_REQ_BYTECODE;
 		dump.attribute.rta_len = (unsigned short)RTA_LENGTH(code);
 		bytes += RTA_SPACE(code);
 	}
-	dump.request.header.nlmsg_len = (uint32_t)bytes;
+	dump.header.nlmsg_len = (uint32_t)bytes;
 	return netlink_dump(t->fd, &dump, bytes, on_found, t);
 }
 
@@ -415,6 +419,8 @@ static void on_destroyed(const struct nlmsghdr *message, void *argument)
 	} else if (leaving) {
 		id = leaving->id;
 		*leaving = t->leaving[--t->leaving_count];
+	} else if (options.filter.cgroup) {
+		return;		/* nothing tells its cgroup any more */
 	} else {
 		id = put_identity(t, m, cca);
 		report.sockets_found++;
@@ -433,19 +439,25 @@ static void take_events(struct target *t)
 	forget_leaving(t);
 }
 
+static const char *advice(int refused)
+{
+	if (refused == ENOENT || refused == EOPNOTSUPP)
+		return " (modprobe tcp_diag)";
+	if (refused == EINVAL && options.filter.cgroup)
+		return " (--cgroup needs Linux 5.9 with SOCK_CGROUP_DATA)";
+	return "";
+}
+
 void sockets_discover(void)
 {
 	for (int n = 0; n < options.socket_count; n++) {
-		struct target *t = &targets[n];
 		int refused;
 
-		take_events(t);
-		refused = discover(t, AF_INET);
+		take_events(&targets[n]);
+		refused = discover(&targets[n]);
 		if (refused)
 			fail(EXIT_RUN, "the kernel refuses to list its TCP sockets: %s%s",
-			     strerror(refused),
-			     refused == ENOENT ? " (modprobe tcp_diag)" : "");
-		discover(t, AF_INET6);	/* refused where the kernel has no IPv6 */
+			     strerror(refused), advice(refused));
 	}
 }
 
@@ -505,6 +517,8 @@ void sockets_open(void)
 	if (!options.socket_count)
 		return;
 	learn_info_bytes();
+	if (options.cgroup)
+		options.filter.cgroup = cgroup_id(options.cgroup);
 	targets = must_realloc(NULL, (size_t)options.socket_count * sizeof(*targets));
 	for (int n = 0; n < options.socket_count; n++) {
 		struct target *t = &targets[n];

@@ -27,6 +27,7 @@ struct ports {
 struct filter {
 	struct host local, remote;
 	struct ports local_ports, remote_ports, any_ports;
+	uint64_t cgroup;	/* the kernel's number of it; 0 matches any */
 };
 
 /* A device, and the network namespace that it is in; an empty name is the probe's own. */
@@ -41,6 +42,7 @@ struct options {
 	double duration_s;	/* 0: until a signal */
 	bool until_eof;
 	const char *output;	/* NULL: standard output */
+	const char *cgroup;	/* a folder of cgroup v2; NULL: any */
 	struct filter filter;
 	int socket_count, device_count, counter_count, pid_count;
 	char sockets[MAX_TARGETS][NAME_BYTES];	/* network namespaces */
@@ -72,11 +74,17 @@ extern struct report report;
 uint64_t mono_ns(void);
 uint64_t wall_ns(void);
 
-/* filter.c: the filter as the kernel's bytecode, and here for what the kernel doesn't filter. */
+/*
+ * filter.c: the filter as the kernel's bytecode, and here for what the kernel doesn't filter; that
+ * has no cgroup to compare.
+ */
 #define BYTECODE_BYTES 256
 size_t filter_bytecode(const struct filter *filter, uint8_t *code);
 bool filter_matches(const struct filter *filter, int family, const void *local, const void *remote,
 		    uint16_t local_port, uint16_t remote_port);
+
+/* cgroup.c: the kernel's number of a cgroup, from 1; fails where the folder is none of cgroup v2. */
+uint64_t cgroup_id(const char *folder);
 
 /* netns.c: run open_it in a network namespace, and come back. */
 int open_in_netns(const char *netns, int (*open_it)(void *argument), void *argument);

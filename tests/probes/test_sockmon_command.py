@@ -222,6 +222,32 @@ def test_processor_time_of_cores(sockmon: Any) -> None:
     assert set(one["core"]) == {0}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root: run the tests as root")
+def test_chosen_cores_of_many_with_steal_and_frequency(sockmon: Any, tmp_path: Path) -> None:
+    """A machine of eight cores, as its kernel's files show it, in a mount namespace of the probe's own."""
+    times = {core: [1000 * core + field for field in range(10)] for core in range(8)}
+    lines = ["cpu  " + " ".join(str(sum(column)) for column in zip(*times.values(), strict=True))]
+    lines += [f"cpu{core} {' '.join(map(str, fields))}" for core, fields in times.items()]
+    (tmp_path / "stat").write_text("\n".join([*lines, "intr 5 0 1", "ctxt 7"]) + "\n")
+    for core in range(8):
+        folder = tmp_path / "cpu" / f"cpu{core}" / "cpufreq"
+        folder.mkdir(parents=True)
+        if core != 5:
+            (folder / "scaling_cur_freq").write_text(f"{1_200_000 + core}\n")
+    (tmp_path / "cpu" / "online").write_text("0-7\n")
+    (tmp_path / "cpu" / "possible").write_text("0-7\n")
+    script = 'mount --bind "$1/stat" /proc/stat; mount --bind "$1/cpu" /sys/devices/system/cpu; shift; exec "$@"'
+    argv = sockmon.argv("--cpu=4-5,7", "--duration=0.01")
+    subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", tmp_path, *argv], check=True)
+    cpu = read_stream(sockmon.file).cpu
+    assert set(cpu["core"]) == {4, 5, 7}
+    for row in cpu.iter_rows(named=True):
+        core = row["core"]
+        assert row["frequency_hz"] == (None if core == 5 else 1.2e9 + core * 1e3)
+        assert list(row.values())[-10:] == [field / 100 for field in times[core]]
+        assert row["steal_s"] == times[core][7] / 100
+
+
 def proc_counters() -> dict[str, int]:
     found = {}
     for file in ("snmp", "netstat"):

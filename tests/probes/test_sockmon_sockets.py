@@ -6,7 +6,9 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +187,73 @@ def test_events_alone_are_filtered_too(sockmon: Any, connection: Any) -> None:
     stream = sockmon.finish(process)
     assert stream.report["events"] >= 2
     assert stream.sockets.filter("final").is_empty()
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Path]:
+    """A cgroup of version 2 of the test's own."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    version_2 = [Path(mount) for _, mount, kind, *_ in mounts if kind == "cgroup2"]
+    if os.geteuid() != 0 or not version_2:
+        pytest.skip("cgroup v2 is not mounted, or the tests are not run as root")
+    folder = version_2[0] / f"ccmix-test-{os.getpid()}"
+    folder.mkdir()
+    yield folder
+    wait_for(lambda: not (folder / "cgroup.procs").read_text(), 20, "the cgroup is empty")
+    folder.rmdir()
+
+
+IN_CGROUP = """
+import os, socket, sys
+open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
+long = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+long.sendall(b"long")
+sys.stdin.readline()
+with socket.create_connection(("127.0.0.1", int(sys.argv[2]))) as short:
+    short.sendall(b"short")
+    short.recv(1)
+"""
+
+
+def test_sockets_of_a_cgroup(sockmon: Any, cgroup: Path) -> None:
+    """Those that its process made, and the end of what a search saw of them; nothing of the other ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = port_of(listener)
+        argv = [sys.executable, "-c", IN_CGROUP, cgroup, str(port)]
+        inside = subprocess.Popen(argv, stdin=subprocess.PIPE)
+        server, (_, client_port) = listener.accept()
+        assert server.recv(4) == b"long"
+        process = sockmon.start("--sockets", f"--port={port}", f"--cgroup={cgroup}", "--discover-rate=0.01")
+        time.sleep(0.3)
+        assert inside.stdin
+        inside.stdin.write(b"\n")
+        inside.stdin.flush()
+        with listener.accept()[0] as short:
+            assert short.recv(5) == b"short"
+        assert inside.wait(20) == 0
+        server.close()
+        inside.stdin.close()
+        time.sleep(0.3)
+        stream = sockmon.finish(process)
+    assert set(stream.sockets["local_port"]) == {client_port}
+    assert stream.sockets.filter("final")["bytes_sent"].to_list() == [4]
+    assert stream.report["events"] >= 2
+    assert stream.report["sockets_vanished"] == 0
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [
+        ("/no/such/folder", "cgroup /no/such/folder: No such file or directory"),
+        ("/proc", "cgroup /proc: no folder of cgroup v2"),
+    ],
+)
+def test_what_is_no_cgroup_is_said(folder: str, words: str, sockmon_binary: str, tmp_path: Path) -> None:
+    argv = [sockmon_binary, "--sockets", f"--cgroup={folder}", "--duration=0.1", f"--output={tmp_path}/stream"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @needs_root
