@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "fail.h"
+
 /* Exit statuses */
 enum {
 	STATUS_GOOD = 0,
@@ -11,12 +13,6 @@ enum {
 	STATUS_USAGE = 2,  /* wrong options, or no capture: there are no results */
 	STATUS_FAILED = 3, /* the results could not be written, or memory was too small */
 };
-
-/* One line on standard error; what does not print is shown as '?'. */
-__attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
-
-/* complain(), and the end. */
-__attribute__((format(printf, 2, 3))) _Noreturn void fail(int status, const char *format, ...);
 
 /* realloc() of an array that never returns NULL. */
 void *resize(void *array, size_t count, size_t size);

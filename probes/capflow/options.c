@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "duration.h"
 #include "error.h"
 
 #define INTERVAL_DEFAULT_NS 100000000LL
@@ -48,17 +49,8 @@ static const struct option list[] = {
 
 static int64_t read_interval(const char *text)
 {
-	static const struct {
-		const char *name;
-		double seconds;
-	} units[] = { { "ms", 1e-3 }, { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 } };
-	char *end;
-	double value = strtod(text, &end), seconds = NAN;
+	double seconds = duration_s(text);
 
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (end != text && !strcmp(end, units[i].name))
-			seconds = value * units[i].seconds;
-	}
 	if (!(seconds >= INTERVAL_MIN_S && seconds <= INTERVAL_MAX_S))
 		fail(STATUS_USAGE, "--interval '%s': give a time from 10ms to 1d, such as 100ms", text);
 	return (int64_t)llround(seconds * 1e6) * 1000;

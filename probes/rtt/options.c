@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The one place that checks options, and the one for errors. */
+/* The one place that checks options. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "duration.h"
 #include "rtt.h"
 
 static const char usage[] =
@@ -23,31 +23,10 @@ static const char usage[] =
 	"  --tcp PORT       ask by TCP: SYN, answered by SYN/ACK or RST; by default by ICMP echo\n"
 	"  --help\n";
 
-void fail(int status, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	fputs("ccmix-rtt: ", stderr);
-	vfprintf(stderr, format, arguments);
-	fputc('\n', stderr);
-	va_end(arguments);
-	exit(status);
-}
-
 static int64_t read_time(const char *name, const char *text, double min_s, double max_s)
 {
-	static const struct {
-		const char *name;
-		double seconds;
-	} units[] = { { "ms", 1e-3 }, { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 } };
-	char *end;
-	double value = strtod(text, &end), seconds = NAN;
+	double seconds = duration_s(text);
 
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (end != text && !strcmp(end, units[i].name))
-			seconds = value * units[i].seconds;
-	}
 	if (!(seconds >= min_s && seconds <= max_s))
 		fail(STATUS_USAGE, "%s '%s': give a time from %g s to %g s, such as 500ms", name, text, min_s, max_s);
 	return (int64_t)llround(seconds * 1e9);

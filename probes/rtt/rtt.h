@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "fail.h"
+
 #define SECOND_NS 1000000000LL
 
 enum { STATUS_GOOD = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
@@ -58,8 +60,5 @@ extern const struct way icmp_way, tcp_way;
 struct options options_read(int count, char **arguments);
 
 int64_t clock_ns(int clock);
-
-/* One line on standard error, and the end. */
-__attribute__((format(printf, 2, 3))) _Noreturn void fail(int status, const char *format, ...);
 
 #endif

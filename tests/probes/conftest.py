@@ -81,9 +81,6 @@ def _connection(address: str, cca: str = "cubic") -> Iterator[tuple[socket.socke
         yield client, server
 
 
-Connection = Callable[..., "contextmanager[tuple[socket.socket, socket.socket]]"]
-
-
 @pytest.fixture(name="connection")
 def connection_fixture() -> Callable[..., object]:
     return _connection

@@ -1,12 +1,9 @@
 """Lines of ss: frozen ones of every kind, and those of real connections."""
 
-import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,28 +147,13 @@ def test_several_lines_and_none() -> None:
     assert parse("", CCAS) == []
 
 
-@contextmanager
-def connection(address: str, cca: str, pacing_bytes_per_s: int | None = None) -> Iterator[tuple[int, int]]:
-    """A connection that has carried 30000 bytes; the client's and the server's port."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.socket(family))
-        client = stack.enter_context(socket.socket(family))
-        if address.startswith("::ffff:"):
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.bind((address, 0))
-        listener.listen()
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode())
-        if pacing_bytes_per_s:
-            client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, pacing_bytes_per_s)
-        client.connect(listener.getsockname()[:2])
-        server, _ = listener.accept()
-        stack.enter_context(server)
-        client.sendall(bytes(30_000))
-        left = 30_000
-        while left:
-            left -= len(server.recv(left))
-        yield client.getsockname()[1], listener.getsockname()[1]
+def transfer(client: socket.socket, server: socket.socket) -> tuple[int, int]:
+    """30000 bytes; returns the client's and the server's port."""
+    client.sendall(bytes(30_000))
+    left = 30_000
+    while left:
+        left -= len(server.recv(left))
+    return client.getsockname()[1], server.getsockname()[1]
 
 
 def seen(port: int) -> Socket:
@@ -184,13 +166,9 @@ def seen(port: int) -> Socket:
 @pytest.mark.skipif(not shutil.which("ss"), reason="ss is not installed: apt-get install iproute2")
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
 @pytest.mark.parametrize("cca", ["cubic", "reno", "bbr"])
-def test_real_connections(address: str, cca: str) -> None:
-    sysctls = Path("/proc/sys/net/ipv4")
-    if cca not in (sysctls / "tcp_available_congestion_control").read_text().split():
-        pytest.skip(f"this kernel has no {cca}: modprobe tcp_{cca}")
-    if os.geteuid() != 0 and cca not in (sysctls / "tcp_allowed_congestion_control").read_text().split():
-        pytest.skip(f"this machine lets only root use {cca}: run the tests as root")
-    with connection(address, cca) as (client, server):
+def test_real_connections(address: str, cca: str, connection: Any) -> None:
+    with connection(address, cca) as ends:
+        client, server = transfer(*ends)
         found = seen(client)
     assert (found.cca, found.local_address, found.remote_address) == (cca, address, address)
     assert found.remote_port == server
@@ -209,8 +187,10 @@ def test_real_connections(address: str, cca: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("ss"), reason="ss is not installed: apt-get install iproute2")
-def test_a_real_paced_connection_and_its_receiver() -> None:
-    with connection("127.0.0.1", "reno", pacing_bytes_per_s=1_000_000) as (client, server):
+def test_a_real_paced_connection_and_its_receiver(connection: Any) -> None:
+    with connection("127.0.0.1", "reno") as ends:
+        ends[0].setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 1_000_000)
+        client, server = transfer(*ends)
         found = seen(client)
         [receiver] = [
             candidate
