@@ -95,6 +95,11 @@ static void most(uint64_t *longest, uint64_t value)
 		*longest = value;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static struct periodic every(double hz)
 {
 	struct periodic p = { mono_ns(), (uint64_t)(1e9 / hz) };
@@ -153,8 +158,13 @@ static void run(void)
 			sample_slowly();
 		report.samples++;
 		most(&report.longest_sample_ns, mono_ns() - begin_ns);
-		if (last)
+		if (last) {
+			/* it is late for all but one of the deadlines before the end */
+			begin_ns = earlier(begin_ns, end_ns);
+			if (begin_ns > deadline_ns)
+				report.missed += (begin_ns - deadline_ns) / interval_ns;
 			return;
+		}
 		if (is_due(&discovery, begin_ns)) {
 			sockets_discover();
 			devices_discover();
@@ -163,7 +173,7 @@ static void run(void)
 		stream_flush(false);
 		if (report.samples == 1)
 			report.memory_start_bytes = memory_bytes();
-		now = mono_ns();
+		now = earlier(mono_ns(), end_ns);
 		deadline_ns += interval_ns;
 		if (deadline_ns <= now) {
 			uint64_t missed = (now - deadline_ns) / interval_ns + 1;
@@ -171,9 +181,10 @@ static void run(void)
 			report.missed += missed;
 			deadline_ns += missed * interval_ns;
 		}
-		sleep_until(deadline_ns < end_ns ? deadline_ns : end_ns);
-		if (end_ns < deadline_ns || stopped)
-			deadline_ns = mono_ns();	/* a last sample, as soon as can be */
+		sleep_until(earlier(deadline_ns, end_ns));
+		now = mono_ns();
+		if ((stopped || now >= end_ns) && deadline_ns > now)
+			deadline_ns = now;	/* a last sample, as soon as can be */
 	}
 }
 

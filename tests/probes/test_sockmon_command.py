@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -153,6 +154,24 @@ def test_starved_it_says_what_it_missed(sockmon: Any) -> None:
     assert abs(stream.report["samples"] + stream.report["missed"] - (times[-1] - times[0]) * 20) < 2.1
     phases = sorted((time_s - times[0]) % 0.05 for time_s in times[-8:-1])
     assert phases[len(phases) // 2] < 0.01
+
+
+@pytest.mark.skipif(not shutil.which("chrt"), reason="chrt is not installed: apt-get install util-linux")
+def test_without_a_processor_it_says_what_it_missed(sockmon: Any) -> None:
+    """Beside a busy process on the same core, of which it gets what that one leaves: next to nothing."""
+    core = str(min(os.sched_getaffinity(0)))
+    busy = subprocess.Popen(["taskset", "-c", core, "sh", "-c", "while :; do :; done"])
+    try:
+        argv = ["taskset", "-c", core, "chrt", "--idle", "0", *sockmon.argv("--link=lo", "--rate=1000", "--duration=2")]
+        subprocess.run(argv, check=True, timeout=120)
+    finally:
+        busy.kill()
+        busy.wait()
+    stream = read_stream(sockmon.file)
+    assert stream.report
+    assert stream.report["missed"] > 500
+    assert stream.report["longest_delay_ns"] + stream.report["longest_sample_ns"] > 0.01e9
+    assert 2000 <= stream.report["samples"] + stream.report["missed"] <= 2002  # also those just before the end
 
 
 def test_a_slow_reader_costs_samples_and_is_reported(sockmon_binary: str, tmp_path: Path) -> None:
