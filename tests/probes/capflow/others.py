@@ -33,6 +33,12 @@ class Packet:
     acks_frame: int | None
     ce: bool
     window: int
+    in_flight: int | None  # bytes; SACK blocks change what tshark means by it
+
+    @property
+    def interval(self) -> int:
+        """Which one of 10 ms it is in; the captures' stamps are whole microseconds."""
+        return round(self.time_s * 1e6) // 10_000
 
 
 ANALYSES = (
@@ -47,7 +53,7 @@ def tshark(capture: Path) -> list[Packet]:
     plain = (
         "frame.number", "frame.time_epoch", "tcp.srcport", "tcp.seq", "tcp.ack", "tcp.len", "tcp.flags",
         "tcp.analysis.ack_rtt", "tcp.analysis.acks_frame", "ip.dsfield.ecn", "ipv6.tclass.ecn",
-        "tcp.window_size_value",
+        "tcp.window_size_value", "tcp.analysis.bytes_in_flight",
     )  # fmt: skip
     names = [*plain, *(f"tcp.analysis.{name}" for name in ANALYSES)]
     fields = [word for name in names for word in ("-e", name)]
@@ -55,12 +61,13 @@ def tshark(capture: Path) -> list[Packet]:
     output = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     packets = []
     for line in output.splitlines():
-        number, time_s, port, seq, ack, length, flags, rtt, frame, ecn4, ecn6, window, *found = line.split("\t")
+        number, time_s, port, seq, ack, length, flags, rtt, frame, ecn4, ecn6, window, flight, *found = line.split("\t")
         packets.append(
             Packet(
                 int(number), float(time_s), int(port), int(seq), int(ack or 0), int(length), int(flags, 16),
                 frozenset(name for name, value in zip(ANALYSES, found, strict=True) if value),
                 float(rtt) if rtt else None, int(frame) if frame else None, "3" in {ecn4, ecn6}, int(window),
+                int(flight) if flight else None,
             )
         )  # fmt: skip
     return packets
@@ -88,9 +95,11 @@ class Model:
     def __init__(self, packets: Iterable[Packet]) -> None:
         self.counts: dict[int, Counts] = defaultdict(Counts)
         self.intervals: dict[tuple[int, int], Counts] = defaultdict(Counts)
+        self.flights: dict[tuple[int, int], int] = {}  # most bytes in flight, after any packet of an interval
         self.repeats: dict[int, list[int]] = defaultdict(list)  # numbers of packets with old bytes, or into holes
         self._seen: dict[int, bytearray] = defaultdict(lambda: bytearray(LONGEST))
         self._highest: dict[int, int] = defaultdict(int)
+        self._acked: dict[int, int] = {}  # by who acknowledges
         self._marks: dict[tuple[int, str], int] = {}
         for packet in packets:
             self._add(packet)
@@ -118,7 +127,14 @@ class Model:
         if "duplicate_ack" in packet.found:
             other = next((self._highest[port] for port in self._highest if port != packet.port), 0)
             now.duplicate_acks = packet.ack < other  # RFC 5681: something is outstanding
-        for counts in (self.counts[packet.port], self.intervals[packet.port, int(packet.time_s * 100)]):
+        self._acked[packet.port] = max(self._acked.get(packet.port, 0), packet.ack)
+        for port, highest in self._highest.items():
+            acked = [ack for other, ack in self._acked.items() if other != port]
+            if highest and acked:
+                flight = max(0, highest - max(acked[0], 1))
+                key = port, packet.interval
+                self.flights[key] = max(self.flights.get(key, 0), flight)
+        for counts in (self.counts[packet.port], self.intervals[packet.port, packet.interval]):
             for name, value in vars(now).items():
                 setattr(counts, name, getattr(counts, name) + value)
 

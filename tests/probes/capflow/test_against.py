@@ -117,6 +117,36 @@ def test_tshark(name: str, captures: Path, capflow: Capflow) -> None:
         assert side["keep_alives"] + side["zero_window_probes"] == probes
 
 
+COUNTED = (
+    "packets", "payload_bytes", "retransmitted_packets", "retransmitted_bytes", "out_of_order_packets",
+    "out_of_order_bytes", "ce_packets",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_interval_of_the_series(name: str, captures: Path, capflow: Capflow) -> None:
+    """Of 10 ms: packets, bytes, and bytes in flight, which are tshark's too until the first SACK block."""
+    capture = captures / f"{name}.pcap"
+    connection = capflow.connection(capture)
+    packets = tshark(capture)
+    model = Model(packets)
+    ports = dict(zip(DIRECTIONS, (connection["a_port"], connection["b_port"]), strict=True))
+    counts, flights = {}, {}
+    for row in capflow.series(capture, "--interval=10ms"):
+        key = ports[row["direction"]], round(float(row["time_s"]) * 100)
+        counts[key] = {number: int(row[number]) for number in COUNTED}
+        if row["in_flight_max_bytes"] not in {"", "0"}:
+            flights[key] = int(row["in_flight_max_bytes"])
+    expected = {key: {number: getattr(one, number) for number in COUNTED} for key, one in model.intervals.items()}
+    assert {key: one for key, one in counts.items() if one["packets"]} == expected
+    assert len(expected) > 5
+    assert flights == {key: flight for key, flight in model.flights.items() if flight}
+    for direction, port in ports.items():
+        if not connection["b2a" if direction == "a2b" else "a2b"]["sack_packets"]:
+            theirs = max((packet.in_flight or 0 for packet in packets if packet.port == port), default=0)
+            assert (connection[direction]["in_flight_max_bytes"] or 0) == theirs
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_tsharks_rtts(name: str, captures: Path, capflow: Capflow) -> None:
     """Of tshark's samples those stay that time a packet sent once, whose ACK waited for nothing that was sent again.
