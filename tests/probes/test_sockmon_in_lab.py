@@ -5,6 +5,7 @@ middle of traffic too.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,9 @@ def test_every_field_that_ss_prints_in_the_middle_of_traffic(cca: str, guest: An
         segments = values_of(line).get("segs_in"), values_of(line).get("segs_out")
         if segments != (rows[0]["segs_in"], rows[0]["segs_out"]):
             continue  # a packet went by between the two
-        assert differences(line, rows[0], line, clock_ms=2) == [], line
+        # netem sends on what it has held, and gives its memory back, at any moment
+        later = re.sub(r",t\d+,", ",t0,", line)
+        assert differences(line, rows[0], later, clock_ms=2) == [], line
         compared += 1
         fields |= values_of(line).keys()
     assert compared > 10
@@ -303,11 +306,11 @@ while time.monotonic() < end:
 @pytest.mark.long
 @pytest.mark.usefixtures("programs")
 def test_memory_does_not_grow_over_an_hour(guest: Any) -> None:
-    """Of virtual time, at 50 Hz, with four long flows and five short ones a second."""
+    """Of virtual time, at 1 kHz, with four long flows and five short ones a second."""
     (guest.job / "hour.py").write_text(HOUR)
     guest.run(
         f"""{PATH} {START_SERVER}
-        ./sockmon --sockets=a --port=5000 --queue=r/right --counters --cpu --rate=50 --slow-rate=5 --duration=3600 |
+        ./sockmon --sockets=a --port=5000 --queue=r/right --counters --cpu --rate=1000 --slow-rate=5 --duration=3600 |
             tail -c 4096 >end &
         ip netns exec a python3 hour.py
         sleep 5
@@ -315,7 +318,7 @@ def test_memory_does_not_grow_over_an_hour(guest: Any) -> None:
     )
     text = (guest.job / "end").read_bytes().rpartition(b"cpu_us=")[2].rstrip(b"\0").decode()
     report = {key: int(value) for key, _, value in (line.partition("=") for line in text.split()[1:])}
-    assert report["samples"] + report["missed"] == pytest.approx(180_000, abs=2)
+    assert report["samples"] + report["missed"] == pytest.approx(3_600_000, abs=2)
     assert report["sockets_closed"] > 15_000
     assert report["memory_bytes"] - report["memory_start_bytes"] < 200_000
 
