@@ -7,8 +7,8 @@
 /*
  * The kernel's bytecode (net/ipv4/inet_diag.c: inet_diag_bc_run) is a list of conditions, each with
  * how far to go on if it holds (yes) and if not (no), in bytes. Going exactly to the end accepts;
- * going beyond it rejects. All of ours must hold, so "no" rejects, but for the one alternative in
- * any_port().
+ * going beyond it rejects. All of ours must hold, so "no" rejects, but for the alternatives in
+ * any_port() and any_remote().
  */
 struct code {
 	uint8_t *bytes;
@@ -78,21 +78,39 @@ static void any_port(struct code *code, const struct ports *ports)
 	jump->no = (unsigned short)(code->bytes + code->used - (uint8_t *)jump);
 }
 
-static void host(struct code *code, const struct host *host, unsigned char operation)
+static struct inet_diag_bc_op *add_host(struct code *code, const struct host *host,
+					unsigned char operation)
 {
 	size_t bytes = host->family == AF_INET ? 4 : 16;
 	struct inet_diag_hostcond *condition;
 	struct inet_diag_bc_op *op;
 
-	if (host->family == AF_UNSPEC)
-		return;
 	op = add(code, operation, sizeof(*op) + sizeof(*condition) + bytes);
 	condition = (void *)(op + 1);
 	condition->family = (__u8)host->family;
 	condition->prefix_len = (__u8)host->prefix;
 	condition->port = -1;
 	memcpy(condition->addr, host->address, bytes);
-	rejects(code, op);
+	return op;
+}
+
+/* The first one that holds leads behind the others. */
+static void any_remote(struct code *code, const struct host *remotes, int count)
+{
+	struct inet_diag_bc_op *jumps[MAX_REMOTES];
+
+	for (int i = 0; i < count; i++) {
+		struct inet_diag_bc_op *op = add_host(code, &remotes[i], INET_DIAG_BC_D_COND);
+
+		if (i == count - 1) {
+			rejects(code, op);
+			break;
+		}
+		jumps[i] = add(code, INET_DIAG_BC_JMP, sizeof(*jumps[i]));
+		op->no = (unsigned short)(code->bytes + code->used - (uint8_t *)op);
+	}
+	for (int i = 0; i < count - 1; i++)
+		jumps[i]->no = (unsigned short)(code->bytes + code->used - (uint8_t *)jumps[i]);
 }
 
 /* The cgroup in which the socket was made, not one above it. */
@@ -111,8 +129,9 @@ size_t filter_bytecode(const struct filter *filter, uint8_t *bytes)
 {
 	struct code code = { .bytes = bytes };
 
-	host(&code, &filter->local, INET_DIAG_BC_S_COND);
-	host(&code, &filter->remote, INET_DIAG_BC_D_COND);
+	if (filter->local.family != AF_UNSPEC)
+		rejects(&code, add_host(&code, &filter->local, INET_DIAG_BC_S_COND));
+	any_remote(&code, filter->remotes, filter->remote_count);
 	port_range(&code, &filter->local_ports, INET_DIAG_BC_S_GE, INET_DIAG_BC_S_LE);
 	port_range(&code, &filter->remote_ports, INET_DIAG_BC_D_GE, INET_DIAG_BC_D_LE);
 	any_port(&code, &filter->any_ports);
@@ -146,6 +165,14 @@ static bool host_matches(const struct host *host, int family, const uint8_t *add
 	       prefix_matches(address + sizeof(mapped), host->address, host->prefix);
 }
 
+static bool remote_matches(const struct filter *filter, int family, const uint8_t *address)
+{
+	for (int i = 0; i < filter->remote_count; i++)
+		if (host_matches(&filter->remotes[i], family, address))
+			return true;
+	return !filter->remote_count;
+}
+
 static bool port_matches(const struct ports *ports, uint16_t port)
 {
 	return port >= ports->low && port <= ports->high;
@@ -155,7 +182,7 @@ bool filter_matches(const struct filter *filter, int family, const void *local, 
 		    uint16_t local_port, uint16_t remote_port)
 {
 	return host_matches(&filter->local, family, local) &&
-	       host_matches(&filter->remote, family, remote) &&
+	       remote_matches(filter, family, remote) &&
 	       port_matches(&filter->local_ports, local_port) &&
 	       port_matches(&filter->remote_ports, remote_port) &&
 	       (port_matches(&filter->any_ports, local_port) ||

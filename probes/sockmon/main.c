@@ -137,10 +137,18 @@ static void sample_slowly(void)
 	processes_sample();
 }
 
+static void discover(void)
+{
+	sockets_discover();
+	devices_discover();
+}
+
 static void run(void)
 {
 	const uint64_t interval_ns = (uint64_t)(1e9 / options.rate_hz);
 	struct periodic slow = every(options.slow_hz), discovery = every(options.discover_hz);
+	/* a dump for every sample comes before it: a new socket is in the sample that finds it */
+	const bool discover_first = options.discover_hz >= options.rate_hz;
 	uint64_t deadline_ns = mono_ns(), end_ns = UINT64_MAX;
 
 	if (options.duration_s > 0)
@@ -152,6 +160,8 @@ static void run(void)
 		last = stopped || begin_ns >= end_ns;
 		if (begin_ns > deadline_ns)
 			most(&report.longest_delay_ns, begin_ns - deadline_ns);
+		if (discover_first)
+			discover();
 		sockets_sample();
 		devices_sample();
 		if (last || is_due(&slow, begin_ns))
@@ -165,10 +175,8 @@ static void run(void)
 				report.missed += (begin_ns - deadline_ns) / interval_ns;
 			return;
 		}
-		if (is_due(&discovery, begin_ns)) {
-			sockets_discover();
-			devices_discover();
-		}
+		if (!discover_first && is_due(&discovery, begin_ns))
+			discover();
 		processes_scan((unsigned int)(SCAN_PER_S / options.rate_hz));
 		stream_flush(false);
 		if (report.samples == 1)

@@ -38,7 +38,7 @@ static const char usage[] =
 	"  -t, --tree=PID              that of a process and of all that descend from it\n"
 	"\n"
 	"Which sockets (all conditions must hold; PORTS is 5201 or 5201-5210):\n"
-	"      --local=ADDRESS[/BITS]  --remote=ADDRESS[/BITS]\n"
+	"      --local=ADDRESS[/BITS]  --remote=ADDRESS[/BITS], up to 8 times: any of them\n"
 	"      --local-port=PORTS      --remote-port=PORTS\n"
 	"      --port=PORTS            at either end\n"
 	"      --cgroup=FOLDER         made by a process of this cgroup v2, as in /sys/fs/cgroup/test.slice; not by one of a\n"
@@ -159,6 +159,13 @@ static void read_host(const char *option, const char *value, struct host *host)
 	}
 }
 
+static void read_remote(const char *option, const char *value, struct filter *filter)
+{
+	if (filter->remote_count == MAX_REMOTES)
+		fail(EXIT_USAGE, "--%s is given more than %d times", option, MAX_REMOTES);
+	read_host(option, value, &filter->remotes[filter->remote_count++]);
+}
+
 static void read_name(const char *option, const char *value, const char *name, size_t bytes,
 		      char *into)
 {
@@ -254,7 +261,7 @@ static void read_option(int letter, const char *name, const char *value)
 	case 'p': read_pid(name, value, false); break;
 	case 't': read_pid(name, value, true); break;
 	case LOCAL: read_host(name, value, &filter->local); break;
-	case REMOTE: read_host(name, value, &filter->remote); break;
+	case REMOTE: read_remote(name, value, filter); break;
 	case LOCAL_PORT: read_ports(name, value, &filter->local_ports); break;
 	case REMOTE_PORT: read_ports(name, value, &filter->remote_ports); break;
 	case PORT: read_ports(name, value, &filter->any_ports); break;

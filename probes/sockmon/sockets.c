@@ -42,7 +42,6 @@ struct known {
 	uint32_t next;		/* in its bucket */
 	bool gone;
 	char cca[16];
-	char new_cca[16];	/* where it has changed in this sample */
 };
 
 struct leaving {
@@ -287,22 +286,13 @@ static void on_answer(const struct nlmsghdr *message, void *argument)
 	known->gone = !a[INET_DIAG_INFO] || cookie_of(&m->id) != known->cookie;
 	if (known->gone)
 		return;
-	put_row(known->id, m, a);
 	get_cca(a, cca);
-	if (memcmp(cca, known->cca, sizeof(cca)))
-		memcpy(known->new_cca, cca, sizeof(cca));
-}
-
-/* A socket that has changed its CCA goes on under another identity. */
-static void rename_known(struct target *t, uint32_t at)
-{
-	struct known *known = &t->known[at];
-	const struct inet_diag_req_v2 *body = &t->requests[at].body;
-	struct inet_diag_msg m = { .idiag_family = body->sdiag_family, .id = body->id };
-
-	memcpy(known->cca, known->new_cca, sizeof(known->cca));
-	memset(known->new_cca, 0, sizeof(known->new_cca));
-	known->id = put_identity(t, &m, known->cca);
+	if (memcmp(cca, known->cca, sizeof(cca))) {
+		/* it goes on under another identity, from this row on */
+		memcpy(known->cca, cca, sizeof(known->cca));
+		known->id = put_identity(t, m, cca);
+	}
+	put_row(known->id, m, a);
 }
 
 static void sweep(struct target *t)
@@ -311,8 +301,6 @@ static void sweep(struct target *t)
 		if (t->known[i].gone) {
 			leave(t, &t->known[i]);
 			drop(t, i);
-		} else if (t->known[i].new_cca[0]) {
-			rename_known(t, i);
 		}
 	}
 }

@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 
 #define MAX_TARGETS 64
+#define MAX_REMOTES 8
 #define NAME_BYTES 64
 
 /* An address with a prefix; family AF_UNSPEC matches any. */
@@ -25,7 +26,9 @@ struct ports {
 };
 
 struct filter {
-	struct host local, remote;
+	struct host local;
+	struct host remotes[MAX_REMOTES];	/* one of them */
+	int remote_count;
 	struct ports local_ports, remote_ports, any_ports;
 	uint64_t cgroup;	/* the kernel's number of it; 0 matches any */
 };
@@ -78,7 +81,7 @@ uint64_t wall_ns(void);
  * filter.c: the filter as the kernel's bytecode, and here for what the kernel doesn't filter; that
  * has no cgroup to compare.
  */
-#define BYTECODE_BYTES 256
+#define BYTECODE_BYTES 512
 size_t filter_bytecode(const struct filter *filter, uint8_t *code);
 bool filter_matches(const struct filter *filter, int family, const void *local, const void *remote,
 		    uint16_t local_port, uint16_t remote_port);

@@ -18,6 +18,7 @@ static struct {
 	size_t used, room;
 	uint64_t flush_ns;
 	/* the sample under construction */
+	bool open;
 	size_t begin;
 	size_t rows, most_rows, row_bytes, info_bytes;
 	uint64_t mono_ns, wall_ns;
@@ -67,10 +68,22 @@ void stream_open(const char *path, const char *text)
 	stream_flush(true);
 }
 
+/* The sample under construction moves on, and keeps the room that it has reserved. */
+static char *make_room_before_sample(size_t bytes)
+{
+	char *at;
+
+	reserve(bytes + (stream.most_rows - stream.rows) * stream.row_bytes + 8);
+	at = stream.buffer + stream.begin;
+	memmove(at + bytes, at, stream.used - stream.begin);
+	stream.begin += bytes;
+	return at;
+}
+
 void stream_put(enum record_type type, const void *body, size_t bytes)
 {
 	struct record record = { .bytes = (uint32_t)padded(sizeof(record) + bytes), .type = type };
-	char *at = reserve(record.bytes);
+	char *at = stream.open ? make_room_before_sample(record.bytes) : reserve(record.bytes);
 
 	memset(at, 0, record.bytes);
 	memcpy(at, &record, sizeof(record));
@@ -86,6 +99,7 @@ void stream_text(enum record_type type, const char *text)
 void sample_begin(enum record_type type, size_t most_rows, size_t row_bytes, size_t info_bytes)
 {
 	reserve(sizeof(struct record) + sizeof(struct sample) + most_rows * row_bytes + 8);
+	stream.open = true;
 	stream.begin = stream.used;
 	stream.used += sizeof(struct record) + sizeof(struct sample);
 	stream.type = type;
@@ -122,6 +136,7 @@ void sample_end(void)
 	uint64_t took_ns = mono_ns() - stream.mono_ns;
 	size_t end = padded(stream.used);
 
+	stream.open = false;
 	if (!stream.rows) {
 		stream.used = stream.begin;
 		return;

@@ -48,6 +48,7 @@ def test_help_teaches(sockmon_binary: str) -> None:
         (["--sockets", "--remote=10.0.0"], "--remote=10.0.0: an IPv4 or IPv6 address"),
         (["--sockets", "--remote=10.0.0.1/33"], "--remote=10.0.0.1/33: a prefix length"),
         (["--sockets", "--remote=" + "1" * 100], "an IPv4 or IPv6 address"),
+        (["--sockets", *["--remote=::1"] * 9], "--remote is given more than 8 times"),
         (["--queue="], "--queue=: a name"),
         (["--queue=a/b/c"], "--queue=a/b/c"),
         (["--queue=../eth0"], "--queue=../eth0"),
