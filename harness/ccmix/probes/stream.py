@@ -10,10 +10,11 @@ import mmap
 import os
 import socket
 import struct
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,7 @@ _ROW_BYTES = {
     _CPU: columns.CPU.itemsize,
     _PROCESSES: columns.PROCESS.itemsize,
 }
+PART_BYTES = 2**25  # a hundred thousand samples of sockets
 # Of sockets' rows: a block stays in the processor's nearer cache while it is turned, a chunk in the farther one.
 _BLOCK_ROWS, _CHUNK_BLOCKS = 512, 16
 
@@ -81,30 +83,78 @@ class Stream:
 
 def read_stream(file: Path) -> Stream:
     """The tables of a stream's file. Raises ValueError where it is no stream, or a damaged one."""
+    [whole] = stream_parts(file, sys.maxsize)
+    return whole
+
+
+def stream_parts(file: Path, most_bytes: int = PART_BYTES) -> Iterator[Stream]:
+    """The same in parts of about `most_bytes` of the file, so that no more of it is in memory at a time.
+
+    Each note is in the part where it stands, and the report in the last part.
+    """
     try:
-        with file.open("rb") as stream:  # mapped: a copy would be as large as the tables
-            size = os.fstat(stream.fileno()).st_size
-            return parse_stream(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+        with file.open("rb") as opened:
+            empty = not os.fstat(opened.fileno()).st_size  # which can't be mapped
+            data = b"" if empty else mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        yield from _parts(data, most_bytes)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
 
 def parse_stream(data: Bytes) -> Stream:
+    [whole] = _parts(data, sys.maxsize)
+    return whole
+
+
+def _parts(data: Bytes, most_bytes: int) -> Iterator[Stream]:
     header, start_s, begin = _header(data)
-    records = _walk(data, begin)
     targets = _Targets(header)
-    return Stream(
-        header=header,
-        start_s=start_s,
-        sockets=_sockets(data, records, targets),
-        queues=_queues(data, records, targets),
-        links=_links(data, records, targets),
-        counters=_counters(data, records, targets),
-        cpu=_cpu(data, records, _number(header, "ticks_per_s")),
-        processes=_processes(data, records, _number(header, "ticks_per_s"), _number(header, "page_bytes")),
-        notes=records.notes,
-        report=records.report,
-    )
+    for records in _walk(data, begin, most_bytes):
+        yield Stream(
+            header=header,
+            start_s=start_s,
+            sockets=_sockets(data, records, targets),
+            queues=_queues(data, records, targets),
+            links=_links(data, records, targets),
+            counters=_counters(data, records, targets),
+            cpu=_cpu(data, records, _number(header, "ticks_per_s")),
+            processes=_processes(data, records, _number(header, "ticks_per_s"), _number(header, "page_bytes")),
+            notes=records.notes,
+            report=records.report,
+        )
+
+
+class StreamTail:
+    """How far a stream has come that is being written. Reads only what was added since it was asked last."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._offset = 0
+        self._begin_ns = self._last_ns = 0
+
+    def seconds(self) -> float:
+        """From the probe's start to its last sample. Raises OSError, and ValueError where it is no stream."""
+        with self._file.open("rb") as file:
+            _, _, _, begin_ns, _, _, text_bytes = _HEADER.unpack(_exactly(file, _HEADER.size))
+            if begin_ns != self._begin_ns:  # it is another stream now: the run is tried again
+                self._begin_ns = self._last_ns = begin_ns
+                self._offset = _HEADER.size + text_bytes
+            file.seek(self._offset)
+            while len(head := file.read(_RECORD.size + 8)) == _RECORD.size + 8:
+                length, kind, mono_ns = struct.unpack("<IIQ", head)
+                _check_length(length, self._offset)
+                if _SOCKETS <= kind <= _PROCESSES:
+                    self._last_ns = mono_ns
+                self._offset += length
+                file.seek(self._offset)
+        return (self._last_ns - self._begin_ns) / 1e9
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise ValueError(f"offset 0: {len(data)} bytes are no stream of ccmix-sockmon")
+    return data
 
 
 def _header(data: Bytes) -> tuple[dict[str, str], float, int]:
@@ -217,15 +267,18 @@ class _Records:
     notes: list[str] = field(default_factory=list)
     report: dict[str, int] | None = None
 
+    def following(self) -> _Records:
+        """For what comes next, which may be of the same identities."""
+        return _Records(self.identities)
 
-def _walk(data: Bytes, begin: int) -> _Records:
-    """All records; unknown ones are skipped, and one that the end cuts off is left out."""
+
+def _walk(data: Bytes, begin: int, most_bytes: int) -> Iterator[_Records]:
+    """All records, in parts; unknown ones are skipped, and one that the end cuts off is left out."""
     records = _Records()
-    offset, size = begin, len(data)
+    part, offset, size = begin, begin, len(data)
     while size - offset >= _RECORD.size:
         length, kind = _RECORD.unpack_from(data, offset)
-        if length < _RECORD.size or length % 8 or length > _MOST_RECORD_BYTES:
-            raise ValueError(f"offset {offset}: a record can't be {length} bytes long")
+        _check_length(length, offset)
         if length > size - offset:
             break
         if _SOCKETS <= kind <= _PROCESSES:
@@ -237,7 +290,15 @@ def _walk(data: Bytes, begin: int) -> _Records:
         elif kind == _REPORT:
             records.report = _report(data[offset + 8 : offset + length], offset)
         offset += length
-    return records
+        if offset - part >= most_bytes:
+            yield records
+            part, records = offset, records.following()
+    yield records
+
+
+def _check_length(length: int, offset: int) -> None:
+    if length < _RECORD.size or length % 8 or length > _MOST_RECORD_BYTES:
+        raise ValueError(f"offset {offset}: a record can't be {length} bytes long")
 
 
 def _add_identity(records: _Records, data: Bytes, offset: int, length: int, kind: int) -> None:
