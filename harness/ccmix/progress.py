@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections import Counter
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,6 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from ccmix.archive import RunFolder
 from ccmix.model import Run
+from ccmix.probes import sockmon
+from ccmix.probes.stream import StreamTail
 from ccmix.run.campaign import Outcome
 
 MARKS = {
@@ -22,7 +23,7 @@ REFRESH_S = 0.5
 
 
 class ProgressWatcher:
-    """Watches a campaign. A run's own bar follows its socket samples, which it takes at even times of the test."""
+    """Watches a campaign. A run's own bar follows what its probe has recorded."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._console = console
@@ -33,7 +34,7 @@ class ProgressWatcher:
         self._outcomes: Counter[str] = Counter()
         self._all = self._progress.add_task("runs", total=total)
         self._bars: dict[str, TaskID] = {}
-        self._samples: dict[str, tuple[Run, Path]] = {}
+        self._streams: dict[str, tuple[Run, StreamTail]] = {}
 
     @property
     def skipped(self) -> int:
@@ -44,11 +45,11 @@ class ProgressWatcher:
 
     def started(self, run: Run, folder: RunFolder) -> None:
         self._bars[run.name] = self._progress.add_task(f"{escape(run.name)} (s)", total=round(run.seconds) or None)
-        self._samples[run.name] = (run, folder.partial / "logs" / "sockets.jsonl")
+        self._streams[run.name] = (run, StreamTail(folder.partial / "logs" / sockmon.STREAM))
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         self._progress.remove_task(self._bars.pop(run.name))
-        del self._samples[run.name]
+        del self._streams[run.name]
         self._ended += 1
         self._outcomes[outcome.status] += 1
         bad = [f"{self._outcomes[status]} {told}" for status, told in TOLD.items() if self._outcomes[status]]
@@ -63,7 +64,7 @@ class ProgressWatcher:
         with self._progress:
             while True:
                 await asyncio.sleep(REFRESH_S)
-                for name, (run, file) in self._samples.items():
-                    with contextlib.suppress(FileNotFoundError), file.open("rb") as samples:
-                        seconds = min(sum(1 for _ in samples) * run.traffic.interval_s, run.seconds or float("inf"))
+                for name, (run, stream) in self._streams.items():
+                    with contextlib.suppress(OSError, ValueError):  # not there yet, or the run has no stream
+                        seconds = min(stream.seconds(), run.seconds or float("inf"))
                         self._progress.update(self._bars[name], completed=round(seconds))

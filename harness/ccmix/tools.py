@@ -20,6 +20,11 @@ def find_kernel() -> Path:
     return find("ccmix-lab-kernel", "CCMIX_LAB_KERNEL", "the lab's kernel")
 
 
+def find_sockmon() -> Path:
+    """What samples sockets, queues and processors: $CCMIX_SOCKMON, or as `find` says. Raises ToolError."""
+    return find("ccmix-sockmon", "CCMIX_SOCKMON", "ccmix-sockmon")
+
+
 def find_capflow() -> Path:
     """What turns a capture into series: $CCMIX_CAPFLOW, or as `find` says. Raises ToolError."""
     return find("ccmix-capflow", "CCMIX_CAPFLOW", "ccmix-capflow")

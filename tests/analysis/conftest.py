@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ccmix.analysis.series import Series
 from ccmix.analysis.tables import RunTables
 from ccmix.model import Buffer, Group, Run, Topology, Traffic
 from support import packet_train
@@ -59,6 +60,9 @@ def sockets() -> pl.DataFrame:
             rows.append(
                 {
                     "time_s": float(second),
+                    "end": "sender",
+                    "final": False,
+                    "state": "established",
                     "port": port,
                     "group": cca,
                     "cca": cca,
@@ -79,6 +83,8 @@ def queues() -> pl.DataFrame:
     return pl.DataFrame(
         {
             "time_s": [float(second) for second in range(6)],
+            "place": ["bottleneck"] * 6,
+            "parent": ["root"] * 6,
             "bytes": [125_000_000 * second for second in range(6)],
             "packets": [82_563 * second for second in range(6)],
             "drops": [0] * 6,
@@ -91,9 +97,7 @@ def queues() -> pl.DataFrame:
 
 @pytest.fixture
 def tables() -> RunTables:
-    return RunTables(
-        flows=flows(), intervals=pl.DataFrame(), sockets=sockets(), queues=queues(), processors=pl.DataFrame()
-    )
+    return RunTables(flows=flows(), intervals=pl.DataFrame(), series=Series(sockets=sockets(), queues=queues()))
 
 
 def root(kind: str, packets: int, drops: int, **options: float) -> list[dict[str, Any]]:

@@ -204,13 +204,14 @@ def test_processors_are_those_that_were_asked_for(run: Run, folder: Path) -> Non
     ]  # fmt: skip
     write(folder, "processors-src", samples)
     write(folder, "processors-dst", samples)
-    cores = read_tables(replace(run, path=replace(run.host_path, mpstat_cores="1")), folder).processors
-    assert cores.select("host", "core", "user", "softirq", "idle").unique().sort("host").rows() == [
-        ("dst", 1, 0.5, 0.5, 0.0), ("src", 1, 0.5, 0.5, 0.0),
+    cores = read_tables(replace(run, path=replace(run.host_path, mpstat_cores="1")), folder).series.cpu
+    seconds = ("user_s", "softirq_s", "idle_s")
+    assert cores.sort("host", "time_s").select("host", "core", *seconds).rows() == [
+        (host, 1, 0.5 * second, 0.5 * second, 0.0) for host in ("dst", "src") for second in range(3)
     ]  # fmt: skip
-    every = read_tables(run, folder).processors
+    every = read_tables(run, folder).series.cpu
     assert sorted(every["core"].unique()) == [0, 1]
-    assert every.filter((pl.col("core") == 0) & (pl.col("host") == "src"))["user"].to_list() == [0.1, 0.1]
+    assert every.filter((pl.col("core") == 0) & (pl.col("host") == "src"))["user_s"].to_list() == [0.0, 0.1, 0.2]
 
 
 def qdisc(kind: str, packets: int, drops: int) -> list[dict[str, Any]]:

@@ -32,6 +32,27 @@ def test_a_run_as_a_whole(run: Run, tables: RunTables) -> None:
     assert metrics["fairness"] == pytest.approx(0.8)  # of 1 and 3
 
 
+def test_a_sample_a_moment_early_is_of_the_measured_time(run: Run, tables: RunTables) -> None:
+    early = tables.series.sockets.with_columns(pl.col("time_s") - 1e-6)
+    assert run_metrics(run, replace(tables, series=replace(tables.series, sockets=early))) == run_metrics(run, tables)
+
+
+def test_rtts_beside_the_traffic(run: Run, tables: RunTables) -> None:
+    """A question each 10 ms, from a second before the traffic to a second after it; each tenth is lost."""
+    assert run_metrics(run, tables)["rtt_probe"] is None
+    asked = pl.DataFrame({"time_s": [number / 100 - 1 for number in range(700)]}).with_columns(
+        rtt_s=pl.when(pl.int_range(pl.len()) % 10 != 9).then(pl.col("time_s") / 100)
+    )
+    series = replace(tables.series, rtt=asked)
+    found = run_metrics(run, replace(tables, series=series))["rtt_probe"]
+    assert (found["questions"], found["unanswered"]) == (401, pytest.approx(40 / 401))  # from 1 s to 5 s, both included
+    assert found["median_s"] == pytest.approx(0.03, abs=1e-4)
+    assert found["p95_s"] == pytest.approx(0.01 + 0.95 * 0.04, abs=1e-4)
+    assert found["p99_s"] == pytest.approx(0.01 + 0.99 * 0.04, abs=1e-4)
+    nothing = replace(tables.series, rtt=asked.with_columns(rtt_s=pl.lit(None, pl.Float64)))
+    assert run_metrics(run, replace(tables, series=nothing))["rtt_probe"]["p99_s"] is None
+
+
 def test_groups_in_the_order_of_the_ccas(run: Run, tables: RunTables) -> None:
     cubic, bbr = run_metrics(run, tables)["groups"]
     # from 1 s (the omitted time) to 5 s: 4000 segments sent, 40 or 400 of them again
@@ -59,7 +80,8 @@ def test_flows_keep_their_numbers(run: Run, tables: RunTables) -> None:
 
 
 def test_a_flow_that_no_probe_saw_has_no_rate(run: Run, tables: RunTables) -> None:
-    unseen = replace(tables, sockets=tables.sockets.filter(pl.col("port") != 40002))
+    seen = replace(tables.series, sockets=tables.sockets.filter(pl.col("port") != 40002))
+    unseen = replace(tables, series=seen)
     cubic, bbr = run_metrics(run, unseen)["groups"]
     assert cubic["retransmission_rate"] == 0.01
     assert (bbr["retransmission_rate"], bbr["rtt_median_s"], bbr["goodput_bps"]) == (None, None, 600e6)

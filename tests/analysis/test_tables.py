@@ -75,10 +75,12 @@ def queue(size: int) -> str:
             {
                 "kind": "tbf",
                 "root": True,
+                "handle": "1:",
                 "bytes": size,
                 "packets": 2,
                 "drops": 1,
                 "overlimits": 4,
+                "requeues": 3,
                 "backlog": 5,
                 "qlen": 6,
             }
@@ -100,6 +102,7 @@ def folder(tmp_path: Path) -> Path:
         + sample(3.5, control + ss(40000, "cubic", 200) + ss(40002, "bbr", 8))
     )
     (tmp_path / "logs" / "queues.jsonl").write_text(sample(2.5, queue(100)) + sample(4.5, queue(300)))
+    (tmp_path / "facts.json").write_text("{}")
     return tmp_path
 
 
@@ -137,9 +140,12 @@ def test_sockets_without_the_control_connection_from_the_first_data(run: Run, fo
 
 
 def test_queues(run: Run, folder: Path) -> None:
-    assert read_tables(run, folder).queues.to_dicts() == [
-        {"time_s": time_s, "bytes": size, "packets": 2, "drops": 1, "overlimits": 4, "backlog_bytes": 5,
-         "backlog_packets": 6}
+    tables = read_tables(run, folder)
+    assert tables.bottleneck.select("time_s", "bytes", "backlog_bytes").rows() == [(0.0, 100, 5), (2.0, 300, 5)]
+    tables.write(folder)
+    assert pl.read_parquet(folder / "queues.parquet").to_dicts() == [
+        {"time_s": time_s, "took_s": 0.01, "kind": "tbf", "handle": "1:", "parent": "root", "bytes": size, "packets": 2,
+         "drops": 1, "overlimits": 4, "requeues": 3, "backlog_bytes": 5, "backlog_packets": 6, "place": "bottleneck"}
         for time_s, size in ((0.0, 100), (2.0, 300))
     ]  # fmt: skip
 
@@ -150,7 +156,9 @@ def test_series_are_written_as_parquet(run: Run, folder: Path) -> None:
     assert sorted(file.name for file in folder.glob("*.parquet")) == [
         "intervals.parquet", "queues.parquet", "sockets.parquet",
     ]  # fmt: skip
-    assert pl.read_parquet(folder / "sockets.parquet").equals(tables.sockets)
+    written = pl.read_parquet(folder / "sockets.parquet")
+    assert written.select(tables.sockets.columns).equals(tables.sockets)
+    assert written["local_address"].unique().to_list() == ["10.0.1.1"]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +171,7 @@ def test_series_are_written_as_parquet(run: Run, folder: Path) -> None:
         ("logs/sockets.jsonl", sample(1, ss(40000, "cubic", 0)), ValueError, "no sample of a socket that sent data"),
         ("logs/sockets.jsonl", sample(1, "nonsense\n"), ValueError, "not a line of ss"),
         ("logs/queues.jsonl", "", ValueError, "no sample of the bottleneck's queue"),
-        ("logs/queues.jsonl", sample(1, "[]"), ValueError, "without a root qdisc"),
+        ("logs/queues.jsonl", sample(1, "[]"), ValueError, "no sample of the bottleneck's queue"),
     ],
 )
 def test_raw_files_that_cannot_be_understood(

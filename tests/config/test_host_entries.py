@@ -274,7 +274,7 @@ NOTICES = {
     "instrument": (COMMAND + "instrument = true\n", 5, "instrument", "sockets are always sampled"),
     "ss off": (COMMAND + "ss = off\n", 5, "ss", "sockets are always sampled"),
     "tcptrace": (COMMAND + "tcptrace = true\n", 5, "tcptrace", "connections.parquet has it"),
-    "statexec": (COMMAND + "statexec = true\n", 5, "statexec", "statexec is not run"),
+    "statexec": (COMMAND + "statexec = true\n", 5, "statexec", "processes are always recorded"),
     "in DEFAULT": ("[DEFAULT]\nss = on\n" + COMMAND, 2, "ss", "no effect any more"),
     "filter without tcpdump": (COMMAND + "tcpdump-filt = -i lo\n", 5, "tcpdump-filt", "without tcpdump = on"),
     "cca beside a command": (COMMAND + "cca = bbr\n", 5, "cca", "no effect beside src-cmd"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.config import ConfigError, Entry, Problem, load
-from ccmix.model import Buffer, Topology
+from ccmix.model import Buffer, RttProbe, Topology
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -73,6 +73,11 @@ def test_values_come_from_the_entry_else_from_default_else_are_the_default(load_
     [condition] = load_text(text)[0].conditions
     assert (condition.traffic.duration_s, condition.traffic.streams, condition.traffic.omit_s) == (30, 3, 0)
     assert (condition.path.mtu_bytes, condition.path.loss) == (9000, 0)
+
+
+def test_probes_of_the_rtt(load_text: Load) -> None:
+    [entry] = load_text(TOPOLOGY + ENTRY + "sweep.rtt-probe = none, icmp@10, TCP:22@1000\n")
+    assert [one.traffic.rtt_probe for one in entry.conditions] == [None, RttProbe(10), RttProbe(1000, 22)]
 
 
 # One mistake each: the text, and the section, key, line and part of the sentence that tell it.
@@ -150,6 +155,10 @@ MISTAKES = {
     "omit of an hour": (TOPOLOGY + ENTRY + "omit = 1h\n", "one", None, 4, "600 at most"),
     "interval over duration": (TOPOLOGY + ENTRY + "duration = 1s\ninterval = 2s\n", "one", None, 4, "than duration"),
     "buffer over 32 bits": (TOPOLOGY + "buffer = 5gb\n" + ENTRY, "one", None, 5, "comes to 5 GB: tbf holds 4.29 GB"),
+    "probe without a rate": (TOPOLOGY + ENTRY + "rtt-probe = icmp\n", "one", "rtt-probe", 7, "instance icmp@10"),
+    "probe too quick": (TOPOLOGY + ENTRY + "rtt-probe = icmp@1001\n", "one", "rtt-probe", 7, "1 to 1000 questions"),
+    "probe of no port": (TOPOLOGY + ENTRY + "rtt-probe = tcp:65536@1\n", "one", "rtt-probe", 7, "is no probe"),
+    "probe of iperf3": (TOPOLOGY + ENTRY + "rtt-probe = tcp:5201@1\n", "one", None, 4, "each question for a test"),
     "value of several lines": (TOPOLOGY + ENTRY + "cca =\n  bbr\n  cubic\n", "one", "cca", 7, "which is no CCA"),
 }  # fmt: skip
 

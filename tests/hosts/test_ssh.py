@@ -66,6 +66,13 @@ def test_a_command_over_ssh(sshd: SshServer, dtn: AgentHost, tmp_path: Path) -> 
     wait_for(lambda: not sshd.sessions() and is_as_before(sshd), 15, "the session has ended")
 
 
+def test_by_how_much_a_clock_is_ahead(dtn: AgentHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dtn.clock_ahead_s() == pytest.approx(0, abs=0.5)
+    now_s = time.time
+    monkeypatch.setattr(time, "time", lambda: now_s() - 100)  # here, and not in the agent's process
+    assert dtn.clock_ahead_s() == pytest.approx(100, abs=0.5)
+
+
 @pytest.mark.parametrize("cut", [set_link_down, kill_sessions])
 def test_a_connection_that_is_cut(
     cut: Callable[[SshServer], None], sshd: SshServer, dtn: AgentHost, tmp_path: Path

@@ -8,6 +8,7 @@ ENTRY = """\
 [lab]
 type = iperf3
 topology = dtn
+rtt-probe = tcp:22@5
 [topology dtn]
 rate = 1gbit
 delay = 5ms
@@ -49,6 +50,7 @@ src-cmd = ./mine
 SHOWN = """\
 [lab]
   path         emulated: 1.00 Gbit/s, base RTT 10 ms, loss 0.1%, buffer 1.25 MB
+  rtt-probe    by TCP to port 22, 5 times a second
   lab all #1  10 s
 
 [wan]

@@ -1,5 +1,6 @@
 """Campaigns between hosts: two namespaces of this machine, joined by a veth pair, with real iperf3 and real agents."""
 
+import contextlib
 import datetime
 import json
 import os
@@ -58,7 +59,104 @@ def test_ccmix_s_own_iperf3_between_two_hosts(ccmix: Ccmix, ini: Write, pair: Pa
     [first, _] = summaries(tmp_path / "out")
     assert set(first["facts"]["hosts"]) == {"src", "dst"}
     assert first["facts"]["device"] == "eth0"
-    assert (tmp_path / "out" / "mix" / "all" / pair.address / "001" / "processors.parquet").exists()
+    assert (tmp_path / "out" / "mix" / "all" / pair.address / "001" / "cpu.parquet").exists()
+
+
+def series(outdir: Path, name: str) -> pl.DataFrame:
+    [file] = outdir.glob(f"*/*/*/001/{name}.parquet")
+    return pl.read_parquet(file)
+
+
+def test_the_series_of_both_hosts(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    config = ini("[one]\ntype = iperf3\nstreams = 2\ncca = reno@20M\nduration = 1s\nmpstat = 1\n")
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    sockets = series(tmp_path / "out", "sockets")
+    assert sockets["port"].n_unique() == 2
+    assert set(sockets["remote_address"]) == {pair.address}
+    assert sockets["end"].unique().to_list() == ["sender"]
+    assert sockets.filter("final").height == 2
+    assert series(tmp_path / "out", "cpu").select("host", "core").unique().sort("host").rows() == [
+        ("dst", 1),
+        ("src", 1),
+    ]
+    counters = series(tmp_path / "out", "counters").filter(name="Tcp.InSegs")
+    assert (counters.group_by("host").agg(pl.col("value").max() > pl.col("value").min()))["value"].to_list() == [
+        True
+    ] * 2
+    processes = series(tmp_path / "out", "processes")
+    assert processes.filter(pl.col("name").str.contains("iperf3"))["host"].n_unique() == 2
+    assert set(series(tmp_path / "out", "queues")["place"]) == {"sender-queue"}
+    [summary] = summaries(tmp_path / "out")
+    assert set(summary["facts"]["probes"]) == {"sockmon-src", "sockmon-dst"}
+
+
+@pytest.mark.parametrize("how", ["icmp", "tcp:9"])
+def test_rtts_beside_the_traffic(how: str, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    config = ini(f"[one]\ntype = iperf3\ncca = reno@20M\nduration = 1s\nrtt-probe = {how}@20\n")
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    asked = series(tmp_path / "out", "rtt")
+    assert asked["rtt_s"].null_count() <= 1
+    [summary] = summaries(tmp_path / "out")
+    assert 10 < summary["metrics"]["rtt_probe"]["questions"] < 30
+    assert 0 < summary["metrics"]["rtt_probe"]["median_s"] < 0.1
+    assert set(summary["facts"]["probes"]) == {"sockmon-src", "sockmon-dst", "rtt"}
+
+
+def test_a_host_that_cannot_run_the_probe_is_sampled_by_ss(
+    ini: Write, ccmix: Ccmix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "sockmon"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("CCMIX_SOCKMON", str(program))
+    config = ini("[one]\ntype = iperf3\ncca = reno@20M\nduration = 1s\nmpstat = 0\n")
+    done = Ccmix(ccmix.folder)("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    [summary] = summaries(tmp_path / "out")
+    assert (
+        len([notice for notice in summary["where"]["notices"] if "sampled by ss and /proc instead of" in notice]) == 2
+    )
+    assert set(summary["facts"]["probes"]) == {"sockets", "processors-src", "processors-dst"}
+    assert series(tmp_path / "out", "sockets")["bytes_sent"].max() > 1e6  # type: ignore[operator]
+    assert series(tmp_path / "out", "cpu").select("host", "core").unique().sort("host").rows() == [
+        ("dst", 0),
+        ("src", 0),
+    ]
+
+
+def probes_of(pair: Pair) -> list[int]:
+    found = []
+    for pid in pair.running():
+        with contextlib.suppress(FileNotFoundError):  # it has ended
+            found += [pid] if Path(f"/proc/{pid}/comm").read_text() == "ccmix-sockmon\n" else []
+    return found
+
+
+@pytest.mark.parametrize(("by", "sentence"), [
+    (signal.SIGSTOP, "samples missed"), (signal.SIGKILL, "it ended before its time"),
+])  # fmt: skip
+def test_a_probe_without_processor_time_or_killed_says_so(
+    by: signal.Signals, sentence: str, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    config = ini("[one]\ntype = iperf3\ncca = reno@20M\nduration = 3s\naccept-limits = cpu\n")
+    running = ccmix.start("run", config, "-o", tmp_path / "out")
+    wait_for(lambda: list((tmp_path / "out").rglob("dst.sockmon")), 30, "the probes are at work")
+    time.sleep(1.0)
+    for pid in probes_of(pair):
+        os.kill(pid, by)
+    time.sleep(1.0)
+    if by == signal.SIGSTOP:
+        for pid in probes_of(pair):
+            os.kill(pid, signal.SIGCONT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 1, said
+    [summary] = summaries(tmp_path / "out")
+    told = [finding["detail"] for finding in summary["validity"]["findings"] if finding["kind"] == "probe"]
+    assert [
+        sum(name in detail and sentence in detail for detail in told) for name in ("sockmon-src", "sockmon-dst")
+    ] == [1, 1]
 
 
 def test_a_server_that_daemonises_is_ended_with_its_run(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_killed_campaign_is_put_back_by_its_own_agents(tmp_path: Path) -> None
     """kill -9 of the harness in the middle of the traffic: nobody else does anything. Netem's place is an option."""
     prepare = """
 cat >killer.sh <<'END'
-until ls out/*/*/*/*/logs/sockets.jsonl >/dev/null 2>&1; do sleep 0.1; done
+until ls out/*/*/*/*/logs/run.sockmon >/dev/null 2>&1; do sleep 0.1; done
 sleep 1
 for process in /proc/[0-9]*; do
     if tr '\\0' ' ' <$process/cmdline 2>/dev/null | grep -q 'ccmix run'; then kill -9 ${process#/proc/}; fi

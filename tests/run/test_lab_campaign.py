@@ -30,8 +30,9 @@ def test_run_archives_and_reports(ccmix: Ccmix, small_ini: Path, tmp_path: Path)
         sockets = pl.read_parquet(outdir / name / "sockets.parquet")
         assert set(sockets["group"].unique()) == {"cubic", "bbr"}
         assert sockets.filter(pl.col("group") == "bbr")["bbr_min_rtt_s"].min() == pytest.approx(0.01, abs=20e-6)
-        for file in ("queues.parquet", "intervals.parquet", "generators/h1-iperf3-client.json", "logs/guest.log"):
+        for file in ("intervals.parquet", "generators/h1-iperf3-client.json", "logs/guest.log"):
             assert (outdir / name / file).exists()
+        look_at_series(outdir / name)
     assert not list(outdir.rglob("*.partial"))
 
     table = ccmix("report", outdir, "--format", "json")
@@ -43,6 +44,72 @@ def test_run_archives_and_reports(ccmix: Ccmix, small_ini: Path, tmp_path: Path)
     runs = [json.loads((outdir / name / "run.json").read_text()) for name in RUNS]
     goodputs = [run["metrics"]["groups"][0]["goodput_bps"] for run in runs]
     assert rows[0]["goodput_mean_bps"] == sum(goodputs) / 2
+
+
+def look_at_series(folder: Path) -> None:
+    """All of them by one probe, which says how it did; what it counts at each place fits the rest of the run."""
+    sockets, queues, counters = (
+        pl.read_parquet(folder / f"{name}.parquet") for name in ("sockets", "queues", "counters")
+    )
+    assert set(sockets["end"]) == {"sender", "receiver"}
+    # all that one end has sent, its SYN and FIN aside, the other has received; one may not have closed yet
+    last = sockets.filter("final")
+    closed = last.filter(end="sender").join(last.filter(end="receiver"), on="port")
+    assert closed.height >= 1
+    assert (closed["bytes_acked"] - 1).to_list() == closed["bytes_received_right"].to_list()
+    root = queues.filter(place="bottleneck", parent="root")
+    assert (root["kind"].unique().to_list(), root["drops"].is_sorted()) == (["tbf"], True)
+    assert queues.filter(place="sender-queue")["flow_limit_drops"].to_list() == [0] * root.height
+    sent = counters.filter(pl.col("name").is_in(["Tcp.OutSegs", "Tcp.RetransSegs"]), netns="ccmix-h1")
+    at_end = sent.filter(pl.col("time_s") == pl.col("time_s").max())["value"].sum()
+    of_flows = sockets.filter(end="sender").group_by("port").agg(pl.col("segs_out").max())["segs_out"].sum()
+    assert 0 <= at_end - of_flows < 100  # those of iperf3's control connection
+    processes = pl.read_parquet(folder / "processes.parquet")
+    assert processes.filter(name="iperf3")["pid"].n_unique() == 2
+    summary = json.loads((folder / "run.json").read_text())
+    assert (
+        summary["facts"]["probes"]["sockmon"] | {"missed": 0, "failed": None, "samples": root.height}
+        == (summary["facts"]["probes"]["sockmon"])
+    )
+    assert summary["where"]["notices"] == []
+
+
+def test_without_the_probe_ss_and_tc_sample_and_the_run_says_so(
+    ccmix: Ccmix, small_ini: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "sockmon"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("CCMIX_SOCKMON", str(program))
+    small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 1"))
+    done = Ccmix(ccmix.folder)("run", small_ini, "--lab", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "sockets and queues were sampled by ss and tc: No such file or directory" in done.stderr
+    [folder] = (tmp_path / "out").glob("both/all/receiver/001")
+    summary = json.loads((folder / "run.json").read_text())
+    assert "sampled by ss and tc" in summary["where"]["notices"][0]
+    assert set(summary["facts"]["probes"]) == {"sockets", "queues"}
+    assert pl.read_parquet(folder / "sockets.parquet")["bytes_sent"].max() > 1e6
+    assert set(pl.read_parquet(folder / "queues.parquet")["place"]) == {"bottleneck"}
+
+
+def test_rtts_beside_the_traffic(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    """1 BDP of buffer and 10 ms of base RTT: a ping waits up to as long again, and not less than the path takes."""
+    small_ini.write_text(small_ini.read_text().replace("iterations = 2", "sweep.rtt-probe = icmp@50, tcp:9@50"))
+    done = ccmix("run", small_ini, "--lab", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    folders = sorted((tmp_path / "out").glob("both/*/receiver/001"))
+    assert len(folders) == 2
+    for folder in folders:
+        asked = pl.read_parquet(folder / "rtt.parquet")
+        rtts_s = asked["rtt_s"].drop_nulls()
+        assert rtts_s.len() > 0.95 * asked.height > 100
+        assert 0.010 < rtts_s.min() < 0.0105  # type: ignore[operator]
+        found = json.loads((folder / "run.json").read_text())["metrics"]["rtt_probe"]
+        assert 0.011 < found["median_s"] <= found["p95_s"] <= found["p99_s"] < 0.022
+        assert found["questions"] == pytest.approx(
+            50 * 1.6, abs=20
+        )  # of the 2 s, less what came before the first sample
 
 
 def test_pacing_holds_each_flow(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
@@ -95,7 +162,7 @@ def test_interrupted_and_resumed(ccmix: Ccmix, small_ini: Path, tmp_path: Path) 
 def test_nothing_survives_a_killed_harness(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
     outdir = tmp_path / "out"
     running = ccmix.start("run", small_ini, "--lab", "-o", outdir)
-    wait_for(lambda: list(outdir.rglob("sockets.jsonl")), 120, "a guest that measures")
+    wait_for(lambda: list(outdir.rglob("run.sockmon")), 120, "a guest that measures")
     assert ccmix.guests()
     running.kill()
     running.communicate(timeout=30)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.tools import find_iperf3, find_kernel
+from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
 from support import REPOSITORY, SMALL
 
 NOBODY = "65534"
@@ -33,6 +33,8 @@ def installation(folder: Path) -> Path:
     installation.mkdir()
     shutil.copy(find_iperf3(), installation / "ccmix-iperf3")
     shutil.copy(find_kernel(), installation / "ccmix-lab-kernel")
+    shutil.copy(find_sockmon(), installation / "ccmix-sockmon")
+    shutil.copy(find_rtt(), installation / "ccmix-rtt")
     shutil.copytree(REPOSITORY / "harness", installation / "harness")
     shutil.copytree(sysconfig.get_paths()["purelib"], installation / "site-packages")
     return installation
@@ -57,6 +59,8 @@ def test_a_campaign_in_the_lab(installation: Path, folder: Path) -> None:
         "HOME": str(home),
         "PYTHONPATH": f"{installation / 'harness'}:{installation / 'site-packages'}",
         "CCMIX_IPERF3": str(installation / "ccmix-iperf3"),
+        "CCMIX_SOCKMON": str(installation / "ccmix-sockmon"),
+        "CCMIX_RTT": str(installation / "ccmix-rtt"),
         "CCMIX_LAB_KERNEL": str(installation / "ccmix-lab-kernel"),
     }
     argv = [str(python), "-c", "from ccmix.cli import main; main()", "run", "small.ini", "--lab", "-o", "out"]

@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ccmix.tools import find_iperf3
@@ -36,6 +37,12 @@ def test_ccmix_s_own_iperf3_to_a_host_that_has_none(sshd: SshServer, ccmix: Ccmi
     assert done.returncode == 0, done.stderr
     rows = json.loads(ccmix("report", tmp_path / "out", "--format", "json").stdout)
     assert [(row["cca"], row["dst"]) for row in rows] == [("bbr", sshd.address), ("reno", sshd.address)]
+    [summary] = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("run.json")]
+    assert set(summary["facts"]["probes"]) == {"sockmon-src", "sockmon-dst"}
+    assert summary["where"]["notices"] == []
+    [cores] = [pl.read_parquet(file) for file in (tmp_path / "out").rglob("cpu.parquet")]
+    ends = {host: cores.filter(host=host)["time_s"] for host in ("src", "dst")}
+    assert ends["dst"].min() == pytest.approx(ends["src"].min(), abs=0.5)  # by one clock
     assert is_as_before(sshd)
 
 

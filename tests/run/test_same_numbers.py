@@ -7,8 +7,8 @@ from pathlib import Path
 from ccmix.archive import RunFolder
 from ccmix.config import load
 from ccmix.plan import make_plan
-from ccmix.run.machines import LabMachine
-from ccmix.tools import find_iperf3, find_kernel
+from ccmix.run.machines import LabMachine, Programs
+from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
 from support import REPOSITORY
 
 
@@ -21,6 +21,6 @@ def test_a_longer_path_of_iperf3_changes_nothing(tmp_path: Path) -> None:
     raw = []
     for number, iperf3 in enumerate((find_iperf3(), Path(shutil.copy(find_iperf3(), far)))):
         folder = RunFolder(tmp_path / str(number)).begin()
-        asyncio.run(LabMachine(find_kernel(), iperf3).measure(run, folder, cpu=0))
-        raw.append((folder / "logs" / "sockets.jsonl").read_bytes())
+        asyncio.run(LabMachine(find_kernel(), Programs(iperf3, find_sockmon(), find_rtt())).measure(run, folder, cpu=0))
+        raw.append((folder / "logs" / "run.sockmon").read_bytes())
     assert raw[0] == raw[1]

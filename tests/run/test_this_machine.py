@@ -43,7 +43,7 @@ def test_a_killed_run_is_put_back(how: str, ccmix: Ccmix, small_ini: Path, tmp_p
 {STATE} echo RUN
 setsid {CCMIX} run {small_ini} -o out 2>/dev/null &
 harness=$!
-until ls out/*/*/*/*/logs/sockets.jsonl >/dev/null 2>&1; do sleep 0.1; done
+until ls out/*/*/*/*/logs/run.sockmon >/dev/null 2>&1; do sleep 0.1; done
 sleep 1
 for process in /proc/[0-9]*; do
     if tr '\\0' ' ' <$process/cmdline 2>/dev/null | grep -q ccmix.run.measure; then

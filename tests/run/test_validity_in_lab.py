@@ -12,14 +12,14 @@ from ccmix.config import load
 from ccmix.model import Buffer, Group, Run
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
-from ccmix.run.machines import LabMachine
-from ccmix.tools import find_iperf3, find_kernel
+from ccmix.run.machines import LabMachine, Programs
+from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
 
 
 def verdict(configured: Run, applied: Run, outdir: Path) -> dict[str, Any]:
     """Measures `applied` and judges it as if `configured` had been measured."""
     folder = RunFolder.of(outdir, configured)
-    machine = LabMachine(find_kernel(), find_iperf3())
+    machine = LabMachine(find_kernel(), Programs(find_iperf3(), find_sockmon(), find_rtt()))
     where = asyncio.run(machine.measure(applied, folder.begin(), cpu=0))
     summary: dict[str, Any] = conclude(configured, folder, where)
     return dict(summary["validity"])
@@ -67,3 +67,12 @@ def test_another_cca_is_not_valid(small_ini: Path, tmp_path: Path) -> None:
 def test_the_configured_path_is_valid(small_ini: Path, tmp_path: Path) -> None:
     configured = configured_run(small_ini)
     assert verdict(configured, configured, tmp_path / "out") == {"status": "valid", "findings": []}
+
+
+def test_dctcp_to_a_receiver_without_ecn_is_not_dctcp(small_ini: Path, tmp_path: Path) -> None:
+    """The kernel goes on with Reno under another name, and iperf3 was given what it asked for."""
+    small_ini.write_text(small_ini.read_text().replace("cca = cubic,bbr", "cca = dctcp"))
+    run = configured_run(small_ini)
+    [*findings] = verdict(run, run, tmp_path / "out")["findings"]
+    assert {finding["kind"] for finding in findings} == {"cca"}
+    assert all("dctcp-reno" in finding["detail"] for finding in findings)

@@ -57,6 +57,7 @@ class Agent:
             signal.signal(number, lambda *_: None)  # the loop reads it from the pipe
         self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
             "beat": lambda _: {},
+            "clock": lambda _: {"wall_s": time.time()},
             "start": self._start,
             "end": self._end,
             "listening": self._listening,

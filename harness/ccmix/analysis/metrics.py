@@ -8,6 +8,8 @@ import polars as pl
 from ccmix.analysis.tables import RunTables, bytes_sent
 from ccmix.model import Run, Topology
 
+JITTER_S = 1e-3  # of samples that are at the same even moment: one after the other, and by a clock in steps
+
 
 def jain_index(values: Sequence[float]) -> float | None:
     """Jain's fairness index, (sum x)^2 / (n sum x^2), RFC 5166 section 2.3; None where all are zero."""
@@ -23,6 +25,8 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     the first sample after the omitted time and the last one.
     rtt_median_s: of the smoothed RTTs of all samples of the group's flows in that time.
     fairness: Jain's index over flows. utilisation: goodput / bottleneck rate, None where nobody configured that.
+    rtt_probe: of ccmix-rtt's questions in the measured time, how many were sent and the share without an answer; of the
+    RTTs median, p95 and p99 (interpolated linearly); None without the probe.
     bytes_sent: by all flows; retransmissions and the omitted time are included as far as the sockets were sampled.
     """
     sent = _segments(run, tables)
@@ -34,6 +38,7 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
         "utilisation": goodput_bps / run.topology.rate_bps if isinstance(run.path, Topology) else None,
         "bytes_sent": _bytes_sent(tables),
         "fairness": jain_index(flows["goodput_bps"].to_list()),
+        "rtt_probe": _rtt_probe(run, tables.series.rtt),
         "groups": groups,
         "flows": flows.drop("rtts_s").to_dicts(),
     }
@@ -45,7 +50,24 @@ def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
     That of a command of the user's lasts as long as the command.
     """
     end_s = run.traffic.seconds if run.traffic.groups else float("inf")
-    return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s, end_s))
+    return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s - JITTER_S, end_s + JITTER_S))
+
+
+def _rtt_probe(run: Run, asked: pl.DataFrame) -> dict[str, Any] | None:
+    if asked.is_empty():
+        return None
+    rtts_s = measured(run, asked)["rtt_s"]
+    shares = {"median_s": 0.5, "p95_s": 0.95, "p99_s": 0.99}
+    return {
+        "questions": rtts_s.len(),
+        "unanswered": rtts_s.null_count() / rtts_s.len() if rtts_s.len() else None,
+        **{name: rtts_s.quantile(share, "linear") for name, share in shares.items()},
+    }
+
+
+def grown(counter: str) -> pl.Expr:
+    """How much a kernel's counter of 32 bits, which may have started again from 0 once, grew over the rows."""
+    return (pl.col(counter).last() - pl.col(counter).first()).cast(pl.Int64)
 
 
 def _bytes_sent(tables: RunTables) -> int:
@@ -60,8 +82,8 @@ def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
         .sort("time_s")
         .group_by("port")
         .agg(
-            data_segments=pl.col("data_segs_out").last() - pl.col("data_segs_out").first(),
-            retransmitted_segments=pl.col("retransmits").last() - pl.col("retransmits").first(),
+            data_segments=grown("data_segs_out"),
+            retransmitted_segments=grown("retransmits"),
             rtts_s=pl.col("rtt_s"),
         )
     )

@@ -1,29 +1,32 @@
-"""A run's raw files to tables: flows, goodput and retransmissions per interval, sockets, queues, processors."""
+"""A run's raw files to tables: flows, goodput and retransmissions per interval, and what the probes recorded."""
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
+from ccmix.analysis.series import (
+    NEEDED,
+    Part,
+    Series,
+    Tables,
+    earlier,
+    read_series,
+    read_sockets,
+    recorded,
+    sampled,
+    write_tables,
+)
 from ccmix.generators import command, iperf3
 from ccmix.generators.results import load_json
 from ccmix.model import HostPath, Run
-from ccmix.probes import processors, sockets
-from ccmix.probes.sampler import read_samples
-from ccmix.terms import CCAS
 
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
 LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, as a control connection does, is no flow
-QUEUE_COLUMNS = {
-    "time_s": pl.Float64, "bytes": pl.Int64, "packets": pl.Int64, "drops": pl.Int64, "overlimits": pl.Int64,
-    "backlog_bytes": pl.Int64, "backlog_packets": pl.Int64,
-}  # fmt: skip
-PROCESSOR_COLUMNS: dict[str, Any] = {"time_s": pl.Float64, "host": pl.String, "core": pl.Int64} | dict.fromkeys(
-    processors.SHARES, pl.Float64
-)
 
 
 @dataclass(frozen=True)
@@ -33,23 +36,34 @@ class RunTables:
     flows: port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits, bytes_sent; the omitted
            time left out
     intervals: time_s (end), seconds, port, group, omitted, goodput_bps, retransmits
-    sockets: time_s, port, group, and the fields of probes.sockets.Socket
-    queues: time_s, bytes, packets, drops, overlimits, backlog_bytes, backlog_packets of an emulated bottleneck
-    processors: time_s, host, core, and the shares of probes.processors.SHARES; host is 'src' or 'dst'
+    series: what of the probes' recordings metrics are made of; of sockets those of the flows, with their `group`
+    recorded: reads all of these recordings again, part by part, which may not fit into memory together
     """
 
     flows: pl.DataFrame
     intervals: pl.DataFrame
-    sockets: pl.DataFrame
-    queues: pl.DataFrame
-    processors: pl.DataFrame
+    series: Series
+    recorded: Callable[[], Iterable[Tables]] = tuple
+
+    @property
+    def sockets(self) -> pl.DataFrame:
+        """The samples of the senders' established sockets: all that metrics and verdicts are made of."""
+        return sampled(self.series.sockets)
+
+    @property
+    def bottleneck(self) -> pl.DataFrame:
+        """The samples of an emulated bottleneck's root qdisc."""
+        return self.queue("bottleneck")
+
+    def queue(self, place: str) -> pl.DataFrame:
+        """The samples of the root qdisc there."""
+        if self.series.queues.is_empty():
+            return self.series.queues
+        return self.series.queues.filter(pl.col("place") == place, pl.col("parent") == "root")
 
     def write(self, folder: Path) -> None:
-        """A file for each series that has rows."""
-        for name in ("intervals", "sockets", "queues", "processors"):
-            table: pl.DataFrame = getattr(self, name)
-            if not table.is_empty():
-                table.write_parquet(folder / f"{name}.parquet")
+        """A file for each series that has rows, with all that was recorded of the run's own flows."""
+        write_tables([{"intervals": self.intervals}, *self.recorded()], folder)
 
 
 def read_tables(run: Run, folder: Path) -> RunTables:
@@ -59,15 +73,37 @@ def read_tables(run: Run, folder: Path) -> RunTables:
     generators, logs = folder / "generators", folder / "logs"
     client, server = (load_json(generators / name) for name in (iperf3.CLIENT_FILE, iperf3.SERVER_FILE))
     flows = read_flows(run.traffic, client)
-    samples = _samples(logs / "sockets.jsonl").join(flows.select("port", "group"), on="port")
-    start_s = _start_of_traffic_s(samples)
-    return RunTables(
-        flows=flows,
-        intervals=read_intervals(run.traffic, client, server, flows),
-        sockets=samples.with_columns(pl.col("time_s") - start_s),
-        queues=_queues(logs / "queues.jsonl").with_columns(pl.col("time_s") - start_s),
-        processors=pl.DataFrame(schema=PROCESSOR_COLUMNS),
-    )
+    facts = json.loads((folder / "facts.json").read_text())
+
+    def parts() -> Iterator[Part]:
+        return recorded(logs, facts, ("localhost",), None)
+
+    series = read_series(parts())
+    sockets = _of_flows(series.sockets, flows)
+    start_s = _start_of_traffic_s(sampled(sockets))
+    intervals = read_intervals(run.traffic, client, server, flows)
+    tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
+    if tables.bottleneck.is_empty():
+        raise ValueError("no sample of the bottleneck's queue")
+    return tables
+
+
+def _of_flows(sockets: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    return sockets.join(flows.select("port", "group"), on="port", maintain_order="left")
+
+
+def _tables(
+    flows: pl.DataFrame, intervals: pl.DataFrame, series: Series, parts: Callable[[], Iterator[Part]], start_s: float
+) -> RunTables:
+    """Of series by the wall clock, which are those of `parts`."""
+
+    def finished() -> Iterator[Tables]:
+        for part in parts():
+            ours = {"sockets": _of_flows(part.tables["sockets"], flows)} if "sockets" in part.tables else {}
+            yield earlier({**part.tables, **ours}, start_s)
+
+    moved: dict[str, Any] = earlier({name: getattr(series, name) for name in NEEDED}, start_s)
+    return RunTables(flows, intervals, replace(series, **moved), finished)
 
 
 def as_measured(run: Run, folder: Path) -> Run:
@@ -94,45 +130,20 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
         server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
     facts = json.loads((folder / "facts.json").read_text())
     foreign = () if path.commands.src_once else facts["ports_before"]
-    seen = _samples(logs / "sockets.jsonl", least=0).filter(~pl.col("port").is_in(list(foreign)))
-    flows = _flows_of_sockets(seen) if client is None else read_flows(run.traffic, client)
-    samples = seen.join(flows.select("port", "group"), on="port")
-    start_s = _start_of_traffic_s(samples, otherwise=facts["started_s"])
+
+    def parts() -> Iterator[Part]:
+        return recorded(logs, facts, ("src", "dst"), path.mpstat_cores)
+
+    series = read_series(parts())
+    ours = series.sockets.filter(~pl.col("port").is_in(list(foreign)))
+    flows = _flows_of_sockets(sampled(ours)) if client is None else read_flows(run.traffic, client)
+    sockets = _of_flows(ours, flows)
+    start_s = _start_of_traffic_s(sampled(sockets), otherwise=facts["started_s"])
     if client is None:
-        intervals = _intervals_of_sockets(samples.with_columns(pl.col("time_s") - start_s))
+        intervals = _intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
     else:
         intervals = read_intervals(run.traffic, client, server, flows)
-    cores = [
-        {"host": host} | row
-        for host in ("src", "dst")
-        if (file := logs / f"processors-{host}.jsonl").exists()
-        for row in processors.read(read_samples(file), path.mpstat_cores)
-    ]
-    return RunTables(
-        flows=flows,
-        intervals=intervals,
-        sockets=samples.with_columns(pl.col("time_s") - start_s),
-        queues=pl.DataFrame(schema=QUEUE_COLUMNS),
-        processors=pl.DataFrame(cores, schema=PROCESSOR_COLUMNS).with_columns(pl.col("time_s") - start_s),
-    )
-
-
-def _samples(file: Path, least: int = 1) -> pl.DataFrame:
-    """All samples of all sockets, with their `port`; of fewer than `least`, ValueError."""
-    rows = [
-        {"time_s": sample.time_s, "port": socket.local_port} | asdict(socket)
-        for sample in read_samples(file)
-        for socket in sockets.parse(sample.output, CCAS)
-    ]
-    if len(rows) < least:
-        raise ValueError("no sample of a socket")
-    if not rows:
-        kinds = {"time_s": pl.Float64, "port": pl.Int64} | {
-            part.name: pl.Float64 if part.type in (float, float | None) else pl.String if part.type is str else pl.Int64
-            for part in fields(sockets.Socket)
-        }
-        return pl.DataFrame(schema=kinds).drop("local_port")
-    return pl.DataFrame(rows, infer_schema_length=None).drop("local_port")
+    return _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
 
 
 def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -> float:
@@ -144,17 +155,17 @@ def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -
     """
     times = samples.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].to_list()
     if not times and otherwise is None:
-        raise ValueError("no sample of a socket that sent data")
+        raise ValueError(f"no sample of a socket{' that sent data' if samples.height else ''}")
     return float(min(times)) if times else float(otherwise or 0)
 
 
 def bytes_sampled(folder: Path) -> int:
     """What the sockets of a run, also of a failed one, had sent at their last samples; 0 where nothing can be read."""
     try:
-        samples = _samples(folder / "logs" / "sockets.jsonl", least=0)
+        ends = [found.select("bytes_sent", port="local_port") for found in read_sockets(folder / "logs")]
     except (OSError, ValueError, LookupError, TypeError):
         return 0
-    return bytes_sent(samples)
+    return bytes_sent(pl.concat(ends))
 
 
 def bytes_sent(samples: pl.DataFrame) -> int:
@@ -216,25 +227,3 @@ def _intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
         .drop_nulls("seconds")
         .cast(INTERVAL_COLUMNS)  # type: ignore[arg-type]
     )
-
-
-def _queues(file: Path) -> pl.DataFrame:
-    rows = []
-    for sample in read_samples(file):
-        root: dict[str, Any] | None = next((qdisc for qdisc in json.loads(sample.output) if qdisc.get("root")), None)
-        if root is None:
-            raise ValueError(f"a sample of the bottleneck without a root qdisc: {sample.output!r}")
-        rows.append(
-            {
-                "time_s": sample.time_s,
-                "bytes": root["bytes"],
-                "packets": root["packets"],
-                "drops": root["drops"],
-                "overlimits": root["overlimits"],
-                "backlog_bytes": root["backlog"],
-                "backlog_packets": root["qlen"],
-            }
-        )
-    if not rows:
-        raise ValueError("no sample of the bottleneck's queue")
-    return pl.DataFrame(rows, schema=QUEUE_COLUMNS)

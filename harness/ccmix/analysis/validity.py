@@ -15,6 +15,7 @@ from ccmix.analysis.tables import RunTables
 from ccmix.conditions.qdisc import TBF_BURST_PACKETS
 from ccmix.model import HostPath, Netem, Run
 from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.probes.stream_columns import CPU_TIMES
 from ccmix.terms import LIMITS
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
@@ -28,6 +29,7 @@ TRAIN_JITTER_S = 20e-6  # of the replies to a train, on a machine in real time
 LOSS_P_VALUE = 1e-6  # one false alarm in a million runs
 TC_LATENCY_STEP_S = 1e-6  # at 25 Gbit/s, that is two packets
 LEAST_IDLE = 0.02  # of a core's time
+CORE_TIMES = [name for name in CPU_TIMES if not name.startswith("guest")]  # which user and nice include
 LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
 
 
@@ -75,7 +77,7 @@ def judge(run: Run, tables: RunTables, facts: dict[str, Any]) -> Verdict:
 
 
 def _unseen(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """What no probe could look at; of flows that ss never saw, _cca tells."""
+    """What no probe could look at; of flows that it never saw, _cca tells."""
     seen = tables.sockets["port"].n_unique()
     if few := seen - _flows_with_samples(run, tables):
         yield "probe", f"{few} of {seen} flows have fewer than two samples in the measured time"
@@ -104,6 +106,7 @@ def _emulated(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tu
         yield from _loss(run.topology.loss, facts)
     yield from _buffer(run, tables, facts)
     yield from _hosts(run, tables, facts)
+    yield from _processors(run, tables)
     yield from _probes(facts)
 
 
@@ -118,8 +121,12 @@ def _between_hosts(run: Run, path: HostPath, tables: RunTables, facts: dict[str,
 
 def _processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     """A core that is never idle limits what runs on it: a single stream, or the interrupts of a queue."""
-    in_time = measured(run, tables.processors)
-    idle = in_time.group_by("host", "core", maintain_order=True).agg(idle=(pl.col("idle") + pl.col("iowait")).mean())
+    if tables.series.cpu.is_empty():
+        return
+    spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)
+    cores = measured(run, tables.series.cpu).sort("time_s").group_by("host", "core", maintain_order=True).agg(spent)
+    cores = cores.with_columns(all_s=pl.sum_horizontal(CORE_TIMES)).filter(pl.col("all_s") > 0)
+    idle = cores.select("host", "core", idle=(pl.col("idle_s") + pl.col("iowait_s")) / pl.col("all_s"))
     for host, core, share in idle.filter(pl.col("idle") < LEAST_IDLE).iter_rows():
         yield "cpu", f"core {core} of {host} was idle {format_percent(share)} of the time"
 
@@ -144,21 +151,22 @@ def _netem(path: HostPath, netem: Netem, facts: dict[str, Any]) -> Iterator[tupl
 
 
 def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Asked for, read back by iperf3 from the socket, and seen by ss from outside must be one and the same.
+    """Asked for, read back by iperf3 from the socket, and seen by the probe from outside must be one and the same.
 
-    Of a flow for which nothing was asked, what iperf3 read and what ss saw, on a socket that sends.
+    Of a flow for which nothing was asked, what iperf3 read and what the probe saw, on a socket that sends. DCTCP
+    without ECN goes on as 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
     """
     sending = tables.sockets.filter(pl.col("data_segs_out") > 0)
     seen = sending.group_by("port").agg(pl.col("cca").unique())
     for flow in tables.flows.join(seen, on="port", how="left").iter_rows(named=True):
-        by_ss = {cca or "one that ss names otherwise" for cca in flow["cca"] or ()}
+        seen_outside = {cca or "one that ss names otherwise" for cca in flow["cca"] or ()}
         if flow["cca_asked"] in (None, DEFAULT_CCA):
             known = {cca for cca in flow["cca"] or () if cca}
             used = known | ({flow["cca_used"]} if flow["cca_used"] and known else set())
             if len(used) > 1:
                 yield "cca", f"port {flow['port']} ran {', '.join(sorted(used))}"
             continue
-        used = {flow["cca_used"], *(by_ss or ("none that ss saw",))}
+        used = {flow["cca_used"], *(seen_outside or ("none that the probe saw",))}
         if used != {flow["cca_asked"]}:
             yield "cca", f"port {flow['port']} was to run {flow['cca_asked']} and ran {', '.join(map(str, used))}"
 
@@ -198,7 +206,8 @@ def _rate(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[
         kernel_bps = _root(facts, "after", "bottleneck")["options"]["rate"] * 8
         if abs(kernel_bps - configured_bps) > RATE_FRACTION * configured_bps:
             yield "rate", f"the kernel has {format_rate(kernel_bps)}, configured are {format_rate(configured_bps)}"
-    passed = tables.queues.sort("time_s").select(pl.col("time_s").diff(), bits=pl.col("bytes").diff() * 8).drop_nulls()
+    changes = tables.bottleneck.sort("time_s").select(pl.col("time_s").diff(), bits=pl.col("bytes").diff() * 8)
+    passed = changes.drop_nulls()
     bucket_bits = (TBF_BURST_PACKETS + 1) * run.topology.packet_bytes * 8
     beyond = passed.filter(pl.col("bits") > pl.col("time_s") * configured_bps * (1 + RATE_FRACTION) + bucket_bits)
     if not beyond.is_empty():
@@ -243,7 +252,7 @@ def _buffer(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tupl
     applied = options["limit"] if "limit" in options else options["lat"] * 1e-6 * options["rate"] + options["burst"]
     if abs(applied - configured) > run.topology.packet_bytes + TC_LATENCY_STEP_S * options["rate"]:
         yield "buffer", f"the kernel has {format_bytes(applied)}, configured are {format_bytes(configured)}"
-    most = tables.queues["backlog_bytes"].max()
+    most = tables.bottleneck["backlog_bytes"].max()
     if isinstance(most, int) and most > configured + run.topology.packet_bytes:
         yield "buffer", f"{format_bytes(most)} were queued, configured are {format_bytes(configured)}"
 
@@ -262,10 +271,21 @@ def _hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple
             yield "tcp-memory", f"{host} came under memory pressure {pressures} times"
     on_purpose = _root(facts, "after", "sender-queue")["kind"] == "netem"  # which loses what it was asked to lose
     if not on_purpose and (dropped := _delta(facts, "sender-queue", "drops")):
-        yield "sender-queue", f"{dropped} packets"
+        of_flow_limit = _flow_limit_drops(tables)
+        yield "sender-queue", f"{dropped} packets{f', {of_flow_limit} of them by flow_limit' if of_flow_limit else ''}"
     for host, text in facts["after"]["softnet"].items():
         if dropped := _softnet_drops(text) - _softnet_drops(facts["before"]["softnet"][host]):
             yield "host-backlog", f"{host} dropped {dropped} packets"
+
+
+def _flow_limit_drops(tables: RunTables) -> int:
+    """Of all the fq on the sending device, as long as they were sampled; 0 where tc did that."""
+    queues = tables.series.queues
+    if "flow_limit_drops" not in queues.columns:
+        return 0
+    counter = pl.col("flow_limit_drops")
+    of_each = queues.filter(pl.col("place") == "sender-queue").sort("time_s").group_by("queue")
+    return int(of_each.agg(counter.last() - counter.first())["flow_limit_drops"].sum())
 
 
 def _probes(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -28,10 +28,12 @@ from ccmix.progress import ProgressWatcher
 from ccmix.report import text
 from ccmix.report.html import write_report
 from ccmix.report.results import load_results
+from ccmix.run import machines
 from ccmix.run.campaign import missing, run_all
 from ccmix.run.hosts_machine import HostsMachine
 from ccmix.run.machines import EachItsOwn, LabMachine, Machine, ThisMachine
-from ccmix.tools import find_iperf3, find_kernel
+from ccmix.run.programs import Programs
+from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,11 @@ def _machine(runs: Sequence[Run], options: Options, hosts: Hosts) -> Machine:
     """
     emulated = between_hosts = None
     if options.in_lab:
-        return LabMachine(find_kernel(), find_iperf3())
+        return LabMachine(find_kernel(), machines.Programs(find_iperf3(), find_sockmon(), find_rtt()))
     for undo, reason in journal.restore():
         click.echo(f"left by a dead run: {undo.what}: {reason or 'restored'}", err=True)
     if any(not isinstance(run.path, HostPath) for run in runs):
-        emulated = ThisMachine(find_iperf3())
+        emulated = ThisMachine(machines.Programs(find_iperf3(), find_sockmon(), find_rtt()))
         hosts.get(parse_host("localhost"))  # its agent has the lock
     if paths := [run.path for run in runs if isinstance(run.path, HostPath)]:
         for name in dict.fromkeys(
@@ -115,7 +117,8 @@ def _machine(runs: Sequence[Run], options: Options, hosts: Hosts) -> Machine:
         ):
             hosts.get(parse_host(name))  # without these no run would be made
         needed = any(not path.commands.src for path in paths)
-        between_hosts = HostsMachine(hosts, find_iperf3() if needed else None, options.outdir)
+        programs = Programs(find_iperf3() if needed else None, find_sockmon(), find_rtt())
+        between_hosts = HostsMachine(hosts, programs, options.outdir)
     return EachItsOwn(emulated, between_hosts)
 
 

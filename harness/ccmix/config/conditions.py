@@ -22,6 +22,7 @@ from ccmix.config.sorts import ON_TOPOLOGY, Sort
 from ccmix.config.sweeps import Sweep, module_parameter
 from ccmix.config.telling import Telling
 from ccmix.config.topologies import own_traffic, topology, topology_contradiction, traffic_contradiction
+from ccmix.generators import iperf3
 from ccmix.model import Destination, HostPath, ModuleParameter, Topology, Traffic, condition_name
 
 MOST_RUNS = 100_000
@@ -82,7 +83,7 @@ class Conditions:
         self, section: ini.Section, values: dict[str, str], settings: Mapping[str, Any]
     ) -> Iterator[Condition]:
         path, traffic = topology(settings), own_traffic(settings)
-        if message := traffic_contradiction(traffic) or topology_contradiction(path):
+        if message := traffic_contradiction(traffic, iperf3.PORT) or topology_contradiction(path):
             self._telling.problem(section, None, message)
         yield Condition(values, path, traffic)
 
@@ -102,7 +103,7 @@ class Conditions:
                 traffic, message = command_traffic(settings, path.commands.src), None
             else:
                 traffic = own_traffic(settings)
-                message = traffic_contradiction(traffic)
+                message = traffic_contradiction(traffic, path.port)
             key, message = (None, message) if message else path_contradiction(path, traffic) or (None, None)
             if message:
                 self._telling.problem(section, key, message)

@@ -84,6 +84,7 @@ def command_traffic(settings: Settings, command: str) -> Traffic:
         omit_s=0.0,
         interval_s=settings["interval"],
         pacing_bps=settings["pacing"],
+        rtt_probe=settings["rtt-probe"],
     )
 
 

@@ -26,6 +26,7 @@ from ccmix.config.values import (
     PACING,
     POSITIVE_TIME,
     RATE,
+    RTT_PROBE,
     SHELL,
     SHELL_ONE_LINE,
     STORED,
@@ -99,6 +100,7 @@ EVERY_ENTRY = _table(
         "interval", POSITIVE_TIME, "time between two samples of sockets, queues and goodput, 100ms to 60s", "1s",
         "500ms",
     ),
+    Key("rtt-probe", RTT_PROBE, "asks for RTTs beside the traffic, by ping or by TCP", "icmp@10", "none"),
     Key("iterations", whole_number(1, 10_000), "runs of each condition", "10", "1", sweepable=False),
     Key(
         "repeat-order", choice(*REPEAT_ORDERS), "order of the conditions in each iteration; shuffled by the seed",
@@ -163,7 +165,7 @@ HOST_ENTRY = _table(
         obsolete="sockets are always sampled; tcpdump and mpstat are keys of their own"),
     Key("ss", SWITCH, "none any more", "on", sweepable=False, obsolete="sockets are always sampled, through netlink"),
     Key("tcptrace", SWITCH, "none any more", "off", sweepable=False, obsolete="connections.parquet has it"),
-    Key("statexec", TEXT, "none any more", "off", sweepable=False, obsolete="statexec is not run"),
+    Key("statexec", TEXT, "none any more", "off", sweepable=False, obsolete="processes are always recorded"),
 )  # fmt: skip
 
 ENTRY_KEYS: Mapping[str, Key] = {**EVERY_ENTRY, **TOPOLOGY_ENTRY, **HOST_ENTRY}

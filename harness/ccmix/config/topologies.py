@@ -31,11 +31,14 @@ def own_traffic(settings: Mapping[str, Any]) -> Traffic:
         omit_s=settings["omit"],
         interval_s=settings["interval"],
         pacing_bps=settings["pacing"],
+        rtt_probe=settings["rtt-probe"],
     )
 
 
-def traffic_contradiction(traffic: Traffic) -> str | None:
-    """What two right values of ccmix's own iperf3 say against each other."""
+def traffic_contradiction(traffic: Traffic, port: int) -> str | None:
+    """What two right values of ccmix's own iperf3, whose server has the port, say against each other."""
+    if traffic.rtt_probe and traffic.rtt_probe.tcp_port == port:
+        return f"rtt-probe asks port {port}, where iperf3's server takes each question for a test: give another port"
     if 0 in streams_of_groups(traffic.groups, traffic.streams):
         return f"cca names {len(traffic.groups)} groups, and with streams = {traffic.streams} not each of them gets one"
     if not 0.1 <= traffic.interval_s <= min(60.0, traffic.duration_s):

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccmix.config.problems import nearest, quoted
-from ccmix.model import Buffer
+from ccmix.model import Buffer, RttProbe
 from ccmix.terms import LIMITS
 from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S, parse_percent, parse_rate, parse_time, quantity
 
 STORAGE_BYTES = SIZE_BYTES | {"tb": 1e12, "tib": 2**40, "pb": 1e15}
 PERIOD_S = {"h": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
 MOST_STORED_BYTES = 1e18
+MOST_QUESTIONS_HZ = 1000  # of ccmix-rtt
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CORES = re.compile(r"(?:all|on|\d{1,4}(?:-\d{1,4})?)(?:,\d{1,4}(?:-\d{1,4})?)*", re.ASCII | re.IGNORECASE)
+_RTT_PROBE = re.compile(r"(?:icmp|tcp:(?P<port>\d{1,5}))@(?P<rate>\d{1,4})", re.ASCII | re.IGNORECASE)
 _WINDOW = re.compile(r"(\d\d):(\d\d)\s*-\s*(\d\d):(\d\d)\s*UTC", re.ASCII | re.IGNORECASE)
 
 
@@ -92,6 +94,16 @@ def _pacing(text: str) -> float | None:
     return None if text == "none" else parse_rate(text)
 
 
+def _rtt_probe(text: str) -> RttProbe | None:
+    if text == "none":
+        return None
+    match = _RTT_PROBE.fullmatch(text)
+    port = int(match["port"] or 1) if match else 0
+    if not match or not 1 <= int(match["rate"]) <= MOST_QUESTIONS_HZ or not 0 < port < 2**16:
+        raise ValueError("is no probe: write for instance icmp@10 or tcp:22@10, with 1 to 1000 questions a second")
+    return RttProbe(int(match["rate"]), port if match["port"] else None)
+
+
 def read_text(text: str) -> str:
     """Any text but control characters, which no program that gets it expects; the lines of a value stay lines."""
     if control := _CONTROL.search(text):
@@ -151,4 +163,5 @@ BUFFER = Kind("size", f"bdp, p (packets), {units(SIZE_BYTES)}", _buffer)
 STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_stored(text)))
 BUDGET = Kind("size per period", f"{units(STORAGE_BYTES)} per {units(PERIOD_S)}", _budget)
 WINDOW = Kind("begin and end", "hours and minutes, UTC", _window)
+RTT_PROBE = Kind("icmp@RATE, tcp:PORT@RATE or none", "times a second", _rtt_probe)
 CORES = Kind("list of cores", "", _cores)

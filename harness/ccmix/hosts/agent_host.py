@@ -4,6 +4,7 @@ import base64
 import contextlib
 import io
 import itertools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,6 +116,10 @@ class AgentHost:
         return str(self.hello["folder"])
 
     @property
+    def agent_pid(self) -> int:
+        return int(self.hello["pid"])
+
+    @property
     def lost(self) -> HostLost | None:
         """Why the connection has ended, or None."""
         return self.connection.lost
@@ -135,6 +140,13 @@ class AgentHost:
             self._started(argv, b"", out, err, privileged) as process,
         ):
             yield process
+
+    def clock_ahead_s(self) -> float:
+        if self.is_this_machine:
+            return 0.0
+        before_s = time.time()
+        there_s = float(self.call("clock")["wall_s"])
+        return there_s - (before_s + time.time()) / 2
 
     def read(self, path: str) -> str:
         try:

@@ -73,6 +73,13 @@ class RealHost(Host, Protocol):
     @property
     def temporary(self) -> str: ...
 
+    @property
+    def agent_pid(self) -> int:
+        """The agent's process there, from which all that it starts descends."""
+
+    def clock_ahead_s(self) -> float:
+        """By how much the host's wall clock is ahead of this machine's, to half a round trip. Raises CommandError."""
+
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30, privileged: bool = False) -> str: ...
 
     def start(

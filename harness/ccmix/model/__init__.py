@@ -4,7 +4,7 @@ from ccmix.model.emulated import ETHERNET_HEADER_BYTES, Buffer, Topology
 from ccmix.model.netem import Loss, Netem, NetemPlace
 from ccmix.model.real import Capture, Commands, Destination, HostPath, ModuleParameter
 from ccmix.model.run import Run, condition_name
-from ccmix.model.traffic import Group, Traffic
+from ccmix.model.traffic import Group, RttProbe, Traffic
 
 __all__ = [
     "ETHERNET_HEADER_BYTES",
@@ -18,6 +18,7 @@ __all__ = [
     "ModuleParameter",
     "Netem",
     "NetemPlace",
+    "RttProbe",
     "Run",
     "Topology",
     "Traffic",

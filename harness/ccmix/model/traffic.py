@@ -26,6 +26,14 @@ class Group:
 
 
 @dataclass(frozen=True)
+class RttProbe:
+    """Questions to the receiver beside the traffic: by ICMP echo, or by TCP where there is a port."""
+
+    rate_hz: int
+    tcp_port: int | None = None
+
+
+@dataclass(frozen=True)
 class Traffic:
     """What is asked for in numbers. `groups` share the `streams` of one iperf3 test by their weights.
 
@@ -39,6 +47,7 @@ class Traffic:
     omit_s: float
     interval_s: float
     pacing_bps: float | None = None  # of each flow, by fq on the sending device
+    rtt_probe: RttProbe | None = None
 
     @property
     def seconds(self) -> float:

@@ -1,36 +1,33 @@
-"""What the processors of a host did: /proc/stat, sampled, to shares per core (proc_stat(5))."""
+"""What the processors of a host have done since it started: /proc/stat, of each core (proc_stat(5))."""
 
 import re
-from collections.abc import Iterator, Sequence
-
-from ccmix.probes.sampler import Sample
+from collections.abc import Sequence
 
 COMMAND: Sequence[str] = ("cat", "/proc/stat")
-SHARES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")  # in the order of /proc/stat
+TICKS_PER_S = 100  # USER_HZ, of every architecture that Linux still has but Alpha
 
 _RANGE = re.compile(r"(?P<first>\d{1,4})(?:-(?P<last>\d{1,4}))?", re.ASCII)
-_CORE = re.compile(r"cpu(?P<core>\d+) (?P<jiffies>[\d ]+)")
+_CORE = re.compile(r"cpu(?P<core>\d+) (?P<ticks>[\d ]+)")
 
 
-def read(samples: Sequence[Sample], cores: str | None) -> Iterator[dict[str, float]]:
-    """Per interval between two samples and core: time_s (its end), core, and the share of each of SHARES.
+def parse(text: str, cores: str | None) -> dict[int, list[float]]:
+    """Per core the seconds spent in each of stream_columns.CPU_TIMES, in their order, as far as the kernel tells them.
 
-    `cores`: as in '4-5' or '0,2-3'; 'ALL' or None is each of them.
+    `cores`: as in '4-5' or '0,2-3', or what every() knows.
     """
-    wanted = None if cores is None or cores.upper() == "ALL" else chosen_cores(cores)
-    before: dict[int, list[int]] = {}
-    for sample in samples:
-        now = {
-            int(match["core"]): [int(value) for value in match["jiffies"].split()[: len(SHARES)]]
-            for line in sample.output.splitlines()
-            if (match := _CORE.match(line))
-        }
-        for core, jiffies in now.items():
-            spent = [new - old for new, old in zip(jiffies, before.get(core, jiffies), strict=True)]
-            if (total := sum(spent)) > 0 and (wanted is None or core in wanted):
-                shares = {name: part / total for name, part in zip(SHARES, spent, strict=True)}
-                yield {"time_s": sample.time_s, "core": core, **shares}
-        before = now
+    wanted = None if every(cores) else chosen_cores(cores or "")
+    return {
+        core: [int(ticks) / TICKS_PER_S for ticks in match["ticks"].split()]
+        for line in text.splitlines()
+        if (match := _CORE.match(line))
+        for core in [int(match["core"])]
+        if wanted is None or core in wanted
+    }
+
+
+def every(cores: str | None) -> bool:
+    """Whether a list of cores, as mpstat takes it, means all that are online; so does None."""
+    return cores is None or cores.upper().partition(",")[0] in ("ALL", "ON")
 
 
 def chosen_cores(text: str) -> set[int]:

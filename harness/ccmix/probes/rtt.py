@@ -7,8 +7,6 @@ from pathlib import Path
 
 import polars as pl
 
-from ccmix import tools
-
 SCHEMA: Mapping[str, type[pl.DataType]] = {"time_s": pl.Float64, "sequence": pl.Int64, "rtt_s": pl.Float64}
 
 
@@ -22,12 +20,6 @@ class Rtts:
 
     table: pl.DataFrame
     missed: int
-
-
-def command(address: str, rate_hz: int, tcp_port: int | None = None) -> list[str]:
-    """The command that writes to standard output until SIGTERM. Raises tools.ToolError."""
-    tcp = [] if tcp_port is None else [f"--tcp={tcp_port}"]
-    return [str(tools.find_rtt()), f"--rate={rate_hz}", *tcp, "--", address]
 
 
 def read(file: Path) -> Rtts:

@@ -60,7 +60,8 @@ def _facts(conditions: Iterable[Condition]) -> dict[str, dict[str, None]]:
     """Each thing that is said of at least one condition, once, under its label."""
     facts: dict[str, dict[str, None]] = {}
     for one in conditions:
-        for label, line in _emulated(one.path) if isinstance(one.path, Topology) else _real(one.path, one.traffic):
+        path = _emulated(one.path) if isinstance(one.path, Topology) else _real(one.path, one.traffic)
+        for label, line in (*path, *_beside(one.traffic)):
             facts.setdefault(label, {})[line] = None
     return facts
 
@@ -73,6 +74,12 @@ def _emulated(path: Topology) -> Iterator[tuple[str, str]]:
             f"loss {format_percent(path.loss)}, buffer {format_bytes(path.buffer_bytes)}"
         ),
     )
+
+
+def _beside(traffic: Traffic) -> Iterator[tuple[str, str]]:
+    if probe := traffic.rtt_probe:
+        way = "ping" if probe.tcp_port is None else f"TCP to port {probe.tcp_port}"
+        yield "rtt-probe", f"by {way}, {probe.rate_hz} times a second"
 
 
 def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:

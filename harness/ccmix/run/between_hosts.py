@@ -7,7 +7,7 @@ changed is taken back by the agent there, whatever happens here.
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +25,11 @@ from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import ContainedProcess, RealHost
 from ccmix.model import HostPath, Run
-from ccmix.probes import processors, sockets
+from ccmix.probes import sockets
 from ccmix.probes.capture import CaptureReport, capturing
-from ccmix.probes.sampler import SamplerReport, sampling
+from ccmix.run.host_probes import Watched, recording
 from ccmix.run.log import RunLog
+from ccmix.run.programs import Programs
 from ccmix.terms import CCAS
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
@@ -54,10 +55,10 @@ class Ends:
         return ends
 
 
-def measure(run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], folder: Path) -> list[str]:
+def measure(run: Run, ends: Ends, programs: Programs, folder: Path) -> list[str]:
     """Measures a run; `folder` gets generators/, logs/ and facts.json. Returns what was noticed.
 
-    `iperf3_on` says where the patched iperf3 is on a host. Raises CommandError or GeneratorError.
+    Raises CommandError or GeneratorError.
     """
     path = run.host_path
     generators, logs = folder / "generators", folder / "logs"
@@ -88,7 +89,7 @@ def measure(run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], folder: 
             facts["before"] = _counters(path, ends, device)
             facts["ports_before"] = _ports(ends.src, addresses)
             log("traffic begins")
-            facts |= _traffic(run, ends, iperf3_on, addresses, folder)
+            facts |= _traffic(run, ends, programs, Watched(addresses, device), folder)
             log("traffic has ended")
             facts["after"] = _counters(path, ends, device)
         log("conditions taken back")
@@ -144,34 +145,24 @@ def _conditions(run: Run, ends: Ends, device: str, logs: Path) -> Iterator[tuple
         yield f"pacing of {device}", paced_device(ends.src, device, run.traffic.pacing_bps)
 
 
-def _traffic(
-    run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], addresses: Sequence[str], folder: Path
-) -> dict[str, Any]:
+def _traffic(run: Run, ends: Ends, programs: Programs, watched: Watched, folder: Path) -> dict[str, Any]:
     """The traffic with the probes beside it; the facts that come of it."""
     path, logs = run.host_path, folder / "logs"
     facts: dict[str, Any] = {}
-    reports: dict[str, SamplerReport] = {}
     capture: CaptureReport | None = None
     with ExitStack() as probes:
         if path.capture:
             capture = probes.enter_context(capturing(ends.src, path.capture, folder))
-        sampled: dict[str, tuple[RealHost, Sequence[str]]] = {"sockets": (ends.src, sockets.to(addresses))}
-        sampled |= {f"processors-{role}": (host, processors.COMMAND) for role, host in ends.by_role.items()}
-        for name, (host, argv) in sampled.items():
-            reports[name] = probes.enter_context(sampling(host, argv, run.traffic.interval_s, logs / f"{name}.jsonl"))
+        recorded = probes.enter_context(recording(run, ends.by_role, programs, watched, logs))
         facts["started_s"] = time.time()
         if path.commands.src:
             facts |= _commands(run, path.commands.src, ends, folder)
         else:
-            facts |= _iperf3(run, ends, iperf3_on, folder / "generators")
+            facts |= _iperf3(run, ends, programs, folder / "generators")
         facts["ended_s"] = time.time()
-    facts["probes"] = {
-        name: {"samples": report.samples, "missed": report.missed, "failed": report.failed}
-        for name, report in reports.items()
-    }
     if capture:
         facts["capture"] = {"packets": capture.counts, "complete": capture.complete, "bytes": capture.bytes}
-    return facts
+    return facts | recorded
 
 
 def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> dict[str, Any]:
@@ -190,15 +181,15 @@ def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> dict[str, An
     return {"commands": [src_line, path.commands.dst], "iperf3": str(version), "generator": result.kind}
 
 
-def _iperf3(run: Run, ends: Ends, iperf3_on: Callable[[RealHost], str], generators: Path) -> dict[str, Any]:
+def _iperf3(run: Run, ends: Ends, programs: Programs, generators: Path) -> dict[str, Any]:
     path = run.host_path
-    programs = {host: iperf3_on(host) for host in (ends.src, ends.dst) if host}
-    version = ends.src.run([programs[ends.src], "--version"]).splitlines()[0]
+    on_src = programs.iperf3_on(ends.src)
+    version = ends.src.run([on_src, "--version"]).splitlines()[0]
     two = iperf3.Ends(
         ends.src,
-        programs[ends.src],
+        on_src,
         ends.dst,
-        programs[ends.dst] if ends.dst else "",
+        programs.iperf3_on(ends.dst) if ends.dst else "",
         path.dst.address,
         path.port,
     )

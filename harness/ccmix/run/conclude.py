@@ -19,7 +19,9 @@ from ccmix.tools import ToolError
 
 # What reading a file that its tool did not write, or not to the end, may raise
 NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
-FACTS = ("kernel", "kernel_version", "iperf3", "sysctls", "commands", "generator", "hosts", "device", "capture")
+FACTS = (
+    "kernel", "kernel_version", "iperf3", "sysctls", "commands", "generator", "hosts", "device", "capture", "probes",
+)  # fmt: skip
 
 
 def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict[str, Any]:
@@ -32,9 +34,11 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
         measured = as_measured(run, folder.partial)
         tables = read_tables(measured, folder.partial)
         tables.write(folder.partial)
+        facts["probes"] |= tables.series.probes
+        notices = [*where.get("notices", ()), *facts.get("notices", ()), *tables.series.notices]
         summary = {
             "run": run.to_json(),
-            "where": where | {"notices": [*where.get("notices", ()), *_packets(folder.partial)]},
+            "where": where | {"notices": [*notices, *_packets(folder.partial)]},
             "facts": {key: facts[key] for key in FACTS if key in facts},
             "started_s": facts["started_s"],
             "ended_s": facts["ended_s"],

@@ -18,6 +18,7 @@ from ccmix.hosts.host import RealHost
 from ccmix.hosts.pool import Hosts
 from ccmix.model import HostPath, Run
 from ccmix.run import between_hosts
+from ccmix.run.programs import Programs
 from ccmix.run.reachable import unreachable
 
 NOTHING = object()  # what a context gave that gives nothing
@@ -30,14 +31,13 @@ class Skipped(Exception):
 class HostsMachine:
     """The hosts of the entries' paths. One run at a time; connections are kept from run to run."""
 
-    def __init__(self, hosts: Hosts, iperf3: Path | None, logs: Path) -> None:
-        """`iperf3` is for entries without a src-cmd; `logs` gets outputs of commands that live longer than a run."""
-        self._iperf3 = iperf3
+    def __init__(self, hosts: Hosts, programs: Programs, logs: Path) -> None:
+        """`logs` gets outputs of commands that live longer than a run."""
+        self._programs = programs
         self._logs = logs
         self._hosts = hosts
         self._entry = _Entry("")
         self._greeted: set[RealHost] = set()
-        self._sent: dict[RealHost, str] = {}  # the iperf3 on a host
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
         """As Machine says. Raises Skipped, CommandError or GeneratorError."""
@@ -76,7 +76,7 @@ class HostsMachine:
         self._entry.check(ends.src, path)
         ends = self._entry.begin(ends, path, self._logs / file_name(run.entry))
         try:
-            noticed = between_hosts.measure(run, ends, self._iperf3_on, folder)
+            noticed = between_hosts.measure(run, ends, self._programs, folder)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise GeneratorError(f"a tool on a host says what is not understood: {error!r}") from error
         return notices + noticed
@@ -89,15 +89,6 @@ class HostsMachine:
             for what, reason in host.hello["restored"]:
                 notices.append(f"left by a dead run: {what}: {reason or 'restored'}")
         return host
-
-    def _iperf3_on(self, host: RealHost) -> str:
-        """Where the patched iperf3 is on the host: on this machine where it is, elsewhere sent there once."""
-        assert self._iperf3
-        if host.is_this_machine:
-            return str(self._iperf3)
-        if host not in self._sent:
-            self._sent[host] = host.put(self._iperf3, "iperf3")
-        return self._sent[host]
 
     def _close(self) -> None:
         self._entry.close()

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +22,16 @@ PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
 
 # In a guest the host's folders are read-only, so the undo journal lies in memory; it dies with the guest.
 GUEST_ENVIRONMENT = {"CCMIX_STATE": "/run/ccmix/state"}
-HARNESS_LINK, IPERF3_LINK = "harness", "iperf3"  # in the run's folder, while its guest runs
+HARNESS_LINK = "harness"  # in the run's folder, while its guest runs, as are links to the programs
+
+
+@dataclass(frozen=True)
+class Programs:
+    """ccmix's own, which a run on an emulated path needs."""
+
+    iperf3: Path
+    sockmon: Path
+    rtt: Path
 
 
 class Machine(Protocol):
@@ -37,22 +47,24 @@ class Machine(Protocol):
 class LabMachine:
     """A guest of its own for each run, in virtual time."""
 
-    def __init__(self, kernel: Path, iperf3: Path) -> None:
+    def __init__(self, kernel: Path, programs: Programs) -> None:
         self._kernel = kernel
-        self._iperf3 = iperf3
+        self._links: dict[str, Path] = asdict(programs)
         self._memory = SharedMemory()
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
         _write_job(run, folder)
         spec = GuestSpec(
-            argv=_measure_argv(Path(), Path(JOB_DIR) / IPERF3_LINK),
+            argv=_measure_argv(Path(), Programs(**{name: Path(JOB_DIR) / name for name in self._links})),
             job_dir=folder,
             memory_bytes=guest_memory_bytes(run.topology),
             seed=run.seed,
             cpu=cpu,
             environment=GUEST_ENVIRONMENT | {"PYTHONPATH": f"{JOB_DIR}/{HARNESS_LINK}"},
         )
-        with _link(folder / HARNESS_LINK, PACKAGE_FOLDER), _link(folder / IPERF3_LINK, self._iperf3):
+        with contextlib.ExitStack() as links:
+            for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._links}.items():
+                links.enter_context(_link(folder / name, target))
             async with self._memory.part(spec.memory_bytes):
                 result = await run_guest(self._kernel, spec)
         (folder / "logs" / "guest.log").write_text(result.console)
@@ -78,15 +90,15 @@ def _link(link: Path, target: Path) -> Iterator[None]:
 class ThisMachine:
     """Network namespaces of this machine, in real time; needs root and a kernel with netem."""
 
-    def __init__(self, iperf3: Path) -> None:
-        self._iperf3 = iperf3
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
         del cpu  # the kernel's choice, as in production
         _write_job(run, folder)
         begin = asyncio.get_running_loop().time()
         process = await asyncio.create_subprocess_exec(
-            "setpriv", "--pdeathsig", "TERM", *_measure_argv(folder, self._iperf3),
+            "setpriv", "--pdeathsig", "TERM", *_measure_argv(folder, self._programs),
             env=os.environ | {"PYTHONPATH": str(PACKAGE_FOLDER)}, start_new_session=True,
         )  # fmt: skip
         try:
@@ -129,9 +141,10 @@ def guest_memory_bytes(topology: Topology) -> int:
     return 2**29 + round(16 * (topology.bdp_bytes + topology.buffer_bytes))
 
 
-def _measure_argv(folder: Path, iperf3: Path) -> tuple[str, ...]:
+def _measure_argv(folder: Path, programs: Programs) -> tuple[str, ...]:
     """-S: the standard library and PYTHONPATH are all that measuring imports, and a start without site takes half."""
-    return (str(Path(sys.executable).resolve()), "-S", "-m", "ccmix.run.measure", str(folder), str(iperf3))
+    python = str(Path(sys.executable).resolve())
+    return (python, "-S", "-m", "ccmix.run.measure", str(folder), *map(str, astuple(programs)))
 
 
 def _write_job(run: Run, folder: Path) -> None:

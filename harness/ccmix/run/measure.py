@@ -5,10 +5,14 @@ standard library, since starting a guest's Python costs more than the run's set-
 """
 
 import json
+import os
 import platform
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +25,8 @@ from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, LocalHost
 from ccmix.model import Run, Topology
 from ccmix.model.traffic import DEFAULT_CCA
-from ccmix.probes import sockets
-from ccmix.probes.sampler import SamplerReport, sampling
+from ccmix.probes import rtt_beside, sockets, sockmon
+from ccmix.probes.sampler import sampling
 
 JOB, ERROR = Path("logs/job.json"), Path("logs/error.txt")  # below the run's folder
 OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload")
@@ -31,13 +35,22 @@ IP_AND_ICMP_HEADER_BYTES = 28
 PINGS = 5
 
 
-def measure(run: Run, folder: Path, iperf3_path: str) -> None:
+@dataclass(frozen=True)
+class Programs:
+    """Where ccmix's own are, in the order of main()'s arguments."""
+
+    iperf3: str
+    sockmon: str
+    rtt: str
+
+
+def measure(run: Run, folder: Path, programs: Programs) -> None:
     """Measures a run; `folder` gets generators/, logs/ and facts.json. Raises CommandError or GeneratorError."""
     generators, logs = folder / "generators", folder / "logs"
     generators.mkdir()
     logs.mkdir(exist_ok=True)
     facts: dict[str, Any] = {"kernel": platform.release(), "kernel_version": platform.version()}
-    facts["iperf3"] = _iperf3_version(iperf3_path)
+    facts["iperf3"] = _iperf3_version(programs.iperf3)
     with Journal() as journal, dumbbell(run.topology, journal) as path:
         _check_ccas(run, path)
         facts["sysctls"] = read_sysctls(path.sender, OF_TCP)
@@ -47,21 +60,14 @@ def measure(run: Run, folder: Path, iperf3_path: str) -> None:
         facts["before"] = _counters(path)
         with (
             qdisc.paced(path.sender, path.sender_queue.name, run.traffic.pacing_bps),
-            sampling(path.sender, sockets.COMMAND, run.traffic.interval_s, logs / "sockets.jsonl") as socket_probe,
-            sampling(
-                path.bottleneck.host,
-                qdisc.statistics_command(path.bottleneck.name),
-                run.traffic.interval_s,
-                logs / "queues.jsonl",
-            ) as queue_probe,
+            _probing(run, path, programs, logs, facts),
         ):
             facts["started_s"] = time.time()
-            ends = iperf3.Ends(path.sender, iperf3_path, path.receiver, iperf3_path, RECEIVER_ADDRESS)
+            ends = iperf3.Ends(path.sender, programs.iperf3, path.receiver, programs.iperf3, RECEIVER_ADDRESS)
             longest_s = iperf3.longest_s(run.traffic, run.topology.base_rtt_s)
             facts["commands"] = iperf3.run_test(ends, run.traffic, longest_s, generators)
             facts["ended_s"] = time.time()
         facts["after"] = _counters(path)
-        facts["probes"] = {"sockets": _probe(socket_probe), "queues": _probe(queue_probe)}
     (folder / "facts.json").write_text(json.dumps(facts, indent=1))
 
 
@@ -121,17 +127,48 @@ def _counters(path: Dumbbell) -> dict[str, Any]:
     }
 
 
-def _probe(report: SamplerReport) -> dict[str, Any]:
-    return {"samples": report.samples, "missed": report.missed, "failed": report.failed}
+@contextmanager
+def _probing(run: Run, path: Dumbbell, programs: Programs, logs: Path, facts: dict[str, Any]) -> Iterator[None]:
+    """Samples until the context ends: both ends' sockets and counters, both queues, processors.
+
+    Where ccmix-sockmon can't, the sender's sockets by ss and the bottleneck by tc.
+    """
+    machine, interval_s = LocalHost(), run.traffic.interval_s
+    queues = {"bottleneck": path.bottleneck, "sender-queue": path.sender_queue}
+    devices = {f"{device.host.name}/{device.name}": place for place, device in queues.items()}
+    ends = {path.sender.name: "sender", path.receiver.name: "receiver"}
+    facts["series"] = {"sockets": ends, "queues": devices}
+    argv = [
+        programs.sockmon, *(f"--sockets={end}" for end in ends), *(f"--queue={device}" for device in devices),
+        *(f"--counters={end}" for end in ends), "--cpu", f"--tree={os.getpid()}", *sockmon.rates(interval_s),
+    ]  # fmt: skip
+    reports = {}
+    with ExitStack() as probes:
+        if refusal := sockmon.refusal(machine, argv):
+            facts["notices"] = [f"sockets and queues were sampled by ss and tc: {refusal}"]
+            tc = qdisc.statistics_command(path.bottleneck.name)
+            for name, host, sample in (
+                ("sockets", path.sender, sockets.COMMAND), ("queues", path.bottleneck.host, tc)
+            ):  # fmt: skip
+                samples = sampling(host, sample, interval_s, logs / f"{name}.jsonl")
+                reports[name] = probes.enter_context(samples)
+        else:
+            probes.enter_context(sockmon.recording(machine, argv, logs / sockmon.STREAM))
+        if probe := run.traffic.rtt_probe:
+            command = rtt_beside.argv(programs.rtt, probe, RECEIVER_ADDRESS)
+            files = {"stdout": logs / rtt_beside.FILE, "stderr": logs / rtt_beside.ERRORS}
+            probes.enter_context(path.sender.start(command, **files))
+        yield
+    facts["probes"] = {name: asdict(report) for name, report in reports.items()}
 
 
 def main() -> int:
-    """`python -m ccmix.run.measure FOLDER IPERF3`: exit status 1, and one line in ERROR, where the run failed."""
+    """`python -m ccmix.run.measure FOLDER IPERF3 SOCKMON RTT`: exit status 1 and a line in ERROR: the run failed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was changed is undone
-    folder, iperf3_path = Path(sys.argv[1]), sys.argv[2]
+    folder, programs = Path(sys.argv[1]), Programs(*sys.argv[2:])
     run = Run.from_json(json.loads((folder / JOB).read_text()))
     try:
-        measure(run, folder, iperf3_path)
+        measure(run, folder, programs)
     except (CommandError, GeneratorError, OSError) as error:
         (folder / ERROR).write_text(f"{error}\n")
         return 1

@@ -12,7 +12,9 @@ import polars as pl
 import pytest
 
 from ccmix.lab import GuestSpec, run_guest
-from ccmix.probes.rtt import RttError, Rtts, command, read
+from ccmix.model import RttProbe
+from ccmix.probes.rtt import RttError, Rtts, read
+from ccmix.probes.rtt_beside import argv
 from ccmix.tools import find_kernel
 from support import REPOSITORY
 
@@ -188,7 +190,7 @@ def test_a_starved_probe_says_so(binary: str, tmp_path: Path) -> None:
     assert rtts.table.height + rtts.missed == pytest.approx(150, abs=15)
 
 
-def test_reader(tmp_path: Path, binary: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader(tmp_path: Path, binary: str) -> None:
     file = tmp_path / "rtt"
     file.write_text("time_s,sequence,rtt_s\n1.5,0,0.25\n1.6,1,\n1.9,4,0.5\n2.0,5,0.")
     rtts: Rtts = read(file)
@@ -200,5 +202,4 @@ def test_reader(tmp_path: Path, binary: str, monkeypatch: pytest.MonkeyPatch) ->
         file.write_text(content)
         with pytest.raises(RttError):
             read(file)
-    monkeypatch.setenv("CCMIX_RTT", binary)
-    assert command("::1", 5, 22) == [str(Path(binary).resolve()), "--rate=5", "--tcp=22", "--", "::1"]
+    assert argv(binary, RttProbe(5, 22), "::1") == [binary, "--rate=5", "--tcp=22", "--", "::1"]

@@ -1,0 +1,246 @@
+"""What the probes of a run recorded, to series: ccmix-sockmon's streams, or the samples of ss, tc and /proc instead.
+
+Columns, their names and types are those of the stream (probes/sockmon/README.md), of which ss, tc and /proc know some.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ccmix.hosts.words import last_line
+from ccmix.probes import processors, rtt, rtt_beside, sockets, sockmon
+from ccmix.probes.sampler import Sample, read_samples
+from ccmix.probes.stream import Stream, stream_parts
+from ccmix.probes.stream_columns import CPU_TIMES, SOCKET_COLUMNS
+from ccmix.terms import CCAS
+
+SOCKETS_BY_SS, QUEUES_BY_TC = "sockets.jsonl", "queues.jsonl"
+_SS_COLUMNS: dict[str, Any] = {
+    part.name: pl.Int64 if part.type is int else pl.String if part.type is str else pl.Float64
+    for part in fields(sockets.Socket)
+} | {
+    part.name: pl.Series(np.empty(0, SOCKET_COLUMNS[part.name].dtype)).dtype
+    for part in fields(sockets.Socket)
+    if part.name in SOCKET_COLUMNS
+}
+_TC_COLUMNS: dict[str, Any] = {
+    "kind": pl.String, "handle": pl.String, "parent": pl.String, "bytes": pl.UInt64, "packets": pl.UInt64,
+    "drops": pl.UInt32, "overlimits": pl.UInt32, "requeues": pl.UInt32, "backlog_bytes": pl.UInt32,
+    "backlog_packets": pl.UInt32,
+}  # fmt: skip
+_SAMPLE: dict[str, Any] = {"time_s": pl.Float64, "took_s": pl.Float64}
+_FAILURES = ("lost_replies", "lost_events", "truncated")  # counts of a report that should be 0
+
+
+Tables = Mapping[str, pl.DataFrame]  # by name, and so in files: sockets, queues, counters, cpu, processes, rtt
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of what was recorded, all columns of it; `probes` and `notices` as in Series."""
+
+    tables: Tables
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Series:
+    """What of all that metrics and verdicts are made of, the columns in NEEDED. A table without rows may have none.
+
+    sockets: `end` is 'sender' or 'receiver', `port` the sender's
+    queues: `place` as in facts.json's qdiscs, 'bottleneck' or 'sender-queue'
+    cpu: `host` is 'src' or 'dst', or 'localhost' on an emulated path
+    rtt: of each question of ccmix-rtt, rtt_s null where no answer came
+    probes: how each probe did, as facts.json's `probes`: samples, missed, failed (why, or None), longest_delay_s
+    notices: what they had to say besides
+    """
+
+    sockets: pl.DataFrame
+    queues: pl.DataFrame = field(default_factory=pl.DataFrame)
+    cpu: pl.DataFrame = field(default_factory=pl.DataFrame)
+    rtt: pl.DataFrame = field(default_factory=pl.DataFrame)
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+NEEDED = {
+    "sockets": (
+        "time_s", "end", "port", "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent", "bytes_acked",
+        "data_segs_out", "retransmits", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
+    ),
+    "queues": ("time_s", "place", "parent", "queue", "bytes", "backlog_bytes", "flow_limit_drops"),
+    "cpu": ("time_s", "host", "core", *CPU_TIMES),
+    "rtt": ("time_s", "rtt_s"),
+}  # fmt: skip
+
+
+def recorded(logs: Path, facts: Mapping[str, Any], hosts: Sequence[str], cores: str | None) -> Iterator[Part]:
+    """Everything in the folder logs/ of a run, in parts that fit into memory; time_s is this machine's wall clock.
+
+    `hosts` are the machine of the sockets and the other one, if any; `cores` those of interest, as in '4-5', or None.
+    Raises ValueError where a file is not what a probe writes.
+    """
+    for host, name in zip(hosts, (sockmon.STREAM, sockmon.DESTINATION_STREAM), strict=False):
+        if (file := logs / name).exists():
+            yield from _of_stream(file, host, facts)
+    if (file := logs / SOCKETS_BY_SS).exists():
+        yield Part({"sockets": _of_ss(read_samples(file))})
+    if (file := logs / QUEUES_BY_TC).exists():
+        yield Part({"queues": _of_tc(read_samples(file))})
+    for host in hosts:
+        if (file := logs / f"processors-{host}.jsonl").exists():
+            yield Part({"cpu": _of_proc_stat(read_samples(file), host, cores)})
+    if (logs / rtt_beside.FILE).exists():
+        yield _of_rtt(logs, facts.get("clocks_s", {}).get(hosts[0], 0.0))
+
+
+def read_series(parts: Iterable[Part]) -> Series:
+    """Of all parts together."""
+    tables: dict[str, list[pl.DataFrame]] = {name: [] for name in NEEDED}
+    probes: dict[str, Mapping[str, Any]] = {}
+    notices: list[str] = []
+    for part in parts:
+        for name, needed in NEEDED.items():
+            if name in part.tables:
+                found = part.tables[name]
+                tables[name].append(found.select(column for column in needed if column in found.columns))
+        probes |= part.probes
+        notices += part.notices
+    joined = {name: pl.concat(some, how="diagonal") for name, some in tables.items() if some}
+    empty = {"sockets": _of_ss([]).select(NEEDED["sockets"])}
+    return Series(**(empty | joined), probes=probes, notices=tuple(notices))
+
+
+def write_tables(parts: Iterable[Tables], folder: Path) -> None:
+    """NAME.parquet of each table that has rows."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        written: dict[str, list[Path]] = {}
+        for number, tables in enumerate(parts):
+            for name, table in tables.items():
+                if not table.is_empty():
+                    files = written.setdefault(name, [])
+                    files.append(Path(place, f"{name}-{number}.parquet"))
+                    table.write_parquet(files[-1])
+        for name, files in written.items():
+            if len(files) == 1:
+                files[0].rename(folder / f"{name}.parquet")
+            else:
+                whole = pl.concat([pl.scan_parquet(file) for file in files], how="diagonal")
+                whole.sink_parquet(folder / f"{name}.parquet")
+
+
+def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
+    """Of a run that may have failed: what was recorded of all sockets. Raises OSError and ValueError."""
+    if (stream := logs / sockmon.STREAM).exists():
+        yield from (part.sockets for part in stream_parts(stream))
+    else:
+        yield _of_ss(read_samples(logs / SOCKETS_BY_SS))
+
+
+def sampled(table: pl.DataFrame) -> pl.DataFrame:
+    """Of a table of sockets, the samples of the sender's established ones: what ss and the probe both see."""
+    return table.filter(pl.col("end") == "sender", ~pl.col("final"), pl.col("state") == "established")
+
+
+def earlier(tables: Tables, by_s: float) -> dict[str, pl.DataFrame]:
+    """The same with another zero of time_s."""
+    return {name: table.with_columns(pl.col("time_s") - by_s) for name, table in tables.items() if table.width}
+
+
+def _of_stream(file: Path, host: str, facts: Mapping[str, Any]) -> Iterator[Part]:
+    """`series` of the facts says what namespaces and devices stand for, `clocks_s` how far a host's clock is ahead."""
+    end = pl.col("netns").replace_strict(facts["series"]["sockets"], default=None, return_dtype=pl.String)
+    device = pl.concat_str("netns", pl.lit("/"), "device")
+    place = device.replace_strict(facts["series"]["queues"], default=None, return_dtype=pl.String)
+    of_host = pl.lit(host).alias("host")
+    name = "sockmon" if host == "localhost" else f"sockmon-{host}"
+    port = pl.when(end == "sender").then("local_port").otherwise("remote_port")
+    ahead_s = facts.get("clocks_s", {}).get(host, 0.0)
+    if not file.stat().st_size:  # it could not even begin
+        yield Part({}, {name: _ended_early(file)})
+        return
+    for stream in stream_parts(file):
+        tables = {
+            "sockets": stream.sockets.with_columns(end=end, port=port),
+            "queues": stream.queues.with_columns(place=place),
+            "counters": stream.counters.with_columns(of_host),
+            "cpu": stream.cpu.with_columns(of_host),
+            "processes": stream.processes.with_columns(of_host),
+        }
+        notices = tuple(f"{name}: {note}" for note in stream.notes)
+        yield Part(earlier(tables, ahead_s), {name: _report(stream, file)}, notices)
+
+
+def _of_rtt(logs: Path, ahead_s: float) -> Part:
+    said = last_line(logs / rtt_beside.ERRORS)
+    try:
+        found = rtt.read(logs / rtt_beside.FILE)
+    except rtt.RttError as error:
+        return Part({}, {"rtt": {"samples": 0, "missed": 0, "failed": said or str(error)}})
+    report = {"samples": found.table.height, "missed": found.missed, "failed": said or None}
+    return Part(earlier({"rtt": found.table}, ahead_s), {"rtt": report})
+
+
+def _ended_early(file: Path) -> dict[str, Any]:
+    said = last_line(sockmon.errors_of(file))
+    return {"samples": 0, "missed": 0, "failed": f"it ended before its time{': ' + said if said else ''}"}
+
+
+def _report(stream: Stream, file: Path) -> dict[str, Any]:
+    if stream.report is None:
+        return _ended_early(file)
+    lost = [f"{name.replace('_', ' ')}: {count}" for name in _FAILURES if (count := stream.report[name])]
+    return {
+        "samples": stream.report["samples"],
+        "missed": stream.report["missed"],
+        "failed": ", ".join(lost) or None,
+        "longest_delay_s": stream.report["longest_delay_ns"] / 1e9,
+    }
+
+
+def _of_ss(samples: Sequence[Sample]) -> pl.DataFrame:
+    """All that COMMAND shows is established; it looks where the senders are."""
+    rows = [
+        {"time_s": sample.time_s, "took_s": sample.seconds} | asdict(one)
+        for sample in samples
+        for one in sockets.parse(sample.output, CCAS)
+    ]
+    return pl.DataFrame(rows, schema=_SAMPLE | _SS_COLUMNS).with_columns(
+        final=pl.lit(value=False), state=pl.lit("established"), end=pl.lit("sender"), port="local_port"
+    )
+
+
+def _of_tc(samples: Sequence[Sample]) -> pl.DataFrame:
+    rows = [
+        {
+            "time_s": sample.time_s,
+            "took_s": sample.seconds,
+            "kind": qdisc["kind"],
+            "handle": qdisc["handle"],
+            "parent": "root" if qdisc.get("root") else qdisc["parent"],
+            "backlog_bytes": qdisc["backlog"],
+            "backlog_packets": qdisc["qlen"],
+            **{name: qdisc[name] for name in ("bytes", "packets", "drops", "overlimits", "requeues")},
+        }
+        for sample in samples
+        for qdisc in json.loads(sample.output)
+    ]
+    return pl.DataFrame(rows, schema=_SAMPLE | _TC_COLUMNS).with_columns(place=pl.lit("bottleneck"))
+
+
+def _of_proc_stat(samples: Sequence[Sample], host: str, cores: str | None) -> pl.DataFrame:
+    rows = [
+        {"time_s": sample.time_s, "took_s": sample.seconds, "host": host, "core": core}
+        | dict(zip(CPU_TIMES, spent_s, strict=False))
+        for sample in samples
+        for core, spent_s in processors.parse(sample.output, cores).items()
+    ]
+    times = dict.fromkeys(CPU_TIMES, pl.Float64)
+    return pl.DataFrame(rows, schema=_SAMPLE | {"host": pl.String, "core": pl.UInt32} | times)

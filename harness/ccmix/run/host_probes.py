@@ -1,0 +1,86 @@
+"""What is recorded on the hosts of a run beside its traffic, by ccmix-sockmon, else by ss and from /proc."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ccmix.hosts import CommandError
+from ccmix.hosts.errors import HostLost
+from ccmix.hosts.host import RealHost
+from ccmix.model import Run
+from ccmix.probes import processors, rtt_beside, sockets, sockmon
+from ccmix.probes.sampler import SamplerReport, sampling
+from ccmix.run.programs import ProbeRefused, Programs
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Of the source: the other ends of the sockets, and the sending device."""
+
+    addresses: Sequence[str]
+    device: str
+
+
+@contextmanager
+def recording(
+    run: Run, by_role: Mapping[str, RealHost], programs: Programs, watched: Watched, logs: Path
+) -> Iterator[dict[str, Any]]:
+    """Records until the context ends: on each host counters, processors and the run's processes, on src also the
+    sockets to the destination and the sending device's queue. Raises CommandError.
+
+    Gives the facts that reading it takes, complete after the context: series, clocks_s, probes, notices.
+    """
+    facts: dict[str, Any] = {
+        "series": {"sockets": {"": "sender"}, "queues": {f"/{watched.device}": "sender-queue"}},
+        "clocks_s": {role: host.clock_ahead_s() for role, host in by_role.items()},
+        "notices": [],
+    }
+    reports: dict[str, SamplerReport] = {}
+    with ExitStack() as probes:
+        for role, host in by_role.items():
+            try:
+                argv = [programs.sockmon_on(host), *_what(run, role, host, watched)]
+            except ProbeRefused as reason:
+                facts["notices"].append(f"{host.name}: sampled by ss and /proc instead of ccmix-sockmon: {reason}")
+                for name, command in _instead(role, watched).items():
+                    samples = sampling(host, command, run.traffic.interval_s, logs / f"{name}.jsonl")
+                    reports[name] = probes.enter_context(samples)
+            else:
+                stream = sockmon.STREAM if role == "src" else sockmon.DESTINATION_STREAM
+                probes.enter_context(sockmon.recording(host, argv, logs / stream))
+        if probe := run.traffic.rtt_probe:
+            src = by_role["src"]
+            command = rtt_beside.argv(programs.rtt_on(src), probe, run.host_path.dst.address)
+            files = {"stdout": logs / rtt_beside.FILE, "stderr": logs / rtt_beside.ERRORS}
+            probes.enter_context(src.start(command, **files, privileged=_refused(src, command)))
+        yield facts
+    facts["probes"] = {name: asdict(report) for name, report in reports.items()}
+
+
+def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
+    cores = run.host_path.mpstat_cores
+    cpu = "--cpu" if processors.every(cores) else f"--cpu={cores}"
+    options = ["--counters", cpu, f"--tree={host.agent_pid}", *sockmon.rates(run.traffic.interval_s)]
+    if role != "src":
+        return options
+    addresses = [address.partition("%")[0] for address in watched.addresses]  # of a link-local one, without its device
+    remotes = [f"--remote={address}" for address in addresses[: sockmon.MOST_REMOTES]]
+    return ["--sockets", *remotes, f"--queue={watched.device}", *options]
+
+
+def _refused(host: RealHost, command: Sequence[str]) -> bool:
+    """Whether the login may not ask so: some kernels let nobody but root ping."""
+    try:
+        host.run([command[0], "--duration=10ms", "--timeout=10ms", *command[1:]])
+    except HostLost:
+        raise
+    except CommandError:
+        return True
+    return False
+
+
+def _instead(role: str, watched: Watched) -> dict[str, Sequence[str]]:
+    of_sockets = {"sockets": sockets.to(watched.addresses)} if role == "src" else {}
+    return {**of_sockets, f"processors-{role}": processors.COMMAND}

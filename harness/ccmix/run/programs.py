@@ -1,0 +1,57 @@
+"""Where ccmix's own programs are on a host: on this machine where they were built, elsewhere sent there."""
+
+from pathlib import Path
+
+from ccmix.hosts import CommandError
+from ccmix.hosts.errors import HostLost
+from ccmix.hosts.host import RealHost
+from ccmix.probes import sockmon
+
+
+class ProbeRefused(Exception):
+    """A host can't run the probe; the message says why."""
+
+
+class Programs:
+    """Each is sent once a connection, into the folder that goes with the agent."""
+
+    def __init__(self, iperf3: Path | None, sockmon: Path, rtt: Path) -> None:
+        """`iperf3` may be None where every entry has a src-cmd."""
+        self._iperf3 = iperf3
+        self._sockmon = sockmon
+        self._rtt = rtt
+        self._sent: dict[tuple[RealHost, Path], str] = {}
+        self._refused: dict[RealHost, str | None] = {}
+
+    def iperf3_on(self, host: RealHost) -> str:
+        """The patched iperf3. Raises CommandError."""
+        assert self._iperf3
+        return self._on(host, self._iperf3, "iperf3")
+
+    def sockmon_on(self, host: RealHost) -> str:
+        """The probe, which was tried there. Raises ProbeRefused and HostLost."""
+        if host not in self._refused:
+            self._refused[host] = self._refusal(host)
+        if reason := self._refused[host]:
+            raise ProbeRefused(reason)
+        return self._on(host, self._sockmon, "ccmix-sockmon")
+
+    def rtt_on(self, host: RealHost) -> str:
+        """ccmix-rtt. Raises CommandError."""
+        return self._on(host, self._rtt, "ccmix-rtt")
+
+    def _refusal(self, host: RealHost) -> str | None:
+        try:
+            binary = self._on(host, self._sockmon, "ccmix-sockmon")
+        except HostLost:
+            raise
+        except CommandError as error:
+            return error.reason
+        return sockmon.refusal(host, [binary, "--sockets", "--counters", "--cpu"])
+
+    def _on(self, host: RealHost, program: Path, name: str) -> str:
+        if host.is_this_machine:
+            return str(program)
+        if (host, program) not in self._sent:
+            self._sent[host, program] = host.put(program, name)
+        return self._sent[host, program]
