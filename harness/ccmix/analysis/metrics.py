@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.tables import RunTables, bytes_sent
 from ccmix.model import Run, Topology
 
@@ -26,7 +27,7 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     bytes_sent: by all flows; retransmissions and the omitted time are included as far as the sockets were sampled.
     """
     sent = _segments(run, tables)
-    flows = tables.flows.join(sent, on="port", how="left")
+    flows = tables.flows.join(sent, on=FLOW, how="left")
     groups = [_group(name, flows.filter(pl.col("group") == name)) for name in dict.fromkeys(flows["group"])]
     goodput_bps = float(flows["goodput_bps"].sum())
     return {
@@ -44,7 +45,7 @@ def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
 
     That of a command of the user's lasts as long as the command.
     """
-    end_s = run.traffic.seconds if run.traffic.groups else float("inf")
+    end_s = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else float("inf")
     return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s, end_s))
 
 
@@ -54,11 +55,11 @@ def _bytes_sent(tables: RunTables) -> int:
 
 
 def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
-    """Per port: data segments and retransmissions within the measured time, and all RTT samples."""
+    """Per flow: data segments and retransmissions within the measured time, and all RTT samples."""
     return (
         measured(run, tables.sockets)
         .sort("time_s")
-        .group_by("port")
+        .group_by(FLOW)
         .agg(
             data_segments=pl.col("data_segs_out").last() - pl.col("data_segs_out").first(),
             retransmitted_segments=pl.col("retransmits").last() - pl.col("retransmits").first(),

@@ -7,16 +7,17 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
+from ccmix.analysis.iperf3_tables import FLOW, FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
 from ccmix.generators import command, iperf3
 from ccmix.generators.results import load_json
-from ccmix.model import HostPath, Run
+from ccmix.model import Flows, HostPath, Iperf3Flows, Run, UdpFlows
 from ccmix.probes import processors, sockets
 from ccmix.probes.sampler import read_samples
 from ccmix.terms import CCAS
 
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
 LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, as a control connection does, is no flow
+SRC = "src"  # the sending host of a path between hosts
 QUEUE_COLUMNS = {
     "time_s": pl.Float64, "bytes": pl.Int64, "packets": pl.Int64, "drops": pl.Int64, "overlimits": pl.Int64,
     "backlog_bytes": pl.Int64, "backlog_packets": pl.Int64,
@@ -30,10 +31,10 @@ PROCESSOR_COLUMNS: dict[str, Any] = {"time_s": pl.Float64, "host": pl.String, "c
 class RunTables:
     """The tables of a run; time_s is 0 when the test's traffic starts, the omitted time included.
 
-    flows: port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits, bytes_sent; the omitted
-           time left out
-    intervals: time_s (end), seconds, port, group, omitted, goodput_bps, retransmits
-    sockets: time_s, port, group, and the fields of probes.sockets.Socket
+    flows: host, port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits, bytes_sent; the
+           omitted time left out; host is the sender's name, 'src' between hosts
+    intervals: time_s (end), seconds, host, port, group, omitted, goodput_bps, retransmits
+    sockets: time_s, host, port, group, and the fields of probes.sockets.Socket
     queues: time_s, bytes, packets, drops, overlimits, backlog_bytes, backlog_packets of an emulated bottleneck
     processors: time_s, host, core, and the shares of probes.processors.SHARES; host is 'src' or 'dst'
     """
@@ -56,18 +57,36 @@ def read_tables(run: Run, folder: Path) -> RunTables:
     """Raises GeneratorError, ValueError, KeyError or TypeError where a raw file is not what its tool writes."""
     if isinstance(run.path, HostPath):
         return _between_hosts(run, run.path, folder)
+    return _emulated(run, folder)
+
+
+def _emulated(run: Run, folder: Path) -> RunTables:
     generators, logs = folder / "generators", folder / "logs"
-    client, server = (load_json(generators / name) for name in (iperf3.CLIENT_FILE, iperf3.SERVER_FILE))
-    flows = read_flows(run.traffic, client)
-    samples = _samples(logs / "sockets.jsonl").join(flows.select("port", "group"), on="port")
+    tests = [_iperf3(run, line, generators) for line in run.flows if isinstance(line.what, Iperf3Flows | UdpFlows)]
+    flows = pl.concat([flows for flows, _ in tests])
+    senders = [sender.name for sender in run.topology.senders]
+    of_hosts = [
+        _samples(logs / f"{'sockets' if len(senders) == 1 else f'sockets-{name}'}.jsonl", name) for name in senders
+    ]
+    samples = pl.concat(of_hosts, how="vertical_relaxed").join(flows.select(*FLOW, "group"), on=FLOW)
     start_s = _start_of_traffic_s(samples)
     return RunTables(
         flows=flows,
-        intervals=read_intervals(run.traffic, client, server, flows),
+        intervals=pl.concat([intervals for _, intervals in tests]),
         sockets=samples.with_columns(pl.col("time_s") - start_s),
         queues=_queues(logs / "queues.jsonl").with_columns(pl.col("time_s") - start_s),
         processors=pl.DataFrame(schema=PROCESSOR_COLUMNS),
     )
+
+
+def _iperf3(run: Run, line: Flows, generators: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Flows and intervals of a line that iperf3 made."""
+    client = load_json(generators / iperf3.client_file(line.label))
+    server = load_json(generators / iperf3.server_file(line.label))
+    traffic = run.traffic.of_line(line)
+    flows = read_flows(traffic, client, line.host, line.name)
+    intervals = read_intervals(traffic, client, server, flows)
+    return flows, intervals.with_columns(pl.col("time_s") + line.start_s)
 
 
 def as_measured(run: Run, folder: Path) -> Run:
@@ -89,14 +108,14 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
         result = command.result_of(generators)
         client, server = result.client, result.server
     else:
-        client = load_json(generators / iperf3.CLIENT_FILE)
-        server_file = generators / iperf3.SERVER_FILE
+        client = load_json(generators / iperf3.client_file())
+        server_file = generators / iperf3.server_file()
         server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
     facts = json.loads((folder / "facts.json").read_text())
     foreign = () if path.commands.src_once else facts["ports_before"]
-    seen = _samples(logs / "sockets.jsonl", least=0).filter(~pl.col("port").is_in(list(foreign)))
-    flows = _flows_of_sockets(seen) if client is None else read_flows(run.traffic, client)
-    samples = seen.join(flows.select("port", "group"), on="port")
+    seen = _samples(logs / "sockets.jsonl", SRC).filter(~pl.col("port").is_in(list(foreign)))
+    flows = _flows_of_sockets(seen) if client is None else read_flows(run.traffic, client, SRC)
+    samples = seen.join(flows.select(*FLOW, "group"), on=FLOW)
     start_s = _start_of_traffic_s(samples, otherwise=facts["started_s"])
     if client is None:
         intervals = _intervals_of_sockets(samples.with_columns(pl.col("time_s") - start_s))
@@ -117,17 +136,15 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
     )
 
 
-def _samples(file: Path, least: int = 1) -> pl.DataFrame:
-    """All samples of all sockets, with their `port`; of fewer than `least`, ValueError."""
+def _samples(file: Path, host: str) -> pl.DataFrame:
+    """All samples of all sockets of a host, with their `port`."""
     rows = [
-        {"time_s": sample.time_s, "port": socket.local_port} | asdict(socket)
+        {"time_s": sample.time_s, "host": host, "port": socket.local_port} | asdict(socket)
         for sample in read_samples(file)
         for socket in sockets.parse(sample.output, CCAS)
     ]
-    if len(rows) < least:
-        raise ValueError("no sample of a socket")
     if not rows:
-        kinds = {"time_s": pl.Float64, "port": pl.Int64} | {
+        kinds = {"time_s": pl.Float64, "host": pl.String, "port": pl.Int64} | {
             part.name: pl.Float64 if part.type in (float, float | None) else pl.String if part.type is str else pl.Int64
             for part in fields(sockets.Socket)
         }
@@ -151,7 +168,7 @@ def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -
 def bytes_sampled(folder: Path) -> int:
     """What the sockets of a run, also of a failed one, had sent at their last samples; 0 where nothing can be read."""
     try:
-        samples = _samples(folder / "logs" / "sockets.jsonl", least=0)
+        samples = _samples(folder / "logs" / "sockets.jsonl", SRC)
     except (OSError, ValueError, LookupError, TypeError):
         return 0
     return bytes_sent(samples)
@@ -159,7 +176,7 @@ def bytes_sampled(folder: Path) -> int:
 
 def bytes_sent(samples: pl.DataFrame) -> int:
     """By all sockets, each until its last sample."""
-    return int(samples.group_by("port").agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
+    return int(samples.group_by(FLOW).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 
 def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
@@ -170,7 +187,7 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
     """
     seen = (
         samples.sort("time_s")
-        .group_by("port", maintain_order=True)
+        .group_by(FLOW, maintain_order=True)
         .agg(
             acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
             sent=pl.col("bytes_sent").last() - pl.col("bytes_sent").first(),
@@ -188,7 +205,7 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
         .with_columns(seconds=pl.col("end_s").max() - pl.col("begin_s").min())
     )
     return carried.select(
-        "port",
+        *FLOW,
         pl.col("stream").cast(pl.Int64),
         group="cca",
         cca_asked=pl.lit(None, pl.String),
@@ -203,14 +220,14 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
 def _intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
     """Between two samples of a flow: what the destination acknowledged, and what was sent again."""
     return (
-        samples.sort("port", "time_s")
+        samples.sort(*FLOW, "time_s")
         .select(
             "time_s",
-            pl.col("time_s").diff().over("port").alias("seconds"),
+            pl.col("time_s").diff().over(FLOW).alias("seconds"),
             pl.lit(value=False).alias("omitted"),
-            "port",
-            (pl.col("bytes_acked").diff() * 8 / pl.col("time_s").diff()).over("port").alias("goodput_bps"),
-            pl.col("retransmits").diff().over("port").alias("retransmits"),
+            *FLOW,
+            (pl.col("bytes_acked").diff() * 8 / pl.col("time_s").diff()).over(FLOW).alias("goodput_bps"),
+            pl.col("retransmits").diff().over(FLOW).alias("retransmits"),
             "group",
         )
         .drop_nulls("seconds")

@@ -81,8 +81,13 @@ class Conditions:
     def _emulated(
         self, section: ini.Section, values: dict[str, str], settings: Mapping[str, Any]
     ) -> Iterator[Condition]:
-        path, traffic = topology(settings), own_traffic(settings)
-        if message := traffic_contradiction(traffic) or topology_contradiction(path):
+        traffic = own_traffic(settings)
+        try:
+            path = topology(settings)
+        except ValueError as error:
+            self._telling.problem(section, None, str(error))
+            return
+        if message := traffic_contradiction(traffic) or topology_contradiction(path, traffic.seconds):
             self._telling.problem(section, None, message)
         yield Condition(values, path, traffic)
 
