@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis.completions import completion_metrics
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.tables import RunTables, bytes_sent
 from ccmix.model import Run, Topology
@@ -24,18 +25,21 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     the first sample after the omitted time and the last one.
     rtt_median_s: of the smoothed RTTs of all samples of the group's flows in that time.
     fairness: Jain's index over flows. utilisation: goodput / bottleneck rate, None where nobody configured that.
+    completions: of lines of short flows, see completion_metrics(); they are groups too, and count as goodput.
     bytes_sent: by all flows; retransmissions and the omitted time are included as far as the sockets were sampled.
     """
     sent = _segments(run, tables)
     flows = tables.flows.join(sent, on=FLOW, how="left")
     groups = [_group(name, flows.filter(pl.col("group") == name)) for name in dict.fromkeys(flows["group"])]
-    goodput_bps = float(flows["goodput_bps"].sum())
+    completed = completion_metrics(run, tables.completions) if tables.completions.width else []
+    goodput_bps = float(flows["goodput_bps"].sum()) + sum(one["goodput_bps"] for one in completed)
     return {
         "goodput_bps": goodput_bps,
         "utilisation": goodput_bps / run.topology.rate_bps if isinstance(run.path, Topology) else None,
         "bytes_sent": _bytes_sent(tables),
         "fairness": jain_index(flows["goodput_bps"].to_list()),
-        "groups": groups,
+        "groups": groups + [_of_completions(one) for one in completed],
+        "completions": completed,
         "flows": flows.drop("rtts_s").to_dicts(),
     }
 
@@ -66,6 +70,19 @@ def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
             rtts_s=pl.col("rtt_s"),
         )
     )
+
+
+def _of_completions(one: dict[str, Any]) -> dict[str, Any]:
+    """A line of short flows as a group beside the others."""
+    return {
+        "group": one["group"],
+        "cca": one["cca"],
+        "streams": one["completed"],
+        "goodput_bps": one["goodput_bps"],
+        "throughput_bps": one["goodput_bps"],
+        "retransmission_rate": None,
+        "rtt_median_s": None,
+    }
 
 
 def _only(names: pl.Series) -> str:

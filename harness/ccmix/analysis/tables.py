@@ -1,16 +1,17 @@
 """A run's raw files to tables: flows, goodput and retransmissions per interval, sockets, queues, processors."""
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from ccmix.analysis.completions import read_completions
 from ccmix.analysis.iperf3_tables import FLOW, FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
 from ccmix.generators import command, iperf3
 from ccmix.generators.results import load_json
-from ccmix.model import Flows, HostPath, Iperf3Flows, Run, UdpFlows
+from ccmix.model import CommandFlows, Flows, HostPath, Iperf3Flows, Run, UdpFlows
 from ccmix.probes import processors, sockets
 from ccmix.probes.sampler import read_samples
 from ccmix.terms import CCAS
@@ -36,6 +37,7 @@ class RunTables:
     intervals: time_s (end), seconds, host, port, group, omitted, goodput_bps, retransmits
     sockets: time_s, host, port, group, and the fields of probes.sockets.Socket
     queues: time_s, bytes, packets, drops, overlimits, backlog_bytes, backlog_packets of an emulated bottleneck
+    completions: see completions.read_completions()
     processors: time_s, host, core, and the shares of probes.processors.SHARES; host is 'src' or 'dst'
     """
 
@@ -44,10 +46,11 @@ class RunTables:
     sockets: pl.DataFrame
     queues: pl.DataFrame
     processors: pl.DataFrame
+    completions: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def write(self, folder: Path) -> None:
         """A file for each series that has rows."""
-        for name in ("intervals", "sockets", "queues", "processors"):
+        for name in ("intervals", "sockets", "queues", "processors", "completions"):
             table: pl.DataFrame = getattr(self, name)
             if not table.is_empty():
                 table.write_parquet(folder / f"{name}.parquet")
@@ -63,20 +66,42 @@ def read_tables(run: Run, folder: Path) -> RunTables:
 def _emulated(run: Run, folder: Path) -> RunTables:
     generators, logs = folder / "generators", folder / "logs"
     tests = [_iperf3(run, line, generators) for line in run.flows if isinstance(line.what, Iperf3Flows | UdpFlows)]
-    flows = pl.concat([flows for flows, _ in tests])
+    flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in tests)])
     senders = [sender.name for sender in run.topology.senders]
     of_hosts = [
         _samples(logs / f"{'sockets' if len(senders) == 1 else f'sockets-{name}'}.jsonl", name) for name in senders
     ]
-    samples = pl.concat(of_hosts, how="vertical_relaxed").join(flows.select(*FLOW, "group"), on=FLOW)
-    start_s = _start_of_traffic_s(samples)
+    seen = pl.concat(of_hosts, how="vertical_relaxed")
+    of_commands = [_of_command(line, seen, flows) for line in run.flows if isinstance(line.what, CommandFlows)]
+    flows = pl.concat([flows, *of_commands])
+    samples = seen.join(flows.select(*FLOW, "group"), on=FLOW)
+    start_s = _start_of_traffic_s(samples, otherwise=_asked_to_start_s(folder) if run.traffic.flows else None)
     return RunTables(
         flows=flows,
-        intervals=pl.concat([intervals for _, intervals in tests]),
+        intervals=pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals in tests)]),
         sockets=samples.with_columns(pl.col("time_s") - start_s),
         queues=_queues(logs / "queues.jsonl").with_columns(pl.col("time_s") - start_s),
         processors=pl.DataFrame(schema=PROCESSOR_COLUMNS),
+        completions=read_completions(run, generators),
     )
+
+
+def _asked_to_start_s(folder: Path) -> float:
+    return float(json.loads((folder / "facts.json").read_text())["started_s"])
+
+
+def _of_command(line: Flows, seen: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """The flows of a command, whatever it is: its host's connections that carried data, and are nobody else's."""
+    own = seen.filter(pl.col("host") == line.host, ~_of_ccmix()).join(others.select(FLOW), on=FLOW, how="anti")
+    return _flows_of_sockets(own).with_columns(group=pl.lit(line.name))
+
+
+def _of_ccmix() -> pl.Expr:
+    """Connections of ccmix's own servers, one end of which has one of their ports."""
+    of_server = [
+        pl.col(port).is_between(iperf3.PORT, iperf3.PORT + iperf3.MOST_PORTS) for port in ("port", "remote_port")
+    ]
+    return pl.any_horizontal(of_server)
 
 
 def _iperf3(run: Run, line: Flows, generators: Path) -> tuple[pl.DataFrame, pl.DataFrame]:

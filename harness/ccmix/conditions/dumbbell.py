@@ -47,6 +47,10 @@ class Dumbbell:
     def pair(self, sender: str) -> Pair:
         return next(pair for pair in self.pairs if pair.sender.name == sender)
 
+    def pair_of(self, end: str) -> Pair:
+        """The first of those that the sender or receiver belongs to."""
+        return next(pair for pair in self.pairs if end in (pair.sender.name, pair.receiver))
+
     def host(self, namespace: str) -> Host:
         """One of the path's hosts or routers, without a journal: what changes there goes with the path."""
         return NamespaceHost(NAMESPACE_PREFIX + namespace)

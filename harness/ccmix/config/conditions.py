@@ -2,11 +2,12 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ccmix.config import ini
+from ccmix.config.flows import flows_of
 from ccmix.config.host_paths import (
     Surroundings,
     command_traffic,
@@ -84,6 +85,8 @@ class Conditions:
         traffic = own_traffic(settings)
         try:
             path = topology(settings)
+            if flows := flows_of(settings, path, self._telling.folder):
+                traffic = replace(traffic, groups=(), streams=0, flows=flows)
         except ValueError as error:
             self._telling.problem(section, None, str(error))
             return

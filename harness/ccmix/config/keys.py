@@ -15,6 +15,7 @@ from ccmix.config.emulation import (
     PARAMETER_SWEEP,
     PLACE,
 )
+from ccmix.config.flows import LINE, read_name
 from ccmix.config.groups import GROUPS
 from ccmix.config.queues import QUEUE
 from ccmix.config.senders import (
@@ -192,6 +193,13 @@ EVERY_ENTRY = _table(
 # Of entries on an emulated path
 TOPOLOGY_ENTRY = _table(
     Key("topology", TEXT, "the emulated path: the NAME of a [topology NAME] section", "dtn", sweepable=False),
+    Key(
+        "flows.NAME",
+        LINE,
+        "a line of traffic instead of `cca` and `streams`: of which hosts, and what",
+        "h1 bbr:1+30s",
+        member=read_name,
+    ),
 )
 
 # Of entries between real hosts

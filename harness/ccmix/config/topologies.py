@@ -88,6 +88,8 @@ def traffic_contradiction(traffic: Traffic) -> str | None:
     """What two right values of ccmix's own iperf3 say against each other."""
     if 0 in streams_of_groups(traffic.groups, traffic.streams):
         return f"cca names {len(traffic.groups)} groups, and with streams = {traffic.streams} not each of them gets one"
+    if late := [line for line in traffic.flows if line.start_s >= traffic.seconds]:
+        return f"flows.{late[0].name} begins after {late[0].start_s:g} s, and the traffic takes {traffic.seconds:g} s"
     if not 0.1 <= traffic.interval_s <= min(60.0, traffic.duration_s):
         return f"interval = {traffic.interval_s:g}s: iperf3 takes 100ms to 60s, and no more than duration"
     for name, seconds, most in (

@@ -11,7 +11,8 @@ from ccmix.hosts.host import Host, Process
 from ccmix.hosts.words import last_line
 from ccmix.model import Traffic
 
-PORT = 5201
+PORT = 5201  # of the first line; the others have the ports after it
+MOST_PORTS = 1000
 LABEL = "h1"  # of a test that is alone
 STARTS_WITHIN_S = 10.0
 ROUND_TRIPS_A_STREAM = 4  # streams connect one after the other, and their first packet may wait or be lost
@@ -67,7 +68,7 @@ class Iperf3Test:
         self._server = started.enter_context(
             receiver.start(self.server_argv, stdout=self._server_json, stderr=self._errors)
         )
-        _wait_until_listening(receiver, self._server, self._ends.port, self._errors)
+        wait_until_listening(receiver, self._server, self._ends.port, self._errors)
 
     def start(self, started: ExitStack) -> None:
         client = self._ends.sender.start(self.client_argv, stdout=self._client_json, stderr=self._errors)
@@ -100,14 +101,14 @@ def run_test(ends: Ends, traffic: Traffic, timeout_s: float, folder: Path) -> tu
     return test.client_argv, test.server_argv
 
 
-def _wait_until_listening(receiver: Host, server: Process, port: int, errors: Path) -> None:
+def wait_until_listening(receiver: Host, server: Process, port: int, errors: Path, name: str = "iperf3") -> None:
     """Looks for the listening socket: connecting to a server of one test would end it."""
     deadline = time.monotonic() + STARTS_WITHIN_S
     while not receiver.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{port}"]).strip():
         if server.ended():
-            raise GeneratorError(f"the iperf3 server on {receiver.name} has ended: {last_line(errors)}")
+            raise GeneratorError(f"the {name} server on {receiver.name} has ended: {last_line(errors)}")
         if time.monotonic() > deadline:
-            raise GeneratorError(f"the iperf3 server on {receiver.name} does not listen after {STARTS_WITHIN_S:g} s")
+            raise GeneratorError(f"the {name} server on {receiver.name} does not listen after {STARTS_WITHIN_S:g} s")
         time.sleep(0.02)
 
 

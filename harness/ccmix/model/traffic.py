@@ -47,8 +47,13 @@ class HttpFlows:
 
     requests: int
     size_bytes: int
-    parallel: int  # at a time
+    parallel: int  # clients, each with one request after the other
     http_cca: str
+
+    @property
+    def requests_of_clients(self) -> tuple[int, ...]:
+        each, more = divmod(self.requests, self.parallel)
+        return tuple(each + (number < more) for number in range(self.parallel))
 
 
 @dataclass(frozen=True)
