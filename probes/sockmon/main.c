@@ -269,10 +269,22 @@ static void write_report(void)
 	stream_text(RECORD_REPORT, text);
 }
 
+/* Each target has files of its own, and the customary limit is 1024. */
+static void allow_all_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
 	read_options(argc, argv);
 	catch_signals();
+	allow_all_files();
 	prctl(PR_SET_TIMERSLACK, 1);
 	write_header();
 	sockets_open();

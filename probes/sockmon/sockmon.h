@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <netinet/in.h>
 
-#define MAX_TARGETS 64
+#define MAX_TARGETS 512		/* a lab of 200 senders has 400 namespaces */
 #define MAX_REMOTES 8
 #define NAME_BYTES 64
 

@@ -13,7 +13,7 @@ import pytest
 
 from ccmix.analysis.series import Series
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Buffer, Group, Run, Topology, Traffic
+from ccmix.model import Buffer, Group, Loss, Run, Topology, Traffic
 from support import packet_train
 
 PORTS = {40000: "cubic", 40002: "bbr"}
@@ -30,7 +30,12 @@ def run() -> Run:
         iteration=1,
         seed=7,
         path=Topology(
-            rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
+            rate_bps=1e9,
+            delay_s=0.005,
+            loss=Loss("random", (0.001,)),
+            buffer=Buffer(1.0, "bdp"),
+            mtu_bytes=1500,
+            offloads=False,
         ),
         traffic=Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=4.0, omit_s=1.0, interval_s=1.0),
     )
@@ -39,6 +44,7 @@ def run() -> Run:
 def flows() -> pl.DataFrame:
     return pl.DataFrame(
         {
+            "host": ["h1", "h1"],
             "port": [40000, 40002],
             "stream": [0, 1],
             "group": ["cubic", "bbr"],
@@ -63,6 +69,7 @@ def sockets() -> pl.DataFrame:
                     "end": "sender",
                     "final": False,
                     "state": "established",
+                    "host": "h1",
                     "port": port,
                     "group": cca,
                     "cca": cca,
@@ -129,7 +136,7 @@ def facts() -> dict[str, Any]:
         "bottleneck": root("tbf", 998_040, 5007, rate=125_000_000, burst=3000, lat=9976),
     }
     return {
-        "ping_rtt_s": [0.0102, 0.0101, 0.0103],
+        "ping_rtt_s": {"h1": [0.0102, 0.0101, 0.0103]},
         "train_s": packet_train(1514 * 8 / 1e9),
         "before": before,
         "after": after,

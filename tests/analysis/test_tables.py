@@ -19,7 +19,7 @@ BEGIN_S = 1000.0
 @pytest.fixture
 def run() -> Run:
     topology = Topology(
-        rate_bps=1e9, delay_s=0.005, loss=0.0, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
+        rate_bps=1e9, delay_s=0.005, loss=None, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
     )
     traffic = Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
     return Run("one", {}, "receiver", 1, 7, traffic, topology)
@@ -102,19 +102,19 @@ def folder(tmp_path: Path) -> Path:
         + sample(3.5, control + ss(40000, "cubic", 200) + ss(40002, "bbr", 8))
     )
     (tmp_path / "logs" / "queues.jsonl").write_text(sample(2.5, queue(100)) + sample(4.5, queue(300)))
-    (tmp_path / "facts.json").write_text("{}")
+    (tmp_path / "facts.json").write_text(json.dumps({"series": {"senders": {"10.0.1.1": "h1"}}}))
     return tmp_path
 
 
 def test_flows(run: Run, folder: Path) -> None:
     assert read_tables(run, folder).flows.to_dicts() == [
         {
-            "port": 40000, "stream": 0, "group": "cubic", "cca_asked": "cubic", "cca_used": "cubic",
+            "host": "h1", "port": 40000, "stream": 0, "group": "cubic", "cca_asked": "cubic", "cca_used": "cubic",
             "goodput_bps": 40000.0, "throughput_bps": 80000.0, "retransmits": 6,
             "bytes_sent": 0,
         },
         {
-            "port": 40002, "stream": 1, "group": "bbr", "cca_asked": "bbr", "cca_used": "bbr",
+            "host": "h1", "port": 40002, "stream": 1, "group": "bbr", "cca_asked": "bbr", "cca_used": "bbr",
             "goodput_bps": 40002.0, "throughput_bps": 80004.0, "retransmits": 6,
             "bytes_sent": 0,
         },

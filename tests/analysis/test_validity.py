@@ -106,9 +106,9 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
         changed_facts("offloads", value={"ccmix-h1 generic-segmentation-offload": True}),
         "offloads", "on are ccmix-h1 generic-segmentation-offload",
     ),
-    "long ping": (changed_facts("ping_rtt_s", value=[0.0103, 0.0104]), "rtt", "ping sees 10.3 ms, configured are 10"),
-    "short ping": (changed_facts("ping_rtt_s", value=[0.0097, 0.0101]), "rtt", "ping sees 9.7 ms"),
-    "no ping": (changed_facts("ping_rtt_s", value=[]), "rtt", "ping sees"),
+    "long ping": (changed_facts("ping_rtt_s", "h1", value=[0.0103, 0.0104]), "rtt", "ping sees 10.3 ms, configured"),
+    "short ping": (changed_facts("ping_rtt_s", "h1", value=[0.0097, 0.0101]), "rtt", "ping sees 9.7 ms"),
+    "no ping": (changed_facts("ping_rtt_s", "h1", value=[]), "rtt", "ping sees"),
     "short RTT of sockets": (changed_sockets(min_rtt_s=pl.lit(0.0097)), "rtt", "the sockets see 9.7 ms"),
     # 10 packets of 1514 bytes take 0.12 ms at 1 Gbit/s
     "long RTT of sockets": (changed_sockets(min_rtt_s=pl.lit(0.01033)), "rtt", "the sockets see 10.33 ms"),
@@ -164,7 +164,7 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
 TOLERATED: dict[str, Change] = {
     "a little loss more": root_of("data-delay", "drops", 1105),  # 3.2 standard deviations
     "a little loss less": root_of("data-delay", "drops", 905),
-    "ping": changed_facts("ping_rtt_s", value=[0.01019, 0.3]),
+    "ping": changed_facts("ping_rtt_s", "h1", value=[0.01019, 0.3]),
     "long RTT of sockets": changed_sockets(min_rtt_s=pl.lit(0.01031)),
     "rate": changed_queues(bytes=(pl.col("bytes") * 1.009).cast(pl.Int64)),
     "slow without a queue": lambda tables, facts: changed_queues(backlog_bytes=pl.lit(0))(
@@ -222,21 +222,21 @@ def test_loss_of_joined_packets_is_unknown(run: Run, tables: RunTables, facts: F
     joined = replace(run, path=replace(run.topology, offloads=True))
     verdict = judge(joined, tables, facts)
     assert (verdict.status, [finding.kind for finding in verdict.findings]) == ("unknown", ["loss"])
-    facts["ping_rtt_s"] = [1.0]
+    facts["ping_rtt_s"] = {"h1": [1.0]}
     assert judge(joined, tables, facts).status == "limited"
 
 
 def test_an_accepted_limit_does_not_cover_another(run: Run, tables: RunTables, facts: Facts) -> None:
     facts = copy.deepcopy(facts)
     facts["probes"]["queues"]["missed"] = 1
-    facts["ping_rtt_s"] = [1.0]
+    facts["ping_rtt_s"] = {"h1": [1.0]}
     verdict = judge(replace(run, accept_limits=("rtt", "loss")), tables, facts)
     assert verdict.status == "limited"
     assert [(finding.kind, finding.accepted) for finding in verdict.findings] == [("rtt", True), ("probe", False)]
 
 
 def test_no_loss_configured_means_none(run: Run, tables: RunTables, facts: Facts) -> None:
-    lossless = replace(run, path=replace(run.topology, loss=0.0))
+    lossless = replace(run, path=replace(run.topology, loss=None))
     [finding] = judge(lossless, tables, facts).findings
     assert finding.kind == "loss"
     root_of("data-delay", "drops", 5)(tables, facts)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.archive.folders import SUMMARY
-from ccmix.model import Buffer, Group, Run, Topology, Traffic
+from ccmix.model import Buffer, Group, Loss, Run, Topology, Traffic
 
 RUN = Run(
     entry="one",
@@ -21,7 +21,14 @@ RUN = Run(
     dst="receiver",
     iteration=1,
     seed=7,
-    path=Topology(rate_bps=1e9, delay_s=0.005, loss=0.001, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False),
+    path=Topology(
+        rate_bps=1e9,
+        delay_s=0.005,
+        loss=Loss("random", (0.001,)),
+        buffer=Buffer(1.0, "bdp"),
+        mtu_bytes=1500,
+        offloads=False,
+    ),
     traffic=Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=10.0, omit_s=0.0, interval_s=0.5),
     accept_limits=("rtt",),
 )
@@ -52,16 +59,16 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         (None, "has no campaign.json: name the folder that ccmix run wrote"),
-        ('{"schema": 99, "new": true}', "is of schema 99, and this ccmix reads 1"),
-        ('{"schema": "1"}', "is of schema 1, and this ccmix reads 1"),
-        ('{"schema": 1, "ru', "can't be read"),
+        ('{"schema": 99, "new": true}', "is of schema 99, and this ccmix reads 2"),
+        ('{"schema": "1"}', "is of schema 1, and this ccmix reads 2"),
+        ('{"schema": 2, "ru', "can't be read"),
         ("", "can't be read"),
         ("[]", "can't be read"),
         ("null", "can't be read"),
         ("{}", "can't be read: KeyError('schema')"),
-        ('{"schema": 1}', "can't be read: KeyError('runs')"),
-        ('{"schema": 1, "runs": [{}], "ini": "", "about": {}}', "can't be read: KeyError"),
-        ('{"schema": 1, "runs": 3, "ini": "", "about": {}}', "can't be read: TypeError"),
+        ('{"schema": 2}', "can't be read: KeyError('runs')"),
+        ('{"schema": 2, "runs": [{}], "ini": "", "about": {}}', "can't be read: KeyError"),
+        ('{"schema": 2, "runs": 3, "ini": "", "about": {}}', "can't be read: TypeError"),
         ("\xff", "can't be read"),
     ],
 )
@@ -92,7 +99,7 @@ def test_an_unfinished_run_is_never_read(tmp_path: Path) -> None:
     assert not unfinished.finished
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"schema": 1, "met', '{"schema": 2}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": 2, "met', '{"schema": 3}'])
 def test_a_damaged_run_is_named(text: str, tmp_path: Path) -> None:
     folder = RunFolder.of(tmp_path, RUN)
     folder.begin()
@@ -131,7 +138,7 @@ def test_a_run_is_whole_when_its_final_name_appears(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(Path, "rename", looked_at)
     folder.finish({"status": "good"})
-    assert seen == [(False, {"schema": 1, "status": "good"})]
+    assert seen == [(False, {"schema": 2, "status": "good"})]
     assert folder.summary() == {"status": "good"}
     assert sorted(file.name for file in folder.path.iterdir()) == ["raw", SUMMARY]
     assert not folder.partial.exists()

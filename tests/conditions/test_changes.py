@@ -16,6 +16,7 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.qdisc import replaced_qdisc
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.hosts import CommandError, NamespaceHost
+from ccmix.model import Buffer, Loss, Topology
 
 FIFO = ["pfifo", "limit", "10"]
 
@@ -140,9 +141,10 @@ with Journal(Path({str(journal_state)!r})) as journal:
 def test_the_bottleneck_is_one_that_this_tc_takes(
     state: Path, namespace: NamespaceHost, limit: int, shown: str
 ) -> None:
-    wanted = qdisc.bottleneck(1e9, limit, 1514)
+    topology = Topology(1e9, 0.0, None, Buffer(limit, "byte"), 1500, offloads=False)
+    [[_, *wanted]] = qdisc.shaper(topology)
     try:
-        namespace.run(["tc", "qdisc", "replace", "dev", "lo", "root", *wanted])
+        namespace.run(["tc", "qdisc", "replace", "dev", "lo", *wanted])
     except CommandError as error:
         pytest.skip(f"this kernel has no tbf: {error}")
     [found] = qdisc.qdiscs(namespace, "lo")
@@ -152,7 +154,10 @@ def test_the_bottleneck_is_one_that_this_tc_takes(
 
 
 def test_netem_and_fq_as_tc_takes_them() -> None:
-    assert qdisc.netem(0.0441234567, 0.00025) == [
+    assert qdisc.netem(0.0441234567, Loss("random", (0.00025,))) == [
         "netem", "delay", "44123us", "loss", "random", "0.025%", "limit", "10000000",
+    ]  # fmt: skip
+    assert qdisc.netem(0.005, Loss("gemodel", (0.01, 0.1)), jitter_s=0.001, reorder=0.002) == [
+        "netem", "delay", "5000us", "1000us", "loss", "gemodel", "1%", "10%", "reorder", "0.2%", "limit", "10000000",
     ]  # fmt: skip
     assert qdisc.fair_queue()[:3] == ["fq", "limit", "10000000"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.config import ConfigError, Entry, Problem, load
-from ccmix.model import Buffer, RttProbe, Topology
+from ccmix.model import Buffer, Loss, RttProbe, Topology
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -61,7 +61,7 @@ def test_the_demo_has_three_entries_of_four_conditions_five_times() -> None:
     assert entries[0].conditions[3].path == Topology(
         rate_bps=1e9,
         delay_s=pytest.approx(0.044),
-        loss=0.001,
+        loss=Loss("random", (0.001,)),
         buffer=Buffer(1.0, "bdp"),
         mtu_bytes=9000,
         offloads=False,
@@ -72,7 +72,7 @@ def test_values_come_from_the_entry_else_from_default_else_are_the_default(load_
     text = "[DEFAULT]\nduration = 20s\nmtu = 9000\nstreams = 3\n" + TOPOLOGY + ENTRY + "duration = 30s\n"
     [condition] = load_text(text)[0].conditions
     assert (condition.traffic.duration_s, condition.traffic.streams, condition.traffic.omit_s) == (30, 3, 0)
-    assert (condition.path.mtu_bytes, condition.path.loss) == (9000, 0)
+    assert (condition.path.mtu_bytes, condition.path.loss) == (9000, None)
 
 
 def test_probes_of_the_rtt(load_text: Load) -> None:
@@ -86,7 +86,7 @@ MISTAKES = {
     "unknown key in DEFAULT": (
         "[DEFAULT]\ndurration = 5s\n" + TOPOLOGY + ENTRY, "DEFAULT", "durration", 2, "did you mean 'duration'?"
     ),
-    "unknown key in topology": (TOPOLOGY + "lag = 1ms\n" + ENTRY, "topology dtn", "lag", 4, "known are buffer, delay"),
+    "unknown key in topology": (TOPOLOGY + "lag = 1ms\n" + ENTRY, "topology dtn", "lag", 4, "known are at.TIME"),
     "topology key in an entry": (TOPOLOGY + ENTRY + "mtu = 9000\n", "one", "mtu", 7, "write sweep.mtu"),
     "wrong value in DEFAULT": (
         "[DEFAULT]\nduration = 10\n" + TOPOLOGY + ENTRY + ENTRY.replace("one", "two"),
@@ -237,7 +237,8 @@ def test_a_sweep_over_lines_has_values_with_commas(load_text: Load) -> None:
 def test_sweeps_multiply_in_the_order_of_the_file(load_text: Load) -> None:
     [entry] = load_text(TOPOLOGY + ENTRY + "sweep.loss = 0%, 1%\nsweep.streams = 1,2,3\n")
     points = [(condition.path.loss, condition.traffic.streams) for condition in entry.conditions]
-    assert points == [(0, 1), (0, 2), (0, 3), (0.01, 1), (0.01, 2), (0.01, 3)]
+    lossy = Loss("random", (0.01,))
+    assert points == [(None, 1), (None, 2), (None, 3), (lossy, 1), (lossy, 2), (lossy, 3)]
 
 
 def test_an_inherited_sweep_varies_slowest(load_text: Load) -> None:

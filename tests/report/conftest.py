@@ -12,7 +12,7 @@ from ccmix.archive import Campaign, RunFolder
 from ccmix.model import Buffer, Group, Run, Topology, Traffic
 from ccmix.report.results import Results, load_results
 
-TOPOLOGY = Topology(rate_bps=1e9, delay_s=0.005, loss=0.0, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
+TOPOLOGY = Topology(rate_bps=1e9, delay_s=0.005, loss=None, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
 TRAFFIC = Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
 GOODPUT_BPS = {1: 100e6, 2: 110e6, 3: 120e6}  # of CUBIC by iteration; BBR has twice that
 
@@ -39,7 +39,6 @@ def summary(run: Run, status: str = "valid") -> dict[str, Any]:
     ]  # fmt: skip
     findings = [] if status == "valid" else [{"kind": "rtt", "detail": "a path of <another> RTT", "accepted": False}]
     return {
-        "schema": 1,
         "run": run.to_json(),
         "where": {"machine": "lab"},
         "facts": {"kernel": "7.2.12-ccmix", "iperf3": "iperf 3.20+ccmix1"},

@@ -50,6 +50,11 @@ src-cmd = ./mine
 SHOWN = """\
 [lab]
   path         emulated: 1.00 Gbit/s, base RTT 10 ms, loss 0.1%, buffer 1.25 MB
+               h1 eth0 ── west [delay] east ── west [bottleneck] east ── eth0 receiver
+  device       h1 eth0                  fq
+  device       delay east               netem, data: delay 5 ms, loss 0.1%
+  device       delay west               netem, ACKs: delay 5 ms
+  device       bottleneck east          tbf 1.00 Gbit/s, buffer 1.25 MB
   rtt-probe    by TCP to port 22, 5 times a second
   lab all #1  10 s
 
@@ -98,6 +103,53 @@ def test_what_a_plan_shows(ccmix: Ccmix) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == SHOWN
     assert done.stderr == "7 runs, 260 s of traffic, 20 s of pauses, in all 0:04:40, plus 1 run of unknown length\n"
+
+
+MANY = """\
+[topology rtt]
+rate = 1gbit
+shaper = htb
+qdisc = fq_codel ecn target 5ms
+buffer = 2bdp
+hosts = 100
+delay = 10ms
+host.h100 = delay 80ms loss gemodel 1% 10% rate 100mbit
+at.5s = rate 500mbit, h2 delay 20ms
+[one]
+type = iperf3
+topology = rtt
+[two]
+type = iperf3
+topology = rtt
+sweep.receivers = one
+"""
+MANY_SHOWN = """\
+[one]
+  path         emulated: 1.00 Gbit/s, base RTT 20 ms to 160 ms, loss 0% or gemodel 1% 10%, buffer 40 MB, \
+fq_codel ecn target 5000us
+               h1..h100 eth0 ── west1..100 [delay] east1..100 ── west1..100 [bottleneck] east ── \
+west [exit] east1..100 ── eth0 h1..h100-receiver
+  device       h1..h99 eth0             fq
+  device       delay east1..east99      netem, data: delay 10 ms
+  device       delay west1..west99      netem, ACKs: delay 10 ms
+  device       h100 eth0                tbf 100 Mbit/s, then fq
+  device       delay east100            netem, data: delay 80 ms, loss gemodel 1% 10%
+  device       delay west100            netem, ACKs: delay 80 ms
+  device       bottleneck east          htb 1.00 Gbit/s, buffer 40 MB, fq_codel ecn target 5000us
+  at 5 s       rate 500 Mbit/s
+  at 5 s       h2: delay 20 ms
+  one all #1  10 s
+"""
+ONE_RECEIVER = "west1..100 [bottleneck] east ── eth0 receiver\n"
+
+
+def test_a_path_of_many_hosts(ccmix: Ccmix) -> None:
+    file = ccmix.folder / "x.ini"
+    file.write_text(MANY)
+    done = ccmix("plan", file)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(MANY_SHOWN)
+    assert ONE_RECEIVER in done.stdout.removeprefix(MANY_SHOWN)
 
 
 def test_totals() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ccmix.archive import RunFolder
 from ccmix.config import load
-from ccmix.model import Buffer, Group, Run
+from ccmix.model import Buffer, Group, Loss, Run
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import LabMachine, Programs
@@ -33,7 +33,7 @@ def configured_run(small_ini: Path) -> Run:
     ("kind", "applied"),
     [
         ("rtt", {"delay_s": 0.0053}),
-        ("loss", {"loss": 0.005}),
+        ("loss", {"loss": Loss("random", (0.005,))}),
         ("rate", {"rate_bps": 103e6}),
         ("rate", {"rate_bps": 97e6}),
         ("buffer", {"buffer": Buffer(0.5, "bdp")}),

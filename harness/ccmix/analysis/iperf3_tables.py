@@ -6,19 +6,21 @@ import polars as pl
 
 from ccmix.model import Traffic
 
+FLOW = ["host", "port"]  # what tells flows of a run apart: the sending host, and its port
 FLOW_COLUMNS = {
-    "port": pl.Int64, "stream": pl.Int64, "group": pl.String, "cca_asked": pl.String, "cca_used": pl.String,
-    "goodput_bps": pl.Float64, "throughput_bps": pl.Float64, "retransmits": pl.Int64,
+    "host": pl.String, "port": pl.Int64, "stream": pl.Int64, "group": pl.String, "cca_asked": pl.String,
+    "cca_used": pl.String, "goodput_bps": pl.Float64, "throughput_bps": pl.Float64, "retransmits": pl.Int64,
     "bytes_sent": pl.Int64,
 }  # fmt: skip
 INTERVAL_COLUMNS = {
-    "time_s": pl.Float64, "seconds": pl.Float64, "omitted": pl.Boolean, "port": pl.Int64,
+    "time_s": pl.Float64, "seconds": pl.Float64, "omitted": pl.Boolean, "host": pl.String, "port": pl.Int64,
     "goodput_bps": pl.Float64, "retransmits": pl.Int64, "group": pl.String,
 }  # fmt: skip
 
 
-def read_flows(traffic: Traffic, client: dict[str, Any]) -> pl.DataFrame:
-    """One row a flow, in the order in which the client connects them; FLOW_COLUMNS.
+def read_flows(traffic: Traffic, client: dict[str, Any], host: str, name: str = "") -> pl.DataFrame:
+    """One row a flow, in the order in which the client connects them; FLOW_COLUMNS. `name` is that of a line of flows,
+    and of its group where it has one only.
 
     Without the patches nothing tells a flow's group: it is the CCA that iperf3 names for all. Of a test in both
     directions at once, what comes back is a group of its own.
@@ -31,13 +33,14 @@ def read_flows(traffic: Traffic, client: dict[str, Any]) -> pl.DataFrame:
     for number, (ends, stream) in enumerate(zip(streams, client["end"]["streams"], strict=True)):
         used = ends["sender"].get("congestion") or client["end"].get("sender_tcp_congestion")
         group = stream["group"] - 1 if names else None
-        name = names[group] if group is not None else used or "-"
+        group_name = names[group] if group is not None else used or "-"
         back = " back" if both_ways and not ends["sender"].get("sender", True) else ""
         rows.append(
             {
+                "host": host,
                 "port": ports[ends["sender"]["socket"]],
                 "stream": number,
-                "group": name + back,
+                "group": _of_line(name, group_name, len(names)) + back,
                 "cca_asked": traffic.groups[group].cca if group is not None else None,
                 "cca_used": used,
                 "goodput_bps": float(ends["receiver"]["bits_per_second"]),
@@ -47,6 +50,10 @@ def read_flows(traffic: Traffic, client: dict[str, Any]) -> pl.DataFrame:
             }
         )
     return pl.DataFrame(rows, schema=FLOW_COLUMNS)
+
+
+def _of_line(line: str, group: str, groups: int) -> str:
+    return " ".join(part for part in (line, group if groups > 1 or not line else "") if part)
 
 
 def _ends(stream: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +72,7 @@ def read_intervals(
 
     INTERVAL_COLUMNS. Where there is no server's JSON, it is the client's own count.
     """
-    groups = flows.select("port", "group")
+    groups = flows.select("host", "port", "group")
     sent = _interval_rows(traffic, client, _ports(client, "local_port"))
     if server is None:
         received = sent.drop("retransmits")

@@ -5,6 +5,8 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis.completions import completion_metrics
+from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.tables import RunTables, bytes_sent
 from ccmix.model import Run, Topology
 
@@ -27,19 +29,22 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     fairness: Jain's index over flows. utilisation: goodput / bottleneck rate, None where nobody configured that.
     rtt_probe: of ccmix-rtt's questions in the measured time, how many were sent and the share without an answer; of the
     RTTs median, p95 and p99 (interpolated linearly); None without the probe.
+    completions: of lines of short flows, see completion_metrics(); they are groups too, and count as goodput.
     bytes_sent: by all flows; retransmissions and the omitted time are included as far as the sockets were sampled.
     """
     sent = _segments(run, tables)
-    flows = tables.flows.join(sent, on="port", how="left")
+    flows = tables.flows.join(sent, on=FLOW, how="left")
     groups = [_group(name, flows.filter(pl.col("group") == name)) for name in dict.fromkeys(flows["group"])]
-    goodput_bps = float(flows["goodput_bps"].sum())
+    completed = completion_metrics(run, tables.completions) if tables.completions.width else []
+    goodput_bps = float(flows["goodput_bps"].sum()) + sum(one["goodput_bps"] for one in completed)
     return {
         "goodput_bps": goodput_bps,
         "utilisation": goodput_bps / run.topology.rate_bps if isinstance(run.path, Topology) else None,
         "bytes_sent": _bytes_sent(tables),
         "fairness": jain_index(flows["goodput_bps"].to_list()),
         "rtt_probe": _rtt_probe(run, tables.series.rtt),
-        "groups": groups,
+        "groups": groups + [_of_completions(one) for one in completed],
+        "completions": completed,
         "flows": flows.drop("rtts_s").to_dicts(),
     }
 
@@ -49,7 +54,7 @@ def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
 
     That of a command of the user's lasts as long as the command.
     """
-    end_s = run.traffic.seconds if run.traffic.groups else float("inf")
+    end_s = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else float("inf")
     return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s - JITTER_S, end_s + JITTER_S))
 
 
@@ -76,17 +81,30 @@ def _bytes_sent(tables: RunTables) -> int:
 
 
 def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
-    """Per port: data segments and retransmissions within the measured time, and all RTT samples."""
+    """Per flow: data segments and retransmissions within the measured time, and all RTT samples."""
     return (
         measured(run, tables.sockets)
         .sort("time_s")
-        .group_by("port")
+        .group_by(FLOW)
         .agg(
             data_segments=grown("data_segs_out"),
             retransmitted_segments=grown("retransmits"),
             rtts_s=pl.col("rtt_s"),
         )
     )
+
+
+def _of_completions(one: dict[str, Any]) -> dict[str, Any]:
+    """A line of short flows as a group beside the others."""
+    return {
+        "group": one["group"],
+        "cca": one["cca"],
+        "streams": one["completed"],
+        "goodput_bps": one["goodput_bps"],
+        "throughput_bps": one["goodput_bps"],
+        "retransmission_rate": None,
+        "rtt_median_s": None,
+    }
 
 
 def _only(names: pl.Series) -> str:

@@ -20,7 +20,8 @@ from ccmix.probes.stream import Stream, stream_parts
 from ccmix.probes.stream_columns import CPU_TIMES, SOCKET_COLUMNS
 from ccmix.terms import CCAS
 
-SOCKETS_BY_SS, QUEUES_BY_TC = "sockets.jsonl", "queues.jsonl"
+SRC = "src"  # the sending host of a path between hosts
+SOCKETS_BY_SS, QUEUES_BY_TC = "sockets.jsonl", "queues.jsonl"  # of several senders 'sockets-NAME.jsonl'
 _SS_COLUMNS: dict[str, Any] = {
     part.name: pl.Int64 if part.type is int else pl.String if part.type is str else pl.Float64
     for part in fields(sockets.Socket)
@@ -34,6 +35,7 @@ _TC_COLUMNS: dict[str, Any] = {
     "drops": pl.UInt32, "overlimits": pl.UInt32, "requeues": pl.UInt32, "backlog_bytes": pl.UInt32,
     "backlog_packets": pl.UInt32,
 }  # fmt: skip
+IPV4_IN_IPV6 = "::ffff:"
 _SAMPLE: dict[str, Any] = {"time_s": pl.Float64, "took_s": pl.Float64}
 _FAILURES = ("lost_replies", "lost_events", "truncated")  # counts of a report that should be 0
 
@@ -54,7 +56,7 @@ class Part:
 class Series:
     """What of all that metrics and verdicts are made of, the columns in NEEDED. A table without rows may have none.
 
-    sockets: `end` is 'sender' or 'receiver', `port` the sender's
+    sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between hosts
     queues: `place` as in facts.json's qdiscs, 'bottleneck' or 'sender-queue'
     cpu: `host` is 'src' or 'dst', or 'localhost' on an emulated path
     rtt: of each question of ccmix-rtt, rtt_s null where no answer came
@@ -72,8 +74,8 @@ class Series:
 
 NEEDED = {
     "sockets": (
-        "time_s", "end", "port", "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent", "bytes_acked",
-        "data_segs_out", "retransmits", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
+        "time_s", "end", "host", "port", "remote_port", "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
+        "bytes_acked", "data_segs_out", "retransmits", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
     ),
     "queues": ("time_s", "place", "parent", "queue", "bytes", "backlog_bytes", "flow_limit_drops"),
     "cpu": ("time_s", "host", "core", *CPU_TIMES),
@@ -90,8 +92,9 @@ def recorded(logs: Path, facts: Mapping[str, Any], hosts: Sequence[str], cores: 
     for host, name in zip(hosts, (sockmon.STREAM, sockmon.DESTINATION_STREAM), strict=False):
         if (file := logs / name).exists():
             yield from _of_stream(file, host, facts)
-    if (file := logs / SOCKETS_BY_SS).exists():
-        yield Part({"sockets": _of_ss(read_samples(file))})
+    for host, name in _senders(facts).items():
+        if (file := logs / name).exists():
+            yield Part({"sockets": _of_ss(read_samples(file), host)})
     if (file := logs / QUEUES_BY_TC).exists():
         yield Part({"queues": _of_tc(read_samples(file))})
     for host in hosts:
@@ -99,6 +102,12 @@ def recorded(logs: Path, facts: Mapping[str, Any], hosts: Sequence[str], cores: 
             yield Part({"cpu": _of_proc_stat(read_samples(file), host, cores)})
     if (logs / rtt_beside.FILE).exists():
         yield _of_rtt(logs, facts.get("clocks_s", {}).get(hosts[0], 0.0))
+
+
+def _senders(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Each sending host, and the file of what ss saw there."""
+    senders = list(facts.get("series", {}).get("senders", {"": SRC}).values())
+    return {host: SOCKETS_BY_SS if len(senders) == 1 else f"sockets-{host}.jsonl" for host in senders}
 
 
 def read_series(parts: Iterable[Part]) -> Series:
@@ -114,7 +123,7 @@ def read_series(parts: Iterable[Part]) -> Series:
         probes |= part.probes
         notices += part.notices
     joined = {name: pl.concat(some, how="diagonal") for name, some in tables.items() if some}
-    empty = {"sockets": _of_ss([]).select(NEEDED["sockets"])}
+    empty = {"sockets": _of_ss([], SRC).select(NEEDED["sockets"])}
     return Series(**(empty | joined), probes=probes, notices=tuple(notices))
 
 
@@ -141,7 +150,8 @@ def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
     if (stream := logs / sockmon.STREAM).exists():
         yield from (part.sockets for part in stream_parts(stream))
     else:
-        yield _of_ss(read_samples(logs / SOCKETS_BY_SS))
+        for file in sorted(logs.glob("sockets*.jsonl")):
+            yield _of_ss(read_samples(file), file.stem)
 
 
 def sampled(table: pl.DataFrame) -> pl.DataFrame:
@@ -155,20 +165,26 @@ def earlier(tables: Tables, by_s: float) -> dict[str, pl.DataFrame]:
 
 
 def _of_stream(file: Path, host: str, facts: Mapping[str, Any]) -> Iterator[Part]:
-    """`series` of the facts says what namespaces and devices stand for, `clocks_s` how far a host's clock is ahead."""
+    """`series` of the facts says what namespaces, devices and the senders' addresses stand for, `clocks_s` how far a
+    host's clock is ahead.
+    """
     end = pl.col("netns").replace_strict(facts["series"]["sockets"], default=None, return_dtype=pl.String)
     device = pl.concat_str("netns", pl.lit("/"), "device")
     place = device.replace_strict(facts["series"]["queues"], default=None, return_dtype=pl.String)
     of_host = pl.lit(host).alias("host")
     name = "sockmon" if host == "localhost" else f"sockmon-{host}"
     port = pl.when(end == "sender").then("local_port").otherwise("remote_port")
+    address = pl.when(end == "sender").then("local_address").otherwise("remote_address")
+    senders = facts["series"].get("senders")
+    sender = address.str.strip_prefix(IPV4_IN_IPV6).replace_strict(senders or {}, default=None, return_dtype=pl.String)
+    sending = pl.lit(SRC) if senders is None else sender
     ahead_s = facts.get("clocks_s", {}).get(host, 0.0)
     if not file.stat().st_size:  # it could not even begin
         yield Part({}, {name: _ended_early(file)})
         return
     for stream in stream_parts(file):
         tables = {
-            "sockets": stream.sockets.with_columns(end=end, port=port),
+            "sockets": stream.sockets.with_columns(end=end, host=sending, port=port),
             "queues": stream.queues.with_columns(place=place),
             "counters": stream.counters.with_columns(of_host),
             "cpu": stream.cpu.with_columns(of_host),
@@ -205,7 +221,7 @@ def _report(stream: Stream, file: Path) -> dict[str, Any]:
     }
 
 
-def _of_ss(samples: Sequence[Sample]) -> pl.DataFrame:
+def _of_ss(samples: Sequence[Sample], host: str) -> pl.DataFrame:
     """All that COMMAND shows is established; it looks where the senders are."""
     rows = [
         {"time_s": sample.time_s, "took_s": sample.seconds} | asdict(one)
@@ -213,7 +229,11 @@ def _of_ss(samples: Sequence[Sample]) -> pl.DataFrame:
         for one in sockets.parse(sample.output, CCAS)
     ]
     return pl.DataFrame(rows, schema=_SAMPLE | _SS_COLUMNS).with_columns(
-        final=pl.lit(value=False), state=pl.lit("established"), end=pl.lit("sender"), port="local_port"
+        final=pl.lit(value=False),
+        state=pl.lit("established"),
+        end=pl.lit("sender"),
+        host=pl.lit(host),
+        port="local_port",
     )
 
 

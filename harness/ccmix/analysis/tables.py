@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
+from ccmix.analysis.completions import read_completions
+from ccmix.analysis.iperf3_tables import FLOW, FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
 from ccmix.analysis.series import (
     NEEDED,
+    SRC,
     Part,
     Series,
     Tables,
@@ -23,9 +25,10 @@ from ccmix.analysis.series import (
 )
 from ccmix.generators import command, iperf3
 from ccmix.generators.results import load_json
-from ccmix.model import HostPath, Run
+from ccmix.model import CommandFlows, Flows, HostPath, Iperf3Flows, Run, UdpFlows
 
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
+_ENDS = ["local_address", "local_port", "remote_address", "remote_port"]
 LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, as a control connection does, is no flow
 
 
@@ -33,10 +36,11 @@ LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, 
 class RunTables:
     """The tables of a run; time_s is 0 when the test's traffic starts, the omitted time included.
 
-    flows: port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits, bytes_sent; the omitted
-           time left out
-    intervals: time_s (end), seconds, port, group, omitted, goodput_bps, retransmits
+    flows: host, port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits, bytes_sent; the
+           omitted time left out; host is the sender's name, 'src' between hosts
+    intervals: time_s (end), seconds, host, port, group, omitted, goodput_bps, retransmits
     series: what of the probes' recordings metrics are made of; of sockets those of the flows, with their `group`
+    completions: see completions.read_completions()
     recorded: reads all of these recordings again, part by part, which may not fit into memory together
     """
 
@@ -44,6 +48,7 @@ class RunTables:
     intervals: pl.DataFrame
     series: Series
     recorded: Callable[[], Iterable[Tables]] = tuple
+    completions: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def sockets(self) -> pl.DataFrame:
@@ -63,33 +68,64 @@ class RunTables:
 
     def write(self, folder: Path) -> None:
         """A file for each series that has rows, with all that was recorded of the run's own flows."""
-        write_tables([{"intervals": self.intervals}, *self.recorded()], folder)
+        write_tables([{"intervals": self.intervals, "completions": self.completions}, *self.recorded()], folder)
 
 
 def read_tables(run: Run, folder: Path) -> RunTables:
     """Raises GeneratorError, ValueError, KeyError or TypeError where a raw file is not what its tool writes."""
     if isinstance(run.path, HostPath):
         return _between_hosts(run, run.path, folder)
+    return _emulated(run, folder)
+
+
+def _emulated(run: Run, folder: Path) -> RunTables:
     generators, logs = folder / "generators", folder / "logs"
-    client, server = (load_json(generators / name) for name in (iperf3.CLIENT_FILE, iperf3.SERVER_FILE))
-    flows = read_flows(run.traffic, client)
     facts = json.loads((folder / "facts.json").read_text())
 
     def parts() -> Iterator[Part]:
         return recorded(logs, facts, ("localhost",), None)
 
     series = read_series(parts())
+    tests = [_iperf3(run, line, generators) for line in run.flows if isinstance(line.what, Iperf3Flows | UdpFlows)]
+    flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in tests)])
+    seen = sampled(series.sockets)
+    of_commands = [_of_command(line, seen, flows) for line in run.flows if isinstance(line.what, CommandFlows)]
+    flows = pl.concat([flows, *of_commands])
     sockets = _of_flows(series.sockets, flows)
-    start_s = _start_of_traffic_s(sampled(sockets))
-    intervals = read_intervals(run.traffic, client, server, flows)
+    start_s = _start_of_traffic_s(sampled(sockets), otherwise=facts["started_s"] if run.traffic.flows else None)
+    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals in tests)])
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
-    return tables
+    return replace(tables, completions=read_completions(run, generators))
+
+
+def _of_command(line: Flows, seen: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """The flows of a command, whatever it is: its host's connections that carried data, and are nobody else's."""
+    own = seen.filter(pl.col("host") == line.host, ~_of_ccmix()).join(others.select(FLOW), on=FLOW, how="anti")
+    return _flows_of_sockets(own).with_columns(group=pl.lit(line.name))
+
+
+def _of_ccmix() -> pl.Expr:
+    """Connections of ccmix's own servers, one end of which has one of their ports."""
+    of_server = [
+        pl.col(port).is_between(iperf3.PORT, iperf3.PORT + iperf3.MOST_PORTS) for port in ("port", "remote_port")
+    ]
+    return pl.any_horizontal(of_server)
+
+
+def _iperf3(run: Run, line: Flows, generators: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Flows and intervals of a line that iperf3 made."""
+    client = load_json(generators / iperf3.client_file(line.label))
+    server = load_json(generators / iperf3.server_file(line.label))
+    traffic = run.traffic.of_line(line)
+    flows = read_flows(traffic, client, line.host, line.name)
+    intervals = read_intervals(traffic, client, server, flows)
+    return flows, intervals.with_columns(pl.col("time_s") + line.start_s)
 
 
 def _of_flows(sockets: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
-    return sockets.join(flows.select("port", "group"), on="port", maintain_order="left")
+    return sockets.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
 
 
 def _tables(
@@ -125,8 +161,8 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
         result = command.result_of(generators)
         client, server = result.client, result.server
     else:
-        client = load_json(generators / iperf3.CLIENT_FILE)
-        server_file = generators / iperf3.SERVER_FILE
+        client = load_json(generators / iperf3.client_file())
+        server_file = generators / iperf3.server_file()
         server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
     facts = json.loads((folder / "facts.json").read_text())
     foreign = () if path.commands.src_once else facts["ports_before"]
@@ -136,7 +172,7 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
 
     series = read_series(parts())
     ours = series.sockets.filter(~pl.col("port").is_in(list(foreign)))
-    flows = _flows_of_sockets(sampled(ours)) if client is None else read_flows(run.traffic, client)
+    flows = _flows_of_sockets(sampled(ours)) if client is None else read_flows(run.traffic, client, SRC)
     sockets = _of_flows(ours, flows)
     start_s = _start_of_traffic_s(sampled(sockets), otherwise=facts["started_s"])
     if client is None:
@@ -162,15 +198,15 @@ def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -
 def bytes_sampled(folder: Path) -> int:
     """What the sockets of a run, also of a failed one, had sent at their last samples; 0 where nothing can be read."""
     try:
-        ends = [found.select("bytes_sent", port="local_port") for found in read_sockets(folder / "logs")]
+        ends = [found.select("bytes_sent", *_ENDS) for found in read_sockets(folder / "logs")]
     except (OSError, ValueError, LookupError, TypeError):
         return 0
-    return bytes_sent(pl.concat(ends))
+    return int(pl.concat(ends).group_by(_ENDS).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 
 def bytes_sent(samples: pl.DataFrame) -> int:
     """By all sockets, each until its last sample."""
-    return int(samples.group_by("port").agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
+    return int(samples.group_by(FLOW).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 
 def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
@@ -181,7 +217,7 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
     """
     seen = (
         samples.sort("time_s")
-        .group_by("port", maintain_order=True)
+        .group_by(FLOW, maintain_order=True)
         .agg(
             acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
             sent=pl.col("bytes_sent").last() - pl.col("bytes_sent").first(),
@@ -199,7 +235,7 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
         .with_columns(seconds=pl.col("end_s").max() - pl.col("begin_s").min())
     )
     return carried.select(
-        "port",
+        *FLOW,
         pl.col("stream").cast(pl.Int64),
         group="cca",
         cca_asked=pl.lit(None, pl.String),
@@ -214,14 +250,14 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
 def _intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
     """Between two samples of a flow: what the destination acknowledged, and what was sent again."""
     return (
-        samples.sort("port", "time_s")
+        samples.sort(*FLOW, "time_s")
         .select(
             "time_s",
-            pl.col("time_s").diff().over("port").alias("seconds"),
+            pl.col("time_s").diff().over(FLOW).alias("seconds"),
             pl.lit(value=False).alias("omitted"),
-            "port",
-            (pl.col("bytes_acked").diff() * 8 / pl.col("time_s").diff()).over("port").alias("goodput_bps"),
-            pl.col("retransmits").diff().over("port").alias("retransmits"),
+            *FLOW,
+            (pl.col("bytes_acked").diff() * 8 / pl.col("time_s").diff()).over(FLOW).alias("goodput_bps"),
+            pl.col("retransmits").diff().over(FLOW).alias("retransmits"),
             "group",
         )
         .drop_nulls("seconds")

@@ -3,17 +3,19 @@
 Everything is judged from what the run's own probes saw: a configuration is never believed because it was set.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
 from scipy.special import bdtr, bdtrc
 
+from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.metrics import measured
 from ccmix.analysis.tables import RunTables
-from ccmix.conditions.qdisc import TBF_BURST_PACKETS
-from ccmix.model import HostPath, Netem, Run
+from ccmix.conditions.qdisc import LEAF_PARENT, TBF_BURST_PACKETS
+from ccmix.model import HostPath, Netem, Run, Sender, Topology
 from ccmix.model.traffic import DEFAULT_CCA
 from ccmix.probes.stream_columns import CPU_TIMES
 from ccmix.terms import LIMITS
@@ -78,10 +80,10 @@ def judge(run: Run, tables: RunTables, facts: dict[str, Any]) -> Verdict:
 
 def _unseen(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     """What no probe could look at; of flows that it never saw, _cca tells."""
-    seen = tables.sockets["port"].n_unique()
+    seen = tables.sockets.select(FLOW).n_unique()
     if few := seen - _flows_with_samples(run, tables):
         yield "probe", f"{few} of {seen} flows have fewer than two samples in the measured time"
-    if run.topology.offloads and run.topology.loss:
+    if run.topology.offloads and _loses(run):
         yield "loss", "with offloads, netem loses packets joined to one and counts them apart: no share can be told"
 
 
@@ -94,7 +96,7 @@ def _unseen_between_hosts(run: Run, tables: RunTables) -> Iterator[tuple[str, st
 
 
 def _flows_with_samples(run: Run, tables: RunTables) -> int:
-    return measured(run, tables.sockets).group_by("port").len().filter(pl.col("len") > 1).height
+    return measured(run, tables.sockets).group_by(FLOW).len().filter(pl.col("len") > 1).height
 
 
 def _emulated(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -102,8 +104,9 @@ def _emulated(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tu
     yield from _offloads(run, facts)
     yield from _rtt(run, tables, facts)
     yield from _rate(run, tables, facts)
-    if not (run.topology.offloads and run.topology.loss):  # else see _unseen
-        yield from _loss(run.topology.loss, facts)
+    if not (run.topology.offloads and _loses(run)):  # else see _unseen
+        for sender in run.topology.senders:
+            yield from _loss_of_sender(run.topology, sender, facts)
     yield from _buffer(run, tables, facts)
     yield from _hosts(run, tables, facts)
     yield from _processors(run, tables)
@@ -147,7 +150,8 @@ def _netem(path: HostPath, netem: Netem, facts: dict[str, Any]) -> Iterator[tupl
         if joined := [name for name, on in facts["offloads"].items() if on]:
             yield "offloads", f"on are {', '.join(joined)}: netem loses all of the packets joined to one"
         elif netem.loss.model == "random" and netem.limit_packets is None:  # else a full queue drops too
-            yield from _loss(netem.loss.parameters[0], facts)
+            yield from _loss(netem.loss.parameters[0], _lost_and_offered(facts, "data-delay"))
+            yield from _lost_on_return(facts, "ack-delay")
 
 
 def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
@@ -157,8 +161,8 @@ def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
     without ECN goes on as 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
     """
     sending = tables.sockets.filter(pl.col("data_segs_out") > 0)
-    seen = sending.group_by("port").agg(pl.col("cca").unique())
-    for flow in tables.flows.join(seen, on="port", how="left").iter_rows(named=True):
+    seen = sending.group_by(FLOW).agg(pl.col("cca").unique())
+    for flow in tables.flows.join(seen, on=FLOW, how="left").iter_rows(named=True):
         seen_outside = {cca or "one that ss names otherwise" for cca in flow["cca"] or ()}
         if flow["cca_asked"] in (None, DEFAULT_CCA):
             known = {cca for cca in flow["cca"] or () if cca}
@@ -179,17 +183,44 @@ def _offloads(run: Run, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _rtt(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    configured_s = run.topology.base_rtt_s
+    for sender in run.topology.senders:
+        yield from _rtt_of_sender(run, sender, tables, facts)
+
+
+def _rtt_of_sender(run: Run, sender: Sender, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """By its pings before the traffic, and by its sockets, of which UDP has none."""
+    host = f"{sender.name}: " if len(run.topology.senders) > 1 else ""
+    configured_s = sender.base_rtt_s
     tolerance_s = max(RTT_LEAST_S, RTT_FRACTION * configured_s)
-    ping_s = min(facts["ping_rtt_s"], default=float("inf"))
-    if abs(ping_s - configured_s) > tolerance_s:
-        yield "rtt", f"ping sees {format_time(ping_s)}, configured are {format_time(configured_s)}"
-    socket_s = tables.sockets["min_rtt_s"].min()
-    packets_s = SOCKET_RTT_PACKETS * run.topology.packet_bytes * 8 / run.topology.rate_bps
+    early_s = 2 * sender.jitter_s + (sender.delay_s if sender.reorder else 0.0)
+    ping_s = min(facts["ping_rtt_s"][sender.name], default=float("inf"))
+    if not -tolerance_s - early_s <= ping_s - configured_s <= tolerance_s + 2 * sender.jitter_s:
+        yield "rtt", f"{host}ping sees {format_time(ping_s)}, configured are {format_time(configured_s)}"
+    own = tables.sockets.filter(pl.col("host") == sender.name)
+    if own.is_empty():
+        return
+    socket_s = own["min_rtt_s"].min()
+    least_s, most_s = _base_rtts_s(run.topology, sender)
+    packets_s = SOCKET_RTT_PACKETS * run.topology.packet_bytes * 8 / _least_rate_bps(run.topology, sender)
     assert isinstance(socket_s, float | None)
-    if socket_s is None or not -tolerance_s <= socket_s - configured_s <= tolerance_s + packets_s:
+    if socket_s is None or not least_s - tolerance_s - early_s <= socket_s <= most_s + tolerance_s + packets_s:
         seen = "no minimum RTT" if socket_s is None else format_time(socket_s)
-        yield "rtt", f"the sockets see {seen}, configured are {format_time(configured_s)}"
+        yield "rtt", f"{host}the sockets see {seen}, configured are {format_time(configured_s)}"
+
+
+def _base_rtts_s(topology: Topology, sender: Sender) -> tuple[float, float]:
+    """The smallest and the largest of a sender's during a run, with its jitter at the larger end."""
+    rtts_s = [own.base_rtt_s for own in _own_phases(topology, sender)]
+    return min(rtts_s), max(rtts_s) + 2 * sender.jitter_s
+
+
+def _least_rate_bps(topology: Topology, sender: Sender) -> float:
+    rates = [phase.rate_bps for _, phase in topology.phases]
+    return min([*rates, *([sender.rate_bps] if sender.rate_bps else [])])
+
+
+def _loses(run: Run) -> bool:
+    return any(sender.loss for _, phase in run.topology.phases for sender in phase.senders)
 
 
 def _rate(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -202,24 +233,49 @@ def _rate(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[
         if abs(took_s - expected_s) > RATE_FRACTION * expected_s + TRAIN_JITTER_S:
             passed_bps = configured_bps * expected_s / took_s if took_s else float("inf")
             yield "rate", f"a train passed at {format_rate(passed_bps)}, configured are {format_rate(configured_bps)}"
-    else:  # the buffer holds no train: the kernel's own word, in bytes per second
-        kernel_bps = _root(facts, "after", "bottleneck")["options"]["rate"] * 8
-        if abs(kernel_bps - configured_bps) > RATE_FRACTION * configured_bps:
-            yield "rate", f"the kernel has {format_rate(kernel_bps)}, configured are {format_rate(configured_bps)}"
+    elif kernel_rate := _root(facts, "after", "bottleneck")["options"].get("rate"):
+        # no train shows it: the kernel's own word, in bytes per second
+        kernel_bps, last_bps = kernel_rate * 8, run.topology.phases[-1][1].rate_bps
+        if abs(kernel_bps - last_bps) > RATE_FRACTION * last_bps:
+            yield "rate", f"the kernel has {format_rate(kernel_bps)}, configured are {format_rate(last_bps)}"
+    most_bps = max(phase.rate_bps for _, phase in run.topology.phases)
     changes = tables.bottleneck.sort("time_s").select(pl.col("time_s").diff(), bits=pl.col("bytes").diff() * 8)
     passed = changes.drop_nulls()
     bucket_bits = (TBF_BURST_PACKETS + 1) * run.topology.packet_bytes * 8
-    beyond = passed.filter(pl.col("bits") > pl.col("time_s") * configured_bps * (1 + RATE_FRACTION) + bucket_bits)
+    beyond = passed.filter(pl.col("bits") > pl.col("time_s") * most_bps * (1 + RATE_FRACTION) + bucket_bits)
     if not beyond.is_empty():
-        most_bps = (beyond["bits"] / beyond["time_s"]).max()
-        assert isinstance(most_bps, float)
-        yield "rate", f"the bottleneck passed {format_rate(most_bps)}, configured are {format_rate(configured_bps)}"
+        passed_bps = (beyond["bits"] / beyond["time_s"]).max()
+        assert isinstance(passed_bps, float)
+        yield "rate", f"the bottleneck passed {format_rate(passed_bps)}, configured are {format_rate(most_bps)}"
 
 
-def _loss(configured: float, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _loss_of_sender(topology: Topology, sender: Sender, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each span of time between two changes of the sender's netem alone; bursts follow no binomial distribution."""
+    device = topology.device_name("data-delay", sender)
+    counted = [_root(facts, "before", device)]
+    counted += [root_qdisc(made["qdiscs"][device]) for made in facts.get("changes", ()) if device in made["qdiscs"]]
+    counted.append(_root(facts, "after", device))
+    spans = [own for own, _ in itertools.groupby(_own_phases(topology, sender))]
+    for own, (first, last) in zip(spans, itertools.pairwise(counted), strict=False):
+        if own.loss is None or own.loss.model == "random":
+            lost = int(last["drops"] - first["drops"])
+            offered = int(last["packets"] - first["packets"]) + lost
+            yield from _loss(own.loss.parameters[0] if own.loss else 0.0, (lost, offered))
+    yield from _lost_on_return(facts, topology.device_name("ack-delay", sender))
+
+
+def _own_phases(topology: Topology, sender: Sender) -> list[Sender]:
+    return [next(one for one in phase.senders if one.name == sender.name) for _, phase in topology.phases]
+
+
+def _lost_and_offered(facts: dict[str, Any], device: str) -> tuple[int, int]:
+    lost = _delta(facts, device, "drops")
+    return lost, _delta(facts, device, "packets") + lost
+
+
+def _loss(configured: float, lost_and_offered: tuple[int, int]) -> Iterator[tuple[str, str]]:
     """netem's own count, against the binomial distribution that the configured loss would give."""
-    lost = _delta(facts, "data-delay", "drops")
-    offered = _delta(facts, "data-delay", "packets") + lost
+    lost, offered = lost_and_offered
     if offered == 0:
         yield "loss", "no packet passed netem"
     elif _binomial_p_value(lost, offered, configured) < LOSS_P_VALUE:
@@ -230,7 +286,10 @@ def _loss(configured: float, facts: dict[str, Any]) -> Iterator[tuple[str, str]]
                 f"configured are {format_percent(configured)}"
             ),
         )
-    if "ack-delay" in facts["after"]["qdiscs"] and (on_return := _delta(facts, "ack-delay", "drops")):
+
+
+def _lost_on_return(facts: dict[str, Any], device: str) -> Iterator[tuple[str, str]]:
+    if device in facts["after"]["qdiscs"] and (on_return := _delta(facts, device, "drops")):
         yield "netem-limit", f"netem dropped {on_return} packets on the way back, where no loss is configured"
 
 
@@ -242,23 +301,36 @@ def _binomial_p_value(lost: int, offered: int, probability: float) -> float:
 
 
 def _buffer(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """No more queued than the buffer holds, and a buffer of the configured size by the kernel's own word.
-
-    tc(8) says tbf's limit as a latency in whole microseconds, limit / rate - burst / rate, and in bytes where it is
-    less than the burst (iproute2, tc/q_tbf.c).
-    """
-    configured = run.topology.buffer_bytes
-    options = _root(facts, "after", "bottleneck")["options"]
-    applied = options["limit"] if "limit" in options else options["lat"] * 1e-6 * options["rate"] + options["burst"]
-    if abs(applied - configured) > run.topology.packet_bytes + TC_LATENCY_STEP_S * options["rate"]:
+    """No more queued than the buffer holds, and a buffer of the configured size by the kernel's own word."""
+    configured, packet_bytes = run.topology.buffer_bytes, run.topology.packet_bytes
+    applied, exact_bytes = _applied_buffer(run.topology, facts)
+    if applied is not None and abs(applied - configured) > packet_bytes + exact_bytes:
         yield "buffer", f"the kernel has {format_bytes(applied)}, configured are {format_bytes(configured)}"
     most = tables.bottleneck["backlog_bytes"].max()
     if isinstance(most, int) and most > configured + run.topology.packet_bytes:
         yield "buffer", f"{format_bytes(most)} were queued, configured are {format_bytes(configured)}"
 
 
+def _applied_buffer(topology: Topology, facts: dict[str, Any]) -> tuple[float | None, float]:
+    """The buffer in bytes as the kernel has it, None where tc doesn't say it, and how exactly tc says it.
+
+    tc(8) says tbf's limit as a latency in whole microseconds, limit / rate - burst / rate, and in bytes where it is
+    less than the burst (iproute2, tc/q_tbf.c); that of most other qdiscs in packets.
+    """
+    below = [one for one in facts["after"]["qdiscs"]["bottleneck"] if one.get("parent") == LEAF_PARENT]
+    if below:
+        options = below[0]["options"]
+        unit = 1 if topology.queue.kind in ("bfifo", "red", "cake") else topology.packet_bytes
+        limit = options.get("limit", options.get("memlimit"))
+        return None if limit is None else limit * unit, 0.0
+    options = _root(facts, "after", "bottleneck")["options"]
+    if "limit" in options:
+        return options["limit"], 0.0
+    return options["lat"] * 1e-6 * options["rate"] + options["burst"], TC_LATENCY_STEP_S * options["rate"]
+
+
 def _hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    in_time = measured(run, tables.sockets).sort("time_s").group_by("port")
+    in_time = measured(run, tables.sockets).sort("time_s").group_by(FLOW)
     columns = ("busy_s", "receiver_window_limited_s", "send_buffer_limited_s")
     grown = in_time.agg(pl.col(name).last() - pl.col(name).first() for name in columns)
     for kind, column in (("receiver-window", "receiver_window_limited_s"), ("send-buffer", "send_buffer_limited_s")):
@@ -269,22 +341,23 @@ def _hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple
         before = facts["before"]["netstat"][host]
         if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(before, "TCPMemoryPressures"):
             yield "tcp-memory", f"{host} came under memory pressure {pressures} times"
-    on_purpose = _root(facts, "after", "sender-queue")["kind"] == "netem"  # which loses what it was asked to lose
-    if not on_purpose and (dropped := _delta(facts, "sender-queue", "drops")):
-        of_flow_limit = _flow_limit_drops(tables)
-        yield "sender-queue", f"{dropped} packets{f', {of_flow_limit} of them by flow_limit' if of_flow_limit else ''}"
+    for device in facts["after"]["qdiscs"]:
+        on_purpose = _root(facts, "after", device)["kind"] == "netem"  # which loses what it was asked to lose
+        if device.startswith("sender-queue") and not on_purpose and (dropped := _delta(facts, device, "drops")):
+            of_limit = _flow_limit_drops(tables, device)
+            yield "sender-queue", f"{dropped} packets{f', {of_limit} of them by flow_limit' if of_limit else ''}"
     for host, text in facts["after"]["softnet"].items():
         if dropped := _softnet_drops(text) - _softnet_drops(facts["before"]["softnet"][host]):
             yield "host-backlog", f"{host} dropped {dropped} packets"
 
 
-def _flow_limit_drops(tables: RunTables) -> int:
-    """Of all the fq on the sending device, as long as they were sampled; 0 where tc did that."""
+def _flow_limit_drops(tables: RunTables, place: str) -> int:
+    """Of all the fq on that sending device, as long as they were sampled; 0 where tc did that."""
     queues = tables.series.queues
     if "flow_limit_drops" not in queues.columns:
         return 0
     counter = pl.col("flow_limit_drops")
-    of_each = queues.filter(pl.col("place") == "sender-queue").sort("time_s").group_by("queue")
+    of_each = queues.filter(pl.col("place") == place).sort("time_s").group_by("queue")
     return int(of_each.agg(counter.last() - counter.first())["flow_limit_drops"].sum())
 
 
@@ -303,10 +376,14 @@ def _delta(facts: dict[str, Any], device: str, counter: str) -> int:
 
 def _root(facts: dict[str, Any], when: str, device: str) -> dict[str, Any]:
     """A device's root qdisc, as tc said it before or after the test."""
-    for qdisc in facts[when]["qdiscs"][device]:
+    return root_qdisc(facts[when]["qdiscs"][device])
+
+
+def root_qdisc(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    for qdisc in found:
         if qdisc.get("root"):
-            return dict(qdisc)
-    raise ValueError(f"{device} had no root qdisc {when} the test")
+            return qdisc
+    raise ValueError(f"a device had no root qdisc: {found!r}")
 
 
 def _netstat(text: str, counter: str) -> int:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1  # of both; raised when a reader of the old one would go wrong
+SCHEMA = 2  # of both; raised when a reader of the old one would go wrong
 PARTIAL = ".partial"
 
 

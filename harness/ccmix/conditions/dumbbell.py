@@ -1,59 +1,70 @@
-"""A dumbbell of network namespaces: sender, delay router, bottleneck router, receiver, one behind the other.
+"""An emulated path in network namespaces of this machine, as conditions/layout.py lays it out."""
 
-    h1 eth0 ── west [delay] east ── west [bottleneck] east ── eth0 receiver
-
-Data flows from left to right. [delay] delays both directions with netem and loses data packets; [bottleneck] has the
-rate and the buffer, and nothing else queues: so the buffer is what the topology says, and netem's own queue never
-counts as one. Delay and bottleneck stand in routers apart from each other as in Gomez et al. 2024, figure 3, and apart
-from the hosts, since a qdisc on the sender takes part in TCP's small queues and pacing.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from ccmix.agent.journal import Journal
-from ccmix.conditions import qdisc
+from ccmix.conditions.layout import (
+    NAMESPACE_PREFIX,
+    ROUTERS,
+    Emulating,
+    Layout,
+    Pair,
+    Place,
+    layout,
+)
+from ccmix.conditions.namespaces import offloads_off, write_sysctls
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.hosts import CommandError, Host, LocalHost, NamespaceHost
+from ccmix.hosts.namespace import NAMES, entered
 from ccmix.model import Topology
 
-SENDER, DELAY, BOTTLENECK, RECEIVER = "h1", "delay", "bottleneck", "receiver"
-SENDER_ADDRESS, RECEIVER_ADDRESS = "10.0.1.1", "10.0.3.2"
-
+MOST_NEIGHBOURS = "100000"
+LINKS_AT_ONCE = 200  # ip leaves each namespace that it has opened open, and a process may have 1024 files
 LARGEST_WINDOW_BYTES = 512 * 2**20  # the autotuning limit of Tierney et al. 2021, section IV
 
 
 @dataclass(frozen=True)
-class Device:
-    """A device of the dumbbell and the qdisc that it gets."""
-
-    host: Host
-    name: str
-    qdisc: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Dumbbell:
-    """The hosts of a dumbbell that is up, and the devices that emulate."""
+    """An emulated path that is up."""
 
-    sender: Host
-    receiver: Host
-    sender_queue: Device
-    data_delay: Device
-    ack_delay: Device
-    bottleneck: Device
+    layout: Layout
 
     @property
-    def devices(self) -> dict[str, Device]:
+    def pairs(self) -> tuple[Pair, ...]:
+        return self.layout.pairs
+
+    @property
+    def bottleneck(self) -> Emulating:
+        return self.layout.bottleneck
+
+    @property
+    def devices(self) -> dict[str, Emulating]:
         """The emulating devices by what they do."""
-        return {
-            "sender-queue": self.sender_queue,
-            "data-delay": self.data_delay,
-            "ack-delay": self.ack_delay,
-            "bottleneck": self.bottleneck,
-        }
+        return {device.what: device for device in self.layout.emulating}
+
+    def pair(self, sender: str) -> Pair:
+        return next(pair for pair in self.pairs if pair.sender.name == sender)
+
+    def pair_of(self, end: str) -> Pair:
+        """The first of those that the sender or receiver belongs to."""
+        return next(pair for pair in self.pairs if end in (pair.sender.name, pair.receiver))
+
+    def host(self, namespace: str) -> Host:
+        """One of the path's hosts or routers, without a journal: what changes there goes with the path."""
+        return NamespaceHost(NAMESPACE_PREFIX + namespace)
+
+    @property
+    def ends(self) -> tuple[Host, ...]:
+        """All senders and receivers."""
+        return tuple(map(self.host, (*(pair.sender.name for pair in self.pairs), *self.layout.receivers)))
+
+    def sender(self, pair: Pair) -> Host:
+        return self.host(pair.sender.name)
+
+    def receiver(self, pair: Pair) -> Host:
+        return self.host(pair.receiver)
 
 
 @contextmanager
@@ -63,37 +74,31 @@ def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
     Namespaces have fixed names, so a second dumbbell at the same time is refused.
     """
     local = LocalHost(journal)
-    hosts = {name: NamespaceHost(f"ccmix-{name}", journal) for name in (SENDER, DELAY, BOTTLENECK, RECEIVER)}
-    path = Dumbbell(
-        sender=hosts[SENDER],
-        receiver=hosts[RECEIVER],
-        sender_queue=Device(hosts[SENDER], "eth0", tuple(qdisc.fair_queue())),
-        data_delay=Device(hosts[DELAY], "east", tuple(qdisc.netem(topology.delay_s, topology.loss))),
-        ack_delay=Device(hosts[DELAY], "west", tuple(qdisc.netem(topology.delay_s, 0.0))),
-        bottleneck=Device(
-            hosts[BOTTLENECK],
-            "east",
-            tuple(qdisc.bottleneck(topology.rate_bps, topology.buffer_bytes, topology.packet_bytes)),
-        ),
-    )
+    plan = layout(topology)
     with ExitStack() as changes:
         changes.enter_context(changed_sysctls(local, _machine_sysctls(topology)))
-        for host in hosts.values():
-            changes.enter_context(_namespace(local, host))
-        _connect(hosts, topology)
-        for device in path.devices.values():
-            changes.enter_context(qdisc.replaced_qdisc(device.host, device.name, device.qdisc))
-        yield path
+        changes.enter_context(_namespaces(local, plan.namespaces))
+        _connect(plan, topology)
+        yield Dumbbell(plan)
 
 
 @contextmanager
-def _namespace(local: LocalHost, host: NamespaceHost) -> Iterator[None]:
-    add, delete = (["ip", "netns", command, host.name] for command in ("add", "del"))
-    if Path("/run/netns", host.name).exists():
-        raise CommandError(
-            "localhost", add, "it exists: another ccmix run has it, or a dead run left it ('ccmix restore' removes it)"
-        )
-    with local.changed(f"namespace {host.name}", add, delete):
+def _namespaces(local: LocalHost, names: Sequence[str]) -> Iterator[None]:
+    """All of them in one journalled change, made by one process."""
+    names = [NAMESPACE_PREFIX + name for name in names]
+    for name in names:
+        if (NAMES / name).exists():
+            raise CommandError(
+                "localhost",
+                ["ip", "netns", "add", name],
+                "it exists: another ccmix run has it, or a dead run left it ('ccmix restore' removes it)",
+            )
+    add, delete = (
+        ["sh", "-c", f'printf "netns {command} %s\\n" "$@" | ip {options} -batch -', "sh", *names]
+        for command, options in (("add", ""), ("del", "-force"))
+    )
+    shown = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    with local.changed(f"namespaces {shown}", add, delete):
         yield
 
 
@@ -101,6 +106,7 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
     """Limits that hold for all namespaces together, and that would distort the path under test if they were met.
 
     TCP memory, in pages: small by default on a small machine; in need of it the kernel shrinks the receiver's window.
+    The neighbours that the kernel keeps addresses of: with 1024, those of the last hosts would be thrown out.
     The backlog, in packets: what a veth device hands to its peer waits there, and 1000 packets are less than a burst.
     """
     needed_bytes = 64 * (topology.bdp_bytes + topology.buffer_bytes) + 2**30
@@ -108,47 +114,54 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
     return {
         "net.ipv4.tcp_mem": f"{pages} {pages * 3 // 2} {pages * 2}",
         "net.core.netdev_max_backlog": "1000000",
+        "net.ipv4.neigh.default.gc_thresh2": MOST_NEIGHBOURS,
+        "net.ipv4.neigh.default.gc_thresh3": MOST_NEIGHBOURS,
     }
 
 
-def _host_sysctls() -> dict[str, str]:
+def _namespace_sysctls(namespace: str, topology: Topology) -> dict[str, str]:
+    if namespace in ROUTERS:
+        return {"net.ipv4.ip_forward": "1"}
     return {
         "net.ipv4.tcp_rmem": f"4096 131072 {LARGEST_WINDOW_BYTES}",
         "net.ipv4.tcp_wmem": f"4096 131072 {LARGEST_WINDOW_BYTES}",
         "net.ipv4.tcp_no_metrics_save": "1",
-    }
+    } | ({"net.ipv4.tcp_ecn": "1"} if topology.ecn else {})
 
 
-def _connect(hosts: dict[str, NamespaceHost], topology: Topology) -> None:
-    """Devices, addresses, routes, offloads and TCP limits inside the namespaces; all of it goes when they go."""
-    sender, delay, bottleneck, receiver = (hosts[name].name for name in (SENDER, DELAY, BOTTLENECK, RECEIVER))
-    links = [
-        (sender, "eth0", "10.0.1.1/24", delay, "west", "10.0.1.2/24"),
-        (delay, "east", "10.0.2.1/24", bottleneck, "west", "10.0.2.2/24"),
-        (bottleneck, "east", "10.0.3.1/24", receiver, "eth0", "10.0.3.2/24"),
-    ]
-    routes = {
-        sender: ["default via 10.0.1.2"],
-        delay: ["10.0.3.0/24 via 10.0.2.2"],
-        bottleneck: ["10.0.1.0/24 via 10.0.2.1"],
-        receiver: ["default via 10.0.3.1"],
-    }
+def _connect(plan: Layout, topology: Topology) -> None:
+    """Devices, addresses, routes, qdiscs, offloads and TCP limits; all of it goes when the namespaces go."""
+    mtu = topology.mtu_bytes
     local = LocalHost()
     pairs = [
-        f"link add {near_dev} mtu {topology.mtu_bytes} netns {near} type veth "
-        f"peer name {far_dev} mtu {topology.mtu_bytes} netns {far}"
-        for near, near_dev, _, far, far_dev, _ in links
+        f"link add {near.place.device} mtu {mtu} netns {NAMESPACE_PREFIX}{near.place.namespace} type veth "
+        f"peer name {far.place.device} mtu {mtu} netns {NAMESPACE_PREFIX}{far.place.namespace}"
+        for near, far in plan.links
     ]
-    local.run(["ip", "-batch", "-"], stdin="\n".join(pairs))
-    for host in hosts.values():
-        ends = [(dev, address) for near, dev, address, *_ in links if near == host.name]
-        ends += [(dev, address) for *_, far, dev, address in links if far == host.name]
-        lines = [f"addr add {address} dev {dev}\nlink set {dev} up" for dev, address in ends]
-        lines += ["link set lo up", *(f"route add {route}" for route in routes[host.name])]
-        local.run(["ip", "-n", host.name, "-batch", "-"], stdin="\n".join(lines))
-        host.run(["sysctl", "-q", "-w", *(f"{name}={value}" for name, value in _host_sysctls().items())])
-        if not topology.offloads:
-            for dev, _ in ends:
-                host.run(["ethtool", "-K", dev, "tso", "off", "gso", "off", "gro", "off"])
-    for router in (hosts[DELAY], hosts[BOTTLENECK]):
-        router.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+    for begin in range(0, len(pairs), LINKS_AT_ONCE):
+        local.run(["ip", "-batch", "-"], stdin="\n".join(pairs[begin : begin + LINKS_AT_ONCE]))
+    ends: dict[str, list[tuple[Place, tuple[str, ...]]]] = {}
+    for link in plan.links:
+        for end in link:
+            ends.setdefault(end.place.namespace, []).append((end.place, end.addresses))
+    emulating: dict[str, list[Emulating]] = {}
+    for device in plan.emulating:
+        emulating.setdefault(device.place.namespace, []).append(device)
+    routes: dict[str, list[str]] = {}
+    for namespace, route in plan.routes:
+        routes.setdefault(namespace, []).append(route)
+    for namespace, own in ends.items():
+        name = NAMESPACE_PREFIX + namespace
+        with entered(name):
+            write_sysctls(_namespace_sysctls(namespace, topology))
+            if not topology.offloads:
+                offloads_off(place.device for place, _ in own)
+        lines = ["link set lo up"]
+        for place, addresses in own:
+            lines += [f"addr add {address} dev {place.device}" for address in addresses]
+            lines.append(f"link set {place.device} up")
+        lines += [f"route add {route}" for route in routes.get(namespace, ())]
+        local.run(["ip", "-n", name, "-batch", "-"], stdin="\n".join(lines))
+        if namespace in emulating:
+            batch = [line for device in emulating[namespace] for line in device.lines("add")]
+            local.run(["tc", "-n", name, "-batch", "-"], stdin="\n".join(batch))

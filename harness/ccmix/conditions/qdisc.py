@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ccmix.hosts import CommandError, Host
-from ccmix.model import Netem
+from ccmix.model import Loss, Netem, Topology
 
 # Packets: netem and fq here hold what is on the way, and must never be the ones to drop. fq's own flow_limit of 100
 # packets would drop a fast flow's packets at its sender.
@@ -15,22 +15,77 @@ NEVER_FULL_PACKETS = 10_000_000
 FQ_UNLIMITED_BIT = 8 * (2**32 - 1)  # fq's default for maxrate, ~0U bytes per second (net/sched/sch_fq.c)
 RESTORABLE = ("pfifo", "bfifo", "fq", "fq_codel")  # root qdiscs that tc describes in words that it reads as well
 _COUNT_OR_SIZE = re.compile(r"^(\d+)[pb]$")  # '1000p' packets, '1514b' bytes
+NO_LOSS = Loss("random", (0.0,))
+LEAF_PARENT = "1:1"
+FQ_MEMORY_BYTES = 32 * 2**20  # fq_codel's and fq_pie's default, counted in the kernel's memory for packets
+SFQ_MOST_DEPTH = 127  # packets a flow (net/sched/sch_sfq.c)
 TBF_BURST_PACKETS = 2  # the least that keeps the rate exact: one in transmission, one whose tokens gather
 
 
-def netem(delay_s: float, loss: float) -> list[str]:
-    """Delay in nanosecond steps, and independent loss of each packet (tc-netem(8))."""
+def netem(delay_s: float, loss: Loss | None = None, jitter_s: float = 0.0, reorder: float = 0.0) -> list[str]:
+    """Delay in nanosecond steps, its variation, loss and reordering of each packet (tc-netem(8)); everything is said,
+    so that the same words also change a netem that is there.
+    """
     return [
-        "netem", "delay", f"{round(delay_s * 1e6)}us", "loss", "random", f"{loss * 100:.10g}%",
+        "netem", "delay", *_microseconds(delay_s), *(_microseconds(jitter_s) if jitter_s else ()),
+        *loss_arguments(loss or NO_LOSS),
+        *(("reorder", f"{reorder * 100:.10g}%") if reorder else ()),
         "limit", str(NEVER_FULL_PACKETS),
     ]  # fmt: skip
 
 
-def bottleneck(rate_bps: float, buffer_bytes: int, packet_bytes: int) -> list[str]:
-    """A token bucket with a FIFO of `buffer_bytes` behind it (tc-tbf(8)); bytes count the Ethernet header."""
+def _microseconds(seconds: float) -> tuple[str]:
+    return (f"{round(seconds * 1e6)}us",)
+
+
+def loss_arguments(loss: Loss) -> list[str]:
+    return ["loss", loss.model, *(f"{share * 100:.10g}%" for share in loss.parameters)]
+
+
+def shaper(topology: Topology) -> list[list[str]]:
+    """What limits the rate, as the arguments of `tc OBJECT VERB dev DEVICE` each, their object first.
+
+    A token bucket of two packets (tc-tbf(8)), or a class of htb (tc-htb(8)); bytes count the Ethernet header. tbf has a
+    FIFO of bytes of its own, which leaf() replaces.
+    """
+    rate, burst = f"{topology.rate_bps:.0f}bit", str(TBF_BURST_PACKETS * topology.packet_bytes)
+    if topology.shaper == "tbf":
+        # tbf hands its limit on to any FIFO that it has, whatever that counts in (net/sched/sch_fifo.c)
+        limit = topology.buffer_packets if topology.queue.kind.startswith("pfifo") else topology.buffer_bytes
+        return [["qdisc", "root", "handle", "1:", "tbf", "rate", rate, "burst", burst, "limit", str(limit)]]
+    quantum = str(topology.packet_bytes)
+    limits = ["rate", rate, "ceil", rate, "burst", burst, "cburst", burst, "quantum", quantum]
     return [
-        "tbf", "rate", f"{rate_bps:.0f}bit", "burst", str(TBF_BURST_PACKETS * packet_bytes), "limit", str(buffer_bytes),
-    ]  # fmt: skip
+        ["qdisc", "root", "handle", "1:", "htb", "default", "1"],
+        ["class", "parent", "1:", "classid", LEAF_PARENT, "htb", *limits],
+    ]
+
+
+def leaf(topology: Topology) -> list[str] | None:
+    """The queue below the shaper, in the same form; None where that is tbf's own."""
+    queue = topology.queue
+    if queue.kind == "bfifo" and topology.shaper == "tbf":
+        return None
+    limit, defaults = _limit_and_defaults(topology)
+    chosen = [word for name, value in defaults.items() if name not in queue.parameters for word in (name, value)]
+    return ["qdisc", "parent", LEAF_PARENT, "handle", "2:", queue.kind, *limit, *chosen, *queue.parameters]
+
+
+def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
+    """The buffer in the queue's own words, and what keeps it from holding less or dropping by an unfit default."""
+    size_bytes, packets = str(topology.buffer_bytes), str(topology.buffer_packets)
+    rate, memory = f"{topology.rate_bps:.0f}bit", str(max(FQ_MEMORY_BYTES, 4 * topology.buffer_bytes))
+    of_kind: dict[str, tuple[list[str], dict[str, str]]] = {
+        "bfifo": (["limit", size_bytes], {}),
+        "red": (["limit", size_bytes], {"avpkt": str(topology.packet_bytes), "bandwidth": rate}),
+        "cake": (["memlimit", size_bytes], {}),
+        "choke": (["limit", packets], {"bandwidth": rate}),
+        "fq": (["limit", packets], {"flow_limit": packets}),
+        "fq_codel": (["limit", packets], {"memory_limit": memory}),
+        "fq_pie": (["limit", packets], {"memory_limit": memory}),
+        "sfq": (["limit", packets], {"depth": str(min(topology.buffer_packets, SFQ_MOST_DEPTH))}),
+    }
+    return of_kind.get(topology.queue.kind, (["limit", packets], {}))
 
 
 def fair_queue() -> list[str]:
@@ -42,32 +97,19 @@ def netem_between_hosts(setting: Netem) -> list[str]:
     """All that a device is asked to do to the packets that leave it (tc-netem(8))."""
     arguments = ["netem", "delay", f"{round(setting.delay_s * 1e6)}us"]
     if setting.loss:
-        shares = [f"{share * 100:.10g}%" for share in setting.loss.parameters]
-        arguments += ["loss", setting.loss.model, *shares]
+        arguments += loss_arguments(setting.loss)
     if setting.rate_bps is not None:
         arguments += ["rate", f"{setting.rate_bps:.0f}bit"]
     limit = NEVER_FULL_PACKETS if setting.limit_packets is None else setting.limit_packets
     return [*arguments, "limit", str(limit)]
 
 
-@contextmanager
-def paced(host: Host, device: str, pacing_bps: float | None) -> Iterator[None]:
-    """Each flow through the device's root fq held to `pacing_bps` at most; with None, nothing is changed."""
-    if pacing_bps is None:
-        yield
-        return
-    change = ["tc", "qdisc", "change", "dev", device, "root", "fq", "maxrate"]
-    do, undo = [*change, f"{pacing_bps:.0f}bit"], [*change, f"{FQ_UNLIMITED_BIT}bit"]
-    with host.changed(f"pacing of {device}", do, undo):
-        yield
+def statistics_command(device: str | None) -> list[str]:
+    """Says the device's queue disciplines with their statistics, or those of all, as JSON."""
+    return ["tc", "-s", "-j", "qdisc", "show", *(["dev", device] if device else [])]
 
 
-def statistics_command(device: str) -> list[str]:
-    """Says the device's queue disciplines with their statistics, as JSON."""
-    return ["tc", "-s", "-j", "qdisc", "show", "dev", device]
-
-
-def qdiscs(host: Host, device: str) -> list[dict[str, Any]]:
+def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:
     """What statistics_command() says. Raises CommandError where that is not the JSON of qdiscs."""
     argv = statistics_command(device)
     said = host.run(argv)

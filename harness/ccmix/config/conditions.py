@@ -2,11 +2,12 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ccmix.config import ini
+from ccmix.config.flows import flows_of
 from ccmix.config.host_paths import (
     Surroundings,
     command_traffic,
@@ -82,8 +83,16 @@ class Conditions:
     def _emulated(
         self, section: ini.Section, values: dict[str, str], settings: Mapping[str, Any]
     ) -> Iterator[Condition]:
-        path, traffic = topology(settings), own_traffic(settings)
-        if message := traffic_contradiction(traffic, iperf3.PORT) or topology_contradiction(path):
+        traffic = own_traffic(settings)
+        try:
+            path = topology(settings)
+            if flows := flows_of(settings, path, self._telling.folder):
+                traffic = replace(traffic, groups=(), streams=0, flows=flows)
+        except ValueError as error:
+            self._telling.problem(section, None, str(error))
+            return
+        contradiction = traffic_contradiction(traffic, iperf3.PORT)
+        if message := contradiction or topology_contradiction(path, traffic.seconds):
             self._telling.problem(section, None, message)
         yield Condition(values, path, traffic)
 

@@ -11,7 +11,16 @@ from ccmix.config.conditions import MOST_NAME_BYTES, Condition, Conditions, sett
 from ccmix.config.emulation import read_place
 from ccmix.config.host_paths import Surroundings
 from ccmix.config.hostlist import HostRow, read_hosts
-from ccmix.config.keys import ALL_KEYS, DECIDED_BY_COMMAND, ENTRY_KEYS, GENERATORS, HOST_ENTRY, TOPOLOGY_KEYS, Key
+from ccmix.config.keys import (
+    ALL_KEYS,
+    DECIDED_BY_COMMAND,
+    ENTRY_KEYS,
+    GENERATORS,
+    HOST_ENTRY,
+    TOPOLOGY_KEYS,
+    Key,
+    KeyTable,
+)
 from ccmix.config.overrides import Overrides
 from ccmix.config.problems import ConfigError, Problem, nearest, quoted
 from ccmix.config.profiles import Profile, read_profiles
@@ -152,7 +161,7 @@ class _Reader:
             if key not in ALL_KEYS:
                 self._telling.problem(default, key, "is an unknown key" + nearest(key, ALL_KEYS))
             elif text:
-                self._telling.read(default, ALL_KEYS[key], text)
+                self._read(default, ALL_KEYS, key, text)
         read_sweeps(self._telling, default, ALL_KEYS)
 
     def _check_topology(self, section: ini.Section) -> None:
@@ -160,7 +169,7 @@ class _Reader:
             if key not in TOPOLOGY_KEYS:
                 self._telling.problem(section, key, "is an unknown key" + nearest(key, TOPOLOGY_KEYS))
             elif text:
-                self._telling.read(section, TOPOLOGY_KEYS[key], text)
+                self._read(section, TOPOLOGY_KEYS, key, text)
 
     def _entry(self, section: ini.Section) -> Entry | None:
         before = len(self._telling.problems)
@@ -174,7 +183,9 @@ class _Reader:
         given = {key: text for key, text in (section.inherited | section.own).items() if text}
         sort = self._sort(section, given)
         self._check_keys(section, sort)
-        sweeps = read_sweeps(self._telling, section, {**sort.keys, **(TOPOLOGY_KEYS if sort is ON_TOPOLOGY else {})})
+        sweeps = read_sweeps(
+            self._telling, section, KeyTable({**sort.keys, **(TOPOLOGY_KEYS if sort is ON_TOPOLOGY else {})})
+        )
         self._check_once(section, given, sweeps)
         profiles = self._profiles_of(given.get("profile-file") if sort is not ON_TOPOLOGY else None)
         texts = self._texts(section, sort, given, sweeps)
@@ -221,7 +232,7 @@ class _Reader:
                 continue
             if key in sort.keys or (sort is COMMAND and key in DECIDED_BY_COMMAND):
                 if text:
-                    self._telling.read(section, ENTRY_KEYS[key], text)
+                    self._read(section, ENTRY_KEYS, key, text)
             elif key in TOPOLOGY_KEYS:
                 vary = f"; to vary it here write sweep.{key}" if sort is ON_TOPOLOGY else ", and this entry has none"
                 self._telling.problem(section, key, f"belongs to a [topology NAME] section{vary}")
@@ -283,6 +294,15 @@ class _Reader:
 
     # Values
 
+    def _read(self, section: ini.Section, keys: KeyTable, name: str, text: str) -> None:
+        """Tells what is wrong with a value, or with the rest of a name that belongs to a family."""
+        key = keys[name]
+        try:
+            _read_member(key, name)
+        except ValueError as error:
+            self._telling.problem(section, name, str(error))
+        self._telling.read(section, key, text, name)
+
     def _texts(
         self, section: ini.Section, sort: Sort, given: Mapping[str, str], sweeps: Mapping[str, Sweep]
     ) -> dict[str, str] | None:
@@ -310,7 +330,7 @@ class _Reader:
         self,
         texts: dict[str, str],
         section: ini.Section,
-        keys: Mapping[str, Key],
+        keys: KeyTable,
         given: Mapping[str, str],
         swept: Mapping[str, Sweep],
     ) -> None:
@@ -318,16 +338,28 @@ class _Reader:
             text = given.get(key.name) or key.default
             if text is not None:
                 texts[key.name] = text
-            elif key.required and key.name not in swept:
+            elif key.required and key.name not in swept and not _has_member(given, key.unless):
                 self._telling.problem(
                     section, key.name, f"is missing: {key.meaning}, for instance {key.name} = {key.example}"
                 )
+        texts.update((name, text) for name, text in given.items() if text and keys.get(name) is None and name in keys)
+
+
+def _has_member(given: Iterable[str], family: str | None) -> bool:
+    return family is not None and any(name.startswith(family.partition(".")[0] + ".") for name in given)
+
+
+def _read_member(key: Key, name: str) -> None:
+    if key.member:
+        key.member(name.partition(".")[2])
 
 
 def _readable(texts: Mapping[str, str]) -> bool:
-    """Whether every value can be read; one of [DEFAULT] or of the topology that can't was told there."""
+    """Whether all values and names can be read; what can't in [DEFAULT] or in the topology was told there."""
     try:
         settings_of(texts)
+        for name in texts:
+            _read_member(ALL_KEYS[name], name)
     except ValueError:
         return False
     return True

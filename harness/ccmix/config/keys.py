@@ -1,6 +1,6 @@
 """The table of every key of an INI file: what it looks like, what it means, an example and its default."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,25 @@ from ccmix.config.emulation import (
     PARAMETER_SWEEP,
     PLACE,
 )
+from ccmix.config.flows import LINE, read_name
 from ccmix.config.groups import GROUPS
+from ccmix.config.queues import QUEUE
+from ccmix.config.senders import (
+    CHANGES,
+    MOST_HOSTS,
+    PATH_DELAY,
+    PATH_LOSS,
+    SENDER,
+    SHARE,
+    read_host_names,
+    read_moment,
+)
 from ccmix.config.values import (
     BUDGET,
     BUFFER,
     CORES,
     FILE,
     LIMIT_NAMES,
-    LOSS,
     PACING,
     POSITIVE_TIME,
     RATE,
@@ -47,6 +58,8 @@ REPEAT_ORDERS = ("in-order", "shuffled")
 class Key:
     """A key. Without a value, its `default` holds; where that is None too, the key is unset, or `required`.
 
+    `required` ones may be left out where a key of the family `unless` is given.
+    A family, such as host.NAME, stands for all keys that begin with the part before the dot; `member` reads the rest.
     `obsolete` says why the key, which the original harness had, has no effect any more.
     """
 
@@ -58,6 +71,8 @@ class Key:
     required: bool = False
     sweepable: bool = True
     obsolete: str | None = None
+    unless: str | None = None
+    member: Callable[[str], Any] | None = None
 
     @property
     def read(self) -> Callable[[str], Any]:
@@ -65,17 +80,85 @@ class Key:
         return self.kind.read
 
 
-def _table(*keys: Key) -> Mapping[str, Key]:
-    return {key.name: key for key in keys}
+class KeyTable(dict[str, Key]):
+    """Keys by name. Members of a family are found under their own names; only the family itself is listed."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and self._family(name) is not None)
+
+    def __missing__(self, name: str) -> Key:
+        family = self._family(name)
+        if family is None:
+            raise KeyError(name)
+        return family
+
+    def _family(self, name: str) -> Key | None:
+        prefix, dot, _ = name.partition(".")
+        return next((key for key in self.values() if dot and key.member and key.name.startswith(prefix + dot)), None)
+
+
+def _table(*keys: Key) -> KeyTable:
+    return KeyTable({key.name: key for key in keys})
 
 
 TOPOLOGY_KEYS = _table(
     Key("rate", RATE, "rate of the bottleneck; counts the Ethernet header, as tbf does", "1gbit", required=True),
-    Key("delay", TIME, "delay in each direction; the base RTT is twice that", "44ms", required=True),
-    Key("loss", LOSS, "random loss per packet, in the data direction only", "0.1%", "0%"),
-    Key("buffer", BUFFER, "buffer of the bottleneck, a FIFO; packets are of the MTU's size", "100kb", "1bdp"),
+    Key(
+        "delay",
+        PATH_DELAY,
+        "delay in each direction; the base RTT is twice that",
+        "44ms",
+        required=True,
+        unless="host.NAME",
+    ),
+    Key(
+        "loss",
+        PATH_LOSS,
+        "loss per packet, in the data direction only: random, or gemodel P [R [1-H [1-K]]]",
+        "0.1%",
+        "0%",
+    ),
+    Key(
+        "jitter",
+        PATH_DELAY,
+        "the delay of each packet lies within this of `delay`, both directions; packets overtake",
+        "1ms",
+        "0s",
+    ),
+    Key("reorder", SHARE, "share of data packets that are not delayed, and so overtake others", "0.1%", "0%"),
+    Key("buffer", BUFFER, "buffer of the bottleneck; packets are of the MTU's size", "100kb", "1bdp"),
+    Key(
+        "qdisc",
+        QUEUE,
+        "queue discipline of the bottleneck, then its parameters as in tc; its limit is `buffer`",
+        "codel ecn ce_threshold 24.2ms",
+        "bfifo",
+    ),
+    Key("shaper", choice("tbf", "htb"), "what limits the rate", "htb", "tbf"),
     Key("mtu", whole_number(576, 65535, "bytes"), "MTU of every device", "9000", "1500"),
     Key("offloads", SWITCH, "off: every packet is one packet to netem, as on a wire", "on", "off"),
+    Key("ecn", SWITCH, "on: all hosts negotiate ECN (tcp_ecn = 1)", "on", "off"),
+    Key(
+        "hosts",
+        whole_number(1, MOST_HOSTS),
+        "number of senders, h1, h2, ...; unset: those of host.NAME, else one",
+        "100",
+    ),
+    Key(
+        "host.NAME",
+        SENDER,
+        "a sender, or several (host.h1..h50), and what of its path is its own",
+        "delay 5ms loss 1%",
+        member=read_host_names,
+    ),
+    Key("receivers", choice("each", "one"), "whether each sender has a receiver, or all have one", "one", "each"),
+    Key(
+        "at.TIME",
+        CHANGES,
+        "what changes at this time of the traffic, the omitted time included",
+        "rate 500mbit, h2 delay 20ms",
+        member=read_moment,
+    ),
 )
 
 # Of entries of both sorts
@@ -112,6 +195,13 @@ EVERY_ENTRY = _table(
 # Of entries on an emulated path
 TOPOLOGY_ENTRY = _table(
     Key("topology", TEXT, "the emulated path: the NAME of a [topology NAME] section", "dtn", sweepable=False),
+    Key(
+        "flows.NAME",
+        LINE,
+        "a line of traffic instead of `cca` and `streams`: of which hosts, and what",
+        "h1 bbr:1+30s",
+        member=read_name,
+    ),
 )
 
 # Of entries between real hosts
@@ -168,8 +258,8 @@ HOST_ENTRY = _table(
     Key("statexec", TEXT, "none any more", "off", sweepable=False, obsolete="processes are always recorded"),
 )  # fmt: skip
 
-ENTRY_KEYS: Mapping[str, Key] = {**EVERY_ENTRY, **TOPOLOGY_ENTRY, **HOST_ENTRY}
-ALL_KEYS: Mapping[str, Key] = {**ENTRY_KEYS, **TOPOLOGY_KEYS}
+ENTRY_KEYS = KeyTable({**EVERY_ENTRY, **TOPOLOGY_ENTRY, **HOST_ENTRY})
+ALL_KEYS = KeyTable({**ENTRY_KEYS, **TOPOLOGY_KEYS})
 
 # The original harness's own sweeps, and the keys that they sweep
 SWEEPS = {"lat-sweep": "netem-lat", "limit-sweep": "netem-limit"}

@@ -1,5 +1,6 @@
 """Where mistakes and notices of one INI file are collected, each with its place."""
 
+from pathlib import Path
 from typing import Any
 
 from ccmix.config import ini
@@ -14,6 +15,11 @@ class Telling:
         self._file = file
         self.problems = list(file.problems)
         self.notices: list[Problem] = []
+
+    @property
+    def folder(self) -> Path:
+        """Of the INI file, which other files are relative to."""
+        return self._file.path.parent
 
     def problem(self, section: ini.Section, key: str | None, message: str) -> None:
         self.problems.append(self._placed(section, key, message))

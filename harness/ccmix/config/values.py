@@ -8,7 +8,7 @@ from typing import Any
 from ccmix.config.problems import nearest, quoted
 from ccmix.model import Buffer, RttProbe
 from ccmix.terms import LIMITS
-from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S, parse_percent, parse_rate, parse_time, quantity
+from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S, parse_rate, parse_time, quantity
 
 STORAGE_BYTES = SIZE_BYTES | {"tb": 1e12, "tib": 2**40, "pb": 1e15}
 PERIOD_S = {"h": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
@@ -83,13 +83,6 @@ def _positive_time(text: str) -> float:
     return seconds
 
 
-def _loss(text: str) -> float:
-    loss = parse_percent(text)
-    if loss == 1:
-        raise ValueError("lets nothing pass: write less than 100%")
-    return loss
-
-
 def _pacing(text: str) -> float | None:
     return None if text == "none" else parse_rate(text)
 
@@ -157,7 +150,6 @@ RATE = Kind("rate", units(RATE_BPS), parse_rate)
 PACING = Kind("rate, or none", units(RATE_BPS), _pacing)
 TIME = Kind("time", units(TIME_S), parse_time)
 POSITIVE_TIME = Kind("time", units(TIME_S), _positive_time)
-LOSS = Kind("share", "%", _loss)
 LIMIT_NAMES = Kind("list of limits", "", _limits)
 BUFFER = Kind("size", f"bdp, p (packets), {units(SIZE_BYTES)}", _buffer)
 STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_stored(text)))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ccmix.agent.journal import Journal
 from ccmix.hosts.errors import CommandError
+from ccmix.hosts.namespace import entered
 
 ENTERS_NAMESPACE = {"ip": "-n", "tc": "-n", "ss": "-N"}
 ENDS_WITHIN_S = 5.0  # how long a command may take to end after SIGTERM
@@ -127,4 +128,6 @@ class NamespaceHost(LocalHost):
         return ["ip", "netns", "exec", self.name, *argv]
 
     def read(self, path: str) -> str:
-        return self.run(["cat", path])
+        """/proc shows this thread the namespace that it is in, but for what lies below self, which is the process."""
+        with entered(self.name):
+            return super().read(path.replace("/proc/net/", "/proc/thread-self/net/"))

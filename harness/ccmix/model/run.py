@@ -7,7 +7,7 @@ from typing import Any
 
 from ccmix.model.emulated import Topology
 from ccmix.model.real import HostPath
-from ccmix.model.traffic import Traffic
+from ccmix.model.traffic import Flows, Iperf3Flows, Traffic
 
 
 def condition_name(condition: dict[str, str]) -> str:
@@ -41,6 +41,12 @@ class Run:
         return self.path
 
     @property
+    def flows(self) -> tuple[Flows, ...]:
+        """What each process pair on an emulated path makes: the entry's lines, else one test of iperf3 per sender."""
+        test = Iperf3Flows(self.traffic.groups, self.traffic.streams)
+        return self.traffic.flows or tuple(Flows("", sender.name, test) for sender in self.topology.senders)
+
+    @property
     def seconds(self) -> float:
         """Virtual (in the lab) or real seconds of traffic."""
         return self.traffic.seconds
@@ -61,8 +67,7 @@ class Run:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Run":
         """What to_json() gave, after JSON. Raises KeyError, TypeError or ValueError for anything else."""
-        kind = Topology if "buffer" in data["path"] else HostPath
-        run: Run = _decode(cls, data | {"path": _decode(kind, data["path"])})
+        run: Run = _decode(cls, data)
         return run
 
 
@@ -71,7 +76,7 @@ def _decode(kind: Any, data: Any) -> Any:
     if data is None or is_dataclass(data):
         return data
     if isinstance(kind, types.UnionType):
-        kind = next(choice for choice in typing.get_args(kind) if choice is not types.NoneType)
+        kind = next(choice for choice in typing.get_args(kind) if choice is not types.NoneType and _fits(choice, data))
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         return kind(**{part.name: _decode(hints[part.name], data[part.name]) for part in fields(kind)})  # type: ignore[operator]
@@ -79,3 +84,8 @@ def _decode(kind: Any, data: Any) -> Any:
         choices = typing.get_args(kind)
         return tuple(_decode(choices[0] if choices[-1] is ... else choices[at], item) for at, item in enumerate(data))
     return data
+
+
+def _fits(kind: Any, data: Any) -> bool:
+    """Whether an object is that data class; anything else is not told apart."""
+    return not is_dataclass(kind) or {part.name for part in fields(kind)} == set(data)

@@ -1,6 +1,6 @@
 """What a run's generator is asked for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 DEFAULT_CCA = "-"  # the system's default, in the group grammar
 
@@ -34,8 +34,76 @@ class RttProbe:
 
 
 @dataclass(frozen=True)
+class Iperf3Flows:
+    """A test of the patched iperf3; `streams` is the sum of the groups' weights."""
+
+    groups: tuple[Group, ...]
+    streams: int
+
+
+@dataclass(frozen=True)
+class UdpFlows:
+    """UDP at a constant rate, by iperf3."""
+
+    rate_bps: float  # of each stream
+    udp_streams: int
+
+
+@dataclass(frozen=True)
+class HttpFlows:
+    """Files fetched from a server on the sending host, each over a connection of its own."""
+
+    requests: int
+    size_bytes: int
+    parallel: int  # clients, each with one request after the other
+    http_cca: str
+
+    @property
+    def requests_of_clients(self) -> tuple[int, ...]:
+        each, more = divmod(self.requests, self.parallel)
+        return tuple(each + (number < more) for number in range(self.parallel))
+
+
+@dataclass(frozen=True)
+class WorkloadFlows:
+    """Flows whose sizes are drawn from a distribution, and that arrive as a Poisson process.
+
+    `distribution` is a name, or that of a file; `sizes` are its points: bytes, and the share of flows of at most that.
+    """
+
+    distribution: str
+    sizes: tuple[tuple[float, float], ...]
+    offered_bps: float
+    workload_cca: str
+
+
+@dataclass(frozen=True)
+class CommandFlows:
+    """A shell line of the user's; {dst} was not replaced yet."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class Flows:
+    """What one line of an entry, flows.NAME, asks of one host. `start_s` counts from the start of the traffic."""
+
+    name: str
+    host: str
+    what: Iperf3Flows | UdpFlows | HttpFlows | WorkloadFlows | CommandFlows
+    start_s: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """For files: unique within a run."""
+        return f"{self.name}-{self.host}" if self.name else self.host
+
+
+@dataclass(frozen=True)
 class Traffic:
-    """What is asked for in numbers. `groups` share the `streams` of one iperf3 test by their weights.
+    """What is asked for in numbers. `groups` share the `streams` of one iperf3 test by their weights, on each sender.
+
+    Where an entry has lines of `flows`, those decide: groups is empty, and streams is 0.
 
     Where the user gave the command (src-cmd), that decides: groups is empty, streams is 0, and `duration_s` is what the
     command is expected to take, 0 where nothing tells.
@@ -48,11 +116,31 @@ class Traffic:
     interval_s: float
     pacing_bps: float | None = None  # of each flow, by fq on the sending device
     rtt_probe: RttProbe | None = None
+    flows: tuple[Flows, ...] = ()
 
     @property
     def seconds(self) -> float:
         """Of traffic; 0 where nothing tells."""
         return self.omit_s + self.duration_s
+
+    def of_line(self, line: Flows) -> "Traffic":
+        """What iperf3 is asked for a line that it makes; UDP has no groups."""
+        if isinstance(line.what, UdpFlows):
+            return replace(self, groups=(), streams=line.what.udp_streams, omit_s=0.0, flows=())
+        assert isinstance(line.what, Iperf3Flows)
+        return replace(self, groups=line.what.groups, streams=line.what.streams, flows=())
+
+    @property
+    def ccas(self) -> frozenset[str]:
+        """All that the senders' kernels must have."""
+        asked = {group.cca for group in self.groups}
+        for line in self.flows:
+            match line.what:
+                case Iperf3Flows(groups=groups):
+                    asked |= {group.cca for group in groups}
+                case HttpFlows(http_cca=cca) | WorkloadFlows(workload_cca=cca):
+                    asked.add(cca)
+        return frozenset(asked - {DEFAULT_CCA})
 
     @property
     def group_names(self) -> tuple[str, ...]:

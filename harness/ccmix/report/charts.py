@@ -15,7 +15,8 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from ccmix.archive import ArchiveError
-from ccmix.model import HostPath
+from ccmix.model import HostPath, Queue
+from ccmix.report import words
 from ccmix.report.results import Result, Results
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
@@ -61,14 +62,19 @@ def describe(result: Result) -> str:
         return describe_hosts(result.run.path, result.run.traffic.pacing_bps, result.summary)
     topology = result.run.path
     buffer = f"{topology.buffer.amount:g} BDP = " if topology.buffer.kind == "bdp" else ""
+    queue = "FIFO" if topology.queue == Queue() else " ".join([topology.queue.kind, *topology.queue.parameters])
+    more = [f"{len(topology.hosts)} senders"] if len(topology.hosts) > 1 else []
+    more += [f"{len(topology.changes)} changes"] if topology.changes else []
     return ", ".join(
         [
             format_rate(topology.rate_bps),
-            f"base RTT {format_time(topology.base_rtt_s)}",
-            f"loss {format_percent(topology.loss)} per {'packet' if not topology.offloads else 'super-packet'}",
-            f"buffer {buffer}{format_bytes(topology.buffer_bytes)} FIFO",
+            f"base RTT {words.base_rtts(topology)}",
+            f"loss {words.losses(topology)} per {'packet' if not topology.offloads else 'super-packet'}",
+            f"buffer {buffer}{format_bytes(topology.buffer_bytes)} {queue}",
             f"MTU {topology.mtu_bytes}",
             f"offloads {'on' if topology.offloads else 'off'}",
+            *(["ECN"] if topology.ecn else []),
+            *more,
             f"Linux {result.summary['facts']['kernel']}",
         ]
     )

@@ -4,12 +4,15 @@ import shlex
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
+from ccmix.conditions.layout import layout
 from ccmix.config import Condition, Entry
-from ccmix.model import HostPath, Loss, ModuleParameter, Netem, Run, Topology, Traffic
+from ccmix.model import HostPath, ModuleParameter, Netem, Run, Topology, Traffic
 from ccmix.plan import Span
-from ccmix.units import format_bytes, format_percent, format_rate, format_time
+from ccmix.report import words
+from ccmix.report.drawing import devices, drawing
+from ccmix.units import format_bytes, format_rate, format_time
 
-LABEL_WIDTH = 12
+LABEL_WIDTH, DEVICE_WIDTH = 12, 24
 COMMANDS = {
     "pre": "pre",
     "pre-src-cmd": "pre_src",
@@ -60,20 +63,29 @@ def _facts(conditions: Iterable[Condition]) -> dict[str, dict[str, None]]:
     """Each thing that is said of at least one condition, once, under its label."""
     facts: dict[str, dict[str, None]] = {}
     for one in conditions:
-        path = _emulated(one.path) if isinstance(one.path, Topology) else _real(one.path, one.traffic)
-        for label, line in (*path, *_beside(one.traffic)):
+        path, traffic = one.path, one.traffic
+        lines = _emulated(path, traffic) if isinstance(path, Topology) else _real(path, traffic)
+        for label, line in (*lines, *_beside(traffic)):
             facts.setdefault(label, {})[line] = None
     return facts
 
 
-def _emulated(path: Topology) -> Iterator[tuple[str, str]]:
+def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
     yield (
         "path",
         (
-            f"emulated: {format_rate(path.rate_bps)}, base RTT {format_time(path.base_rtt_s)}, "
-            f"loss {format_percent(path.loss)}, buffer {format_bytes(path.buffer_bytes)}"
+            f"emulated: {format_rate(path.rate_bps)}, base RTT {words.base_rtts(path)}, "
+            f"loss {words.losses(path)}, {words.queue(path)}"
         ),
     )
+    plan = layout(path)
+    yield "", drawing(plan)
+    for device, what in devices(path, plan):
+        yield "device", f"{device:{DEVICE_WIDTH}} {what}"
+    for change in path.changes:
+        yield f"at {format_time(change.at_s)}", words.change(change)
+    for line in traffic.flows:
+        yield "flows", words.flows(line)
 
 
 def _beside(traffic: Traffic) -> Iterator[tuple[str, str]]:
@@ -116,17 +128,12 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
 def _netem(netem: Netem, direction: str = "") -> str:
     parts = [f"delay {format_time(netem.delay_s)}{direction}"] if netem.delay_s else []
     if netem.loss:
-        parts.append(f"loss {_loss(netem.loss)}")
+        parts.append(f"loss {words.loss(netem.loss)}")
     if netem.limit_packets is not None:
         parts.append(f"limit {netem.limit_packets} packets")
     if netem.rate_bps is not None:
         parts.append(f"rate {format_rate(netem.rate_bps)}")
     return ", ".join(parts) or "nothing"
-
-
-def _loss(loss: Loss) -> str:
-    shares = " ".join(map(format_percent, loss.parameters))
-    return shares if loss.model == "random" else f"{loss.model} {shares}"
 
 
 def _parameter(parameter: ModuleParameter) -> str:

@@ -130,7 +130,7 @@ def _conditions(run: Run, ends: Ends, device: str, logs: Path) -> Iterator[tuple
         place, data = path.netem_at, qdisc.netem_between_hosts(path.netem)
         yield " ".join([place.data_device, *data]), qdisc.replaced_qdisc(ends.netem, place.data_device, data)
         if place.ack_device:
-            back = qdisc.netem(path.netem.delay_s, 0.0)
+            back = qdisc.netem(path.netem.delay_s)
             yield " ".join([place.ack_device, *back]), qdisc.replaced_qdisc(ends.netem, place.ack_device, back)
     if path.profile and path.profile_device:
         profile = qdisc.netem_between_hosts(path.profile)

@@ -10,7 +10,7 @@ import platform
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,13 +18,13 @@ from typing import Any
 
 from ccmix.agent.journal import Journal
 from ccmix.conditions import qdisc
-from ccmix.conditions.dumbbell import RECEIVER_ADDRESS, Dumbbell, dumbbell
+from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.sysctl import OF_TCP, read_sysctls
-from ccmix.generators import iperf3
+from ccmix.conditions.timeline import Timeline
+from ccmix.generators.lines import Traffic
 from ccmix.generators.results import GeneratorError
-from ccmix.hosts import CommandError, LocalHost
+from ccmix.hosts import CommandError, Host, LocalHost
 from ccmix.model import Run, Topology
-from ccmix.model.traffic import DEFAULT_CCA
 from ccmix.probes import rtt_beside, sockets, sockmon
 from ccmix.probes.sampler import sampling
 
@@ -32,7 +32,8 @@ JOB, ERROR = Path("logs/job.json"), Path("logs/error.txt")  # below the run's fo
 OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload")
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
-PINGS = 5
+SAMPLED_QUEUES = ("bottleneck", "sender-queue")
+PINGS, PING_INTERVAL_S = 5, 0.2  # or the RTT, so that only the first ones can wait for ARP
 
 
 @dataclass(frozen=True)
@@ -52,22 +53,27 @@ def measure(run: Run, folder: Path, programs: Programs) -> None:
     facts: dict[str, Any] = {"kernel": platform.release(), "kernel_version": platform.version()}
     facts["iperf3"] = _iperf3_version(programs.iperf3)
     with Journal() as journal, dumbbell(run.topology, journal) as path:
-        _check_ccas(run, path)
-        facts["sysctls"] = read_sysctls(path.sender, OF_TCP)
+        first = path.sender(path.pairs[0])
+        _check_ccas(run, first)
+        facts["sysctls"] = read_sysctls(first, OF_TCP)
         facts["offloads"] = _offloads(path)
         facts["ping_rtt_s"] = _ping(path)
         facts["train_s"] = _packet_train(path, run.topology)
         facts["before"] = _counters(path)
-        with (
-            qdisc.paced(path.sender, path.sender_queue.name, run.traffic.pacing_bps),
-            _probing(run, path, programs, logs, facts),
-        ):
+        if run.traffic.pacing_bps is not None:
+            _pace(path, run.traffic.pacing_bps)
+        traffic = Traffic(run, path, programs.iperf3, generators)
+        changes = Timeline(run.topology, path)
+        with _probing(run, path, programs, logs, facts):
             facts["started_s"] = time.time()
-            ends = iperf3.Ends(path.sender, programs.iperf3, path.receiver, programs.iperf3, RECEIVER_ADDRESS)
-            longest_s = iperf3.longest_s(run.traffic, run.topology.base_rtt_s)
-            facts["commands"] = iperf3.run_test(ends, run.traffic, longest_s, generators)
+            with ExitStack() as started:
+                traffic.serve(started)
+                with changes.running():
+                    traffic.run(started)
             facts["ended_s"] = time.time()
         facts["after"] = _counters(path)
+        facts["changes"] = changes.made
+        facts["commands"] = traffic.commands
     (folder / "facts.json").write_text(json.dumps(facts, indent=1))
 
 
@@ -78,88 +84,136 @@ def _iperf3_version(iperf3_path: str) -> str:
     return version
 
 
-def _check_ccas(run: Run, path: Dumbbell) -> None:
-    available = path.sender.read("/proc/sys/net/ipv4/tcp_available_congestion_control").split()
-    for cca in {group.cca for group in run.traffic.groups} - {DEFAULT_CCA}:
+def _check_ccas(run: Run, sender: Host) -> None:
+    available = sender.read("/proc/sys/net/ipv4/tcp_available_congestion_control").split()
+    for cca in sorted(run.traffic.ccas):
         if cca not in available:
             raise GeneratorError(f"the sender's kernel has no CCA '{cca}'; it has {', '.join(available)}")
 
 
+def _pace(path: Dumbbell, pacing_bps: float) -> None:
+    """Each flow through the senders' fq held to `pacing_bps` at most."""
+    for pair in path.pairs:
+        line = pair.sender_queue.lines("change")[-1]
+        path.sender(pair).run(["tc", *line.split(), "maxrate", f"{pacing_bps:.0f}bit"])
+
+
 def _offloads(path: Dumbbell) -> dict[str, bool]:
-    """What could make one packet of many, on the device that sends and on the router whose netem comes next."""
+    """What could make one packet of many, on a device that sends and on the router whose netem comes next."""
     features = {}
-    for device in (path.sender_queue, path.ack_delay):
-        for line in device.host.run(["ethtool", "-k", device.name]).splitlines():
+    pair = path.pairs[0]
+    for device in (pair.sender_queue, pair.ack_delay):
+        host = path.host(device.place.namespace)
+        for line in host.run(["ethtool", "-k", device.place.device]).splitlines():
             name, _, state = line.strip().partition(": ")
             if name in OFFLOADS:
-                features[f"{device.host.name} {name}"] = state.startswith("on")
+                features[f"{host.name} {name}"] = state.startswith("on")
     return features
 
 
-def _ping(path: Dumbbell) -> list[float]:
-    """Round-trip times over the empty path, in seconds. The first, which waits for ARP on each link, is left out."""
-    argv = ["ping", "-n", "-c", str(PINGS + 1), "-i", "0.2", "-s", "56", RECEIVER_ADDRESS]
-    words = path.sender.run(argv, timeout_s=60).split()
-    times = [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")]
-    return times[1:]
+def _ping(path: Dumbbell) -> dict[str, list[float]]:
+    """Round-trip times over the empty path, in seconds, by sender. The first, which waits for ARP, is left out."""
+    found = {}
+    for pair in path.pairs:
+        argv = [
+            "ping",
+            "-n",
+            "-c",
+            str(PINGS + 1),
+            "-i",
+            f"{max(PING_INTERVAL_S, pair.sender.base_rtt_s):g}",
+            "-s",
+            "56",
+            pair.receiver_address,
+        ]
+        words = path.sender(pair).run(argv, timeout_s=60).split()
+        found[pair.sender.name] = [
+            float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")
+        ][1:]
+    return found
 
 
 def _packet_train(path: Dumbbell, topology: Topology) -> list[float]:
     """When the replies to a train of full packets came, sent all at once: as far apart as the bottleneck lets them.
 
-    Seconds of the wall clock; empty where the buffer holds too few packets for a train.
+    Seconds of the wall clock; empty where no train shows the rate: the buffer holds too few packets, every sender is
+    slower than the bottleneck may be, or the delay of each packet is another.
     """
     packets = min(TRAIN_PACKETS, topology.buffer_bytes // topology.packet_bytes)
-    if packets < LEAST_TRAIN_PACKETS:
+    steady = [pair for pair in path.pairs if not (pair.sender.rate_bps or pair.sender.jitter_s or pair.sender.reorder)]
+    if packets < LEAST_TRAIN_PACKETS or not steady:
         return []
     size = topology.mtu_bytes - IP_AND_ICMP_HEADER_BYTES
     argv = ["ping", "-n", "-D", "-c", str(packets), "-l", str(packets), "-s", str(size)]
-    lines = path.sender.run([*argv, RECEIVER_ADDRESS], timeout_s=120).splitlines()
+    lines = path.sender(steady[0]).run([*argv, steady[0].receiver_address], timeout_s=120).splitlines()
     return [float(line[1:].partition("]")[0]) for line in lines if line.startswith("[")]
 
 
 def _counters(path: Dumbbell) -> dict[str, Any]:
-    """Qdisc statistics of every emulating device, TCP counters of both ends, drops of the backlog between devices."""
+    """Qdisc statistics of every emulating device, TCP counters of all ends, drops of the backlog between devices."""
+    namespaces = {device.place.namespace for device in path.layout.emulating}
+    of_namespace = {name: qdisc.qdiscs(path.host(name), None) for name in sorted(namespaces)}
     return {
-        "qdiscs": {what: qdisc.qdiscs(device.host, device.name) for what, device in path.devices.items()},
-        "netstat": {end.name: end.read("/proc/net/netstat") for end in (path.sender, path.receiver)},
+        "qdiscs": {
+            what: [one for one in of_namespace[device.place.namespace] if one["dev"] == device.place.device]
+            for what, device in path.devices.items()
+        },
+        "netstat": {host.name: host.read("/proc/net/netstat") for host in path.ends},
         "softnet": {"localhost": LocalHost().read("/proc/net/softnet_stat")},
     }
 
 
 @contextmanager
 def _probing(run: Run, path: Dumbbell, programs: Programs, logs: Path, facts: dict[str, Any]) -> Iterator[None]:
-    """Samples until the context ends: both ends' sockets and counters, both queues, processors.
+    """Samples until the context ends: all ends' sockets and counters, the queues that are no netem, processors.
 
-    Where ccmix-sockmon can't, the sender's sockets by ss and the bottleneck by tc.
+    Where ccmix-sockmon can't, the senders' sockets by ss and the bottleneck by tc.
     """
     machine, interval_s = LocalHost(), run.traffic.interval_s
-    queues = {"bottleneck": path.bottleneck, "sender-queue": path.sender_queue}
-    devices = {f"{device.host.name}/{device.name}": place for place, device in queues.items()}
-    ends = {path.sender.name: "sender", path.receiver.name: "receiver"}
-    facts["series"] = {"sockets": ends, "queues": devices}
+    facts["series"] = _series(path)
+    ends = facts["series"]["sockets"]
     argv = [
-        programs.sockmon, *(f"--sockets={end}" for end in ends), *(f"--queue={device}" for device in devices),
-        *(f"--counters={end}" for end in ends), "--cpu", f"--tree={os.getpid()}", *sockmon.rates(interval_s),
+        programs.sockmon, *(f"--sockets={end}" for end in ends),
+        *(f"--queue={device}" for device in facts["series"]["queues"]), *(f"--counters={end}" for end in ends),
+        "--cpu", f"--tree={os.getpid()}", *sockmon.rates(interval_s),
     ]  # fmt: skip
     reports = {}
     with ExitStack() as probes:
         if refusal := sockmon.refusal(machine, argv):
             facts["notices"] = [f"sockets and queues were sampled by ss and tc: {refusal}"]
-            tc = qdisc.statistics_command(path.bottleneck.name)
-            for name, host, sample in (
-                ("sockets", path.sender, sockets.COMMAND), ("queues", path.bottleneck.host, tc)
-            ):  # fmt: skip
-                samples = sampling(host, sample, interval_s, logs / f"{name}.jsonl")
+            for name, (host, command) in _instead(path).items():
+                samples = sampling(host, command, interval_s, logs / f"{name}.jsonl")
                 reports[name] = probes.enter_context(samples)
         else:
             probes.enter_context(sockmon.recording(machine, argv, logs / sockmon.STREAM))
         if probe := run.traffic.rtt_probe:
-            command = rtt_beside.argv(programs.rtt, probe, RECEIVER_ADDRESS)
+            pair = path.pairs[0]
+            command = rtt_beside.argv(programs.rtt, probe, pair.receiver_address)
             files = {"stdout": logs / rtt_beside.FILE, "stderr": logs / rtt_beside.ERRORS}
-            probes.enter_context(path.sender.start(command, **files))
+            probes.enter_context(path.sender(pair).start(command, **files))
         yield
     facts["probes"] = {name: asdict(report) for name, report in reports.items()}
+
+
+def _series(path: Dumbbell) -> dict[str, dict[str, str]]:
+    """What the network namespaces, devices and addresses in the probe's stream stand for."""
+    queues = [device for device in path.layout.emulating if device.what.startswith(SAMPLED_QUEUES)]
+    senders = {path.sender(pair).name: "sender" for pair in path.pairs}
+    return {
+        "sockets": senders | {path.receiver(pair).name: "receiver" for pair in path.pairs},
+        "senders": {pair.sender_address: pair.sender.name for pair in path.pairs},
+        "queues": {f"{path.host(one.place.namespace).name}/{one.place.device}": one.what for one in queues},
+    }
+
+
+def _instead(path: Dumbbell) -> dict[str, tuple[Host, Sequence[str]]]:
+    """The hosts and commands that are sampled without ccmix-sockmon, by the name of the series."""
+    of_sockets = {
+        "sockets" if len(path.pairs) == 1 else f"sockets-{pair.sender.name}": (path.sender(pair), sockets.COMMAND)
+        for pair in path.pairs
+    }
+    place = path.bottleneck.place
+    return of_sockets | {"queues": (path.host(place.namespace), qdisc.statistics_command(place.device))}
 
 
 def main() -> int:

@@ -1,0 +1,199 @@
+"""What an emulated path is made of: namespaces, links, addresses, routes, and the qdiscs of every device. Pure.
+
+    h1 eth0 ── west [delay] east ── west [bottleneck] east ── eth0 receiver
+
+Data flows from left to right. [delay] delays both directions with netem and loses data packets; [bottleneck] has the
+rate and the buffer, and nothing else queues: so the buffer is what the topology says, and netem's own queue never
+counts as one. Delay and bottleneck stand in routers apart from each other as in Gomez et al. 2024, figure 3, and apart
+from the hosts, since a qdisc on the sender takes part in TCP's small queues and pacing.
+
+Several senders have each a link of its own through [delay], so that each can have a delay of its own:
+
+    h1 eth0 ── west1 [delay] east1 ── west1 [            ] east ── west [exit] east1 ── eth0 h1-receiver
+    h2 eth0 ── west2 [delay] east2 ── west2 [ bottleneck ]              [    ] east2 ── eth0 h2-receiver
+
+Addresses tell which sender a packet is from or to: each has a receiver's address for itself, also where all have one
+receiver, which then has many.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ccmix.conditions import qdisc
+from ccmix.model import Sender, Topology
+
+NAMESPACE_PREFIX = "ccmix-"
+DELAY, BOTTLENECK, EXIT, RECEIVER = "delay", "bottleneck", "exit", "receiver"
+ROUTERS = (DELAY, BOTTLENECK, EXIT)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device in a namespace, both by name; namespaces without NAMESPACE_PREFIX."""
+
+    namespace: str
+    device: str
+
+
+@dataclass(frozen=True)
+class End:
+    """A device with its addresses, '10.0.1.1/24'."""
+
+    place: Place
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Emulating:
+    """A device that emulates: `what` it is for, and its queue disciplines as tc takes them, the verb left out."""
+
+    what: str
+    place: Place
+    words: tuple[tuple[str, ...], ...]
+
+    def lines(self, verb: str) -> list[str]:
+        """For tc -batch."""
+        device = self.place.device
+        return [" ".join([words[0], verb, "dev", device, *words[1:]]) for words in self.words]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sender, its receiver, and the devices that are theirs alone."""
+
+    sender: Sender
+    receiver: str
+    sender_address: str
+    receiver_address: str
+    sender_queue: Emulating
+    data_delay: Emulating
+    ack_delay: Emulating
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A topology as it is set up."""
+
+    pairs: tuple[Pair, ...]
+    bottleneck: Emulating
+    links: tuple[tuple[End, End], ...]
+    routes: tuple[tuple[str, str], ...]  # namespace, and what `ip route add` takes
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(end.place.namespace for link in self.links for end in link))
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(pair.receiver for pair in self.pairs))
+
+    @property
+    def emulating(self) -> tuple[Emulating, ...]:
+        return (*(device for pair in self.pairs for device in _own(pair)), self.bottleneck)
+
+
+def _own(pair: Pair) -> tuple[Emulating, Emulating, Emulating]:
+    return pair.sender_queue, pair.data_delay, pair.ack_delay
+
+
+def layout(topology: Topology) -> Layout:
+    senders = topology.senders
+    several = len(senders) > 1
+    fans_out = several and topology.receivers == "each"
+    pairs: list[Pair] = []
+    links: list[tuple[End, End]] = []
+    routes: list[tuple[str, str]] = []
+    far_ends: list[End] = []
+    for at, sender in enumerate(senders):
+        number = str(at + 1) if several else ""
+        west, east = f"west{number}", f"east{number}"
+        net = f"10.{at}"
+        receiver = f"{sender.name}-{RECEIVER}" if fans_out else RECEIVER
+        pairs.append(
+            Pair(
+                sender,
+                receiver,
+                f"{net}.1.1",
+                f"{net}.3.2",
+                Emulating(
+                    topology.device_name("sender-queue", sender),
+                    Place(sender.name, "eth0"),
+                    _sender_queue(topology, sender),
+                ),
+                Emulating(
+                    topology.device_name("data-delay", sender), Place(DELAY, east), (_netem(data_netem(sender)),)
+                ),
+                Emulating(topology.device_name("ack-delay", sender), Place(DELAY, west), (_netem(ack_netem(sender)),)),
+            )
+        )
+        links.append((_end(sender.name, "eth0", f"{net}.1.1/24"), _end(DELAY, west, f"{net}.1.2/24")))
+        links.append((_end(DELAY, east, f"{net}.2.1/24"), _end(BOTTLENECK, west, f"{net}.2.2/24")))
+        routes += [
+            (sender.name, f"default via {net}.1.2"),
+            (DELAY, f"{net}.3.0/24 via {net}.2.2"),
+            (BOTTLENECK, f"{net}.1.0/24 via {net}.2.1"),
+        ]
+        if fans_out:
+            links.append((_end(EXIT, east, f"{net}.3.1/24"), _end(receiver, "eth0", f"{net}.3.2/24")))
+            routes += [(BOTTLENECK, f"{net}.3.0/24 via 10.255.0.2"), (receiver, f"default via {net}.3.1")]
+        else:
+            far_ends.append(_end(RECEIVER, "eth0", f"{net}.3.2/24"))
+            routes.append((RECEIVER, f"{net}.1.0/24 via {net}.3.1" if several else f"default via {net}.3.1"))
+    if fans_out:
+        links.append((_end(BOTTLENECK, "east", "10.255.0.1/24"), _end(EXIT, "west", "10.255.0.2/24")))
+        routes.append((EXIT, "default via 10.255.0.1"))
+    else:
+        links.append((_joined(_end(BOTTLENECK, "east", address) for address in _gateways(far_ends)), _joined(far_ends)))
+    return Layout(
+        tuple(pairs),
+        Emulating(BOTTLENECK, Place(BOTTLENECK, "east"), bottleneck_words(topology)),
+        tuple(links),
+        tuple(routes),
+    )
+
+
+def data_netem(sender: Sender) -> list[str]:
+    return qdisc.netem(sender.delay_s, sender.loss, sender.jitter_s, sender.reorder)
+
+
+def ack_netem(sender: Sender) -> list[str]:
+    return qdisc.netem(sender.delay_s, None, sender.jitter_s)
+
+
+def bottleneck_words(topology: Topology) -> tuple[tuple[str, ...], ...]:
+    below = qdisc.leaf(topology)
+    return tuple(map(tuple, [*qdisc.shaper(topology), *([below] if below else [])]))
+
+
+def _netem(arguments: Sequence[str]) -> tuple[str, ...]:
+    return ("qdisc", "root", *arguments)
+
+
+def _sender_queue(topology: Topology, sender: Sender) -> tuple[tuple[str, ...], ...]:
+    """fq, which paces; below a token bucket where the host's device has a rate of its own.
+
+    That holds no queue of its own to speak of: TCP's small queues push back on the sockets, as behind a slow device.
+    """
+    if sender.rate_bps is None:
+        return (("qdisc", "root", *qdisc.fair_queue()),)
+    burst = str(qdisc.TBF_BURST_PACKETS * topology.packet_bytes)
+    bucket = ("tbf", "rate", f"{sender.rate_bps:.0f}bit", "burst", burst, "limit", str(topology.packet_bytes))
+    return (
+        ("qdisc", "root", "handle", "1:", *bucket),
+        ("qdisc", "parent", qdisc.LEAF_PARENT, "handle", "2:", *qdisc.fair_queue()),
+    )
+
+
+def _end(namespace: str, device: str, address: str) -> End:
+    return End(Place(namespace, device), (address,))
+
+
+def _joined(ends: Iterable[End]) -> End:
+    """One device with the addresses of all."""
+    ends = list(ends)
+    return End(ends[0].place, tuple(address for end in ends for address in end.addresses))
+
+
+def _gateways(far_ends: Sequence[End]) -> list[str]:
+    """The bottleneck's own address in each receiver's network: 10.0.3.1/24 for 10.0.3.2/24."""
+    return [address.replace(".2/", ".1/") for end in far_ends for address in end.addresses]

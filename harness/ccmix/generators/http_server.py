@@ -1,0 +1,49 @@
+"""`python -m ccmix.generators.http_server ADDRESS PORT BYTES CCA`: answers every GET with so many bytes, and closes.
+
+Python's own server, with room for more connections that wait; the CCA of its sockets is the one named, or with '-' the
+system's default. Standard library only: it runs in a guest.
+"""
+
+import socket
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from ccmix.model.traffic import DEFAULT_CCA
+
+BLOCK = bytes(2**16)
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 1024
+
+
+class Handler(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True
+    wbufsize = len(BLOCK)  # the header goes with the beginning of the file
+    size_bytes = 0
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(self.size_bytes))
+        self.end_headers()
+        left = self.size_bytes
+        while left > 0:
+            left -= self.wfile.write(BLOCK[:left] if left < len(BLOCK) else BLOCK)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The client's times say all."""
+
+
+def main() -> None:
+    address, port, size_bytes, cca = sys.argv[1:]
+    Handler.size_bytes = int(size_bytes)
+    with Server((address, int(port)), Handler) as server:
+        if cca != DEFAULT_CCA:
+            server.socket.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode()
+            )  # accepted ones inherit it
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Both ends of a workload: flows that start at given moments, each a connection that carries so many bytes.
+
+`python -m ccmix.generators.workload_ends send ADDRESS PORT CCA SCHEDULE` reads lines 'SECONDS BYTES' and prints
+'NUMBER START' when it begins to connect; `... receive ADDRESS PORT` prints 'NUMBER BYTES END' when the last byte of a
+flow is there. Times are in seconds of CLOCK_MONOTONIC, which is one clock for all namespaces of a machine. Standard
+library only: it runs in a guest.
+"""
+
+import asyncio
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+from ccmix.model.traffic import DEFAULT_CCA
+
+HEADER = struct.Struct("!QQ")  # number of the flow, and its bytes, this header included
+BLOCK_BYTES = 2**18
+
+
+async def send(address: str, port: int, cca: str, schedule: Path) -> None:
+    begin_s = time.monotonic()
+    async with asyncio.TaskGroup() as flows:
+        for number, line in enumerate(schedule.read_text().splitlines()):
+            at_s, size_bytes = line.split()
+            await asyncio.sleep(begin_s + float(at_s) - time.monotonic())
+            flows.create_task(_send_flow(address, port, cca, number, int(size_bytes)))
+
+
+async def _send_flow(address: str, port: int, cca: str, number: int, size_bytes: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as flow:
+        flow.setblocking(False)
+        if cca != DEFAULT_CCA:
+            flow.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode())
+        print(number, f"{time.monotonic():.9f}", flush=True)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(flow, (address, port))
+        await loop.sock_sendall(flow, HEADER.pack(number, size_bytes))
+        left, block = size_bytes - HEADER.size, bytes(BLOCK_BYTES)
+        while left > 0:
+            await loop.sock_sendall(flow, block[:left] if left < BLOCK_BYTES else block)
+            left -= BLOCK_BYTES
+        flow.shutdown(socket.SHUT_WR)
+        await loop.sock_recv(flow, 1)  # until the receiver has all and closes
+
+
+async def receive(address: str, port: int) -> None:
+    server = await asyncio.start_server(_receive_flow, address, port, limit=2 * BLOCK_BYTES, backlog=1024)
+    async with server:
+        await server.serve_forever()
+
+
+async def _receive_flow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        number, size_bytes = HEADER.unpack(await reader.readexactly(HEADER.size))
+        left = size_bytes - HEADER.size
+        while left > 0 and (block := await reader.read(BLOCK_BYTES)):
+            left -= len(block)
+        if left <= 0:
+            print(number, size_bytes, f"{time.monotonic():.9f}", flush=True)
+    except (asyncio.IncompleteReadError, OSError):
+        pass  # a flow that did not come to its end is not told
+    finally:
+        writer.close()
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["send", address, port, cca, schedule]:
+            asyncio.run(send(address, int(port), cca, Path(schedule)))
+        case ["receive", address, port]:
+            asyncio.run(receive(address, int(port)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""An emulated path drawn as text: which device is where, and what it does. From the layout that runs set up."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ccmix.conditions.layout import BOTTLENECK, DELAY, EXIT, RECEIVER, Layout
+from ccmix.model import Topology
+from ccmix.report import words
+from ccmix.units import format_rate
+
+
+def drawing(plan: Layout) -> str:
+    """A line of hosts, routers and devices; many senders are one name, h1..h50, and many devices one, west1..50."""
+    several = len(plan.pairs) > 1
+    fans_out = len(plan.receivers) > 1
+    senders = names([pair.sender.name for pair in plan.pairs])
+    own = f"1..{len(plan.pairs)}" if several else ""
+    parts = [f"{senders} eth0", f"west{own} [{DELAY}] east{own}", f"west{own} [{BOTTLENECK}] east"]
+    if fans_out:
+        parts.append(f"west [{EXIT}] east{own}")
+    return " ── ".join([*parts, f"eth0 {f'{senders}-{RECEIVER}' if fans_out else RECEIVER}"])
+
+
+def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
+    """Each device with what it does; those of hosts that are alike in one line."""
+    for (what, kind), alike in groupby(
+        plan.pairs, key=lambda pair: (words.own_path(pair.sender), pair.sender.rate_bps)
+    ):
+        pairs = list(alike)
+        hosts = names([pair.sender.name for pair in pairs])
+        east, west = (names([device.place.device for device in same]) for same in zip(
+            *((pair.data_delay, pair.ack_delay) for pair in pairs), strict=True))  # fmt: skip
+        rate = f"tbf {format_rate(kind)}, then " if kind else ""
+        yield f"{hosts} eth0", f"{rate}fq"
+        yield f"{DELAY} {east}", f"netem, data: {what}"
+        yield f"{DELAY} {west}", f"netem, ACKs: {words.way_back(pairs[0].sender)}"
+    yield f"{BOTTLENECK} east", f"{words.rate(path)}, {words.queue(path)}"
+
+
+def names(all_names: Sequence[str]) -> str:
+    """'h1..h50' for names that count up, else all of them."""
+    first, last = all_names[0], all_names[-1]
+    stem = first.rstrip("0123456789")
+    number = first.removeprefix(stem)
+    if number and len(all_names) > 1 and list(all_names) == [
+        f"{stem}{int(number) + at}" for at in range(len(all_names))
+    ]:  # fmt: skip
+        return f"{first}..{last}"
+    return ", ".join(all_names)

@@ -1,0 +1,111 @@
+"""How a topology is laid out, and that the guest's kernel and tc take all that it may have."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ccmix.conditions.layout import Place, layout
+from ccmix.model import Buffer, Queue, Sender, Topology
+from support import REPOSITORY, Ccmix
+
+PLAIN = Topology(1e8, 0.005, None, Buffer(100, "packet"), 1500, offloads=False)
+THREE = replace(PLAIN, hosts=tuple(Sender(f"h{number}", 0.005 * number) for number in (1, 2, 3)))
+
+
+def test_one_sender_and_one_receiver() -> None:
+    plan = layout(PLAIN)
+    assert plan.namespaces == ("h1", "delay", "bottleneck", "receiver")
+    assert [device.what for device in plan.emulating] == ["sender-queue", "data-delay", "ack-delay", "bottleneck"]
+    assert [device.place for device in plan.emulating] == [
+        Place("h1", "eth0"), Place("delay", "east"), Place("delay", "west"), Place("bottleneck", "east"),
+    ]  # fmt: skip
+
+
+def test_each_sender_has_a_receiver_or_all_have_one() -> None:
+    each, one = layout(THREE), layout(replace(THREE, receivers="one"))
+    assert each.receivers == ("h1-receiver", "h2-receiver", "h3-receiver")
+    assert "exit" in each.namespaces
+    assert one.receivers == ("receiver",)
+    assert "exit" not in one.namespaces
+    for plan in (each, one):
+        addresses = [pair.receiver_address for pair in plan.pairs]
+        assert len(set(addresses)) == 3, "by which the delay router tells the senders' packets apart"
+        assert [device.place.device for device in plan.emulating if device.what.startswith("data")] == [
+            "east1", "east2", "east3",
+        ]  # fmt: skip
+
+
+def test_no_address_and_no_device_is_there_twice() -> None:
+    many = replace(PLAIN, hosts=tuple(Sender(f"h{number}", 0.005) for number in range(254)))
+    for plan in (layout(many), layout(replace(many, receivers="one"))):
+        ends = [end for link in plan.links for end in link]
+        places = [end.place for end in ends]
+        addresses = [address for end in ends for address in end.addresses]
+        assert len(set(places)) == len(places)
+        assert len(set(addresses)) == len(addresses)
+
+
+def test_a_fifo_of_packets_gets_its_limit_in_packets() -> None:
+    lines = layout(replace(PLAIN, queue=Queue("pfifo"))).bottleneck.lines("add")
+    assert lines == [
+        "qdisc add dev east root handle 1: tbf rate 100000000bit burst 3028 limit 100",
+        "qdisc add dev east parent 1:1 handle 2: pfifo limit 100",
+    ]
+
+
+EACH_QUEUE = f"""
+import sys
+sys.path.insert(0, {str(REPOSITORY / "harness")!r})
+from dataclasses import replace
+from ccmix.agent.journal import Journal
+from ccmix.conditions import qdisc
+from ccmix.conditions.dumbbell import dumbbell
+from ccmix.config.queues import read_queue
+from ccmix.model import Buffer, Loss, Queue, Sender, Topology
+
+hosts = (Sender("h1", 0.005, Loss("gemodel", (0.01, 0.1, 0.7, 0.001)), 0.001, 0.01), Sender("h2", 0.01, rate_bps=5e7))
+path = Topology(1e8, 0.005, None, Buffer(100, "packet"), 1500, offloads=False, hosts=hosts, ecn=True)
+for text in sys.argv[1:]:
+    for shaper in ("tbf", "htb"):
+        with Journal() as journal, dumbbell(replace(path, queue=read_queue(text), shaper=shaper), journal) as up:
+            for pair in up.pairs:
+                up.sender(pair).run(["ping", "-q", "-c", "3", "-i", "0.1", pair.receiver_address])
+            found = qdisc.qdiscs(up.host("bottleneck"), "east")
+            print(shaper, *(one["kind"] for one in found), found[-1].get("options", {{}}).get("limit"))
+"""
+QUEUES = {
+    "bfifo": 151400, "pfifo": 100, "pfifo_head_drop": 100, "codel ecn ce_threshold 24.2ms target 2ms": 100,
+    "fq_codel ecn flows 64 quantum 1514b drop_batch 8": 100, "fq maxrate 50mbit ce_threshold 5ms": 100,
+    "pie ecn alpha 2 beta 20 bytemode": 100, "fq_pie ecn ecn_prob 20%": 100, "red ecn min 30kb max 90kb": 151400,
+    "red adaptive": 151400, "sfq perturb 10 headdrop": 100, "choke ecn min 20 max 60": 100,
+    "sfb rehash 600 max 25 target 20": 100, "hhf hh_limit 100": 100,
+    "cake rtt 20ms besteffort flowblind": None,
+}  # fmt: skip
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "each.py"
+    file.write_text(EACH_QUEUE)
+    return file
+
+
+def test_every_queue_discipline_is_one_that_the_guest_takes(ccmix: Ccmix, script: Path) -> None:
+    """Also under htb; with bursts of loss, jitter, reordering, and a slow device on the paths to it."""
+    done = ccmix("lab", "exec", "--memory", 512, "--", sys.executable, script, *QUEUES)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = iter(done.stdout.splitlines())
+    for text, limit in QUEUES.items():
+        kind = text.split()[0]
+        of_tbf = ["tbf"] if kind == "bfifo" else ["tbf", kind]  # tbf has a FIFO of bytes of its own
+        *kinds, found = next(lines).split()
+        assert (kinds, found) == (["tbf", *of_tbf], "None" if kind == "bfifo" else str(limit))
+        assert next(lines).split() == ["htb", "htb", kind, str(limit)]
+
+
+def test_what_tc_refuses_is_said(ccmix: Ccmix, script: Path) -> None:
+    done = ccmix("lab", "exec", "--memory", 512, "--", sys.executable, script, "sfq divisor 3")
+    assert done.returncode == 1
+    assert "CommandError: localhost: tc -n ccmix-bottleneck -batch -: exit status" in done.stdout

@@ -1,0 +1,102 @@
+"""Lines of traffic as people write them, right and wrong."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ccmix.config import Config, Problem
+from ccmix.generators.distributions import NAMED
+from ccmix.model import CommandFlows, Flows, Group, HttpFlows, Iperf3Flows, UdpFlows, WorkloadFlows
+
+Files = Callable[..., Config]
+Told = Callable[..., tuple[Problem, ...]]
+
+TOPOLOGY = "[topology t]\nrate = 100mbit\ndelay = 5ms\nhosts = 3\n"
+ENTRY = "[one]\ntype = iperf3\ntopology = t\n"
+
+
+def flows(read: Files, text: str) -> tuple[Flows, ...]:
+    [condition] = read(TOPOLOGY + ENTRY + text).entries[0].conditions
+    assert condition.traffic.groups == ()
+    return condition.traffic.flows
+
+
+def test_groups_whose_weights_are_streams(read: Files) -> None:
+    assert flows(read, "flows.short = h1 bbr:1\nflows.long = h2..h3 cubic:8,bbr:4+30s\n") == (
+        Flows("short", "h1", Iperf3Flows((Group("bbr"),), 1)),
+        Flows("long", "h2", Iperf3Flows((Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12)),
+        Flows("long", "h3", Iperf3Flows((Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12)),
+    )
+
+
+def test_other_generators(read: Files) -> None:
+    text = (
+        "flows.noise = h1 udp@10M\nflows.more = h2 udp:2@1M+2.5s\n"
+        "flows.web = h1 http requests 5000 size 15kb parallel 3 cca bbr +1s\n"
+        "flows.load = h2 workload web-search load 30%\n"
+        "flows.tool = h3 command ./tool --to {dst} + 5s\nflows.server = h3-receiver command ./tool --serve\n"
+    )
+    assert flows(read, text) == (
+        Flows("noise", "h1", UdpFlows(1e7, 1)),
+        Flows("more", "h2", UdpFlows(1e6, 2), 2.5),
+        Flows("web", "h1", HttpFlows(5000, 15_000, 3, "bbr"), 1.0),
+        Flows("load", "h2", WorkloadFlows("web-search", NAMED["web-search"], 3e7, "-")),
+        Flows("tool", "h3", CommandFlows("./tool --to {dst} + 5s")),
+        Flows("server", "h3-receiver", CommandFlows("./tool --serve")),
+    )
+
+
+def test_requests_are_dealt_out_to_clients() -> None:
+    assert HttpFlows(10, 1, 3, "-").requests_of_clients == (4, 3, 3)
+
+
+def test_a_distribution_of_one_s_own(read: Files, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("# bytes, share\n1000 0.5\n2000 1\n")
+    [line] = flows(read, "flows.load = h1 workload mine.txt rate 5mbit cca cubic\n")
+    assert line.what == WorkloadFlows("mine.txt", ((1000.0, 0.5), (2000.0, 1.0)), 5e6, "cubic")
+
+
+def test_a_line_is_swept(read: Files) -> None:
+    text = TOPOLOGY + ENTRY + "sweep.flows.a =\n  h1 cubic:1\n  h1 cubic:1,bbr:1\n"
+    conditions = read(text).entries[0].conditions
+    assert [condition.traffic.flows[0].what.streams for condition in conditions] == [1, 2]
+
+
+AT_KEY = {
+    "no name": ("flows.1 = h1 bbr:1", "is no name of flows"),
+    "no traffic": ("flows.a = h1", "says nothing of its flows"),
+    "no host": ("flows.a = H_1 bbr:1", "'H_1' is no name of a host"),
+    "unknown CCA": ("flows.a = h1 bbrr:1", "unknown CCA 'bbrr'"),
+    "too many streams": ("flows.a = h1 cubic:100,bbr:100", "has 200 streams"),
+    "udp without a rate": ("flows.a = h1 udp", "which is no udp[:STREAMS]@RATE"),
+    "udp too fast": ("flows.a = h1 udp@9999T", "a rate of UDP that is not"),
+    "http without a size": ("flows.a = h1 http requests 5", "has no size"),
+    "http with a wrong word": ("flows.a = h1 http requests 5 sise 1kb", "did you mean 'size'?"),
+    "http without a value": ("flows.a = h1 http requests 5 size", "no value after size"),
+    "more clients than requests": ("flows.a = h1 http requests 5 size 1kb parallel 6", "from 1 to 5"),
+    "workload without a load": ("flows.a = h1 workload web-search", "needs either load"),
+    "workload without a name": ("flows.a = h1 workload", "names no distribution: use one of web-search"),
+    "no load": ("flows.a = h1 workload web-search load 0%", "a load of 0%"),
+    "no command": ("flows.a = h1 command", "has no command"),
+}
+OF_ENTRY = {
+    "unknown host": ("flows.a = h4 bbr:1", "flows.a is of the host 'h4'"),
+    "sender that receives": ("flows.a = h1-receiver bbr:1", "flows.a is of the host 'h1-receiver'"),
+    "unknown distribution": ("flows.a = h1 workload web-serch load 1%", "a distribution is one of web-search"),
+    "too late": ("flows.a = h1 udp@1M+10s", "flows.a begins after 10 s, and the traffic takes 10 s"),
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), AT_KEY.values(), ids=AT_KEY)
+def test_a_mistake_is_told_at_its_key(told: Told, text: str, sentence: str) -> None:
+    [problem] = told(TOPOLOGY + ENTRY + text + "\n")
+    assert (problem.section, problem.key) == ("one", text.partition(" ")[0])
+    assert sentence in str(problem)
+
+
+@pytest.mark.parametrize(("text", "sentence"), OF_ENTRY.values(), ids=OF_ENTRY)
+def test_what_the_path_has_not_is_told_of_the_entry(told: Told, text: str, sentence: str) -> None:
+    [problem] = told(TOPOLOGY + ENTRY + text + "\n")
+    assert problem.section == "one"
+    assert sentence in str(problem)

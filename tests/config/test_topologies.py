@@ -1,0 +1,135 @@
+"""What a topology's section comes to, and what is told of a wrong one."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ccmix.config import Config, Problem
+from ccmix.config.queues import QUEUES, read_queue
+from ccmix.model import Buffer, Change, Loss, Queue, Sender, Topology
+
+Files = Callable[..., Config]
+Told = Callable[..., tuple[Problem, ...]]
+
+TOPOLOGY = "[topology t]\nrate = 1gbit\n"
+ENTRY = "[one]\ntype = iperf3\ntopology = t\n"
+LOSS = Loss("gemodel", (0.01, 0.1))
+
+
+def path(read: Files, text: str, entry: str = "") -> Topology:
+    [condition] = read(TOPOLOGY + text + ENTRY + entry).entries[0].conditions
+    assert isinstance(condition.path, Topology)
+    return condition.path
+
+
+def test_hosts_take_from_the_topology_what_their_own_lines_leave_out(read: Files) -> None:
+    text = "delay = 5ms\nloss = gemodel 1% 10%\nhosts = 2\nhost.h2 = delay 80ms loss 0% rate 100mbit\n"
+    text += "host.FAR = jitter 1ms\n"
+    assert path(read, text).senders == (
+        Sender("h1", 0.005, LOSS), Sender("h2", 0.08, None, rate_bps=1e8), Sender("far", 0.005, LOSS, jitter_s=0.001),
+    )  # fmt: skip
+
+
+def test_a_range_of_hosts_and_one_of_them(read: Files) -> None:
+    senders = path(read, "host.h1..h3 = delay 5ms\nhost.h2 = loss 1%\n").senders
+    assert [(sender.name, sender.delay_s, sender.loss) for sender in senders] == [
+        ("h1", 0.005, None), ("h2", 0.005, Loss("random", (0.01,))), ("h3", 0.005, None),
+    ]  # fmt: skip
+
+
+def test_a_host_without_a_name_is_h1(read: Files) -> None:
+    plain = path(read, "delay = 5ms\njitter = 1ms\nreorder = 1%\n")
+    assert plain.hosts == ()
+    assert plain.senders == (Sender("h1", 0.005, None, 0.001, 0.01),)
+
+
+def test_the_buffer_is_of_the_largest_base_rtt(read: Files) -> None:
+    assert path(read, "host.h1 = delay 5ms\nhost.h2 = delay 80ms\n").buffer_bytes == 20_000_000
+
+
+def test_changes_in_the_order_of_their_moments(read: Files) -> None:
+    text = "delay = 5ms\nhosts = 2\nbuffer = 1bdp\nat.8s = loss 1%\nat.2s = rate 100mbit, h2 delay 20ms\n"
+    changed = path(read, text)
+    lossy = Loss("random", (0.01,))
+    assert changed.changes == (
+        Change(2.0, rate_bps=1e8), Change(2.0, "h2", delay_s=0.02), Change(8.0, loss=lossy),
+    )  # fmt: skip
+    (_, first), (two_s, second), (eight_s, third) = changed.phases
+    assert (two_s, eight_s) == (2.0, 8.0)
+    assert first is changed
+    assert (second.rate_bps, [sender.delay_s for sender in second.senders]) == (1e8, [0.005, 0.02])
+    assert [sender.loss for sender in third.senders] == [lossy, lossy]
+    assert {phase.buffer_bytes for _, phase in changed.phases} == {1_250_000}
+
+
+def test_hosts_and_moments_are_swept(read: Files) -> None:
+    text = (
+        TOPOLOGY + "host.h1 = delay 5ms\n" + ENTRY + "sweep.host.h1 = delay 1ms, delay 2ms\nsweep.at.1s = rate 1mbit\n"
+    )
+    conditions = read(text).entries[0].conditions
+    assert [condition.path.senders[0].delay_s for condition in conditions] == [0.001, 0.002]
+    assert [condition.path.changes for condition in conditions] == [(Change(1.0, rate_bps=1e6),)] * 2
+    assert conditions[0].values == {"host.h1": "delay 1ms", "at.1s": "rate 1mbit"}
+
+
+def test_a_queue_s_parameters_in_the_units_that_tc_takes() -> None:
+    assert read_queue("codel ecn ce_threshold 24.2ms") == Queue("codel", ("ecn", "ce_threshold", "24200us"))
+    assert read_queue("red min 30kb max 90kb probability 2% ecn").parameters == (
+        "min", "30000", "max", "90000", "probability", "0.02", "ecn",
+    )  # fmt: skip
+    assert read_queue("fq maxrate 1gbit flow_limit 100").parameters == (
+        "maxrate", "1000000000bit", "flow_limit", "100",
+    )  # fmt: skip
+    assert {read_queue(kind).kind for kind in QUEUES} == set(QUEUES)
+
+
+def test_packets_of_a_buffer_in_bytes(read: Files) -> None:
+    assert path(read, "delay = 5ms\nbuffer = 100p\n").buffer_packets == 100
+    assert path(read, "delay = 5ms\nbuffer = 15140b\n").buffer_packets == 10
+    tiny = Topology(1e9, 0.005, None, Buffer(1.0, "byte"), 1500, offloads=False)
+    assert (tiny.buffer_packets, tiny.buffer_bytes) == (1, 1514)
+
+
+MISTAKES = {
+    "unknown qdisc": ("delay = 5ms\nqdisc = fq_coddel\n", "qdisc", "did you mean 'fq_codel'?"),
+    "unknown parameter": ("delay = 5ms\nqdisc = codel ecm\n", "qdisc", "'ecm' of codel; did you mean 'ecn'?"),
+    "parameter of a FIFO": ("delay = 5ms\nqdisc = pfifo ecn\n", "qdisc", "pfifo has none"),
+    "limit": ("delay = 5ms\nqdisc = pfifo limit 100\n", "qdisc", "buffer = ... says how much"),
+    "no value": ("delay = 5ms\nqdisc = codel target\n", "qdisc", "no value after target"),
+    "wrong value": ("delay = 5ms\nqdisc = codel target 5\n", "qdisc", "for target '5', which has no unit"),
+    "parameter twice": ("delay = 5ms\nqdisc = codel ecn ecn\n", "qdisc", "ecn twice"),
+    "loss without unit": ("delay = 5ms\nloss = gemodel 1 10\n", "loss", "no unit"),
+    "loss of five": ("delay = 5ms\nloss = gemodel 1% 1% 1% 1% 1%\n", "loss", "is no loss"),
+    "all lost": ("delay = 5ms\nloss = 100%\n", "loss", "lets nothing pass"),
+    "name of a router": ("host.delay = delay 5ms\n", "host.delay", "name of something else of the path"),
+    "no name": ("host.1 = delay 5ms\n", "host.1", "is no name of a host"),
+    "no range": ("host.h5..h1 = delay 5ms\n", "host.h5..h1", "is no range of hosts"),
+    "unknown word": ("host.h1 = lag 5ms\n", "host.h1", "unknown word 'lag'"),
+    "no value of a host": ("host.h1 = delay\n", "host.h1", "no value after delay"),
+    "wrong value of a host": ("host.h1 = delay 5\n", "host.h1", "for delay '5', which has no unit"),
+    "no moment": ("delay = 5ms\nat.soon = rate 1mbit\n", "at.soon", "is not a number with a unit"),
+    "no change": ("delay = 5ms\nat.1s = mtu 1500\n", "at.1s", "unknown word 'mtu'"),
+    "rate of a host": ("delay = 5ms\nat.1s = h1 rate 1mbit\n", "at.1s", "only the bottleneck's changes"),
+}  # fmt: skip
+OF_CONDITIONS = {
+    "host without delay": ("host.h1 = loss 1%\n", "host h1 has no delay"),
+    "too many": ("delay = 5ms\nhosts = 254\nhost.more = delay 1ms\n", "255 hosts, more than 254"),
+    "change of an unknown host": ("delay = 5ms\nat.1s = h2 delay 1ms\n", "the host 'h2'; known are h1"),
+    "change after the end": ("delay = 5ms\nat.10s = rate 1mbit\n", "the traffic, omit and duration, takes 10 s"),
+    "jitter beyond delay": ("delay = 5ms\njitter = 6ms\n", "jitter of h1 is more than its delay"),
+    "reordering without delay": ("delay = 0ms\nreorder = 1%\nbuffer = 9p\n", "lets packets pass without delay"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "key", "sentence"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_at_its_key(told: Told, text: str, key: str, sentence: str) -> None:
+    [problem] = told(TOPOLOGY + text + ENTRY)
+    assert (problem.section, problem.key) == ("topology t", key)
+    assert sentence in str(problem)
+
+
+@pytest.mark.parametrize(("text", "sentence"), OF_CONDITIONS.values(), ids=OF_CONDITIONS)
+def test_what_values_say_against_each_other_is_told_of_the_entry(told: Told, text: str, sentence: str) -> None:
+    [problem] = told(TOPOLOGY + text + ENTRY)
+    assert problem.section == "one"
+    assert sentence in str(problem)

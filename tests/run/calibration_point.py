@@ -1,0 +1,150 @@
+"""Run in a guest: measures emulated paths from outside of what emulates them, and prints a JSON object a line for each.
+
+`calibration_point.py HARNESS IPERF3 POINTS`: POINTS is a JSON list of {"rate_bps", "rtt_s", "loss", "buffer", "mtu",
+"queue", "shaper", "offloads", "protocol"}; buffer is [amount, kind], queue as in an INI file. UDP is a fifth more than
+the bottleneck passes, so that its queue is full; TCP is for the size of packets.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+sys.path.insert(0, sys.argv[1])
+
+from ccmix.agent.journal import Journal
+from ccmix.conditions import qdisc
+from ccmix.conditions.dumbbell import Dumbbell, dumbbell
+from ccmix.conditions.layout import NAMESPACE_PREFIX
+from ccmix.config.queues import read_queue
+from ccmix.hosts.namespace import entered
+from ccmix.model import Buffer, Loss, Topology
+
+PINGS = 20
+PACKETS = 20_000  # of UDP, and at least LEAST_S of it
+LEAST_S = 2.0
+SAMPLES = 20
+PORT = 7000
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
+SOCKET_BUFFER_BYTES = 2**30
+BEGUN_PACKETS = 200  # more than a control connection has
+
+
+def ping_rtts_s(path: Dumbbell) -> list[float]:
+    """Of 64 bytes of ICMP; the first ones, which wait for ARP, left out."""
+    [pair] = path.pairs
+    argv = ["ping", "-n", "-s", "56", "-i", "0.3", "-c", str(PINGS + 2), pair.receiver_address]
+    words = path.sender(pair).run(argv, timeout_s=120).split()
+    return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")][2:]
+
+
+def offered(path: Dumbbell, topology: Topology, iperf3: str) -> dict[str, object]:
+    """What iperf3 has sent, and samples of the bottleneck while it did."""
+    [pair] = path.pairs
+    sent_bps = 1.2 * topology.rate_bps
+    seconds = max(LEAST_S, PACKETS * topology.mtu_bytes * 8 / sent_bps)
+    length = topology.mtu_bytes - 28
+    server = path.receiver(pair).command([iperf3, "-s", "-1"])
+    client = path.sender(pair).command(
+        [iperf3, "-c", pair.receiver_address, "-u", "-b", f"{sent_bps:.0f}", "-l", str(length), "-t", f"{seconds:.0f}",
+         "-J", "--pacing-timer", "100"]
+    )  # fmt: skip
+    before = {what: qdisc.root_of(found) for what, found in counters(path).items()}
+    listening = subprocess.Popen(server, stdout=subprocess.DEVNULL)
+    time.sleep(0.5)
+    sending = subprocess.Popen(client, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    while bottleneck(path)["packets"] < before["bottleneck"]["packets"] + BEGUN_PACKETS:
+        time.sleep(0.01)  # the control connection's packets may be lost
+    begin_s = time.monotonic()
+    samples = []
+    for number in range(SAMPLES):
+        at_s = begin_s + seconds * (0.3 + 0.6 * number / SAMPLES)
+        time.sleep(max(0.0, at_s - time.monotonic()))
+        root = bottleneck(path)
+        samples.append([time.monotonic(), root["bytes"], root["backlog"], root["qlen"]])
+    said = json.loads(sending.communicate()[0])
+    listening.wait()
+    after = {what: qdisc.root_of(found) for what, found in counters(path).items()}
+    grown = {
+        what: {name: root[name] - before[what][name] for name in ("bytes", "packets", "drops")}
+        for what, root in after.items()
+    }
+    return {"samples": samples, "sent_packets": said["end"]["sum"]["packets"], "grown": grown}
+
+
+def burst(path: Dumbbell, topology: Topology) -> int:
+    """How many datagrams of the largest packet's size get through of twice as many as the buffer holds, sent all in one
+    moment: in the guest's time, for which its processor is infinitely fast.
+    """
+    [pair] = path.pairs
+    with udp_socket(pair.sender.name) as sender, udp_socket(pair.receiver) as receiver:
+        receiver.bind((pair.receiver_address, PORT))
+        for _ in range(2 * topology.buffer_packets + 100):
+            sender.sendto(bytes(topology.mtu_bytes - 28), (pair.receiver_address, PORT))
+        time.sleep(topology.base_rtt_s + 1 + 2 * topology.buffer_bytes * 8 / topology.rate_bps)
+        receiver.setblocking(False)
+        received = 0
+        with suppress(BlockingIOError):
+            while receiver.recv(1):
+                received += 1
+    return received
+
+
+def udp_socket(namespace: str) -> socket.socket:
+    with entered(NAMESPACE_PREFIX + namespace):
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for option in (SO_SNDBUFFORCE, SO_RCVBUFFORCE):
+        made.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+    return made
+
+
+def bytes_a_packet(path: Dumbbell, iperf3: str) -> float:
+    """Of TCP data behind the netem that loses: as the device counts, to which what was joined is one packet."""
+    [pair] = path.pairs
+    with subprocess.Popen(path.receiver(pair).command([iperf3, "-s", "-1"]), stdout=subprocess.DEVNULL):
+        time.sleep(0.5)
+        path.sender(pair).run([iperf3, "-c", pair.receiver_address, "-t", "1"])
+    [link] = json.loads(path.host("delay").run(["ip", "-s", "-j", "link", "show", "dev", "east"]))
+    sent = link["stats64"]["tx"]
+    return float(sent["bytes"] / sent["packets"])
+
+
+def bottleneck(path: Dumbbell) -> dict[str, Any]:
+    root = qdisc.root_of(qdisc.qdiscs(path.host("bottleneck"), "east"))
+    assert root
+    return root
+
+
+def counters(path: Dumbbell) -> dict[str, list[dict[str, object]]]:
+    return {
+        what: qdisc.qdiscs(path.host(device.place.namespace), device.place.device)
+        for what, device in path.devices.items()
+    }
+
+
+def main() -> None:
+    iperf3 = sys.argv[2]
+    for point in json.loads(sys.argv[3]):
+        topology = Topology(
+            rate_bps=point["rate_bps"],
+            delay_s=point["rtt_s"] / 2,
+            loss=Loss("random", (point["loss"],)) if point["loss"] else None,
+            buffer=Buffer(*point["buffer"]),
+            mtu_bytes=point["mtu"],
+            offloads=point["offloads"],
+            queue=read_queue(point["queue"]),
+            shaper=point["shaper"],
+        )
+        with Journal() as journal, dumbbell(topology, journal) as path:
+            if point["protocol"] == "tcp":
+                found: dict[str, Any] = {"bytes_a_packet": bytes_a_packet(path, iperf3)}
+            else:
+                found = {"pings_s": ping_rtts_s(path), "burst_packets": burst(path, topology)}
+                found |= offered(path, topology, iperf3)
+        print(json.dumps(found | {"buffer_bytes": topology.buffer_bytes, "packet_bytes": topology.packet_bytes}))
+
+
+main()

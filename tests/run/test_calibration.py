@@ -1,0 +1,131 @@
+"""An emulated path is the one that was asked for, measured from outside of what emulates it.
+
+The tolerances are those of the lab's purpose: base RTT 0.1 ms, rate 0.5%, loss within its binomial interval, buffer one
+packet. docs/lab.md has what was measured.
+"""
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.special import bdtr, bdtrc
+
+from ccmix.conditions.qdisc import TBF_BURST_PACKETS
+from ccmix.tools import find_iperf3
+from support import REPOSITORY, Ccmix
+
+SCRIPT = Path(__file__).with_name("calibration_point.py")
+PING_BYTES = 8 + 56 + 20 + 14  # ICMP, IP and Ethernet
+RTT_S, RATE, P_VALUE = 0.1e-3, 0.005, 1e-6
+Point = Mapping[str, Any]
+
+
+def point(
+    rate_bps: float, rtt_s: float, loss: float = 0.01, buffer: tuple[float, str] = (50, "packet"), mtu: int = 1500,
+    queue: str = "bfifo", shaper: str = "tbf",
+) -> Point:  # fmt: skip
+    return {
+        "rate_bps": rate_bps, "rtt_s": rtt_s, "loss": loss, "buffer": buffer, "mtu": mtu, "queue": queue,
+        "shaper": shaper, "offloads": False, "protocol": "udp",
+    }  # fmt: skip
+
+
+SMALL = [
+    point(1e7, 0.001),
+    point(1e7, 0.2, 0.001, queue="pfifo", shaper="htb"),
+    point(1e8, 0.02, 0.0, (100_000, "byte")),
+    point(1e8, 0.02, 0.1, (1, "bdp"), queue="pfifo"),
+    point(1e9, 0.001, 0.001, (1, "bdp")),
+    point(1e9, 0.2, shaper="htb"),
+]
+LARGE = [
+    *(
+        point(rate_bps, rtt_s, loss, mtu=mtu, shaper=shaper)
+        for (rate_bps, mtu), (rtt_s, loss), shaper in itertools.product(
+            [(1e7, 1500), (1e8, 1500), (1e9, 1500), (1e10, 9000)],
+            [(0.001, 0.001), (0.005, 0.0), (0.02, 0.01), (0.08, 0.1), (0.2, 0.0001)],
+            ["tbf", "htb"],
+        )
+    ),
+    *(
+        point(1e8, 0.02, 0.0, buffer, queue=queue, shaper=shaper)
+        for buffer, queue, shaper in itertools.product(
+            [(1, "packet"), (3, "packet"), (1000, "packet"), (10_000, "byte"), (0.1, "bdp"), (4, "bdp")],
+            ["bfifo", "pfifo"],
+            ["tbf", "htb"],
+        )
+    ),
+]  # fmt: skip
+
+
+def measured(points: list[Point], folder: Path) -> Iterator[tuple[Point, dict[str, Any]]]:
+    done = Ccmix(folder)(
+        "lab", "exec", "--memory", 2000, "--",
+        sys.executable, SCRIPT, REPOSITORY / "harness", find_iperf3(), json.dumps(points), timeout=1500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    yield from zip(points, map(json.loads, done.stdout.splitlines()), strict=True)
+
+
+def check_rtt(asked: Point, found: Mapping[str, Any]) -> None:
+    expected_s = (
+        asked["rtt_s"] + PING_BYTES * 8 / asked["rate_bps"]
+    )  # of which the bucket lets a lone packet go at once
+    answered = found["pings_s"]
+    assert len(answered) > (1 - 2 * asked["loss"]) * 20 - 5, "pings are lost as anything else is"
+    assert all(abs(rtt_s - expected_s) <= RTT_S for rtt_s in answered), (asked, min(answered), max(answered))
+
+
+def check_rate(asked: Point, found: Mapping[str, Any]) -> None:
+    (begin_s, begin_bytes, *_), *_, (end_s, end_bytes, *_) = found["samples"]
+    passed_bps = (end_bytes - begin_bytes) * 8 / (end_s - begin_s)
+    assert passed_bps == pytest.approx(asked["rate_bps"], rel=RATE), asked
+
+
+def check_loss(asked: Point, found: Mapping[str, Any]) -> None:
+    """What was sent and did not come to the bottleneck; beside UDP, some packets of iperf3's control connection."""
+    sent = found["grown"]["sender-queue"]["packets"]
+    assert sent == pytest.approx(found["sent_packets"], abs=60)
+    arrived = found["grown"]["bottleneck"]["packets"] + found["grown"]["bottleneck"]["drops"]
+    lost = sent - arrived
+    if asked["loss"]:
+        assert bdtr(lost, sent, asked["loss"]) > P_VALUE, (asked, lost, sent)
+        assert bdtrc(lost - 1, sent, asked["loss"]) > P_VALUE, (asked, lost, sent)
+    else:
+        assert lost == 0
+
+
+def check_buffer(asked: Point, found: Mapping[str, Any]) -> None:
+    """Of a burst that comes in one moment there passes what fits into the buffer, and the bucket at once."""
+    queued_bytes = (found["burst_packets"] - TBF_BURST_PACKETS) * found["packet_bytes"]
+    assert abs(queued_bytes - found["buffer_bytes"]) <= found["packet_bytes"], asked
+
+
+def check(points: list[Point], folder: Path) -> None:
+    for asked, found in measured(points, folder):
+        check_rtt(asked, found)
+        check_rate(asked, found)
+        check_loss(asked, found)
+        check_buffer(asked, found)
+
+
+def test_the_path_is_the_one_asked_for(tmp_path: Path) -> None:
+    check(SMALL, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_the_path_is_the_one_asked_for_from_10_mbit_to_10_gbit_and_1_to_200_ms(tmp_path: Path) -> None:
+    check(LARGE, tmp_path)
+
+
+def test_a_packet_is_one_packet_unless_offloads_are_asked_for(tmp_path: Path) -> None:
+    """Of the largest size at most, at the netem that loses; else of many packets joined."""
+    tcp = dict(point(1e8, 0.02, 0.0), protocol="tcp")
+    (_, apart), (_, joined) = measured([tcp, dict(tcp, offloads=True)], tmp_path)
+    assert 1400 < apart["bytes_a_packet"] <= 1514
+    assert joined["bytes_a_packet"] > 2 * 1514
