@@ -198,10 +198,10 @@ def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -
 def bytes_sampled(folder: Path) -> int:
     """What the sockets of a run, also of a failed one, had sent at their last samples; 0 where nothing can be read."""
     try:
-        ends = [found.select("bytes_sent", *_ENDS) for found in read_sockets(folder / "logs")]
+        sent = pl.concat(found.select("bytes_sent", *_ENDS) for found in read_sockets(folder / "logs"))
     except (OSError, ValueError, LookupError, TypeError):
         return 0
-    return int(pl.concat(ends).group_by(_ENDS).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
+    return int(sent.group_by(_ENDS).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 
 def bytes_sent(samples: pl.DataFrame) -> int:
