@@ -1,0 +1,26 @@
+"""A command in a guest on the emulated path of a run."""
+
+from pathlib import Path
+
+from support import Ccmix
+
+
+def test_a_command_on_the_path_of_a_run(ccmix: Ccmix, small_ini: Path) -> None:
+    """Base RTT 10 ms; the second ping's, since the first one also waits for ARP."""
+    ping = ("ip", "netns", "exec", "ccmix-h1", "ping", "-c", 2, "-s", 56, "10.0.3.2")
+    done = ccmix("lab", "exec", "--path", small_ini, "--run", "#2", "--", *ping)
+    assert done.returncode == 0, done.stderr
+    assert "time=10.0 ms" in done.stdout.splitlines()[2]
+    assert "both all #2: h1 eth0" in done.stderr
+
+
+def test_the_exit_status_and_the_programs_of_ccmix_are_there(ccmix: Ccmix, small_ini: Path) -> None:
+    done = ccmix("lab", "exec", "--path", small_ini, "--", "sh", "-c", "ccmix-iperf3 --version; exit 9")
+    assert done.returncode == 9
+    assert "+ccmix" in done.stdout
+
+
+def test_a_run_that_the_plan_does_not_have(ccmix: Ccmix, small_ini: Path) -> None:
+    done = ccmix("lab", "exec", "--path", small_ini, "--run", "mixd", "--", "true")
+    assert done.returncode == 2
+    assert "'mixd' in its name" in done.stderr
