@@ -33,6 +33,7 @@ TC_LATENCY_STEP_S = 1e-6  # at 25 Gbit/s, that is two packets
 LEAST_IDLE = 0.02  # of a core's time
 CORE_TIMES = [name for name in CPU_TIMES if not name.startswith("guest")]  # which user and nice include
 LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
+LEAST_LIMITED_S = 0.02  # two jiffies, in which the kernel counts such times, where it has the fewest: 100 a second
 
 
 @dataclass(frozen=True)
@@ -335,7 +336,7 @@ def _hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple
     grown = in_time.agg(pl.col(name).last() - pl.col(name).first() for name in columns)
     for kind, column in (("receiver-window", "receiver_window_limited_s"), ("send-buffer", "send_buffer_limited_s")):
         busy_s, limited_s = float(grown["busy_s"].sum()), float(grown[column].sum())
-        if busy_s and limited_s / busy_s > LIMITED_FRACTION:
+        if limited_s > LEAST_LIMITED_S and limited_s / busy_s > LIMITED_FRACTION:
             yield kind, f"{format_percent(limited_s / busy_s)} of the busy time"
     for host, text in facts["after"]["netstat"].items():
         before = facts["before"]["netstat"][host]
