@@ -175,7 +175,7 @@ TOLERATED: dict[str, Change] = {
     # 2 flows, 16 ms together of less than 100 ms: a jiffy or two
     "limited for a jiffy": changed_sockets(
         busy_s=pl.col("time_s") * 0.005,
-        receiver_window_limited_s=pl.when(pl.col("time_s") > 5).then(0.008).otherwise(0.0),
+        receiver_window_limited_s=pl.when(pl.col("time_s") == 5).then(0.008).otherwise(0.0),
     ),
     "limited in the omitted time": changed_sockets(send_buffer_limited_s=pl.when(pl.col("time_s") > 0).then(0.9)),
 }
