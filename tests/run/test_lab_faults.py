@@ -4,12 +4,15 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from support import Ccmix, wait_for
+from support import CCMIX, Ccmix, wait_for
+
+SHM = Path("/dev/shm")
+NOEXEC_MOUNTS = 'for folder in $NOEXEC; do mount -t tmpfs -o noexec tmpfs "$folder" || exit 99; done; exec "$@"'
 
 
 def process_groups(ccmix: Ccmix) -> set[int]:
@@ -57,3 +60,49 @@ def test_a_guest_that_dies_takes_its_own_run_only(ccmix: Ccmix, small_ini: Path,
     again = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
     assert again.returncode == 0, again.stderr
     assert len(list(outdir.rglob("run.json"))) == 4
+
+
+@pytest.fixture
+def noexec(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs ccmix where some folders are file systems of their own, mounted noexec, which nobody else sees.
+
+    TMPDIR and CCMIX_CACHE are `tmp_path / "tmp"` and `tmp_path / "cache"`.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("a mount of the test's own takes root: run the tests as root")
+    places = {"TMPDIR": tmp_path / "tmp", "CCMIX_CACHE": tmp_path / "cache"}
+    for place in places.values():
+        place.mkdir()
+
+    def run(folders: Iterable[Path], *arguments: object) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {name: str(place) for name, place in places.items()}
+        environment["NOEXEC"] = " ".join(map(str, folders))
+        argv = ["unshare", "--mount", "sh", "-c", NOEXEC_MOUNTS, "sh", CCMIX, *map(str, arguments)]
+        return subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=120, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize("folders", [(SHM,), ("tmp",), (SHM, "tmp")], ids=str)
+def test_noexec_has_no_effect_where_another_folder_will_do(
+    noexec: Callable[..., subprocess.CompletedProcess[str]],
+    small_ini: Path,
+    tmp_path: Path,
+    folders: Sequence[str | Path],
+) -> None:
+    small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 1"))
+    done = noexec((tmp_path / folder for folder in folders), "run", small_ini, "--lab", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "1 runs valid, 0 not valid, 0 failed" in done.stderr
+
+
+def test_noexec_everywhere_is_told_with_the_places(
+    noexec: Callable[..., subprocess.CompletedProcess[str]], small_ini: Path, tmp_path: Path
+) -> None:
+    everywhere = (SHM, tmp_path / "tmp", tmp_path / "cache")
+    for command in (("run", small_ini, "--lab", "-o", tmp_path / "out"), ("lab", "exec", "true")):
+        done = noexec(everywhere, *command)
+        assert done.returncode == 1
+        assert "can be executed in none of them" in done.stderr
+        assert all(str(place) in done.stderr for place in everywhere)
+        assert "Traceback" not in done.stderr

@@ -1,26 +1,187 @@
-"""The numbers of a run in the lab depend on its seed, and not on where the programs were installed."""
+"""The numbers of a run in the lab depend on its seed: on nothing else of the machine."""
 
 import asyncio
+import contextlib
+import json
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ccmix.archive import RunFolder
+import pytest
+
 from ccmix.config import load
+from ccmix.model import Run
 from ccmix.plan import make_plan
-from ccmix.run.machines import LabMachine, Programs
+from ccmix.run import machines
+from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER, LabMachine, Programs
 from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
-from support import REPOSITORY
+from support import REPOSITORY, Ccmix
+
+# iperf3 has a thread for each of the 16 flows.
+MIXED = """
+[topology gigabit]
+rate = 1gbit
+delay = 5ms
+buffer = 1bdp
+loss = 0.1%
+mtu = 9000
+offloads = off
+
+[mixed]
+type = iperf3
+topology = gigabit
+cca = cubic,bbr
+streams = 16
+duration = 3s
+omit = 1s
+interval = 100ms
+"""
+RAW = {
+    "generators/h1-iperf3-client.json",
+    "generators/h1-iperf3-server.json",
+    "logs/run.sockmon",
+}
 
 
-def test_a_longer_path_of_iperf3_changes_nothing(tmp_path: Path) -> None:
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+NOT_EMULATED = 125  # lab/emulate's exit status
+
+
+@contextlib.contextmanager
+def every_processor_busy() -> Iterator[None]:
+    """An endless loop on each processor that this process may use."""
+    with contextlib.ExitStack() as ends:
+        for cpu in os.sched_getaffinity(0):
+            argv = ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
+            hog = ends.enter_context(subprocess.Popen(argv))
+            ends.callback(hog.kill)
+        yield
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def differing(some: Mapping[str, bytes], others: Mapping[str, bytes]) -> list[str]:
+    """The files that are not the same, byte by byte, in both."""
+    return sorted(name for name in some.keys() | others.keys() if some.get(name) != others.get(name))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    metrics: dict[str, Any]
+    files: dict[str, bytes]
+    """All that the run left but run.json, which says how long it took."""
+
+
+@pytest.fixture
+def outcome(ccmix: Ccmix, tmp_path: Path) -> Callable[[str, int], Outcome]:
+    """Runs MIXED into a folder of that name, with that seed."""
+    ini = tmp_path / "mixed.ini"
+    ini.write_text(MIXED)
+
+    def run(name: str, seed: int) -> Outcome:
+        done = ccmix("run", ini, "--lab", "--seed", seed, "-o", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        files = contents(tmp_path / name / "mixed" / "all" / "receiver" / "001")
+        return Outcome(json.loads(files.pop("run.json"))["metrics"], files)
+
+    return run
+
+
+def test_16_mixed_flows_beside_a_busy_machine(outcome: Callable[[str, int], Outcome]) -> None:
+    quiet = outcome("quiet", 7)
+    with every_processor_busy():
+        busy = outcome("busy", 7)
+    other = outcome("other", 8)
+
+    assert [(group["group"], group["streams"]) for group in quiet.metrics["groups"]] == [("cubic", 8), ("bbr", 8)]
+    assert quiet.files.keys() >= RAW
+    assert differing(quiet.files, busy.files) == []
+    assert busy.metrics == quiet.metrics
+
+    assert set(differing(quiet.files, other.files)) >= RAW
+    assert other.metrics != quiet.metrics
+
+
+@pytest.fixture
+def sensitive() -> Run:
     """8 BBR flows for 13 s: in shorter runs a difference may not have grown yet."""
     runs = make_plan(load(REPOSITORY / "configs" / "demo.ini").entries, seed=1)
-    run = next(run for run in runs if run.entry == "all-bbr" and run.condition_name == "delay=44ms,loss=0%")
+    return next(run for run in runs if run.entry == "all-bbr" and run.condition_name == "delay=44ms,loss=0%")
+
+
+def measured(run: Run, folder: Path, iperf3: Path | None = None) -> dict[str, bytes]:
+    """What measuring the run leaves in the folder."""
+    folder.mkdir()
+    programs = Programs(iperf3 or find_iperf3(), find_sockmon(), find_rtt())
+    asyncio.run(LabMachine(find_kernel(), programs).measure(run, folder, cpu=0))
+    return contents(folder)
+
+
+def test_a_longer_path_of_iperf3_changes_nothing(sensitive: Run, tmp_path: Path) -> None:
     far = tmp_path / "where" / "somebody" / "else" / "installed" / "it"
     far.mkdir(parents=True)
-    raw = []
-    for number, iperf3 in enumerate((find_iperf3(), Path(shutil.copy(find_iperf3(), far)))):
-        folder = RunFolder(tmp_path / str(number)).begin()
-        asyncio.run(LabMachine(find_kernel(), Programs(iperf3, find_sockmon(), find_rtt())).measure(run, folder, cpu=0))
-        raw.append((folder / "logs" / "run.sockmon").read_bytes())
-    assert raw[0] == raw[1]
+    moved = Path(shutil.copy(find_iperf3(), far))
+    assert differing(measured(sensitive, tmp_path / "near"), measured(sensitive, tmp_path / "moved", moved)) == []
+
+
+def usable_features(tunables: str) -> str:
+    said = subprocess.run(
+        [LOADER, "--list-diagnostics"], env={"GLIBC_TUNABLES": tunables}, capture_output=True, text=True, check=True
+    )
+    return "\n".join(line for line in said.stdout.splitlines() if "cpu_features" in line)
+
+
+def test_the_c_librarys_routines_for_an_older_processor_change_nothing(
+    sensitive: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """glibc picks memcpy, strlen and the like by the processor, unless it is told that features are missing."""
+    features = ("AVX512F", "AVX512VL", "AVX2", "AVX", "ERMS", "BMI2", "SSSE3")
+    older = "glibc.cpu.hwcaps=" + ",".join(f"-{feature}" for feature in features)
+    newer = older.replace("-", "=")  # means nothing, and is as long: a longer environment would move the stack
+    assert usable_features(older) != usable_features(newer)
+    files = []
+    for tunables in (older, newer):
+        monkeypatch.setattr(machines, "GUEST_ENVIRONMENT", {**GUEST_ENVIRONMENT, "GLIBC_TUNABLES": tunables})
+        files.append(measured(sensitive, tmp_path / str(len(files))))
+    assert differing(*files) == []
+
+
+MEASURE = """
+import asyncio, json, shutil, sys, tempfile
+from pathlib import Path
+from ccmix.model import Run
+from ccmix.run import machines
+from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER, LabMachine, Programs
+job, folder, kernel, iperf3 = map(Path, sys.argv[1:])
+machine = LabMachine(kernel, iperf3)
+with tempfile.TemporaryDirectory() as own:
+    asyncio.run(machine.measure(Run.from_json(json.loads(job.read_text())), Path(own), cpu=0))
+    shutil.copytree(own, folder)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["SandyBridge", "max"])
+def test_another_processor_changes_nothing(sensitive: Run, tmp_path: Path, model: str) -> None:
+    """Emulated: SandyBridge has AVX and nothing newer, max is an AMD processor with AVX2."""
+    here = measured(sensitive, tmp_path / "here")
+    away = tmp_path / "away"
+    away.mkdir()
+    (away / "job.json").write_text(json.dumps(sensitive.to_json()))
+    python = ("env", f"PYTHONPATH={PACKAGE_FOLDER}", "PYTHONDONTWRITEBYTECODE=1", str(Path(sys.executable).resolve()))
+    programs = (find_kernel(), find_iperf3(), find_sockmon(), find_rtt())
+    argv = (*python, "-c", MEASURE, away / "job.json", away / "run", *programs)
+    done = subprocess.run(
+        [REPOSITORY / "lab" / "emulate", model, away, *argv], capture_output=True, text=True, check=False
+    )
+    if done.returncode == NOT_EMULATED:
+        pytest.skip(f"NOT TESTED: no processor could be emulated here: {done.stderr}")
+    assert done.returncode == 0, done.stdout
+    assert differing(here, contents(away / "run")) == []

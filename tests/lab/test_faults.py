@@ -1,0 +1,83 @@
+"""What a machine can be like, and a guest still works or says what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ccmix.lab import GuestError, GuestSpec, run_guest
+
+MIB = 1 << 20
+
+# Fills the registers, has a handler overwrite them, and looks whether they come back as they were.
+REGISTERS_AND_SIGNALS = r"""
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static volatile double sum;
+static volatile sig_atomic_t handled;
+
+static void handler(int number)
+{
+    unsigned char other[16];
+
+    memset(other, 0xff, sizeof(other));
+    asm volatile("movdqu (%0), %%xmm0\n\tmovdqa %%xmm0, %%xmm7\n\tmovdqa %%xmm0, %%xmm15" ::"r"(other)
+             : "memory", "xmm0", "xmm7", "xmm15");
+    sum += sqrt(number + handled++);
+}
+
+int main(void)
+{
+    unsigned char before[16], after[3][16];
+    long result;
+
+    signal(SIGUSR1, handler);
+    for (int turn = 0; turn < 1000; turn++) {
+        memset(before, turn % 251 + 1, sizeof(before));
+        asm volatile("movdqu (%[before]), %%xmm0\n\tmovdqa %%xmm0, %%xmm7\n\tmovdqa %%xmm0, %%xmm15\n\t"
+                 "syscall\n\t"
+                 "movdqu %%xmm0, (%[after])\n\tmovdqu %%xmm7, 16(%[after])\n\tmovdqu %%xmm15, 32(%[after])"
+                 : "=a"(result)
+                 : "a"(SYS_kill), "D"(getpid()), "S"(SIGUSR1), [before] "r"(before), [after] "r"(after)
+                 : "memory", "rcx", "r11", "xmm0", "xmm7", "xmm15");
+        for (int number = 0; number < 3; number++)
+            if (result || memcmp(before, after[number], sizeof(before)))
+                return 1;
+    }
+    printf("%d signals\n", (int)handled);
+    return 0;
+}
+"""
+
+
+def run(kernel: Path, job: Path, *argv: str, stall_seconds: float = 120.0) -> str:
+    spec = GuestSpec(argv, job, 128 * MIB, seed=1, stall_seconds=stall_seconds)
+    result = asyncio.run(run_guest(kernel, spec))
+    assert result.exit_status == 0, result.console
+    return result.console
+
+
+@pytest.mark.parametrize("flag", ["fpu", "avx512f", "amx_tile"])
+def test_registers_survive_signals(kernel: Path, job: Path, flag: str) -> None:
+    """Processors with large registers have large signal frames; AMX's have been too large for User-Mode Linux."""
+    if flag not in Path("/proc/cpuinfo").read_text().split():
+        pytest.skip(f"NOT TESTED: this machine's processor has no {flag}; run the tests on one that has")
+    (job / "program.c").write_text(REGISTERS_AND_SIGNALS)
+    subprocess.run(["gcc", "-O1", "-o", job / "program", job / "program.c", "-lm"], check=True)
+    assert run(kernel, job, "./program") == "1000 signals\n"
+
+
+def test_a_loop_that_never_ends_stops_the_clock_for_all(kernel: Path, job: Path) -> None:
+    """In virtual time nobody wakes while one computes, so a guest with such a loop is a hang, not a wrong result."""
+    with pytest.raises(GuestError, match="hung") as error:
+        run(kernel, job, "sh", "-c", "while :; do :; done & sleep 0.001; echo woke up", stall_seconds=3.0)
+    assert error.value.reason == "hang"
+    assert error.value.last_lines == ()
