@@ -60,7 +60,7 @@ def test_help_teaches(sockmon_binary: str) -> None:
         (["--tree=me"], "--tree=me"),
         (["--duration=0", "--cpu"], "--duration=0"),
         (["--no-such-option"], "unrecognized option"),
-        (["--sockets=" + "x"] * 65, "--sockets is given more than 64 times"),
+        (["--sockets=" + "x"] * 513, "--sockets is given more than 512 times"),
     ],
 )
 def test_wrong_options_start_nothing(arguments: list[str], message: str, sockmon_binary: str, tmp_path: Path) -> None:

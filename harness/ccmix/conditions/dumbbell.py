@@ -106,7 +106,8 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
     """Limits that hold for all namespaces together, and that would distort the path under test if they were met.
 
     TCP memory, in pages: small by default on a small machine; in need of it the kernel shrinks the receiver's window.
-    The neighbours that the kernel keeps addresses of: with 1024, those of the last hosts would be thrown out.
+    The neighbours that the kernel keeps addresses of: of more than 128 it forgets those that were quiet for a minute,
+    of more than 1024 any; and while it asks for one again, no more than 100 packets wait.
     The backlog, in packets: what a veth device hands to its peer waits there, and 1000 packets are less than a burst.
     """
     needed_bytes = 64 * (topology.bdp_bytes + topology.buffer_bytes) + 2**30
@@ -114,8 +115,7 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
     return {
         "net.ipv4.tcp_mem": f"{pages} {pages * 3 // 2} {pages * 2}",
         "net.core.netdev_max_backlog": "1000000",
-        "net.ipv4.neigh.default.gc_thresh2": MOST_NEIGHBOURS,
-        "net.ipv4.neigh.default.gc_thresh3": MOST_NEIGHBOURS,
+        **{f"net.ipv4.neigh.default.gc_thresh{number}": MOST_NEIGHBOURS for number in (1, 2, 3)},
     }
 
 
