@@ -30,6 +30,7 @@ SAMPLES = 20
 PORT = 7000
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
 SOCKET_BUFFER_BYTES = 2**30
+BEGINS_WITHIN_S = 20.0
 BEGUN_PACKETS = 200  # more than a control connection has
 
 
@@ -53,11 +54,19 @@ def offered(path: Dumbbell, topology: Topology, iperf3: str) -> dict[str, object
          "-J", "--pacing-timer", "100"]
     )  # fmt: skip
     before = {what: qdisc.root_of(found) for what, found in counters(path).items()}
-    listening = subprocess.Popen(server, stdout=subprocess.DEVNULL)
-    time.sleep(0.5)
-    sending = subprocess.Popen(client, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    while bottleneck(path)["packets"] < before["bottleneck"]["packets"] + BEGUN_PACKETS:
-        time.sleep(0.01)  # the control connection's packets may be lost
+    while True:
+        listening = subprocess.Popen(server, stdout=subprocess.DEVNULL)
+        time.sleep(0.5)
+        sending = subprocess.Popen(client, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        give_up_s = time.monotonic() + BEGINS_WITHIN_S
+        while time.monotonic() < give_up_s and not begun(path, before):
+            time.sleep(0.01)
+        if begun(path, before):
+            break
+        for process in (sending, listening):  # iperf3 waits for ever for its first datagram, if that was lost
+            process.kill()
+            process.communicate()
+        before = {what: qdisc.root_of(found) for what, found in counters(path).items()}
     begin_s = time.monotonic()
     samples = []
     for number in range(SAMPLES):
@@ -73,6 +82,10 @@ def offered(path: Dumbbell, topology: Topology, iperf3: str) -> dict[str, object
         for what, root in after.items()
     }
     return {"samples": samples, "sent_packets": said["end"]["sum"]["packets"], "grown": grown}
+
+
+def begun(path: Dumbbell, before: dict[str, Any]) -> bool:
+    return bool(bottleneck(path)["packets"] >= before["bottleneck"]["packets"] + BEGUN_PACKETS)
 
 
 def burst(path: Dumbbell, topology: Topology) -> int:

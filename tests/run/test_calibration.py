@@ -19,6 +19,8 @@ from ccmix.tools import find_iperf3
 from support import REPOSITORY, Ccmix
 
 SCRIPT = Path(__file__).with_name("calibration_point.py")
+POINTS_A_GUEST = 8
+MOST_ARP = 5
 PING_BYTES = 8 + 56 + 20 + 14  # ICMP, IP and Ethernet
 RTT_S, RATE, P_VALUE = 0.1e-3, 0.005, 1e-6
 Point = Mapping[str, Any]
@@ -87,7 +89,9 @@ def check_rate(asked: Point, found: Mapping[str, Any]) -> None:
 
 
 def check_loss(asked: Point, found: Mapping[str, Any]) -> None:
-    """What was sent and did not come to the bottleneck; beside UDP, some packets of iperf3's control connection."""
+    """What was sent and did not come to the bottleneck; beside UDP, some packets of iperf3's control connection, and at
+    the bottleneck its router's own questions for the receiver's address (ARP).
+    """
     sent = found["grown"]["sender-queue"]["packets"]
     assert sent == pytest.approx(found["sent_packets"], abs=60)
     arrived = found["grown"]["bottleneck"]["packets"] + found["grown"]["bottleneck"]["drops"]
@@ -96,7 +100,7 @@ def check_loss(asked: Point, found: Mapping[str, Any]) -> None:
         assert bdtr(lost, sent, asked["loss"]) > P_VALUE, (asked, lost, sent)
         assert bdtrc(lost - 1, sent, asked["loss"]) > P_VALUE, (asked, lost, sent)
     else:
-        assert lost == 0
+        assert -MOST_ARP <= lost <= 0
 
 
 def check_buffer(asked: Point, found: Mapping[str, Any]) -> None:
@@ -106,11 +110,13 @@ def check_buffer(asked: Point, found: Mapping[str, Any]) -> None:
 
 
 def check(points: list[Point], folder: Path) -> None:
-    for asked, found in measured(points, folder):
-        check_rtt(asked, found)
-        check_rate(asked, found)
-        check_loss(asked, found)
-        check_buffer(asked, found)
+    """Some points in each guest: nothing of one is left for the next, and what fails is soon told."""
+    for begin in range(0, len(points), POINTS_A_GUEST):
+        for asked, found in measured(points[begin : begin + POINTS_A_GUEST], folder):
+            check_rtt(asked, found)
+            check_rate(asked, found)
+            check_loss(asked, found)
+            check_buffer(asked, found)
 
 
 def test_the_path_is_the_one_asked_for(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ccmix.archive import RunFolder
 from ccmix.config import load
-from ccmix.model import Buffer, Group, Loss, Run
+from ccmix.model import Buffer, Change, Group, Loss, Run
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import LabMachine, Programs
@@ -36,6 +36,8 @@ def configured_run(small_ini: Path) -> Run:
         ("loss", {"loss": Loss("random", (0.005,))}),
         ("rate", {"rate_bps": 103e6}),
         ("rate", {"rate_bps": 97e6}),
+        ("rate", {"changes": (Change(1.0, rate_bps=200e6),)}),
+        ("rtt", {"changes": (Change(1.0, delay_s=0.002),)}),
         ("buffer", {"buffer": Buffer(0.5, "bdp")}),
         ("offloads", {"offloads": True}),
     ],

@@ -1,0 +1,76 @@
+"""Reno under random loss gets the share that Mathis et al. tell: a test of the whole chain, from netem to the tables.
+
+Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance algorithm", CCR 27(3), 1997:
+rate = C * MSS / (RTT * sqrt(p)), with C = 1.31 for random loss where each segment is acknowledged. Linux acknowledges
+every second one, and Reno's window grows by the segments that an ACK is for (net/ipv4/tcp_cong.c), so C is the same.
+p and RTT are those measured: netem's counters, and the mean of the sockets' smoothed RTTs.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+from scipy.stats import linregress
+
+from support import Ccmix
+
+C = 1.31
+MSS_BYTES = 1448  # with timestamps
+RTT_S = 0.02
+LEAST_LOSSES = 400
+WITHIN, SLOPE, SLOPE_WITHIN = 0.15, -0.5, 0.03
+ENTRY = """
+[topology lossy]
+rate = 1gbit
+delay = 10ms
+loss = {loss_percent:.10g}%
+buffer = 1bdp
+
+[reno]
+type = iperf3
+topology = lossy
+cca = reno
+duration = {seconds}s
+omit = 10s
+interval = 1s
+"""
+
+
+def point(loss: float, folder: Path) -> tuple[float, float]:
+    """p as measured, and the rate in units of MSS / RTT."""
+    folder.mkdir()
+    seconds = math.ceil(1.15 * LEAST_LOSSES / loss * RTT_S * math.sqrt(loss) / C)
+    (folder / "one.ini").write_text(ENTRY.format(loss_percent=loss * 100, seconds=seconds))
+    done = Ccmix(folder)("run", folder / "one.ini", "--lab", "-o", folder / "out", timeout=1500)
+    assert done.returncode == 0, done.stderr
+    run = folder / "out/reno/all/receiver/001"
+    facts, summary = (json.loads((run / name).read_text()) for name in ("facts.json", "run.json"))
+    before, after = (
+        next(one for one in facts[when]["qdiscs"]["data-delay"] if one.get("root")) for when in ("before", "after")
+    )
+    lost, passed = (after[name] - before[name] for name in ("drops", "packets"))
+    assert lost >= LEAST_LOSSES
+    rtt_s = pl.read_parquet(run / "sockets.parquet").filter(pl.col("time_s") > 10)["rtt_s"].mean()
+    assert isinstance(rtt_s, float)
+    return lost / (lost + passed), summary["metrics"]["goodput_bps"] / 8 / MSS_BYTES * rtt_s
+
+
+def check(points: list[tuple[float, float]]) -> None:
+    for loss, windows in points:
+        assert windows * math.sqrt(loss) == pytest.approx(C, rel=WITHIN), loss
+
+
+def test_reno_follows_mathis(tmp_path: Path) -> None:
+    found = [point(loss, tmp_path / f"{loss}") for loss in (1e-3, 3e-3)]
+    check(found)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+def test_reno_follows_mathis_from_1e_5_to_3e_3(tmp_path: Path) -> None:
+    points = [point(loss, tmp_path / f"{loss}") for loss in (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)]
+    check(points)
+    slope = linregress([math.log(loss) for loss, _ in points], [math.log(windows) for _, windows in points]).slope
+    assert slope == pytest.approx(SLOPE, abs=SLOPE_WITHIN)

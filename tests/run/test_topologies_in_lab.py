@@ -1,0 +1,103 @@
+"""Paths of several hosts, queues that mark, bursts of loss, jitter and changes, from an INI file to the verdict."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from support import Ccmix
+
+PATHS = """
+[DEFAULT]
+type = iperf3
+duration = 6s
+omit = 1s
+
+[topology marking]
+rate = 100mbit
+delay = 10ms
+qdisc = codel ecn ce_threshold 2ms
+shaper = htb
+ecn = on
+
+[topology wild]
+rate = 100mbit
+loss = gemodel 1% 30% 70% 0.1%
+jitter = 1ms
+reorder = 1%
+host.near = delay 10ms
+host.far = delay 40ms jitter 0s reorder 0% rate 20mbit
+at.4s = far loss 0%, rate 50mbit
+buffer = 50p
+qdisc = pfifo
+
+[topology changing]
+rate = 100mbit
+delay = 10ms
+loss = 0.1%
+at.2s = loss 2%
+at.4s = rate 20mbit, loss 0%
+
+[dctcp]
+topology = marking
+cca = dctcp
+streams = 2
+
+[wild]
+topology = wild
+sweep.receivers = one, each
+
+[changing]
+topology = changing
+cca = bbr
+"""
+
+
+@pytest.fixture(scope="module")
+def outdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("paths")
+    (folder / "paths.ini").write_text(PATHS)
+    done = Ccmix(folder)("run", folder / "paths.ini", "--lab", "-o", folder / "out")
+    assert done.returncode == 0, done.stderr
+    assert "4 runs valid, 0 not valid, 0 failed" in done.stderr
+    return folder / "out"
+
+
+def read(outdir: Path, run: str, file: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((outdir / run / "receiver/001" / file).read_text())
+    return data
+
+
+def test_dctcp_fills_the_path_by_marks_alone(outdir: Path) -> None:
+    [group] = read(outdir, "dctcp/all", "run.json")["metrics"]["groups"]
+    assert group["goodput_bps"] > 0.93 * 100e6
+    assert group["retransmission_rate"] == 0
+    codel = read(outdir, "dctcp/all", "facts.json")["after"]["qdiscs"]["bottleneck"][-1]
+    assert (codel["kind"], codel["drops"]) == ("codel", 0)
+    assert codel["ce_mark"] > 0
+
+
+@pytest.mark.parametrize("receivers", ["one", "each"])
+def test_each_host_has_a_path_of_its_own(receivers: str, outdir: Path) -> None:
+    facts = read(outdir, f"wild/receivers={receivers}", "facts.json")
+    assert min(facts["ping_rtt_s"]["far"]) == pytest.approx(0.080, abs=0.2e-3)
+    assert 0.016 < min(facts["ping_rtt_s"]["near"]) < 0.024
+    flows = read(outdir, f"wild/receivers={receivers}", "run.json")["metrics"]["flows"]
+    goodputs = {flow["host"]: flow["goodput_bps"] for flow in flows}
+    assert set(goodputs) == {"near", "far"}
+    assert goodputs["far"] < 20e6
+
+
+def test_changes_are_made_at_their_moments(outdir: Path) -> None:
+    facts = read(outdir, "changing/all", "facts.json")
+    first, second = facts["changes"]
+    assert (first["at_s"], second["at_s"]) == (2.0, 4.0)
+    assert second["time_s"] - first["time_s"] == pytest.approx(2.0, abs=0.01)
+    assert set(second["qdiscs"]) == {"bottleneck", "data-delay"}
+    queues = pl.read_parquet(outdir / "changing/all/receiver/001/queues.parquet")
+    root = queues.filter(pl.col("place") == "bottleneck", pl.col("parent") == "root").sort("time_s")
+    rates = root.select("time_s", bps=pl.col("bytes").cast(pl.Int64).diff() * 8 / pl.col("time_s").diff())
+    assert rates.filter(pl.col("time_s") > 5)["bps"].max() == pytest.approx(20e6, rel=0.005)
+    assert rates.filter(pl.col("time_s") < 4)["bps"].max() == pytest.approx(100e6, rel=0.005)
