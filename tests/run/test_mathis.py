@@ -1,8 +1,8 @@
 """Reno under random loss gets the share that Mathis et al. tell: a test of the whole chain, from netem to the tables.
 
 Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance algorithm", CCR 27(3), 1997:
-rate = C * MSS / (RTT * sqrt(p)), with C = 1.31 for random loss where each segment is acknowledged. Linux acknowledges
-every second one, and Reno's window grows by the segments that an ACK is for (net/ipv4/tcp_cong.c), so C is the same.
+rate = C * MSS / (RTT * sqrt(p)), with C = 1.31 for random loss and an ACK of each segment. docs/lab.md tells how
+the receiver acknowledges here, and what was measured.
 p and RTT are those measured: netem's counters, and the mean of the sockets' smoothed RTTs.
 """
 
