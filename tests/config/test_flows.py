@@ -23,7 +23,7 @@ def flows(read: Files, text: str) -> tuple[Flows, ...]:
 
 
 def test_groups_whose_weights_are_streams(read: Files) -> None:
-    assert flows(read, "flows.short = h1 bbr:1\nflows.long = h2..h3 cubic:8,bbr:4+30s\n") == (
+    assert flows(read, "duration = 40s\nflows.short = h1 bbr:1\nflows.long = h2..h3 cubic:8,bbr:4+30s\n") == (
         Flows("short", "h1", Iperf3Flows((Group("bbr"),), 1)),
         Flows("long", "h2", Iperf3Flows((Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12)),
         Flows("long", "h3", Iperf3Flows((Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12)),
@@ -45,6 +45,12 @@ def test_other_generators(read: Files) -> None:
         Flows("tool", "h3", CommandFlows("./tool --to {dst} + 5s")),
         Flows("server", "h3-receiver", CommandFlows("./tool --serve")),
     )
+
+
+def test_files_of_lines_have_names_of_their_own() -> None:
+    """'a' of host 'x-h1', 'a-x' of host 'h1'"""
+    labels = {Flows(name, host, UdpFlows(1e6, 1)).label for name, host in (("a", "x-h1"), ("a-x", "h1"))}
+    assert len(labels) == 2
 
 
 def test_requests_are_dealt_out_to_clients() -> None:
@@ -84,6 +90,15 @@ OF_ENTRY = {
     "unknown host": ("flows.a = h4 bbr:1", "flows.a is of the host 'h4'"),
     "sender that receives": ("flows.a = h1-receiver bbr:1", "flows.a is of the host 'h1-receiver'"),
     "unknown distribution": ("flows.a = h1 workload web-serch load 1%", "a distribution is one of web-search"),
+    "unknown receiver": ("flows.a = h4-receiver command x", "flows.a is of the host 'h4-receiver'"),
+    "too many arrivals": ("flows.a = h1 workload web-search rate 1000tbit", "comes to 7.5e+08 flows, 1000000 at most"),
+    "group too late": ("flows.a = h1 bbr:1,cubic:1+10s", "a group of cubic begins after 10 s, and the traffic"),
+    "CCA beside lines": ("cca = bbr\nflows.a = h1 cubic:1", "cca: has no effect beside lines of flows"),
+    "swept streams beside lines": ("sweep.streams = 1, 2\nflows.a = h1 cubic:1", "sweep.streams: has no effect"),
+    "question to iperf3": (
+        "rtt-probe = tcp:5202@1\nflows.a = h1 bbr:1\nflows.b = h2 bbr:1",
+        "rtt-probe asks port 5202",
+    ),
     "too late": ("flows.a = h1 udp@1M+10s", "flows.a begins after 10 s, and the traffic takes 10 s"),
 }
 

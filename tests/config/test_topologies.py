@@ -102,6 +102,8 @@ MISTAKES = {
     "loss of five": ("delay = 5ms\nloss = gemodel 1% 1% 1% 1% 1%\n", "loss", "is no loss"),
     "all lost": ("delay = 5ms\nloss = 100%\n", "loss", "lets nothing pass"),
     "name of a router": ("host.delay = delay 5ms\n", "host.delay", "name of something else of the path"),
+    "name of a receiver": ("host.h1-receiver = delay 5ms\n", "host.h1-receiver", "name of something else of the path"),
+    "empty change": ("delay = 5ms\nat.1s = rate 5mbit,\n", "at.1s", "nothing between two commas"),
     "no name": ("host.1 = delay 5ms\n", "host.1", "is no name of a host"),
     "no range": ("host.h5..h1 = delay 5ms\n", "host.h5..h1", "is no range of hosts"),
     "unknown word": ("host.h1 = lag 5ms\n", "host.h1", "unknown word 'lag'"),

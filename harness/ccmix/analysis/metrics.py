@@ -8,7 +8,7 @@ import polars as pl
 from ccmix.analysis.completions import completion_metrics
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.tables import RunTables, bytes_sent
-from ccmix.model import Run, Topology
+from ccmix.model import Run, Topology, UdpFlows
 
 JITTER_S = 1e-3  # of samples that are at the same even moment: one after the other, and by a clock in steps
 
@@ -26,7 +26,8 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     retransmission_rate: retransmitted segments / data segments sent (tcpi_total_retrans, tcpi_data_segs_out), between
     the first sample after the omitted time and the last one.
     rtt_median_s: of the smoothed RTTs of all samples of the group's flows in that time.
-    fairness: Jain's index over flows. utilisation: goodput / bottleneck rate, None where nobody configured that.
+    fairness: Jain's index over TCP flows. utilisation: goodput / bottleneck rate, the mean of one that changes; None
+    where nobody configured that.
     rtt_probe: of ccmix-rtt's questions in the measured time, how many were sent and the share without an answer; of the
     RTTs median, p95 and p99 (interpolated linearly); None without the probe.
     completions: of lines of short flows, see completion_metrics(); they are groups too, and count as goodput.
@@ -39,14 +40,31 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     goodput_bps = float(flows["goodput_bps"].sum()) + sum(one["goodput_bps"] for one in completed)
     return {
         "goodput_bps": goodput_bps,
-        "utilisation": goodput_bps / run.topology.rate_bps if isinstance(run.path, Topology) else None,
+        "utilisation": goodput_bps / _mean_rate_bps(run) if isinstance(run.path, Topology) else None,
         "bytes_sent": _bytes_sent(tables),
-        "fairness": jain_index(flows["goodput_bps"].to_list()),
+        "fairness": jain_index(_of_tcp(run, flows)["goodput_bps"].to_list()),
         "rtt_probe": _rtt_probe(run, tables.series.rtt),
         "groups": groups + [_of_completions(one) for one in completed],
         "completions": completed,
         "flows": flows.drop("rtts_s").to_dicts(),
     }
+
+
+def _mean_rate_bps(run: Run) -> float:
+    """Of the bottleneck over the measured time, in which it may change."""
+    begin_s, end_s = run.traffic.omit_s, run.traffic.seconds
+    phases = run.topology.phases
+    ends_s = [*(at_s for at_s, _ in phases[1:]), end_s]
+    bits = sum(
+        phase.rate_bps * max(0.0, min(until_s, end_s) - max(at_s, begin_s))
+        for (at_s, phase), until_s in zip(phases, ends_s, strict=True)
+    )
+    return bits / run.traffic.duration_s
+
+
+def _of_tcp(run: Run, flows: pl.DataFrame) -> pl.DataFrame:
+    of_udp = [line.name for line in run.traffic.flows if isinstance(line.what, UdpFlows)]
+    return flows.filter(~pl.col("group").is_in(of_udp))
 
 
 def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:

@@ -88,6 +88,7 @@ class Conditions:
             path = topology(settings)
             if flows := flows_of(settings, path, self._telling.folder):
                 traffic = replace(traffic, groups=(), streams=0, flows=flows)
+                self._without_effect(section, values)
         except ValueError as error:
             self._telling.problem(section, None, str(error))
             return
@@ -95,6 +96,14 @@ class Conditions:
         if message := contradiction or topology_contradiction(path, traffic.seconds):
             self._telling.problem(section, None, message)
         yield Condition(values, path, traffic)
+
+    def _without_effect(self, section: ini.Section, swept: Mapping[str, str]) -> None:
+        for key in ("cca", "streams"):
+            if key in swept or key in section.own:
+                name = f"sweep.{key}" if key in swept else key
+                self._telling.problem(
+                    section, name, "has no effect beside lines of flows, which say what is sent: remove it"
+                )
 
     def _between_hosts(
         self,

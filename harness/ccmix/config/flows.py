@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccmix.conditions.layout import layout
 from ccmix.config.groups import GROUP_RATE_BPS, GROUPS
 from ccmix.config.ini import read_text as read_file
 from ccmix.config.problems import ConfigError, nearest, quoted
@@ -140,11 +141,13 @@ def flows_of(settings: Mapping[str, Any], path: Topology, folder: Path) -> tuple
     """Those of all lines, one for each host. Raises ValueError for a host that the path has not, or a wrong file."""
     found: list[Flows] = []
     hosts = [sender.name for sender in path.senders]
+    receivers = layout(path).receivers
     for key, line in settings.items():
         if key.startswith("flows."):
             for host in line.hosts:
-                if host not in hosts and not (isinstance(line.what, CommandFlows) and host.endswith("receiver")):
-                    raise ValueError(f"{key} is of the host {quoted(host)}{nearest(host, hosts)}")
+                known = [*hosts, *receivers] if isinstance(line.what, CommandFlows) else hosts
+                if host not in known:
+                    raise ValueError(f"{key} is of the host {quoted(host)}{nearest(host, known)}")
                 found.append(Flows(key.removeprefix("flows."), host, _resolved(line, path, folder), line.start_s))
     return tuple(found)
 

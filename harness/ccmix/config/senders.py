@@ -47,7 +47,7 @@ def read_host_names(text: str) -> tuple[str, ...]:
         return tuple(f"{match['first']}{number}" for number in range(low, high + 1))
     if not _NAME.fullmatch(text):
         raise ValueError(f"{quoted(text)} is no name of a host: write a letter, then letters, digits and -, at most 24")
-    if text in RESERVED:
+    if text in RESERVED or text.endswith("-receiver"):
         raise ValueError(f"{quoted(text)} is the name of something else of the path: choose another, such as h1")
     return (text,)
 
@@ -97,7 +97,10 @@ def read_moment(text: str) -> float:
 
 def read_changes(text: str) -> tuple[Change, ...]:
     """'rate 500mbit, h2 delay 20ms' to changes without a moment."""
-    return tuple(_change(part.split()) for part in text.split(","))
+    parts = [part.split() for part in text.split(",")]
+    if [] in parts:
+        raise ValueError("has nothing between two commas, or after the last: write for instance rate 500mbit, loss 1%")
+    return tuple(map(_change, parts))
 
 
 def _change(words: list[str]) -> Change:

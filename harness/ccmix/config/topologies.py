@@ -6,11 +6,13 @@ from typing import Any
 
 from ccmix.config.problems import nearest, quoted
 from ccmix.config.senders import MOST_HOSTS, read_host_names, read_moment
-from ccmix.model import Change, Sender, Topology, Traffic
+from ccmix.generators.distributions import mean_bytes
+from ccmix.model import Change, Sender, Topology, Traffic, WorkloadFlows
 from ccmix.model.traffic import streams_of_groups
 from ccmix.units import format_bytes
 
 MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
+MOST_ARRIVALS = 1_000_000  # each is a connection
 MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
 
@@ -87,12 +89,11 @@ def own_traffic(settings: Mapping[str, Any]) -> Traffic:
 
 def traffic_contradiction(traffic: Traffic, port: int) -> str | None:
     """What two right values of ccmix's own iperf3, whose server has the port, say against each other."""
-    if traffic.rtt_probe and traffic.rtt_probe.tcp_port == port:
-        return f"rtt-probe asks port {port}, where iperf3's server takes each question for a test: give another port"
+    asked, servers = traffic.rtt_probe and traffic.rtt_probe.tcp_port, max(1, len(traffic.flows))
+    if asked and port <= asked < port + servers:
+        return f"rtt-probe asks port {asked}, where iperf3's server takes each question for a test: give another port"
     if 0 in streams_of_groups(traffic.groups, traffic.streams):
         return f"cca names {len(traffic.groups)} groups, and with streams = {traffic.streams} not each of them gets one"
-    if late := [line for line in traffic.flows if line.start_s >= traffic.seconds]:
-        return f"flows.{late[0].name} begins after {late[0].start_s:g} s, and the traffic takes {traffic.seconds:g} s"
     if not 0.1 <= traffic.interval_s <= min(60.0, traffic.duration_s):
         return f"interval = {traffic.interval_s:g}s: iperf3 takes 100ms to 60s, and no more than duration"
     for name, seconds, most in (
@@ -100,7 +101,25 @@ def traffic_contradiction(traffic: Traffic, port: int) -> str | None:
     ):  # fmt: skip
         if seconds != int(seconds) or seconds > most:
             return f"{name} = {seconds:g}s: iperf3 takes whole seconds, {most} at most"
+    return _flows_contradiction(traffic)
+
+
+def _flows_contradiction(traffic: Traffic) -> str | None:
+    lasts = f"and the traffic takes {traffic.seconds:g} s"
+    for line in traffic.flows:
+        if line.start_s >= traffic.seconds:
+            return f"flows.{line.name} begins after {line.start_s:g} s, {lasts}"
+        if isinstance(line.what, WorkloadFlows) and (number := _arrivals(line.what, traffic.seconds)) > MOST_ARRIVALS:
+            return f"flows.{line.name} comes to {number:.3g} flows, {MOST_ARRIVALS} at most: give it less load"
+    for group in traffic.all_groups:
+        if group.delay_s >= traffic.seconds:
+            return f"a group of {group.cca} begins after {group.delay_s:g} s, {lasts}"
     return None
+
+
+def _arrivals(workload: WorkloadFlows, seconds: float) -> float:
+    """How many flows are to be expected."""
+    return workload.offered_bps * seconds / 8 / mean_bytes(workload.sizes)
 
 
 def topology_contradiction(path: Topology, seconds: float) -> str | None:

@@ -20,7 +20,7 @@ def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> i
     In real time, unless told otherwise: in virtual time the clock jumps ahead while nobody types.
     Raises GuestError; also where standard input or output is no terminal.
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout)):  # None where it was closed
         raise GuestError("start", "a shell needs a terminal: for a command without one there is `ccmix lab exec`")
     kernel, job_dir = checked(kernel, spec)
     before = termios.tcgetattr(sys.stdin)

@@ -1,5 +1,6 @@
 """What a run's generator is asked for."""
 
+import itertools
 from dataclasses import dataclass, replace
 
 DEFAULT_CCA = "-"  # the system's default, in the group grammar
@@ -95,8 +96,8 @@ class Flows:
 
     @property
     def label(self) -> str:
-        """For files: unique within a run."""
-        return f"{self.name}-{self.host}" if self.name else self.host
+        """For files: unique within a run, since neither name has a dot."""
+        return f"{self.name}.{self.host}" if self.name else self.host
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,12 @@ class Traffic:
         """Of traffic; 0 where nothing tells."""
         return self.omit_s + self.duration_s
 
+    @property
+    def all_groups(self) -> tuple[Group, ...]:
+        """Those of the whole test, or of all lines."""
+        of_lines = (line.what.groups for line in self.flows if isinstance(line.what, Iperf3Flows))
+        return (*self.groups, *itertools.chain.from_iterable(of_lines))
+
     def of_line(self, line: Flows) -> "Traffic":
         """What iperf3 is asked for a line that it makes; UDP has no groups."""
         if isinstance(line.what, UdpFlows):
@@ -133,11 +140,9 @@ class Traffic:
     @property
     def ccas(self) -> frozenset[str]:
         """All that the senders' kernels must have."""
-        asked = {group.cca for group in self.groups}
+        asked = {group.cca for group in self.all_groups}
         for line in self.flows:
             match line.what:
-                case Iperf3Flows(groups=groups):
-                    asked |= {group.cca for group in groups}
                 case HttpFlows(http_cca=cca) | WorkloadFlows(workload_cca=cca):
                     asked.add(cca)
         return frozenset(asked - {DEFAULT_CCA})
