@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.analysis.metrics import jain_index, run_metrics
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Group, Run
+from ccmix.model import Change, Flows, Group, Run, UdpFlows
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,18 @@ def test_a_run_as_a_whole(run: Run, tables: RunTables) -> None:
     assert metrics["goodput_bps"] == 800e6
     assert metrics["utilisation"] == 0.8
     assert metrics["fairness"] == pytest.approx(0.8)  # of 1 and 3
+
+
+def test_utilisation_is_of_the_mean_rate(run: Run, tables: RunTables) -> None:
+    """1 Gbit/s, and 600 Mbit/s in the last of the 4 measured seconds: 900 in the mean."""
+    path = replace(run.topology, changes=(Change(4.0, rate_bps=600e6),))
+    assert run_metrics(replace(run, path=path), tables)["utilisation"] == pytest.approx(800 / 900)
+
+
+def test_udp_is_no_flow_whose_share_could_be_fair(run: Run, tables: RunTables) -> None:
+    line = Flows("bbr", "h1", UdpFlows(1e6, 1))
+    traffic = replace(run.traffic, flows=(line,))
+    assert run_metrics(replace(run, traffic=traffic), tables)["fairness"] == 1
 
 
 def test_a_sample_a_moment_early_is_of_the_measured_time(run: Run, tables: RunTables) -> None:
