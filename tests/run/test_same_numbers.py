@@ -17,10 +17,11 @@ import pytest
 from ccmix.config import load
 from ccmix.model import Run
 from ccmix.plan import make_plan
+from ccmix.probes.stream import read_stream
 from ccmix.run import machines
 from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER, LabMachine, Programs
 from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
-from support import REPOSITORY, Ccmix
+from support import CCMIX, REPOSITORY, Ccmix
 
 # iperf3 has a thread for each of the 16 flows.
 MIXED = """
@@ -41,10 +42,11 @@ duration = 3s
 omit = 1s
 interval = 100ms
 """
+PROBED = "logs/run.sockmon"
 RAW = {
     "generators/h1-iperf3-client.json",
     "generators/h1-iperf3-server.json",
-    "logs/run.sockmon",
+    PROBED,
 }
 
 
@@ -109,6 +111,23 @@ def test_16_mixed_flows_beside_a_busy_machine(outcome: Callable[[str, int], Outc
     assert other.metrics != quiet.metrics
 
 
+@pytest.mark.parametrize("tmpdir", ["/tmp", "/dev/shm"])
+def test_what_the_host_has_in_run_changes_nothing(tmpdir: str) -> None:
+    """A system call that fails takes virtual time, and programs look into /run before the guest has its own."""
+    if os.geteuid() != 0:
+        pytest.skip("a mount of the test's own takes root: run the tests as root")
+    said = [
+        subprocess.run(
+            [*("unshare", "--mount", "sh", "-c", f'mount -t tmpfs tmpfs /run && {prepare} && exec "$@"', "sh"),
+             *(CCMIX, "lab", "exec", "--", "sh", "-c", "date +%s.%N; od -An -tx1 -N32 /dev/urandom")],
+            env=os.environ | {"TMPDIR": tmpdir}, check=True, capture_output=True, text=True,
+        ).stdout
+        for prepare in ("true", "mkdir /run/mount && touch /run/mount/utab")
+    ]  # fmt: skip
+    assert said[0].startswith("1767225600.")
+    assert said[0] == said[1]
+
+
 @pytest.fixture
 def sensitive() -> Run:
     """8 BBR flows for 13 s: in shorter runs a difference may not have grown yet."""
@@ -141,26 +160,32 @@ def usable_features(tunables: str) -> str:
 def test_the_c_librarys_routines_for_an_older_processor_change_nothing(
     sensitive: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """glibc picks memcpy, strlen and the like by the processor, unless it is told that features are missing."""
+    """Other routines touch other pages of the C library: a process's resident memory may be another, and no more."""
     features = ("AVX512F", "AVX512VL", "AVX2", "AVX", "ERMS", "BMI2", "SSSE3")
     older = "glibc.cpu.hwcaps=" + ",".join(f"-{feature}" for feature in features)
     newer = older.replace("-", "=")  # means nothing, and is as long: a longer environment would move the stack
     assert usable_features(older) != usable_features(newer)
-    files = []
+    files, recorded = [], []
     for tunables in (older, newer):
+        folder = tmp_path / str(len(files))
         monkeypatch.setattr(machines, "GUEST_ENVIRONMENT", {**GUEST_ENVIRONMENT, "GLIBC_TUNABLES": tunables})
-        files.append(measured(sensitive, tmp_path / str(len(files))))
-    assert differing(*files) == []
+        files.append(measured(sensitive, folder))
+        recorded.append(read_stream(folder / PROBED))
+    assert set(differing(*files)) <= {PROBED}
+    for table in ("sockets", "queues", "links", "counters", "cpu"):
+        first, second = (getattr(stream, table) for stream in recorded)
+        assert first.equals(second), table
+    first, second = (stream.processes.drop("memory_bytes") for stream in recorded)
+    assert first.equals(second)
 
 
 MEASURE = """
 import asyncio, json, shutil, sys, tempfile
 from pathlib import Path
 from ccmix.model import Run
-from ccmix.run import machines
-from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER, LabMachine, Programs
-job, folder, kernel, iperf3 = map(Path, sys.argv[1:])
-machine = LabMachine(kernel, iperf3)
+from ccmix.run.machines import LabMachine, Programs
+job, folder, kernel, *programs = map(Path, sys.argv[1:])
+machine = LabMachine(kernel, Programs(*programs))
 with tempfile.TemporaryDirectory() as own:
     asyncio.run(machine.measure(Run.from_json(json.loads(job.read_text())), Path(own), cpu=0))
     shutil.copytree(own, folder)
