@@ -4,11 +4,13 @@ import contextlib
 import datetime
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ccmix.tools import find_iperf3
+from ccmix.tools import find_iperf3, find_sockmon
 from support import Ccmix, Pair, Write, wait_for
 
 
@@ -104,20 +106,55 @@ def test_rtts_beside_the_traffic(how: str, ccmix: Ccmix, ini: Write, pair: Pair,
     assert set(summary["facts"]["probes"]) == {"sockmon-src", "sockmon-dst", "rtt"}
 
 
-def test_a_host_that_cannot_run_the_probe_is_sampled_by_ss(
-    ini: Write, ccmix: Ccmix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# Runs what it is given with a filter of system calls: socket(AF_NETLINK, ...) is EPERM (linux/seccomp.h, filter.h).
+WITHOUT_NETLINK = """#!{python}
+import ctypes, os, struct, sys
+SOCKET, AF_NETLINK, LOAD, IF_EQUAL, RETURN = 41, 16, 0x20, 0x15, 0x06
+code = [(LOAD, 0, 0, 0), (IF_EQUAL, 0, 3, SOCKET), (LOAD, 0, 0, 16), (IF_EQUAL, 0, 1, AF_NETLINK),
+        (RETURN, 0, 0, 0x50001), (RETURN, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in code))
+filter = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code), ctypes.addressof(program)))
+prctl = ctypes.CDLL(None).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, filter, 0, 0) == 0
+os.execv("{sockmon}", sys.argv)
+"""
+
+
+def of_another_processor(program: Path) -> None:
+    """A file of 64-bit Arm (ELF: e_machine, EM_AARCH64)."""
+    binary = bytearray(find_sockmon().read_bytes())
+    binary[18:20] = (183).to_bytes(2, "little")
+    program.write_bytes(binary)
+
+
+def without_netlink(program: Path) -> None:
+    if platform.machine() != "x86_64":
+        pytest.skip("the filter of system calls is written for x86-64")
+    program.write_text(WITHOUT_NETLINK.format(python=sys.executable, sockmon=find_sockmon()))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"), [(of_another_processor, "Exec format error"), (without_netlink, "Operation not permitted")]
+)
+def test_a_host_that_refuses_the_probe_is_sampled_by_ss(
+    make: Callable[[Path], None],
+    reason: str,
+    ini: Write,
+    ccmix: Ccmix,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program = tmp_path / "sockmon"
-    program.write_text("#!/no/such/interpreter\n")
+    make(program)
     program.chmod(0o755)
     monkeypatch.setenv("CCMIX_SOCKMON", str(program))
     config = ini("[one]\ntype = iperf3\ncca = reno@20M\nduration = 1s\nmpstat = 0\n")
     done = Ccmix(ccmix.folder)("run", config, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     [summary] = summaries(tmp_path / "out")
-    assert (
-        len([notice for notice in summary["where"]["notices"] if "sampled by ss and /proc instead of" in notice]) == 2
-    )
+    told = [notice for notice in summary["where"]["notices"] if "sampled by ss and /proc instead of" in notice]
+    assert len(told) == 2
+    assert all(reason in notice for notice in told), told
     assert set(summary["facts"]["probes"]) == {"sockets", "processors-src", "processors-dst"}
     assert series(tmp_path / "out", "sockets")["bytes_sent"].max() > 1e6  # type: ignore[operator]
     assert series(tmp_path / "out", "cpu").select("host", "core").unique().sort("host").rows() == [
