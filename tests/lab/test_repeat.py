@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from ccmix.lab import GuestSpec, run_guest
 
@@ -66,3 +69,26 @@ def test_same_seed_same_network(kernel: Path, tmp_path: Path) -> None:
     assert "retrans" in first["sockets"]
     assert first == second
     assert all(first[name] != other[name] for name in ("received", "sockets", "counters"))
+
+
+ROUNDED = """
+import hashlib, math, random
+numbers = random.Random(1)
+functions = (math.log, math.exp, math.sin, lambda number: number ** 0.3)
+print(hashlib.sha256(repr([f(numbers.random()) for f in functions for _ in range(10_000)]).encode()).hexdigest())
+"""
+
+
+def test_the_c_library_rounds_as_on_the_oldest_processor(kernel: Path, job: Path) -> None:
+    """libm's routines for processors with fused multiply-add round otherwise: arrivals of flows would follow."""
+
+    def here(tunables: str) -> str:
+        python = [sys.executable, "-c", ROUNDED]
+        environment = {"GLIBC_TUNABLES": tunables}
+        return subprocess.run(python, env=environment, check=True, capture_output=True, text=True).stdout
+
+    oldest = here("glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2")
+    if here("") == oldest:
+        pytest.skip("NOT TESTED: this machine's processor has no fused multiply-add; run the tests on one that has")
+    result = asyncio.run(run_guest(kernel, GuestSpec((sys.executable, "-c", ROUNDED), job, 128 << 20, 1)))
+    assert result.console == oldest
