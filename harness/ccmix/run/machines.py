@@ -77,8 +77,8 @@ class LabMachine:
 
 @contextlib.contextmanager
 def _link(link: Path, target: Path) -> Iterator[None]:
-    """A path of the same length for every user: the arguments of a process lie on its stack, and a few bytes more there
-    have been seen to change the numbers of a run.
+    """A path of the same length for every user: the arguments of a process lie on its stack, whose address is part of
+    mkstemp()'s first guess at a name, and a second guess costs a random number of the kernel.
     """
     link.symlink_to(target)
     try:
