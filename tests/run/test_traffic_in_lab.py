@@ -89,7 +89,7 @@ def test_a_request_takes_two_round_trips_and_its_packets(folder: Path) -> None:
 
 def test_a_workload_s_flows_come_when_they_are_due(folder: Path, groups: dict[str, Any]) -> None:
     """Until the last byte is there: a handshake, then one way; what came too late to be through has no time."""
-    schedule = (folder / "generators/load-far-workload-schedule.txt").read_text().splitlines()
+    schedule = (folder / "generators/load.far-workload-schedule.txt").read_text().splitlines()
     load = pl.read_parquet(folder / "completions.parquet").filter(pl.col("group") == "load")
     assert load.height == len(schedule)
     assert groups["load"]["streams"] >= load.height - 1
