@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccmix.model import Destination, Group, HostPath, Loss, Netem, NetemPlace, Run, Traffic
+from ccmix.model import Buffer, Destination, Group, HostPath, Loss, Netem, NetemPlace, Run, Topology, Traffic
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
 REPOSITORY = Path(__file__).parent.parent
@@ -30,6 +30,16 @@ duration = 2s
 omit = 1s
 iterations = 2
 """
+
+# An emulated path of one sender, with a little loss
+TOPOLOGY = Topology(
+    rate_bps=1e9,
+    delay_s=0.005,
+    loss=Loss("random", (0.001,)),
+    buffer=Buffer(1.0, "bdp"),
+    mtu_bytes=1500,
+    offloads=False,
+)
 
 
 def host_run(

@@ -22,20 +22,12 @@ from ccmix.model import (
     Netem,
     NetemPlace,
     Run,
-    Topology,
     Traffic,
 )
 from ccmix.plan import RECEIVER, make_plan, span
+from support import TOPOLOGY
 
 DEMO = Path(__file__).parents[1] / "configs" / "demo.ini"
-TOPOLOGY = Topology(
-    rate_bps=1e9,
-    delay_s=0.005,
-    loss=Loss("random", (0.001,)),
-    buffer=Buffer(1.0, "bdp"),
-    mtu_bytes=1500,
-    offloads=False,
-)
 TRAFFIC = Traffic(groups=(Group("cubic"), Group("bbr")), streams=4, duration_s=10.0, omit_s=3.0, interval_s=0.5)
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from ccmix.analysis.series import Series
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Buffer, Group, Loss, Run, Topology, Traffic
-from support import packet_train
+from ccmix.model import Buffer, Group, Run, Traffic
+from support import TOPOLOGY, packet_train
 
 PORTS = {40000: "cubic", 40002: "bbr"}
 NETSTAT = "TcpExt: SyncookiesSent TCPMemoryPressures TCPX\nTcpExt: 1 5 0\nIpExt: InNoRoutes\nIpExt: 0\n"
@@ -29,14 +29,7 @@ def run() -> Run:
         dst="receiver",
         iteration=1,
         seed=7,
-        path=Topology(
-            rate_bps=1e9,
-            delay_s=0.005,
-            loss=Loss("random", (0.001,)),
-            buffer=Buffer(1.0, "bdp"),
-            mtu_bytes=1500,
-            offloads=False,
-        ),
+        path=TOPOLOGY,
         traffic=Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=4.0, omit_s=1.0, interval_s=1.0),
     )
 

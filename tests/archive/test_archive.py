@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.archive.folders import SUMMARY
-from ccmix.model import Buffer, Group, Loss, Run, Topology, Traffic
+from ccmix.model import Group, Run, Traffic
+from support import TOPOLOGY
 
 RUN = Run(
     entry="one",
@@ -21,14 +22,7 @@ RUN = Run(
     dst="receiver",
     iteration=1,
     seed=7,
-    path=Topology(
-        rate_bps=1e9,
-        delay_s=0.005,
-        loss=Loss("random", (0.001,)),
-        buffer=Buffer(1.0, "bdp"),
-        mtu_bytes=1500,
-        offloads=False,
-    ),
+    path=TOPOLOGY,
     traffic=Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=10.0, omit_s=0.0, interval_s=0.5),
     accept_limits=("rtt",),
 )

@@ -1,7 +1,7 @@
 """A run's raw files to tables: flows, goodput and retransmissions per interval, and what the probes recorded."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -201,12 +201,12 @@ def bytes_sampled(folder: Path) -> int:
         sent = pl.concat(found.select("bytes_sent", *_ENDS) for found in read_sockets(folder / "logs"))
     except (OSError, ValueError, LookupError, TypeError):
         return 0
-    return int(sent.group_by(_ENDS).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
+    return bytes_sent(sent, _ENDS)
 
 
-def bytes_sent(samples: pl.DataFrame) -> int:
-    """By all sockets, each until its last sample."""
-    return int(samples.group_by(FLOW).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
+def bytes_sent(samples: pl.DataFrame, of_a_socket: Sequence[str] = FLOW) -> int:
+    """By all sockets, each until its last sample; the columns `of_a_socket` tell them apart."""
+    return int(samples.group_by(of_a_socket).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 
 def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
