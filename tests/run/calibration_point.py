@@ -114,15 +114,18 @@ def udp_socket(namespace: str) -> socket.socket:
     return made
 
 
-def bytes_a_packet(path: Dumbbell, iperf3: str) -> float:
-    """Of TCP data behind the netem that loses: as the device counts, to which what was joined is one packet."""
+def bytes_a_packet(path: Dumbbell, iperf3: str) -> dict[str, float]:
+    """Of TCP data behind each router: as its device counts, to which what was joined is one packet."""
     [pair] = path.pairs
     with subprocess.Popen(path.receiver(pair).command([iperf3, "-s", "-1"]), stdout=subprocess.DEVNULL):
         time.sleep(0.5)
         path.sender(pair).run([iperf3, "-c", pair.receiver_address, "-t", "1"])
-    [link] = json.loads(path.host("delay").run(["ip", "-s", "-j", "link", "show", "dev", "east"]))
-    sent = link["stats64"]["tx"]
-    return float(sent["bytes"] / sent["packets"])
+    found = {}
+    for router in ("delay", "bottleneck"):
+        [link] = json.loads(path.host(router).run(["ip", "-s", "-j", "link", "show", "dev", "east"]))
+        sent = link["stats64"]["tx"]
+        found[router] = sent["bytes"] / sent["packets"]
+    return found
 
 
 def bottleneck(path: Dumbbell) -> dict[str, Any]:
@@ -157,7 +160,9 @@ def main() -> None:
             else:
                 found = {"pings_s": ping_rtts_s(path), "burst_packets": burst(path, topology)}
                 found |= offered(path, topology, iperf3)
-        print(json.dumps(found | {"buffer_bytes": topology.buffer_bytes, "packet_bytes": topology.packet_bytes}))
+        bucket_packets = topology.bucket_bytes(topology.rate_bps) // topology.packet_bytes
+        sizes = {"buffer_bytes": topology.buffer_bytes, "packet_bytes": topology.packet_bytes}
+        print(json.dumps(found | sizes | {"bucket_packets": bucket_packets}))
 
 
 main()

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from scipy.special import bdtr, bdtrc
 
-from ccmix.conditions.qdisc import TBF_BURST_PACKETS
 from ccmix.tools import find_iperf3
 from support import REPOSITORY, Ccmix
 
@@ -28,11 +27,11 @@ Point = Mapping[str, Any]
 
 def point(
     rate_bps: float, rtt_s: float, loss: float = 0.01, buffer: tuple[float, str] = (50, "packet"), mtu: int = 1500,
-    queue: str = "bfifo", shaper: str = "tbf",
+    queue: str = "bfifo", shaper: str = "tbf", offloads: bool = False,
 ) -> Point:  # fmt: skip
     return {
         "rate_bps": rate_bps, "rtt_s": rtt_s, "loss": loss, "buffer": buffer, "mtu": mtu, "queue": queue,
-        "shaper": shaper, "offloads": False, "protocol": "udp",
+        "shaper": shaper, "offloads": offloads, "protocol": "udp",
     }  # fmt: skip
 
 
@@ -43,6 +42,7 @@ SMALL = [
     point(1e8, 0.02, 0.1, (1, "bdp"), queue="pfifo"),
     point(1e9, 0.001, 0.001, (1, "bdp")),
     point(1e9, 0.2, shaper="htb"),
+    point(1e9, 0.02, 0.0, (1, "bdp"), offloads=True),
 ]
 LARGE = [
     *(
@@ -105,7 +105,7 @@ def check_loss(asked: Point, found: Mapping[str, Any]) -> None:
 
 def check_buffer(asked: Point, found: Mapping[str, Any]) -> None:
     """Of a burst that comes in one moment there passes what fits into the buffer, and the bucket at once."""
-    queued_bytes = (found["burst_packets"] - TBF_BURST_PACKETS) * found["packet_bytes"]
+    queued_bytes = (found["burst_packets"] - found["bucket_packets"]) * found["packet_bytes"]
     assert abs(queued_bytes - found["buffer_bytes"]) <= found["packet_bytes"], asked
 
 
@@ -130,8 +130,9 @@ def test_the_path_is_the_one_asked_for_from_10_mbit_to_10_gbit_and_1_to_200_ms(t
 
 
 def test_a_packet_is_one_packet_unless_offloads_are_asked_for(tmp_path: Path) -> None:
-    """Of the largest size at most, at the netem that loses; else of many packets joined."""
-    tcp = dict(point(1e8, 0.02, 0.0), protocol="tcp")
+    """Of the largest size at most, at the netem that loses and behind the bottleneck; else of many packets joined."""
+    tcp = dict(point(1e9, 0.02, 0.0, (1, "bdp")), protocol="tcp")
     (_, apart), (_, joined) = measured([tcp, dict(tcp, offloads=True)], tmp_path)
-    assert 1400 < apart["bytes_a_packet"] <= 1514
-    assert joined["bytes_a_packet"] > 2 * 1514
+    for where in ("delay", "bottleneck"):
+        assert 1400 < apart["bytes_a_packet"][where] <= 1514
+        assert joined["bytes_a_packet"][where] > 10 * 1514

@@ -14,7 +14,7 @@ from scipy.special import bdtr, bdtrc
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.metrics import measured
 from ccmix.analysis.tables import RunTables
-from ccmix.conditions.qdisc import LEAF_PARENT, TBF_BURST_PACKETS
+from ccmix.conditions.qdisc import LEAF_PARENT
 from ccmix.model import HostPath, Netem, Run, Sender, Topology
 from ccmix.model.traffic import DEFAULT_CCA
 from ccmix.probes.stream_columns import CPU_TIMES
@@ -228,7 +228,8 @@ def _rate(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[
     """The spacing of a train of packets, and never more between two samples than the rate and the bucket allow."""
     configured_bps = run.topology.rate_bps
     packet_s = run.topology.packet_bytes * 8 / configured_bps
-    train_s = facts["train_s"][TBF_BURST_PACKETS:]  # the first ones pass at once
+    at_once = run.topology.bucket_bytes(configured_bps) // run.topology.packet_bytes
+    train_s = facts["train_s"][at_once:]
     if len(train_s) > 1:
         took_s, expected_s = train_s[-1] - train_s[0], (len(train_s) - 1) * packet_s
         if abs(took_s - expected_s) > RATE_FRACTION * expected_s + TRAIN_JITTER_S:
@@ -242,7 +243,7 @@ def _rate(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[
     most_bps = max(phase.rate_bps for _, phase in run.topology.phases)
     changes = tables.bottleneck.sort("time_s").select(pl.col("time_s").diff(), bits=pl.col("bytes").diff() * 8)
     passed = changes.drop_nulls()
-    bucket_bits = (TBF_BURST_PACKETS + 1) * run.topology.packet_bytes * 8
+    bucket_bits = 8 * (run.topology.bucket_bytes(most_bps) + run.topology.packet_bytes)
     beyond = passed.filter(pl.col("bits") > pl.col("time_s") * most_bps * (1 + RATE_FRACTION) + bucket_bits)
     if not beyond.is_empty():
         passed_bps = (beyond["bits"] / beyond["time_s"]).max()

@@ -176,7 +176,7 @@ def _sender_queue(topology: Topology, sender: Sender) -> tuple[tuple[str, ...], 
     """
     if sender.rate_bps is None:
         return (("qdisc", "root", *qdisc.fair_queue()),)
-    burst = str(qdisc.TBF_BURST_PACKETS * topology.packet_bytes)
+    burst = str(topology.bucket_bytes(sender.rate_bps))
     bucket = ("tbf", "rate", f"{sender.rate_bps:.0f}bit", "burst", burst, "limit", str(topology.packet_bytes))
     return (
         ("qdisc", "root", "handle", "1:", *bucket),

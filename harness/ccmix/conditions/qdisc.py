@@ -19,7 +19,6 @@ NO_LOSS = Loss("random", (0.0,))
 LEAF_PARENT = "1:1"
 FQ_MEMORY_BYTES = 32 * 2**20  # fq_codel's and fq_pie's default, counted in the kernel's memory for packets
 SFQ_MOST_DEPTH = 127  # packets a flow (net/sched/sch_sfq.c)
-TBF_BURST_PACKETS = 2  # the least that keeps the rate exact: one in transmission, one whose tokens gather
 
 
 def netem(delay_s: float, loss: Loss | None = None, jitter_s: float = 0.0, reorder: float = 0.0) -> list[str]:
@@ -45,10 +44,10 @@ def loss_arguments(loss: Loss) -> list[str]:
 def shaper(topology: Topology) -> list[list[str]]:
     """What limits the rate, as the arguments of `tc OBJECT VERB dev DEVICE` each, their object first.
 
-    A token bucket of two packets (tc-tbf(8)), or a class of htb (tc-htb(8)); bytes count the Ethernet header. tbf has a
+    A token bucket (tc-tbf(8)), or a class of htb (tc-htb(8)); bytes count the Ethernet header. tbf has a
     FIFO of bytes of its own, which leaf() replaces.
     """
-    rate, burst = f"{topology.rate_bps:.0f}bit", str(TBF_BURST_PACKETS * topology.packet_bytes)
+    rate, burst = f"{topology.rate_bps:.0f}bit", str(topology.bucket_bytes(topology.rate_bps))
     if topology.shaper == "tbf":
         # tbf hands its limit on to any FIFO that it has, whatever that counts in (net/sched/sch_fifo.c)
         limit = topology.buffer_packets if topology.queue.kind.startswith("pfifo") else topology.buffer_bytes

@@ -7,6 +7,9 @@ from typing import Literal
 from ccmix.model.netem import Loss
 
 ETHERNET_HEADER_BYTES = 14  # what a veth device adds to the MTU, and tbf and bfifo count
+BUCKET_PACKETS = 2  # the least that keeps the rate exact: one in transmission, one whose tokens gather
+SUPER_PACKET_BYTES = 70_000  # 64 KiB of TSO, and the headers that each of its packets will have
+BUCKET_OF_SUPER_PACKETS_S = 0.001  # at most; the kernel's own TSO joins about as much of what it paces
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,18 @@ class Topology:
     def packet_bytes(self) -> int:
         """The largest packet on the wire."""
         return self.mtu_bytes + ETHERNET_HEADER_BYTES
+
+    def bucket_bytes(self, rate_bps: float) -> int:
+        """What a token bucket of `rate_bps` lets pass at once after a pause.
+
+        Two packets. With offloads on, two super-packets where that is a millisecond or less, and the buffer holds more:
+        a bucket that can't hold one takes it apart (net/sched/sch_tbf.c), which costs half of the lab's speed.
+        """
+        packets = BUCKET_PACKETS * self.packet_bytes
+        if not self.offloads:
+            return packets
+        millisecond = round(rate_bps * BUCKET_OF_SUPER_PACKETS_S / 8)
+        return max(packets, min(BUCKET_PACKETS * SUPER_PACKET_BYTES, millisecond, self.buffer_bytes // 2))
 
     @property
     def buffer_bytes(self) -> int:
