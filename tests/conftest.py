@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.hosts import NamespaceHost
+from elasticsearch_node import Node, elasticsearch_node, fetch
 from sshd import SSHD, SshServer, ssh_server
 from support import SMALL, Ccmix
 
@@ -60,3 +61,14 @@ def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
             pytest.skip(f"this machine has no place for an sshd: {error}")
         monkeypatch.setenv("CCMIX_SSH_CONFIG", str(server.client_config))
         yield server
+
+
+@pytest.fixture(scope="session")
+def elasticsearch() -> Iterator[Node]:
+    """A real Elasticsearch for all tests of a session; each leaves it as empty as it found it (Node.clear)."""
+    try:
+        fetch()
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    with elasticsearch_node() as node:
+        yield node

@@ -97,7 +97,7 @@ def queues() -> pl.DataFrame:
 
 @pytest.fixture
 def tables() -> RunTables:
-    return RunTables(flows=flows(), intervals=pl.DataFrame(), series=Series(sockets=sockets(), queues=queues()))
+    return RunTables(flows(), pl.DataFrame(), Series(sockets=sockets(), queues=queues()), began_s=0.0)
 
 
 def root(kind: str, packets: int, drops: int, **options: float) -> list[dict[str, Any]]:

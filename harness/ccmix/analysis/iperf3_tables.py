@@ -120,4 +120,5 @@ def _interval_rows(traffic: Traffic, result: dict[str, Any], ports: dict[int, in
             }
             for stream in interval["streams"]
         ]
-    return pl.DataFrame(rows, schema={name: kind for name, kind in INTERVAL_COLUMNS.items() if name != "group"})
+    of_flow = ("host", "group")  # which the port tells
+    return pl.DataFrame(rows, schema={name: kind for name, kind in INTERVAL_COLUMNS.items() if name not in of_flow})

@@ -41,12 +41,14 @@ class RunTables:
     intervals: time_s (end), seconds, host, port, group, omitted, goodput_bps, retransmits
     series: what of the probes' recordings metrics are made of; of sockets those of the flows, with their `group`
     completions: see completions.read_completions()
+    began_s: when the traffic began, by this machine's wall clock; in the lab by the guest's
     recorded: reads all of these recordings again, part by part, which may not fit into memory together
     """
 
     flows: pl.DataFrame
     intervals: pl.DataFrame
     series: Series
+    began_s: float
     recorded: Callable[[], Iterable[Tables]] = tuple
     completions: pl.DataFrame = field(default_factory=pl.DataFrame)
 
@@ -139,7 +141,7 @@ def _tables(
             yield earlier({**part.tables, **ours}, start_s)
 
     moved: dict[str, Any] = earlier({name: getattr(series, name) for name in NEEDED}, start_s)
-    return RunTables(flows, intervals, replace(series, **moved), finished)
+    return RunTables(flows, intervals, replace(series, **moved), start_s, finished)
 
 
 def as_measured(run: Run, folder: Path) -> Run:

@@ -62,6 +62,7 @@ def main() -> None:
     ccmix doctor configs/demo.ini --lab    whether it can run here, and what to mend
     ccmix run configs/demo.ini --lab       run it, in the lab, on all cores
     ccmix report results/demo              the table of what was measured
+    ccmix index results/demo --url URL     all of it into Elasticsearch
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -179,6 +180,49 @@ def report(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
         for finding in result.summary["validity"]["findings"]:
             if form == "table" and not finding["accepted"]:
                 click.echo(f"{result.run.name}: {finding['detail']}", err=True)
+
+
+@main.command()
+@click.argument("outdirs", type=click.Path(path_type=Path), nargs=-1)
+@click.option("--url", metavar="URL", envvar="CCMIX_INDEX_URL", required=True,
+              help="Of Elasticsearch 8, such as https://elastic.example.org:9200; without a password.")  # fmt: skip
+@click.option("--setup", is_flag=True, help="Make or update templates, indices and the policy for samples first.")
+@click.option("--demo", is_flag=True, help="The archives that come with ccmix, into a server that --setup prepares.")
+@_only
+@click.option("--credentials", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="With 'api-key = ...', or 'user = ...' and 'password = ...'; see CCMIX_INDEX_... too.")  # fmt: skip
+@click.option("--ca", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="CA certificates that verify the server's  [default: the system's]")  # fmt: skip
+@click.option("--spool", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+              help="Where documents wait  [default: in ccmix's state folder]")  # fmt: skip
+@click.option("--patience", type=float, default=600.0, show_default=True, metavar="SECONDS",
+              help="How long the server may take nothing before this gives up.")  # fmt: skip
+@click.option("--follow", is_flag=True, hidden=True)
+def index(
+    outdirs: tuple[Path, ...],
+    url: str,
+    setup: bool,
+    demo: bool,
+    only: tuple[str, ...],
+    credentials: Path | None,
+    ca: Path | None,
+    spool: Path | None,
+    patience: float,
+    follow: bool,
+) -> None:
+    """Put the campaigns in OUTDIRS into an Elasticsearch, for Kibana.
+
+    Doing it again changes nothing; after a new analysis it replaces what was there. What the server does not take now
+    waits on disk and is tried again; what it never takes is kept aside with the reason.
+
+    \b
+    ccmix index --url http://localhost:9200 --setup          once
+    ccmix index --url http://localhost:9200 results/demo
+    """
+    from ccmix.cli import index as command  # noqa: PLC0415
+
+    options = command.Options(outdirs, url, setup, demo, only, credentials, ca, spool, patience, follow)
+    sys.exit(command.index(options))
 
 
 @main.command()

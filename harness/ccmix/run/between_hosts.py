@@ -216,6 +216,7 @@ def _addresses(host: RealHost, name: str) -> list[str]:
 def _facts(host: RealHost) -> dict[str, Any]:
     return {
         "kernel": host.read("/proc/sys/kernel/osrelease").strip(),
+        "hostname": host.read("/proc/sys/kernel/hostname").strip(),
         "cpus": host.run(["nproc"]).strip(),
         "congestion_control": host.read("/proc/sys/net/ipv4/tcp_congestion_control").strip(),
     }

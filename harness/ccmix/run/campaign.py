@@ -128,7 +128,8 @@ class _Work:
 
     async def _once(self, run: Run, folder: RunFolder, cpu: int, failures: Sequence[str]) -> Outcome:
         where = await self._machine.measure(run, folder.begin(), cpu)
-        summary = await asyncio.to_thread(conclude, run, folder, where | {"retries": list(failures)})
+        where |= {"retries": list(failures), "measured_s": time.time()}
+        summary = await asyncio.to_thread(conclude, run, folder, where)
         self._spend(run, summary)
         validity = summary["validity"]
         reasons = tuple(finding["detail"] for finding in validity["findings"] if not finding["accepted"])

@@ -41,6 +41,7 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
             "where": where | {"notices": [*notices, *_packets(folder.partial)]},
             "facts": {key: facts[key] for key in FACTS if key in facts},
             "started_s": facts["started_s"],
+            "began_s": tables.began_s,
             "ended_s": facts["ended_s"],
             "ping_rtt_s": facts["ping_rtt_s"],
             "metrics": run_metrics(measured, tables),

@@ -1,0 +1,241 @@
+"""A run's series as documents: one for each row, in the order of the file. Rates are made here, since not every server
+can derive them.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ccmix.analysis.series import IPV4_IN_IPV6
+from ccmix.index import context
+from ccmix.index.fields import SAMPLES, fields_of
+from ccmix.model import Run, Topology
+
+ROWS_AT_ONCE = 50_000  # in memory, of however many there are
+BBR_HIGH_GAIN = 2.5  # startup's gain is 2.89, and probe_bw's at most 2 (bbr_high_gain, bbr_cwnd_gain in tcp_bbr.c)
+
+# The columns that tell apart what is sampled, where growth since the sample before is asked for
+OF_A_SOCKET = ("host", "port", "end")
+OF_A_QUEUE = ("place", "netns", "device", "handle", "parent")
+
+Columns = dict[str, pl.Expr]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Documents of one kind, a row each, with a column for each field; the first is number `first` in the archive."""
+
+    kind: str
+    table: pl.DataFrame
+    first: int
+
+
+def sample_tables(run: Run, summary: Mapping[str, Any], folder: Path) -> Iterator[Samples]:
+    """Of each series that the run has, some rows at a time. Raises polars' errors where a file is damaged."""
+    host = pl.col("host").replace(context.shown_host(run, summary["facts"]))
+    began_s = float(summary.get("began_s", summary["started_s"]))
+    files: dict[str, tuple[str, Sequence[str], Callable[[Collection[str]], Columns]]] = {
+        "intervals": ("intervals", (), lambda _: _intervals(summary, host)),
+        "sockets": ("sockets", OF_A_SOCKET, lambda known: _sockets(known, summary, host)),
+        "queues": ("queues", OF_A_QUEUE, lambda known: _queues(run, known)),
+        "packets": ("packets", (), lambda _: _packets(began_s)),
+        "rtts": ("rtt", (), lambda _: _rtts()),
+        "completions": ("completions", (), lambda _: _completions(summary)),
+    }
+    assert set(files) == set(SAMPLES)
+    for kind, (name, keys, columns) in files.items():
+        file = folder / f"{name}.parquet"
+        if file.exists():
+            known = pl.scan_parquet(file).collect_schema().names()
+            made = {"ccmix.elapsed_s": pl.col("time_s")} if "time_s" in known else {}
+            yield from _of_file(kind, file, [key for key in keys if key in known], made | columns(known))
+
+
+def _of_file(kind: str, file: Path, keys: Sequence[str], columns: Columns) -> Iterator[Samples]:
+    """Each part of the rows comes after the last row of each thing sampled so far, from which growth is counted."""
+    needed = list(dict.fromkeys([*keys, *(name for column in columns.values() for name in column.meta.root_names())]))
+    ordered = [field.name for field in fields_of(kind) if field.name in columns]
+    rows = pl.scan_parquet(file).select(needed)
+    before: pl.DataFrame | None = None
+    first = 0
+    while (part := rows.slice(first, ROWS_AT_ONCE).collect()).height:
+        with_before = part if before is None else pl.concat([before, part])
+        made = with_before.select(**columns).tail(part.height)
+        finite = made.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)) for name in _floats(made))
+        yield Samples(kind, finite.select(ordered), first)
+        before = with_before.group_by(keys, maintain_order=True).tail(1).select(needed) if keys else None
+        first += part.height
+
+
+def _floats(table: pl.DataFrame) -> list[str]:
+    return [name for name, kind in table.schema.items() if kind == pl.Float64]
+
+
+def _flow_id(host: pl.Expr) -> pl.Expr:
+    return pl.format("{}:{}", host, "port")
+
+
+def _cca(summary: Mapping[str, Any]) -> pl.Expr:
+    """Of the flow, as run.json has it."""
+    ccas = {f"{flow['host']}:{flow['port']}": flow["cca_used"] for flow in summary["metrics"]["flows"]}
+    return _flow_id(pl.col("host")).replace_strict(ccas, default=None, return_dtype=pl.String)
+
+
+def _intervals(summary: Mapping[str, Any], host: pl.Expr) -> Columns:
+    return {
+        "ccmix.group.name": pl.col("group"),
+        "ccmix.cca": _cca(summary),
+        "ccmix.flow.id": _flow_id(host),
+        "host.name": host,
+        "source.port": pl.col("port"),
+        "ccmix.seconds": pl.col("seconds"),
+        "ccmix.omitted": pl.col("omitted"),
+        "ccmix.goodput_bps": pl.col("goodput_bps"),
+        "ccmix.retransmits": pl.col("retransmits"),
+    }
+
+
+_OF_BOTH_ENDS = ("state", "min_rtt_s", "mss_bytes")
+_OF_THE_SENDER = (
+    "ca_state", "rttvar_s", "rto_s", "cwnd_packets", "ssthresh_packets", "unacked", "lost", "pacing_rate_bps",
+    "delivery_rate_bps", "app_limited", "bytes_sent", "bytes_acked", "data_segs_out", "retransmits", "delivered_ce",
+    "reorderings_seen", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s", "send_queue_bytes",
+    "send_buffer_bytes",
+)  # fmt: skip
+_OF_THE_RECEIVER = ("bytes_received", "recv_queue_bytes", "receive_buffer_bytes")
+
+
+def _sockets(known: Collection[str], summary: Mapping[str, Any], host: pl.Expr) -> Columns:
+    """The columns of which ss, without ccmix-sockmon, knows some."""
+    sending = pl.col("end") == "sender"
+    sampled = ~pl.col("final")
+
+    def since(column: str) -> pl.Expr:
+        """The growth since the sample before of the same socket."""
+        return pl.col(column).cast(pl.Float64).diff().over(OF_A_SOCKET, order_by="time_s")
+
+    def address(of_sender: str, of_receiver: str) -> pl.Expr:
+        return pl.when(sending).then(of_sender).otherwise(of_receiver).str.strip_prefix(IPV4_IN_IPV6)
+
+    def of_sender(value: pl.Expr) -> pl.Expr:
+        return pl.when(sending).then(value)
+
+    other = "remote_port" if "remote_port" in known else "port"
+    found = {
+        "ccmix.group.name": pl.col("group"),
+        "ccmix.cca": pl.when(sending).then("cca").otherwise(_cca(summary)),
+        "ccmix.flow.id": _flow_id(host),
+        "host.name": host,
+        "source.port": pl.col("port"),
+        "ccmix.end": pl.col("end"),
+        "ccmix.final": pl.col("final"),
+        "ccmix.rtt_s": pl.col("rtt_s"),
+        "ccmix.socket.cwnd_bytes": of_sender(pl.col("cwnd_packets").cast(pl.Int64) * pl.col("mss_bytes")),
+        "ccmix.goodput_bps": of_sender(pl.when(sampled).then(since("bytes_acked") * 8 / since("time_s"))),
+        "ccmix.retransmission_rate": of_sender(pl.when(sampled).then(since("retransmits") / since("data_segs_out"))),
+        **{f"ccmix.socket.{name}": pl.col(name) for name in _OF_BOTH_ENDS if name in known},
+        **{f"ccmix.socket.{name}": of_sender(pl.col(name)) for name in _OF_THE_SENDER if name in known},
+        **{f"ccmix.socket.{name}": pl.when(~sending).then(name) for name in _OF_THE_RECEIVER if name in known},
+    }
+    if "local_address" in known:
+        found |= {
+            "source.ip": address("local_address", "remote_address"),
+            "destination.ip": address("remote_address", "local_address"),
+            "destination.port": pl.when(sending).then(other).otherwise("local_port"),
+        }
+    for cca, names in (("bbr", ("bandwidth_bps", "min_rtt_s", "pacing_gain", "cwnd_gain")), ("dctcp", ("alpha",))):
+        found |= {f"ccmix.{cca}.{name}": pl.col(f"{cca}_{name}") for name in names if f"{cca}_{name}" in known}
+    if "bbr_cwnd_gain" in known:
+        found["ccmix.bbr.state"] = _bbr_state()
+    return found
+
+
+def _bbr_state() -> pl.Expr:
+    """By the gains that bbr_update_gains() of Linux' net/ipv4/tcp_bbr.c (BBRv1) sets in each state."""
+    cwnd_gain, pacing_gain = pl.col("bbr_cwnd_gain"), pl.col("bbr_pacing_gain")
+    return (
+        pl.when(pl.col("cca") != "bbr")
+        .then(None)
+        .when(cwnd_gain > BBR_HIGH_GAIN, pacing_gain > BBR_HIGH_GAIN)
+        .then(pl.lit("startup"))
+        .when(cwnd_gain > BBR_HIGH_GAIN)
+        .then(pl.lit("drain"))
+        .when(cwnd_gain > 1)
+        .then(pl.lit("probe_bw"))
+        .when(cwnd_gain == 1)
+        .then(pl.lit("probe_rtt"))
+    )
+
+
+def _queues(run: Run, known: Collection[str]) -> Columns:
+    one = [name for name in OF_A_QUEUE if name in known]
+
+    def per_s(column: str) -> pl.Expr:
+        grown, seconds = (
+            pl.col(name).cast(pl.Float64).diff().over(one, order_by="time_s") for name in (column, "time_s")
+        )
+        return grown / seconds
+
+    found = {
+        "ccmix.throughput_bps": per_s("bytes") * 8,
+        "ccmix.queue.drops_per_s": per_s("drops"),
+        **{
+            f"ccmix.queue.{name}": pl.col(name)
+            for name in (
+                "place", "device", "kind", "parent", "backlog_bytes", "backlog_packets", "bytes", "packets", "drops",
+                "overlimits", "ecn_marks", "flow_limit_drops",
+            )
+            if name in known
+        },
+    }  # fmt: skip
+    if isinstance(run.path, Topology):
+        at_bottleneck = pl.when(pl.col("place") == "bottleneck")
+        found["ccmix.queue.delay_s"] = at_bottleneck.then(pl.col("backlog_bytes") * 8 / _rate_bps(run.path))
+    return found
+
+
+def _rate_bps(path: Topology) -> pl.Expr:
+    """The configured one at each moment."""
+    (_, first), *later = path.phases
+    rate = pl.lit(first.rate_bps)
+    for at_s, phase in later:
+        rate = pl.when(pl.col("time_s") >= at_s).then(phase.rate_bps).otherwise(rate)
+    return rate
+
+
+def _packets(began_s: float) -> Columns:
+    """Their time_s counts since 1970."""
+    return {
+        "ccmix.elapsed_s": pl.col("time_s") - began_s,
+        "source.ip": pl.col("source_address"),
+        "source.port": pl.col("source_port"),
+        "destination.ip": pl.col("destination_address"),
+        "destination.port": pl.col("destination_port"),
+        **{
+            f"ccmix.packets.{name}": pl.col(name)
+            for name in (
+                "connection", "direction", "packets", "data_packets", "payload_bytes", "retransmitted_bytes",
+                "out_of_order_bytes", "ce_packets", "duplicate_acks", "acked_bytes", "in_flight_max_bytes",
+                "receive_window_min_bytes", "ack_rtt_mean_s",
+            )
+        },
+    }  # fmt: skip
+
+
+def _rtts() -> Columns:
+    return {"ccmix.rtt_probe.sequence": pl.col("sequence"), "ccmix.rtt_s": pl.col("rtt_s")}
+
+
+def _completions(summary: Mapping[str, Any]) -> Columns:
+    ccas = {group["group"]: group["cca"] for group in summary["metrics"]["groups"]}
+    return {
+        "ccmix.elapsed_s": pl.col("start_s"),
+        "ccmix.group.name": pl.col("group"),
+        "ccmix.cca": pl.col("group").replace_strict(ccas, default=None, return_dtype=pl.String),
+        "host.name": pl.col("host"),
+        "ccmix.seconds": pl.col("seconds"),
+        **{f"ccmix.completion.{name}": pl.col(name) for name in ("number", "bytes", "connect_s", "first_byte_s")},
+    }

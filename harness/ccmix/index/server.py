@@ -1,0 +1,221 @@
+"""An Elasticsearch of version 8, by its official client, which is imported here and only when a server is needed."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ccmix.index import templates
+from ccmix.index.fields import KINDS, PREFIX
+from ccmix.index.target import Target
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
+
+REQUEST_TIMEOUT_S = 120.0  # of a bulk, which a server that merges may take long for
+MOST_HITS = 10_000  # of a search: index.max_result_window
+NO_INDEX, THERE_ALREADY = "index_not_found_exception", "resource_already_exists_exception"
+NO_HANDLER = (400, 405)  # what a server says to a request that it has no handler for
+
+
+class ServerError(Exception):
+    """The message names the server; `status` is HTTP's, None where there was no answer."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Unavailable(ServerError):
+    """It does not answer, or has no room now: the same request may succeed later."""
+
+
+class Refused(ServerError):
+    """It answers, and will not do it however often it is asked: credentials, certificate, set-up."""
+
+
+class NotTaken(ServerError):
+    """The request as a whole is too large or not understood: its parts may do."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To one document of a bulk request; `reason` is None where it is there now."""
+
+    status: int
+    kind: str = ""  # Elasticsearch's type of the error
+    reason: str | None = None
+
+    @property
+    def temporary(self) -> bool:
+        """Too busy, without room (a block that lies on the index), without the shard, or the index is gone."""
+        return self.status == 429 or self.status >= 500 or self.kind in ("cluster_block_exception", NO_INDEX)
+
+
+class Server:
+    """Its methods raise Unavailable, Refused or NotTaken, and may be called by several threads."""
+
+    def __init__(self, target: Target) -> None:
+        self.url = target.url
+        self._client = _client(target)
+        self._ready: set[str] = set()
+        self._preparing = threading.Lock()
+
+    def set_up(self) -> bool:
+        """Templates, the policy of samples and the indices that are kept; what is there gets new fields.
+
+        Returns whether the server has lifecycle policies; without them nothing is ever deleted.
+        """
+        lifecycle = self._has_lifecycles()
+        if lifecycle:
+            self._ask("PUT", f"/_ilm/policy/{templates.SAMPLES_POLICY}", templates.policy())
+        for kind in KINDS.values():
+            path = f"/_index_template/{templates.template_name(kind)}"
+            self._ask("PUT", path, templates.template(kind, lifecycle=lifecycle))
+        there = self._mappings()
+        for kind in KINDS.values():
+            of_kind = [name for name in there if name == kind.index_pattern or _is_of(name, kind.index_pattern)]
+            for name in of_kind:
+                self._extend(name, templates.mapping(kind))
+            if not kind.samples and not of_kind:
+                self._ask("PUT", f"/{kind.index_pattern}")
+        return lifecycle
+
+    def check_set_up(self) -> None:
+        """Raises Refused where the server was not set up for this version's fields."""
+        there = self._mappings()
+        for kind in KINDS.values():
+            if not kind.samples:
+                self._check(kind.index_pattern, there)
+
+    def prepare(self, index: str) -> None:
+        """Makes the index where there is none, by its template."""
+        with self._preparing:
+            if index in self._ready:
+                return
+            try:
+                self._ask("PUT", f"/{index}")
+            except Refused as error:
+                if THERE_ALREADY not in str(error):
+                    raise
+            self._check(index, self._mappings(index))
+            self._ready.add(index)
+
+    def forget(self, index: str) -> None:
+        """After it was seen to be gone."""
+        with self._preparing:
+            self._ready.discard(index)
+
+    def bulk(self, body: bytes) -> list[Answer]:
+        """One answer for each action of the body, in its order; none at all where all went well."""
+        wanted = ("status", "error.type", "error.reason", "error.caused_by.reason")
+        path = f"/_bulk?filter_path=errors,{','.join(f'items.*.{name}' for name in wanted)}"
+        said = self._ask("PUT", path, [body], content="application/x-ndjson")
+        if not isinstance(said, dict) or "errors" not in said:
+            raise Unavailable(f"{self.url}: answers a bulk request with something else")
+        if not said["errors"]:
+            return []
+        return [_answer(next(iter(item.values()))) for item in said["items"]]
+
+    def refresh(self) -> None:
+        """All that was taken can be searched."""
+        self._ask("POST", f"/{PREFIX}*/_refresh")
+
+    def find(self, query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Index and id of documents, some thousand at most."""
+        body = {"query": query, "size": MOST_HITS, "_source": False}
+        said = self._ask("POST", f"/{PREFIX}*/_search?filter_path=hits.hits._index,hits.hits._id", body)
+        for hit in said.get("hits", {}).get("hits", ()):
+            yield hit["_index"], hit["_id"]
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _has_lifecycles(self) -> bool:
+        try:
+            self._ask("GET", "/_ilm/policy")
+        except (NotTaken, Refused) as error:
+            if error.status in NO_HANDLER:
+                return False
+            raise
+        return True
+
+    def _mappings(self, index: str = f"{PREFIX}*") -> dict[str, Any]:
+        said = self._ask("GET", f"/{index}/_mapping?filter_path=*.mappings._meta")
+        return {name: found["mappings"].get("_meta", {}) for name, found in said.items()}
+
+    def _check(self, index: str, there: Mapping[str, Any]) -> None:
+        if there.get(index, {}).get("ccmix") != templates.fingerprint():
+            raise Refused(
+                f"{self.url}: {index} is not set up for this version: 'ccmix index --setup --url {self.url}' does it"
+            )
+
+    def _extend(self, index: str, mapping: Mapping[str, Any]) -> None:
+        try:
+            self._ask("PUT", f"/{index}/_mapping", mapping)
+        except NotTaken as error:
+            raise Refused(
+                f"{index} has fields of another type ({error}): delete it, and index the archives again"
+            ) from error
+
+    def _ask(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Any:
+        import elasticsearch  # noqa: PLC0415
+
+        headers = {"accept": "application/json"} | ({"content-type": content} if body is not None else {})
+        try:
+            return self._client.perform_request(method, path, headers=headers, body=body).body
+        except elasticsearch.ApiError as error:
+            raise self._judged(error.meta.status, error.error, _reason(error)) from None
+        except elasticsearch.TransportError as error:
+            if type(error).__name__ == "TlsError":
+                raise Refused(f"{self.url}: its certificate is not trusted: {error.message}") from None
+            raise Unavailable(f"{self.url}: {error.message}") from None
+        except elasticsearch.UnsupportedProductError:
+            raise Refused(f"{self.url}: is no Elasticsearch") from None
+
+    def _judged(self, status: int, kind: str, reason: str) -> ServerError:
+        if status == 429 or status >= 500:
+            return Unavailable(f"{self.url}: {status} {reason}", status)
+        if status in (400, 405, 413) and kind != THERE_ALREADY:
+            return NotTaken(f"{status} {reason}", status)
+        if status in (401, 403):
+            return Refused(f"{self.url}: {status}: the credentials are not accepted, or not enough: {reason}", status)
+        return Refused(f"{self.url}: {status} {kind}: {reason}", status)
+
+
+def _client(target: Target) -> "Elasticsearch":
+    from elasticsearch import Elasticsearch  # noqa: PLC0415
+
+    given = target.credentials
+    options: dict[str, Any] = {}
+    if given.api_key:
+        options["api_key"] = given.api_key
+    elif given.user and given.password:
+        options["basic_auth"] = (given.user, given.password)
+    parts = urlsplit(target.url)
+    if parts.scheme == "https":
+        options["verify_certs"] = True
+        if target.ca:
+            options["ca_certs"] = str(target.ca)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    url = f"{parts.scheme}://{parts.netloc if parts.port else f'{parts.netloc}:{port}'}{parts.path}"
+    return Elasticsearch(url, request_timeout=REQUEST_TIMEOUT_S, max_retries=0, retry_on_timeout=False, **options)
+
+
+def _is_of(index: str, pattern: str) -> bool:
+    return pattern.endswith("*") and index.startswith(pattern[:-1])
+
+
+def _reason(error: Any) -> str:
+    body = error.body
+    said = body.get("error") if isinstance(body, dict) else body
+    return str(said.get("reason") if isinstance(said, dict) else said)
+
+
+def _answer(item: Mapping[str, Any]) -> Answer:
+    error = item.get("error")
+    if not error:
+        return Answer(item["status"])
+    causes = [error.get("reason"), error.get("caused_by", {}).get("reason")]
+    return Answer(item["status"], error["type"], ": ".join(cause for cause in causes if cause))

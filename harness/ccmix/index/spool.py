@@ -1,0 +1,146 @@
+"""What waits to be sent, on disk: bodies of bulk requests in their order, and after the last one of a run its end.
+
+A file is whole or not there: it is written under another name, and named when it is on the disk. What a killed process
+left is sent by the next one that opens the spool. Documents that the server will never take lie in `rejected`, a file
+for each run.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+BULK, END, PARTIAL = ".bulk", ".end", ".partial"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file of the spool, or what could not be written there: then `content` has it."""
+
+    owner: str  # id of the run or campaign
+    is_end: bool
+    file: Path | None
+    content: bytes | None = None
+
+    def read(self) -> bytes:
+        if self.file is None:
+            assert self.content is not None
+            return self.content
+        return self.file.read_bytes()
+
+
+class Spool:
+    """Of one process at a time, which has the lock of one of the folders below `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises OSError."""
+        self.rejected_folder = folder / "rejected"
+        self.rejected_folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._lock = _lockable(folder)
+        for file in self._folder.glob(f"*{PARTIAL}"):
+            file.unlink()
+        self._number = max((_number(file) for file in self._files()), default=0)
+
+    def __enter__(self) -> "Spool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Another process may have it then."""
+        if not self._files():
+            with contextlib.suppress(OSError):
+                (self._folder / "lock").unlink()
+                self._folder.rmdir()
+        self._lock.close()
+
+    @property
+    def left(self) -> list[Item]:
+        """What an earlier process could not send, in order."""
+        return [self._item(file) for file in self._files()]
+
+    def add(self, owner: str, content: bytes, *, is_end: bool = False) -> Item:
+        """On disk when it returns. Raises OSError; then nothing of it is left there."""
+        self._number += 1
+        file = self._folder / f"{self._number:012d}-{owner}{END if is_end else BULK}"
+        part = file.with_name(file.name + PARTIAL)
+        try:
+            with part.open("wb") as out:
+                out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+            part.rename(file)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+        _sync(self._folder)
+        return self._item(file)
+
+    def remove(self, item: Item) -> None:
+        """After it was sent."""
+        if item.file:
+            item.file.unlink(missing_ok=True)
+
+    def forget_rejected(self, owner: str) -> None:
+        """Before its documents are made anew."""
+        self._rejected_file(owner).unlink(missing_ok=True)
+
+    def reject(self, owner: str, reason: str, action: Mapping[str, Any], document: Any) -> None:
+        """Keeps a document aside, once. Raises OSError."""
+        file = self._rejected_file(owner)
+        known = [json.loads(line)["action"] for line in file.read_text().splitlines()] if file.exists() else []
+        if action in known:
+            return
+        with file.open("a") as out:
+            out.write(json.dumps({"reason": reason, "action": action, "document": document}) + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+
+    def rejected(self, owner: str) -> int:
+        file = self._rejected_file(owner)
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+    def _rejected_file(self, owner: str) -> Path:
+        return self.rejected_folder / f"{owner}.ndjson"
+
+    def _files(self) -> list[Path]:
+        return sorted([*self._folder.glob(f"*{BULK}"), *self._folder.glob(f"*{END}")])
+
+    def _item(self, file: Path) -> Item:
+        return Item(file.stem.partition("-")[2], file.suffix == END, file)
+
+
+def _lockable(folder: Path) -> tuple[Path, IO[bytes]]:
+    """The first subfolder that no other process has, those with something left in them first."""
+    there = [found for found in folder.glob("[0-9]*") if found.is_dir()]
+    new = folder / str(max((int(found.name) for found in there), default=0) + 1)
+    for found in (*sorted(there, key=lambda one: (len(list(one.iterdir())) < 2, int(one.name))), new):
+        found.mkdir(exist_ok=True)
+        lock = (found / "lock").open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+        else:
+            if (found / "lock").exists():  # else another process has just removed it
+                return found, lock
+            lock.close()
+    return _lockable(folder)
+
+
+def _number(file: Path) -> int:
+    return int(file.name.partition("-")[0])
+
+
+def _sync(folder: Path) -> None:
+    """So that a file's name is on the disk too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,107 @@
+"""Which server, and how to prove who we are. Secrets come from the environment or a file of one's own, never from the
+INI file or the command line, where the archive or the list of processes would have them.
+"""
+
+import ipaddress
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+API_KEY, USER, PASSWORD = "CCMIX_INDEX_API_KEY", "CCMIX_INDEX_USER", "CCMIX_INDEX_PASSWORD"
+CREDENTIALS, CA = "CCMIX_INDEX_CREDENTIALS", "CCMIX_INDEX_CA"
+SECRETS = (API_KEY, USER, PASSWORD)
+KEYS = ("api-key", "user", "password")  # of the file
+
+
+class TargetError(Exception):
+    """Something is wrong with the URL, the credentials or the CA; the sentence says what, and never has a secret."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """An API key, or user and password, or nothing."""
+
+    api_key: str | None = field(default=None, repr=False)
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @property
+    def given(self) -> bool:
+        return bool(self.api_key or self.user)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A server. `ca` verifies its certificate instead of the system's CAs."""
+
+    url: str
+    credentials: Credentials = Credentials()
+    ca: Path | None = None
+
+
+def read_url(text: str) -> str:
+    """An http or https URL of a server, without a slash at its end. Raises ValueError."""
+    if not text.isprintable() or " " in text:
+        raise ValueError("has characters that no URL has")
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("is no URL of a server: write https://HOST:PORT, such as https://elastic.example.org:9200")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"has a user or password in it: take them out, and see {CREDENTIALS} in docs/indexing.md")
+    if parts.query or parts.fragment:
+        raise ValueError("has a query or fragment: write https://HOST:PORT")
+    _ = parts.port  # raises ValueError where it is no port
+    return text.rstrip("/")
+
+
+def find_target(
+    url: str, credentials: Path | None = None, ca: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> Target:
+    """By the options, else by the environment. Raises TargetError."""
+    try:
+        url = read_url(url)
+    except ValueError as error:
+        raise TargetError(f"the URL {error}") from None
+    file = credentials or (Path(environment[CREDENTIALS]) if environment.get(CREDENTIALS) else None)
+    found = _read(file) if file else Credentials(*(environment.get(name) or None for name in SECRETS))
+    if bool(found.user) != bool(found.password):
+        raise TargetError(f"a user needs a password, and the other way round: {file or f'{USER} and {PASSWORD}'}")
+    if found.api_key and found.user:
+        raise TargetError(f"both an API key and a user are given: leave one out of {file or 'the environment'}")
+    authority = ca or (Path(environment[CA]) if environment.get(CA) else None)
+    if authority and not authority.is_file():
+        raise TargetError(f"{authority}: there is no such file of CA certificates")
+    if found.given and not _is_private(url):
+        raise TargetError(f"{url}: credentials would pass the network in the clear: use https")
+    return Target(url, found, authority)
+
+
+def _read(file: Path) -> Credentials:
+    """`KEY = VALUE` lines, for the owner's eyes alone."""
+    try:
+        mode = file.stat().st_mode
+        text = file.read_text()
+    except OSError as error:
+        raise TargetError(f"{file}: can't be read: {error.strerror}") from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise TargetError(f"{file}: others may read it: chmod 600 {file}")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    parts = [line.partition("=") for line in lines]
+    found = {key.strip(): value.strip() for key, _, value in parts}
+    if len(found) < len(parts) or not set(found) <= set(KEYS):
+        raise TargetError(f"{file}: has other lines than api-key = ..., or user = ... and password = ..., once each")
+    return Credentials(found.get("api-key"), found.get("user"), found.get("password"))
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody else hears what is sent there."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or parts.hostname == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
