@@ -332,7 +332,6 @@ MISTAKES: dict[str, tuple[str, dict[str, str], int | None, str | None, str]] = {
     "unknown key": (OWN + "src-cmdd = x\n", {}, 4, "src-cmdd", "did you mean 'src-cmd'?"),
     "unknown key alone": (OWN + "pre-src\n", {}, 4, "pre-src", "did you mean 'pre-src-cmd'?"),
     "label without command": (OWN.replace("iperf3", "iperf3 4 streams"), {}, 2, "type", "is a label, and nothing says"),
-    "perfSONAR": (OWN.replace("iperf3", "perfSONAR"), {}, 2, "type", "no pScheduler generator of its own yet: give a"),
     "unknown generator": (OWN.replace("iperf3", "iperf4"), {}, 2, "type", "did you mean 'iperf3'?"),
     "no type": ("[one]\ndst = a\n", {}, 1, "type", "is missing"),
     "netem nowhere": (OWN + "netem-loss = 1\n", {}, 1, None, "write netem-at = HOST:DATA_DEVICE,ACK_DEVICE"),

@@ -5,7 +5,17 @@ from collections.abc import Mapping
 
 import pytest
 
-from ccmix.config.keys import ALL_KEYS, DECIDED_BY_COMMAND, EVERY_ENTRY, HOST_ENTRY, TOPOLOGY_ENTRY, TOPOLOGY_KEYS, Key
+from ccmix.config.keys import (
+    ALL_KEYS,
+    DECIDED_BY_COMMAND,
+    DONE_BY_PSCHEDULER,
+    EVERY_ENTRY,
+    HOST_ENTRY,
+    PSCHEDULER_ENTRY,
+    TOPOLOGY_ENTRY,
+    TOPOLOGY_KEYS,
+    Key,
+)
 from support import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "keys.md"
@@ -13,6 +23,7 @@ SECTIONS = {
     "Every entry": EVERY_ENTRY,
     "An entry on an emulated path": TOPOLOGY_ENTRY,
     "An entry between real hosts": {name: key for name, key in HOST_ENTRY.items() if not key.obsolete},
+    "An entry of type perfSONAR": PSCHEDULER_ENTRY,
     "Without an effect": {name: key for name, key in HOST_ENTRY.items() if key.obsolete},
     "A topology": TOPOLOGY_KEYS,
 }
@@ -43,6 +54,8 @@ def test_the_page_has_all_keys_and_the_words_that_are_no_keys() -> None:
     assert "`[DEFAULT]`" in text
     for name in DECIDED_BY_COMMAND:
         assert f"`{name}`" in text.partition("beside `src-cmd`")[0].rpartition("\n\n")[2]
+    for name in DONE_BY_PSCHEDULER:
+        assert f"`{name}`" in text.partition("## An entry of type perfSONAR\n")[2].partition("\n|")[0]
 
 
 @pytest.mark.parametrize("key", ALL_KEYS.values(), ids=ALL_KEYS)

@@ -22,8 +22,8 @@ def read_flows(traffic: Traffic, client: dict[str, Any], host: str, name: str = 
     """One row a flow, in the order in which the client connects them; FLOW_COLUMNS. `name` is that of a line of flows,
     and of its group where it has one only.
 
-    Without the patches nothing tells a flow's group: it is the CCA that iperf3 names for all. Of a test in both
-    directions at once, what comes back is a group of its own.
+    Without the patches nothing tells a flow's group: it is the only one, or the CCA that iperf3 names for all. Of a
+    test in both directions at once, what comes back is a group of its own.
     """
     ports = _ports(client, "local_port")
     names = traffic.group_names
@@ -32,7 +32,7 @@ def read_flows(traffic: Traffic, client: dict[str, Any], host: str, name: str = 
     rows = []
     for number, (ends, stream) in enumerate(zip(streams, client["end"]["streams"], strict=True)):
         used = ends["sender"].get("congestion") or client["end"].get("sender_tcp_congestion")
-        group = stream["group"] - 1 if names else None
+        group = stream["group"] - 1 if "group" in stream and names else 0 if len(names) == 1 else None
         group_name = names[group] if group is not None else used or "-"
         back = " back" if both_ways and not ends["sender"].get("sender", True) else ""
         rows.append(

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis import pscheduler_tables
 from ccmix.analysis.completions import read_completions
 from ccmix.analysis.iperf3_tables import FLOW, FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
 from ccmix.analysis.series import (
@@ -24,7 +25,8 @@ from ccmix.analysis.series import (
     write_tables,
 )
 from ccmix.generators import command, iperf3
-from ccmix.generators.results import load_json
+from ccmix.generators.pscheduler import runs as pscheduler
+from ccmix.generators.results import Result, load_json
 from ccmix.model import CommandFlows, Flows, HostPath, Iperf3Flows, Run, UdpFlows
 
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
@@ -146,9 +148,9 @@ def _tables(
 
 def as_measured(run: Run, folder: Path) -> Run:
     """The run with the omitted time and the interval that the iperf3 of a src-cmd was really given."""
-    if not isinstance(run.path, HostPath) or not run.path.commands.src:
+    if not isinstance(run.path, HostPath) or not (run.path.commands.src or run.path.task):
         return run
-    client = command.result_of(folder / "generators").client
+    client = _result(run.path, folder / "generators").client
     if client is None:
         return run
     given = client["start"].get("test_start", {})
@@ -159,13 +161,8 @@ def as_measured(run: Run, folder: Path) -> Run:
 def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
     """Flows by iperf3's own word where it was there to give one, else as the source's sockets show them."""
     generators, logs = folder / "generators", folder / "logs"
-    if path.commands.src:
-        result = command.result_of(generators)
-        client, server = result.client, result.server
-    else:
-        client = load_json(generators / iperf3.client_file())
-        server_file = generators / iperf3.server_file()
-        server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
+    result = _result(path, generators)
+    client = result.client
     facts = json.loads((folder / "facts.json").read_text())
     foreign = () if path.commands.src_once else facts["ports_before"]
 
@@ -174,14 +171,33 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
 
     series = read_series(parts())
     ours = series.sockets.filter(~pl.col("port").is_in(list(foreign)))
-    flows = _flows_of_sockets(sampled(ours)) if client is None else read_flows(run.traffic, client, SRC)
+    if client is not None:
+        flows = read_flows(run.traffic, client, SRC)
+    elif result.throughput is not None and not facts["hosts"]:
+        flows = pscheduler_tables.read_flows(run.traffic, result.throughput, SRC)
+    else:
+        flows = _flows_of_sockets(sampled(ours))
     sockets = _of_flows(ours, flows)
     start_s = _start_of_traffic_s(sampled(sockets), otherwise=facts["started_s"])
-    if client is None:
-        intervals = _intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
+    if client is not None:
+        intervals = read_intervals(run.traffic, client, result.server, flows)
+    elif result.throughput is not None and not facts["hosts"]:
+        intervals = pscheduler_tables.read_intervals(run.traffic, result.throughput, flows)
     else:
-        intervals = read_intervals(run.traffic, client, server, flows)
+        intervals = _intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
     return _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
+
+
+def _result(path: HostPath, generators: Path) -> Result:
+    """What the generator said. Raises GeneratorError."""
+    if path.commands.src:
+        return command.result_of(generators)
+    if path.task:
+        return pscheduler.result_of(generators)
+    client = load_json(generators / iperf3.client_file())
+    server_file = generators / iperf3.server_file()
+    server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
+    return Result("iperf3", client, server)
 
 
 def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -> float:

@@ -68,7 +68,8 @@ def judge(run: Run, tables: RunTables, facts: dict[str, Any]) -> Verdict:
         )  # fmt: skip
 
     if isinstance(run.path, HostPath):
-        limits, unseen = told(_between_hosts(run, run.path, tables, facts)), told(_unseen_between_hosts(run, tables))
+        limits = told(_between_hosts(run, run.path, tables, facts))
+        unseen = told(_unseen_between_hosts(run, tables, facts))
     else:
         limits, unseen = told(_emulated(run, tables, facts)), told(_unseen(run, tables))
     status: Literal["valid", "limited", "unknown"] = "valid"
@@ -88,9 +89,11 @@ def _unseen(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
         yield "loss", "with offloads, netem loses packets joined to one and counts them apart: no share can be told"
 
 
-def _unseen_between_hosts(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+def _unseen_between_hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """A path between hosts is what it is: only its ends can be looked at, and the sender's sockets must be."""
-    if tables.flows.is_empty():
+    if not facts["hosts"]:
+        yield "probe", f"nobody looked at the sockets of {run.host_path.src}, where ccmix has no shell"
+    elif tables.flows.is_empty():
         yield "probe", f"no connection to {run.host_path.dst.address} carried data in view of {run.host_path.src}"
     elif few := tables.flows.height - _flows_with_samples(run, tables):
         yield "probe", f"{few} of {tables.flows.height} flows have fewer than two samples in the measured time"

@@ -113,10 +113,10 @@ def _machine(runs: Sequence[Run], options: Options, hosts: Hosts) -> Machine:
         hosts.get(parse_host("localhost"))  # its agent has the lock
     if paths := [run.path for run in runs if isinstance(run.path, HostPath)]:
         for name in dict.fromkeys(
-            [*(path.src for path in paths), *(path.netem_at.host for path in paths if path.netem_at)]
+            [*(path.src for path in paths if path.has_shell), *(path.netem_at.host for path in paths if path.netem_at)]
         ):
             hosts.get(parse_host(name))  # without these no run would be made
-        needed = any(not path.commands.src for path in paths)
+        needed = any(not path.commands.src and not path.task for path in paths)
         programs = Programs(find_iperf3() if needed else None, find_sockmon(), find_rtt())
         between_hosts = HostsMachine(hosts, programs, options.outdir)
     return EachItsOwn(emulated, between_hosts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ccmix.config import ini
+from ccmix.config import ini, pscheduler
 from ccmix.config.flows import flows_of
 from ccmix.config.host_paths import (
     Surroundings,
@@ -19,7 +19,7 @@ from ccmix.config.host_paths import (
 from ccmix.config.hostlist import HostRow
 from ccmix.config.keys import ALL_KEYS
 from ccmix.config.problems import Problem, nearest, quoted
-from ccmix.config.sorts import ON_TOPOLOGY, Sort
+from ccmix.config.sorts import ON_TOPOLOGY, PSCHEDULER, Sort
 from ccmix.config.sweeps import Sweep, module_parameter
 from ccmix.config.telling import Telling
 from ccmix.config.topologies import own_traffic, topology, topology_contradiction, traffic_contradiction
@@ -76,7 +76,8 @@ class Conditions:
             if sort is ON_TOPOLOGY:
                 yield from self._emulated(section, values, settings)
             else:
-                yield from self._between_hosts(section, values, settings, module_parameter(sweeps, values), around)
+                parameter = module_parameter(sweeps, values)
+                yield from self._between_hosts(section, sort, values, settings, parameter, around)
             if len(self._telling.problems) > before:
                 return
 
@@ -108,6 +109,7 @@ class Conditions:
     def _between_hosts(
         self,
         section: ini.Section,
+        sort: Sort,
         values: dict[str, str],
         settings: Mapping[str, Any],
         parameter: ModuleParameter | None,
@@ -116,13 +118,17 @@ class Conditions:
         for row, dst in self._destinations(settings):
             if not self._profile_is_known(section, settings, row, dst, around):
                 continue
-            path = host_path(settings, dst, parameter, around)
+            task = pscheduler.task(settings, self._telling.folder) if sort is PSCHEDULER else None
+            path = host_path(settings, dst, parameter, around, task)
             if path.commands.src:
                 traffic, message = command_traffic(settings, path.commands.src), None
             else:
                 traffic = own_traffic(settings)
                 message = traffic_contradiction(traffic, path.port)
-            key, message = (None, message) if message else path_contradiction(path, traffic) or (None, None)
+            wrong = (None, message) if message else path_contradiction(path, traffic)
+            if path.task and not wrong:
+                wrong = pscheduler.task_contradiction(path, traffic, settings)
+            key, message = wrong or (None, None)
             if message:
                 self._telling.problem(section, key, message)
             yield Condition(values, path, traffic)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccmix.config import ini
+from ccmix.config import ini, pscheduler
 from ccmix.config.addresses import read_device
 from ccmix.config.conditions import MOST_NAME_BYTES, Condition, Conditions, settings_of
 from ccmix.config.emulation import read_place
@@ -17,6 +17,8 @@ from ccmix.config.keys import (
     ENTRY_KEYS,
     GENERATORS,
     HOST_ENTRY,
+    PSCHEDULER_ENTRY,
+    TOPOLOGY_ENTRY,
     TOPOLOGY_KEYS,
     Key,
     KeyTable,
@@ -24,7 +26,7 @@ from ccmix.config.keys import (
 from ccmix.config.overrides import Overrides
 from ccmix.config.problems import ConfigError, Problem, nearest, quoted
 from ccmix.config.profiles import Profile, read_profiles
-from ccmix.config.sorts import COMMAND, ON_TOPOLOGY, OWN_IPERF3, Sort
+from ccmix.config.sorts import COMMAND, ON_TOPOLOGY, OWN_IPERF3, PSCHEDULER, Sort
 from ccmix.config.sweeps import SWEEP_PREFIX, Sweep, read_sweeps
 from ccmix.config.telling import Telling
 from ccmix.model import HostPath, NetemPlace
@@ -32,6 +34,11 @@ from ccmix.model import HostPath, NetemPlace
 TOPOLOGY_PREFIX = "topology "
 RESERVED_NAMES = ("campaign.json", "report", "report.html")  # beside the entries' folders in OUTDIR
 OFF = ("false", "no", "off", "0")
+_BELONGS = (
+    (HOST_ENTRY, "with dst"),
+    (TOPOLOGY_ENTRY, "with a topology"),
+    (PSCHEDULER_ENTRY, "of type perfSONAR, without src-cmd"),
+)
 
 
 @dataclass(frozen=True)
@@ -198,6 +205,10 @@ class _Reader:
         conditions = tuple(self._conditions.of(section, sort, texts, sweeps, around))
         if not ENTRY_KEYS["enabled"].read(texts["enabled"]) or len(self._telling.problems) > before:
             return None
+        if sort is PSCHEDULER and len(conditions) > 1 and texts["repeat-order"] == "shuffled" and "repeat" in texts:
+            message = "keeps pScheduler's order in all iterations: leave repeat-order = shuffled out"
+            self._telling.problem(section, "repeat", message)
+            return None
         self._tell_notices(section, sort, given, sweeps)
         return Entry(
             name=section.name,
@@ -224,7 +235,9 @@ class _Reader:
             )  # fmt: skip
         if "topology" in named:
             return ON_TOPOLOGY
-        return COMMAND if given.get("src-cmd") or f"{SWEEP_PREFIX}src-cmd" in given else OWN_IPERF3
+        if given.get("src-cmd") or f"{SWEEP_PREFIX}src-cmd" in given:
+            return COMMAND
+        return PSCHEDULER if given.get("type", "").lower() == pscheduler.TYPE else OWN_IPERF3
 
     def _check_keys(self, section: ini.Section, sort: Sort) -> None:
         for key, text in section.own.items():
@@ -237,20 +250,17 @@ class _Reader:
                 vary = f"; to vary it here write sweep.{key}" if sort is ON_TOPOLOGY else ", and this entry has none"
                 self._telling.problem(section, key, f"belongs to a [topology NAME] section{vary}")
             elif key in ENTRY_KEYS:
-                other = "with dst" if key in HOST_ENTRY else "with a topology"
+                other = next(named for table, named in _BELONGS if key in table)
                 if text and key not in ("topology", "dst"):
                     self._telling.problem(section, key, f"belongs to an entry {other}, and this is one {sort.named}")
             else:
                 self._telling.problem(section, key, "is an unknown key" + nearest(key, [*sort.keys, "sweep.KEY"]))
 
     def _check_type(self, section: ini.Section, sort: Sort, text: str) -> None:
-        if sort is COMMAND or text.lower() in GENERATORS:
+        if sort in (COMMAND, PSCHEDULER) or text.lower() in GENERATORS:
             return
-        if text.lower() == "perfsonar":
-            message = (
-                "ccmix has no pScheduler generator of its own yet: give a src-cmd, such as "
-                "pscheduler task --format json throughput --dest {dst}"
-            )
+        if text.lower() == pscheduler.TYPE:
+            message = "perfSONAR tests paths that there are: write dst = HOST instead of topology"
         elif sort is ON_TOPOLOGY or len(text.split()) == 1:
             message = f"{quoted(text)} is unknown{nearest(text, GENERATORS)}"
         else:

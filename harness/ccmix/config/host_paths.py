@@ -10,7 +10,7 @@ from ccmix.config.hostlist import HostRow
 from ccmix.config.profiles import Profile
 from ccmix.generators.expected import expected_seconds
 from ccmix.hosts.address import LOCAL_NAMES
-from ccmix.model import Commands, Destination, HostPath, ModuleParameter, Netem, NetemPlace, Traffic
+from ccmix.model import Commands, Destination, HostPath, ModuleParameter, Netem, NetemPlace, PschedulerTask, Traffic
 from ccmix.units import format_time
 
 NETEM_KEYS = ("netem-lat", "netem-loss", "netem-limit")
@@ -45,18 +45,21 @@ def _host(user: str | None, address: str, settings: Settings) -> str:
 
 
 def host_path(
-    settings: Settings, dst: Destination, parameter: ModuleParameter | None, around: Surroundings
+    settings: Settings,
+    dst: Destination,
+    parameter: ModuleParameter | None,
+    around: Surroundings,
+    task: PschedulerTask | None = None,
 ) -> HostPath:
-    """The path to one destination in one condition."""
+    """The path to one destination in one condition; `task` where pScheduler makes the traffic."""
     profile = around.profiles[dst.profile] if dst.profile else None
     netem = _netem(settings)
     return HostPath(
-        src=with_user(settings["src"], settings.get("user")),
+        src=_src(settings, task),
         dst=dst,
         label=settings["type"],
         commands=_commands(settings, dst.address),
-        server=settings["server"],
-        port=settings["port"],
+        **({} if task else {"server": settings["server"], "port": settings["port"]}),
         nic=around.nic,
         netem=netem,
         netem_at=(around.netem_at or settings.get("netem-at")) if netem else None,
@@ -72,7 +75,14 @@ def host_path(
         pause_s=settings["pause"],
         rate_budget=settings.get("rate-budget"),
         time_window=settings.get("time-window"),
+        task=task,
     )
+
+
+def _src(settings: Settings, task: PschedulerTask | None) -> str:
+    if task and not settings.get("src-host"):
+        return str(settings["src"])
+    return with_user(settings.get("src-host") or settings["src"], settings.get("user"))
 
 
 def command_traffic(settings: Settings, command: str) -> Traffic:
@@ -100,7 +110,7 @@ def _commands(settings: Settings, address: str) -> Commands:
         text: str | None = settings.get(key)
         return text.replace("{dst}", address) if text else None
 
-    src_once = settings["src-cmd-once"] and settings.get("duration") is not None
+    src_once = settings.get("src-cmd-once", False) and settings.get("duration") is not None
     return Commands(
         pre=line("pre"),
         post=line("post"),
@@ -111,7 +121,7 @@ def _commands(settings: Settings, address: str) -> Commands:
         src=line("src-cmd"),
         dst=line("dst-cmd"),
         src_once=src_once,
-        dst_once=settings["dst-cmd-once"] or src_once,  # a kept src-cmd talks to it all the time
+        dst_once=settings.get("dst-cmd-once", False) or src_once,  # a kept src-cmd talks to it all the time
     )
 
 

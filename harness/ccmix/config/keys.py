@@ -17,6 +17,7 @@ from ccmix.config.emulation import (
 )
 from ccmix.config.flows import LINE, read_name
 from ccmix.config.groups import GROUPS
+from ccmix.config.pscheduler import JSON, SERVER, TOOL, read_field
 from ccmix.config.queues import QUEUE
 from ccmix.config.senders import (
     CHANGES,
@@ -164,7 +165,7 @@ TOPOLOGY_KEYS = _table(
 # Of entries of both sorts
 EVERY_ENTRY = _table(
     Key(
-        "type", TEXT, "what makes the traffic: iperf3; beside src-cmd any text, a label", "iperf3",
+        "type", TEXT, "what makes the traffic: iperf3 or perfSONAR; beside src-cmd any text, a label", "iperf3",
         required=True, sweepable=False,
     ),
     Key("enabled", SWITCH, "off leaves the entry out", "off", "on", sweepable=False),
@@ -258,10 +259,30 @@ HOST_ENTRY = _table(
     Key("statexec", TEXT, "none any more", "off", sweepable=False, obsolete="processes are always recorded"),
 )  # fmt: skip
 
-ENTRY_KEYS = KeyTable({**EVERY_ENTRY, **TOPOLOGY_ENTRY, **HOST_ENTRY})
+# Of entries between real hosts whose traffic pScheduler makes
+PSCHEDULER_ENTRY = _table(
+    Key("src-host", HOST, "where src's commands run, and its sockets are sampled; unset: nowhere, unless src is this "
+        "machine", "dtn@ps1.example.org", sweepable=False),
+    Key("lead", SERVER, "the pScheduler that the task is given to; unset: src's", "ps1.example.org", sweepable=False),
+    Key("tls-ca", FILE, "the only certificates that are trusted, in PEM form: the hosts' own, or of who signed those; "
+        "unset: whom this machine trusts", "ps1.pem", sweepable=False),
+    Key("tool", TOOL, "pScheduler's tool for the test; unset: its own choice", "iperf3mix"),
+    Key("slip", TIME, "by how much the start may slip to find a free slot", "20m", "5m", sweepable=False),
+    Key("priority", whole_number(0, 1_000_000), "of the task; its runs may push away those of a lower one", "10",
+        sweepable=False),
+    Key("wait", POSITIVE_TIME, "longest time until a run begins; then its task is cancelled", "1h",
+        "15m", sweepable=False),
+    Key("repeat", POSITIVE_TIME, "one task for all iterations, of which each run is one, and the time between them",
+        "1h", sweepable=False),
+    Key("spec.NAME", JSON, "a further field of pScheduler's throughput test", "PT0.3S", member=read_field),
+)  # fmt: skip
+
+ENTRY_KEYS = KeyTable({**EVERY_ENTRY, **TOPOLOGY_ENTRY, **HOST_ENTRY, **PSCHEDULER_ENTRY})
 ALL_KEYS = KeyTable({**ENTRY_KEYS, **TOPOLOGY_KEYS})
 
 # The original harness's own sweeps, and the keys that they sweep
 SWEEPS = {"lat-sweep": "netem-lat", "limit-sweep": "netem-limit"}
 # Beside src-cmd these have no effect: the command decides
 DECIDED_BY_COMMAND = ("cca", "streams", "omit", "server", "port")
+# Of entries between real hosts, what pScheduler does instead
+DONE_BY_PSCHEDULER = ("server", "port", "src-cmd", "dst-cmd", "src-cmd-once", "dst-cmd-once")

@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass
 
-from ccmix.config.keys import DECIDED_BY_COMMAND, EVERY_ENTRY, HOST_ENTRY, TOPOLOGY_ENTRY, KeyTable
+from ccmix.config.keys import (
+    DECIDED_BY_COMMAND,
+    DONE_BY_PSCHEDULER,
+    EVERY_ENTRY,
+    HOST_ENTRY,
+    PSCHEDULER_ENTRY,
+    TOPOLOGY_ENTRY,
+    KeyTable,
+)
 
 
 @dataclass(frozen=True)
@@ -17,4 +25,10 @@ ON_TOPOLOGY = Sort(KeyTable({**EVERY_ENTRY, **TOPOLOGY_ENTRY}), "with a topology
 OWN_IPERF3 = Sort(KeyTable({**EVERY_ENTRY, **HOST_ENTRY}), "with dst")
 COMMAND = Sort(
     KeyTable({name: key for name, key in OWN_IPERF3.keys.items() if name not in DECIDED_BY_COMMAND}), "with src-cmd"
+)
+PSCHEDULER = Sort(
+    KeyTable(
+        {name: key for name, key in OWN_IPERF3.keys.items() if name not in DONE_BY_PSCHEDULER} | dict(PSCHEDULER_ENTRY)
+    ),
+    "of type perfSONAR",
 )

@@ -5,6 +5,7 @@ the run failed, and iperf3 writes its error into its JSON.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +19,16 @@ class GeneratorError(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """`client` and `server` are iperf3's own results where there are any; `error` is why the test failed."""
+    """`client` and `server` are iperf3's own results where there are any; `error` is why the test failed.
+
+    `throughput` is the result in the format of pScheduler's throughput test, whatever its tool was.
+    """
 
     kind: Literal["iperf3", "pscheduler", "other"]
     client: dict[str, Any] | None = None
     server: dict[str, Any] | None = None
     error: str | None = None
+    throughput: dict[str, Any] | None = None
 
 
 def load_json(file: Path) -> dict[str, Any]:
@@ -47,22 +52,33 @@ def read_result(output: str) -> Result:
     if isinstance(data.get("succeeded"), bool):
         return _pscheduler(data)
     if isinstance(data.get("start"), dict) and ("end" in data or "error" in data):
-        return Result("iperf3", data, _server(data), _sentence(data["error"]) if data.get("error") else None)
+        return Result("iperf3", data, _server(data), sentence(data["error"]) if data.get("error") else None)
     if isinstance(data.get("error"), str) and set(data) <= {"error", "start", "intervals", "end"}:
-        return Result("iperf3", error=_sentence(data["error"]))
+        return Result("iperf3", error=sentence(data["error"]))
     return Result("other")
 
 
 def _pscheduler(data: dict[str, Any]) -> Result:
     """`pscheduler task --format json`: the participants' iperf3 JSON stands in `diags`, each after its command line."""
     if not data["succeeded"]:
-        return Result("pscheduler", error=_sentence(data.get("error") or data.get("diags") or "it gives no reason"))
+        return Result("pscheduler", error=sentence(data.get("error") or data.get("diags") or "it gives no reason"))
     diags = data.get("diags")
-    participants = diags.split("\nParticipant ") if isinstance(diags, str) else []
-    found = [_embedded(text) for text in participants]
+    return _of_participants(data, diags.split("\nParticipant ") if isinstance(diags, str) else [])
+
+
+def of_pscheduler_run(run: dict[str, Any]) -> Result:
+    """A finished run as pScheduler's REST interface gives it, with the participants' results one by one."""
+    full = run["result-full"] or ()
+    texts = [one.get("diags") for one in full if isinstance(one, dict)]
+    return _of_participants(run["result-merged"], [text for text in texts if isinstance(text, str)])
+
+
+def _of_participants(merged: dict[str, Any], diags: Sequence[str]) -> Result:
+    found = [_embedded(text) for text in diags]
     clients = [one for one in found if one and "connecting_to" in one.get("start", {})]
     servers = [one for one in found if one and "accepted_connection" in one.get("start", {})]
-    return Result("pscheduler", clients[0] if clients else None, servers[0] if servers else None)
+    throughput = merged if isinstance(merged.get("summary"), dict) else None
+    return Result("pscheduler", clients[0] if clients else None, servers[0] if servers else None, None, throughput)
 
 
 def _embedded(text: str) -> dict[str, Any] | None:
@@ -104,7 +120,7 @@ def _assembled(text: str) -> dict[str, Any] | None:
     return whole if len(whole) > 1 else None
 
 
-def _sentence(text: object) -> str:
+def sentence(text: object) -> str:
     """One line, of a bounded length."""
     line = " ".join(str(text).split())
     return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + "…"

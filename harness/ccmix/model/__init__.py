@@ -2,7 +2,7 @@
 
 from ccmix.model.emulated import ETHERNET_HEADER_BYTES, Buffer, Change, Queue, Sender, Topology
 from ccmix.model.netem import Loss, Netem, NetemPlace
-from ccmix.model.real import Capture, Commands, Destination, HostPath, ModuleParameter
+from ccmix.model.real import Capture, Commands, Destination, HostPath, ModuleParameter, PschedulerTask
 from ccmix.model.run import Run, condition_name
 from ccmix.model.traffic import (
     CommandFlows,
@@ -33,6 +33,7 @@ __all__ = [
     "ModuleParameter",
     "Netem",
     "NetemPlace",
+    "PschedulerTask",
     "Queue",
     "RttProbe",
     "Run",

@@ -55,6 +55,23 @@ class Capture:
 
 
 @dataclass(frozen=True)
+class PschedulerTask:
+    """How pScheduler is asked for a run's traffic; hosts are named as pScheduler knows them."""
+
+    lead: str  # 'HOST[:PORT]', to which the task is posted
+    source: str | None  # None: the lead
+    observed: bool  # whether ccmix has a shell on the source, HostPath.src
+    tool: str | None  # None: pScheduler's choice
+    slip_s: float  # by how much the start may be later than asked for
+    wait_s: float  # most time until the run begins
+    priority: int | None = None
+    repeat_s: float | None = None  # the task's runs are the iterations; None: a task for each
+    most_runs: int = 1  # of a repeated task
+    tls_ca: str | None = None  # PEM file of what is trusted; None: what this machine trusts
+    spec: tuple[tuple[str, str], ...] = ()  # further fields of the test, with values in JSON
+
+
+@dataclass(frozen=True)
 class HostPath:
     """Everything of a run that is neither its condition's name nor its traffic."""
 
@@ -77,9 +94,15 @@ class HostPath:
     pause_s: float = 0.0  # before each run but the first, and before each retry
     rate_budget: tuple[float, float] | None = None  # bytes, in seconds
     time_window: tuple[float, float] | None = None  # seconds after midnight UTC; the end may be before the start
+    task: PschedulerTask | None = None  # pScheduler makes the traffic
+
+    @property
+    def has_shell(self) -> bool:
+        """Whether anything of a run is done on the source's host."""
+        return self.task is None or self.task.observed
 
     @property
     def needs_dst_host(self) -> bool:
         """Whether anything of a run is done on the destination's host."""
-        ours = not self.commands.src and self.server == "ssh"
+        ours = not self.commands.src and not self.task and self.server == "ssh"
         return ours or any((self.commands.dst, self.commands.pre_dst, self.commands.post_dst))

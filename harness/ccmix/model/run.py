@@ -2,7 +2,7 @@
 
 import types
 import typing
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 from ccmix.model.emulated import Topology
@@ -79,7 +79,8 @@ def _decode(kind: Any, data: Any) -> Any:
         kind = next(choice for choice in typing.get_args(kind) if choice is not types.NoneType and _fits(choice, data))
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        return kind(**{part.name: _decode(hints[part.name], data[part.name]) for part in fields(kind)})  # type: ignore[operator]
+        given = [part.name for part in fields(kind) if part.name in data or not _may_lack(part)]
+        return kind(**{name: _decode(hints[name], data[name]) for name in given})  # type: ignore[operator]
     if typing.get_origin(kind) is tuple:
         choices = typing.get_args(kind)
         return tuple(_decode(choices[0] if choices[-1] is ... else choices[at], item) for at, item in enumerate(data))
@@ -88,4 +89,12 @@ def _decode(kind: Any, data: Any) -> Any:
 
 def _fits(kind: Any, data: Any) -> bool:
     """Whether an object is that data class; anything else is not told apart."""
-    return not is_dataclass(kind) or {part.name for part in fields(kind)} == set(data)
+    if not is_dataclass(kind):
+        return True
+    needed = {part.name for part in fields(kind) if not _may_lack(part)}
+    return needed <= set(data) <= {part.name for part in fields(kind)}
+
+
+def _may_lack(part: "Field[Any]") -> bool:
+    """What has a default may have come after the campaign was written."""
+    return part.default is not MISSING

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from ccmix.conditions.layout import layout
 from ccmix.config import Condition, Entry
-from ccmix.model import HostPath, ModuleParameter, Netem, Run, Topology, Traffic
+from ccmix.model import HostPath, ModuleParameter, Netem, PschedulerTask, Run, Topology, Traffic
 from ccmix.plan import Span
 from ccmix.report import words
 from ccmix.report.drawing import devices, drawing
@@ -99,8 +99,12 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
     yield "type", path.label
     yield "src", path.src
     name = "" if path.dst.name == path.dst.address else f"{path.dst.name}: "
-    yield "dst", f"{name}{path.dst.address}, commands on {path.dst.host}"
-    if not path.commands.src:
+    if path.task:
+        yield "dst", f"{name}{path.dst.address}"
+        yield "pScheduler", _task(path.task, traffic)
+    else:
+        yield "dst", f"{name}{path.dst.address}, commands on {path.dst.host}"
+    if not path.commands.src and not path.task:
         server = f"runs at port {path.port}" if path.server == "running" else f"is started at port {path.port}"
         groups = ",".join(map(str, traffic.groups))
         yield "iperf3", f"{traffic.streams} streams, {groups}; the server {server}"
@@ -123,6 +127,17 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "tcpdump", f"on {path.src}: {arguments}, up to {format_bytes(path.capture.most_bytes)}"
     if path.mpstat_cores:
         yield "mpstat", f"on both hosts: cores {path.mpstat_cores}"
+
+
+def _task(task: PschedulerTask, traffic: Traffic) -> str:
+    groups = ",".join(map(str, traffic.groups))
+    parts = [f"task at {task.lead}: {traffic.streams} streams, {groups}, {task.tool or 'a tool of its choice'}"]
+    if task.priority is not None:
+        parts.append(f"priority {task.priority}")
+    if task.repeat_s is not None:
+        parts.append(f"one task, repeated every {format_time(task.repeat_s)}")
+    parts.append(f"may slip {format_time(task.slip_s)}, cancelled after {format_time(task.wait_s)}")
+    return ", ".join(parts + [f"{name} {text}" for name, text in task.spec])
 
 
 def _netem(netem: Netem, direction: str = "") -> str:

@@ -21,12 +21,14 @@ from ccmix.conditions.sysctl import OF_TCP, read_sysctls
 from ccmix.conditions.user_commands import bracketed, failures
 from ccmix.generators import command, iperf3
 from ccmix.generators.expected import may_queue_s
+from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import ContainedProcess, RealHost
 from ccmix.model import HostPath, Run
 from ccmix.probes import sockets
 from ccmix.probes.capture import CaptureReport, capturing
+from ccmix.run.by_pscheduler import scheduled
 from ccmix.run.host_probes import Watched, recording
 from ccmix.run.log import RunLog
 from ccmix.run.programs import Programs
@@ -45,6 +47,7 @@ class Ends:
     dst: RealHost | None
     netem: RealHost | None
     kept_src_command: ContainedProcess | None = None  # where it goes on from run to run
+    tasks: Tasks | None = None  # pScheduler's, where that makes the traffic
 
     @property
     def by_role(self) -> dict[str, RealHost]:
@@ -89,7 +92,7 @@ def measure(run: Run, ends: Ends, programs: Programs, folder: Path) -> list[str]
             facts["before"] = _counters(path, ends, device)
             facts["ports_before"] = _ports(ends.src, addresses)
             log("traffic begins")
-            facts |= _traffic(run, ends, programs, Watched(addresses, device), folder)
+            facts |= _traffic(run, ends, programs, Watched(addresses, device), folder, log)
             log("traffic has ended")
             facts["after"] = _counters(path, ends, device)
         log("conditions taken back")
@@ -145,17 +148,20 @@ def _conditions(run: Run, ends: Ends, device: str, logs: Path) -> Iterator[tuple
         yield f"pacing of {device}", paced_device(ends.src, device, run.traffic.pacing_bps)
 
 
-def _traffic(run: Run, ends: Ends, programs: Programs, watched: Watched, folder: Path) -> dict[str, Any]:
+def _traffic(run: Run, ends: Ends, programs: Programs, watched: Watched, folder: Path, log: RunLog) -> dict[str, Any]:
     """The traffic with the probes beside it; the facts that come of it."""
     path, logs = run.host_path, folder / "logs"
     facts: dict[str, Any] = {}
     capture: CaptureReport | None = None
     with ExitStack() as probes:
+        by_pscheduler = probes.enter_context(scheduled(run, ends.tasks, log)) if ends.tasks else None
         if path.capture:
             capture = probes.enter_context(capturing(ends.src, path.capture, folder))
         recorded = probes.enter_context(recording(run, ends.by_role, programs, watched, logs))
-        facts["started_s"] = time.time()
-        if path.commands.src:
+        facts["started_s"] = by_pscheduler.begins_s if by_pscheduler else time.time()
+        if by_pscheduler:
+            facts |= by_pscheduler.finish(folder / "generators")
+        elif path.commands.src:
             facts |= _commands(run, path.commands.src, ends, folder)
         else:
             facts |= _iperf3(run, ends, programs, folder / "generators")

@@ -10,6 +10,7 @@ from typing import Any
 from ccmix.archive import file_name
 from ccmix.conditions.user_commands import bracketed
 from ccmix.generators.command import kept_src_command, running_dst_command
+from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.address import parse_host
@@ -17,10 +18,11 @@ from ccmix.hosts.agent_host import AgentProcess
 from ccmix.hosts.host import RealHost
 from ccmix.hosts.pool import Hosts
 from ccmix.model import HostPath, Run
-from ccmix.run import between_hosts
+from ccmix.run import between_hosts, by_pscheduler
 from ccmix.run.programs import Programs
 from ccmix.run.reachable import unreachable
 
+LOCAL = "localhost"
 NOTHING = object()  # what a context gave that gives nothing
 
 
@@ -57,6 +59,7 @@ class HostsMachine:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
+            self._entry.tasks.interrupt()
             await asyncio.to_thread(self._hosts.abandon)
             with contextlib.suppress(Exception):
                 await task
@@ -67,19 +70,26 @@ class HostsMachine:
         if run.entry != self._entry.name:
             self._entry.close()
             self._entry = _Entry(run.entry)
+        shell = _shell(path)
+        try:
+            if shell is None:
+                return by_pscheduler.measure_unseen(run, self._entry.tasks, folder)
+            return self._between_hosts(run, folder, shell)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise GeneratorError(f"a tool on a host says what is not understood: {error!r}") from error
+
+    def _between_hosts(self, run: Run, folder: Path, src: str) -> list[str]:
+        path = run.host_path
         notices: list[str] = []
         ends = between_hosts.Ends(
-            src=self._host(path.src, notices),
+            src=self._host(src, notices),
             dst=self._host(path.dst.host, notices) if path.needs_dst_host else None,
             netem=self._host(path.netem_at.host, notices) if path.netem and path.netem_at else None,
+            tasks=self._entry.tasks if path.task else None,
         )
         self._entry.check(ends.src, path)
         ends = self._entry.begin(ends, path, self._logs / file_name(run.entry))
-        try:
-            noticed = between_hosts.measure(run, ends, self._programs, folder)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise GeneratorError(f"a tool on a host says what is not understood: {error!r}") from error
-        return notices + noticed
+        return notices + between_hosts.measure(run, ends, self._programs, folder)
 
     def _host(self, name: str, notices: list[str]) -> RealHost:
         """The host, connected; what its agent found left by a dead run, and put back, goes to `notices`."""
@@ -95,12 +105,22 @@ class HostsMachine:
         self._entry = _Entry("")
 
 
+def _shell(path: HostPath) -> str | None:
+    """Where src's commands run; None where pScheduler is on a host on which ccmix has no shell."""
+    if path.has_shell:
+        return path.src
+    return LOCAL if by_pscheduler.is_this_machine(path.src) else None
+
+
 class _Entry:
-    """What holds from the first run of an entry to its last: pre and post, commands that are kept, who answers."""
+    """What holds from the first run of an entry to its last: pre and post, commands that are kept, who answers, and
+    pScheduler's tasks.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._silent: dict[str, str | None] = {}  # address: why it doesn't answer, or None
+        self.tasks = Tasks()
         self._kept = ExitStack()
         self._begun: dict[tuple[str, RealHost], Any] = {}  # by what it is for, and on which connection
 
@@ -125,6 +145,7 @@ class _Entry:
         return ends
 
     def close(self) -> None:
+        self.tasks.close()
         with contextlib.suppress(CommandError):  # of a connection that was lost: its agent has done it
             self._kept.close()
 

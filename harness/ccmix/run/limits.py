@@ -24,6 +24,13 @@ def seconds_until_open(window: tuple[float, float], lasts_s: float, now: datetim
     return DAY_S - since_opening
 
 
+def latest_end_s(window: tuple[float, float], now_s: float) -> float:
+    """When the daily window closes that is open now, in seconds since the epoch."""
+    begin, end = window
+    length = (end - begin) % DAY_S or DAY_S
+    return now_s + length - (now_s - begin) % DAY_S
+
+
 @dataclass
 class Budget:
     """What the entries have sent, so that none sends more in a period than its rate-budget allows."""

@@ -1,0 +1,126 @@
+"""Keys of entries of type perfSONAR, and what their values come to: what pScheduler is asked."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ccmix.config.addresses import LOCAL, read_address
+from ccmix.config.problems import nearest, quoted
+from ccmix.config.values import Kind, read_text
+from ccmix.generators.pscheduler.rest import split
+from ccmix.generators.pscheduler.task import DECIDED_BY_KEYS, SLOT_S, SPEC_FIELDS, STARTS_AFTER_S
+from ccmix.generators.pscheduler.tls import wrong_file
+from ccmix.hosts.address import Kind as Way
+from ccmix.hosts.address import parse_host
+from ccmix.model import HostPath, PschedulerTask, Traffic
+from ccmix.units import format_time
+
+TYPE = "perfsonar"  # in small letters
+MIXING = "iperf3mix"  # the tool that understands groups
+NEED_A_SHELL = {
+    "pre": "pre", "post": "post", "pre-src-cmd": "pre_src", "post-src-cmd": "post_src", "pre-dst-cmd": "pre_dst",
+    "post-dst-cmd": "post_dst",
+}  # fmt: skip
+_TOOL = re.compile(r"[a-z0-9][a-z0-9-]{0,63}", re.ASCII)
+_NOT_FORWARD = {
+    "reverse": "data goes from src to dst: name them the other way round",
+    "udp": "ccmix's tables are of TCP",
+    "loopback": "there is no path between a host and itself",
+}
+
+
+def _server(text: str) -> str:
+    host, _ = split(text)
+    read_address(LOCAL if host == LOCAL else host)
+    return text
+
+
+def _tool(text: str) -> str:
+    if not _TOOL.fullmatch(text):
+        raise ValueError("is no tool's name: write for instance iperf3mix")
+    return text
+
+
+def _json(text: str) -> str:
+    """As JSON; what is none is a string."""
+    read_text(text)
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return json.dumps(text)
+    return text
+
+
+def read_field(name: str) -> str:
+    """A further field of the test."""
+    if name in DECIDED_BY_KEYS:
+        raise ValueError(f"is said by the key {DECIDED_BY_KEYS[name]}")
+    if name in _NOT_FORWARD:
+        raise ValueError(f"can't be asked for: {_NOT_FORWARD[name]}")
+    if name not in SPEC_FIELDS:
+        raise ValueError(f"has {quoted(name)}, no field of a throughput test{nearest(name, SPEC_FIELDS)}")
+    return name
+
+
+SERVER = Kind("host, or HOST:PORT", "", _server)
+TOOL = Kind("tool", "", _tool)
+JSON = Kind("JSON, or text", "as pScheduler takes it", _json)
+
+
+def task(settings: Mapping[str, Any], folder: Path) -> PschedulerTask:
+    """What pScheduler is asked; `folder` is the INI file's."""
+    src = parse_host(settings["src"])
+    source = src.host if src.kind is Way.SSH else None
+    prefix = "spec."
+    further = {key.removeprefix(prefix): text for key, text in settings.items() if key.startswith(prefix)}
+    return PschedulerTask(
+        lead=settings.get("lead") or (f"[{source}]" if source and ":" in source else source) or LOCAL,
+        source=source,
+        observed=source is None or settings.get("src-host") is not None,
+        tool=settings.get("tool"),
+        slip_s=settings["slip"],
+        wait_s=settings["wait"],
+        priority=settings.get("priority"),
+        repeat_s=settings.get("repeat"),
+        most_runs=settings["iterations"],
+        tls_ca=str((folder / settings["tls-ca"]).absolute()) if settings.get("tls-ca") else None,
+        spec=tuple(sorted(further.items())),
+    )
+
+
+def task_contradiction(path: HostPath, traffic: Traffic, settings: Mapping[str, Any]) -> tuple[str | None, str] | None:
+    """What values of one condition say against each other: the key to name, if one, and the sentence."""
+    asked = path.task
+    assert asked
+    if parse_host(settings["src"]).user:
+        return "src", "is a name by which pScheduler knows the host, without a login: that belongs to src-host"
+    if asked.tls_ca and (wrong := wrong_file(Path(asked.tls_ca))):
+        return "tls-ca", f"{quoted(asked.tls_ca)} {wrong}"
+    grouped = len(traffic.groups) > 1 or any(str(group) != group.cca for group in traffic.groups)
+    if grouped and asked.tool not in (None, MIXING):
+        return "tool", f"{asked.tool} knows no groups, which cca names: write tool = {MIXING}, or leave it out"
+    if not asked.observed and (key := _needs_a_shell(path, traffic)):
+        return key, f"acts on a host, and ccmix has no shell on {asked.source}: name one with src-host, or leave it out"
+    if asked.repeat_s is not None:
+        return _repeat_contradiction(path, traffic, asked.repeat_s)
+    return None
+
+
+def _needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
+    has = {key: getattr(path.commands, name) for key, name in NEED_A_SHELL.items()} | {
+        "pacing": traffic.pacing_bps, "rtt-probe": traffic.rtt_probe, "tcpdump": path.capture,
+        "mpstat": path.mpstat_cores, "profile": path.profile, "param-sweep": path.module_parameter,
+        "netem-at": path.netem,
+    }  # fmt: skip
+    return next((key for key, value in has.items() if value), None)
+
+
+def _repeat_contradiction(path: HostPath, traffic: Traffic, repeat_s: float) -> tuple[str, str] | None:
+    takes_s = traffic.seconds + SLOT_S + STARTS_AFTER_S
+    if repeat_s < takes_s:
+        return "repeat", f"{format_time(repeat_s)} is less than a run takes, {format_time(takes_s)}"
+    if path.rate_budget or path.time_window:
+        return "repeat", "goes on by pScheduler's schedule, which rate-budget and time-window can't hold: leave one out"
+    return None

@@ -1,0 +1,249 @@
+"""pScheduler's REST interface: one request after the other over TLS, with JSON both ways.
+
+The standard library's http.client is enough: a request has one answer, no redirection and no cookie, and what a run
+needs beyond that (waiting as the server asks, being interrupted in the middle of an answer) is not in a larger library.
+"""
+
+import contextlib
+import email.utils
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ccmix.generators.pscheduler.tls import mistrust, trusting
+from ccmix.generators.results import GeneratorError
+
+CONNECTS_WITHIN_S = 10.0
+ANSWERS_WITHIN_S = 60.0  # whole; posting a task takes the server several requests to the other participants
+MOST_BYTES = 256 * 2**20  # of an answer
+PORT = 443
+BACK_OFF_S = (1.0, 15.0)  # between two tries: at first, doubled each time, and at most
+_BUSY = (http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE)
+_LONGEST_REASON = 600  # characters of a refusal, which lists what each participant offers
+
+
+class PschedulerError(GeneratorError):
+    """What pScheduler did not do, in one line."""
+
+
+class Refused(PschedulerError):
+    """An answer that is none of success; `status` is HTTP's."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Busy(PschedulerError):
+    """The server wants to be asked later: after `after_s` where it says so, else after a while."""
+
+    def __init__(self, message: str, after_s: float | None) -> None:
+        super().__init__(message)
+        self.after_s = after_s
+
+
+class Unreachable(PschedulerError):
+    """No answer came; `sent` says whether the server may have acted on the request."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class Interrupted(PschedulerError):
+    """The campaign ends."""
+
+
+class Interruption:
+    """Ends waits and requests of one thread from another."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+
+    def interrupt(self) -> None:
+        with self._lock:
+            self._event.set()
+            if self._socket:
+                _shut_down(self._socket)
+
+    def check(self) -> None:
+        """Raises Interrupted."""
+        if self._event.is_set():
+            raise Interrupted("it was interrupted")
+
+    def sleep(self, seconds: float) -> None:
+        """Raises Interrupted."""
+        self._event.wait(max(0.0, seconds))
+        self.check()
+
+    def guard(self, connected: socket.socket) -> None:
+        """This is to be cut, until release(). Raises Interrupted."""
+        with self._lock:
+            self._socket = connected
+        self.check()
+
+    def release(self) -> None:
+        with self._lock:
+            self._socket = None
+
+
+def back_off() -> Iterator[float]:
+    """Seconds to wait, without end."""
+    seconds, most_s = BACK_OFF_S
+    while True:
+        yield min(seconds, most_s)
+        seconds *= 2
+
+
+class Server:
+    """The pScheduler of one host, 'HOST[:PORT]'; of an IPv6 address with a port, the address is in brackets."""
+
+    def __init__(self, address: str, ca_file: str | None, interruption: Interruption) -> None:
+        """Raises PschedulerError where the file of certificates can't be read."""
+        self.address = address
+        self._ca_file = ca_file
+        self._interruption = interruption
+        self._host, self._port = split(address)
+        try:
+            self._context = trusting(ca_file)
+        except OSError as error:
+            raise PschedulerError(f"{ca_file}: can't be read: {error.strerror or error}") from error
+
+    def another(self, host: str) -> "Server":
+        """That of another host, at the usual port, trusting the same; to be interrupted with this one."""
+        return Server(f"[{host}]" if ":" in host else host, self._ca_file, self._interruption)
+
+    def free(self) -> "Server":
+        """The same, not to be interrupted."""
+        return Server(self.address, self._ca_file, Interruption())
+
+    def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
+        """Below /pscheduler/. Raises PschedulerError, as all of these do."""
+        query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
+        return self._parsed(path, self._request("GET", f"{path}{query}"))
+
+    def post(self, path: str, document: Mapping[str, Any]) -> Any:
+        return self._parsed(path, self._request("POST", path, json.dumps(document)))
+
+    def delete(self, path: str) -> None:
+        self._request("DELETE", path)
+
+    def patiently(self, path: str, until_s: float, parameters: Mapping[str, str] | None = None) -> Any:
+        """As get(), again and again while the server is busy or out of reach, until a time (monotonic)."""
+        for wait_s in back_off():
+            try:
+                return self.get(path, parameters)
+            except (Busy, Unreachable) as error:
+                after_s = (error.after_s if isinstance(error, Busy) else None) or wait_s
+                if time.monotonic() + after_s > until_s:
+                    raise
+            self._interruption.sleep(after_s)
+        raise AssertionError("back_off() has no end")
+
+    def _request(self, method: str, path: str, body: str | None = None) -> str:
+        connection = http.client.HTTPSConnection(
+            self._host, self._port, timeout=CONNECTS_WITHIN_S, context=self._context
+        )
+        sent = False
+        try:
+            connection.connect()
+            self._interruption.guard(connection.sock)
+            connection.sock.settimeout(ANSWERS_WITHIN_S)
+            sent = True
+            headers = {"Content-Type": "application/json"} if body is not None else {}
+            connection.request(method, f"/pscheduler/{path}", body=body, headers=headers | {"Connection": "close"})
+            answer = connection.getresponse()
+            text = _read(answer)
+        except ssl.SSLCertVerificationError as error:
+            raise PschedulerError(mistrust(self.address, error, self._ca_file)) from error
+        except ssl.SSLError as error:
+            raise PschedulerError(f"{self.address}: no TLS connection: {error.reason or error}") from error
+        except (OSError, http.client.HTTPException) as error:
+            self._interruption.check()
+            raise Unreachable(f"{self.address}: {_words(error)}", sent=sent) from error
+        finally:
+            self._interruption.release()
+            connection.close()
+        return self._checked(method, path, answer, text)
+
+    def _checked(self, method: str, path: str, answer: http.client.HTTPResponse, text: bytes) -> str:
+        what = f"{self.address}: {method} {path.partition('?')[0]}"
+        if answer.status in _BUSY:
+            raise Busy(f"{what}: it is busy ({answer.status} {answer.reason})", _after_s(answer))
+        said = text[:MOST_BYTES].decode(errors="replace")
+        if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
+            raise Refused(f"{what}: {answer.status} {_sentence(said) or answer.reason}", answer.status)
+        if len(text) > MOST_BYTES:
+            raise PschedulerError(f"{what}: the answer is longer than {MOST_BYTES} bytes")
+        return said
+
+    def _parsed(self, path: str, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            said = _sentence(text)[:80]
+            raise PschedulerError(f"{self.address}: the answer to {path} is not JSON: {said!r}") from error
+
+
+def split(address: str) -> tuple[str, int]:
+    """'HOST[:PORT]' to both. Raises ValueError where the port is none."""
+    if address.startswith("["):
+        host, _, port = address[1:].partition("]")
+        port = port.removeprefix(":")
+    elif address.count(":") == 1:
+        host, _, port = address.partition(":")
+    else:
+        host, port = address, ""
+    if not port:
+        return host, PORT
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 2**16):
+        raise ValueError(f"has the port {port!r}, which is none from 1 to 65535")
+    return host, int(port)
+
+
+def _read(answer: http.client.HTTPResponse) -> bytes:
+    """The whole of it, and a byte more than is allowed where there is more. Raises TimeoutError."""
+    text = bytearray()
+    deadline = time.monotonic() + ANSWERS_WITHIN_S
+    while len(text) <= MOST_BYTES and (some := answer.read1(2**16)):
+        text += some
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return bytes(text)
+
+
+def _after_s(answer: http.client.HTTPResponse) -> float | None:
+    """Retry-After, seconds or a date (RFC 9110, section 10.2.3)."""
+    text = answer.headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdecimal():
+        return float(text[:9])
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, http.client.HTTPException):
+        return f"what it answers is no HTTP: {error!r}"
+    return getattr(error, "strerror", None) or str(error) or repr(error)
+
+
+def _sentence(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_REASON else line[:_LONGEST_REASON] + "…"
+
+
+def _shut_down(connected: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it is shut down already
+        connected.shutdown(socket.SHUT_RDWR)

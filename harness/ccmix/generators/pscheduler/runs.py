@@ -1,0 +1,295 @@
+"""The tasks of an entry at pScheduler: posted, followed run by run, and cancelled where anything goes wrong."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ccmix.generators.pscheduler.rest import (
+    Busy,
+    Interrupted,
+    Interruption,
+    PschedulerError,
+    Refused,
+    Server,
+    Unreachable,
+    back_off,
+)
+from ccmix.generators.pscheduler.task import MERGED_WITHIN_S, participants, task_document, timestamp_s
+from ccmix.generators.results import Result, load_json, of_pscheduler_run, sentence
+from ccmix.model import PschedulerTask, Run
+from ccmix.units import format_time
+
+FILE = "pscheduler.json"  # in the run's generators/
+SCHEMA = 1  # of that file
+ANSWERS_AGAIN_WITHIN_S = 60.0  # a server that can't be reached, before there is a task
+LOOKS_EACH_S = 30.0  # at a run that is scheduled
+READY_BEFORE_S = 3.0  # a run begins, to have the probes started
+CANCELS_WITHIN_S = 20.0
+# States of a run (pScheduler's run_state table): before it is over, and over without a result. One that is 'overdue'
+# may still get one.
+WAITING = ("pending", "on-deck")
+WITHOUT_RESULT = ("missed", "preempted", "nonstart", "canceled")
+Log = Callable[[str], None]
+
+
+@dataclass
+class Task:
+    """A task that was posted; `runs` are those that were taken, by their names there."""
+
+    server: Server
+    path: str  # below /pscheduler/
+    document: Mapping[str, Any]
+    ahead_s: float  # the lead's clock, of ours
+    runs: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Slot:
+    """A scheduled run; times are of this machine's wall clock. After finish(), `record` is what is kept of it."""
+
+    task: Task
+    path: str
+    begins_s: float
+    ends_s: float
+    interruption: Interruption
+    log: Log
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def finish(self, timeout_s: float | None) -> None:
+        """Waits for the result, until `timeout_s` after the run began; where None, a while after its slot.
+
+        Raises PschedulerError where none comes, or the run failed.
+        """
+        until_s = self.begins_s + timeout_s if timeout_s is not None else self.ends_s + MERGED_WITHIN_S
+        self.interruption.sleep(min(self.ends_s, until_s) - time.time())
+        for wait_s in back_off():
+            run = _look(self.task.server, self.path, until_s)
+            self.record = {
+                "schema": SCHEMA,
+                "lead": self.task.server.address,
+                "task": {"href": self.task.path, **self.task.document},
+                "run": run,
+            }
+            if run["result-full"] is not None and run["state"] in ("finished", "failed"):
+                break
+            if run["state"] in WITHOUT_RESULT:
+                raise PschedulerError(_failure(self.task.server, run))
+            if time.time() + wait_s > until_s:
+                late = f"it has no result {format_time(round(time.time() - self.begins_s))} after its begin"
+                raise PschedulerError(f"{self.task.server.address}: the run is {run['state']}: {late}")
+            self.interruption.sleep(wait_s)
+        self.log(f"the run is {run['state']}")
+        merged = run["result-merged"]
+        if run["state"] == "failed" or not (isinstance(merged, dict) and merged.get("succeeded") is True):
+            raise PschedulerError(_failure(self.task.server, run))
+
+
+class Tasks:
+    """Of one entry. One thread uses it; interrupt() may come from another."""
+
+    def __init__(self) -> None:
+        self._interruption = Interruption()
+        self._repeated: dict[tuple[Any, ...], Task] = {}
+
+    def interrupt(self) -> None:
+        self._interruption.interrupt()
+
+    def close(self) -> list[str]:
+        """Cancels what is repeated; returns what could not be."""
+        tasks = list(self._repeated.values())
+        self._repeated.clear()
+        return [failure for task in tasks if (failure := _cancel(task.server, task.path))]
+
+    @contextmanager
+    def slot(self, run: Run, latest_s: float | None, log: Log) -> Iterator[Slot]:
+        """The run's slot, shortly before it begins; its task is cancelled where the context fails.
+
+        It does not begin later than `latest_s`, by this machine's wall clock. Raises PschedulerError.
+        """
+        asked = run.host_path.task
+        assert asked
+        key = (run.entry, run.condition_name, run.dst)
+        task = self._repeated.get(key) or self._post(run, asked, latest_s, log)
+        if asked.repeat_s is not None:
+            self._repeated[key] = task
+        try:
+            yield self._scheduled(task, asked, log)
+        except BaseException:
+            self._repeated.pop(key, None)
+            log(_cancel(task.server, task.path) or "the task was cancelled")
+            raise
+
+    def _post(self, run: Run, asked: PschedulerTask, latest_s: float | None, log: Log) -> Task:
+        server = Server(asked.lead, asked.tls_ca, self._interruption)
+        begin_s = time.monotonic()
+        server.patiently("", begin_s + min(asked.wait_s, ANSWERS_AGAIN_WITHIN_S))
+        clock = clock_of(server)
+        if "error" in clock:
+            log(f"the clock of {server.address} is taken for ours: {clock['error']}")
+        identity = str(uuid.uuid4())
+        for wait_s in back_off():
+            slip_s = asked.slip_s if latest_s is None else max(0.0, min(asked.slip_s, latest_s - time.time()))
+            document = task_document(run, identity, slip_s)
+            try:
+                path = self._posted(server, document, identity)
+                break
+            except Busy as error:
+                after_s, until_s = error.after_s or wait_s, begin_s + asked.wait_s
+                log(str(error))
+                if time.monotonic() + after_s > until_s:
+                    raise
+            self._interruption.sleep(after_s)
+        log(f"posted {path} to {server.address}: {json.dumps(document)}")
+        return Task(server, path, document, clock.get("ahead_s", 0.0))
+
+    def _posted(self, server: Server, document: Mapping[str, Any], identity: str) -> str:
+        """The path of the task. Where it is not known whether there is one, it is looked for."""
+        try:
+            return _path(server, server.post("tasks", document))
+        except (Unreachable, Interrupted) as error:
+            if isinstance(error, Unreachable) and not error.sent:
+                raise
+            found = _find(server, identity)
+            if found and isinstance(error, Interrupted):
+                _cancel(server, found)
+            if not found or isinstance(error, Interrupted):
+                raise
+            return found
+
+    def _scheduled(self, task: Task, asked: PschedulerTask, log: Log) -> Slot:
+        """The next run of the task, once it is about to begin. Raises PschedulerError where it is too late, or none."""
+        until_s = time.time() + asked.wait_s + (asked.repeat_s or 0.0 if task.runs else 0.0)
+        path = self._next_run(task, until_s)
+        task.runs.append(path)
+        told = None
+        while True:
+            run = _look(task.server, path, until_s)
+            begins_s, ends_s = (timestamp_s(run[name]) - task.ahead_s for name in ("start-time", "end-time"))
+            if run["state"] in WITHOUT_RESULT:
+                raise PschedulerError(_failure(task.server, run))
+            if begins_s > until_s:
+                begins = f"it would begin at {run['start-time']}"
+                raise PschedulerError(f"{task.server.address}: {begins}, later than wait = {format_time(asked.wait_s)}")
+            if told != begins_s:
+                log(f"{path} begins at {run['start-time']}")
+                told = begins_s
+            ahead_s = begins_s - READY_BEFORE_S - time.time()
+            if ahead_s <= 0 or run["state"] not in WAITING:
+                return Slot(task, path, begins_s, ends_s, self._interruption, log)
+            self._interruption.sleep(min(ahead_s, LOOKS_EACH_S))
+
+    def _next_run(self, task: Task, until_s: float) -> str:
+        for wait_s in back_off():
+            runs = task.server.patiently(f"{task.path}/runs", _monotonic(until_s))
+            for run in runs:
+                if (path := _path(task.server, run)) not in task.runs:
+                    return path
+            if time.time() + wait_s > until_s:
+                raise PschedulerError(f"{task.server.address}: no run was scheduled in time")
+            self._interruption.sleep(wait_s)
+        raise AssertionError("back_off() has no end")
+
+
+def result_of(generators: Path) -> Result:
+    """What was kept of a run. Raises GeneratorError where that can't be read."""
+    record = load_json(generators / FILE)
+    try:
+        return of_pscheduler_run(record["run"])
+    except (LookupError, TypeError, AttributeError) as error:
+        raise PschedulerError(f"{FILE}: the run has no result that is understood: {error!r}") from error
+
+
+def clock_of(server: Server) -> dict[str, Any]:
+    """What the host says of its clock, and `ahead_s`, by how much it is ahead of ours, to half of `within_s`.
+
+    Where it can't be known, `error` says why. Raises Interrupted.
+    """
+    try:
+        asked_s = time.time()
+        clock = server.get("clock")
+        answered_s = time.time()
+        ahead_s = timestamp_s(clock["time"]) - (asked_s + answered_s) / 2
+    except Interrupted:
+        raise
+    except (PschedulerError, ValueError, LookupError, TypeError) as error:
+        return {"error": str(error)}
+    return dict(clock) | {"ahead_s": ahead_s, "within_s": answered_s - asked_s}
+
+
+def clocks_of(slot: Slot) -> dict[str, dict[str, Any]]:
+    """Those of the participants, by their names, as clock_of() gives them."""
+    server, asked = slot.task.server, slot.task.document["test"]["spec"]
+    lead, *others = participants(asked, server.address)
+    clocks = {lead: clock_of(server)}
+    for name in others:
+        try:
+            clocks[name] = clock_of(server.another(name))
+        except ValueError as error:
+            clocks[name] = {"error": str(error)}
+    return clocks
+
+
+def _look(server: Server, path: str, until_s: float) -> dict[str, Any]:
+    """The run, as pScheduler has it now."""
+    run = server.patiently(path, _monotonic(until_s))
+    if not isinstance(run, dict) or not isinstance(run.get("state"), str):
+        raise PschedulerError(f"{server.address}: {path} is no run")
+    return {"result-full": None, "result-merged": None, "errors": None} | run
+
+
+def _failure(server: Server, run: Mapping[str, Any]) -> str:
+    """Why the run has no good result: in the words of the merged result, else of those of its participants."""
+    results = [run["result-merged"], *(run["result-full"] or ())]
+    told = [one.get("error") or one.get("diags") for one in results if isinstance(one, dict)]
+    reasons = [sentence(reason) for reason in (run["errors"], *told) if reason]
+    why = "; ".join(dict.fromkeys(reasons)) or "it gives no reason"
+    state = run["state"] if run["state"] in WITHOUT_RESULT else "failed"
+    return f"{server.address}: the run {'was ' if state != 'failed' else ''}{state}: {why}"
+
+
+def _path(server: Server, url: object) -> str:
+    """Of a task or a run below /pscheduler/: the server may know itself by a name that we don't know it by."""
+    _, found, path = str(url).partition("/pscheduler/")
+    if not found or not path.startswith("tasks/") or "?" in path:
+        raise PschedulerError(f"{server.address}: {str(url)[:100]!r} is no task's address")
+    return path.rstrip("/")
+
+
+def _find(server: Server, identity: str) -> str | None:
+    """The task that was posted under this identity, if any."""
+    query = {"json": json.dumps({"reference": {"ccmix": {"id": identity}}})}
+    try:
+        for url in server.free().patiently("tasks", time.monotonic() + CANCELS_WITHIN_S, query):
+            return _path(server, url)
+    except PschedulerError:
+        pass
+    return None
+
+
+def _cancel(server: Server, path: str) -> str | None:
+    """Cancels a task with all its runs; why not, where that fails. It is not interrupted."""
+    free = server.free()
+    until_s = time.monotonic() + CANCELS_WITHIN_S
+    for wait_s in back_off():
+        try:
+            free.delete(path)
+        except Refused as error:
+            return None if error.status == 404 else f"not cancelled: {error}"
+        except (Busy, Unreachable) as error:
+            if time.monotonic() + wait_s > until_s:
+                return f"not cancelled: {error}: on {server.address}, give pscheduler cancel {path.rpartition('/')[2]}"
+            time.sleep(wait_s)
+        except PschedulerError as error:
+            return f"not cancelled: {error}"
+        else:
+            return None
+    raise AssertionError("back_off() has no end")
+
+
+def _monotonic(wall_s: float) -> float:
+    return time.monotonic() + wall_s - time.time()

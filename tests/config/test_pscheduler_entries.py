@@ -1,0 +1,153 @@
+"""Entries of type perfSONAR without a src-cmd: what pScheduler is asked, and what is told of mistakes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ccmix.config import Config, Problem
+from ccmix.generators.pscheduler.task import task_document, throughput_spec
+from ccmix.model import HostPath, PschedulerTask, Run
+from ccmix.plan import make_plan
+from pscheduler_stand_in import certificate
+
+Files = Callable[..., Config]
+Told = Callable[..., tuple[Problem, ...]]
+BARE = "[one]\ntype = perfSONAR\ndst = 10.1.2.3\n"
+FAR = BARE + "src = ps1.example.org\n"
+
+
+def first(read: Files, text: str) -> Run:
+    return make_plan(read(text).entries, 1)[0]
+
+
+def asked(read: Files, text: str) -> PschedulerTask:
+    task = first(read, text).host_path.task
+    assert task
+    return task
+
+
+def test_from_this_machine(read: Files) -> None:
+    run = first(read, BARE)
+    assert asked(read, BARE) == PschedulerTask(
+        lead="localhost", source=None, observed=True, tool=None, slip_s=300.0, wait_s=900.0
+    )
+    assert run.host_path.has_shell
+    assert not run.host_path.needs_dst_host
+    assert throughput_spec(run.host_path, run.traffic) == {
+        "schema": 4, "dest": "10.1.2.3", "duration": "PT10S", "interval": "PT1S", "parallel": 1, "congestion": "cubic",
+    }  # fmt: skip
+
+
+def test_from_a_host_without_a_shell(read: Files) -> None:
+    run = first(read, FAR + "user = dtn\n")
+    assert (run.host_path.src, run.host_path.has_shell) == ("ps1.example.org", False)
+    assert asked(read, FAR).lead == "ps1.example.org"
+    assert throughput_spec(run.host_path, run.traffic)["source"] == "ps1.example.org"
+    assert asked(read, BARE + "src = 2001:db8::1\n").lead == "[2001:db8::1]"
+
+
+def test_from_a_host_with_a_shell(read: Files) -> None:
+    run = first(read, FAR + "src-host = localhost\npacing = 1gbit\npre-src-cmd = true\n")
+    assert (run.host_path.src, run.host_path.has_shell) == ("localhost", True)
+    assert first(read, FAR + "src-host = ps1\nuser = dtn\n").host_path.src == "dtn@ps1"
+
+
+def test_the_whole_task(read: Files) -> None:
+    run = first(
+        read,
+        FAR + "cca = cubic:8@1G,bbr:8\nstreams = 16\nduration = 1m\nomit = 3s\ninterval = 2s\ntool = iperf3mix\n"
+        "slip = 20m\npriority = 10\nlead = psl:8443\nspec.link-rtt = PT0.3S\nspec.fq-rate = 1000000\n",
+    )
+    document = task_document(run, "x", 60.5)
+    assert json.loads(json.dumps(document)) == {
+        "schema": 3,
+        "test": {
+            "type": "throughput",
+            "spec": {
+                "schema": 7, "source": "ps1.example.org", "dest": "10.1.2.3", "duration": "PT60S", "omit": "PT3S",
+                "interval": "PT2S", "parallel": 16, "congestion": "cubic:8@1000000000,bbr:8", "link-rtt": "PT0.3S",
+                "fq-rate": 1000000,
+            },
+        },
+        "schedule": {"slip": "PT60.5S"},
+        "tools": ["iperf3mix"],
+        "priority": 10,
+        "reference": {"ccmix": {"id": "x", "entry": "one", "condition": {}, "iteration": 1}},
+    }  # fmt: skip
+
+
+def test_the_system_s_default_cca_is_not_named(read: Files) -> None:
+    run = first(read, FAR + "cca = -\n")
+    assert "congestion" not in throughput_spec(run.host_path, run.traffic)
+
+
+def test_a_repeated_task_is_for_the_iterations_that_are_left(read: Files) -> None:
+    runs = make_plan(read(FAR + "repeat = 1h\niterations = 5\n").entries, 1)
+    assert task_document(runs[0], "x", 300)["schedule"] == {"slip": "PT300S", "repeat": "PT3600S", "max-runs": 5}
+    assert task_document(runs[3], "x", 300)["schedule"]["max-runs"] == 2
+
+
+def test_sweeps(read: Files) -> None:
+    runs = make_plan(read(FAR + "sweep.tool = iperf3,nuttcp\nsweep.spec.mss = 1400,8900\n").entries, 1)
+    said = [(run.host_path.task.tool, run.host_path.task.spec) for run in runs if run.host_path.task]
+    assert said == [(tool, (("mss", mss),)) for tool in ("iperf3", "nuttcp") for mss in ("1400", "8900")]
+
+
+def test_a_run_survives_json(read: Files) -> None:
+    run = first(read, FAR + "tool = iperf3mix\nspec.mss = 1400\n")
+    assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+def test_a_campaign_from_before_there_were_tasks(read: Files) -> None:
+    run = first(read, "[one]\ntype = iperf3\ndst = a\n")
+    written = json.loads(json.dumps(run.to_json()))
+    del written["path"]["task"]
+    assert isinstance(run.path, HostPath)
+    assert Run.from_json(written) == run
+
+
+def test_an_original_entry_keeps_its_command(read: Files) -> None:
+    run = first(read, BARE + "src-cmd = pscheduler task --format json throughput --dest {dst}\n")
+    assert run.host_path.task is None
+
+
+def test_whom_to_trust(read: Files, tmp_path: Path) -> None:
+    made = certificate(tmp_path / "tls")
+    assert asked(read, FAR + "tls-ca = tls/certificate.pem\n").tls_ca == str(made.certificate)
+
+
+MISTAKES = {
+    "a login of src": (BARE + "src = dtn@ps1\n", 4, "src", "that belongs to src-host"),
+    "pacing without a shell": (FAR + "pacing = 1gbit\n", 5, "pacing", "no shell on ps1.example.org"),
+    "netem without a shell": (FAR + "netem-at = n:a,b\nnetem-lat = 1\n", 5, "netem-at", "no shell on ps1.example.org"),
+    "commands without a shell": (FAR + "pre-src-cmd = true\n", 5, "pre-src-cmd", "no shell on ps1.example.org"),
+    "a probe without a shell": (FAR + "rtt-probe = icmp@1\n", 5, "rtt-probe", "no shell on ps1.example.org"),
+    "groups for stock iperf3": (FAR + "cca = cubic,bbr\nstreams = 2\ntool = iperf3\n", 7, "tool", "knows no groups"),
+    "a tool's name": (FAR + "tool = a b\n", 5, "tool", "is no tool's name"),
+    "a repeat that is too short": (FAR + "repeat = 20s\n", 5, "repeat", "20 s is less than a run takes, 37 s"),
+    "a repeat and a budget": (FAR + "repeat = 1h\nrate-budget = 1TB/day\n", 5, "repeat", "which rate-budget and"),
+    "a repeat, shuffled": (
+        FAR + "repeat = 1h\nrepeat-order = shuffled\nsweep.streams = 1,2\n", 5, "repeat", "keeps pScheduler's order"),
+    "no file": (FAR + "tls-ca = x.pem\n", 5, "tls-ca", "can't be read: No such file"),
+    "no certificate": (FAR + "tls-ca = test.ini\n", 5, "tls-ca", "has no certificate in PEM form"),
+    "a field that a key says": (FAR + "spec.parallel = 2\n", 5, "spec.parallel", "is said by the key streams"),
+    "a field of the other direction": (FAR + "spec.reverse = true\n", 5, "spec.reverse", "the other way round"),
+    "no field": (FAR + "spec.mms = 2\n", 5, "spec.mms", "did you mean 'mss'?"),
+    "no lead": (FAR + "lead = a b\n", 5, "lead", "is no host"),
+    "no port": (FAR + "lead = a:x\n", 5, "lead", "has the port 'x'"),
+    "an emulated path": ("[topology t]\nrate = 1gbit\ndelay = 1ms\n[one]\ntype = perfSONAR\ntopology = t\n", 5, "type",
+                         "write dst = HOST instead of topology"),
+    "a key of iperf3's": (FAR + "server = running\n", 5, "server", "this is one of type perfSONAR"),
+    "a key of pScheduler's": (
+        "[one]\ntype = iperf3\ndst = a\nslip = 5m\n", 4, "slip", "of type perfSONAR, without src-cmd"),
+    "a time-out": (FAR + "timeout = 5s\n", 5, "timeout", "less than a run takes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "key", "sentence"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_once_with_its_place(told: Told, text: str, line: int, key: str, sentence: str) -> None:
+    [problem] = told(text)
+    assert (problem.line, problem.key) == (line, key)
+    assert sentence in str(problem)

@@ -1,0 +1,359 @@
+"""A stand-in for a pScheduler server, written from the same documentation as ccmix's client of it.
+
+It answers the requests that ccmix makes as pScheduler 5.2 does, over TLS, and carries out one throughput test at a time
+with whatever a test gives it for that. It is no pScheduler: what real servers do is in tests/data/pscheduler.
+"""
+
+import datetime
+import http.server
+import json
+import re
+import ssl
+import subprocess
+import threading
+import time
+import urllib.parse
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ccmix.generators.pscheduler.task import duration_s
+from ccmix.tools import find_iperf3
+from support import Pair, wait_for
+
+Carry = Callable[[dict[str, Any]], list[dict[str, Any] | None]]  # a test's spec to the participants' results
+
+
+@dataclass
+class Fault:
+    """What is done instead of the right answer, to `times` requests whose 'METHOD path' has the pattern."""
+
+    pattern: str
+    times: int = 1
+    status: int = 200
+    body: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0  # before the answer
+    hang_up: bool = False  # no answer at all
+    right: bool = False  # after the delay, the right answer
+    acts: bool = False  # what was asked for is done before
+
+
+@dataclass
+class Run:
+    """A run of a task; times of the wall clock."""
+
+    begins_s: float
+    ends_s: float
+    identity: str = field(default_factory=lambda: str(uuid.uuid4()))
+    state: str = "pending"
+    results: list[dict[str, Any] | None] | None = None
+    merged: dict[str, Any] | None = None
+    errors: str | None = None
+
+
+@dataclass
+class Task:
+    """A task as it was posted."""
+
+    document: dict[str, Any]
+    runs: list[Run]
+    cancelled: bool = False
+
+
+class StandIn:
+    """`starts_after_s`: of a run after its task was posted; `ahead_s`: its clock, of this machine's."""
+
+    def __init__(self, carry: Carry, starts_after_s: float = 1.0, ahead_s: float = 0.0) -> None:
+        self.carry = carry
+        self.starts_after_s = starts_after_s
+        self.ahead_s = ahead_s
+        self.slot_s = 2.0  # beyond a test's duration
+        self.merging_s = 0.0
+        self.errors: str | None = None
+        self.faults: list[Fault] = []
+        self.tools = [{"can-run": {"can-run": True}, "tool": {"name": "iperf3", "version": "1.0"}}]
+        self.tasks: dict[str, Task] = {}
+        self.asked: list[str] = []
+        self.end_in: str | None = None  # a state without a result
+        self.address = ""
+        self._lock = threading.Lock()
+        self._exclusive = threading.Lock()
+
+    @property
+    def only_task(self) -> Task:
+        [task] = self.tasks.values()
+        return task
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: str) -> tuple[int, Any]:
+        """Status, and what is sent as JSON; a string beside another status than 200 is sent as it is."""
+        words = path.removeprefix("/pscheduler/").split("/")
+        if method == "POST" and words == ["tasks"]:
+            return self._post(json.loads(body))
+        if words[0] == "tasks" and len(words) > 1:
+            return self._of_task(method, words[1], words[2:])
+        said = {
+            "": lambda: "This is a stand-in for a pScheduler API server",
+            "api": lambda: 6,
+            "clock": lambda: {"time": self._time(time.time()), "synchronized": True, "source": "ntp", "offset": 0.0},
+            "tools": lambda: self.tools,
+            "tests/throughput/spec/is-valid": lambda: {"valid": "dest" in json.loads(query["spec"])},
+            "tasks": lambda: self._known_by(json.loads(query["json"])["reference"]["ccmix"]["id"]),
+        }.get("/".join(words))
+        return (200, said()) if method == "GET" and said else (404, "Resource not found.")
+
+    def _known_by(self, identity: str) -> list[str]:
+        return [
+            self._url(name)
+            for name, task in self.tasks.items()
+            if task.document["reference"]["ccmix"]["id"] == identity and not task.cancelled
+        ]
+
+    def _of_task(self, method: str, name: str, rest: list[str]) -> tuple[int, Any]:
+        task = self.tasks.get(name)
+        if task is None:
+            return 404, "Resource not found."
+        if method == "DELETE":
+            task.cancelled = True
+            for run in task.runs:
+                run.state = "canceled" if run.state == "pending" else run.state
+            return 200, "OK"
+        match rest:
+            case ["runs"]:
+                return 200, [f"{self._url(name)}/runs/{run.identity}" for run in task.runs]
+            case ["runs", identity]:
+                for run in task.runs:
+                    if run.identity == identity:
+                        return 200, self._told(name, run)
+        return 404, "Resource not found."
+
+    def _post(self, document: dict[str, Any]) -> tuple[int, Any]:
+        if set(document) - {"schema", "test", "tools", "schedule", "priority", "reference", "lead-bind", "archives"}:
+            return 400, "Invalid task specification"
+        lasts_s = self.slot_s + sum(
+            duration_s(document["test"]["spec"][name])
+            for name in ("duration", "omit")
+            if name in document["test"]["spec"]
+        )
+        schedule = document["schedule"]
+        first_s = time.time() + self.starts_after_s
+        repeat_s = duration_s(schedule["repeat"]) if "repeat" in schedule else 0.0
+        number = schedule.get("max-runs", 1) if repeat_s else 1
+        runs = [Run(first_s + at * repeat_s, first_s + at * repeat_s + lasts_s) for at in range(number)]
+        name = str(uuid.uuid4())
+        self.tasks[name] = Task(document, runs)
+        for run in runs:
+            threading.Thread(target=self._carry_out, args=(self.tasks[name], run), daemon=True).start()
+        return 200, self._url(name)
+
+    def _carry_out(self, task: Task, run: Run) -> None:
+        time.sleep(max(0.0, run.begins_s - time.time()))
+        if task.cancelled:
+            return
+        if self.end_in:
+            run.state, run.errors = self.end_in, self.errors
+            return
+        run.state = "running"
+        with self._exclusive:
+            results = self.carry(task.document["test"]["spec"])
+        time.sleep(max(0.0, run.ends_s + self.merging_s - time.time()))
+        first = results[0] or {"succeeded": False}
+        diags = "".join(f"Participant {number}:\n{(one or {}).get('diags')}\n" for number, one in enumerate(results))
+        run.results, run.merged, run.errors = results, first | {"diags": diags}, self.errors
+        run.state = "finished" if first["succeeded"] else "failed"
+
+    def _told(self, name: str, run: Run) -> dict[str, Any]:
+        url = self._url(name)
+        return {
+            "start-time": self._time(run.begins_s),
+            "end-time": self._time(run.ends_s),
+            "duration": f"PT{run.ends_s - run.begins_s:.0f}S",
+            "participant": 0,
+            "participants": ["near", "far"],
+            "result": (run.results or [None])[0],
+            "result-full": run.results,
+            "result-merged": run.merged,
+            "state": run.state,
+            "state-display": run.state.title(),
+            "errors": run.errors,
+            "priority": None,
+            "href": f"{url}/runs/{run.identity}",
+            "task-href": url,
+        }
+
+    def _time(self, wall_s: float) -> str:
+        return datetime.datetime.fromtimestamp(wall_s + self.ahead_s, datetime.UTC).isoformat()
+
+    def _url(self, name: str) -> str:
+        """The server names itself as nobody else does, as real ones may."""
+        return f"https://known.to.itself.invalid/pscheduler/tasks/{name}"
+
+    def fault(self, what: str) -> Fault | None:
+        """The one for this request, if any; it is used up."""
+        with self._lock:
+            self.asked.append(what)
+            for fault in self.faults:
+                if fault.times > 0 and re.search(fault.pattern, what):
+                    fault.times -= 1
+                    return fault
+        return None
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """One request."""
+
+    stand_in: StandIn
+    protocol_version = "HTTP/1.1"
+
+    def _do(self) -> None:
+        parts = urllib.parse.urlsplit(self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        query = dict(urllib.parse.parse_qsl(parts.query))
+        fault = self.stand_in.fault(f"{self.command} {parts.path}")
+        if fault:
+            if fault.acts:
+                self.stand_in.answer(self.command, parts.path, query, body)
+            time.sleep(fault.delay_s)
+            if fault.hang_up:
+                self.close_connection = True
+                return
+            if not fault.right:
+                self._send(fault.status, fault.body, fault.headers)
+                return
+        status, said = self.stand_in.answer(self.command, parts.path, query, body)
+        self._send(status, said if status != 200 else json.dumps(said), {})
+
+    do_GET = do_POST = do_DELETE = _do
+
+    def _send(self, status: int, text: str, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Clients that go away are part of the tests."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+def certificate(folder: Path, names: str = "DNS:localhost,IP:127.0.0.1", days: int = 2) -> Certificate:
+    """A self-signed certificate for these names; with negative `days` it has expired."""
+    folder.mkdir(exist_ok=True)
+    key, request, signed = folder / "key.pem", folder / "request.pem", folder / "certificate.pem"
+    for argv in (
+        ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", request,
+         "-subj", "/CN=stand-in", "-addext", f"subjectAltName={names}"],
+        ["x509", "-req", "-in", request, "-signkey", key, "-days", days, "-copy_extensions", "copy", "-out", signed],
+    ):  # fmt: skip
+        subprocess.run(["openssl", *map(str, argv)], check=True, capture_output=True)
+    return Certificate(signed, key)
+
+
+@contextmanager
+def serving(stand_in: StandIn, shown: Certificate) -> Iterator[StandIn]:
+    """At localhost, at a port of its own, until the context ends."""
+    handler = type("Handler", (_Handler,), {"stand_in": stand_in})
+    server = _Server(("127.0.0.1", 0), handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(shown.certificate, shown.key)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    stand_in.address = f"localhost:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield stand_in
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def succeeds(_: dict[str, Any]) -> list[dict[str, Any] | None]:
+    """Results without a test."""
+    sums = {"throughput-bits": 100e6, "throughput-bytes": 12_500_000, "receiver-throughput-bits": 90e6}
+    streams = [
+        {
+            "stream-id": 5,
+            "throughput-bits": 80e6,
+            "throughput-bytes": 10_000_000,
+            "start": 0,
+            "end": 1,
+            "retransmits": 3,
+        },
+        {
+            "stream-id": 7,
+            "throughput-bits": 20e6,
+            "throughput-bytes": 2_500_000,
+            "start": 0,
+            "end": 1,
+            "retransmits": 0,
+        },
+    ]
+    summary = {"streams": streams, "summary": sums, "congestion": {"5": "cubic", "7": "bbr"}}
+    one = {"succeeded": True, "diags": "", "intervals": [{"streams": streams, "summary": sums}], "summary": summary}
+    return [one, one]
+
+
+def fails(_: dict[str, Any]) -> list[dict[str, Any] | None]:
+    """A run whose tool failed at one end, and said nothing at the other."""
+    return [{"succeeded": False, "error": "iperf3 returned an error: unable to connect", "diags": "iperf3 -c"}, None]
+
+
+def by_iperf3(pair: Pair) -> Carry:
+    """Real tests of the patched iperf3 between two namespaces, with results as pScheduler's iperf3 tool gives them."""
+
+    def carry(spec: dict[str, Any]) -> list[dict[str, Any] | None]:
+        binary = str(find_iperf3())
+        every = ["--json", "-p", "5201"]
+        server_argv = [binary, "-s", "-1", *every]
+        client_argv = [binary, "-c", spec["dest"], *every, "-t", f"{duration_s(spec['duration']):.0f}",
+                       "-P", str(spec["parallel"]), "-b", "30M"]  # fmt: skip
+        if "congestion" in spec:
+            client_argv += ["-C", spec["congestion"]]
+        if "omit" in spec:
+            client_argv += ["-O", f"{duration_s(spec['omit']):.0f}"]
+        server = _started(pair.far, server_argv)
+        listening = ["ip", "netns", "exec", pair.far, "ss", "-ltnH", "sport = :5201"]
+        wait_for(lambda: subprocess.run(listening, capture_output=True, check=True).stdout, 10, "iperf3 listens")
+        client = _started(pair.near, client_argv)
+        said = [one.communicate(timeout=60)[0] for one in (client, server)]
+        return [_of_tool(argv, text) for argv, text in zip((client_argv, server_argv), said, strict=True)]
+
+    return carry
+
+
+def _started(namespace: str, argv: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(["ip", "netns", "exec", namespace, *argv], stdout=subprocess.PIPE, text=True)
+
+
+def _of_tool(argv: list[str], said: str) -> dict[str, Any]:
+    result = json.loads(said)
+    diags = f"{' '.join(argv)}\n\n{said}"
+    if "error" in result:
+        return {"succeeded": False, "error": f"iperf3 returned an error: {result['error']}", "diags": diags}
+    streams = [
+        {"stream-id": one["sender"]["socket"], "throughput-bits": one["sender"]["bits_per_second"],
+         "throughput-bytes": one["sender"]["bytes"], "start": 0, "end": one["sender"]["end"]}
+        for one in result["end"]["streams"]
+    ]  # fmt: skip
+    sums = {"throughput-bits": sum(one["throughput-bits"] for one in streams)}
+    return {"succeeded": True, "diags": diags, "intervals": [], "summary": {"streams": streams, "summary": sums}}
