@@ -2,7 +2,7 @@
 
 import types
 import typing
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 from ccmix.model.emulated import Topology
@@ -46,6 +46,18 @@ class Run:
         test = Iperf3Flows(self.traffic.groups, self.traffic.streams)
         return self.traffic.flows or tuple(Flows("", sender.name, test) for sender in self.topology.senders)
 
+    def group_name(self, line: Flows, own: str = "") -> str:
+        """Of the flows that a line makes on its host: 'web', 'web@h2' where other hosts have the line too.
+
+        `own` tells the groups of one iperf3 test apart: 'long@h2 cubic'; without a line's name, 'cubic@h2'.
+        """
+        hosts = {other.host for other in self.flows if other.name == line.name}
+        at = f"@{line.host}" if len(hosts) > 1 else ""
+        if not line.name:
+            return own + at
+        several = isinstance(line.what, Iperf3Flows) and len(line.what.groups) > 1
+        return line.name + at + (f" {own}" if several else "")
+
     @property
     def seconds(self) -> float:
         """Virtual (in the lab) or real seconds of traffic."""
@@ -79,7 +91,9 @@ def _decode(kind: Any, data: Any) -> Any:
         kind = next(choice for choice in typing.get_args(kind) if choice is not types.NoneType and _fits(choice, data))
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        return kind(**{part.name: _decode(hints[part.name], data[part.name]) for part in fields(kind)})  # type: ignore[operator]
+        lacking = {part.name for part in fields(kind) if part.default is not MISSING} - set(data)  # by older versions
+        names = [part.name for part in fields(kind) if part.name not in lacking]
+        return kind(**{name: _decode(hints[name], data[name]) for name in names})  # type: ignore[operator]
     if typing.get_origin(kind) is tuple:
         choices = typing.get_args(kind)
         return tuple(_decode(choices[0] if choices[-1] is ... else choices[at], item) for at, item in enumerate(data))
