@@ -15,7 +15,7 @@ LEAST_RATE_BPS, MOST_RATE_BPS = 1e3, 1e15  # beyond what any path has, and withi
 MOST_TIME_S = 7 * 86400.0
 _MOST = 1e15  # of a number before its unit, so that no product of quantities is infinite
 
-_QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))\s*(?P<unit>[A-Za-z%/]*)", re.ASCII)
+_QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(?P<unit>[A-Za-z%/]*)", re.ASCII)
 
 
 def quantity(text: str, units: Iterable[str], examples: str) -> tuple[float, str]:

@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.analysis.metrics import jain_index, run_metrics
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Change, Flows, Group, Run, UdpFlows
+from ccmix.model import Change, Flows, Group, HttpFlows, Iperf3Flows, Run, Sender, UdpFlows
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,26 @@ def test_a_group_of_two_flows(run: Run, tables: RunTables) -> None:
     [group] = run_metrics(same, replace(tables, flows=flows))["groups"]
     assert (group["streams"], group["goodput_bps"]) == (2, 800e6)
     assert group["retransmission_rate"] == pytest.approx(440 / 8000)
+
+
+def test_a_group_is_of_one_host(run: Run, tables: RunTables) -> None:
+    path = replace(run.topology, hosts=(Sender("h1", 0.005), Sender("h2", 0.08)))
+    several = replace(run, path=path, traffic=replace(run.traffic, groups=(Group("cubic"), Group("bbr"))))
+    first, second = several.flows
+    assert [several.group_name(line, cca) for line in (first, second) for cca in ("cubic", "bbr")] == [
+        "cubic@h1", "bbr@h1", "cubic@h2", "bbr@h2",
+    ]  # fmt: skip
+    assert run.group_name(run.flows[0], "cubic") == "cubic"
+    mixed = Iperf3Flows((Group("cubic"), Group("bbr")), 2)
+    lines = (
+        Flows("long", "h1", mixed), Flows("long", "h2", mixed), Flows("short", "h1", mixed),
+        Flows("web", "h1", HttpFlows(1, 1, 1, "-")), Flows("web", "h2", HttpFlows(1, 1, 1, "-")),
+        Flows("noise", "h2", UdpFlows(1e6, 1)),
+    )  # fmt: skip
+    of_lines = replace(several, traffic=replace(several.traffic, groups=(), flows=lines))
+    assert [of_lines.group_name(line, "bbr") for line in lines] == [
+        "long@h1 bbr", "long@h2 bbr", "short bbr", "web@h1", "web@h2", "noise",
+    ]  # fmt: skip
 
 
 def test_flows_keep_their_numbers(run: Run, tables: RunTables) -> None:

@@ -120,7 +120,9 @@ def test_how_a_probe_did(tmp_path: Path) -> None:
 def test_a_probe_that_failed(tmp_path: Path, end: bytes, failed: str) -> None:
     (tmp_path / "logs").mkdir()
     errors_of(tmp_path / "logs" / "run.sockmon").write_text("ccmix-sockmon: no memory for 9 bytes\n")
-    assert series(tmp_path, STREAM + end).probes["sockmon-src"]["failed"] == failed
+    found = series(tmp_path, STREAM + end).probes["sockmon-src"]
+    assert found["failed"] == failed
+    assert (found["samples"] is None) == ("before its time" in failed), "without its report nobody knows how many"
 
 
 def test_a_probe_that_could_not_begin(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """How a topology is laid out, and that the guest's kernel and tc take all that it may have."""
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.conditions.layout import Place, layout
+from ccmix.config import queues
 from ccmix.model import Buffer, Queue, Sender, Topology
 from support import REPOSITORY, Ccmix
 
@@ -69,9 +71,10 @@ hosts = (Sender("h1", 0.005, Loss("gemodel", (0.01, 0.1, 0.7, 0.001)), 0.001, 0.
 path = Topology(1e8, 0.005, None, Buffer(100, "packet"), 1500, offloads=False, hosts=hosts, ecn=True)
 for text in sys.argv[1:]:
     for shaper in ("tbf", "htb"):
-        with Journal() as journal, dumbbell(replace(path, queue=read_queue(text), shaper=shaper), journal) as up:
+        topology = replace(path, queue=read_queue(text), shaper=shaper, name="t")
+        with Journal() as journal, dumbbell(topology, journal) as up:
             for pair in up.pairs:
-                up.sender(pair).run(["ping", "-q", "-c", "3", "-i", "0.1", pair.receiver_address])
+                up.sender(pair).run(["ping", "-q", "-c", "20", "-i", "0.1", pair.receiver_address])
             found = qdisc.qdiscs(up.host("bottleneck"), "east")
             print(shaper, *(one["kind"] for one in found), found[-1].get("options", {{}}).get("limit"))
 """
@@ -105,7 +108,54 @@ def test_every_queue_discipline_is_one_that_the_guest_takes(ccmix: Ccmix, script
         assert next(lines).split() == ["htb", "htb", kind, str(limit)]
 
 
-def test_what_tc_refuses_is_said(ccmix: Ccmix, script: Path) -> None:
-    done = ccmix("lab", "exec", "--memory", 512, "--", sys.executable, script, "sfq divisor 3")
+def test_what_tc_refuses_is_told_by_its_key(ccmix: Ccmix, script: Path) -> None:
+    """The burst of RED is right or wrong by its min and by the size of packets, in a way of tc's own."""
+    done = ccmix("lab", "exec", "--memory", 512, "--", sys.executable, script, "red min 30kb max 90kb burst 1")
     assert done.returncode == 1
-    assert "CommandError: localhost: tc -n ccmix-bottleneck -batch -: exit status" in done.stdout
+    said = "ccmix-bottleneck: [topology t] qdisc: tc refuses 'qdisc add dev east parent 1:1 handle 2: red limit"
+    assert said in done.stdout
+
+
+EACH_END = f"""
+import json, sys
+sys.path.insert(0, {str(REPOSITORY / "harness")!r})
+from ccmix.conditions.layout import BOTTLENECK, Emulating, Place, bottleneck_words
+from ccmix.conditions.tc_batch import tell_tc
+from ccmix.config.queues import read_queue
+from ccmix.hosts import LocalHost
+from ccmix.model import Buffer, Topology
+
+machine = LocalHost()
+machine.run(["ip", "link", "add", "d0", "type", "dummy"])
+machine.run(["ip", "link", "set", "d0", "up"])
+for text in sys.argv[1:]:
+    topology = Topology(1e8, 0.005, None, Buffer(1000, "packet"), 1500, offloads=False, queue=read_queue(text))
+    device = Emulating(BOTTLENECK, Place("", "d0"), bottleneck_words(topology))
+    tell_tc(machine, topology, [(device, line) for line in device.lines("add")])
+    found = json.loads(machine.run(["tc", "-j", "qdisc", "show", "dev", "d0"]))[-1]
+    print(json.dumps([found["kind"], found["options"].get(text.split()[1])]))
+    machine.run(["tc", "qdisc", "del", "dev", "d0", "root"])
+"""
+AVERAGING = ("min", "max", "burst", "avpkt", "probability", "redflowlimit")  # of which each depends on the others
+
+
+def test_the_ends_of_each_range_are_what_the_guest_takes_as_they_are(ccmix: Ccmix, tmp_path: Path) -> None:
+    file = tmp_path / "ends.py"
+    file.write_text(EACH_END)
+    ends = {
+        f"{kind} {name} {end}": (kind, reader.parse(end))
+        for kind, parameters in queues.QUEUES.items()
+        for name, reader in parameters.items()
+        if isinstance(reader, queues.Range) and (kind == "sfb" or name not in AVERAGING)
+        for end in (reader.least, reader.most)
+    }
+    assert len(ends) > 80
+    done = ccmix("lab", "exec", "--memory", 512, "--", sys.executable, file, *ends)
+    assert done.returncode == 0, done.stdout[-2000:]
+    for (text, (kind, value)), line in zip(ends.items(), done.stdout.splitlines(), strict=True):
+        found, shown = json.loads(line)
+        assert found == kind
+        if isinstance(shown, int | float):
+            assert any(
+                shown == pytest.approx(value * unit, rel=0.01, abs=2) for unit in (1, 1 / 8, 100, 1e3, 1e6, 1e9)
+            ), text

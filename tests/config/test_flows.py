@@ -32,14 +32,14 @@ def test_groups_whose_weights_are_streams(read: Files) -> None:
 
 def test_other_generators(read: Files) -> None:
     text = (
-        "flows.noise = h1 udp@10M\nflows.more = h2 udp:2@1M+2.5s\n"
+        "flows.noise = h1 udp@10M\nflows.more = h2 udp:2@1M+2s\n"
         "flows.web = h1 http requests 5000 size 15kb parallel 3 cca bbr +1s\n"
         "flows.load = h2 workload web-search load 30%\n"
         "flows.tool = h3 command ./tool --to {dst} + 5s\nflows.server = h3-receiver command ./tool --serve\n"
     )
     assert flows(read, text) == (
         Flows("noise", "h1", UdpFlows(1e7, 1)),
-        Flows("more", "h2", UdpFlows(1e6, 2), 2.5),
+        Flows("more", "h2", UdpFlows(1e6, 2), 2.0),
         Flows("web", "h1", HttpFlows(5000, 15_000, 3, "bbr"), 1.0),
         Flows("load", "h2", WorkloadFlows("web-search", NAMED["web-search"], 3e7, "-")),
         Flows("tool", "h3", CommandFlows("./tool --to {dst} + 5s")),
@@ -80,6 +80,12 @@ AT_KEY = {
     "http without a size": ("flows.a = h1 http requests 5", "has no size"),
     "http with a wrong word": ("flows.a = h1 http requests 5 sise 1kb", "did you mean 'size'?"),
     "http without a value": ("flows.a = h1 http requests 5 size", "no value after size"),
+    "http with a word twice": ("flows.a = h1 http requests 5 size 1kb requests 6", "says requests twice"),
+    "http of nothing": ("flows.a = h1 http requests 5 size 0b", "has for size '0b', which is no size from 1b"),
+    "http of too much": ("flows.a = h1 http requests 5 size 2000gib", "has for size '2000gib', which is no size"),
+    "http without a number": ("flows.a = h1 http requests many size 1b", "has for requests 'many', which is not a"),
+    "workload with a word twice": ("flows.a = h1 workload web-search load 1% load 2%", "says load twice"),
+    "udp for half a second": ("flows.a = h1 udp@1M+2.5s", "begins after 2.5 s: iperf3 sends UDP for whole seconds"),
     "more clients than requests": ("flows.a = h1 http requests 5 size 1kb parallel 6", "from 1 to 5"),
     "workload without a load": ("flows.a = h1 workload web-search", "needs either load"),
     "workload without a name": ("flows.a = h1 workload", "names no distribution: use one of web-search"),
@@ -87,19 +93,28 @@ AT_KEY = {
     "no command": ("flows.a = h1 command", "has no command"),
 }
 OF_ENTRY = {
-    "unknown host": ("flows.a = h4 bbr:1", "flows.a is of the host 'h4'"),
-    "sender that receives": ("flows.a = h1-receiver bbr:1", "flows.a is of the host 'h1-receiver'"),
+    "unknown host": ("flows.a = h4 bbr:1", "flows.a: is of the host 'h4'"),
+    "sender that receives": ("flows.a = h1-receiver bbr:1", "flows.a: is of the host 'h1-receiver'"),
     "unknown distribution": ("flows.a = h1 workload web-serch load 1%", "a distribution is one of web-search"),
-    "unknown receiver": ("flows.a = h4-receiver command x", "flows.a is of the host 'h4-receiver'"),
-    "too many arrivals": ("flows.a = h1 workload web-search rate 1000tbit", "comes to 7.5e+08 flows, 1000000 at most"),
-    "group too late": ("flows.a = h1 bbr:1,cubic:1+10s", "a group of cubic begins after 10 s, and the traffic"),
+    "unknown receiver": ("flows.a = h4-receiver command x", "flows.a: is of the host 'h4-receiver'"),
+    "too many arrivals": (
+        "flows.a = h1 workload web-search rate 1000tbit",
+        "flows.a: comes to 7.5e+08 flows, 1000000 at most",
+    ),
+    "group too late": (
+        "flows.a = h1 bbr:1,cubic:1+10s",
+        "flows.a: a group of cubic begins after 10 s, and the traffic",
+    ),
     "CCA beside lines": ("cca = bbr\nflows.a = h1 cubic:1", "cca: has no effect beside lines of flows"),
     "swept streams beside lines": ("sweep.streams = 1, 2\nflows.a = h1 cubic:1", "sweep.streams: has no effect"),
     "question to iperf3": (
         "rtt-probe = tcp:5202@1\nflows.a = h1 bbr:1\nflows.b = h2 bbr:1",
-        "rtt-probe asks port 5202",
+        "rtt-probe: asks port 5202",
     ),
-    "too late": ("flows.a = h1 udp@1M+10s", "flows.a begins after 10 s, and the traffic takes 10 s"),
+    "too late": (
+        "flows.a = h1 udp@1M+10s",
+        "flows.a: begins after 10 s, and the traffic, omit and duration, takes 10 s",
+    ),
 }
 
 

@@ -60,6 +60,7 @@ def test_the_demo_has_three_entries_of_four_conditions_five_times() -> None:
     ]
     assert entries[0].conditions[3].path == Topology(
         rate_bps=1e9,
+        name="dtn",
         delay_s=pytest.approx(0.044),
         loss=Loss("random", (0.001,)),
         buffer=Buffer(1.0, "bdp"),
@@ -145,20 +146,29 @@ MISTAKES = {
         TOPOLOGY + f"[{'x' * 81}]\ntype = iperf3\ntopology = dtn\n", "x" * 81, None, 4, "is too long"),
     "unknown topology": (TOPOLOGY + "[one]\ntype = iperf3\ntopology = dtm\n", "one", "topology", 6, "mean 'dtn'?"),
     "there is no topology": (ENTRY, "one", "topology", 3, "no section [topology dtn] in this file: there is none"),
-    "more CCAs than streams": (TOPOLOGY + ENTRY + "cca = bbr,cubic\n", "one", None, 4, "2 groups, and"),
+    "more CCAs than streams": (TOPOLOGY + ENTRY + "cca = bbr,cubic\n", "one", "cca", 7, "2 groups, and"),
     "contradiction at one point of a sweep": (
-        TOPOLOGY + ENTRY + "cca = bbr,cubic,reno\nsweep.streams = 4, 3, 2\n", "one", None, 4, "3 groups, and with"
+        TOPOLOGY + ENTRY + "cca = bbr,cubic,reno\nsweep.streams = 4, 3, 2\n", "one", "cca", 7, "3 groups, and with"
     ),
-    "BDP of no delay": ("[topology dtn]\nrate = 1gbit\ndelay = 0ms\n" + ENTRY, "one", None, 4, "without delay is 0"),
-    "half seconds": (TOPOLOGY + ENTRY + "duration = 1.5s\n", "one", None, 4, "duration = 1.5s: iperf3 takes whole"),
-    "two days": (TOPOLOGY + ENTRY + "duration = 48h\n", "one", None, 4, "86400 at most"),
-    "omit of an hour": (TOPOLOGY + ENTRY + "omit = 1h\n", "one", None, 4, "600 at most"),
-    "interval over duration": (TOPOLOGY + ENTRY + "duration = 1s\ninterval = 2s\n", "one", None, 4, "than duration"),
-    "buffer over 32 bits": (TOPOLOGY + "buffer = 5gb\n" + ENTRY, "one", None, 5, "comes to 5 GB: tbf holds 4.29 GB"),
+    "contradiction of a swept value": (
+        TOPOLOGY + ENTRY + "sweep.buffer = 1mb, 5gb\n", "one", "sweep.buffer", 7, "'5gb' comes to 5 GB: tbf holds"
+    ),
+    "BDP of no delay": (
+        "[topology dtn]\nrate = 1gbit\ndelay = 0ms\n" + ENTRY, "topology dtn", "buffer", 1, "without delay is 0"
+    ),
+    "half seconds": (TOPOLOGY + ENTRY + "duration = 1.5s\n", "one", "duration", 7, "1.5s: iperf3 takes whole"),
+    "two days": (TOPOLOGY + ENTRY + "duration = 48h\n", "one", "duration", 7, "86400 at most"),
+    "omit of an hour": (TOPOLOGY + ENTRY + "omit = 1h\n", "one", "omit", 7, "600 at most"),
+    "interval over duration": (
+        TOPOLOGY + ENTRY + "duration = 1s\ninterval = 2s\n", "one", "interval", 8, "than duration"
+    ),
+    "buffer over 32 bits": (
+        TOPOLOGY + "buffer = 5gb\n" + ENTRY, "topology dtn", "buffer", 4, "comes to 5 GB: tbf holds 4.29 GB"
+    ),
     "probe without a rate": (TOPOLOGY + ENTRY + "rtt-probe = icmp\n", "one", "rtt-probe", 7, "instance icmp@10"),
     "probe too quick": (TOPOLOGY + ENTRY + "rtt-probe = icmp@1001\n", "one", "rtt-probe", 7, "1 to 1000 questions"),
     "probe of no port": (TOPOLOGY + ENTRY + "rtt-probe = tcp:65536@1\n", "one", "rtt-probe", 7, "is no probe"),
-    "probe of iperf3": (TOPOLOGY + ENTRY + "rtt-probe = tcp:5201@1\n", "one", None, 4, "each question for a test"),
+    "probe of iperf3": (TOPOLOGY + ENTRY + "rtt-probe = tcp:5201@1\n", "one", "rtt-probe", 7, "question for a test"),
     "value of several lines": (TOPOLOGY + ENTRY + "cca =\n  bbr\n  cubic\n", "one", "cca", 7, "which is no CCA"),
 }  # fmt: skip
 

@@ -62,6 +62,18 @@ def test_changes_in_the_order_of_their_moments(read: Files) -> None:
     assert {phase.buffer_bytes for _, phase in changed.phases} == {1_250_000}
 
 
+@pytest.mark.parametrize(
+    ("loss", "mean"),
+    [
+        (Loss("random", (0.25,)), 0.25), (Loss("gemodel", (0.01,)), 0.01), (Loss("gemodel", (0.01, 0.19)), 0.05),
+        (Loss("gemodel", (0.1, 0.3, 0.5, 0.01)), 0.25 * 0.5 + 0.75 * 0.01), (Loss("gemodel", (0.1, 0.0)), 1.0),
+        (Loss("gemodel", (0.0, 0.0, 1.0, 0.2)), 0.2),
+    ],
+)  # fmt: skip
+def test_the_mean_of_a_loss(loss: Loss, mean: float) -> None:
+    assert loss.mean == pytest.approx(mean)
+
+
 def test_hosts_and_moments_are_swept(read: Files) -> None:
     text = (
         TOPOLOGY + "host.h1 = delay 5ms\n" + ENTRY + "sweep.host.h1 = delay 1ms, delay 2ms\nsweep.at.1s = rate 1mbit\n"
@@ -97,9 +109,27 @@ MISTAKES = {
     "limit": ("delay = 5ms\nqdisc = pfifo limit 100\n", "qdisc", "buffer = ... says how much"),
     "no value": ("delay = 5ms\nqdisc = codel target\n", "qdisc", "no value after target"),
     "wrong value": ("delay = 5ms\nqdisc = codel target 5\n", "qdisc", "for target '5', which has no unit"),
+    "time of zero": ("delay = 5ms\nqdisc = codel target 0ms\n", "qdisc", "'0ms', which is not from 10us to 1h"),
+    "number too small": ("delay = 5ms\nqdisc = fq_codel flows 0\n", "qdisc", "'0', which is not from 1 to 65536"),
+    "size too small": ("delay = 5ms\nqdisc = fq_codel quantum 10b\n", "qdisc", "which is not from 256b to 1mb"),
+    "rate of 64 bits": ("delay = 5ms\nqdisc = fq maxrate 40gbit\n", "qdisc", "is not from 1kbit to 34gbit"),
+    "no power of two": ("delay = 5ms\nqdisc = sfq divisor 3\n", "qdisc", "'3', which is no power of two"),
+    "half a percent": ("delay = 5ms\nqdisc = fq_pie ecn_prob 0.5%\n", "qdisc", "is no whole percentage"),
+    "fraction over 1": ("delay = 5ms\nqdisc = sfb increment 1.5\n", "qdisc", "'1.5', which is not from 0 to 1"),
+    "ecn and noecn": ("delay = 5ms\nqdisc = codel ecn noecn\n", "qdisc", "says both ecn and noecn"),
+    "two modes of cake": ("delay = 5ms\nqdisc = cake besteffort diffserv4\n", "qdisc", "both besteffort and diffserv4"),
+    "two RTTs of cake": ("delay = 5ms\nqdisc = cake rtt 20ms lan\n", "qdisc", "says both lan and rtt"),
+    "min over max": ("delay = 5ms\nqdisc = red min 90kb max 30kb\n", "qdisc", "a min that is not less than its max"),
     "parameter twice": ("delay = 5ms\nqdisc = codel ecn ecn\n", "qdisc", "ecn twice"),
     "loss without unit": ("delay = 5ms\nloss = gemodel 1 10\n", "loss", "no unit"),
     "loss of five": ("delay = 5ms\nloss = gemodel 1% 1% 1% 1% 1%\n", "loss", "is no loss"),
+    "almost all lost": ("delay = 5ms\nloss = 51%\n", "loss", "a path that loses 50% at most"),
+    "all lost in the end": ("delay = 5ms\nloss = gemodel 100% 0%\n", "loss", "lets nothing pass"),
+    "lost most of the time": ("delay = 5ms\nloss = gemodel 30% 10%\n", "loss", "loses 75% of all packets"),
+    "delay of a minute": ("delay = 60s\n", "delay", "is more than 10 s"),
+    "rate of a host too low": ("host.h1 = delay 5ms rate 1kbit\n", "host.h1", "for rate '1kbit', which is less"),
+    "two changes of one thing": ("delay = 5ms\nat.1s = rate 1mbit rate 2mbit\n", "at.1s", "says rate twice"),
+    "two changes with a comma": ("delay = 5ms\nat.1s = loss 1%, h1 loss 1%, loss 2%\n", "at.1s", "one thing twice"),
     "all lost": ("delay = 5ms\nloss = 100%\n", "loss", "lets nothing pass"),
     "name of a router": ("host.delay = delay 5ms\n", "host.delay", "name of something else of the path"),
     "name of a receiver": ("host.h1-receiver = delay 5ms\n", "host.h1-receiver", "name of something else of the path"),
@@ -114,12 +144,23 @@ MISTAKES = {
     "rate of a host": ("delay = 5ms\nat.1s = h1 rate 1mbit\n", "at.1s", "only the bottleneck's changes"),
 }  # fmt: skip
 OF_CONDITIONS = {
-    "host without delay": ("host.h1 = loss 1%\n", "host h1 has no delay"),
-    "too many": ("delay = 5ms\nhosts = 254\nhost.more = delay 1ms\n", "255 hosts, more than 254"),
-    "change of an unknown host": ("delay = 5ms\nat.1s = h2 delay 1ms\n", "the host 'h2'; known are h1"),
-    "change after the end": ("delay = 5ms\nat.10s = rate 1mbit\n", "the traffic, omit and duration, takes 10 s"),
-    "jitter beyond delay": ("delay = 5ms\njitter = 6ms\n", "jitter of h1 is more than its delay"),
-    "reordering without delay": ("delay = 0ms\nreorder = 1%\nbuffer = 9p\n", "lets packets pass without delay"),
+    "host without delay": ("host.h1 = loss 1%\n", "delay", "host h1 has no delay"),
+    "too many": ("delay = 5ms\nhosts = 254\nhost.more = delay 1ms\n", "hosts", "255 hosts, more than 254"),
+    "change of an unknown host": ("delay = 5ms\nat.1s = h2 delay 1ms\n", "at.1s", "the host 'h2'; known are h1"),
+    "one moment twice": (
+        "delay = 5ms\nat.1s = rate 1mbit\nat.1000ms = rate 2mbit\n", "at.1000ms", "is the same moment as at.1s"
+    ),
+    "jitter beyond delay": ("delay = 5ms\njitter = 6ms\n", "jitter", "of h1 is more than its delay"),
+    "reordering without delay": ("delay = 0ms\nreorder = 1%\nbuffer = 9p\n", "reorder", "pass without delay"),
+    "RED beyond the buffer": (
+        "delay = 5ms\nbuffer = 10kb\nqdisc = red max 11kb\n", "qdisc", "for max 11000b, more than the buffer, 10000b"
+    ),
+    "CHOKe beyond the buffer": (
+        "delay = 5ms\nbuffer = 10p\nqdisc = choke min 11\n", "qdisc", "for min 11 packets, more than the buffer"
+    ),
+    "bandwidth of 64 bits": (
+        "rate = 40gbit\ndelay = 5ms\nqdisc = red\n", "qdisc", "red takes the rate for its bandwidth"
+    ),
 }  # fmt: skip
 
 
@@ -130,8 +171,21 @@ def test_a_mistake_is_told_at_its_key(told: Told, text: str, key: str, sentence:
     assert sentence in str(problem)
 
 
-@pytest.mark.parametrize(("text", "sentence"), OF_CONDITIONS.values(), ids=OF_CONDITIONS)
-def test_what_values_say_against_each_other_is_told_of_the_entry(told: Told, text: str, sentence: str) -> None:
-    [problem] = told(TOPOLOGY + text + ENTRY)
-    assert problem.section == "one"
+@pytest.mark.parametrize(("text", "key", "sentence"), OF_CONDITIONS.values(), ids=OF_CONDITIONS)
+def test_what_values_say_against_each_other_is_told_at_one_of_them(
+    told: Told, text: str, key: str, sentence: str
+) -> None:
+    [problem] = told(("[topology t]\n" if text.startswith("rate") else TOPOLOGY) + text + ENTRY)
+    assert (problem.section, problem.key) == ("topology t", key)
     assert sentence in str(problem)
+
+
+def test_a_rate_that_no_packet_passes(told: Told) -> None:
+    [problem] = told("[topology t]\nrate = 99kbit\ndelay = 5ms\n" + ENTRY)
+    assert "rate: '99kbit' is less than 100 kbit/s" in str(problem)
+
+
+def test_a_change_after_the_end(told: Told) -> None:
+    [problem] = told(TOPOLOGY + "delay = 5ms\nat.10s = rate 1mbit\n" + ENTRY)
+    assert (problem.section, problem.key) == ("topology t", "at.10s")
+    assert "changes nothing: the traffic, omit and duration, takes 10 s" in str(problem)

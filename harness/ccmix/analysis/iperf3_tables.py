@@ -1,5 +1,6 @@
 """iperf3's JSON, of the patched one or any other, to a run's flows and intervals."""
 
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -18,9 +19,9 @@ INTERVAL_COLUMNS = {
 }  # fmt: skip
 
 
-def read_flows(traffic: Traffic, client: dict[str, Any], host: str, name: str = "") -> pl.DataFrame:
-    """One row a flow, in the order in which the client connects them; FLOW_COLUMNS. `name` is that of a line of flows,
-    and of its group where it has one only.
+def read_flows(traffic: Traffic, client: dict[str, Any], host: str, named: Callable[[str], str] = str) -> pl.DataFrame:
+    """One row a flow, in the order in which the client connects them; FLOW_COLUMNS. `named` makes of the name of one of
+    the test's groups that of a group of the run.
 
     Without the patches nothing tells a flow's group: it is the only one, or the CCA that iperf3 names for all. Of a
     test in both directions at once, what comes back is a group of its own.
@@ -40,7 +41,7 @@ def read_flows(traffic: Traffic, client: dict[str, Any], host: str, name: str = 
                 "host": host,
                 "port": ports[ends["sender"]["socket"]],
                 "stream": number,
-                "group": _of_line(name, group_name, len(names)) + back,
+                "group": named(group_name) + back,
                 "cca_asked": traffic.groups[group].cca if group is not None else None,
                 "cca_used": used,
                 "goodput_bps": float(ends["receiver"]["bits_per_second"]),
@@ -50,10 +51,6 @@ def read_flows(traffic: Traffic, client: dict[str, Any], host: str, name: str = 
             }
         )
     return pl.DataFrame(rows, schema=FLOW_COLUMNS)
-
-
-def _of_line(line: str, group: str, groups: int) -> str:
-    return " ".join(part for part in (line, group if groups > 1 or not line else "") if part)
 
 
 def _ends(stream: dict[str, Any]) -> dict[str, Any]:

@@ -30,21 +30,23 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     where nobody configured that.
     rtt_probe: of ccmix-rtt's questions in the measured time, how many were sent and the share without an answer; of the
     RTTs median, p95 and p99 (interpolated linearly); None without the probe.
-    completions: of lines of short flows, see completion_metrics(); they are groups too, and count as goodput.
+    completions: of lines of short flows, see completion_metrics(). They are groups too; their goodput is what their
+    sockets' peers acknowledged in the measured time, as is that of a command's flows. A group is of one host.
     bytes_sent: by all flows; retransmissions and the omitted time are included as far as the sockets were sampled.
     """
     sent = _segments(run, tables)
     flows = tables.flows.join(sent, on=FLOW, how="left")
     groups = [_group(name, flows.filter(pl.col("group") == name)) for name in dict.fromkeys(flows["group"])]
-    completed = completion_metrics(run, tables.completions) if tables.completions.width else []
-    goodput_bps = float(flows["goodput_bps"].sum()) + sum(one["goodput_bps"] for one in completed)
+    completed = completion_metrics(run, tables.completions)
+    short = [_of_short_flows(*both) for both in zip(completed, tables.short_flows.to_dicts(), strict=True)]
+    goodput_bps = sum(group["goodput_bps"] for group in (*groups, *short))
     return {
         "goodput_bps": goodput_bps,
         "utilisation": goodput_bps / _mean_rate_bps(run) if isinstance(run.path, Topology) else None,
         "bytes_sent": _bytes_sent(tables),
         "fairness": jain_index(_of_tcp(run, flows)["goodput_bps"].to_list()),
         "rtt_probe": _rtt_probe(run, tables.series.rtt),
-        "groups": groups + [_of_completions(one) for one in completed],
+        "groups": groups + short,
         "completions": completed,
         "flows": flows.drop("rtts_s").to_dicts(),
     }
@@ -63,7 +65,7 @@ def _mean_rate_bps(run: Run) -> float:
 
 
 def _of_tcp(run: Run, flows: pl.DataFrame) -> pl.DataFrame:
-    of_udp = [line.name for line in run.traffic.flows if isinstance(line.what, UdpFlows)]
+    of_udp = [run.group_name(line) for line in run.traffic.flows if isinstance(line.what, UdpFlows)]
     return flows.filter(~pl.col("group").is_in(of_udp))
 
 
@@ -112,21 +114,22 @@ def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
     )
 
 
-def _of_completions(one: dict[str, Any]) -> dict[str, Any]:
+def _of_short_flows(completed: dict[str, Any], carried: dict[str, Any]) -> dict[str, Any]:
     """A line of short flows as a group beside the others."""
     return {
-        "group": one["group"],
-        "cca": one["cca"],
-        "streams": one["completed"],
-        "goodput_bps": one["goodput_bps"],
-        "throughput_bps": one["goodput_bps"],
+        "group": carried["group"],
+        "host": carried["host"],
+        "cca": completed["cca"],
+        "streams": completed["completed"],
+        "goodput_bps": carried["goodput_bps"],
+        "throughput_bps": carried["throughput_bps"],
         "retransmission_rate": None,
         "rtt_median_s": None,
     }
 
 
 def _only(names: pl.Series) -> str:
-    """The CCA that all flows used; several, joined, where they differ."""
+    """What all flows have, such as their CCA; several, joined, where they differ."""
     return ",".join(map(str, names.drop_nulls().unique(maintain_order=True))) or "-"
 
 
@@ -134,6 +137,7 @@ def _group(name: str, flows: pl.DataFrame) -> dict[str, Any]:
     segments, retransmitted = int(flows["data_segments"].sum()), int(flows["retransmitted_segments"].sum())
     return {
         "group": name,
+        "host": _only(flows["host"]),
         "cca": _only(flows["cca_used"]),
         "streams": flows.height,
         "goodput_bps": float(flows["goodput_bps"].sum()),

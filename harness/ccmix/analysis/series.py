@@ -74,7 +74,8 @@ class Series:
 
 NEEDED = {
     "sockets": (
-        "time_s", "end", "host", "port", "remote_port", "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
+        "time_s", "end", "host", "port", "remote_port", "cookie",
+        "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
         "bytes_acked", "data_segs_out", "retransmits", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
     ),
     "queues": ("time_s", "place", "parent", "queue", "bytes", "backlog_bytes", "flow_limit_drops"),
@@ -123,7 +124,8 @@ def read_series(parts: Iterable[Part]) -> Series:
         probes |= part.probes
         notices += part.notices
     joined = {name: pl.concat(some, how="diagonal") for name, some in tables.items() if some}
-    empty = {"sockets": _of_ss([], SRC).select(NEEDED["sockets"])}
+    nothing = _of_ss([], SRC)
+    empty = {"sockets": nothing.select(column for column in NEEDED["sockets"] if column in nothing.columns)}
     return Series(**(empty | joined), probes=probes, notices=tuple(notices))
 
 
@@ -205,8 +207,9 @@ def _of_rtt(logs: Path, ahead_s: float) -> Part:
 
 
 def _ended_early(file: Path) -> dict[str, Any]:
+    """A stream without its end, where the probe counts what it did: how many samples there were is not known."""
     said = last_line(sockmon.errors_of(file))
-    return {"samples": 0, "missed": 0, "failed": f"it ended before its time{': ' + said if said else ''}"}
+    return {"samples": None, "missed": None, "failed": f"it ended before its time{': ' + said if said else ''}"}
 
 
 def _report(stream: Stream, file: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis import pscheduler_tables
+from ccmix.analysis.carried import carried
 from ccmix.analysis.completions import read_completions
 from ccmix.analysis.iperf3_tables import FLOW, FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
 from ccmix.analysis.series import (
@@ -27,9 +28,13 @@ from ccmix.analysis.series import (
 from ccmix.generators import command, iperf3
 from ccmix.generators.pscheduler import runs as pscheduler
 from ccmix.generators.results import Result, load_json
-from ccmix.model import CommandFlows, Flows, HostPath, Iperf3Flows, Run, UdpFlows
+from ccmix.model import CommandFlows, Flows, HostPath, HttpFlows, Iperf3Flows, Run, UdpFlows, WorkloadFlows
+from ccmix.probes import sockmon
 
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
+SHORT_FLOWS_COLUMNS = {
+    "group": pl.String, "host": pl.String, "goodput_bps": pl.Float64, "throughput_bps": pl.Float64,
+}  # fmt: skip
 _ENDS = ["local_address", "local_port", "remote_address", "remote_port"]
 LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, as a control connection does, is no flow
 
@@ -44,6 +49,8 @@ class RunTables:
     series: what of the probes' recordings metrics are made of; of sockets those of the flows, with their `group`
     completions: see completions.read_completions()
     began_s: when the traffic began, by this machine's wall clock; in the lab by the guest's
+    short_flows: by line of http or workload and host, SHORT_FLOWS_COLUMNS; rates over the measured time
+    short_flows_seen: whether the probe could see flows that ended between two samples, or there are none
     recorded: reads all of these recordings again, part by part, which may not fit into memory together
     """
 
@@ -53,6 +60,8 @@ class RunTables:
     began_s: float
     recorded: Callable[[], Iterable[Tables]] = tuple
     completions: pl.DataFrame = field(default_factory=pl.DataFrame)
+    short_flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SHORT_FLOWS_COLUMNS))
+    short_flows_seen: bool = True
 
     @property
     def sockets(self) -> pl.DataFrame:
@@ -90,24 +99,86 @@ def _emulated(run: Run, folder: Path) -> RunTables:
         return recorded(logs, facts, ("localhost",), None)
 
     series = read_series(parts())
+    start_s = facts["began_s"] if run.traffic.flows else None
     tests = [_iperf3(run, line, generators) for line in run.flows if isinstance(line.what, Iperf3Flows | UdpFlows)]
     flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in tests)])
-    seen = sampled(series.sockets)
-    of_commands = [_of_command(line, seen, flows) for line in run.flows if isinstance(line.what, CommandFlows)]
-    flows = pl.concat([flows, *of_commands])
+    of_lines = list(_carried_of_lines(run, series.sockets, flows, start_s)) if start_s else []
+    flows = pl.concat([flows, *(_of_command(run, line, own) for line, own in of_lines if _is_command(line))])
     sockets = _of_flows(series.sockets, flows)
-    start_s = _start_of_traffic_s(sampled(sockets), otherwise=facts["started_s"] if run.traffic.flows else None)
+    start_s = start_s or _start_of_traffic_s(sampled(sockets))
     intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals in tests)])
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
-    return replace(tables, completions=read_completions(run, generators))
+    short = [_short_flows(run, line, own) for line, own in of_lines if not _is_command(line)]
+    return replace(
+        tables,
+        completions=read_completions(run, generators),
+        short_flows=pl.DataFrame(short, schema=SHORT_FLOWS_COLUMNS),
+        short_flows_seen=not short or (logs / sockmon.STREAM).exists(),
+    )
 
 
-def _of_command(line: Flows, seen: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """The flows of a command, whatever it is: its host's connections that carried data, and are nobody else's."""
-    own = seen.filter(pl.col("host") == line.host, ~_of_ccmix()).join(others.select(FLOW), on=FLOW, how="anti")
-    return _flows_of_sockets(own).with_columns(group=pl.lit(line.name))
+def _is_command(line: Flows) -> bool:
+    return isinstance(line.what, CommandFlows)
+
+
+def _carried_of_lines(
+    run: Run, sockets: pl.DataFrame, others: pl.DataFrame, start_s: float
+) -> Iterator[tuple[Flows, pl.DataFrame]]:
+    """The lines that iperf3 does not make, each with what its sockets carried in the measured time.
+
+    A command's are its host's connections that are nobody else's. Whoever has made a connection, its host's port or the
+    other one is that of the line's server.
+    """
+    sending = sockets.filter(pl.col("end") == "sender")
+    begin_s, end_s = start_s + run.traffic.omit_s, start_s + run.traffic.seconds
+    for number, line in enumerate(run.flows):
+        own = sending.filter(pl.col("host") == line.host)
+        if isinstance(line.what, HttpFlows | WorkloadFlows):
+            port = iperf3.PORT + number
+            own = own.filter((pl.col("port") == port) | (pl.col("remote_port") == port))
+        elif isinstance(line.what, CommandFlows):
+            own = own.filter(~_of_ccmix()).join(others.select(FLOW), on=FLOW, how="anti")
+        else:
+            continue
+        yield line, carried(own, begin_s, end_s)
+
+
+def _short_flows(run: Run, line: Flows, own: pl.DataFrame) -> dict[str, Any]:
+    bits = {name: float(own[name].sum()) * 8 for name in ("acked", "sent")}
+    return {
+        "group": run.group_name(line),
+        "host": line.host,
+        "goodput_bps": bits["acked"] / run.traffic.duration_s,
+        "throughput_bps": bits["sent"] / run.traffic.duration_s,
+    }
+
+
+def _of_command(run: Run, line: Flows, own: pl.DataFrame) -> pl.DataFrame:
+    """The flows of a command: those of its connections that carried data."""
+    flows = own.group_by(FLOW, maintain_order=True).agg(
+        pl.col("acked", "sent", "bytes_sent", "retransmits").sum(), pl.col("cca").last()
+    )
+    seconds = run.traffic.duration_s
+    return (
+        flows.filter(
+            pl.col("bytes_sent") >= LEAST_SHARE_OF_A_FLOW * pl.col("bytes_sent").max(), pl.col("bytes_sent") > 0
+        )
+        .with_row_index("stream")
+        .select(
+            *FLOW,
+            pl.col("stream").cast(pl.Int64),
+            group=pl.lit(run.group_name(line)),
+            cca_asked=pl.lit(None, pl.String),
+            cca_used="cca",
+            goodput_bps=pl.col("acked") * 8 / seconds,
+            throughput_bps=pl.col("sent") * 8 / seconds,
+            retransmits="retransmits",
+            bytes_sent="bytes_sent",
+        )
+        .cast(FLOW_COLUMNS)  # type: ignore[arg-type]
+    )
 
 
 def _of_ccmix() -> pl.Expr:
@@ -119,13 +190,19 @@ def _of_ccmix() -> pl.Expr:
 
 
 def _iperf3(run: Run, line: Flows, generators: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Flows and intervals of a line that iperf3 made."""
+    """Flows and intervals of a line that iperf3 made. Rates of flows are over the measured time of the run, as those of
+    groups that begin later are.
+    """
     client = load_json(generators / iperf3.client_file(line.label))
     server = load_json(generators / iperf3.server_file(line.label))
     traffic = run.traffic.of_line(line)
-    flows = read_flows(traffic, client, line.host, line.name)
+    flows = read_flows(traffic, client, line.host, lambda own: run.group_name(line, own))
     intervals = read_intervals(traffic, client, server, flows)
-    return flows, intervals.with_columns(pl.col("time_s") + line.start_s)
+    share = traffic.duration_s / run.traffic.duration_s
+    return (
+        flows.with_columns(pl.col("goodput_bps", "throughput_bps") * share),
+        intervals.with_columns(pl.col("time_s") + line.start_s),
+    )
 
 
 def _of_flows(sockets: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:

@@ -85,6 +85,8 @@ def _unseen(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     seen = tables.sockets.select(FLOW).n_unique()
     if few := seen - _flows_with_samples(run, tables):
         yield "probe", f"{few} of {seen} flows have fewer than two samples in the measured time"
+    if not tables.short_flows_seen:
+        yield "probe", "sockets were sampled by ss, which sees no flow that ends between two samples"
     if run.topology.offloads and _loses(run):
         yield "loss", "with offloads, netem loses packets joined to one and counts them apart: no share can be told"
 

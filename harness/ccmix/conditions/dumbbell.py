@@ -16,6 +16,7 @@ from ccmix.conditions.layout import (
 )
 from ccmix.conditions.namespaces import offloads_off, write_sysctls
 from ccmix.conditions.sysctl import changed_sysctls
+from ccmix.conditions.tc_batch import tell_tc
 from ccmix.hosts import CommandError, Host, LocalHost, NamespaceHost
 from ccmix.hosts.namespace import NAMES, entered
 from ccmix.model import Topology
@@ -163,5 +164,5 @@ def _connect(plan: Layout, topology: Topology) -> None:
         lines += [f"route add {route}" for route in routes.get(namespace, ())]
         local.run(["ip", "-n", name, "-batch", "-"], stdin="\n".join(lines))
         if namespace in emulating:
-            batch = [line for device in emulating[namespace] for line in device.lines("add")]
-            local.run(["tc", "-n", name, "-batch", "-"], stdin="\n".join(batch))
+            batch = [(device, line) for device in emulating[namespace] for line in device.lines("add")]
+            tell_tc(NamespaceHost(name), topology, batch)

@@ -11,6 +11,7 @@ from typing import Any
 from ccmix.conditions import qdisc
 from ccmix.conditions.dumbbell import Dumbbell
 from ccmix.conditions.layout import Emulating, Layout, layout
+from ccmix.conditions.tc_batch import tell_tc
 from ccmix.hosts import CommandError
 from ccmix.model import Topology
 
@@ -27,7 +28,7 @@ class Timeline:
     """The changes of a topology, each at its moment after the traffic has begun."""
 
     def __init__(self, topology: Topology, path: Dumbbell) -> None:
-        self._path = path
+        self._path, self._topology = path, topology
         layouts = [(at_s, layout(phase)) for at_s, phase in topology.phases]
         self._moments = [(at_s, _changes(before, after)) for (_, before), (at_s, after) in itertools.pairwise(layouts)]
         self._failed: CommandError | None = None
@@ -56,16 +57,17 @@ class Timeline:
                 if ended.wait(begin_s + at_s - time.monotonic()):
                     return
                 time_s = time.time()
-                self.made.append({"at_s": at_s, "time_s": time_s, "qdiscs": dict(map(self._make, changes))})
+                until_now = dict(self._make(change, at_s) for change in changes)
+                self.made.append({"at_s": at_s, "time_s": time_s, "qdiscs": until_now})
         except CommandError as error:
             self._failed = error
 
-    def _make(self, change: _Change) -> tuple[str, list[dict[str, Any]]]:
+    def _make(self, change: _Change, at_s: float) -> tuple[str, list[dict[str, Any]]]:
         """Returns what the device is for, and its statistics until now."""
         place = change.device.place
         host = self._path.host(place.namespace)
         until_now = qdisc.qdiscs(host, place.device)
-        host.run(["tc", "-batch", "-"], stdin="\n".join(change.lines))
+        tell_tc(host, self._topology, [(change.device, line) for line in change.lines], f"at.{at_s:g}s")
         return change.device.what, until_now
 
 

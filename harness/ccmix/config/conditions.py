@@ -17,12 +17,12 @@ from ccmix.config.host_paths import (
     path_contradiction,
 )
 from ccmix.config.hostlist import HostRow
-from ccmix.config.keys import ALL_KEYS
-from ccmix.config.problems import Problem, nearest, quoted
+from ccmix.config.keys import ALL_KEYS, TOPOLOGY_KEYS
+from ccmix.config.problems import Contradiction, Problem, nearest, quoted
 from ccmix.config.sorts import ON_TOPOLOGY, PSCHEDULER, Sort
 from ccmix.config.sweeps import Sweep, module_parameter
 from ccmix.config.telling import Telling
-from ccmix.config.topologies import own_traffic, topology, topology_contradiction, traffic_contradiction
+from ccmix.config.topologies import check_topology, check_traffic, own_traffic, topology
 from ccmix.generators import iperf3
 from ccmix.model import Destination, HostPath, ModuleParameter, Topology, Traffic, condition_name
 
@@ -54,8 +54,12 @@ class Conditions:
         texts: Mapping[str, str],
         sweeps: Mapping[str, Sweep],
         around: Surroundings,
+        of_path: ini.Section | None,
     ) -> Iterator[Condition]:
-        """All conditions of an entry, the first sweep varying slowest; only the first wrong point is told of."""
+        """All conditions of an entry, the first sweep varying slowest; only the first wrong point is told of.
+
+        `of_path` is the section of its topology, if it has one.
+        """
         number = int(texts["iterations"]) * (len(self._hosts or ()) if sort is not ON_TOPOLOGY and self._hosts else 1)
         for sweep in sweeps.values():
             number *= len(sweep.values)
@@ -73,8 +77,8 @@ class Conditions:
             before = len(self._telling.problems)
             keys = {key: text for key, text in values.items() if not sweeps[key].parameter}
             settings = {**unswept, **settings_of(keys)}
-            if sort is ON_TOPOLOGY:
-                yield from self._emulated(section, values, settings)
+            if of_path:
+                yield from self._emulated(section, of_path, values, settings)
             else:
                 parameter = module_parameter(sweeps, values)
                 yield from self._between_hosts(section, sort, values, settings, parameter, around)
@@ -82,7 +86,7 @@ class Conditions:
                 return
 
     def _emulated(
-        self, section: ini.Section, values: dict[str, str], settings: Mapping[str, Any]
+        self, section: ini.Section, of_path: ini.Section, values: dict[str, str], settings: Mapping[str, Any]
     ) -> Iterator[Condition]:
         traffic = own_traffic(settings)
         try:
@@ -90,13 +94,21 @@ class Conditions:
             if flows := flows_of(settings, path, self._telling.folder):
                 traffic = replace(traffic, groups=(), streams=0, flows=flows)
                 self._without_effect(section, values)
-        except ValueError as error:
-            self._telling.problem(section, None, str(error))
+            check_traffic(traffic, iperf3.PORT)
+            check_topology(path)
+        except Contradiction as told:
+            self._contradiction(told, (section, of_path), values)
             return
-        contradiction = traffic_contradiction(traffic, iperf3.PORT)
-        if message := contradiction or topology_contradiction(path, traffic.seconds):
-            self._telling.problem(section, None, message)
         yield Condition(values, path, traffic)
+
+    def _contradiction(self, told: Contradiction, sections: Sequence[ini.Section], swept: Mapping[str, str]) -> None:
+        """At the key, where one of the sections has it: the entry, or its topology."""
+        key, message = told.key, str(told)
+        if key and (value := swept.get(key)):
+            key, message = f"sweep.{key}", f"{quoted(value)} {message}"
+        of_key = (section for section in sections if key in section.own)
+        unset = sections[-1 if key in TOPOLOGY_KEYS else 0]
+        self._telling.problem(next(of_key, unset), key, message)
 
     def _without_effect(self, section: ini.Section, swept: Mapping[str, str]) -> None:
         for key in ("cca", "streams"):
@@ -120,17 +132,20 @@ class Conditions:
                 continue
             task = pscheduler.task(settings, self._telling.folder) if sort is PSCHEDULER else None
             path = host_path(settings, dst, parameter, around, task)
-            if path.commands.src:
-                traffic, message = command_traffic(settings, path.commands.src), None
-            else:
-                traffic = own_traffic(settings)
-                message = traffic_contradiction(traffic, path.port)
-            wrong = (None, message) if message else path_contradiction(path, traffic)
+            try:
+                if path.commands.src:
+                    traffic = command_traffic(settings, path.commands.src)
+                else:
+                    traffic = own_traffic(settings)
+                    check_traffic(traffic, path.port)
+            except Contradiction as told:
+                self._contradiction(told, (section,), values)
+                return
+            wrong = path_contradiction(path, traffic)
             if path.task and not wrong:
                 wrong = pscheduler.task_contradiction(path, traffic, settings)
-            key, message = wrong or (None, None)
-            if message:
-                self._telling.problem(section, key, message)
+            if wrong:
+                self._telling.problem(section, *wrong)
             yield Condition(values, path, traffic)
 
     def _destinations(self, settings: Mapping[str, Any]) -> Iterator[tuple[HostRow | None, Destination]]:

@@ -4,14 +4,15 @@ import re
 from dataclasses import dataclass
 
 from ccmix.config.addresses import read_device, read_host
+from ccmix.config.netem_values import delay, loss
 from ccmix.config.problems import quoted
 from ccmix.config.values import Kind, units, whole_number
 from ccmix.model import Loss, NetemPlace
-from ccmix.units import TIME_S, parse_percent, parse_time
+from ccmix.units import TIME_S
 
 MOST_DELAY_S = 60.0
 MOST_SWEPT = 10_000
-_BARE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)", re.ASCII)
+_BARE = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}/parameters/[A-Za-z0-9_]{1,40}", re.ASCII)
 
@@ -22,10 +23,7 @@ def _with_unit(text: str, unit: str) -> str:
 
 def read_delay(text: str) -> float:
     """In seconds; a bare number is in milliseconds."""
-    delay_s = parse_time(_with_unit(text, "ms"))
-    if delay_s > MOST_DELAY_S:
-        raise ValueError(f"is more than {MOST_DELAY_S:g} s: write for instance 44ms")
-    return delay_s
+    return delay(_with_unit(text, "ms"), MOST_DELAY_S)
 
 
 def read_loss(text: str) -> Loss:
@@ -34,12 +32,7 @@ def read_loss(text: str) -> Loss:
     model = "gemodel" if "gemodel" in (words[:1] + words[-1:]) else "random"
     if model == "gemodel":
         words.remove("gemodel")
-    if not 1 <= len(words) <= (4 if model == "gemodel" else 1):
-        raise ValueError("is no loss: write for instance 0.001% or gemodel 1% 10% 70% 0.1%")
-    shares = tuple(parse_percent(_with_unit(word, "%")) for word in words)
-    if model == "random" and shares == (1.0,):
-        raise ValueError("lets nothing pass: write less than 100%")
-    return Loss(model, shares)
+    return loss([_with_unit(word, "%") for word in words], model)
 
 
 def read_place(text: str) -> NetemPlace:

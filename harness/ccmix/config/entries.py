@@ -202,7 +202,8 @@ class _Reader:
         if len(self._telling.problems) > before:
             return None
         around = Surroundings(self._nic, self._netem_at, profiles)
-        conditions = tuple(self._conditions.of(section, sort, texts, sweeps, around))
+        of_path = self._topologies[texts["topology"]] if sort is ON_TOPOLOGY else None
+        conditions = tuple(self._conditions.of(section, sort, texts, sweeps, around, of_path))
         if not ENTRY_KEYS["enabled"].read(texts["enabled"]) or len(self._telling.problems) > before:
             return None
         if sort is PSCHEDULER and len(conditions) > 1 and texts["repeat-order"] == "shuffled" and "repeat" in texts:

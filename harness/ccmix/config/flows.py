@@ -1,7 +1,7 @@
 """Lines of traffic: `flows.short = h1 bbr:1`, what makes flows on which hosts."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,10 @@ from typing import Any
 from ccmix.conditions.layout import layout
 from ccmix.config.groups import GROUP_RATE_BPS, GROUPS
 from ccmix.config.ini import read_text as read_file
-from ccmix.config.problems import ConfigError, nearest, quoted
+from ccmix.config.problems import ConfigError, Contradiction, nearest, quoted
 from ccmix.config.senders import read_host_names
 from ccmix.config.values import Kind, whole_number
+from ccmix.config.words import settings
 from ccmix.generators.distributions import NAMED, Points, mean_bytes, read_points
 from ccmix.model import CommandFlows, Flows, HttpFlows, Iperf3Flows, Topology, UdpFlows, WorkloadFlows
 from ccmix.model.traffic import DEFAULT_CCA
@@ -20,6 +21,8 @@ from ccmix.units import LEAST_RATE_BPS, MOST_RATE_BPS, SIZE_BYTES, parse_percent
 
 MOST_STREAMS = 128  # of iperf3 (MAX_STREAMS in iperf.h)
 MOST_PARALLEL = 300  # processes of curl
+MOST_REQUESTS = 1_000_000
+MOST_FILE_BYTES = 2**40
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
 _UDP = re.compile(r"udp(?::(?P<streams>\d{1,3}))?@(?P<rate>\d{1,15}(?:\.\d{1,9})?)(?P<unit>[KMGTkmgt]?)", re.ASCII)
 _LATE = re.compile(r"(?P<rest>.*)\+(?P<delay>[\d.]+(?:us|ms|s|m|min|h))", re.ASCII | re.DOTALL)
@@ -59,6 +62,8 @@ def read_line(text: str) -> Line:
         if kind == "workload":
             what, load = _workload(rest.split()[1:])
             return Line(names, what, start_s, load)
+        if start_s != int(start_s):
+            raise ValueError(f"begins after {start_s:g} s: iperf3 sends UDP for whole seconds, so write whole ones")
         return Line(names, _udp(rest), start_s)
     groups = GROUPS.read(rest)
     streams = sum(group.weight for group in groups)
@@ -95,16 +100,6 @@ def _udp(text: str) -> UdpFlows:
     return UdpFlows(rate_bps, whole_number(1, MOST_STREAMS).read(match["streams"] or "1"))
 
 
-def _settings(words: Sequence[str], known: Sequence[str]) -> dict[str, str]:
-    """'requests 5000 size 15kb' as pairs."""
-    for name in words[::2]:
-        if name not in known:
-            raise ValueError(f"has the unknown word {quoted(name)}{nearest(name, known)}")
-    if len(words) % 2:
-        raise ValueError(f"has no value after {words[-1]}")
-    return dict(zip(words[::2], words[1::2], strict=True))
-
-
 def _cca(text: str) -> str:
     if text not in (DEFAULT_CCA, *CCAS):
         raise ValueError(f"has the unknown CCA {quoted(text)}{nearest(text, CCAS)}")
@@ -112,33 +107,48 @@ def _cca(text: str) -> str:
 
 
 def _http(words: Sequence[str]) -> HttpFlows:
-    given = _settings(words, ("requests", "size", "parallel", "cca"))
+    given = settings(words, ("requests", "size", "parallel", "cca"))
     if missing := [name for name in ("requests", "size") if name not in given]:
         raise ValueError(f"has no {missing[0]}: write for instance http requests 5000 size 15kb")
-    number, unit = quantity(given["size"], SIZE_BYTES, "15kb, 1mb")
+    requests = _of("requests", given["requests"], whole_number(1, MOST_REQUESTS).read)
     return HttpFlows(
-        requests=whole_number(1, 1_000_000).read(given["requests"]),
-        size_bytes=round(number * SIZE_BYTES[unit]),
-        parallel=whole_number(1, min(MOST_PARALLEL, int(given["requests"]))).read(given.get("parallel", "1")),
+        requests=requests,
+        size_bytes=_of("size", given["size"], _file_size),
+        parallel=_of("parallel", given.get("parallel", "1"), whole_number(1, min(MOST_PARALLEL, requests)).read),
         http_cca=_cca(given.get("cca", DEFAULT_CCA)),
     )
+
+
+def _of(name: str, text: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(f"has for {name} {quoted(text)}, which {error}") from None
+
+
+def _file_size(text: str) -> int:
+    number, unit = quantity(text, SIZE_BYTES, "15kb, 1mb")
+    size_bytes = round(number * SIZE_BYTES[unit])
+    if not 1 <= size_bytes <= MOST_FILE_BYTES:
+        raise ValueError("is no size from 1b to 1tib: a flow carries data")
+    return size_bytes
 
 
 def _workload(words: Sequence[str]) -> tuple[WorkloadFlows, float | None]:
     if not words:
         raise ValueError(f"names no distribution: use one of {', '.join(NAMED)}, or a file")
-    given = _settings(words[1:], ("load", "rate", "cca"))
+    given = settings(words[1:], ("load", "rate", "cca"))
     if ("load" in given) == ("rate" in given):
         raise ValueError("needs either load, a share of the bottleneck's rate, or rate: write for instance load 30%")
-    load = parse_percent(given["load"]) if "load" in given else None
+    load = _of("load", given["load"], parse_percent) if "load" in given else None
     if load == 0:
         raise ValueError("has a load of 0%")
-    offered_bps = parse_rate(given["rate"]) if "rate" in given else 0.0
+    offered_bps = _of("rate", given["rate"], parse_rate) if "rate" in given else 0.0
     return WorkloadFlows(words[0], (), offered_bps, _cca(given.get("cca", DEFAULT_CCA))), load
 
 
 def flows_of(settings: Mapping[str, Any], path: Topology, folder: Path) -> tuple[Flows, ...]:
-    """Those of all lines, one for each host. Raises ValueError for a host that the path has not, or a wrong file."""
+    """Those of all lines, one for each host. Raises Contradiction for a host that the path has not, or a wrong file."""
     found: list[Flows] = []
     hosts = [sender.name for sender in path.senders]
     receivers = layout(path).receivers
@@ -147,8 +157,12 @@ def flows_of(settings: Mapping[str, Any], path: Topology, folder: Path) -> tuple
             for host in line.hosts:
                 known = [*hosts, *receivers] if isinstance(line.what, CommandFlows) else hosts
                 if host not in known:
-                    raise ValueError(f"{key} is of the host {quoted(host)}{nearest(host, known)}")
-                found.append(Flows(key.removeprefix("flows."), host, _resolved(line, path, folder), line.start_s))
+                    raise Contradiction(key, f"is of the host {quoted(host)}{nearest(host, known)}")
+                try:
+                    what = _resolved(line, path, folder)
+                except ValueError as error:
+                    raise Contradiction(key, str(error)) from None
+                found.append(Flows(key.removeprefix("flows."), host, what, line.start_s))
     return tuple(found)
 
 

@@ -24,6 +24,7 @@ from ccmix.config.senders import (
     MOST_HOSTS,
     PATH_DELAY,
     PATH_LOSS,
+    PATH_RATE,
     SENDER,
     SHARE,
     read_host_names,
@@ -37,7 +38,6 @@ from ccmix.config.values import (
     LIMIT_NAMES,
     PACING,
     POSITIVE_TIME,
-    RATE,
     RTT_PROBE,
     SHELL,
     SHELL_ONE_LINE,
@@ -103,7 +103,7 @@ def _table(*keys: Key) -> KeyTable:
 
 
 TOPOLOGY_KEYS = _table(
-    Key("rate", RATE, "rate of the bottleneck; counts the Ethernet header, as tbf does", "1gbit", required=True),
+    Key("rate", PATH_RATE, "rate of the bottleneck; counts the Ethernet header, as tbf does", "1gbit", required=True),
     Key(
         "delay",
         PATH_DELAY,

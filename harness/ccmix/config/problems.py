@@ -38,6 +38,14 @@ class ConfigError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class Contradiction(ValueError):
+    """Values, each of them right, that say something against each other; `key` is the one to change."""
+
+    def __init__(self, key: str | None, message: str) -> None:
+        self.key = key
+        super().__init__(message)
+
+
 def quoted(text: str) -> str:
     """A wrong word as it was written; of a long one, its beginning."""
     return f"'{text}'" if len(text) <= SHOWN else f"'{text[:SHOWN]}…'"

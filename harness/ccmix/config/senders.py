@@ -1,17 +1,22 @@
 """The hosts of a topology, what each of their paths is like, and what changes during a run."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ccmix.config.emulation import MOST_DELAY_S
-from ccmix.config.problems import nearest, quoted
-from ccmix.config.values import Kind
+from ccmix.conditions.layout import RECEIVER, ROUTERS
+from ccmix.config.netem_values import at_most, delay, loss
+from ccmix.config.problems import quoted
+from ccmix.config.values import Kind, units
+from ccmix.config.words import settings
 from ccmix.model import Change, Loss
-from ccmix.units import parse_percent, parse_rate, parse_time
+from ccmix.units import RATE_BPS, format_rate, parse_percent, parse_rate, parse_time
 
 MOST_HOSTS = 254  # each has the third byte of its addresses for itself
-RESERVED = ("bottleneck", "delay", "exit", "localhost", "receiver")
+MOST_DELAY_S = 10.0  # in each direction
+LEAST_RATE_BPS = 1e5
+MOST_LOSS = 0.5  # in the mean
+RESERVED = (*ROUTERS, RECEIVER, "localhost")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,23}", re.ASCII)
 _RANGE = re.compile(
     r"(?P<first>[a-z][a-z0-9-]*?)(?P<low>\d{1,3})\.\.(?P<last>[a-z][a-z0-9-]*?)(?P<high>\d{1,3})", re.ASCII
@@ -22,20 +27,23 @@ def read_path_loss(text: str) -> Loss | None:
     """'0.025%' or 'gemodel P [R [1-H [1-K]]]'; None for 0%."""
     words = text.split()
     model = "gemodel" if words[:1] == ["gemodel"] else "random"
-    shares = tuple(map(parse_percent, words[1:] if model == "gemodel" else [text]))
-    if not 1 <= len(shares) <= 4:
-        raise ValueError("is no loss: write for instance 0.025% or gemodel 1% 10% 70% 0.1%")
-    if model == "random" and shares == (1.0,):
-        raise ValueError("lets nothing pass: write less than 100%")
-    return None if shares == (0.0,) else Loss(model, shares)
+    found = at_most(loss(words[1:] if model == "gemodel" else [text], model), MOST_LOSS)
+    return None if found.parameters == (0.0,) else found
 
 
 def read_path_delay(text: str) -> float:
     """In seconds."""
-    delay_s = parse_time(text)
-    if delay_s > MOST_DELAY_S:
-        raise ValueError(f"is more than {MOST_DELAY_S:g} s: write for instance 44ms")
-    return delay_s
+    return delay(text, MOST_DELAY_S)
+
+
+def read_path_rate(text: str) -> float:
+    """In bits per second."""
+    rate_bps = parse_rate(text)
+    if rate_bps < LEAST_RATE_BPS:
+        raise ValueError(
+            f"is less than {format_rate(LEAST_RATE_BPS)}, at which a packet takes longer than iperf3 waits"
+        )
+    return rate_bps
 
 
 def read_host_names(text: str) -> tuple[str, ...]:
@@ -47,7 +55,7 @@ def read_host_names(text: str) -> tuple[str, ...]:
         return tuple(f"{match['first']}{number}" for number in range(low, high + 1))
     if not _NAME.fullmatch(text):
         raise ValueError(f"{quoted(text)} is no name of a host: write a letter, then letters, digits and -, at most 24")
-    if text in RESERVED or text.endswith("-receiver"):
+    if text in RESERVED or text.endswith(f"-{RECEIVER}"):
         raise ValueError(f"{quoted(text)} is the name of something else of the path: choose another, such as h1")
     return (text,)
 
@@ -57,34 +65,25 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "loss": ("loss", read_path_loss),
     "jitter": ("jitter_s", read_path_delay),
     "reorder": ("reorder", parse_percent),
-    "rate": ("rate_bps", parse_rate),
+    "rate": ("rate_bps", read_path_rate),
 }
 
 
-def _settings(words: Sequence[str], known: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """'delay 5ms loss gemodel 1% 10%' to the fields of a Sender and their values."""
-    if words and words[0] not in known:
-        raise ValueError(f"has the unknown word {quoted(words[0])}{nearest(words[0], known)}")
-    starts = [at for at, word in enumerate(words) if word in known]
-    for begin, end in zip(starts, [*starts[1:], len(words)], strict=True):
-        name, value = words[begin], " ".join(words[begin + 1 : end])
+def _fields(words: Sequence[str], known: Collection[str]) -> dict[str, Any]:
+    """'delay 5ms loss gemodel 1% 10%' to the fields of a Sender that are given, and their values."""
+    found = {}
+    for name, value in settings(words, known, long=("loss",)).items():
         field, read = _SETTINGS[name]
-        if not value:
-            raise ValueError(f"has no value after {name}")
         try:
-            yield field, read(value)
+            found[field] = read(value)
         except ValueError as error:
             raise ValueError(f"has for {name} {quoted(value)}, which {error}") from None
+    return found
 
 
 def read_sender(text: str) -> dict[str, Any]:
     """'delay 5ms loss 0.1% rate 100mbit' to the fields of a Sender that are given."""
-    found: dict[str, Any] = {}
-    for field, value in _settings(text.split(), tuple(_SETTINGS)):
-        if field in found:
-            raise ValueError(f"says {field.partition('_')[0]} twice")
-        found[field] = value
-    return found
+    return _fields(text.split(), _SETTINGS)
 
 
 def read_moment(text: str) -> float:
@@ -100,7 +99,11 @@ def read_changes(text: str) -> tuple[Change, ...]:
     parts = [part.split() for part in text.split(",")]
     if [] in parts:
         raise ValueError("has nothing between two commas, or after the last: write for instance rate 500mbit, loss 1%")
-    return tuple(map(_change, parts))
+    changes = tuple(map(_change, parts))
+    told = [(change.sender, change.rate_bps is None, change.delay_s is None, change.loss is None) for change in changes]
+    if len(set(told)) < len(told):
+        raise ValueError("changes one thing twice: write it once")
+    return changes
 
 
 def _change(words: list[str]) -> Change:
@@ -108,10 +111,10 @@ def _change(words: list[str]) -> Change:
     sender = None
     if len(words) > 2 and words[0] not in known and words[1] in known:
         sender = words.pop(0)
-    found = list(_settings(words, known))
+    found = _fields(words, known)
     if len(found) != 1:
         raise ValueError("is no change: write for instance rate 500mbit, or h2 delay 20ms; between changes, a comma")
-    [(field, value)] = found
+    [(field, value)] = found.items()
     if field == "loss" and value is None:
         value = Loss("random", (0.0,))
     if sender and field == "rate_bps":
@@ -123,4 +126,5 @@ SENDER = Kind("delay, loss, jitter, reorder, rate, each with its value", "as the
 CHANGES = Kind("changes", "rate, delay or loss; of a host alone where its name stands before", read_changes)
 PATH_LOSS = Kind("share, or gemodel", "%", read_path_loss)
 PATH_DELAY = Kind("time", "us, ms, s", read_path_delay)
+PATH_RATE = Kind("rate", units(RATE_BPS), read_path_rate)
 SHARE = Kind("share", "%", parse_percent)

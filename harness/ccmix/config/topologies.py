@@ -1,15 +1,16 @@
 """Settings of an entry on an emulated path to that path, and what they say against each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ccmix.config.problems import nearest, quoted
+from ccmix.config.problems import Contradiction, nearest, quoted
+from ccmix.config.queues import MOST_BANDWIDTH_BPS
 from ccmix.config.senders import MOST_HOSTS, read_host_names, read_moment
 from ccmix.generators.distributions import mean_bytes
-from ccmix.model import Change, Sender, Topology, Traffic, WorkloadFlows
+from ccmix.model import Change, Group, Iperf3Flows, Sender, Topology, Traffic, WorkloadFlows
 from ccmix.model.traffic import streams_of_groups
-from ccmix.units import format_bytes
+from ccmix.units import format_bytes, format_rate
 
 MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
 MOST_ARRIVALS = 1_000_000  # each is a connection
@@ -17,7 +18,7 @@ MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
 
 def topology(settings: Mapping[str, Any]) -> Topology:
-    """Raises ValueError where hosts, or what changes of them, can't be told."""
+    """Raises Contradiction."""
     hosts = _hosts(settings)
     return Topology(
         rate_bps=settings["rate"],
@@ -34,6 +35,7 @@ def topology(settings: Mapping[str, Any]) -> Topology:
         queue=settings["qdisc"],
         ecn=settings["ecn"],
         changes=_changes(settings, [host.name for host in hosts] or ["h1"]),
+        name=settings["topology"],
     )
 
 
@@ -44,9 +46,10 @@ def _hosts(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
         for name in read_host_names(names):
             own[name] = own.get(name, {}) | given
     if len(own) > MOST_HOSTS:
-        raise ValueError(f"has {len(own)} hosts, more than {MOST_HOSTS}")
+        raise Contradiction("hosts" if "hosts" in settings else None, f"has {len(own)} hosts, more than {MOST_HOSTS}")
     if lacking := [name for name, given in own.items() if "delay_s" not in given and "delay" not in settings]:
-        raise ValueError(f"host {lacking[0]} has no delay: write delay = ... for all hosts, or delay ... in its line")
+        message = f"host {lacking[0]} has no delay: write delay = ... for all hosts, or delay ... in its line"
+        raise Contradiction("delay", message)
     return tuple(
         Sender(
             name,
@@ -61,12 +64,19 @@ def _hosts(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
 
 
 def _changes(settings: Mapping[str, Any], hosts: Sequence[str]) -> tuple[Change, ...]:
-    changes = []
+    changes: list[Change] = []
+    keys: dict[float, str] = {}
+    seconds = settings["omit"] + settings["duration"]
     for moment, given in _members(settings, "at."):
+        key, at_s = f"at.{moment}", read_moment(moment)
+        if (other := keys.setdefault(at_s, key)) != key:
+            raise Contradiction(key, f"is the same moment as {other}: write one line, with commas between the changes")
+        if at_s >= seconds:
+            raise Contradiction(key, f"changes nothing: the traffic, omit and duration, takes {seconds:g} s")
         for change in given:
             if change.sender is not None and change.sender not in hosts:
-                raise ValueError(f"at.{moment} names the host {quoted(change.sender)}{nearest(change.sender, hosts)}")
-            changes.append(replace(change, at_s=read_moment(moment)))
+                raise Contradiction(key, f"names the host {quoted(change.sender)}{nearest(change.sender, hosts)}")
+            changes.append(replace(change, at_s=at_s))
     return tuple(sorted(changes, key=lambda change: change.at_s))
 
 
@@ -87,34 +97,43 @@ def own_traffic(settings: Mapping[str, Any]) -> Traffic:
     )
 
 
-def traffic_contradiction(traffic: Traffic, port: int) -> str | None:
-    """What two right values of ccmix's own iperf3, whose server has the port, say against each other."""
+def check_traffic(traffic: Traffic, port: int) -> None:
+    """Of ccmix's own iperf3, whose server has the port. Raises Contradiction."""
     asked, servers = traffic.rtt_probe and traffic.rtt_probe.tcp_port, max(1, len(traffic.flows))
     if asked and port <= asked < port + servers:
-        return f"rtt-probe asks port {asked}, where iperf3's server takes each question for a test: give another port"
+        message = f"asks port {asked}, where iperf3's server takes each question for a test: give another port"
+        raise Contradiction("rtt-probe", message)
     if 0 in streams_of_groups(traffic.groups, traffic.streams):
-        return f"cca names {len(traffic.groups)} groups, and with streams = {traffic.streams} not each of them gets one"
+        number = len(traffic.groups)
+        raise Contradiction("cca", f"names {number} groups, and with streams = {traffic.streams} not each gets one")
     if not 0.1 <= traffic.interval_s <= min(60.0, traffic.duration_s):
-        return f"interval = {traffic.interval_s:g}s: iperf3 takes 100ms to 60s, and no more than duration"
-    for name, seconds, most in (
+        message = f"{traffic.interval_s:g}s: iperf3 takes 100ms to 60s, and no more than duration"
+        raise Contradiction("interval", message)
+    for key, seconds, most in (
         ("duration", traffic.duration_s, MOST_DURATION_S), ("omit", traffic.omit_s, MOST_OMIT_S)
     ):  # fmt: skip
         if seconds != int(seconds) or seconds > most:
-            return f"{name} = {seconds:g}s: iperf3 takes whole seconds, {most} at most"
-    return _flows_contradiction(traffic)
+            raise Contradiction(key, f"{seconds:g}s: iperf3 takes whole seconds, {most} at most")
+    _check_lines(traffic)
 
 
-def _flows_contradiction(traffic: Traffic) -> str | None:
-    lasts = f"and the traffic takes {traffic.seconds:g} s"
+def _check_lines(traffic: Traffic) -> None:
+    lasts = f"and the traffic, omit and duration, takes {traffic.seconds:g} s"
     for line in traffic.flows:
+        key = f"flows.{line.name}"
         if line.start_s >= traffic.seconds:
-            return f"flows.{line.name} begins after {line.start_s:g} s, {lasts}"
+            raise Contradiction(key, f"begins after {line.start_s:g} s, {lasts}")
         if isinstance(line.what, WorkloadFlows) and (number := _arrivals(line.what, traffic.seconds)) > MOST_ARRIVALS:
-            return f"flows.{line.name} comes to {number:.3g} flows, {MOST_ARRIVALS} at most: give it less load"
-    for group in traffic.all_groups:
-        if group.delay_s >= traffic.seconds:
-            return f"a group of {group.cca} begins after {group.delay_s:g} s, {lasts}"
-    return None
+            raise Contradiction(key, f"comes to {number:.3g} flows, {MOST_ARRIVALS} at most: give it less load")
+        if isinstance(line.what, Iperf3Flows):
+            _check_delays(key, line.what.groups, traffic.seconds, lasts)
+    _check_delays("cca", traffic.groups, traffic.seconds, lasts)
+
+
+def _check_delays(key: str, groups: Iterable[Group], seconds: float, lasts: str) -> None:
+    for group in groups:
+        if group.delay_s >= seconds:
+            raise Contradiction(key, f"a group of {group.cca} begins after {group.delay_s:g} s, {lasts}")
 
 
 def _arrivals(workload: WorkloadFlows, seconds: float) -> float:
@@ -122,18 +141,39 @@ def _arrivals(workload: WorkloadFlows, seconds: float) -> float:
     return workload.offered_bps * seconds / 8 / mean_bytes(workload.sizes)
 
 
-def topology_contradiction(path: Topology, seconds: float) -> str | None:
-    """What two right values of an emulated path say against each other; `seconds` is how long the traffic takes."""
+def check_topology(path: Topology) -> None:
+    """Raises Contradiction."""
     if path.buffer.kind == "bdp" and path.base_rtt_s == 0:
-        return "buffer is given in BDP, and the BDP of a path without delay is 0: give bytes or packets"
+        raise Contradiction(
+            "buffer", "is given in BDP, and the BDP of a path without delay is 0: give bytes or packets"
+        )
     if path.buffer_bytes > MOST_BUFFER_BYTES:
-        size = format_bytes(path.buffer_bytes)
-        return f"buffer comes to {size}: {path.shaper} holds {format_bytes(MOST_BUFFER_BYTES)} at most"
+        size, most = format_bytes(path.buffer_bytes), format_bytes(MOST_BUFFER_BYTES)
+        raise Contradiction("buffer", f"comes to {size}: {path.shaper} holds {most} at most")
     for sender in path.senders:
         if sender.jitter_s > sender.delay_s:
-            return f"jitter of {sender.name} is more than its delay: no packet can be early before it was sent"
+            raise Contradiction(
+                "jitter", f"of {sender.name} is more than its delay: no packet can be early before it was sent"
+            )
         if sender.reorder and not sender.delay_s:
-            return f"reorder of {sender.name} lets packets pass without delay, and it has none"
-    if late := [change.at_s for change in path.changes if change.at_s >= seconds]:
-        return f"at.{late[0]:g}s changes nothing: the traffic, omit and duration, takes {seconds:g} s"
-    return None
+            raise Contradiction("reorder", f"of {sender.name} lets packets pass without delay, and it has none")
+    _check_queue(path)
+
+
+def _check_queue(path: Topology) -> None:
+    """What of RED's thresholds follows from the buffer, and of its and CHOKe's averaging from the rate."""
+    queue = path.queue
+    holds = {"red": path.buffer_bytes, "choke": path.buffer_packets}.get(queue.kind)
+    if holds is None:
+        return
+    unit = "b" if queue.kind == "red" else " packets"
+    for name in ("min", "max"):
+        if (value := queue.parameter(name)) and int(value) > holds:
+            raise Contradiction(
+                "qdisc", f"{queue.kind} has for {name} {value}{unit}, more than the buffer, {holds}{unit}"
+            )
+    if path.rate_bps > MOST_BANDWIDTH_BPS and queue.parameter("bandwidth") is None:
+        most = format_rate(MOST_BANDWIDTH_BPS)
+        raise Contradiction(
+            "qdisc", f"{queue.kind} takes the rate for its bandwidth, {most} at most: write bandwidth 34gbit"
+        )

@@ -15,6 +15,7 @@ PORT = 5201  # of the first line; the others have the ports after it
 MOST_PORTS = 1000
 LABEL = "h1"  # of a test that is alone
 STARTS_WITHIN_S = 10.0
+ROUND_TRIPS_A_TEST = 12  # of its control connection, before and after the traffic
 ROUND_TRIPS_A_STREAM = 4  # streams connect one after the other, and their first packet may wait or be lost
 ENDS_WITHIN_S = 60.0  # beyond that and the time of the traffic: draining, exchanging results
 
@@ -41,8 +42,8 @@ def server_file(label: str = LABEL) -> str:
 
 def longest_s(traffic: Traffic, rtt_s: float, streams: int | None = None) -> float:
     """After which a test can't be about to end any more; of `streams`, the traffic's own where None."""
-    connecting = ROUND_TRIPS_A_STREAM * (traffic.streams if streams is None else streams) * rtt_s
-    return traffic.seconds + connecting + ENDS_WITHIN_S
+    connecting = ROUND_TRIPS_A_STREAM * (traffic.streams if streams is None else streams)
+    return traffic.seconds + (ROUND_TRIPS_A_TEST + connecting) * rtt_s + ENDS_WITHIN_S
 
 
 class Iperf3Test:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from ccmix.generators.distributions import arrivals
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, Host, Process
 from ccmix.hosts.words import last_line
-from ccmix.model import CommandFlows, Flows, HttpFlows, Iperf3Flows, Run, UdpFlows, WorkloadFlows
+from ccmix.model import CommandFlows, Flows, HttpFlows, Iperf3Flows, Run, Traffic, UdpFlows, WorkloadFlows
 
 UDP_HEADERS_BYTES = 28  # IP and UDP
 LEAST_FLOW_BYTES = 16  # of a workload: what tells the receiver of it
@@ -41,11 +41,12 @@ class Generator(Protocol):
         """The command lines, for run.json."""
 
 
-class Traffic:
-    """The generators of a run's lines."""
+class Lines:
+    """The generators of a run's lines; `began_s` is the wall clock when the traffic began."""
 
     def __init__(self, run: Run, path: Dumbbell, iperf3_path: str, folder: Path) -> None:
         self._run = run
+        self.began_s = 0.0
         self._lines = [
             (line, _generator(run, line, iperf3.PORT + number, path, iperf3_path, folder))
             for number, line in enumerate(run.flows)
@@ -57,7 +58,7 @@ class Traffic:
 
     def run(self, started: ExitStack) -> None:
         """From the first line's start to the last one's end."""
-        begin_s = time.monotonic()
+        begin_s, self.began_s = time.monotonic(), time.time()
         for line, generator in sorted(self._lines, key=lambda pair: pair[0].start_s):
             time.sleep(max(0.0, begin_s + line.start_s - time.monotonic()))
             generator.start(started)
@@ -82,31 +83,34 @@ def _generator(run: Run, line: Flows, port: int, path: Dumbbell, iperf3_path: st
             arguments = iperf3.tcp_arguments(run.traffic.of_line(line))
             return _Iperf3(ends, arguments, run.traffic.interval_s, folder, line.label, longest_s)
         case UdpFlows() as udp:
-            arguments = _udp_arguments(run, udp, seconds)
+            arguments = _udp_arguments(run, run.traffic.of_line(line), udp.rate_bps)
             return _Iperf3(ends, arguments, run.traffic.interval_s, folder, line.label, iperf3.ENDS_WITHIN_S)
         case HttpFlows() as http:
-            server = _python("http_server", pair.sender_address, port, http.size_bytes, http.http_cca)
-            clients = [_curl(requests, pair.sender_address, port) for requests in http.requests_of_clients]
-            return _Service(sender, server, receiver, clients, port, folder / f"{line.label}-http", stderr=True)
+            server = python_module("http_server", pair.sender_address, port, http.size_bytes, http.http_cca)
+            clients = [curl(requests, pair.sender_address, port) for requests in http.requests_of_clients]
+            return HttpDownloads(
+                http, sender, server, receiver, clients, port, folder / f"{line.label}-http", stderr=True
+            )
         case WorkloadFlows() as load:
             schedule = folder / f"{line.label}-workload-schedule.txt"
             drawn = arrivals(load.sizes, load.offered_bps, seconds, f"{run.seed} {line.label}")
             sizes = ((at_s, max(size_bytes, LEAST_FLOW_BYTES)) for at_s, size_bytes in drawn)
             schedule.write_text("".join(f"{at_s:.9f} {size_bytes}\n" for at_s, size_bytes in sizes))
-            server = _python("workload_ends", "receive", address, port)
-            client = _python("workload_ends", "send", address, port, load.workload_cca, schedule)
+            server = python_module("workload_ends", "receive", address, port)
+            client = python_module("workload_ends", "send", address, port, load.workload_cca, schedule)
             return _Service(receiver, server, sender, [client], port, folder / f"{line.label}-workload")
 
 
-def _udp_arguments(run: Run, udp: UdpFlows, seconds: float) -> list[str]:
-    """Datagrams of the largest packet's size, until the other traffic ends."""
+def _udp_arguments(run: Run, traffic: Traffic, rate_bps: float) -> list[str]:
+    """Datagrams of the largest packet's size."""
     return [
-        "--udp", "--bitrate", f"{udp.rate_bps:.0f}", "--parallel", str(udp.udp_streams),
-        "--time", f"{max(1.0, seconds):.0f}", "--length", str(run.topology.mtu_bytes - UDP_HEADERS_BYTES),
+        "--udp", "--bitrate", f"{rate_bps:.0f}", "--parallel", str(traffic.streams),
+        "--omit", f"{traffic.omit_s:.0f}", "--time", f"{traffic.duration_s:.0f}",
+        "--length", str(run.topology.mtu_bytes - UDP_HEADERS_BYTES),
     ]  # fmt: skip
 
 
-def _curl(requests: int, address: str, port: int) -> list[str]:
+def curl(requests: int, address: str, port: int) -> list[str]:
     """One request after the other. Several at a time are several processes: curl's own --parallel lets one transfer
     wait for another (7.88, measured).
     """
@@ -115,7 +119,7 @@ def _curl(requests: int, address: str, port: int) -> list[str]:
     return ["curl", "--silent", "--output", "/dev/null", "--write-out", told, url]
 
 
-def _python(module: str, *arguments: object) -> list[str]:
+def python_module(module: str, *arguments: object) -> list[str]:
     return [sys.executable, "-S", "-m", f"ccmix.generators.{module}", *map(str, arguments)]
 
 
@@ -172,12 +176,39 @@ class _Service:
             if status != 0:
                 said = last_line(self._errors)
                 raise GeneratorError(f"{argv[0]} on {self._client_host.name} ended with {status}: {said}")
-        if not any(told.stat().st_size for told in self._told):
-            raise GeneratorError(f"{self._client_argvs[0][0]} on {self._client_host.name} made no flow")
 
     @property
     def commands(self) -> dict[str, Any]:
         return {"clients": self._client_argvs, "server": self._server_argv}
+
+
+class HttpDownloads(_Service):
+    """Requests for a file, which is to come as a whole each time."""
+
+    def __init__(self, asked: HttpFlows, *service: Any, **more: Any) -> None:
+        super().__init__(*service, **more)
+        self._asked = asked
+
+    def finish(self, end_s: float) -> None:
+        """Raises GeneratorError also where a request was not answered with the whole file."""
+        super().finish(end_s)
+        answers = [answer for told in self._told for answer in http_answers(told)]
+        wrong = [answer for answer in answers if not is_whole(answer, self._asked)]
+        if wrong:
+            first = f"the first with status {wrong[0]['http_code']} and {wrong[0]['size_download']} bytes"
+            raise GeneratorError(
+                f"{self._server_host.name} answered {len(wrong)} of {len(answers)} requests wrongly, {first}"
+            )
+
+
+def http_answers(told: Path) -> list[dict[str, str]]:
+    """What curl has written of each request that came to its end; it may have been stopped within a line."""
+    lines = told.read_text().split("\n")[:-1]
+    return [dict(zip(HTTP_COLUMNS, line.split(), strict=True)) for line in lines]
+
+
+def is_whole(answer: Mapping[str, str], asked: HttpFlows) -> bool:
+    return answer["http_code"] == "200" and int(answer["size_download"]) == asked.size_bytes
 
 
 def beside(stem: Path, end: str) -> Path:

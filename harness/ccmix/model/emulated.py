@@ -27,6 +27,11 @@ class Queue:
     kind: str = "bfifo"
     parameters: tuple[str, ...] = ()
 
+    def parameter(self, name: str) -> str | None:
+        """The value after a parameter's name; None where it is not given."""
+        at = self.parameters.index(name) if name in self.parameters else -1
+        return self.parameters[at + 1] if 0 <= at < len(self.parameters) - 1 else None
+
 
 @dataclass(frozen=True)
 class Sender:
@@ -82,6 +87,7 @@ class Topology:
     queue: Queue = Queue()
     ecn: bool = False
     changes: tuple[Change, ...] = ()
+    name: str = ""  # of its section
 
     @property
     def senders(self) -> tuple[Sender, ...]:

@@ -13,6 +13,16 @@ class Loss:
     model: str
     parameters: tuple[float, ...]
 
+    @property
+    def mean(self) -> float:
+        """The share of all packets that is lost in the long run. netem's chain of two states begins in the good one."""
+        if self.model == "random":
+            return self.parameters[0]
+        to_bad, *given = self.parameters
+        to_good, loss_in_bad, loss_in_good = (*given, *(1 - to_bad, 1.0, 0.0)[len(given) :])
+        bad = to_bad / (to_bad + to_good) if to_bad else 0.0
+        return bad * loss_in_bad + (1 - bad) * loss_in_good
+
 
 @dataclass(frozen=True)
 class Netem:

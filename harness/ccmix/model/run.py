@@ -46,6 +46,18 @@ class Run:
         test = Iperf3Flows(self.traffic.groups, self.traffic.streams)
         return self.traffic.flows or tuple(Flows("", sender.name, test) for sender in self.topology.senders)
 
+    def group_name(self, line: Flows, own: str = "") -> str:
+        """Of the flows that a line makes on its host: 'web', 'web@h2' where other hosts have the line too.
+
+        `own` tells the groups of one iperf3 test apart: 'long@h2 cubic'; without a line's name, 'cubic@h2'.
+        """
+        hosts = {other.host for other in self.flows if other.name == line.name}
+        at = f"@{line.host}" if len(hosts) > 1 else ""
+        if not line.name:
+            return own + at
+        several = isinstance(line.what, Iperf3Flows) and len(line.what.groups) > 1
+        return line.name + at + (f" {own}" if several else "")
+
     @property
     def seconds(self) -> float:
         """Virtual (in the lab) or real seconds of traffic."""

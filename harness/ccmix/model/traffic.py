@@ -131,11 +131,16 @@ class Traffic:
         return (*self.groups, *itertools.chain.from_iterable(of_lines))
 
     def of_line(self, line: Flows) -> "Traffic":
-        """What iperf3 is asked for a line that it makes; UDP has no groups."""
+        """What iperf3 is asked for a line that it makes, from the line's start to the end of the measured time.
+
+        UDP has no groups.
+        """
+        measured_s = max(line.start_s, self.omit_s)
+        own = replace(self, flows=(), omit_s=measured_s - line.start_s, duration_s=self.seconds - measured_s)
         if isinstance(line.what, UdpFlows):
-            return replace(self, groups=(), streams=line.what.udp_streams, omit_s=0.0, flows=())
+            return replace(own, groups=(), streams=line.what.udp_streams)
         assert isinstance(line.what, Iperf3Flows)
-        return replace(self, groups=line.what.groups, streams=line.what.streams, flows=())
+        return replace(own, groups=line.what.groups, streams=line.what.streams)
 
     @property
     def ccas(self) -> frozenset[str]:

@@ -19,9 +19,10 @@ from typing import Any
 from ccmix.agent.journal import Journal
 from ccmix.conditions import qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
+from ccmix.conditions.layout import Pair
 from ccmix.conditions.sysctl import OF_TCP, read_sysctls
 from ccmix.conditions.timeline import Timeline
-from ccmix.generators.lines import Traffic
+from ccmix.generators.lines import Lines
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, Host, LocalHost
 from ccmix.model import Run, Topology
@@ -34,6 +35,8 @@ TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
 SAMPLED_QUEUES = ("bottleneck", "sender-queue")
 PINGS, PING_INTERVAL_S = 5, 0.2  # or the RTT, so that only the first ones can wait for ARP
+PINGS_AT_ONCE = 16
+ANSWERS_WITHIN_S = 60.0  # beyond the time that it takes on the empty path
 
 
 @dataclass(frozen=True)
@@ -62,18 +65,19 @@ def measure(run: Run, folder: Path, programs: Programs) -> None:
         facts["before"] = _counters(path)
         if run.traffic.pacing_bps is not None:
             _pace(path, run.traffic.pacing_bps)
-        traffic = Traffic(run, path, programs.iperf3, generators)
+        lines = Lines(run, path, programs.iperf3, generators)
         changes = Timeline(run.topology, path)
         with _probing(run, path, programs, logs, facts):
             facts["started_s"] = time.time()
             with ExitStack() as started:
-                traffic.serve(started)
+                lines.serve(started)
                 with changes.running():
-                    traffic.run(started)
+                    lines.run(started)
             facts["ended_s"] = time.time()
         facts["after"] = _counters(path)
         facts["changes"] = changes.made
-        facts["commands"] = traffic.commands
+        facts["began_s"] = lines.began_s
+        facts["commands"] = lines.commands
     (folder / "facts.json").write_text(json.dumps(facts, indent=1))
 
 
@@ -112,25 +116,34 @@ def _offloads(path: Dumbbell) -> dict[str, bool]:
 
 
 def _ping(path: Dumbbell) -> dict[str, list[float]]:
-    """Round-trip times over the empty path, in seconds, by sender. The first, which waits for ARP, is left out."""
-    found = {}
-    for pair in path.pairs:
-        argv = [
-            "ping",
-            "-n",
-            "-c",
-            str(PINGS + 1),
-            "-i",
-            f"{max(PING_INTERVAL_S, pair.sender.base_rtt_s):g}",
-            "-s",
-            "56",
-            pair.receiver_address,
-        ]
-        words = path.sender(pair).run(argv, timeout_s=60).split()
-        found[pair.sender.name] = [
-            float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")
-        ][1:]
-    return found
+    """Round-trip times over the empty path, in seconds, by sender. The first, which waits for ARP, is left out.
+
+    Several senders ask at the same time, each a little after another, so that no ping waits for another.
+    """
+    if len(path.pairs) == 1:
+        return {pair.sender.name: _ping_of(path, pair) for pair in path.pairs}
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # in a guest, importing it costs time
+
+    with ThreadPoolExecutor(PINGS_AT_ONCE) as pool:
+        asked = []
+        for pair in path.pairs:
+            asked.append(pool.submit(_ping_of, path, pair))
+            time.sleep(PING_INTERVAL_S / PINGS_AT_ONCE)
+        return {pair.sender.name: found.result() for pair, found in zip(path.pairs, asked, strict=True)}
+
+
+def _ping_of(path: Dumbbell, pair: Pair) -> list[float]:
+    interval_s = max(PING_INTERVAL_S, pair.sender.base_rtt_s)
+    lost = pair.sender.loss.mean if pair.sender.loss else 0.0
+    count = 1 + round(PINGS / (1 - lost) ** 2)
+    argv = ["ping", "-n", "-c", str(count), "-i", f"{interval_s:g}", "-s", "56", pair.receiver_address]
+    timeout_s = (count + 1) * interval_s + ANSWERS_WITHIN_S
+    try:
+        words = path.sender(pair).run(argv, timeout_s=timeout_s).split()
+    except CommandError as error:
+        name, rtt_s = pair.sender.name, pair.sender.base_rtt_s
+        raise GeneratorError(f"no ping of {name} was answered, over a base RTT of {rtt_s:g} s: {error}") from error
+    return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")][1:]
 
 
 def _packet_train(path: Dumbbell, topology: Topology) -> list[float]:
@@ -145,7 +158,9 @@ def _packet_train(path: Dumbbell, topology: Topology) -> list[float]:
         return []
     size = topology.mtu_bytes - IP_AND_ICMP_HEADER_BYTES
     argv = ["ping", "-n", "-D", "-c", str(packets), "-l", str(packets), "-s", str(size)]
-    lines = path.sender(steady[0]).run([*argv, steady[0].receiver_address], timeout_s=120).splitlines()
+    took_s = packets * topology.packet_bytes * 8 / topology.rate_bps + steady[0].sender.base_rtt_s
+    timeout_s = took_s + ANSWERS_WITHIN_S
+    lines = path.sender(steady[0]).run([*argv, steady[0].receiver_address], timeout_s=timeout_s).splitlines()
     return [float(line[1:].partition("]")[0]) for line in lines if line.startswith("[")]
 
 

@@ -1,0 +1,33 @@
+"""Queue disciplines of an emulated path set or changed by tc, and what it refuses told by the setting that it is of."""
+
+import re
+from collections.abc import Sequence
+
+from ccmix.conditions.layout import BOTTLENECK, Emulating
+from ccmix.conditions.qdisc import LEAF_PARENT
+from ccmix.hosts import CommandError, Host
+from ccmix.model import Topology
+
+_FAILED_LINE = re.compile(r"Command failed -:(\d+)")
+
+
+def tell_tc(host: Host, topology: Topology, batch: Sequence[tuple[Emulating, str]], at: str = "") -> None:
+    """Each line with the device that it is of; `at` is the key of a change. Raises CommandError."""
+    try:
+        host.run(["tc", "-batch", "-"], stdin="\n".join(line for _, line in batch))
+    except CommandError as error:
+        failed = _FAILED_LINE.search(error.reason)
+        if not failed:
+            raise
+        device, line = batch[int(failed[1]) - 1]
+        section, key = f"[topology {topology.name}]", at or _key(device, line)
+        raise CommandError(host.name, (), f"{section} {key}: tc refuses '{line}': {error.reason}") from error
+
+
+def _key(device: Emulating, line: str) -> str:
+    """Of the INI file: what the line comes from."""
+    if device.what == BOTTLENECK:
+        return "qdisc" if LEAF_PARENT in line.split() and "classid" not in line.split() else "rate, buffer or shaper"
+    host = device.what.partition(" ")[2]
+    of_host = f"host.{host}: " if host else ""
+    return of_host + ("rate" if device.what.startswith("sender-queue") else "delay, loss, jitter or reorder")
