@@ -118,7 +118,7 @@ def _emulated(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tu
 
 
 def _between_hosts(run: Run, path: HostPath, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from _cca(tables)
+    yield from _cca(tables, looked=bool(facts["hosts"]))
     if path.netem:
         yield from _netem(path, path.netem, facts)
     yield from _hosts(run, tables, facts)
@@ -158,10 +158,10 @@ def _netem(path: HostPath, netem: Netem, facts: dict[str, Any]) -> Iterator[tupl
             yield from _lost_on_return(facts, "ack-delay")
 
 
-def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
+def _cca(tables: RunTables, looked: bool = True) -> Iterator[tuple[str, str]]:
     """Asked for, read back by iperf3 from the socket, and seen by the probe from outside must be one and the same.
 
-    Of a flow for which nothing was asked, what iperf3 read and what the probe saw, on a socket that sends. DCTCP
+    Where nobody `looked` at the sockets, what the generator read, if anything. Of a flow for which nothing was asked, what iperf3 read and what the probe saw, on a socket that sends. DCTCP
     without ECN goes on as 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
     """
     sending = tables.sockets.filter(pl.col("data_segs_out") > 0)
@@ -174,7 +174,10 @@ def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
             if len(used) > 1:
                 yield "cca", f"port {flow['port']} ran {', '.join(sorted(used))}"
             continue
-        used = {flow["cca_used"], *(seen_outside or ("none that the probe saw",))}
+        if not looked:
+            used = {flow["cca_used"] or flow["cca_asked"]}
+        else:
+            used = {flow["cca_used"], *(seen_outside or ("none that the probe saw",))}
         if used != {flow["cca_asked"]}:
             yield "cca", f"port {flow['port']} was to run {flow['cca_asked']} and ran {', '.join(map(str, used))}"
 
