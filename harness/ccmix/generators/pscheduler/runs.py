@@ -249,13 +249,17 @@ def _look(server: Server, path: str, until_s: float) -> dict[str, Any]:
 
 
 def _failure(server: Server, run: Mapping[str, Any]) -> str:
-    """Why the run has no good result: in the words of the merged result, else of those of its participants."""
-    results = [run["result-merged"], *(run["result-full"] or ())]
-    told = [one.get("error") or one.get("diags") for one in results if isinstance(one, dict)]
+    """Why the run has no good result: in the words of the scheduler and of the merged result, else of participants."""
+    merged = _told(run["result-merged"])
+    told = [merged] if merged else [_told(one) for one in run["result-full"] or ()]
     reasons = [sentence(reason) for reason in (run["errors"], *told) if reason]
     why = "; ".join(dict.fromkeys(reasons)) or "it gives no reason"
     state = run["state"] if run["state"] in WITHOUT_RESULT else "failed"
     return f"{server.address}: the run {'was ' if state != 'failed' else ''}{state}: {why}"
+
+
+def _told(result: object) -> Any:
+    return result.get("error") or result.get("diags") if isinstance(result, dict) else None
 
 
 def _path(server: Server, url: object) -> str:
