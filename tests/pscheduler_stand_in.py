@@ -94,7 +94,7 @@ class StandIn:
         if method == "POST" and words == ["tasks"]:
             return self._post(json.loads(body))
         if words[0] == "tasks" and len(words) > 1:
-            return self._of_task(method, words[1], words[2:])
+            return self._of_task(method, words[1], words[2:], query.get("key"))
         said = {
             "": lambda: "This is a stand-in for a pScheduler API server",
             "api": lambda: 6,
@@ -112,11 +112,13 @@ class StandIn:
             if task.document["reference"]["ccmix"]["id"] == identity and not task.cancelled
         ]
 
-    def _of_task(self, method: str, name: str, rest: list[str]) -> tuple[int, Any]:
+    def _of_task(self, method: str, name: str, rest: list[str], key: str | None) -> tuple[int, Any]:
         task = self.tasks.get(name)
         if task is None:
             return 404, "Resource not found."
         if method == "DELETE":
+            if key is None or key != task.document.get("_key"):  # without one, it would have one of its own
+                return 403, "Forbidden"
             task.cancelled = True
             for run in task.runs:
                 run.state = "canceled" if run.state == "pending" else run.state
@@ -131,7 +133,7 @@ class StandIn:
         return 404, "Resource not found."
 
     def _post(self, document: dict[str, Any]) -> tuple[int, Any]:
-        if set(document) - {"schema", "test", "tools", "schedule", "priority", "reference", "lead-bind", "archives"}:
+        if set(document) - {"schema", "test", "tools", "schedule", "priority", "reference", "_key"}:
             return 400, "Invalid task specification"
         lasts_s = self.slot_s + sum(
             duration_s(document["test"]["spec"][name])

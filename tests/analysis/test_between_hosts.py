@@ -228,8 +228,7 @@ def facts() -> dict[str, Any]:
     after["qdiscs"] = {"sender-queue": qdisc("fq", 99, 1), "data-delay": qdisc("netem", 999_020, 1005)}
     return {
         "ping_before_s": [0.0102, 0.0101], "ping_rtt_s": [0.0901, 0.0902], "offloads": {}, "before": counters,
-        "hosts": {"src": {"name": "localhost"}}, "after": after,
-        "probes": {"sockets": {"samples": 4, "missed": 0, "failed": None}},
+        "after": after, "probes": {"sockets": {"samples": 4, "missed": 0, "failed": None}},
     }  # fmt: skip
 
 

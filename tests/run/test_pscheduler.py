@@ -1,14 +1,19 @@
 """Campaigns whose traffic a stand-in for pScheduler makes, with real iperf3 between two namespaces of this machine."""
 
+import datetime
 import json
+import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from pscheduler_stand_in import Certificate, StandIn, by_iperf3, certificate, serving
-from support import Ccmix, Pair, Write
+from ccmix.generators.pscheduler.task import SLOT_S, duration_s
+from pscheduler_stand_in import Certificate, Fault, StandIn, by_iperf3, certificate, fails, serving, succeeds
+from support import Ccmix, Pair, Write, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +85,181 @@ def test_groups_in_a_task_of_a_stand_in(
     assert summary["facts"]["generator"] == "pscheduler"
     assert summary["facts"]["pscheduler"]["lead"] == stand_in.address
     assert summary["started_s"] == pytest.approx(stand_in.only_task.runs[0].begins_s, abs=0.5)
+
+
+def test_a_source_that_nobody_looks_at_is_unknown(
+    ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path
+) -> None:
+    """Both ends' results come from pScheduler; what the sockets did, nobody knows."""
+    done = ccmix("run", config("cca = reno\n", seen=False), "-o", tmp_path / "out")
+    assert done.returncode == 1, done.stderr
+    assert "nobody looked at the sockets of ps1.example.invalid" in done.stderr
+    [summary] = summaries(tmp_path / "out")
+    assert summary["validity"]["status"] == "unknown"
+    assert stand_in.only_task.document["test"]["spec"]["source"] == "ps1.example.invalid"
+    [row] = rows(ccmix, tmp_path / "out")
+    assert (row["runs"], row["invalid"]) == (1, 1)
+
+
+def test_unseen_runs_that_the_entry_accepts_are_in_the_table(
+    ccmix: Ccmix, config: Write, pair: Pair, tmp_path: Path
+) -> None:
+    file = config("cca = reno,bbr\nstreams = 2\nomit = 1s\naccept-limits = probe\n", seen=False)
+    done = ccmix("run", file, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    reno, bbr = rows(ccmix, tmp_path / "out")
+    assert [(row["group"], row["streams"], row["runs"], row["invalid"]) for row in (reno, bbr)] == [
+        ("reno", 1, 1, 0),
+        ("bbr", 1, 1, 0),
+    ]
+    assert bbr["goodput_mean_bps"] == pytest.approx(30e6, rel=0.15)
+    folder = tmp_path / "out" / "mesh" / "all" / pair.address / "001"
+    intervals = pl.read_parquet(folder / "intervals.parquet")
+    assert set(intervals["group"]) == {"reno", "bbr"}
+    assert intervals["omitted"].any()
+    assert ccmix("report", tmp_path / "out", "--format", "html").returncode == 0
+
+
+def test_a_result_without_iperf3_s_json(ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path) -> None:
+    stand_in.carry = succeeds
+    file = config("cca = cubic,bbr\nstreams = 2\naccept-limits = probe\n", seen=False)
+    done = ccmix("run", file, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    said = [(row["group"], row["goodput_mean_bps"], row["streams"]) for row in rows(ccmix, tmp_path / "out")]
+    assert said == [("cubic", 72e6, 1), ("bbr", 18e6, 1)]
+
+
+def test_a_failed_run_is_tried_again_and_keeps_what_pscheduler_said(
+    ccmix: Ccmix, config: Write, stand_in: StandIn, pair: Pair, tmp_path: Path
+) -> None:
+    stand_in.carry = fails
+    done = ccmix("run", config("retries = 1\n"), "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.count("the run failed: iperf3 returned an error: unable to connect") == 2
+    assert [task.cancelled for task in stand_in.tasks.values()] == [True, True]
+    partial = tmp_path / "out" / "mesh" / "all" / pair.address / "001.partial"
+    kept = json.loads((partial / "generators" / "pscheduler.json").read_text())
+    assert kept["run"]["state"] == "failed"
+    assert "the task was cancelled" in (partial / "logs" / "run.log").read_text()
+    assert pair.running() == []
+
+
+def test_ctrl_c_cancels_the_task_and_resume_goes_on(
+    ccmix: Ccmix, config: Write, stand_in: StandIn, pair: Pair, tmp_path: Path
+) -> None:
+    file = config("iterations = 2\n")
+    running = ccmix.start("run", file, "-o", tmp_path / "out")
+    wait_for(lambda: len(summaries(tmp_path / "out")) == 1, 60, "the first run is done")
+    stand_in.starts_after_s = 600.0
+    wait_for(lambda: len(stand_in.tasks) == 2, 60, "the second task is posted")
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130, said
+    assert [task.cancelled for task in stand_in.tasks.values()] == [False, True]
+    assert pair.running() == []
+    stand_in.starts_after_s = 2.0
+    again = ccmix("run", file, "-o", tmp_path / "out", "--resume")
+    assert again.returncode == 0, again.stderr
+    assert [row["runs"] for row in rows(ccmix, tmp_path / "out")] == [2]
+    assert len(stand_in.tasks) == 3
+
+
+def test_the_iterations_are_the_runs_of_a_repeated_task(
+    ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path
+) -> None:
+    file = config("iterations = 2\nrepeat = 30s\n")
+
+    def sooner(document: dict[str, Any]) -> tuple[int, Any]:
+        """Nobody waits half a minute in a test: the stand-in repeats every 8 s."""
+        asked.append(document["schedule"])
+        return post(document | {"schedule": document["schedule"] | {"repeat": "PT8S"}})
+
+    asked: list[dict[str, Any]] = []
+    post = stand_in._post
+    stand_in._post = sooner  # type: ignore[method-assign]
+    done = ccmix("run", file, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert asked == [{"slip": "PT300S", "repeat": "PT30S", "max-runs": 2}]
+    first, second = summaries(tmp_path / "out")
+    assert second["started_s"] - first["started_s"] == pytest.approx(8, abs=1.5)
+    hrefs = [one["facts"]["pscheduler"]["href"] for one in (first, second)]
+    assert [href.rpartition("/")[2] for href in hrefs] == [run.identity for run in stand_in.only_task.runs]
+    assert stand_in.only_task.cancelled, "what is repeated is cancelled at the end of its entry"
+
+
+def test_a_budget_holds_for_pscheduler_s_runs(ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path) -> None:
+    done = ccmix("run", config("iterations = 3\nrate-budget = 10mb/day\n"), "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.count("rate-budget") == 2
+    assert len(stand_in.tasks) == 1
+
+
+def test_no_slot_begins_that_would_not_end_in_the_time_window(
+    ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path
+) -> None:
+    """The window opened an hour ago, and closes in 4 to 5 minutes: so the start may not slip by 20."""
+    now = datetime.datetime.now(datetime.UTC)
+    begin, end = now - datetime.timedelta(hours=1), now + datetime.timedelta(minutes=5)
+    done = ccmix("run", config(f"slip = 20m\ntime-window = {begin:%H:%M}-{end:%H:%M} UTC\n"), "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    slip_s = duration_s(stand_in.only_task.document["schedule"]["slip"])
+    assert 4 * 60 - 2 - SLOT_S - 10 < slip_s < 5 * 60 - 2 - SLOT_S
+
+
+def test_the_plan_says_what_pscheduler_is_asked(ccmix: Ccmix, config: Write, stand_in: StandIn) -> None:
+    done = ccmix("plan", config("tool = iperf3mix\ncca = reno,bbr\nstreams = 2\npriority = 3\nrepeat = 1h\n"))
+    assert done.returncode == 0, done.stderr
+    assert f"task at {stand_in.address}: 2 streams, reno,bbr, iperf3mix, priority 3" in done.stdout
+    assert "one task, repeated every 3600 s" in done.stdout
+    assert stand_in.asked == []
+
+
+def test_the_doctor_asks_pscheduler(ccmix: Ccmix, config: Write, stand_in: StandIn) -> None:
+    done = ccmix("doctor", config("tool = iperf3\n", seen=False), "--format", "json")
+    reports = {one["host"]: one["checks"] for one in json.loads(done.stdout)}
+    assert [(one["check"], one["status"]) for one in reports[f"pScheduler at {stand_in.address}"]] == [
+        ("REST interface", "ok"), ("clock", "ok"), ("test", "ok"), ("tool", "ok"),
+    ]  # fmt: skip
+    assert done.returncode == 0
+    assert {what.partition(" ")[0] for what in stand_in.asked} == {"GET"}
+
+
+def test_the_doctor_finds_a_tool_that_is_not_there_and_a_test_that_is_refused(
+    ccmix: Ccmix, config: Write, stand_in: StandIn
+) -> None:
+    reason = {"can-run": False, "reasons": ["congestion is no list of groups"]}
+    stand_in.tools.append({"can-run": reason, "tool": {"name": "iperf3mix"}})
+    stand_in.faults = [Fault("is-valid", body='{"valid": false, "error": "what is this"}')]
+    done = ccmix("doctor", config("tool = iperf3mix\n", seen=False), "--format", "json")
+    assert done.returncode == 1
+    checks = {one["check"]: one for report in json.loads(done.stdout) for one in report["checks"]
+              if report["host"] == f"pScheduler at {stand_in.address}"}  # fmt: skip
+    assert (checks["tool"]["status"], checks["tool"]["seen"]) == ("fail", "iperf3mix: congestion is no list of groups")
+    assert (checks["test"]["status"], checks["test"]["seen"]) == ("fail", "what is this")
+
+
+def test_the_doctor_finds_a_lead_that_nobody_trusts(
+    ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path
+) -> None:
+    file = config("")
+    file.write_text(re.sub("tls-ca = .*\n", "", file.read_text()))
+    done = ccmix("doctor", file, "--format", "json")
+    assert done.returncode == 1
+    checks = {report["host"]: report["checks"] for report in json.loads(done.stdout)}
+    [check] = checks[f"pScheduler at {stand_in.address}"]
+    assert check["status"] == "fail"
+    assert "tls-ca = FILE" in check["seen"]
+
+
+def test_the_original_command_whose_exit_status_says_nothing(ccmix: Ccmix, pair: Pair, tmp_path: Path) -> None:
+    """`pscheduler task --format json` prints a failed result and exits with 0, as the archived runs show."""
+    said = tmp_path / "said.json"
+    said.write_text(json.dumps({"succeeded": False, "error": "Run was preempted", "diags": "", "intervals": []}))
+    file = tmp_path / "original.ini"
+    file.write_text(
+        f"[mesh]\ntype = perfSONAR\nsrc = netns:{pair.near}\ndst = {pair.address}\n"
+        f"src-cmd = cat {said} # pscheduler task --format json throughput --dest {{dst}}\n"
+    )
+    done = ccmix("run", file, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "Run was preempted" in done.stderr

@@ -1,5 +1,6 @@
 """iperf3's JSON, of the patched one or any other, to a run's flows and intervals."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,10 @@ FLOW_COLUMNS = {
     "host": pl.String, "port": pl.Int64, "stream": pl.Int64, "group": pl.String, "cca_asked": pl.String,
     "cca_used": pl.String, "goodput_bps": pl.Float64, "throughput_bps": pl.Float64, "retransmits": pl.Int64,
     "bytes_sent": pl.Int64,
+}  # fmt: skip
+TOLD_COLUMNS: dict[str, Any] = {
+    "host": pl.String, "port": pl.Int64, "data_segments": pl.Int64, "retransmitted_segments": pl.Int64,
+    "rtts_s": pl.List(pl.Float64),
 }  # fmt: skip
 INTERVAL_COLUMNS = {
     "time_s": pl.Float64, "seconds": pl.Float64, "omitted": pl.Boolean, "host": pl.String, "port": pl.Int64,
@@ -85,6 +90,27 @@ def read_intervals(
         check_sortedness=False,
     )
     return nearest.join(groups, on="port", maintain_order="left").select(*INTERVAL_COLUMNS)
+
+
+def read_told(client: dict[str, Any], host: str) -> pl.DataFrame:
+    """What the sender's iperf3 tells of its sockets where nobody else looked; TOLD_COLUMNS, a row a flow.
+
+    Data segments are counted from bytes, as if each but the last were full: an estimate. RTTs are the smoothed ones
+    that iperf3 reads from each socket at the end of an interval, those of the omitted time left out.
+    """
+    ports, mss_bytes = _ports(client, "local_port"), client["start"].get("tcp_mss_default")
+    rtts_s: dict[int, list[float]] = {port: [] for port in ports.values()}
+    for interval in client["intervals"]:
+        for stream in interval["streams"]:
+            if stream.get("rtt") and not stream["omitted"]:
+                rtts_s[ports[stream["socket"]]].append(stream["rtt"] / 1e6)
+    rows = []
+    for sender in (stream["sender"] for stream in client["end"]["streams"] if "sender" in stream):
+        port, again = ports[sender["socket"]], sender.get("retransmits")
+        first = math.ceil(sender["bytes"] / mss_bytes) if mss_bytes else None
+        segments = None if first is None or again is None else first + again
+        rows.append((host, port, segments, again, rtts_s[port]))
+    return pl.DataFrame(rows, schema=TOLD_COLUMNS, orient="row")
 
 
 def _ports(result: dict[str, Any], key: str) -> dict[int, int]:

@@ -25,6 +25,7 @@ def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
     goodput_bps: application bytes received / time, omitted time left out, as iperf3's receiver counts it.
     retransmission_rate: retransmitted segments / data segments sent (tcpi_total_retrans, tcpi_data_segs_out), between
     the first sample after the omitted time and the last one.
+    Where nobody looked at the sockets, both are of what iperf3 tells of them, see iperf3_tables.read_told().
     rtt_median_s: of the smoothed RTTs of all samples of the group's flows in that time.
     fairness: Jain's index over TCP flows. utilisation: goodput / bottleneck rate, the mean of one that changes; None
     where nobody configured that.
@@ -102,6 +103,8 @@ def _bytes_sent(tables: RunTables) -> int:
 
 def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
     """Per flow: data segments and retransmissions within the measured time, and all RTT samples."""
+    if tables.told is not None:
+        return tables.told
     return (
         measured(run, tables.sockets)
         .sort("time_s")

@@ -1,7 +1,7 @@
 """A run's raw files to tables: flows, goodput and retransmissions per interval, and what the probes recorded."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,14 @@ import polars as pl
 from ccmix.analysis import pscheduler_tables
 from ccmix.analysis.carried import carried
 from ccmix.analysis.completions import read_completions
-from ccmix.analysis.iperf3_tables import FLOW, FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
+from ccmix.analysis.iperf3_tables import (
+    FLOW,
+    FLOW_COLUMNS,
+    INTERVAL_COLUMNS,
+    read_flows,
+    read_intervals,
+    read_told,
+)
 from ccmix.analysis.series import (
     NEEDED,
     SRC,
@@ -52,6 +59,7 @@ class RunTables:
     short_flows: by line of http or workload and host, SHORT_FLOWS_COLUMNS; rates over the measured time
     short_flows_seen: whether the probe could see flows that ended between two samples, or there are none
     recorded: reads all of these recordings again, part by part, which may not fit into memory together
+    told: where nobody looked at the sockets, what the generator tells of them: iperf3_tables.read_told()
     """
 
     flows: pl.DataFrame
@@ -62,6 +70,7 @@ class RunTables:
     completions: pl.DataFrame = field(default_factory=pl.DataFrame)
     short_flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SHORT_FLOWS_COLUMNS))
     short_flows_seen: bool = True
+    told: pl.DataFrame | None = None
 
     @property
     def sockets(self) -> pl.DataFrame:
@@ -250,7 +259,7 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
     ours = series.sockets.filter(~pl.col("port").is_in(list(foreign)))
     if client is not None:
         flows = read_flows(run.traffic, client, SRC)
-    elif result.throughput is not None and not facts["hosts"]:
+    elif result.throughput is not None and unseen(facts):
         flows = pscheduler_tables.read_flows(run.traffic, result.throughput, SRC)
     else:
         flows = _flows_of_sockets(sampled(ours))
@@ -258,11 +267,17 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
     start_s = _start_of_traffic_s(sampled(sockets), otherwise=facts["started_s"])
     if client is not None:
         intervals = read_intervals(run.traffic, client, result.server, flows)
-    elif result.throughput is not None and not facts["hosts"]:
+    elif result.throughput is not None and unseen(facts):
         intervals = pscheduler_tables.read_intervals(run.traffic, result.throughput, flows)
     else:
         intervals = _intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
-    return _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
+    tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
+    return replace(tables, told=read_told(client, SRC)) if client is not None and unseen(facts) else tables
+
+
+def unseen(facts: Mapping[str, Any]) -> bool:
+    """Whether nobody looked at any host of a run between hosts: pScheduler's, where ccmix has no shell."""
+    return facts.get("hosts") == {}
 
 
 def _result(path: HostPath, generators: Path) -> Result:

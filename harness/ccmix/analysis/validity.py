@@ -13,7 +13,7 @@ from scipy.special import bdtr, bdtrc
 
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.metrics import measured
-from ccmix.analysis.tables import RunTables
+from ccmix.analysis.tables import RunTables, unseen
 from ccmix.conditions.qdisc import LEAF_PARENT
 from ccmix.model import HostPath, Netem, Run, Sender, Topology
 from ccmix.model.traffic import DEFAULT_CCA
@@ -93,7 +93,7 @@ def _unseen(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
 
 def _unseen_between_hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """A path between hosts is what it is: only its ends can be looked at, and the sender's sockets must be."""
-    if not facts["hosts"]:
+    if unseen(facts):
         yield "probe", f"nobody looked at the sockets of {run.host_path.src}, where ccmix has no shell"
     elif tables.flows.is_empty():
         yield "probe", f"no connection to {run.host_path.dst.address} carried data in view of {run.host_path.src}"
@@ -120,7 +120,7 @@ def _emulated(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tu
 
 
 def _between_hosts(run: Run, path: HostPath, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from _cca(tables)
+    yield from _cca(tables, looked=not unseen(facts))
     if path.netem:
         yield from _netem(path, path.netem, facts)
     yield from _hosts(run, tables, facts)
@@ -160,11 +160,12 @@ def _netem(path: HostPath, netem: Netem, facts: dict[str, Any]) -> Iterator[tupl
             yield from _lost_on_return(facts, "ack-delay")
 
 
-def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
+def _cca(tables: RunTables, looked: bool = True) -> Iterator[tuple[str, str]]:
     """Asked for, read back by iperf3 from the socket, and seen by the probe from outside must be one and the same.
 
-    Of a flow for which nothing was asked, what iperf3 read and what the probe saw, on a socket that sends. DCTCP
-    without ECN goes on as 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
+    Where nobody `looked` at the sockets, what the generator read, if anything. Of a flow for which nothing was asked,
+    what iperf3 read and what the probe saw, on a socket that sends. DCTCP without ECN goes on as 'dctcp-reno'
+    (net/ipv4/tcp_dctcp.c).
     """
     sending = tables.sockets.filter(pl.col("data_segs_out") > 0)
     seen = sending.group_by(FLOW).agg(pl.col("cca").unique())
@@ -176,7 +177,10 @@ def _cca(tables: RunTables) -> Iterator[tuple[str, str]]:
             if len(used) > 1:
                 yield "cca", f"port {flow['port']} ran {', '.join(sorted(used))}"
             continue
-        used = {flow["cca_used"], *(seen_outside or ("none that the probe saw",))}
+        if not looked:
+            used = {flow["cca_used"] or flow["cca_asked"]}
+        else:
+            used = {flow["cca_used"], *(seen_outside or ("none that the probe saw",))}
         if used != {flow["cca_asked"]}:
             yield "cca", f"port {flow['port']} was to run {flow['cca_asked']} and ran {', '.join(map(str, used))}"
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ccmix.doctor import pscheduler
 from ccmix.doctor.checks import HostChecks, Options
 from ccmix.doctor.findings import NAMESPACE, line
 from ccmix.doctor.needs import CONTROLLER, Sending, needs_of
@@ -31,7 +32,7 @@ def without_agent(name: str) -> Host:
 
 
 def examine(options: Options, connect: Connect = without_agent) -> list[Report]:
-    """Of this machine first, then of each host of the runs in the order in which they name them."""
+    """Of this machine, then of each host of the runs in the order in which they name them, then of pSchedulers."""
     all_needs = needs_of(options.runs or ())
     seen: dict[Sending, Seen] = {}
     reports = {name: Report(name) for name in all_needs}
@@ -45,4 +46,4 @@ def examine(options: Options, connect: Connect = without_agent) -> list[Report]:
         host = reports[name].read("connection", partial(connect, name), why, way)
         if host is not None:
             checks[name].look(host)
-    return list(reports.values())
+    return [*reports.values(), *pscheduler.examine(options.runs or ())]

@@ -79,6 +79,8 @@ def needs_of(runs: Sequence[Run]) -> dict[str, Needs]:
 
 
 def _between_hosts(run: Run, path: HostPath, found: dict[str, Needs]) -> None:
+    if not path.has_shell:
+        return  # pScheduler is asked instead
     src = found.setdefault(path.src, Needs())
     commands = path.commands
     lines = [text for text in (commands.pre, commands.post, commands.pre_src, commands.post_src, commands.src) if text]
@@ -94,7 +96,7 @@ def _between_hosts(run: Run, path: HostPath, found: dict[str, Needs]) -> None:
         src.root_for["captures by tcpdump"] = "CAP_NET_RAW"
         src.capture_bytes = max(src.capture_bytes, path.capture.most_bytes)
         found[CONTROLLER].all_captures_bytes += path.capture.most_bytes
-    if not commands.src:
+    if not commands.src and not path.task:
         found[CONTROLLER].tools["ccmix-iperf3"] = "entries without a src-cmd"
     if path.needs_dst_host:
         dst = found.setdefault(path.dst.host, Needs())

@@ -91,7 +91,6 @@ def measure(run: Run, ends: Ends, programs: Programs, folder: Path) -> list[str]
             facts["offloads"] = _offloads(path, ends)
             facts["before"] = _counters(path, ends, device)
             facts["ports_before"] = _ports(ends.src, addresses)
-            log("traffic begins")
             facts |= _traffic(run, ends, programs, Watched(addresses, device), folder, log)
             log("traffic has ended")
             facts["after"] = _counters(path, ends, device)
@@ -159,6 +158,7 @@ def _traffic(run: Run, ends: Ends, programs: Programs, watched: Watched, folder:
             capture = probes.enter_context(capturing(ends.src, path.capture, folder))
         recorded = probes.enter_context(recording(run, ends.by_role, programs, watched, logs))
         facts["started_s"] = by_pscheduler.begins_s if by_pscheduler else time.time()
+        log("traffic begins")
         if by_pscheduler:
             facts |= by_pscheduler.finish(folder / "generators")
         elif path.commands.src:

@@ -133,8 +133,8 @@ class Server:
     def post(self, path: str, document: Mapping[str, Any]) -> Any:
         return self._parsed(path, self._request("POST", path, json.dumps(document)))
 
-    def delete(self, path: str) -> None:
-        self._request("DELETE", path)
+    def delete(self, path: str, parameters: Mapping[str, str]) -> None:
+        self._request("DELETE", f"{path}?{urllib.parse.urlencode(parameters)}")
 
     def patiently(self, path: str, until_s: float, parameters: Mapping[str, str] | None = None) -> Any:
         """As get(), again and again while the server is busy or out of reach, until a time (monotonic)."""

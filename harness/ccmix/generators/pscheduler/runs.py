@@ -1,6 +1,7 @@
 """The tasks of an entry at pScheduler: posted, followed run by run, and cancelled where anything goes wrong."""
 
 import json
+import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -39,10 +40,15 @@ Log = Callable[[str], None]
 
 @dataclass
 class Task:
-    """A task that was posted; `runs` are those that were taken, by their names there."""
+    """A task that was posted; `runs` are those that were taken, by their names there.
+
+    `key` is what lets us cancel it: of a task of several participants that has no key pScheduler makes one up, which
+    nobody else knows. It is in no file.
+    """
 
     server: Server
     path: str  # below /pscheduler/
+    key: str
     document: Mapping[str, Any]
     ahead_s: float  # the lead's clock, of ours
     runs: list[str] = field(default_factory=list)
@@ -103,7 +109,7 @@ class Tasks:
         """Cancels what is repeated; returns what could not be."""
         tasks = list(self._repeated.values())
         self._repeated.clear()
-        return [failure for task in tasks if (failure := _cancel(task.server, task.path))]
+        return [failure for task in tasks if (failure := _cancel(task.server, task.path, task.key))]
 
     @contextmanager
     def slot(self, run: Run, latest_s: float | None, log: Log) -> Iterator[Slot]:
@@ -121,7 +127,7 @@ class Tasks:
             yield self._scheduled(task, asked, log)
         except BaseException:
             self._repeated.pop(key, None)
-            log(_cancel(task.server, task.path) or "the task was cancelled")
+            log(_cancel(task.server, task.path, task.key) or "the task was cancelled")
             raise
 
     def _post(self, run: Run, asked: PschedulerTask, latest_s: float | None, log: Log) -> Task:
@@ -131,12 +137,12 @@ class Tasks:
         clock = clock_of(server)
         if "error" in clock:
             log(f"the clock of {server.address} is taken for ours: {clock['error']}")
-        identity = str(uuid.uuid4())
+        identity, key = str(uuid.uuid4()), secrets.token_hex(16)
         for wait_s in back_off():
             slip_s = asked.slip_s if latest_s is None else max(0.0, min(asked.slip_s, latest_s - time.time()))
             document = task_document(run, identity, slip_s)
             try:
-                path = self._posted(server, document, identity)
+                path = self._posted(server, document, identity, key)
                 break
             except Busy as error:
                 after_s, until_s = error.after_s or wait_s, begin_s + asked.wait_s
@@ -145,18 +151,18 @@ class Tasks:
                     raise
             self._interruption.sleep(after_s)
         log(f"posted {path} to {server.address}: {json.dumps(document)}")
-        return Task(server, path, document, clock.get("ahead_s", 0.0))
+        return Task(server, path, key, document, clock.get("ahead_s", 0.0))
 
-    def _posted(self, server: Server, document: Mapping[str, Any], identity: str) -> str:
+    def _posted(self, server: Server, document: Mapping[str, Any], identity: str, key: str) -> str:
         """The path of the task. Where it is not known whether there is one, it is looked for."""
         try:
-            return _path(server, server.post("tasks", document))
+            return _path(server, server.post("tasks", {**document, "_key": key}))
         except (Unreachable, Interrupted) as error:
             if isinstance(error, Unreachable) and not error.sent:
                 raise
             found = _find(server, identity)
             if found and isinstance(error, Interrupted):
-                _cancel(server, found)
+                _cancel(server, found, key)
             if not found or isinstance(error, Interrupted):
                 raise
             return found
@@ -243,13 +249,17 @@ def _look(server: Server, path: str, until_s: float) -> dict[str, Any]:
 
 
 def _failure(server: Server, run: Mapping[str, Any]) -> str:
-    """Why the run has no good result: in the words of the merged result, else of those of its participants."""
-    results = [run["result-merged"], *(run["result-full"] or ())]
-    told = [one.get("error") or one.get("diags") for one in results if isinstance(one, dict)]
+    """Why the run has no good result: in the words of the scheduler and of the merged result, else of participants."""
+    merged = _told(run["result-merged"])
+    told = [merged] if merged else [_told(one) for one in run["result-full"] or ()]
     reasons = [sentence(reason) for reason in (run["errors"], *told) if reason]
     why = "; ".join(dict.fromkeys(reasons)) or "it gives no reason"
     state = run["state"] if run["state"] in WITHOUT_RESULT else "failed"
     return f"{server.address}: the run {'was ' if state != 'failed' else ''}{state}: {why}"
+
+
+def _told(result: object) -> Any:
+    return result.get("error") or result.get("diags") if isinstance(result, dict) else None
 
 
 def _path(server: Server, url: object) -> str:
@@ -271,18 +281,18 @@ def _find(server: Server, identity: str) -> str | None:
     return None
 
 
-def _cancel(server: Server, path: str) -> str | None:
+def _cancel(server: Server, path: str, key: str) -> str | None:
     """Cancels a task with all its runs; why not, where that fails. It is not interrupted."""
     free = server.free()
     until_s = time.monotonic() + CANCELS_WITHIN_S
     for wait_s in back_off():
         try:
-            free.delete(path)
+            free.delete(path, {"key": key})
         except Refused as error:
             return None if error.status == 404 else f"not cancelled: {error}"
         except (Busy, Unreachable) as error:
             if time.monotonic() + wait_s > until_s:
-                return f"not cancelled: {error}: on {server.address}, give pscheduler cancel {path.rpartition('/')[2]}"
+                return f"not cancelled: {error}: there, give pscheduler cancel https://localhost/pscheduler/{path}"
             time.sleep(wait_s)
         except PschedulerError as error:
             return f"not cancelled: {error}"

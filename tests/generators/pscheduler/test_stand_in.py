@@ -1,0 +1,392 @@
+"""ccmix's client of pScheduler's REST interface against a stand-in for a server, over TLS, with faults."""
+
+import re
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ccmix.generators.pscheduler import rest, runs, tls
+from ccmix.generators.pscheduler.rest import Interrupted, Interruption, PschedulerError, Server
+from ccmix.generators.pscheduler.runs import Slot, Tasks
+from ccmix.generators.results import GeneratorError
+from ccmix.model import Destination, Group, HostPath, PschedulerTask, Run, Traffic
+from pscheduler_stand_in import Certificate, Fault, StandIn, certificate, fails, serving, succeeds
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, with less patience."""
+    monkeypatch.setattr(rest, "BACK_OFF_S", (0.05, 0.2))
+    monkeypatch.setattr(runs, "LOOKS_EACH_S", 0.2)
+    monkeypatch.setattr(runs, "READY_BEFORE_S", 0.2)
+    monkeypatch.setattr(runs, "ANSWERS_AGAIN_WITHIN_S", 2.0)
+
+
+@pytest.fixture
+def stand_in(shown: Certificate) -> Iterator[StandIn]:
+    server = StandIn(succeeds, starts_after_s=0.3)
+    server.slot_s = 0.2
+    with serving(server, shown):
+        yield server
+
+
+Asked = Callable[..., Run]
+
+
+@pytest.fixture
+def asked(stand_in: StandIn, shown: Certificate) -> Asked:
+    """A run of 1 s by the stand-in; further settings of its task."""
+
+    def make(iteration: int = 1, **task: Any) -> Run:
+        usual = PschedulerTask(stand_in.address, None, True, None, 300.0, 5.0, tls_ca=str(shown.certificate))
+        path = HostPath("localhost", Destination("b", "10.0.0.2", "b"), "perfSONAR", task=replace(usual, **task))
+        return Run("mesh", {}, "b", iteration, 7, Traffic((Group("bbr"),), 1, 1.0, 0.0, 0.5), path)
+
+    return make
+
+
+class Said(list[str]):
+    """A log."""
+
+    def __call__(self, text: str) -> None:
+        self.append(text)
+
+
+def carried_out(run: Run, tasks: Tasks | None = None, log: Said | None = None) -> Slot:
+    with (tasks or Tasks()).slot(run, None, log if log is not None else Said()) as slot:
+        slot.finish(run.host_path.timeout_s)
+    return slot
+
+
+def failure(run: Run, tasks: Tasks | None = None) -> str:
+    with pytest.raises(PschedulerError) as caught:
+        carried_out(run, tasks)
+    assert isinstance(caught.value, GeneratorError)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_run_of_a_stand_in(stand_in: StandIn, asked: Asked) -> None:
+    log = Said()
+    slot = carried_out(asked(), log=log)
+    [run] = stand_in.only_task.runs
+    assert slot.record["run"]["result-merged"]["succeeded"] is True
+    assert len(slot.record["run"]["result-full"]) == 2
+    assert slot.record["task"]["test"]["spec"]["dest"] == "10.0.0.2"
+    assert stand_in.only_task.document["_key"] not in str(slot.record) + str(log)
+    assert slot.begins_s == pytest.approx(run.begins_s, abs=0.2)
+    assert not stand_in.only_task.cancelled
+    assert any(slot.task.path in line for line in log), "the log names the task, for whoever must cancel it by hand"
+
+
+def test_times_are_of_our_clock(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.ahead_s = 3600.0
+    slot = carried_out(asked())
+    assert slot.begins_s == pytest.approx(stand_in.only_task.runs[0].begins_s, abs=0.2)
+    assert runs.clocks_of(slot)[stand_in.address]["ahead_s"] == pytest.approx(3600.0, abs=0.5)
+
+
+def test_a_clock_that_nobody_knows(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("/clock$", times=9, status=500, body="Unable to fetch clock state")]
+    slot = carried_out(asked())
+    clocks = runs.clocks_of(slot)
+    assert "Unable to fetch clock state" in clocks[stand_in.address]["error"]
+    assert "error" in clocks["10.0.0.2"]
+
+
+# TLS
+
+
+def test_a_certificate_of_nobody_whom_we_trust(stand_in: StandIn, asked: Asked) -> None:
+    assert "name the file of that certificate, or of its issuer's, with tls-ca" in failure(asked(tls_ca=None))
+    assert stand_in.asked == []
+
+
+def test_another_s_certificate(stand_in: StandIn, asked: Asked, tmp_path: Path) -> None:
+    other = certificate(tmp_path / "other")
+    assert f"is not one of {other.certificate}" in failure(asked(tls_ca=str(other.certificate)))
+    assert stand_in.asked == []
+
+
+@pytest.mark.parametrize(
+    ("names", "days", "sentence"),
+    [("DNS:ps1.example.org", 2, "Hostname mismatch"), ("DNS:localhost", -1, "its certificate has expired")],
+)
+def test_a_trusted_certificate_that_is_wrong(
+    names: str, days: int, sentence: str, asked: Asked, tmp_path: Path
+) -> None:
+    wrong = certificate(tmp_path / "wrong", names, days)
+    server = StandIn(succeeds)
+    with serving(server, wrong):
+        assert sentence in failure(asked(lead=server.address, tls_ca=str(wrong.certificate)))
+    assert server.asked == []
+
+
+def test_nothing_is_ever_sent_without_verification() -> None:
+    context = tls.trusting(None)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+def test_a_server_without_tls(asked: Asked) -> None:
+    import http.server  # noqa: PLC0415
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    try:
+        assert "no TLS connection" in failure(asked(lead=f"localhost:{server.server_address[1]}"))
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+# Servers in trouble
+
+
+def test_a_server_that_is_busy_says_when_to_come_back(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("POST", status=429, headers={"Retry-After": "1"}), Fault("runs", 3, status=503)]
+    begin = time.monotonic()
+    carried_out(asked())
+    assert time.monotonic() - begin > 1 + stand_in.starts_after_s + 1
+    assert [what for what in stand_in.asked if what.startswith("POST")] == ["POST /pscheduler/tasks"] * 2
+    assert len(stand_in.tasks) == 1
+
+
+def test_a_server_that_stays_busy(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("POST", times=999, status=429)]
+    assert "it is busy (429 Too Many Requests)" in failure(asked(wait_s=0.5))
+    assert stand_in.tasks == {}
+
+
+def test_a_server_that_wants_to_be_asked_after_the_limit_is_not(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("POST", times=9, status=503, headers={"Retry-After": "3600"})]
+    assert "it is busy" in failure(asked())
+    assert stand_in.asked.count("POST /pscheduler/tasks") == 1
+
+
+def test_a_date_to_be_asked_again(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("POST", status=429, headers={"Retry-After": "Fri, 01 Jan 2100 00:00:00 GMT"})]
+    assert "it is busy" in failure(asked())
+
+
+def test_nobody_there(asked: Asked) -> None:
+    assert "Connection refused" in failure(asked(lead="localhost:1"))
+
+
+def test_no_such_host(asked: Asked) -> None:
+    assert "ps1.example.invalid" in failure(asked(lead="ps1.example.invalid"))
+
+
+def test_a_server_that_hangs_up_now_and_then(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("/runs", times=2, hang_up=True), Fault("/pscheduler/$", hang_up=True)]
+    carried_out(asked())
+
+
+def test_a_slow_server(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("GET", times=4, delay_s=0.5, right=True)]
+    carried_out(asked())
+
+
+def test_a_server_that_does_not_answer_in_time(
+    stand_in: StandIn, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest, "ANSWERS_WITHIN_S", 0.3)
+    stand_in.faults = [Fault("/pscheduler/$", times=99, delay_s=0.6, right=True)]
+    assert "no answer in time" in failure(asked())
+
+
+@pytest.mark.parametrize("body", ["", "{", "<html>no</html>", "[" * 100_000])
+@pytest.mark.parametrize("what", ["POST", "/runs$", "/runs/"])
+def test_an_answer_that_is_not_json(what: str, body: str, stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault(what, body=body)]
+    assert "is not JSON" in failure(asked())
+    assert all(task.cancelled for task in stand_in.tasks.values())
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [
+        ("POST", '{"a": 1}'), ("POST", '"https://x/pscheduler/clock"'), ("/runs$", '["x"]'), ("/runs$", "17"),
+        ("/runs/", "[]"), ("/runs/", '{"state": "pending"}'), ("/runs/", '{"state": 1}'),
+        ("/runs/", '{"state": "finished", "start-time": "x", "end-time": "y"}'),
+        ("/runs/", '{"state": "finished", "start-time": "2026-11-21T00:00:00", "end-time": "2026-11-21T00:00:00"}'),
+    ],
+)  # fmt: skip
+def test_json_that_is_not_what_it_should_be(what: str, body: str, stand_in: StandIn, asked: Asked) -> None:
+    """The machine of the hosts tells of what is no PschedulerError as it does of other tools."""
+    stand_in.faults = [Fault(what, times=99, body=body)]
+    with pytest.raises((PschedulerError, ValueError, LookupError, TypeError)):
+        carried_out(asked())
+    assert all(task.cancelled for task in stand_in.tasks.values())
+
+
+@pytest.mark.parametrize("status", [400, 403, 409, 422, 500])
+def test_a_task_that_is_refused(status: int, stand_in: StandIn, asked: Asked) -> None:
+    reason = "Task forbidden by limits:\nHints:\n  requester: 10.0.0.1\n"
+    stand_in.faults = [Fault("POST", times=99, status=status, body=reason)]
+    assert failure(asked()).endswith(f"POST tasks: {status} Task forbidden by limits: Hints: requester: 10.0.0.1")
+    assert stand_in.asked.count("POST /pscheduler/tasks") == 1
+
+
+def test_a_post_whose_answer_is_lost_is_found_again(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("POST", hang_up=True, acts=True)]
+    carried_out(asked())
+    assert len(stand_in.tasks) == 1
+
+
+def test_a_post_that_never_came(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("POST", hang_up=True)]
+    assert "no HTTP" in failure(asked())
+    assert stand_in.tasks == {}
+
+
+# Runs that come to nothing
+
+
+def test_a_run_that_failed(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.carry = fails
+    stand_in.errors = "what the scheduler says"
+    told = failure(asked())
+    assert "the run failed: what the scheduler says; iperf3 returned an error: unable to connect" in told
+    assert stand_in.only_task.cancelled
+
+
+@pytest.mark.parametrize("state", ["missed", "preempted", "nonstart", "canceled"])
+def test_a_run_without_a_result(state: str, stand_in: StandIn, asked: Asked) -> None:
+    stand_in.end_in, stand_in.errors = state, "Run was late:\n2 s"
+    assert f"the run was {state}: Run was late: 2 s" in failure(asked())
+    assert stand_in.only_task.cancelled
+
+
+def test_a_finished_run_without_a_merged_result(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.carry = lambda _: [{"succeeded": True, "diags": ""}, None]
+
+    def null(*arguments: Any) -> dict[str, Any]:
+        return told(*arguments) | {"result-merged": None}
+
+    told = stand_in._told
+    stand_in._told = null  # type: ignore[method-assign]
+    assert "the run failed: it gives no reason" in failure(asked())
+
+
+def test_a_result_that_does_not_come(stand_in: StandIn, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MERGED_WITHIN_S", 0.5)
+    stand_in.merging_s = 60.0
+    assert re.search("the run is running: it has no result . s after its begin", failure(asked()))
+    assert stand_in.only_task.cancelled
+
+
+def test_a_run_that_never_gets_scheduled(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("/runs$", times=999, body="[]")]
+    assert "no run was scheduled in time" in failure(asked(wait_s=0.6))
+    assert stand_in.only_task.cancelled
+
+
+def test_a_slot_that_is_too_late_is_not_waited_for(stand_in: StandIn, asked: Asked) -> None:
+    stand_in.starts_after_s = 3600.0
+    begin = time.monotonic()
+    assert "later than wait = 5 s" in failure(asked())
+    assert time.monotonic() - begin < 5
+    assert stand_in.only_task.cancelled
+
+
+def test_a_task_that_can_not_be_cancelled_is_told_of(
+    stand_in: StandIn, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "CANCELS_WITHIN_S", 0.5)
+    stand_in.starts_after_s = 3600.0
+    stand_in.faults = [Fault("DELETE", times=99, hang_up=True)]
+    log = Said()
+    with pytest.raises(PschedulerError):
+        carried_out(asked(), log=log)
+    [name] = stand_in.tasks
+    assert f"give pscheduler cancel https://localhost/pscheduler/tasks/{name}" in log[-1]
+
+
+# Slips, repeats, interruptions
+
+
+def test_a_slip_ends_where_the_latest_start_is(stand_in: StandIn, asked: Asked) -> None:
+    with Tasks().slot(asked(), time.time() + 60, Said()) as slot:
+        slot.finish(None)
+    slip = stand_in.only_task.document["schedule"]["slip"]
+    assert 50 < float(slip.removeprefix("PT").removesuffix("S")) <= 60
+
+
+def test_the_runs_of_a_repeated_task_are_the_iterations(stand_in: StandIn, asked: Asked) -> None:
+    tasks = Tasks()
+    slots = [carried_out(asked(number, repeat_s=1.5, most_runs=3), tasks) for number in (1, 2)]
+    task = stand_in.only_task
+    assert (task.document["schedule"]["repeat"], task.document["schedule"]["max-runs"]) == ("PT1.5S", 3)
+    assert [slot.path.rpartition("/")[2] for slot in slots] == [run.identity for run in task.runs[:2]]
+    assert not task.cancelled
+    assert tasks.close() == []
+    assert task.cancelled
+
+
+def test_a_repeated_task_one_of_whose_runs_failed_is_posted_anew(stand_in: StandIn, asked: Asked) -> None:
+    tasks = Tasks()
+    stand_in.carry = fails
+    failure(asked(1, repeat_s=2, most_runs=3), tasks)
+    stand_in.carry = succeeds
+    carried_out(asked(2, repeat_s=2, most_runs=3), tasks)
+    first, second = stand_in.tasks.values()
+    assert (first.cancelled, second.cancelled) == (True, False)
+    assert second.document["schedule"]["max-runs"] == 2
+
+
+@pytest.mark.parametrize("where", ["POST", "/runs$", "/runs/", "nowhere"])
+def test_an_interruption_cancels_at_once(where: str, stand_in: StandIn, asked: Asked) -> None:
+    """In the middle of a request, whichever it is, or while waiting for the slot."""
+    stand_in.starts_after_s = 4.0
+    stand_in.faults = [Fault(where, times=99, delay_s=30.0, acts=True)]
+    tasks = Tasks()
+    told: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            carried_out(asked(), tasks)
+        except PschedulerError as error:
+            told.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while not any(re.search(f"{where}|/runs/", what) for what in stand_in.asked) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    begin = time.monotonic()
+    tasks.interrupt()
+    thread.join(20)
+    assert time.monotonic() - begin < 10, "it did not wait for the answer"
+    assert isinstance(told[0], Interrupted)
+    assert stand_in.only_task.cancelled
+
+
+def test_an_interruption_before_anything(asked: Asked) -> None:
+    tasks = Tasks()
+    tasks.interrupt()
+    with pytest.raises(Interrupted):
+        carried_out(asked(), tasks)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("ps1", ("ps1", 443)), ("ps1:8443", ("ps1", 8443)), ("2001:db8::1", ("2001:db8::1", 443)),
+        ("[2001:db8::1]", ("2001:db8::1", 443)), ("[2001:db8::1]:8443", ("2001:db8::1", 8443)),
+    ],
+)  # fmt: skip
+def test_addresses(text: str, parts: tuple[str, int]) -> None:
+    assert rest.split(text) == parts
+    assert Server(text, None, Interruption()).another("2001:db8::2").address == "[2001:db8::2]"

@@ -1,0 +1,145 @@
+"""What real pScheduler servers said (tests/data/pscheduler), again, by way of the stand-in."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ccmix.analysis.metrics import run_metrics
+from ccmix.analysis.tables import RunTables, as_measured, read_tables
+from ccmix.config.groups import GROUPS
+from ccmix.generators.pscheduler import rest, runs
+from ccmix.generators.pscheduler.rest import PschedulerError
+from ccmix.generators.pscheduler.runs import Tasks
+from ccmix.generators.pscheduler.task import duration_s, task_document
+from ccmix.model import Destination, HostPath, PschedulerTask, Run, Traffic
+from pscheduler_stand_in import Certificate, StandIn, certificate, serving
+from support import REPOSITORY
+
+DATA = REPOSITORY / "tests" / "data" / "pscheduler"
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def stand_in(shown: Certificate, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    monkeypatch.setattr(rest, "BACK_OFF_S", (0.05, 0.2))
+    with serving(StandIn(lambda _: [], starts_after_s=0.2), shown) as server:
+        yield server
+
+
+def transcript(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((DATA / name).read_text())
+    return found
+
+
+def asked(record: dict[str, Any], lead: str, ca_file: str) -> Run:
+    """The run that the transcript is of, at another lead."""
+    spec, schedule = record["task"]["test"]["spec"], record["task"]["schedule"]
+    groups = GROUPS.read(spec["congestion"])
+    repeat_s = duration_s(schedule["repeat"]) if "repeat" in schedule else None
+    task = PschedulerTask(
+        lead, spec["source"], False, record["task"]["tools"][0], 300.0, 180.0, None, repeat_s,
+        schedule.get("max-runs", 1), ca_file,
+    )  # fmt: skip
+    traffic = Traffic(groups, spec["parallel"], duration_s(spec["duration"]), duration_s(spec.get("omit", "PT0S")), 0.5)
+    about = record["task"]["reference"]["ccmix"]
+    path = HostPath(spec["source"], Destination(spec["dest"], spec["dest"], spec["dest"]), "perfSONAR", task=task)
+    return Run(about["entry"], about["condition"], spec["dest"], about["iteration"], 7, traffic, path)
+
+
+def again(name: str, stand_in: StandIn, shown: Certificate) -> tuple[Run, dict[str, Any]]:
+    """The run, and what the client keeps of the same answer, which comes sooner. Raises PschedulerError."""
+    record = transcript(name)
+    run = asked(record, stand_in.address, str(shown.certificate))
+    stand_in.slot_s = 0.3 - run.seconds
+    stand_in.carry = lambda _: record["run"]["result-full"]
+    told = stand_in._told
+
+    def real(task: str, one: Any) -> dict[str, Any]:
+        as_it_was = {key: record["run"][key] for key in ("result-merged", "participant-data-full", "errors", "state")}
+        return told(task, one) | (as_it_was if one.results else {})
+
+    stand_in._told = real  # type: ignore[method-assign]
+    with Tasks().slot(run, None, lambda _: None) as slot:
+        slot.finish(None)
+    return run, slot.record
+
+
+def read(run: Run, record: dict[str, Any], folder: Path) -> tuple[RunTables, dict[str, Any]]:
+    (folder / "generators").mkdir()
+    (folder / "logs").mkdir()
+    (folder / "generators" / runs.FILE).write_text(json.dumps(record))
+    facts = {"hosts": {}, "started_s": 0.0, "ports_before": []}
+    (folder / "facts.json").write_text(json.dumps(facts))
+    measured = as_measured(run, folder)
+    tables = read_tables(measured, folder)
+    return tables, run_metrics(measured, tables)
+
+
+def test_what_is_asked_is_what_a_real_server_took() -> None:
+    record = transcript("iperf3mix.json")
+    document = task_document(asked(record, "psa", ""), record["task"]["reference"]["ccmix"]["id"], 300.0)
+    assert {"href": record["task"]["href"], **document} == record["task"]
+
+
+def test_groups_of_iperf3mix(stand_in: StandIn, shown: Certificate, tmp_path: Path) -> None:
+    """Expected are the sums that the tool itself gives of its groups."""
+    run, record = again("iperf3mix.json", stand_in, shown)
+    tables, metrics = read(run, record, tmp_path)
+    told = {one["congestion"]: one for one in record["run"]["result-merged"]["summary"]["groups"]}
+    assert [(group["group"], group["cca"], group["streams"]) for group in metrics["groups"]] == [
+        ("reno", "reno", 2),
+        ("bbr", "bbr", 1),
+    ]
+    for group in metrics["groups"]:
+        assert group["goodput_bps"] == pytest.approx(told[group["group"]]["receiver-throughput-bits"], rel=1e-9)
+        assert group["retransmission_rate"] == 0.0
+        assert 1e-3 < group["rtt_median_s"] < 0.1
+    assert metrics["bytes_sent"] == sum(one["throughput-bytes"] for one in told.values())
+    intervals = tables.intervals
+    assert intervals.filter("omitted").height == 3
+    assert intervals.filter(~pl.col("omitted"))["port"].n_unique() == 3
+    of_reno = intervals.filter(~pl.col("omitted"), group="reno")
+    received = (of_reno["goodput_bps"] * of_reno["seconds"]).sum() / 8
+    assert received == pytest.approx(told["reno"]["receiver-throughput-bytes"], rel=0.02)
+
+
+def test_two_streams_of_stock_iperf3(stand_in: StandIn, shown: Certificate, tmp_path: Path) -> None:
+    run, record = again("iperf3.json", stand_in, shown)
+    _, metrics = read(run, record, tmp_path)
+    summary = record["run"]["result-merged"]["summary"]["summary"]
+    [group] = metrics["groups"]
+    assert (group["group"], group["cca"], group["streams"]) == ("reno", "reno", 2)
+    assert group["goodput_bps"] == pytest.approx(summary["receiver-throughput-bits"], rel=1e-3)
+    assert group["throughput_bps"] == pytest.approx(summary["throughput-bits"], rel=1e-3)
+
+
+def test_both_ends_are_kept(stand_in: StandIn, shown: Certificate) -> None:
+    _, record = again("iperf3mix.json", stand_in, shown)
+    assert [data["host"] for data in record["run"]["participant-data-full"]] == ["psa", "psb"]
+    assert len(record["run"]["result-full"]) == 2
+    assert transcript("iperf3mix.json")["clocks"]["psb"]["synchronized"] is False
+
+
+def test_a_run_of_a_repeated_task(stand_in: StandIn, shown: Certificate, tmp_path: Path) -> None:
+    run, record = again("repeated-second-run.json", stand_in, shown)
+    assert stand_in.only_task.document["schedule"]["repeat"] == "PT40S"
+    _, metrics = read(run, record, tmp_path)
+    assert [group["group"] for group in metrics["groups"]] == ["reno", "bbr"]
+
+
+def test_a_run_that_failed(stand_in: StandIn, shown: Certificate) -> None:
+    with pytest.raises(PschedulerError) as caught:
+        again("iperf3-failed.json", stand_in, shown)
+    assert str(caught.value) == (
+        f"{stand_in.address}: the run failed: iperf3 returned an error: unable to set TCP_CONGESTION: "
+        "Supplied congestion control algorithm not supported on this host"
+    )
+    assert stand_in.only_task.cancelled
