@@ -13,6 +13,7 @@ from ccmix.model import Buffer, Destination, Group, HostPath, Loss, Netem, Netem
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
 REPOSITORY = Path(__file__).parent.parent
+NOT_EMULATED = 125  # lab/emulate's exit status
 
 # 100 Mbit/s and 3 s of traffic take a second or two of real time in the lab.
 SMALL = """

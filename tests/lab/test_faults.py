@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.lab import GuestError, GuestSpec, run_guest
+from support import CCMIX, NOT_EMULATED, REPOSITORY
 
 MIB = 1 << 20
 
@@ -81,3 +82,13 @@ def test_a_loop_that_never_ends_stops_the_clock_for_all(kernel: Path, job: Path)
         run(kernel, job, "sh", "-c", "while :; do :; done & sleep 0.001; echo woke up", stall_seconds=3.0)
     assert error.value.reason == "hang"
     assert error.value.last_lines == ()
+
+
+@pytest.mark.long
+def test_a_processor_without_xsave_is_told(tmp_path: Path) -> None:
+    argv = [REPOSITORY / "lab" / "emulate", "Nehalem", tmp_path, "env", "PYTHONDONTWRITEBYTECODE=1"]
+    done = subprocess.run([*argv, CCMIX, "lab", "exec", "--", "true"], capture_output=True, text=True, check=False)
+    if done.returncode == NOT_EMULATED:
+        pytest.skip(f"NOT TESTED: no processor could be emulated here: {done.stderr}")
+    assert done.returncode == 1, done.stdout
+    assert "the guest did not start: this processor has no XSAVE, which User-Mode Linux needs" in done.stdout

@@ -29,6 +29,8 @@ def test_a_flow_of_each_of_200_hosts(ccmix: Ccmix, tmp_path: Path) -> None:
     done = ccmix("run", file, "--lab", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "out/all/all/receiver/001/run.json").read_text())
-    assert {flow["host"] for flow in summary["metrics"]["flows"]} == {f"h{number}" for number in range(1, 201)}
+    hosts = [f"h{number}" for number in range(1, 201)]
+    assert [flow["host"] for flow in summary["metrics"]["flows"]] == hosts
+    assert [group["group"] for group in summary["metrics"]["groups"]] == [f"cubic@{host}" for host in hosts]
     assert summary["validity"] == {"status": "valid", "findings": []}
     assert summary["metrics"]["utilisation"] > 0.9

@@ -21,7 +21,7 @@ from ccmix.probes.stream import read_stream
 from ccmix.run import machines
 from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER, LabMachine, Programs
 from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
-from support import CCMIX, REPOSITORY, Ccmix
+from support import CCMIX, NOT_EMULATED, REPOSITORY, Ccmix
 
 # iperf3 has a thread for each of the 16 flows.
 MIXED = """
@@ -51,7 +51,6 @@ RAW = {
 
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
-NOT_EMULATED = 125  # lab/emulate's exit status
 
 
 @contextlib.contextmanager

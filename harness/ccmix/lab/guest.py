@@ -117,6 +117,8 @@ def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Co
     else:
         how = f"it ended with status {code} and without a word on its command"
     if status != "started":
+        if not host.has_xsave():
+            how = "this processor has no XSAVE, which User-Mode Linux needs; those made from 2011 on have it"
         raise GuestError("start", f"the guest did not start: {how}", console.last_lines())
     raise GuestError("panic", f"the guest died: {how}", console.last_lines())
 

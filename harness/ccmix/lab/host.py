@@ -93,6 +93,12 @@ def _remove_stale(parent: Path) -> None:
                 os.close(lock)
 
 
+def has_xsave() -> bool:
+    """Whether the processor saves its registers in the way by which User-Mode Linux reads those of its processes."""
+    flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    return not flags or "xsave" in flags[1].split()
+
+
 def memory_dir(memory_bytes: int) -> Path:
     """Where the guest's memory file goes: a folder that may hold executable code and has room for it.
 
