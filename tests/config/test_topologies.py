@@ -126,7 +126,7 @@ MISTAKES = {
     "almost all lost": ("delay = 5ms\nloss = 51%\n", "loss", "a path that loses 50% at most"),
     "all lost in the end": ("delay = 5ms\nloss = gemodel 100% 0%\n", "loss", "lets nothing pass"),
     "lost most of the time": ("delay = 5ms\nloss = gemodel 30% 10%\n", "loss", "loses 75% of all packets"),
-    "delay of a minute": ("delay = 60s\n", "delay", "is more than 10 s"),
+    "delay of a minute": ("delay = 60s\n", "delay", "is more than 4 s"),
     "rate of a host too low": ("host.h1 = delay 5ms rate 1kbit\n", "host.h1", "for rate '1kbit', which is less"),
     "two changes of one thing": ("delay = 5ms\nat.1s = rate 1mbit rate 2mbit\n", "at.1s", "says rate twice"),
     "two changes with a comma": ("delay = 5ms\nat.1s = loss 1%, h1 loss 1%, loss 2%\n", "at.1s", "one thing twice"),
@@ -149,6 +149,9 @@ OF_CONDITIONS = {
     "change of an unknown host": ("delay = 5ms\nat.1s = h2 delay 1ms\n", "at.1s", "the host 'h2'; known are h1"),
     "one moment twice": (
         "delay = 5ms\nat.1s = rate 1mbit\nat.1000ms = rate 2mbit\n", "at.1000ms", "is the same moment as at.1s"
+    ),
+    "buffer of minutes": (
+        "delay = 5ms\nbuffer = 1000p\nat.1s = rate 100kbit\n", "buffer", "makes a round trip of 121 s when it is full"
     ),
     "jitter beyond delay": ("delay = 5ms\njitter = 6ms\n", "jitter", "of h1 is more than its delay"),
     "reordering without delay": ("delay = 0ms\nreorder = 1%\nbuffer = 9p\n", "reorder", "pass without delay"),

@@ -13,7 +13,7 @@ from ccmix.model import Change, Loss
 from ccmix.units import RATE_BPS, format_rate, parse_percent, parse_rate, parse_time
 
 MOST_HOSTS = 254  # each has the third byte of its addresses for itself
-MOST_DELAY_S = 10.0  # in each direction
+MOST_DELAY_S = 4.0  # in each direction, so that a round trip with a queue is less than iperf3 waits for an answer
 LEAST_RATE_BPS = 1e5
 MOST_LOSS = 0.5  # in the mean
 RESERVED = (*ROUTERS, RECEIVER, "localhost")

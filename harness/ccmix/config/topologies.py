@@ -14,6 +14,7 @@ from ccmix.units import format_bytes, format_rate
 
 MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
 MOST_ARRIVALS = 1_000_000  # each is a connection
+MOST_RTT_S = 10.0  # in which the other end's results must come (nread_read_timeout of iperf3's net.c)
 MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
 
@@ -150,6 +151,9 @@ def check_topology(path: Topology) -> None:
     if path.buffer_bytes > MOST_BUFFER_BYTES:
         size, most = format_bytes(path.buffer_bytes), format_bytes(MOST_BUFFER_BYTES)
         raise Contradiction("buffer", f"comes to {size}: {path.shaper} holds {most} at most")
+    if (longest_s := path.longest_rtt_s) > MOST_RTT_S:
+        message = f"makes a round trip of {longest_s:.3g} s when it is full, and iperf3 gives up after {MOST_RTT_S:g} s"
+        raise Contradiction("buffer", message)
     for sender in path.senders:
         if sender.jitter_s > sender.delay_s:
             raise Contradiction(

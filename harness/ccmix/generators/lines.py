@@ -79,7 +79,7 @@ def _generator(run: Run, line: Flows, port: int, path: Dumbbell, iperf3_path: st
     seconds = run.traffic.seconds - line.start_s
     match line.what:
         case Iperf3Flows(streams=streams):
-            longest_s = iperf3.longest_s(run.traffic, run.topology.base_rtt_s, streams) - run.traffic.seconds
+            longest_s = iperf3.longest_s(run.traffic, run.topology.longest_rtt_s, streams) - run.traffic.seconds
             arguments = iperf3.tcp_arguments(run.traffic.of_line(line))
             return _Iperf3(ends, arguments, run.traffic.interval_s, folder, line.label, longest_s)
         case UdpFlows() as udp:

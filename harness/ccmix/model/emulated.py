@@ -103,6 +103,12 @@ class Topology:
         return max(sender.base_rtt_s for sender in self.senders)
 
     @property
+    def longest_rtt_s(self) -> float:
+        """With a full buffer, of the slowest and longest path that there will be."""
+        slowest_bps = min(phase.rate_bps for _, phase in self.phases)
+        return max(phase.base_rtt_s for _, phase in self.phases) + self.buffer_bytes * 8 / slowest_bps
+
+    @property
     def bdp_bytes(self) -> float:
         return self.rate_bps * self.base_rtt_s / 8
 

@@ -37,6 +37,7 @@ SAMPLED_QUEUES = ("bottleneck", "sender-queue")
 PINGS, PING_INTERVAL_S = 5, 0.2  # or the RTT, so that only the first ones can wait for ARP
 PINGS_AT_ONCE = 16
 ANSWERS_WITHIN_S = 60.0  # beyond the time that it takes on the empty path
+PING = ("ping", "-n", "-W", f"{ANSWERS_WITHIN_S:g}")
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _ping_of(path: Dumbbell, pair: Pair) -> list[float]:
     interval_s = max(PING_INTERVAL_S, pair.sender.base_rtt_s)
     lost = pair.sender.loss.mean if pair.sender.loss else 0.0
     count = 1 + round(PINGS / (1 - lost) ** 2)
-    argv = ["ping", "-n", "-c", str(count), "-i", f"{interval_s:g}", "-s", "56", pair.receiver_address]
+    argv = [*PING, "-c", str(count), "-i", f"{interval_s:g}", "-s", "56", pair.receiver_address]
     timeout_s = (count + 1) * interval_s + ANSWERS_WITHIN_S
     try:
         words = path.sender(pair).run(argv, timeout_s=timeout_s).split()
@@ -157,7 +158,7 @@ def _packet_train(path: Dumbbell, topology: Topology) -> list[float]:
     if packets < LEAST_TRAIN_PACKETS or not steady:
         return []
     size = topology.mtu_bytes - IP_AND_ICMP_HEADER_BYTES
-    argv = ["ping", "-n", "-D", "-c", str(packets), "-l", str(packets), "-s", str(size)]
+    argv = [*PING, "-D", "-c", str(packets), "-l", str(packets), "-s", str(size)]
     took_s = packets * topology.packet_bytes * 8 / topology.rate_bps + steady[0].sender.base_rtt_s
     timeout_s = took_s + ANSWERS_WITHIN_S
     lines = path.sender(steady[0]).run([*argv, steady[0].receiver_address], timeout_s=timeout_s).splitlines()
