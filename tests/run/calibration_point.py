@@ -1,8 +1,9 @@
 """Run in a guest: measures emulated paths from outside of what emulates them, and prints a JSON object a line for each.
 
 `calibration_point.py HARNESS IPERF3 POINTS`: POINTS is a JSON list of {"rate_bps", "rtt_s", "loss", "buffer", "mtu",
-"queue", "shaper", "offloads", "protocol"}; buffer is [amount, kind], queue as in an INI file. UDP is a fifth more than
-the bottleneck passes, so that its queue is full; TCP is for the size of packets.
+"queue", "shaper", "offloads", "protocol"}, and perhaps "jitter_s", "reorder" and "host_rate_bps"; buffer is
+[amount, kind], queue as in an INI file. UDP is a fifth more than the bottleneck passes, so that its queue is full; TCP
+is for the size of packets; "pings" is for what netem and a slow device do to single packets.
 """
 
 import json
@@ -21,7 +22,7 @@ from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import NAMESPACE_PREFIX
 from ccmix.config.queues import read_queue
 from ccmix.hosts.namespace import entered
-from ccmix.model import Buffer, Loss, Topology
+from ccmix.model import Buffer, Loss, Sender, Topology
 
 PINGS = 20
 PACKETS = 20_000  # of UDP, and at least LEAST_S of it
@@ -31,6 +32,7 @@ PORT = 7000
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h
 SOCKET_BUFFER_BYTES = 2**30
 BEGINS_WITHIN_S = 20.0
+DATAGRAMS = 5000
 BEGUN_PACKETS = 200  # more than a control connection has
 
 
@@ -114,6 +116,34 @@ def udp_socket(namespace: str) -> socket.socket:
     return made
 
 
+def one_by_one(path: Dumbbell, topology: Topology) -> dict[str, object]:
+    """Pings of 64 bytes, and of the largest size; datagrams apart from each other, in the order in which they come."""
+    [pair] = path.pairs
+    sender, to = path.sender(pair), pair.receiver_address
+    argv = ["ping", "-n", "-q", "-c", "1", "-M", "do", "-s"]
+    passes = []
+    for size in (topology.mtu_bytes - 28, topology.mtu_bytes - 27):  # of ICMP's data, within IP's and ICMP's headers
+        done = subprocess.run(sender.command([*argv, str(size), to]), capture_output=True, check=False)
+        passes.append(done.returncode == 0)
+    words = sender.run(["ping", "-n", "-c", "1000", "-i", "0.02", to], timeout_s=120).split()
+    with udp_socket(pair.sender.name) as sending, udp_socket(pair.receiver) as receiving:
+        receiving.bind((to, PORT))
+        for number in range(DATAGRAMS):
+            sending.sendto(number.to_bytes(4), (to, PORT))
+            time.sleep(0.001)
+        time.sleep(1)
+        receiving.setblocking(False)
+        order = [int.from_bytes(receiving.recv(4)) for _ in range(DATAGRAMS)]
+        for number in range(DATAGRAMS // 10):  # at once, and so at the rate of the host's device
+            sending.sendto(number.to_bytes(4) + bytes(topology.mtu_bytes - 32), (to, PORT))
+        receiving.settimeout(1)
+        came_s = [(receiving.recv(4), time.monotonic())[1] for _ in range(DATAGRAMS // 10)]
+    return {
+        "pings_s": [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")][2:],
+        "passes": passes, "order": order, "came_s": came_s,
+    }  # fmt: skip
+
+
 def bytes_a_packet(path: Dumbbell, iperf3: str) -> dict[str, float]:
     """Of TCP data behind each router: as its device counts, to which what was joined is one packet."""
     [pair] = path.pairs
@@ -153,10 +183,24 @@ def main() -> None:
             offloads=point["offloads"],
             queue=read_queue(point["queue"]),
             shaper=point["shaper"],
+            hosts=(
+                Sender(
+                    "h1",
+                    point["rtt_s"] / 2,
+                    None,
+                    point.get("jitter_s", 0.0),
+                    point.get("reorder", 0.0),
+                    point.get("host_rate_bps"),
+                ),
+            )
+            if point["protocol"] == "pings"
+            else (),
         )
         with Journal() as journal, dumbbell(topology, journal) as path:
             if point["protocol"] == "tcp":
                 found: dict[str, Any] = {"bytes_a_packet": bytes_a_packet(path, iperf3)}
+            elif point["protocol"] == "pings":
+                found = one_by_one(path, topology)
             else:
                 found = {"pings_s": ping_rtts_s(path), "burst_packets": burst(path, topology)}
                 found |= offered(path, topology, iperf3)

@@ -6,6 +6,8 @@ packet. docs/lab.md has what was measured.
 
 import itertools
 import json
+import math
+import statistics
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -136,3 +138,40 @@ def test_a_packet_is_one_packet_unless_offloads_are_asked_for(tmp_path: Path) ->
     for where in ("delay", "bottleneck"):
         assert 1400 < apart["bytes_a_packet"][where] <= 1514
         assert joined["bytes_a_packet"][where] > 10 * 1514
+
+
+def test_jitter_reordering_mtu_and_a_host_s_rate_are_what_was_asked_for(tmp_path: Path) -> None:
+    """Jitter is uniform in each direction: an RTT's is the sum of two. What is reordered has no delay at all."""
+    asked = dict(point(1e9, 0.04, 0.0, (1000, "packet")), protocol="pings")
+    plain, jitter, reorder, slow = (
+        found
+        for _, found in measured(
+            [
+                asked, dict(asked, jitter_s=0.005), dict(asked, reorder=0.02, mtu=9000),
+                dict(asked, host_rate_bps=1e8, mtu=2000),
+            ],
+            tmp_path,
+        )
+    )  # fmt: skip
+    for found in (plain, jitter, reorder, slow):
+        assert found["passes"] == [True, False], "what is as large as the MTU passes, and not a byte more"
+        assert sorted(found["order"]) == list(range(5000))
+
+    assert max(plain["pings_s"]) - min(plain["pings_s"]) < RTT_S
+    assert plain["order"] == sorted(plain["order"])
+
+    rtts_s = jitter["pings_s"]
+    assert 0.040 - 0.010 <= min(rtts_s) < 0.040 - 0.008
+    assert 0.040 + 0.008 < max(rtts_s) <= 0.040 + 0.010 + RTT_S
+    assert statistics.fmean(rtts_s) == pytest.approx(0.040, abs=4 * 0.005 * math.sqrt(2 / 3 / len(rtts_s)))
+    assert statistics.stdev(rtts_s) == pytest.approx(0.005 * math.sqrt(2 / 3), rel=0.1)
+
+    early = sum(not before < number for before, number in itertools.pairwise(reorder["order"]))
+    overtaking = 5000 * 0.02
+    assert early == pytest.approx(overtaking, abs=5 * math.sqrt(overtaking))
+    assert min(reorder["pings_s"]) == pytest.approx(0.020, abs=RTT_S), "a ping that has no delay on its way"
+    assert statistics.median(reorder["pings_s"]) == pytest.approx(0.040, abs=RTT_S)
+
+    came_s = slow["came_s"][BUCKET_PACKETS:]
+    passed_bps = (len(came_s) - 1) * 2014 * 8 / (came_s[-1] - came_s[0])
+    assert passed_bps == pytest.approx(1e8, rel=RATE)
