@@ -11,6 +11,29 @@ from support import CCMIX, Ccmix
 
 MEMORY_MIB = 3000  # the harness with all its libraries runs inside
 
+# All sorts of traffic, on a path of several hosts that changes
+LINES = """
+[topology lines]
+rate = 50mbit
+qdisc = codel ecn ce_threshold 2ms
+ecn = on
+host.near = delay 5ms jitter 1ms
+host.far = delay 20ms rate 20mbit loss 0.1%
+at.2s = near delay 10ms
+at.3s = rate 40mbit
+
+[lines]
+type = iperf3
+topology = lines
+duration = 4s
+flows.bulk = near cubic:1,dctcp:1
+flows.noise = far udp@1M+1s
+flows.web = near http requests 20 size 10kb parallel 2
+flows.load = far workload web-search rate 1mbit
+flows.server = near-receiver command iperf3 -s -p 9999
+flows.tool = near command sleep 1; exec iperf3 -c {dst} -p 9999 -b 1M -t 2
+"""
+
 # Everything is left as it was: these print nothing else before and after a run.
 STATE = """
 ip netns list
@@ -25,12 +48,15 @@ def script(tmp_path: Path, text: str) -> Path:
 
 
 def test_a_campaign_leaves_the_machine_as_it_was(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    small_ini.write_text(small_ini.read_text() + LINES)
     commands = f"{STATE} echo RUN\n{CCMIX} run {small_ini} -o out || exit\necho AFTER\n{STATE} ls $CCMIX_STATE\n"
     done = ccmix("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script(tmp_path, commands))
     assert done.returncode == 0, done.stdout
     before, _, rest = done.stdout.partition("RUN\n")
     during, _, after = rest.partition("AFTER\n")
-    assert "2 runs valid, 0 not valid, 0 failed" in during
+    assert "3 runs valid, 0 not valid, 0 failed" in during
+    for group in ("bulk cubic", "bulk dctcp", "noise", "web", "load", "tool"):
+        assert f"│ {group} " in during
     assert "net.ipv4.tcp_mem" in before
     assert after == before
 
