@@ -122,6 +122,8 @@ topology = rtt
 type = iperf3
 topology = rtt
 sweep.receivers = one
+flows.noise = h1 udp@1M
+flows.load = h5..h100 workload web-search rate 1mbit +2s
 """
 MANY_SHOWN = """\
 [one]
@@ -140,6 +142,10 @@ west [exit] east1..100 ── eth0 h1..h100-receiver
   at 5 s       h2: delay 20 ms
   one all #1  10 s
 """
+LINES_SHOWN = """\
+  flows        noise: h1 udp, 1 x 1.00 Mbit/s
+  flows        load: h5..h100 workload web-search, 1.00 Mbit/s offered, -, from 2 s on
+"""
 ONE_RECEIVER = "west1..100 [bottleneck] east ── eth0 receiver\n"
 
 
@@ -150,6 +156,7 @@ def test_a_path_of_many_hosts(ccmix: Ccmix) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(MANY_SHOWN)
     assert ONE_RECEIVER in done.stdout.removeprefix(MANY_SHOWN)
+    assert LINES_SHOWN in done.stdout.removeprefix(MANY_SHOWN)
 
 
 def test_totals() -> None:

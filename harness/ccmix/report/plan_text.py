@@ -3,13 +3,14 @@
 import shlex
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from itertools import groupby
 
 from ccmix.conditions.layout import layout
 from ccmix.config import Condition, Entry
 from ccmix.model import HostPath, ModuleParameter, Netem, PschedulerTask, Run, Topology, Traffic
 from ccmix.plan import Span
 from ccmix.report import words
-from ccmix.report.drawing import devices, drawing
+from ccmix.report.drawing import devices, drawing, names
 from ccmix.units import format_bytes, format_rate, format_time
 
 LABEL_WIDTH, DEVICE_WIDTH = 12, 24
@@ -84,8 +85,9 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "device", f"{device:{DEVICE_WIDTH}} {what}"
     for change in path.changes:
         yield f"at {format_time(change.at_s)}", words.change(change)
-    for line in traffic.flows:
-        yield "flows", words.flows(line)
+    for _, alike in groupby(traffic.flows, key=lambda line: (line.name, line.what)):
+        first, *others = alike
+        yield "flows", words.flows(first, names([line.host for line in (first, *others)]))
 
 
 def _beside(traffic: Traffic) -> Iterator[tuple[str, str]]:

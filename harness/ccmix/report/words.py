@@ -69,8 +69,8 @@ def change(one: Change) -> str:
     return of_host + (f"delay {format_time(one.delay_s)}" if one.delay_s is not None else f"loss {loss(one.loss)}")
 
 
-def flows(line: Flows) -> str:
-    """'short: h1 bbr:1'"""
+def flows(line: Flows, hosts: str) -> str:
+    """'short: h1 bbr:1'; the line may be that of several hosts."""
     match line.what:
         case Iperf3Flows(groups=groups):
             what = ",".join(map(str, groups))
@@ -84,4 +84,4 @@ def flows(line: Flows) -> str:
         case CommandFlows(line=shell):
             what = f"command: {shell}"
     late = f", from {format_time(line.start_s)} on" if line.start_s else ""
-    return f"{line.name}: {line.host} {what}{late}"
+    return f"{line.name}: {hosts} {what}{late}"
