@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from scipy.special import bdtr, bdtrc
 
+from ccmix.model.emulated import BUCKET_PACKETS
 from ccmix.tools import find_iperf3
 from support import REPOSITORY, Ccmix
 
