@@ -119,9 +119,8 @@ class StandIn:
         if method == "DELETE":
             if key is None or key != task.document.get("_key"):  # without one, it would have one of its own
                 return 403, "Forbidden"
-            task.cancelled = True
-            for run in task.runs:
-                run.state = "canceled" if run.state == "pending" else run.state
+            task.cancelled = True  # a run that goes on goes on to its end, others vanish
+            task.runs = [run for run in task.runs if run.state != "pending"]
             return 200, "OK"
         match rest:
             case ["runs"]:
@@ -165,7 +164,7 @@ class StandIn:
         first = results[0] or {"succeeded": False}
         diags = "".join(f"Participant {number}:\n{(one or {}).get('diags')}\n" for number, one in enumerate(results))
         run.results, run.merged, run.errors = results, first | {"diags": diags}, self.errors
-        run.state = "finished" if first["succeeded"] else "failed"
+        run.state = "canceled" if task.cancelled else "finished" if first["succeeded"] else "failed"
 
     def _told(self, name: str, run: Run) -> dict[str, Any]:
         url = self._url(name)

@@ -268,14 +268,20 @@ def test_a_run_without_a_result(state: str, stand_in: StandIn, asked: Asked) -> 
     assert stand_in.only_task.cancelled
 
 
-def test_a_finished_run_without_a_merged_result(stand_in: StandIn, asked: Asked) -> None:
+@pytest.mark.parametrize(
+    ("state", "merged"),
+    [("finished", None), ("finished", {"succeeded": False}), ("finished", "x"), ("failed", {"succeeded": True})],
+)
+def test_a_run_is_good_by_its_state_and_its_merged_result(
+    state: str, merged: Any, stand_in: StandIn, asked: Asked
+) -> None:
     stand_in.carry = lambda _: [{"succeeded": True, "diags": ""}, None]
 
-    def null(*arguments: Any) -> dict[str, Any]:
-        return told(*arguments) | {"result-merged": None}
+    def other(task: str, run: Any) -> dict[str, Any]:
+        return told(task, run) | ({"result-merged": merged, "state": state} if run.results else {})
 
     told = stand_in._told
-    stand_in._told = null  # type: ignore[method-assign]
+    stand_in._told = other  # type: ignore[method-assign]
     assert "the run failed: it gives no reason" in failure(asked())
 
 
@@ -298,6 +304,23 @@ def test_a_slot_that_is_too_late_is_not_waited_for(stand_in: StandIn, asked: Ask
     assert "later than wait = 5 s" in failure(asked())
     assert time.monotonic() - begin < 5
     assert stand_in.only_task.cancelled
+
+
+@pytest.mark.parametrize(("at_s", "sentence"), [(0.4, "the run is gone"), (1.5, "the run was canceled")])
+def test_somebody_else_cancels(at_s: float, sentence: str, stand_in: StandIn, asked: Asked) -> None:
+    """Before the run begins, and in the middle of it, which real servers let go on."""
+    stand_in.starts_after_s = 1.0
+    stand_in.slot_s = 1.0
+
+    def cancel() -> None:
+        while not stand_in.tasks:
+            time.sleep(0.02)
+        time.sleep(at_s)
+        [(name, task)] = stand_in.tasks.items()
+        stand_in.answer("DELETE", f"/pscheduler/tasks/{name}", {"key": task.document["_key"]}, "")
+
+    threading.Thread(target=cancel, daemon=True).start()
+    assert sentence in failure(asked())
 
 
 def test_a_task_that_can_not_be_cancelled_is_told_of(

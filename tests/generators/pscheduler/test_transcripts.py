@@ -15,6 +15,7 @@ from ccmix.generators.pscheduler import rest, runs
 from ccmix.generators.pscheduler.rest import PschedulerError
 from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.pscheduler.task import duration_s, task_document
+from ccmix.generators.results import read_result
 from ccmix.model import Destination, HostPath, PschedulerTask, Run, Traffic
 from pscheduler_stand_in import Certificate, StandIn, certificate, serving
 from support import REPOSITORY
@@ -143,3 +144,15 @@ def test_a_run_that_failed(stand_in: StandIn, shown: Certificate) -> None:
         "Supplied congestion control algorithm not supported on this host"
     )
     assert stand_in.only_task.cancelled
+
+
+def test_what_the_command_of_a_src_cmd_printed() -> None:
+    """Its exit status was 0 for both."""
+    good = read_result((DATA / "task-format-json.json").read_text())
+    assert (good.kind, good.error) == ("pscheduler", None)
+    assert good.client
+    assert good.server
+    assert [group["congestion"] for group in good.client["end"]["groups"]] == ["reno", "bbr"]
+    bad = read_result((DATA / "task-format-json-failed.json").read_text())
+    assert (bad.kind, bad.client) == ("pscheduler", None)
+    assert (bad.error or "").endswith("Supplied congestion control algorithm not supported on this host")

@@ -31,6 +31,7 @@ ANSWERS_AGAIN_WITHIN_S = 60.0  # a server that can't be reached, before there is
 LOOKS_EACH_S = 30.0  # at a run that is scheduled
 READY_BEFORE_S = 3.0  # a run begins, to have the probes started
 CANCELS_WITHIN_S = 20.0
+NOT_FOUND = 404
 # States of a run (pScheduler's run_state table): before it is over, and over without a result. One that is 'overdue'
 # may still get one.
 WAITING = ("pending", "on-deck")
@@ -242,7 +243,12 @@ def clocks_of(slot: Slot) -> dict[str, dict[str, Any]]:
 
 def _look(server: Server, path: str, until_s: float) -> dict[str, Any]:
     """The run, as pScheduler has it now."""
-    run = server.patiently(path, _monotonic(until_s))
+    try:
+        run = server.patiently(path, _monotonic(until_s))
+    except Refused as error:
+        if error.status != NOT_FOUND:
+            raise
+        raise PschedulerError(f"{server.address}: the run is gone: somebody has cancelled its task") from error
     if not isinstance(run, dict) or not isinstance(run.get("state"), str):
         raise PschedulerError(f"{server.address}: {path} is no run")
     return {"result-full": None, "result-merged": None, "errors": None} | run
@@ -289,7 +295,7 @@ def _cancel(server: Server, path: str, key: str) -> str | None:
         try:
             free.delete(path, {"key": key})
         except Refused as error:
-            return None if error.status == 404 else f"not cancelled: {error}"
+            return None if error.status == NOT_FOUND else f"not cancelled: {error}"
         except (Busy, Unreachable) as error:
             if time.monotonic() + wait_s > until_s:
                 return f"not cancelled: {error}: there, give pscheduler cancel https://localhost/pscheduler/{path}"
