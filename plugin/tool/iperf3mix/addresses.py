@@ -26,8 +26,8 @@ class Route:
 def route(request: Request) -> Route:
     """The way of a test's connections.
 
-    The family is the one asked for, else the first in the resolver's order in which there is an address on both sides. The
-    client binds to local-address, else to the source's address where that is one of this host's own: behind a
+    The family is the one asked for, else the first in the resolver's order in which there is an address on both sides.
+    The client binds to local-address, else to the source's address where that is one of this host's own: behind a
     translator, and where the host's name is an alias of the loopback (Debian's 127.0.1.1), it is not to be used.
 
     Raises AddressError.

@@ -44,7 +44,7 @@ def agree(request: Request, participant_data: object) -> Agreement:
 def every_group_sends(request: Request) -> None:
     """Raises Disagreement where a group would measure nothing, for which iperf3 has but a warning."""
     shares = groups.shares(request.groups, request.streams)
-    for number, (group, share) in enumerate(zip(request.groups, shares), start=1):
+    for number, (group, share) in enumerate(zip(request.groups, shares, strict=True), start=1):
         if share == 0:
             raise Disagreement(
                 f"group {number} ({group.text}) gets none of the {request.streams} streams: "

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from typing import Any
 
-from . import addresses, process, results
+from . import addresses, iperf3, results
+from .addresses import Route
 from .agreement import Agreement
 from .results import OutputError, Result
 from .slot import Slot
 from .spec import Request
 
 RETRY_EVERY_S = 0.2
-# Errors of iperf3 before a test began, which another attempt may not meet: no server yet, one that is busy with a
-# stranger's test, one that just ends.
+LEAST_CONNECT_S = 1.0
+# How errors begin that another attempt may not meet: no server yet, one that is busy with a stranger's test, one that
+# just ends.
 _PASSING = (
     "unable to connect to server",
     "the server is busy",
     "unable to receive control message",
     "control socket has closed unexpectedly",
-    "unable to read from stream socket",
-    "unable to initiate",
 )
 
 
-def run(request: Request, agreement: Agreement, slot: Slot, iperf3: str) -> Result:
+def run(request: Request, agreement: Agreement, slot: Slot, program: str) -> Result:
     """Makes the test, and says how it went."""
     try:
         route = addresses.route(request)
@@ -35,35 +33,21 @@ def run(request: Request, agreement: Agreement, slot: Slot, iperf3: str) -> Resu
     began = time.time()
     attempts = 0
     while True:
-        connect_s = max(slot.last_start(request) - time.time(), 1.0)
-        argv = command(request, agreement, route, iperf3, connect_s)
         attempts += 1
-        ended = process.run(argv, slot.stop, request.client_cpu)
-        diags = f"{shlex.join(argv)}\n\n{ended.stdout or ended.stderr}"
-        if not ended.in_time:
-            return results.failure("the test didn't end before its slot", diags)
-        try:
-            output = results.parse(ended.stdout)
-        except OutputError as error:
-            return results.failure(f"{error}; status {ended.status}, {ended.stderr.strip()!r}", diags)
-        diags = f"{shlex.join(argv)}\n\n{results.text(output)}"
-        error_text = _error(output, ended)
-        if error_text is None:
-            try:
-                return results.of_run(output, request, sends=not request.reverse, diags=diags)
-            except OutputError as error:
-                return results.failure(str(error), diags)
-        if not (error_text.startswith(_PASSING) and not output.get("intervals")):
-            return results.failure(f"iperf3: {error_text}", diags)
+        connect_s = max(slot.last_start(request) - time.time(), LEAST_CONNECT_S)
+        said = iperf3.run(command(request, agreement, route, program, connect_s), slot.stop, request.client_cpu)
+        if said.test_began or not said.in_time or not said.error.startswith(_PASSING):
+            return _result(said, request)
         if time.time() + RETRY_EVERY_S > slot.last_start(request):
-            seconds = time.time() - began
-            return results.failure(f"iperf3: {error_text} ({attempts} attempts in {seconds:.1f} s)", diags)
+            break
         time.sleep(RETRY_EVERY_S)
+    tried = f"{attempts} attempt{'s'[: attempts - 1]} in {time.time() - began:.1f} s"
+    return results.failure(f"iperf3: {said.error} ({tried})", said.diags())
 
 
-def command(request: Request, agreement: Agreement, route: addresses.Route, iperf3: str, connect_s: float) -> list[str]:
+def command(request: Request, agreement: Agreement, route: Route, program: str, connect_s: float) -> list[str]:
     """The client's argv; it tries for so many seconds to connect."""
-    argv = [iperf3, "-c", route.remote, "-p", str(agreement.port), "-J", "-C", request.congestion]
+    argv = [program, "-c", route.remote, "-p", str(agreement.port), "-J", "-C", request.congestion]
     argv += ["--connect-timeout", str(int(connect_s * 1000))]
     argv += ["-t", str(request.duration_s), "-P", str(request.streams)]
     options = {
@@ -86,9 +70,12 @@ def command(request: Request, agreement: Agreement, route: addresses.Route, iper
     return argv + [flag for flag, wanted in flags.items() if wanted]
 
 
-def _error(output: dict[str, Any], ended: process.Ended) -> str | None:
-    if output.get("error"):
-        return str(output["error"]).removeprefix("error - ")
-    if ended.status != 0:
-        return f"it ended with status {ended.status}: {ended.stderr.strip()}"
-    return None
+def _result(said: iperf3.Said, request: Request) -> Result:
+    if not said.in_time:
+        return results.failure("the test didn't end before its slot", said.diags())
+    if said.error:
+        return results.failure(f"iperf3: {said.error}", said.diags())
+    try:
+        return results.of_run(said.output, request, sends=not request.reverse, diags=said.diags())
+    except OutputError as error:
+        return results.failure(str(error), said.diags())

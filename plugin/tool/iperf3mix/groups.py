@@ -1,6 +1,6 @@
-"""The group grammar of the patched iperf3 (iperf3-patch/README.md): GROUP[,GROUP]..., GROUP = CCA[:WEIGHT][@RATE][+DELAY].
+"""The group grammar of the patched iperf3: GROUP[,GROUP]..., where GROUP = CCA[:WEIGHT][@RATE][+DELAY].
 
-What is accepted, and where an error points, is what the binary does; tests compare the two.
+What is accepted, and where an error points, is what the binary does (iperf3-patch/README.md); tests compare the two.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def shares(groups: tuple[Group, ...], streams: int) -> list[int]:
     """How many of the streams each group gets: smooth weighted round robin, as iperf3 deals them out."""
     credit, dealt = [0] * len(groups), [0] * len(groups)
     for _ in range(streams):
-        credit = [had + group.weight for had, group in zip(credit, groups)]
+        credit = [had + group.weight for had, group in zip(credit, groups, strict=True)]
         chosen = credit.index(max(credit))
         credit[chosen] -= sum(group.weight for group in groups)
         dealt[chosen] += 1

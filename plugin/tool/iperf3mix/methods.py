@@ -86,15 +86,17 @@ def _run() -> results.Result:
         request = spec.read(given.get("test"))
         participant, times = _participant_and_slot(given)
         agreed = agreement.agree(request, given.get("participant-data"))
-        iperf3 = config.load().iperf3
+        program = config.load().iperf3
     except (InputError, spec.SpecError, agreement.Disagreement, config.ConfigError) as error:
         return results.failure(str(error))
     side: Callable[..., results.Result] = client.run if participant == agreement.CLIENT else server.run
     cpu = request.client_cpu if participant == agreement.CLIENT else request.server_cpu
     if cpu is not None and cpu not in process.usable_cpus():
-        return results.failure(f"CPU {cpu} is not one that iperf3 may use here: there are {sorted(process.usable_cpus())}")
+        return results.failure(
+            f"CPU {cpu} is not one that iperf3 may use here: there are {sorted(process.usable_cpus())}"
+        )
     try:
-        return side(request, agreed, times, iperf3)
+        return side(request, agreed, times, program)
     except OSError as error:
         return results.failure(f"iperf3 can't be run: {error}")
 

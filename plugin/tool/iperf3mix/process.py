@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
+GRACE_S = 0.2
+
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -48,7 +50,7 @@ def usable_cpus() -> set[int]:
 
 
 def run(argv: list[str], until: float, cpu: int | None) -> Ended:
-    """Runs a program until it ends, at most until a time (seconds since 1970), then kills it.
+    """Runs a program until it ends, at most until a time (seconds since 1970): then SIGTERM, GRACE_S later SIGKILL.
 
     It has a process group of its own, and gets SIGKILL from the kernel when this process dies. A program with a file
     capability doesn't get that (prctl(2)), so callers also give iperf3 limits of its own.
@@ -68,7 +70,7 @@ def run(argv: list[str], until: float, cpu: int | None) -> Ended:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        preexec_fn=prepare,
+        preexec_fn=prepare,  # noqa: PLW1509 - this process has one thread
         encoding="utf-8",
         errors="replace",
     )
@@ -78,16 +80,20 @@ def run(argv: list[str], until: float, cpu: int | None) -> Ended:
             stdout, stderr = process.communicate(timeout=max(0.0, until - time.time()))
         except subprocess.TimeoutExpired:
             in_time = False
-            _kill(process)
-            stdout, stderr = process.communicate()
+            _signal(process, signal.SIGTERM)  # iperf3 then writes what it has
+            try:
+                stdout, stderr = process.communicate(timeout=GRACE_S)
+            except subprocess.TimeoutExpired:
+                _signal(process, signal.SIGKILL)
+                stdout, stderr = process.communicate()
     finally:
-        _kill(process)
+        _signal(process, signal.SIGKILL)
         process.wait()
     return Ended(process.returncode, stdout, stderr, in_time)
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
-    """Kills the group; while the process is not waited for, its number is nobody else's."""
+def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Signals the group; while the process is not waited for, its number is nobody else's."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, number)

@@ -3,7 +3,7 @@
 The test's schema takes further keys in `summary` and in an interval, and nowhere else. So a stream's identifier carries
 its CCA and group, "ID:CCA:GROUP", and `summary` has
 
-    congestion  {"ID": CCA} of every stream
+    congestion  {stream-id: CCA} of every stream
     groups      of each group: group (its position, from 1), congestion, streams (how many), throughput-bits,
                 throughput-bytes and retransmits of the sender, receiver-throughput-bits and receiver-throughput-bytes
                 (the goodput), start, end
@@ -14,7 +14,6 @@ microseconds and `tcp-window-size` in bytes, as the stock tool's.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,28 +31,6 @@ def failure(error: str, diags: str = "") -> Result:
     return {"succeeded": False, "error": error, "diags": diags, "intervals": [], "summary": {}}
 
 
-def parse(stdout: str) -> dict[str, Any]:
-    """iperf3's JSON, without the description of the system; raises OutputError.
-
-    pScheduler's own tool keeps that description (kernel, host name) from the results, which everybody may read.
-    """
-    try:
-        # What a library prints before is no JSON
-        output = json.loads(stdout[max(stdout.find("{"), 0) :])
-    except ValueError as error:
-        raise OutputError(f"the output of iperf3 is no JSON: {error}") from None
-    if not isinstance(output, dict):
-        raise OutputError("the output of iperf3 is no JSON object")
-    start = output.get("start")
-    if isinstance(start, dict):
-        start.pop("system_info", None)
-    return output
-
-
-def text(output: Mapping[str, Any]) -> str:
-    return json.dumps(output, separators=(",", ":"))
-
-
 def of_run(output: Mapping[str, Any], request: Request, *, sends: bool, diags: str) -> Result:
     """One participant's result of a test that went well; raises OutputError where the output isn't that of one."""
     try:
@@ -66,7 +43,7 @@ def of_run(output: Mapping[str, Any], request: Request, *, sends: bool, diags: s
             "summary": {
                 "streams": [_stream_summary(stream, width, sends=sends) for stream in end["streams"]],
                 "summary": _sums(end["sum_sent"], end["sum_received"], sends=sends),
-                "congestion": {str(stream["id"]): stream["congestion"] for stream in end["streams"]},
+                "congestion": {_identifier(stream, width): stream["congestion"] for stream in end["streams"]},
                 "groups": [_group_summary(group, sends=sends) for group in end["groups"]],
             },
         }
@@ -95,7 +72,7 @@ def merge(test: object, results: object) -> Result:
         roles = [("source", spec.get("source")), ("dest", spec.get("dest"))]
         errors = [
             f"participant {number} ({role}{f' {host}' if host else ''}): {problem}"
-            for number, (problem, (role, host)) in enumerate(zip(problems, roles))
+            for number, (problem, (role, host)) in enumerate(zip(problems, roles, strict=False))
             if problem is not None
         ]
         return failure("; ".join(errors), diags)
@@ -106,7 +83,7 @@ def merge(test: object, results: object) -> Result:
 
 
 def _with_senders_view(receiver: Result, sender: Result) -> Result:
-    """A reverse test: the intervals, streams and window of the side that sends, the goodput of the one that receives."""
+    """Of a reverse test: the intervals and streams of the side that sends, the goodput of the one that receives."""
     goodput_keys = ("receiver-throughput-bits", "receiver-throughput-bytes")
     received = receiver["summary"]
 
@@ -138,17 +115,32 @@ def _problem(result: object) -> str | None:
     summary = result.get("summary")
     if not isinstance(result.get("intervals"), list) or not isinstance(summary, dict):
         return "the result has no intervals or no summary"
-    keys = {"streams": list, "groups": list, "summary": dict}
-    if not all(isinstance(summary.get(key), kind) for key, kind in keys.items()):
+    if not (
+        _is_measured(summary.get("summary"))
+        and _are(summary.get("streams"), "stream-id")
+        and _are(summary.get("groups"), "group")
+    ):
         return "the result is not one of this tool"
     return None
+
+
+def _are(records: object, name: str) -> bool:
+    """Whether it is a list of measured things that have this name."""
+    return isinstance(records, list) and all(
+        _is_measured(record) and isinstance(record.get(name), (str, int)) for record in records
+    )
+
+
+def _is_measured(record: object) -> bool:
+    keys = ("start", "end", "throughput-bits", "throughput-bytes")
+    return isinstance(record, dict) and all(isinstance(record.get(key), (int, float)) for key in keys)
 
 
 def _all_diags(results: list[Any]) -> str:
     text = ""
     for number, result in enumerate(results):
         diags = result.get("diags") if isinstance(result, dict) else result
-        text += f"Participant {number}:\n{diags if diags else 'no diagnostics'}\n"
+        text += f"Participant {number}:\n{diags or 'no diagnostics'}\n"
     return text
 
 
@@ -219,6 +211,6 @@ def _check_algorithms(measured: list[Mapping[str, Any]], request: Request) -> No
     """Raises OutputError where a group's sockets didn't have the CCA that was asked for."""
     if len(measured) != len(request.groups):
         raise OutputError(f"iperf3 reports {len(measured)} groups, and {len(request.groups)} were asked for")
-    for asked, group in zip(request.groups, measured):
+    for asked, group in zip(request.groups, measured, strict=True):
         if asked.cca not in (groups.SYSTEM_DEFAULT, group["congestion"]):
             raise OutputError(f"group {group['group']} ({asked.text}) was sent with {group['congestion']}")

@@ -137,7 +137,9 @@ class _Reading:
         if request.flow_label is not None and request.ip_version == 4:
             self.problems.append("a flow-label is for IPv6, and ip-version is 4")
         if single_ended and request.server_cpu is not None:
-            self.problems.append("server-cpu-affinity needs a participant at the destination, and the test is single-ended")
+            self.problems.append(
+                "server-cpu-affinity needs a participant at the destination, and the test is single-ended"
+            )
         self._refuse_the_others()
         return request
 
@@ -146,7 +148,9 @@ class _Reading:
         if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
             self.problems.append(f"the spec's schema is {schema!r}, and not a number from 1 to {NEWEST_SCHEMA}")
         elif schema > NEWEST_SCHEMA:
-            self.problems.append(f"the spec's schema is {schema}, and the newest that this tool knows is {NEWEST_SCHEMA}")
+            self.problems.append(
+                f"the spec's schema is {schema}, and the newest that this tool knows is {NEWEST_SCHEMA}"
+            )
         return not self.problems
 
     def _groups(self, congestion: str) -> tuple[groups.Group, ...]:
@@ -191,7 +195,7 @@ def _text(value: object) -> str:
 
 
 def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
+    if value is not True and value is not False:
         raise ValueError(f"is {value!r}, and not true or false")
     return value
 
@@ -234,4 +238,4 @@ def _interval(value: object) -> float:
 def _ip_version(value: object) -> int:
     if value not in (4, 6) or isinstance(value, bool):
         raise ValueError(f"is {value!r}, and not 4 or 6")
-    return int(value)  # type: ignore[call-overload,no-any-return]
+    return int(value)
