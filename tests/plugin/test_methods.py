@@ -281,7 +281,8 @@ def test_a_server_that_is_missing_takes_nothing_away(tool: Tool, reverse: bool |
 @pytest.mark.parametrize(
     ("results", "error"),
     [
-        ([None, None], "participant 0 (source ps1): no result came; participant 1 (dest ps2): no result came"),
+        ([None, None], "both participants: no result came"),
+        ([None, 7], "participant 0 (source ps1): no result came; participant 1 (dest ps2): instead of"),
         ([], "no result came"),
         (None, "no result came"),
         ("gone", "no result came"),

@@ -69,17 +69,23 @@ def merge(test: object, results: object) -> Result:
     problems = [_problem(result) for result in given]
     client = given[0]
     if problems[0] is not None:
-        roles = [("source", spec.get("source")), ("dest", spec.get("dest"))]
-        errors = [
-            f"participant {number} ({role}{f' {host}' if host else ''}): {problem}"
-            for number, (problem, (role, host)) in enumerate(zip(problems, roles, strict=False))
-            if problem is not None
-        ]
-        return failure("; ".join(errors), diags)
+        return failure(_errors(problems, spec), diags)
     if spec.get("reverse") is True and expected == 2 and problems[1] is None:
         client = _with_senders_view(client, given[1])
     # The client knows the sums of both sides: a server's result that is missing doesn't change them
     return {**client, "diags": diags}
+
+
+def _errors(problems: list[str | None], spec: Mapping[str, Any]) -> str:
+    """What went wrong for each participant; one sentence where both came to the same."""
+    if len(problems) > 1 and problems[0] == problems[1]:
+        return f"both participants: {problems[0]}"
+    hosts = [f"source {spec.get('source', '')}".strip(), f"dest {spec.get('dest', '')}".strip()]
+    return "; ".join(
+        f"participant {number} ({host}): {problem}"
+        for number, (problem, host) in enumerate(zip(problems, hosts, strict=False))
+        if problem is not None
+    )
 
 
 def _with_senders_view(receiver: Result, sender: Result) -> Result:

@@ -32,10 +32,9 @@ def run(request: Request, agreement: Agreement, slot: Slot, program: str) -> Res
         if said.extra_data == agreement.token and (said.test_began or said.error.startswith(_PERMANENT)):
             return _result(said, request, notes)
         if not said.in_time or time.time() + RESTART_EVERY_S > slot.stop:
-            last = f"; before: {notes[-1]}" if notes else ""
-            return results.failure(f"no client came before the slot ended{last}", said.diags(notes))
-        stranger = f"a test of {said.accepted}, which is none of this run" if said.test_began else ""
-        note = f"the server started anew after: {stranger or said.error}"
+            last = f"; {notes[-1]}" if notes else ""
+            return results.failure(f"no test of this run began before its slot ended{last}", said.diags(notes))
+        note = f"the server started anew: {_why_ended(said)}"
         notes += [note] if notes[-1:] != [note] else []
         time.sleep(RESTART_EVERY_S)
 
@@ -45,6 +44,14 @@ def command(request: Request, agreement: Agreement, slot: Slot, program: str) ->
     at_most_s = math.ceil(slot.stop - time.time() + BACKSTOP_S)
     argv = [program, "-s", "-1", "-J", "-p", str(agreement.port), "--idle-timeout", str(max(at_most_s, 1))]
     return argv + ([f"-{request.ip_version}"] if request.ip_version is not None else [])
+
+
+def _why_ended(said: iperf3.Said) -> str:
+    if said.test_began:
+        return f"a test of {said.accepted}, which is none of this run"
+    if said.accepted and not said.error:
+        return f"{said.accepted} connected, and left before a test began"
+    return said.error
 
 
 def _result(said: iperf3.Said, request: Request, notes: list[str]) -> Result:
