@@ -269,6 +269,30 @@ def test_merging_takes_the_clients_sums_and_the_senders_view(tool: Tool) -> None
     assert reverse["intervals"] == result(2, sends=True)["intervals"]
 
 
+def test_streams_are_joined_by_the_clients_ports(tool: Tool) -> None:
+    """The server accepted them in another order than the client made them; both are of the same group."""
+    ends = []
+    for number, (first, second), port in ((1, (5001, 5002), "local_port"), (2, (5002, 5001), "remote_port")):
+        one = result(number, sends=number == 2)
+        stream = one["summary"]["streams"][0]
+        both = [stream | {"stream-id": f"{at}:bbr:1", "throughput-bits": 10 * number + at} for at in (1, 2)]
+        if number == 1:
+            both = [each | {"receiver-throughput-bits": each["throughput-bits"]} for each in both]
+        one["summary"] |= {"streams": both, "congestion": {each["stream-id"]: "bbr" for each in both}}
+        one["intervals"][0]["streams"] = both
+        other = "remote_port" if port == "local_port" else "local_port"
+        connected = [{"id": 1, port: first, other: 5201}, {"id": 2, port: second, other: 5201}]
+        one["diags"] = "iperf3 -J\n\n" + json.dumps({"start": {"connected": connected}})
+        ends.append(one)
+    got = merge(tool, ends, reverse=True)
+    # The server's second stream is the client's first
+    expected = [("2:bbr:1", 21, 12), ("1:bbr:1", 22, 11)]
+    keys = ("stream-id", "throughput-bits", "receiver-throughput-bits")
+    assert [tuple(stream[key] for key in keys) for stream in got["summary"]["streams"]] == expected
+    in_interval = got["intervals"][0]["streams"]
+    assert [(s["stream-id"], s["throughput-bits"]) for s in in_interval] == [("2:bbr:1", 21), ("1:bbr:1", 22)]
+
+
 @pytest.mark.parametrize("reverse", [None, True])
 def test_a_server_that_is_missing_takes_nothing_away(tool: Tool, reverse: bool | None) -> None:
     """The client knows the sums of both sides."""
@@ -289,7 +313,7 @@ def test_a_server_that_is_missing_takes_nothing_away(tool: Tool, reverse: bool |
         ([None, result(1, sends=False)], "participant 0 (source ps1): no result came"),
         ([{"succeeded": False, "error": "no way"}, None], "participant 0 (source ps1): no way; participant 1"),
         ([{"succeeded": False}, None], "failed, and didn't say why"),
-        ([{"succeeded": True}, None], "the result has no intervals or no summary"),
+        ([{"succeeded": True}, None], "the result is not one of this tool"),
         ([{"succeeded": True, "intervals": [], "summary": {}}, None], "the result is not one of this tool"),
         (["<html>502</html>", None], "instead of a result came '<html>502</html>'"),
         ([7, []], "instead of a result came '7'; participant 1 (dest ps2): instead of a result came '[]'"),

@@ -94,9 +94,9 @@ def test_a_template_without_an_archive(ccmix: Ccmix) -> None:
         (("a", "b", "--groups", "cubic:8,bbr", "--streams", "4"), "has a group that gets none of the 4 streams"),
         (("a", "b", "--groups", "cubic,bbr", "--duration", "1500ms"), "duration: '1500ms' is not a whole number"),
         (("a", "b", "--groups", "cubic,bbr", "--duration", "30"), "duration: '30' has no unit"),
-        (("a", "b", "--groups", "cubic,bbr", "--archive", "archive.example.org"), "archive: 'archive.example.org' is no"),
+        (("a", "b", "--groups", "cubic,bbr", "--archive", "a.example"), "archive: 'a.example' is no URL"),
         # 2 hosts, 2 tests in each direction, 50 s each
-        (("a", "b", "--groups", "cubic,bbr", "--groups", "bbr", "--interval", "199s"), "a host is busy for 200 s of it"),
+        (("a", "b", "--groups", "-,bbr", "--groups", "bbr", "--interval", "199s"), "a host is busy for 200 s of it"),
     ],
 )  # fmt: skip
 def test_a_mesh_that_can_not_be(ccmix: Ccmix, arguments: tuple[str, ...], error: str) -> None:

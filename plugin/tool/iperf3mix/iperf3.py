@@ -57,6 +57,19 @@ def run(argv: list[str], until: float, cpu: int | None) -> Said:
     return Said(argv, output, error, ended.in_time)
 
 
+def connected(diags: object) -> list[dict[str, int]]:
+    """The streams with `id`, `local_port` and `remote_port` from diagnostics as above; none where they are no such."""
+    lines = diags.splitlines() if isinstance(diags, str) else []
+    start = _json(next((line for line in lines if line.startswith("{")), "")).get("start")
+    streams = start.get("connected") if isinstance(start, dict) else None
+    keys = ("id", "local_port", "remote_port")
+    return [
+        {key: stream[key] for key in keys}
+        for stream in (streams if isinstance(streams, list) else [])
+        if isinstance(stream, dict) and all(isinstance(stream.get(key), int) for key in keys)
+    ]
+
+
 def _json(stdout: str) -> dict[str, Any]:
     """iperf3's output; empty where it is none.
 

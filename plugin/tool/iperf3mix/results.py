@@ -14,10 +14,11 @@ microseconds and `tcp-window-size` in bytes, as the stock tool's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import groups
+from .iperf3 import connected
 from .spec import Request
 
 Result = dict[str, Any]
@@ -88,26 +89,52 @@ def _errors(problems: list[str | None], spec: Mapping[str, Any]) -> str:
     )
 
 
-def _with_senders_view(receiver: Result, sender: Result) -> Result:
-    """Of a reverse test: the intervals and streams of the side that sends, the goodput of the one that receives."""
-    goodput_keys = ("receiver-throughput-bits", "receiver-throughput-bytes")
-    received = receiver["summary"]
-
-    def add_goodput(summary: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        return {**summary, **{key: other[key] for key in goodput_keys if key in other}}
-
+def _with_senders_view(client: Result, server: Result) -> Result:
+    """Of a reverse test: the intervals and streams of the server, which sends, with the goodput that the client saw."""
+    received, sent = client["summary"], server["summary"]
+    name = _names_of_client(client, server)
+    if {stream["stream-id"] for stream in received["streams"]} != {name(s["stream-id"]) for s in sent["streams"]}:
+        return client  # what can't be joined stays the client's
     streams = {stream["stream-id"]: stream for stream in received["streams"]}
     by_group = {group["group"]: group for group in received["groups"]}
-    sent = sender["summary"]
-    if set(streams) != {stream["stream-id"] for stream in sent["streams"]}:
-        return receiver  # the ends number their streams each for itself: what can't be joined stays the client's
+    sending = [{**stream, "stream-id": name(stream["stream-id"])} for stream in sent["streams"]]
     summary = {
         **sent,
-        "streams": [add_goodput(stream, streams[stream["stream-id"]]) for stream in sent["streams"]],
-        "summary": add_goodput(sent["summary"], received["summary"]),
-        "groups": [add_goodput(group, by_group.get(group["group"], {})) for group in sent["groups"]],
+        "streams": [_with_goodput(stream, streams[stream["stream-id"]]) for stream in sending],
+        "summary": _with_goodput(sent["summary"], received["summary"]),
+        "congestion": received.get("congestion", {}),
+        "groups": [_with_goodput(group, by_group.get(group["group"], {})) for group in sent["groups"]],
     }
-    return {**receiver, "intervals": sender["intervals"], "summary": summary}
+    intervals = [
+        {**interval, "streams": [{**s, "stream-id": name(s["stream-id"])} for s in interval["streams"]]}
+        for interval in server["intervals"]
+    ]
+    return {**client, "intervals": intervals, "summary": summary}
+
+
+def _with_goodput(summary: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("receiver-throughput-bits", "receiver-throughput-bytes")
+    return {**summary, **{key: other[key] for key in keys if key in other}}
+
+
+def _names_of_client(client: Result, server: Result) -> Callable[[str], str]:
+    """The client's identifier of a stream for the server's: each end numbers them in the order that it saw them.
+
+    The client's ports tell which is which; where they are translated on the way, the same number is the same stream.
+    """
+    of_client = {_number(stream["stream-id"]): stream["stream-id"] for stream in client["summary"]["streams"]}
+    by_port = {stream["local_port"]: of_client.get(str(stream["id"])) for stream in connected(client.get("diags"))}
+    ports = {str(stream["id"]): stream["remote_port"] for stream in connected(server.get("diags"))}
+
+    def name(identifier: str) -> str:
+        return by_port.get(ports.get(_number(identifier), 0)) or identifier
+
+    return name
+
+
+def _number(identifier: str) -> str:
+    """iperf3's number of a stream, without the zeros before it."""
+    return identifier.partition(":")[0].lstrip("0")
 
 
 def _problem(result: object) -> str | None:
@@ -118,22 +145,28 @@ def _problem(result: object) -> str | None:
         return f"instead of a result came {str(result)[:200]!r}"
     if result.get("succeeded") is not True:
         return str(result.get("error") or "failed, and didn't say why")
-    summary = result.get("summary")
-    if not isinstance(result.get("intervals"), list) or not isinstance(summary, dict):
-        return "the result has no intervals or no summary"
-    if not (
-        _is_measured(summary.get("summary"))
-        and _are(summary.get("streams"), "stream-id")
-        and _are(summary.get("groups"), "group")
-    ):
+    if not _has_measurements(result):
         return "the result is not one of this tool"
     return None
 
 
-def _are(records: object, name: str) -> bool:
-    """Whether it is a list of measured things that have this name."""
+def _has_measurements(result: Mapping[str, Any]) -> bool:
+    """Whether a result has all that merging looks at."""
+    summary, intervals = result.get("summary"), result.get("intervals")
+    return (
+        isinstance(summary, dict)
+        and _is_measured(summary.get("summary"))
+        and _are(summary.get("streams"), "stream-id", str)
+        and _are(summary.get("groups"), "group", int)
+        and isinstance(intervals, list)
+        and all(isinstance(each, dict) and _are(each.get("streams"), "stream-id", str) for each in intervals)
+    )
+
+
+def _are(records: object, name: str, kind: type) -> bool:
+    """Whether it is a list of measured things that have a name of this kind."""
     return isinstance(records, list) and all(
-        _is_measured(record) and isinstance(record.get(name), (str, int)) for record in records
+        _is_measured(record) and isinstance(record.get(name), kind) for record in records
     )
 
 
