@@ -393,6 +393,7 @@ def wrong_inputs() -> list[tuple[object, str]]:
         (good | {"schedule": {"start": "2026-11-21T00:00:00Z", "duration": 6}}, "no schedule"),
         (good | {"test": throughput(schema=8)}, "the spec's schema is 8"),
         (good | {"participant-data": [{}]}, "has not the data of 2 participants"),
+        (good | {"participant-data": None}, "has not the data of 2 participants"),
         (good | {"participant-data": [None, {}]}, "sent no participant-data"),
         (good, "of another tool"),
     ]

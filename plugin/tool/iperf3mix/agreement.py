@@ -17,7 +17,10 @@ class Disagreement(Exception):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Both ends can make the test. Where the test is single-ended, the token is empty: the server is a stranger's."""
+    """Both ends can make the test.
+
+    The token is empty where nobody told it: the test is single-ended, or its server didn't get participant-data.
+    """
 
     port: int
     token: str
@@ -39,6 +42,16 @@ def agree(request: Request, participant_data: object) -> Agreement:
     if not server.port or not server.token:
         raise Disagreement(f"{name_of(SERVER, server.host, request)} didn't say where its server is")
     return Agreement(server.port, server.token)
+
+
+def data_is_missing(participant_data: object) -> bool:
+    """Whether pScheduler gave no participant-data, or not everybody's.
+
+    pScheduler 5.2 starts a run on the other participants although the lead's message with the data didn't come.
+    """
+    if participant_data is None:
+        return True
+    return isinstance(participant_data, list) and (len(participant_data) < 2 or not all(participant_data))
 
 
 def every_group_sends(request: Request) -> None:

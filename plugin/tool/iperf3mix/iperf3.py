@@ -23,7 +23,13 @@ class Said:
     @property
     def test_began(self) -> bool:
         """Whether there was a test, and not only the talk before it."""
-        return "test_start" in self._start
+        return bool(self.test)
+
+    @property
+    def test(self) -> dict[str, Any]:
+        """What was tested, as iperf3 says when it begins; empty before that."""
+        test = self._start.get("test_start")
+        return test if isinstance(test, dict) else {}
 
     @property
     def extra_data(self) -> str:

@@ -85,8 +85,8 @@ def _run() -> results.Result:
         given = _input()
         request = spec.read(given.get("test"))
         participant, times = _participant_and_slot(given)
-        agreed = agreement.agree(request, given.get("participant-data"))
-        program = config.load().iperf3
+        settings = config.load()
+        agreed = _agree(request, participant, given.get("participant-data"), settings.port)
     except (InputError, spec.SpecError, agreement.Disagreement, config.ConfigError) as error:
         return results.failure(str(error))
     side: Callable[..., results.Result] = client.run if participant == agreement.CLIENT else server.run
@@ -96,9 +96,17 @@ def _run() -> results.Result:
             f"CPU {cpu} is not one that iperf3 may use here: there are {sorted(process.usable_cpus())}"
         )
     try:
-        return side(request, agreed, times, program)
+        return side(request, agreed, times, settings.iperf3)
     except OSError as error:
         return results.failure(f"iperf3 can't be run: {error}")
+
+
+def _agree(request: spec.Request, participant: int, data: object, port: int) -> agreement.Agreement:
+    """As both ends do; a server that was told nothing leaves it to its client, which comes only if it agrees."""
+    if participant == agreement.SERVER and agreement.data_is_missing(data):
+        agreement.every_group_sends(request)
+        return agreement.Agreement(port, "")
+    return agreement.agree(request, data)
 
 
 def _participant_and_slot(given: dict[str, Any]) -> tuple[int, slot.Slot]:

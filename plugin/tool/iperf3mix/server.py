@@ -25,11 +25,11 @@ def run(request: Request, agreement: Agreement, slot: Slot, program: str) -> Res
     then starts anew, for iperf3 ends after one connection. It listens on all addresses: the host's own name may stand
     for another address here than where the client comes from (Debian's 127.0.1.1).
     """
-    notes: list[str] = []
+    notes = [] if agreement.token else ["pScheduler gave no participant-data: the client is known by its test"]
     slot.wait_for_start()
     while True:
         said = iperf3.run(command(request, agreement, slot, program), slot.stop, request.server_cpu)
-        if said.extra_data == agreement.token and (said.test_began or said.error.startswith(_PERMANENT)):
+        if _is_of_this_run(said, request, agreement) and (said.test_began or said.error.startswith(_PERMANENT)):
             return _result(said, request, notes)
         if not said.in_time or time.time() + RESTART_EVERY_S > slot.stop:
             last = f"; {notes[-1]}" if notes else ""
@@ -44,6 +44,18 @@ def command(request: Request, agreement: Agreement, slot: Slot, program: str) ->
     at_most_s = math.ceil(slot.stop - time.time() + BACKSTOP_S)
     argv = [program, "-s", "-1", "-J", "-p", str(agreement.port), "--idle-timeout", str(max(at_most_s, 1))]
     return argv + ([f"-{request.ip_version}"] if request.ip_version is not None else [])
+
+
+def _is_of_this_run(said: iperf3.Said, request: Request, agreement: Agreement) -> bool:
+    if agreement.token:
+        return said.extra_data == agreement.token
+    asked = {
+        "num_streams": request.streams,
+        "duration": request.duration_s,
+        "omit": request.omit_s,
+        "reverse": int(request.reverse),
+    }
+    return bool(said.extra_data) and (not said.test_began or asked.items() <= said.test.items())
 
 
 def _why_ended(said: iperf3.Said) -> str:
