@@ -45,7 +45,7 @@ VALUES = ["0", "1", "8", "1001", "1G", "2.4g", "999", "0.001m", "10s", "250ms", 
 PARTS = st.lists(st.sampled_from([*NAMES, *MARKS, *VALUES]), min_size=1, max_size=10).map("".join)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=PARTS)
 @example("cubic:8,bbr:8")
 @example("cubic:00000000000000000001")

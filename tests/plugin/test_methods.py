@@ -134,7 +134,7 @@ def test_can_run_of_something_else(tool: Tool, text: str) -> None:
     assert not said["can-run"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(sorted({key for changes, _ in REFUSED for key in changes})),
@@ -341,7 +341,7 @@ JSON_VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(JSON_VALUES, JSON_VALUES)
 def test_merging_anything_says_something(test: object, results: object) -> None:
     from iperf3mix.results import merge as merge_results  # noqa: PLC0415 - conftest.py puts it on the path
@@ -351,7 +351,7 @@ def test_merging_anything_says_something(test: object, results: object) -> None:
     json.dumps(got)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(JSON_VALUES)
 def test_a_damaged_result_of_the_sender_is_merged_or_left_out(damage: object) -> None:
     """Such as of a future version: in a reverse test the server's numbers are joined with the client's."""

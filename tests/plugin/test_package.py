@@ -160,8 +160,16 @@ def test_ccas_are_allowed_and_none_is_taken_away(ccmix: Ccmix, package: Path) ->
     assert [" ".join(line.split()) for line in rest] == [missing, "1", after, missing, after]
 
 
-@pytest.mark.parametrize("streams", [1, 16])
-@pytest.mark.parametrize("direction", ["", "reverse"])
+@pytest.mark.parametrize(
+    ("streams", "direction"),
+    [
+        (16, ""),
+        (1, "reverse"),
+        pytest.param(1, "", marks=pytest.mark.long),
+        pytest.param(16, "reverse", marks=pytest.mark.long),
+        pytest.param(64, "", marks=pytest.mark.long),
+    ],
+)
 def test_the_slot_is_enough_for_a_long_path_and_not_much_too_long(
     ccmix: Ccmix, package: Path, streams: int, direction: str
 ) -> None:
