@@ -1,0 +1,191 @@
+"""A pSConfig template: a mesh of perfSONAR hosts that test mixes of CCAs with each other, on a schedule.
+
+Every test is pScheduler's `throughput`. Several mixes make several tasks of the mesh, such as each CCA alone beside the
+mix; with one CCA alone, pScheduler uses its own iperf3.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from ccmix.config.groups import GROUPS
+from ccmix.model import Group
+from ccmix.model.traffic import streams_of_groups
+from ccmix.units import format_time
+
+MOST_STREAMS = 128  # of iperf3
+TOOL = "iperf3mix"
+# What a run takes besides its traffic: round trips of iperf3 at 200 ms for 16 streams, starting, ending, and what
+# pScheduler leaves between two runs of a host
+OVERHEAD_S = 20.0
+
+_NAME = re.compile(r"[a-zA-Z0-9:._-]+")  # pSConfig's NameType
+_HOST = re.compile(
+    r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
+)
+
+
+class MeshError(ValueError):
+    """A mesh that can't be; the text names the parameter and says what would be right."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """One of a mesh's tests: as it was written, without blanks, its groups, and the streams they share."""
+
+    text: str
+    groups: tuple[Group, ...]
+    streams: int
+
+    @property
+    def needs_tool(self) -> bool:
+        """Whether stock iperf3 doesn't understand it."""
+        return any(mark in self.text for mark in ",:@+") or self.text == "-"
+
+    @property
+    def name(self) -> str:
+        """For pSConfig's names of tests and tasks."""
+        return "throughput-" + re.sub(r"[^a-zA-Z0-9:._-]", "_", self.text)
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """All of a mesh. Times in seconds; `archive` is the URL of a Logstash or other HTTP end, or empty."""
+
+    hosts: tuple[str, ...]
+    mixes: tuple[Mix, ...]
+    duration_s: int
+    interval_s: int
+    omit_s: int = 0
+    archive: str = ""
+    verify_tls: bool = True
+    ip_version: int | None = None
+    link_rtt_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.hosts) < 2:
+            raise MeshError("hosts: a mesh needs two or more")
+        if twice := [host for host in self.hosts if self.hosts.count(host) > 1]:
+            raise MeshError(f"hosts: {twice[0]} is there twice")
+        for host in self.hosts:
+            if not _is_host(host):
+                raise MeshError(f"hosts: {host!r} is no host name and no address")
+        names = [mix.name for mix in self.mixes]
+        if not names or len(set(names)) < len(names):
+            raise MeshError("groups: write each mix once, such as cubic:8,bbr:8")
+        if self.archive and urlsplit(self.archive).scheme not in ("http", "https"):
+            raise MeshError(f"archive: {self.archive!r} is no URL that begins with http:// or https://")
+        if self.interval_s < self.busy_s:
+            raise MeshError(
+                f"interval: {format_time(self.interval_s)} is too short: with {len(self.hosts)} hosts and "
+                f"{len(self.mixes)} tests of each pair a host is busy for {format_time(self.busy_s)} of it"
+            )
+
+    @property
+    def busy_s(self) -> float:
+        """How long a host is busy in each interval: throughput tests exclude each other, at both ends."""
+        return 2 * (len(self.hosts) - 1) * len(self.mixes) * (self.omit_s + self.duration_s + OVERHEAD_S)
+
+
+def read_mixes(texts: Sequence[str], streams: int | None) -> tuple[Mix, ...]:
+    """Mixes of the group grammar, such as `cubic:8,bbr:8`; by default with as many streams as the largest has weights.
+
+    Raises MeshError.
+    """
+    mixes = []
+    for text in texts:
+        compact = "".join(text.split())
+        try:
+            mixes.append((compact, GROUPS.read(compact)))
+        except ValueError as error:
+            raise MeshError(f"groups: {compact!r} {error}") from None
+    count = streams or max(sum(group.weight for group in groups) for _, groups in mixes)
+    if count > MOST_STREAMS:
+        raise MeshError(f"groups: the weights come to {count} streams, and iperf3 has {MOST_STREAMS}: say how many")
+    for compact, groups in mixes:
+        if 0 in streams_of_groups(groups, count):
+            raise MeshError(f"groups: {compact!r} has a group that gets none of the {count} streams")
+    return tuple(Mix(compact, groups, count) for compact, groups in mixes)
+
+
+def template(mesh: Mesh) -> dict[str, Any]:
+    """The mesh as pSConfig reads it."""
+    schedule = f"every-{_duration(mesh.interval_s)}"
+    archives = {"archive": _archive(mesh)} if mesh.archive else {}
+    return {
+        "addresses": {_name(host): {"address": host} for host in mesh.hosts},
+        "groups": {"mesh": {"type": "mesh", "addresses": [{"name": _name(host)} for host in mesh.hosts]}},
+        "tests": {mix.name: {"type": "throughput", "spec": _spec(mesh, mix)} for mix in mesh.mixes},
+        # Anywhere in the interval, so that the mesh doesn't ask for all at once
+        "schedules": {
+            schedule: {
+                "repeat": _duration(mesh.interval_s),
+                "slip": _duration(mesh.interval_s),
+                "sliprand": True,
+            }
+        },
+        "archives": archives,
+        "tasks": {
+            mix.name: {
+                "group": "mesh",
+                "test": mix.name,
+                "schedule": schedule,
+                "archives": list(archives),
+                "reference": {"ccmix": {"groups": mix.text, "streams": mix.streams}},
+            }
+            | ({"tools": [TOOL]} if mix.needs_tool else {})
+            for mix in mesh.mixes
+        },
+    }
+
+
+def _spec(mesh: Mesh, mix: Mix) -> Mapping[str, Any]:
+    optional = {
+        "omit": _duration(mesh.omit_s) if mesh.omit_s else None,
+        "ip-version": mesh.ip_version,
+        "link-rtt": _duration(mesh.link_rtt_s) if mesh.link_rtt_s is not None else None,
+    }
+    return {
+        "schema": 4,  # the first that takes any text for congestion
+        "source": "{% address[0] %}",
+        "dest": "{% address[1] %}",
+        "duration": _duration(mesh.duration_s),
+        "parallel": mix.streams,
+        "congestion": mix.text,
+    } | {name: value for name, value in optional.items() if value is not None}
+
+
+def _archive(mesh: Mesh) -> dict[str, Any]:
+    return {
+        "schema": 2,  # the first that has runs
+        "runs": "all",  # by default pScheduler keeps failures to itself
+        "archiver": "http",
+        "data": {
+            "schema": 3,
+            "_url": mesh.archive,
+            "op": "put",
+            "verify-ssl": mesh.verify_tls,
+            "_headers": {"x-ps-observer": "{% scheduled_by_address %}", "content-type": "application/json"},
+        },
+    }
+
+
+def _name(host: str) -> str:
+    assert _NAME.fullmatch(host), "hosts are checked"
+    return host
+
+
+def _is_host(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return bool(_HOST.fullmatch(text)) and not re.fullmatch(r"[0-9.]+", text)
+    return "%" not in text
+
+
+def _duration(seconds: float) -> str:
+    """ISO 8601."""
+    return f"PT{seconds:.6f}".rstrip("0").rstrip(".") + "S"

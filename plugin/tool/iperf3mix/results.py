@@ -1,0 +1,255 @@
+"""What iperf3 says, as results of the `throughput` test: one participant's, and both merged.
+
+The test's schema takes further keys in `summary` and in an interval, and nowhere else. So a stream's identifier carries
+its CCA and group, "ID:CCA:GROUP", and `summary` has
+
+    congestion  {stream-id: CCA} of every stream
+    groups      of each group: group (its position, from 1), congestion, streams (how many), throughput-bits,
+                throughput-bytes and retransmits of the sender, receiver-throughput-bits and receiver-throughput-bytes
+                (the goodput), start, end
+
+and every interval `groups`, the same as far as the side that reports knows it. Times are in seconds, `rtt` in
+microseconds and `tcp-window-size` in bytes, as the stock tool's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import groups
+from .iperf3 import connected
+from .spec import Request
+
+Result = dict[str, Any]
+
+
+class OutputError(ValueError):
+    """An output of iperf3 that is no result of the test; the text says why."""
+
+
+def failure(error: str, diags: str = "") -> Result:
+    return {"succeeded": False, "error": error, "diags": diags, "intervals": [], "summary": {}}
+
+
+def of_run(output: Mapping[str, Any], request: Request, *, sends: bool, diags: str) -> Result:
+    """One participant's result of a test that went well; raises OutputError where the output isn't that of one."""
+    try:
+        end = output["end"]
+        width = len(str(max(stream["id"] for stream in end["streams"])))
+        result: Result = {
+            "succeeded": True,
+            "diags": diags,
+            "intervals": [_interval(interval, width) for interval in output["intervals"]],
+            "summary": {
+                "streams": [_stream_summary(stream, width, sends=sends) for stream in end["streams"]],
+                "summary": _sums(end["sum_sent"], end["sum_received"], sends=sends),
+                "congestion": {_identifier(stream, width): stream["congestion"] for stream in end["streams"]},
+                "groups": [_group_summary(group, sends=sends) for group in end["groups"]],
+            },
+        }
+        mss = output["start"].get("tcp_mss_default", 0)
+        _check_algorithms(end["groups"], request)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"the output of iperf3 has not what was expected: {type(error).__name__} {error}") from None
+    return result | ({"mss": mss} if isinstance(mss, int) and mss > 0 else {})
+
+
+def merge(test: object, results: object) -> Result:
+    """The run's result of those of its participants, any of which may be missing or not be one."""
+    spec = test.get("spec") if isinstance(test, dict) else None
+    spec = spec if isinstance(spec, dict) else {}
+    expected = 1 if "single-ended" in spec else 2
+    given = list(results) if isinstance(results, list) else []
+    if len(given) > expected:
+        return failure(f"the run has {len(given)} results, and {expected} participants", _all_diags(given))
+    given += [None] * (expected - len(given))
+    diags = _all_diags(given)
+    problems = [_problem(result) for result in given]
+    client = given[0]
+    if problems[0] is not None:
+        return failure(_errors(problems, spec), diags)
+    if spec.get("reverse") is True and expected == 2 and problems[1] is None:
+        client = _with_senders_view(client, given[1])
+    # The client knows the sums of both sides: a server's result that is missing doesn't change them
+    return {**client, "diags": diags}
+
+
+def _errors(problems: list[str | None], spec: Mapping[str, Any]) -> str:
+    """What went wrong for each participant; one sentence where both came to the same."""
+    if len(problems) > 1 and problems[0] == problems[1]:
+        return f"both participants: {problems[0]}"
+    hosts = [f"source {spec.get('source', '')}".strip(), f"dest {spec.get('dest', '')}".strip()]
+    return "; ".join(
+        f"participant {number} ({host}): {problem}"
+        for number, (problem, host) in enumerate(zip(problems, hosts, strict=False))
+        if problem is not None
+    )
+
+
+def _with_senders_view(client: Result, server: Result) -> Result:
+    """Of a reverse test: the intervals and streams of the server, which sends, with the goodput that the client saw."""
+    received, sent = client["summary"], server["summary"]
+    name = _names_of_client(client, server)
+    if {stream["stream-id"] for stream in received["streams"]} != {name(s["stream-id"]) for s in sent["streams"]}:
+        return client  # what can't be joined stays the client's
+    streams = {stream["stream-id"]: stream for stream in received["streams"]}
+    by_group = {group["group"]: group for group in received["groups"]}
+    sending = [{**stream, "stream-id": name(stream["stream-id"])} for stream in sent["streams"]]
+    summary = {
+        **sent,
+        "streams": [_with_goodput(stream, streams[stream["stream-id"]]) for stream in sending],
+        "summary": _with_goodput(sent["summary"], received["summary"]),
+        "congestion": received.get("congestion", {}),
+        "groups": [_with_goodput(group, by_group.get(group["group"], {})) for group in sent["groups"]],
+    }
+    intervals = [
+        {**interval, "streams": [{**s, "stream-id": name(s["stream-id"])} for s in interval["streams"]]}
+        for interval in server["intervals"]
+    ]
+    return {**client, "intervals": intervals, "summary": summary}
+
+
+def _with_goodput(summary: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("receiver-throughput-bits", "receiver-throughput-bytes")
+    return {**summary, **{key: other[key] for key in keys if key in other}}
+
+
+def _names_of_client(client: Result, server: Result) -> Callable[[str], str]:
+    """The client's identifier of a stream for the server's: each end numbers them in the order that it saw them.
+
+    The client's ports tell which is which; where they are translated on the way, the same number is the same stream.
+    """
+    of_client = {_number(stream["stream-id"]): stream["stream-id"] for stream in client["summary"]["streams"]}
+    by_port = {stream["local_port"]: of_client.get(str(stream["id"])) for stream in connected(client.get("diags"))}
+    ports = {str(stream["id"]): stream["remote_port"] for stream in connected(server.get("diags"))}
+
+    def name(identifier: str) -> str:
+        return by_port.get(ports.get(_number(identifier), 0)) or identifier
+
+    return name
+
+
+def _number(identifier: str) -> str:
+    """iperf3's number of a stream, without the zeros before it."""
+    return identifier.partition(":")[0].lstrip("0")
+
+
+def _problem(result: object) -> str | None:
+    """Why a participant's result is none; None where it is one."""
+    if result is None:
+        return "no result came"
+    if not isinstance(result, dict):
+        return f"instead of a result came {str(result)[:200]!r}"
+    if result.get("succeeded") is not True:
+        return str(result.get("error") or "failed, and didn't say why")
+    if not _has_measurements(result):
+        return "the result is not one of this tool"
+    return None
+
+
+def _has_measurements(result: Mapping[str, Any]) -> bool:
+    """Whether a result has all that merging looks at."""
+    summary, intervals = result.get("summary"), result.get("intervals")
+    return (
+        isinstance(summary, dict)
+        and _is_measured(summary.get("summary"))
+        and _are(summary.get("streams"), "stream-id", str)
+        and _are(summary.get("groups"), "group", int)
+        and isinstance(intervals, list)
+        and all(isinstance(each, dict) and _are(each.get("streams"), "stream-id", str) for each in intervals)
+    )
+
+
+def _are(records: object, name: str, kind: type) -> bool:
+    """Whether it is a list of measured things that have a name of this kind."""
+    return isinstance(records, list) and all(
+        _is_measured(record) and isinstance(record.get(name), kind) for record in records
+    )
+
+
+def _is_measured(record: object) -> bool:
+    keys = ("start", "end", "throughput-bits", "throughput-bytes")
+    return isinstance(record, dict) and all(isinstance(record.get(key), (int, float)) for key in keys)
+
+
+def _all_diags(results: list[Any]) -> str:
+    text = ""
+    for number, result in enumerate(results):
+        diags = result.get("diags") if isinstance(result, dict) else result
+        text += f"Participant {number}:\n{diags or 'no diagnostics'}\n"
+    return text
+
+
+def _interval(interval: Mapping[str, Any], width: int) -> dict[str, Any]:
+    return {
+        "streams": [_stream(stream, width) for stream in interval["streams"]],
+        "summary": _measured(interval["sum"]),
+        "groups": [_named(group) | _measured(group) for group in interval.get("groups", [])],
+    }
+
+
+def _stream(stream: Mapping[str, Any], width: int) -> dict[str, Any]:
+    """One stream in one interval."""
+    return {"stream-id": _identifier(stream, width)} | _measured(stream)
+
+
+def _stream_summary(stream: Mapping[str, Any], width: int, *, sends: bool) -> dict[str, Any]:
+    """One stream's whole test. Only the stream's sender knows its RTT."""
+    record = {"stream-id": _identifier(stream, width)} | _sums(stream["sender"], stream["receiver"], sends=sends)
+    record.pop("receiver-throughput-bytes", None)  # the schema has none
+    if sends and "mean_rtt" in stream["sender"]:
+        record["rtt"] = stream["sender"]["mean_rtt"]
+    return record
+
+
+def _group_summary(group: Mapping[str, Any], *, sends: bool) -> dict[str, Any]:
+    receiver = group["receiver"]
+    sums = _sums(group["sender"], receiver, sends=sends)
+    goodput = {"receiver-throughput-bytes": receiver["bytes"]} if "receiver-throughput-bits" in sums else {}
+    return _named(group) | sums | goodput
+
+
+def _sums(sender: Mapping[str, Any], receiver: Mapping[str, Any], *, sends: bool) -> dict[str, Any]:
+    """Both sides' sums, where this one knows them: a client does, a server only its own."""
+    if sender["bytes"] == 0 and not sends:
+        return _measured(receiver) | {"receiver-throughput-bits": receiver["bits_per_second"]}
+    sums = _measured(sender)
+    if receiver["bytes"] > 0 or sender["bytes"] == 0:
+        sums["receiver-throughput-bits"] = receiver["bits_per_second"]
+    return sums
+
+
+def _measured(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a record that the test has, under its names."""
+    names = {
+        "start": "start",
+        "end": "end",
+        "bits_per_second": "throughput-bits",
+        "bytes": "throughput-bytes",
+        "retransmits": "retransmits",
+        "rtt": "rtt",
+        "snd_cwnd": "tcp-window-size",
+        "omitted": "omitted",
+    }
+    return {name: record[key] for key, name in names.items() if key in record}
+
+
+def _named(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: group[key] for key in ("group", "congestion", "streams")}
+
+
+def _identifier(stream: Mapping[str, Any], width: int) -> str:
+    """Zero-padded, as pScheduler sorts identifiers as texts."""
+    return f"{stream['id']:0{width}d}:{stream['congestion']}:{stream['group']}"
+
+
+def _check_algorithms(measured: list[Mapping[str, Any]], request: Request) -> None:
+    """Raises OutputError where a group's sockets didn't have the CCA that was asked for."""
+    if len(measured) != len(request.groups):
+        raise OutputError(f"iperf3 reports {len(measured)} groups, and {len(request.groups)} were asked for")
+    for asked, group in zip(request.groups, measured, strict=True):
+        if asked.cca not in (groups.SYSTEM_DEFAULT, group["congestion"]):
+            raise OutputError(f"group {group['group']} ({asked.text}) was sent with {group['congestion']}")

@@ -1,0 +1,193 @@
+"""The Debian package: what is in it, and that it fits together."""
+
+import ast
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plugin_runner import CONF, IPERF3, TOOL, Tool
+from support import REPOSITORY, Ccmix
+
+METHODS = ["can-run", "duration", "enumerate", "merged-results", "participant-data", "run"]
+NAME = "pscheduler-tool-iperf3mix"
+
+
+@pytest.fixture(scope="session")
+def deb(package: Path) -> Path:
+    (file,) = package.glob("*.deb")
+    return file
+
+
+def control(deb: Path, part: str = "") -> str:
+    return subprocess.run(["dpkg-deb", "-I", deb, *part.split()], capture_output=True, text=True, check=True).stdout
+
+
+def test_it_has_a_tool_with_all_methods(package: Path) -> None:
+    files = {file.name for file in (package / TOOL).iterdir() if file.is_file()}
+    assert files == {*METHODS, "allow-ccas"}
+    for file in files:
+        script = package / TOOL / file
+        assert script.stat().st_mode & 0o777 == 0o755
+        assert script.read_text().startswith("#!/usr/bin/python3\n")
+    assert (package / IPERF3).stat().st_mode & 0o7777 == 0o755  # and no file capability: nobody needs one
+    assert "security.capability" not in os.listxattr(package / IPERF3)
+
+
+def test_it_replaces_nothing(deb: Path) -> None:
+    """Least of all the stock iperf3."""
+    listing = subprocess.run(["dpkg-deb", "-c", deb], capture_output=True, text=True, check=True).stdout
+    files = [line.split()[5].removeprefix(".") for line in listing.splitlines() if not line.startswith("d")]
+    own = ("/usr/lib/pscheduler/classes/tool/iperf3mix/", f"/usr/lib/{NAME}/", f"/usr/share/doc/{NAME}/")
+    others = [file for file in files if not file.startswith(own)]
+    assert sorted(others) == [
+        "/etc/pscheduler/tool/iperf3mix.conf",
+        f"/usr/lib/systemd/system/multi-user.target.wants/{NAME}.service",
+        f"/usr/lib/systemd/system/{NAME}.service",
+        "/usr/share/man/man7/iperf3mix.7.gz",
+    ]
+    assert all(" root/root " in line for line in listing.splitlines())
+    assert "__pycache__" not in listing
+
+
+def test_control(deb: Path) -> None:
+    from iperf3mix import VERSION  # noqa: PLC0415 - conftest.py puts it on the path
+
+    fields = control(deb, "control")
+    assert f"Package: {NAME}\n" in fields
+    assert f"Version: {VERSION}\n" in fields
+    for dependency in ("python3 (>= 3.10)", "pscheduler-server", "pscheduler-test-throughput", "libc6 (>= 2."):
+        assert dependency in fields.split("Depends: ")[1].split("\n")[0]
+    assert control(deb, "triggers") == "activate-noawait pscheduler-warmboot\n"
+
+
+def test_the_configuration_file_is_the_one_that_is_read(deb: Path, package: Path) -> None:
+    from iperf3mix import config  # noqa: PLC0415 - conftest.py puts it on the path
+
+    assert control(deb, "conffiles") == f"{config.FILE}\n"
+    assert f"/{CONF}" == config.FILE
+    assert f"/{IPERF3}" == config.DEFAULT_IPERF3
+    # As it is delivered, and with every commented default taken in, it says what holds without it
+    delivered = (REPOSITORY / "plugin/iperf3mix.conf").read_text()
+    defaults = "\n".join(
+        line[2:] if line.startswith("# ") and " = " in line else line for line in delivered.splitlines()
+    )
+    for text in (delivered, defaults):
+        file = package / "as-delivered.conf"
+        file.write_text(text)
+        script = (
+            "import dataclasses, json; from iperf3mix.config import load; print(json.dumps(dataclasses.asdict(load())))"
+        )
+        said = subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONPATH": str(package / TOOL), "IPERF3MIX_CONF": str(file)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert json.loads(said) == {
+            "iperf3": config.DEFAULT_IPERF3,
+            "port": config.DEFAULT_PORT,
+            "allow": list(config.DEFAULT_ALLOW),
+        }
+
+
+def test_sums(deb: Path, tmp_path: Path) -> None:
+    subprocess.run(["dpkg-deb", "-x", deb, tmp_path], check=True)
+    lines = control(deb, "md5sums").splitlines()
+    assert len(lines) > 20
+    for line in lines:
+        digest, file = line.split()
+        assert hashlib.md5((tmp_path / file).read_bytes()).hexdigest() == digest
+
+
+def test_it_can_be_built_again(deb: Path, tmp_path: Path) -> None:
+    """From the same sources the same package, byte by byte."""
+    built = subprocess.run([REPOSITORY / "plugin/build", tmp_path], capture_output=True, text=True, check=True)
+    assert Path(built.stdout.strip()).read_bytes() == deb.read_bytes()
+
+
+def test_the_service_and_the_script_of_the_package_call_what_is_there(deb: Path, package: Path) -> None:
+    units = package / "usr/lib/systemd/system"
+    unit = (units / f"multi-user.target.wants/{NAME}.service").read_text()
+    assert unit == (units / f"{NAME}.service").read_text()
+    program = unit.split("ExecStart=")[1].split()[0]
+    assert (package / program[1:]).exists()
+    assert program in control(deb, "postinst")
+
+
+def test_its_python_is_that_of_ubuntu_22_04(package: Path) -> None:
+    """3.10, and nothing but its standard library."""
+    files = sorted((package / TOOL).rglob("*.py"))
+    assert len(files) > 10
+    for file in files:
+        tree = ast.parse(file.read_text(), feature_version=(3, 10))
+        modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+        modules += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+        assert all(module.partition(".")[0] in sys.stdlib_module_names for module in modules), (file, modules)
+
+
+def test_every_option_and_key_is_in_the_manual() -> None:
+    from iperf3mix import config, spec  # noqa: PLC0415 - conftest.py puts it on the path
+
+    manual = (REPOSITORY / "plugin/iperf3mix.7").read_text().replace("\\-", "-")
+    assert config.FILE in manual
+    assert config.DEFAULT_IPERF3 in manual
+    options = [line.split('self._option("')[1].split('"')[0] for line in Path(spec.__file__).read_text().splitlines()
+               if 'self._option("' in line]  # fmt: skip
+    assert len(options) > 20
+    for option in [*options, "udp", "loopback", "reverse-connections", "bandwidth-strict", "burst-size"]:
+        assert option in manual, option
+
+
+def test_ccas_are_allowed_and_none_is_taken_away(ccmix: Ccmix, package: Path) -> None:
+    """In a guest of the lab, whose kernel has more than it allows."""
+    conf = package / "allow.conf"
+    conf.write_text("[iperf3mix]\nallow = htcp bbr nosuch vegas\n")
+    allowed = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+    program = f"IPERF3MIX_CONF={conf} {package / TOOL}/allow-ccas"
+    done = ccmix(
+        "lab", "exec", "--", "sh", "-c", f"cat {allowed}; {program}; echo $?; cat {allowed}; {program}; cat {allowed}"
+    )
+    before, *rest = done.stdout.splitlines()
+    assert "htcp" not in before
+    missing = "iperf3mix: this kernel has no nosuch; see allow in /etc/pscheduler/tool/iperf3mix.conf"
+    after = f"{before} htcp vegas"
+    assert [" ".join(line.split()) for line in rest] == [missing, "1", after, missing, after]
+
+
+@pytest.mark.parametrize(
+    ("streams", "direction"),
+    [
+        (16, ""),
+        (1, "reverse"),
+        pytest.param(1, "", marks=pytest.mark.long),
+        pytest.param(16, "reverse", marks=pytest.mark.long),
+        pytest.param(64, "", marks=pytest.mark.long),
+    ],
+)
+def test_the_slot_is_enough_for_a_long_path_and_not_much_too_long(
+    ccmix: Ccmix, package: Path, streams: int, direction: str
+) -> None:
+    """Of 200 ms there and back, which holds where no link-rtt is told; in a guest of the lab, in virtual time."""
+    from iperf3mix import slot  # noqa: PLC0415 - conftest.py puts it on the path
+
+    script = [sys.executable, REPOSITORY / "tests/plugin/guest_long_path.py", package, streams, *direction.split()]
+    done = ccmix("lab", "exec", "--", "env", f"PYTHONPATH={REPOSITORY / 'tests'}", *script)
+    got = json.loads(done.stdout)
+    assert got["succeeded"], got
+    round_trips = (got["took_s"] - 1.0) / 0.2
+    assert slot.ROUND_TRIPS + streams - 3 < round_trips < slot.ROUND_TRIPS + streams
+    assert got["took_s"] + slot.WRITING_S < got["slot_s"]
+
+
+def test_without_root_it_is_as_good(tool: Tool) -> None:
+    """Everything here ran as a user without privileges, as pScheduler's runner is."""
+    if os.geteuid() != 0:
+        pytest.skip("only root becomes somebody else")
+    said = subprocess.run([*tool.command("enumerate")[:-1], "id", "-u"], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "65534"
