@@ -25,13 +25,16 @@ RUN for probe in sockmon capflow rtt; do \
         install -s "$(probes/$probe/build)" /opt/ccmix/bin/ccmix-$probe || exit; \
     done && rm -rf /tmp/cache
 COPY requirements.txt .
-# A third of the environment serves those who change the libraries: debug symbols, tests, headers.
+# A third of the environment is of no use to those who run ccmix: debug symbols, the libraries' own tests, headers, a
+# compiler of Fortran's interfaces, and a hundred languages that nobody prints in colour.
 RUN python3 -m venv --without-pip /opt/ccmix \
  && python3 -m pip --python /opt/ccmix/bin/python install --quiet --no-cache-dir --no-compile --require-hashes \
         --requirement requirements.txt \
  && find /opt/ccmix/lib -name '*.so*' -type f -exec strip --strip-unneeded {} + \
  && find /opt/ccmix/lib -name tests -type d -prune -exec rm -r {} + \
- && find /opt/ccmix/lib -type f -regex '.*\.\(a\|h\|pxd\|pyi\)' -delete
+ && find /opt/ccmix/lib -type f -regex '.*\.\(a\|h\|pxd\|pyi\)' -delete \
+ && rm -r /opt/ccmix/lib/python3.*/site-packages/numpy/f2py /opt/ccmix/bin/f2py \
+ && find /opt/ccmix/lib -path '*/pygments/lexers/*' -not -name __init__.py -not -name _mapping.py -delete
 COPY pyproject.toml README.md ./
 COPY harness harness
 # setuptools builds ccmix, and is of no use afterwards
@@ -53,7 +56,7 @@ RUN apt-get update -qq \
  && install -d -o ccmix -g ccmix /work \
  && install -d /var/lib/ccmix
 COPY --from=build /opt/ccmix /opt/ccmix
-COPY container /opt/ccmix/container
+COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
 # Python compiles what it imports, and keeps it: what ccmix uses, in a quarter of the room of all that there is
 RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix altair polars rich.live rich.table \
  && rm /opt/ccmix/container/import-all

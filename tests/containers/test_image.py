@@ -13,7 +13,7 @@ from containers_support import Docker
 from support import REPOSITORY
 
 MOST_BYTES = 450_000_000
-BAD = "urllib3==1.26.4"  # not of the image: CVE-2021-33503 and others
+BAD = "requests==2.19.0"  # not of the image: CVE-2018-18074 and others
 
 pytestmark = pytest.mark.timeout(3000)
 
@@ -44,7 +44,7 @@ def test_programs(docker: Docker, harness: str) -> None:
         harness, "sh", "-ec",
         "ccmix-iperf3 --version | head -n 1; iperf3 --version | head -n 1; ccmix-lab-kernel --version;"
         "for name in ccmix-sockmon ccmix-rtt ccmix-capflow; do $name --help >/dev/null; done;"
-        "command -v tcpdump ethtool numactl tc ss ip ping zstd ssh sysctl setpriv taskset",
+        "for name in tcpdump ethtool numactl tc ss ip ping zstd ssh sysctl setpriv taskset; do command -v $name; done",
         user="ccmix",
     )  # fmt: skip
     patched, stock, kernel, *paths = said.splitlines()

@@ -69,4 +69,3 @@ def test_the_guide_has_every_use_with_its_options(use: container.Use) -> None:
     assert set(re.findall(r"`([A-Z_]+)`", row)) == set(use.capabilities)
     assert ("systempaths" in row) == bool(use.writes)
     assert ("/sys/module" in row) == ("/sys/module" in use.writes)
-

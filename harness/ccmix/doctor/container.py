@@ -1,4 +1,4 @@
-"""In a container: which capability, mount or network is missing, and for what. docs/containers.md has the same table."""
+"""In a container: which capability, mount or network is missing, and for what; as in docs/containers.md."""
 
 import os
 import re
