@@ -59,7 +59,8 @@ DEEDS = {
     "pacing, netem, any CCA": "tc qdisc replace dev lo root pfifo",
     "sysctls": "sysctl -w net.ipv4.tcp_rmem='4096 131072 6291456'",
     "module parameters": "cd /sys/module/tcp_cubic/parameters; cat hystart_detect >hystart_detect",
-    "topologies without --lab": "ip netns add a && ip link add x type veth peer y netns a && ip netns exec a sysctl -w net.ipv4.ip_forward=1",
+    "topologies without --lab": "ip netns add a && ip link add x type veth peer y netns a && "
+    "ip netns exec a sysctl -w net.ipv4.ip_forward=1",
     "root's results in a user's folder": "touch /work/new && chown 1:1 /work/new",
 }
 
