@@ -2,7 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-long sanitize fuzz-iperf3 fuzz-capflow check format lock clean
+.PHONY: help demo setup setup-dev test test-long image image-test sanitize fuzz-iperf3 fuzz-capflow check format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -23,6 +23,12 @@ test: check ## formatter, linter, types, all tests but the long ones, and those 
 
 test-long: setup-dev ## long grids, kills and fuzzing
 	.venv/bin/pytest -m long --timeout 3600
+
+image: ## build ccmix:harness, with this machine's Docker or, where there is none, a private one
+	container/build harness
+
+image-test: setup-dev ## all tests of the images, in a private Docker engine; needs root
+	REQUIRE_DOCKER=1 .venv/bin/pytest --timeout 3600 tests/containers
 
 sanitize: setup-dev ## the tests of the patched iperf3 and of the probes, built with AddressSanitizer and UBSan
 	binary=$$(iperf3-patch/build --sanitize) && \

@@ -10,6 +10,7 @@ from ccmix.doctor import (
     buffers,
     ccas,
     clock,
+    container,
     device,
     disk,
     kernel,
@@ -73,11 +74,26 @@ class HostChecks:
             report.check("namespaces", lambda: this_machine.judge_namespaces(os.geteuid()))
         if self._alone or PATCHED_IPERF3 in needs.tools:
             report.check("patched iperf3", lambda: this_machine.judge_iperf3(not self._alone))
+        if container.inside():
+            self._container()
         report.check("left by dead runs", this_machine.judge_journals)
         needed = self.works_here and not self._alone
         report.check("other campaigns", lambda: this_machine.judge_lock(this_machine.read_sockets(), needed))
         if outdir:
             report.check("results", lambda: disk.judge_outdir(outdir, needs.runs, needs.all_captures_bytes))
+
+    def _container(self) -> None:
+        report, needs = self._report, self._needs
+        wanted = {
+            container.CAPTURES: "CAP_NET_RAW" in needs.root_for.values(),
+            container.QUEUES: "CAP_NET_ADMIN" in needs.root_for.values(),
+            container.SYSCTLS: any("sysctl" in text for text in needs.lines),
+            container.PARAMETERS: bool(needs.parameters),
+            container.NAMESPACES: self._in_namespaces,
+        }
+        needed = [use for use, wants in wanted.items() if wants]
+        report.check("container", lambda: container.judge(this_machine.read_rights(), needed))
+        report.check("container", lambda: container.judge_network(container.read_devices()))
 
     def look(self, host: Host) -> None:
         """Everything else."""
@@ -108,6 +124,9 @@ class HostChecks:
     def _rights(self, who: login.Login) -> None:
         report, needs = self._report, self._needs
         report.uid = who.uid
+        if self._is_controller and container.inside():
+            report.findings.append(Finding("privileges", Status.OK, f"{who.user}, in a container: see above"))
+            return
         report.check("privileges", lambda: login.judge_privileges(who, needs.root_for, self._in_namespaces))
         sysctls = self._in_namespaces or any("sysctl" in text for text in needs.lines)
         report.check("/proc/sys", lambda: login.judge_writable(who, bool(needs.parameters), sysctls))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from ccmix.agent import journal
 from ccmix.agent.lock import ADDRESS
+from ccmix.doctor.container import Rights, capabilities
 from ccmix.doctor.findings import Finding, Status, line, problem
+from ccmix.doctor.login import read_only
 from ccmix.lab.errors import GuestError
 from ccmix.lab.host import launch_parent, memory_dir, program
 from ccmix.model import Topology
@@ -17,7 +19,7 @@ from ccmix.units import format_bytes
 LOCK = ADDRESS.replace("\0", "@")  # as /proc/net/unix writes an abstract name
 LAB_PROGRAMS = ("setpriv", "sh", "taskset")
 LEAST_GUEST_BYTES = 2**29  # without anything in flight
-SMALL_TMPFS = "docker run --tmpfs /tmp:exec,size=8g ..."
+SMALL_TMPFS = "docker run --tmpfs /tmp:exec ..."
 
 
 def judge_iperf3(needed: bool) -> Iterator[Finding]:
@@ -79,6 +81,12 @@ def judge_journals(folder: Path | None = None) -> Iterator[Finding]:
         "The host is not as its administrator set it up; the next run would put it back first.",
         (line("ccmix", "restore"),), root=os.geteuid() == 0,
     )  # fmt: skip
+
+
+def read_rights() -> Rights:
+    """Raises OSError or ValueError."""
+    status, mounts = (Path("/proc/self", name).read_text() for name in ("status", "mounts"))
+    return Rights(os.geteuid(), capabilities(status), read_only(mounts))
 
 
 def read_sockets() -> str:

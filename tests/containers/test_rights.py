@@ -1,0 +1,106 @@
+"""What a container may do, what it says of what it may not, and its health."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from containers_support import Docker
+
+pytestmark = pytest.mark.timeout(3000)
+BARE = ("--rm", "--cap-drop=ALL", "--read-only", "--network=none")
+CAPTURE = """
+[wan]
+type = iperf3
+src = localhost
+dst = 127.0.0.1
+server = running
+tcpdump = on
+"""
+
+
+def doctor(docker: Docker, image: str, work: Path, *options: str, config: str = "") -> dict[str, tuple[str, str]]:
+    """Status and first way out of each use of a container."""
+    words = ["doctor", "--format", "json"]
+    if config:
+        (work / "one.ini").write_text(config)
+        words.append("one.ini")
+    reports = json.loads(docker("run", *BARE, f"--volume={work}:/work", *options, image, *words).stdout)
+    return {
+        one["check"].removeprefix("container: "): (one["status"], "".join(one["instead"][:1]))
+        for one in reports[0]["checks"]
+        if one["check"].startswith("container: ")
+    }
+
+
+def test_the_doctor_says_what_is_missing_and_for_what(docker: Docker, harness: str, work: Path) -> None:
+    bare = doctor(docker, harness, work)
+    assert bare["captures"] == ("warn", "docker run --user root --cap-add NET_RAW ...")
+    assert bare["topologies without --lab"][1].startswith(
+        "docker run --user root --cap-add NET_ADMIN --cap-add SYS_ADMIN --security-opt systempaths=unconfined"
+    )
+    assert bare["network"] == ("warn", "docker run --network host ...")
+    assert doctor(docker, harness, work, config=CAPTURE)["captures"][0] == "fail"
+
+
+def test_the_doctors_way_out_leads_out(docker: Docker, harness: str, work: Path) -> None:
+    for use, (status, instead) in doctor(docker, harness, work).items():
+        assert status == "warn"
+        options = instead.removeprefix("docker run ").removesuffix(" ...").split()
+        if use == "network":
+            continue  # a host's network excludes none
+        assert doctor(docker, harness, work, *options)[use][0] == "ok", use
+
+
+# What each use does, in a private network; none changes anything of the machine's
+DEEDS = {
+    "captures": "timeout 1 tcpdump -Z root -i lo -w /tmp/pcap; test -s /tmp/pcap",
+    "pacing, netem, any CCA": "tc qdisc replace dev lo root pfifo",
+    "sysctls": "sysctl -w net.ipv4.tcp_rmem='4096 131072 6291456'",
+    "module parameters": "cd /sys/module/tcp_cubic/parameters; cat hystart_detect >hystart_detect",
+    "topologies without --lab": "ip netns add a && ip link add x type veth peer y netns a && "
+    "ip netns exec a sysctl -w net.ipv4.ip_forward=1",
+    "root's results in a user's folder": "touch /work/new && chown 1:1 /work/new",
+}
+
+
+def test_each_use_works_with_what_the_doctor_asks_for_and_not_without(docker: Docker, harness: str, work: Path) -> None:
+    found = doctor(docker, harness, work)
+    assert set(DEEDS) == set(found) - {"network"}
+    for use, deed in DEEDS.items():
+        options = found[use][1].removeprefix("docker run ").removesuffix(" ...").split()
+        base = (*BARE, "--tmpfs=/tmp:exec", "--tmpfs=/run", f"--volume={work}:/work", "--entrypoint=sh")
+        done = docker("run", *base, *options, harness, "-c", deed)
+        assert done.returncode == 0, (use, done.stderr)
+        assert docker("run", *base, "--user=root", harness, "-c", deed).returncode != 0, use
+
+
+def test_a_hosts_network_is_told_from_a_private_one(docker: Docker, harness: str) -> None:
+    said = docker("run", "--rm", "--network=host", harness, "doctor", "--format", "json").stdout
+    [network] = [one for one in json.loads(said)[0]["checks"] if one["check"] == "container: network"]
+    assert network["status"] == "ok"
+
+
+def test_health(docker: Docker, harness: str) -> None:
+    """Of a server, whether it listens; of a campaign, whether results can be written."""
+    check = ("exec", "--", "/opt/ccmix/container/healthcheck")
+    server = docker.start("--network=none", "--entrypoint=tini", harness, "--", "ccmix-iperf3", "-s")
+    try:
+        deadline = time.monotonic() + 30
+        while docker("exec", server, *check[2:], "5201").returncode != 0:
+            assert time.monotonic() < deadline, "the server's port is not found"
+            time.sleep(0.1)
+        assert docker("exec", server, *check[2:], "5202").returncode != 0
+        assert docker("exec", server, *check[2:]).returncode == 0
+        assert docker("exec", "--workdir=/usr", server, *check[2:]).returncode != 0
+    finally:
+        docker.good("rm", "--force", server)
+
+
+def test_what_is_not_root_becomes_the_owner_of_the_folder(docker: Docker, harness: str, work: Path) -> None:
+    """As the service `harness` of compose: with the rights to change the user, and none afterwards."""
+    options = ("--user=root", "--cap-add=SETUID", "--cap-add=SETGID", "--env=CCMIX_AS=owner", "--tmpfs=/tmp:exec")
+    said = docker("run", *BARE, *options, f"--volume={work}:/work", harness, "doctor", "--format", "json").stdout
+    uses = {one["check"]: one["seen"] for one in json.loads(said)[0]["checks"]}
+    assert uses["container: captures"] == "user 4711 is not root, no NET_RAW"

@@ -1,0 +1,165 @@
+"""ccmix in its container: the demo, the lab without any right, a test between two, a capture, stop and kill."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from containers_support import OWNER, Docker
+from support import REPOSITORY, SMALL
+
+pytestmark = pytest.mark.timeout(3000)
+
+# Without any right, and with nowhere to write but the working directory and memory from which guests may be executed
+CONFINED = (
+    "--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only", "--tmpfs=/tmp:exec", "--network=none",
+)  # fmt: skip
+# Of this machine's kernel, which other tests use too: a microsecond more makes no difference to them
+PARAMETER = Path("/sys/module/tcp_cubic/parameters/hystart_ack_delta_us")
+DEFAULT = "2000\n"
+
+
+def as_owner(work: Path) -> tuple[str, ...]:
+    return (f"--user={OWNER[0]}:{OWNER[1]}", f"--volume={work}:/work")
+
+
+def belongs_to_owner(folder: Path) -> bool:
+    return all((one.lstat().st_uid, one.lstat().st_gid) == OWNER for one in (folder, *folder.rglob("*")))
+
+
+def wait_for(files: Path, pattern: str, count: int = 1, timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while len(list(files.rglob(pattern))) < count:
+        assert time.monotonic() < deadline, f"there are no {count} files {pattern} in {files} after {timeout_s} s"
+        time.sleep(0.1)
+
+
+class TestInTheLab:
+    def test_demo_of_compose(self, docker: Docker, harness: str, work: Path) -> None:
+        """A third of it; `make test-long` runs it whole. The clone belongs to a user, and so do the results."""
+        (work / "compose.yaml").write_bytes((REPOSITORY / "compose.yaml").read_bytes())
+        said = docker.good("compose", "run", "--rm", "harness", "demo", "--only", "mixed", cwd=work, timeout_s=600)
+        assert "results/demo/report.html" in said
+        assert said.count("mixed") == 8
+        assert len(list((work / "results/demo").rglob("run.json"))) == 20
+        assert belongs_to_owner(work / "results")
+
+    @pytest.mark.long
+    def test_whole_demo(self, docker: Docker, harness: str, work: Path) -> None:
+        said = docker.good("run", "--rm", *CONFINED, *as_owner(work), harness, "demo", timeout_s=1200)
+        assert len(list((work / "results/demo").rglob("run.json"))) == 60
+        assert "not valid" in said
+
+    def test_netem_as_an_ordinary_user_without_a_capability(self, docker: Docker, harness: str, work: Path) -> None:
+        lossy = "ip link set lo up; tc qdisc add dev lo root netem delay 20ms; ping -c 2 -i 0.2 127.0.0.1; id -u"
+        said = docker.good("run", "--rm", *CONFINED, *as_owner(work), harness, "lab", "exec", "--", "sh", "-c", lossy)
+        assert "time=40.0 ms" in said
+        capabilities = docker.good(
+            "run", "--rm", *CONFINED, *as_owner(work), "--entrypoint=grep", harness, "Cap", "/proc/self/status"
+        )
+        assert {line.split()[1] for line in capabilities.splitlines()} == {"0" * 16}
+
+    def test_stopped_and_resumed(self, docker: Docker, harness: str, work: Path) -> None:
+        (work / "small.ini").write_text(SMALL.replace("iterations = 2", "iterations = 40"))
+        command = (*CONFINED, *as_owner(work), harness, "run", "small.ini", "--lab", "-o", "results")
+        container = docker.start("--name=stopped", *command)
+        wait_for(work, "run.json", 2)
+        docker.good("stop", "--time=30", container)
+        assert docker.inspect(container)["State"]["ExitCode"] == 130
+        finished = {file: file.read_bytes() for file in work.rglob("run.json")}
+        assert 2 <= len(finished) < 40
+        docker.good("run", "--rm", *command, "--resume")
+        assert len(list(work.rglob("run.json"))) == 40
+        assert all(file.read_bytes() == content for file, content in finished.items())
+        docker.good("rm", container)
+
+
+class TestBetweenContainers:
+    def test_mix_and_capture_of_compose(self, docker: Docker, harness: str, work: Path) -> None:
+        """`docker compose --profile pair run client`, on its private network."""
+        (work / "compose.yaml").write_bytes((REPOSITORY / "compose.yaml").read_bytes())
+        compose = (
+            "compose",
+            "-f",
+            "compose.yaml",
+            "-f",
+            str(Path(__file__).parent / "no-dns.yaml"),
+            "--profile",
+            "pair",
+        )
+        try:
+            docker.good(*compose, "run", "--rm", "client", cwd=work)
+            [network] = docker.good(
+                "network", "ls", "--quiet", "--filter", "label=com.docker.compose.network=pair"
+            ).split()
+            assert docker.inspect(network)["Internal"] is True
+        finally:
+            docker.good(*compose, "down", "--volumes", cwd=work)
+        [file] = work.rglob("run.json")
+        run = json.loads(file.read_text())
+        assert run["validity"]["status"] == "valid", run["validity"]
+        groups = {group["cca"]: group for group in run["metrics"]["groups"]}
+        assert set(groups) == {"cubic", "bbr"}
+        assert all(150e6 < group["goodput_bps"] <= 203e6 for group in groups.values())
+        assert run["facts"]["capture"]["complete"]
+        assert (file.parent / "capture.pcap.zst").stat().st_size > 100_000
+        assert belongs_to_owner(work / "results")
+
+
+class TestOnTheHost:
+    """With what a production test takes: the host's network, and the host's kernel to be changed and put back."""
+
+    DTN = (
+        "--user=root", "--network=host", "--cap-drop=ALL", "--cap-add=NET_ADMIN", "--cap-add=NET_RAW",
+        "--cap-add=CHOWN", "--cap-add=DAC_OVERRIDE",
+        "--security-opt=no-new-privileges", "--security-opt=systempaths=unconfined",
+        "--volume=/sys/module:/sys/module", "--read-only", "--tmpfs=/tmp:exec",
+    )  # fmt: skip
+    SWEEP = f"""
+[sweep]
+type = nothing
+src = localhost
+dst = 127.0.0.1
+src-cmd = sleep 4
+duration = 4s
+param-sweep = tcp_cubic/parameters/{PARAMETER.name}, sys-module-list, 2001, 2002
+"""
+
+    @pytest.fixture
+    def campaign(self, docker: Docker, harness: str, work: Path) -> tuple[str, ...]:
+        assert PARAMETER.read_text() == DEFAULT
+        (work / "sweep.ini").write_text(self.SWEEP)
+        return (*self.DTN, f"--volume={work}:/work", "--volume=state:/var/lib/ccmix", harness)
+
+    def changed(self) -> None:
+        deadline = time.monotonic() + 60
+        while PARAMETER.read_text() == DEFAULT:
+            assert time.monotonic() < deadline, "the campaign changed nothing"
+            time.sleep(0.05)
+
+    def test_stop(self, docker: Docker, work: Path, campaign: tuple[str, ...]) -> None:
+        container = docker.start(*campaign, "run", "sweep.ini", "-o", "results/a")
+        self.changed()
+        docker.good("stop", "--time=30", container)
+        assert PARAMETER.read_text() == DEFAULT
+        assert docker.inspect(container)["State"]["ExitCode"] == 130
+        docker.good("rm", container)
+        docker("run", "--rm", *campaign, "run", "sweep.ini", "-o", "results/a", "--resume")  # sleeping is no valid run
+        assert len(list(work.rglob("run.json"))) == 2
+        assert PARAMETER.read_text() == DEFAULT
+        assert belongs_to_owner(work / "results")
+
+    def test_kill_and_restore(self, docker: Docker, work: Path, campaign: tuple[str, ...]) -> None:
+        container = docker.start(*campaign, "run", "sweep.ini", "-o", "results/a")
+        self.changed()
+        docker.good("kill", container)
+        docker.good("rm", container)
+        assert PARAMETER.read_text() != DEFAULT
+        said = docker("run", "--rm", *campaign, "doctor")
+        assert "left by dead runs" in said.stdout
+        docker.good("run", "--rm", *campaign, "restore")
+        assert PARAMETER.read_text() == DEFAULT
+        docker("run", "--rm", *campaign, "run", "sweep.ini", "-o", "results/a", "--resume")  # sleeping is no valid run
+        assert len(list(work.rglob("run.json"))) == 2
+        assert belongs_to_owner(work / "results")

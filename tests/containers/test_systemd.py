@@ -1,0 +1,48 @@
+"""The units of packaging/systemd: systemd understands them, and they start containers as compose.yaml does."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support import REPOSITORY
+
+UNITS = REPOSITORY / "packaging/systemd"
+
+
+def verify(folder: Path, changed: str = "") -> subprocess.CompletedProcess[str]:
+    """By systemd-analyze, as an instance and beside a docker.service that this machine need not have."""
+    for unit in UNITS.iterdir():
+        text = unit.read_text() + (changed if unit.suffix == ".service" else "")
+        (folder / unit.name).write_text(text)
+        (folder / unit.name.replace("@", "@my-test")).write_text(text)
+    (folder / "docker.service").write_text("[Service]\nExecStart=/bin/true\n")
+    docker = folder / "docker"
+    docker.write_text("#!/bin/sh\n")
+    docker.chmod(0o755)
+    names = [str(folder / f"ccmix@my-test.{kind}") for kind in ("service", "timer")]
+    return subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *names], capture_output=True, text=True, check=False,
+        env={"PATH": f"{folder}:/usr/bin:/bin", "SYSTEMD_UNIT_PATH": f"{folder}:"},
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here: UNITS NOT VERIFIED")
+def test_systemd_understands_them(tmp_path: Path) -> None:
+    done = verify(tmp_path)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    wrong = verify(tmp_path, "NoSuchSetting=1\n")
+    assert "NoSuchSetting" in wrong.stderr
+
+
+def test_a_container_gets_what_the_service_dtn_gets() -> None:
+    dtn = yaml.safe_load((REPOSITORY / "compose.yaml").read_text())["services"]["dtn"]
+    [start] = re.findall(r"^ExecStart=(.*?[^\\])$", (UNITS / "ccmix@.service").read_text(), re.MULTILINE | re.DOTALL)
+    assert re.findall(r"--cap-add (\w+)", start) == dtn["cap_add"]
+    assert re.findall(r"--security-opt (\S+)", start) == [one.removesuffix(":true") for one in dtn["security_opt"]]
+    assert re.findall(r"--network (\w+)", start) == [dtn["network_mode"]]
+    assert "--volume /sys/module:/sys/module" in start
+    assert "/sys/module:/sys/module" in dtn["volumes"]

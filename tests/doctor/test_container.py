@@ -1,0 +1,71 @@
+"""What the doctor says in a container, from what a container has."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ccmix.doctor import container
+from ccmix.doctor.container import CAPTURES, NAMESPACES, PARAMETERS, USES, Rights, judge, judge_network
+from ccmix.doctor.findings import Finding, Status
+from support import REPOSITORY
+
+ALL = frozenset(container.CAPABILITIES)
+
+
+def found(rights: Rights, *needed: container.Use) -> dict[str, Finding]:
+    return {finding.check.removeprefix("container: "): finding for finding in judge(rights, needed)}
+
+
+def test_a_container_with_everything() -> None:
+    assert {finding.status for finding in judge(Rights(0, ALL, ()), USES)} == {Status.OK}
+
+
+def test_what_an_entry_needs_fails_and_says_how_to_start_the_container() -> None:
+    said = found(Rights(1000, frozenset(), ("/proc/sys", "/sys/module")), CAPTURES, PARAMETERS)
+    assert said["captures"].status is Status.FAIL
+    assert said["captures"].seen == "user 1000 is not root, no NET_RAW"
+    assert said["captures"].instead == ("docker run --user root --cap-add NET_RAW ...",)
+    assert said["module parameters"].instead == (
+        "docker run --user root --security-opt systempaths=unconfined -v /sys/module:/sys/module ...",
+    )
+    assert said[NAMESPACES.feature].status is Status.WARN
+
+
+@pytest.mark.parametrize("use", USES)
+def test_each_capability_and_mount_is_named_where_it_alone_is_missing(use: container.Use) -> None:
+    for name in use.capabilities:
+        [finding] = [one for one in judge(Rights(0, ALL - {name}, ()), ()) if use.feature in one.check]
+        assert f"--cap-add {name} " in finding.instead[0]
+    for tree in use.writes:
+        [finding] = [one for one in judge(Rights(0, ALL, (tree,)), ()) if use.feature in one.check]
+        assert finding.seen == f"{tree} is read-only"
+
+
+def test_effective_capabilities() -> None:
+    # Docker's own default set
+    assert container.capabilities("Name:\tx\nCapEff:\t00000000a80425fb\n") == {"CHOWN", "DAC_OVERRIDE", "NET_RAW"}
+    with pytest.raises(ValueError, match="no capability sets"):
+        container.capabilities("Name:\tx\n")
+
+
+def test_network(tmp_path: Path) -> None:
+    for name, iflink in (("lo", 1), ("eth0", 77)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ifindex").write_text("1\n" if name == "lo" else "2\n")
+        (tmp_path / name / "iflink").write_text(f"{iflink}\n")
+    [private] = judge_network(container.read_devices(tmp_path))
+    assert private.status is Status.WARN
+    assert "eth0" in private.seen
+    (tmp_path / "eth0" / "iflink").write_text("2\n")
+    [hosts] = judge_network(container.read_devices(tmp_path))
+    assert hosts.status is Status.OK
+
+
+@pytest.mark.parametrize("use", USES)
+def test_the_guide_has_every_use_with_its_options(use: container.Use) -> None:
+    guide = (REPOSITORY / "docs/containers.md").read_text()
+    [row] = [line for line in guide.splitlines() if line.startswith(f"| {use.feature}")]
+    assert set(re.findall(r"`([A-Z_]+)`", row)) == set(use.capabilities)
+    assert ("systempaths" in row) == bool(use.writes)
+    assert ("/sys/module" in row) == ("/sys/module" in use.writes)
