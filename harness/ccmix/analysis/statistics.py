@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ccmix.analysis.distributions import student_t_quantile
+from scipy.special import stdtrit
+
 from ccmix.model import HostPath, Run, Topology, Traffic
 
 LEAST_FOR_INTERVAL = 3  # iterations; of fewer, an interval says nothing
@@ -76,7 +77,7 @@ def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[f
     if len(values) < LEAST_FOR_INTERVAL:
         return None
     mean = statistics.fmean(values)
-    half = student_t_quantile((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * statistics.stdev(values) / math.sqrt(len(values))
     return mean - half, mean + half
 
 
