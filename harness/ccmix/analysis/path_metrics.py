@@ -75,7 +75,7 @@ def bottleneck(run: Run, tables: RunTables) -> dict[str, Any] | None:
 def cpu_s_per_gbit(run: Run, tables: RunTables, goodput_bps: float) -> dict[str, float]:
     """By host, the time that its cores (with mpstat-cores: those) were not idle per gigabit of the run's goodput.
 
-    Everything that the host did meanwhile counts. No entry where no time passed, as in the lab, where computing takes
+    Everything that the host did meanwhile counts. No entry where there was none, as in the lab, where computing takes
     none.
     """
     if tables.series.cpu.is_empty() or not goodput_bps:
@@ -84,11 +84,10 @@ def cpu_s_per_gbit(run: Run, tables: RunTables, goodput_bps: float) -> dict[str,
     spent = [pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES]
     length_s = pl.col("time_s").last() - pl.col("time_s").first()
     per_core = cores.group_by("host", "core").agg(*spent, length_s=length_s)
-    all_s = pl.sum_horizontal(CORE_TIMES)
-    busy_s = all_s - pl.col("idle_s") - pl.col("iowait_s")
-    hosts = per_core.group_by("host").agg(all_s=all_s.sum(), busy_s=busy_s.sum(), length_s=pl.col("length_s").max())
+    busy_s = pl.sum_horizontal(CORE_TIMES) - pl.col("idle_s") - pl.col("iowait_s")
+    hosts = per_core.group_by("host").agg(busy_s=busy_s.sum(), length_s=pl.col("length_s").max())
     return {
         host: busy / (goodput_bps * seconds / BITS_PER_GBIT)
-        for host, all_s, busy, seconds in hosts.sort("host").iter_rows()
-        if all_s and seconds
+        for host, busy, seconds in hosts.sort("host").iter_rows()
+        if busy and seconds
     }
