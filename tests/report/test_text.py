@@ -118,7 +118,7 @@ def test_notes_say_what_is_not_valid_and_where_iterations_are_too_few(results: R
     assert told[0] == "alone delay=5ms #1: a path of <another> RTT"
     # a CV of 9.09% needs t(0.975, n-1) * 0.0909 / sqrt(n) <= 0.05: from n = 16 on (0.0484, and 0.0503 with 15)
     assert "alone delay=44ms cubic: 3 iterations are too few to know the goodput to ±5%; about 16 would do" in told
-    assert told[-1] == "4 of 8 rows have fewer than 3 valid iterations: no interval can be told"
+    assert told[-1] == "4 of 8 rows have fewer than 3 valid iterations: there is no interval"
 
 
 def test_rtt_buckets_have_a_column_of_their_own(results: Results) -> None:

@@ -87,7 +87,7 @@ def _too_few(rows: Sequence[Row]) -> Iterator[str]:
     if len(told) > MOST_NOTES:
         yield f"... and so in {len(told) - MOST_NOTES} more rows"
     if few := sum(row.runs - row.invalid < LEAST_FOR_INTERVAL for row in rows):
-        yield f"{few} of {len(rows)} rows have fewer than {LEAST_FOR_INTERVAL} valid iterations: no interval can be told"
+        yield f"{few} of {len(rows)} rows have fewer than {LEAST_FOR_INTERVAL} valid iterations: there is no interval"
 
 
 def render(results: Results) -> str:
