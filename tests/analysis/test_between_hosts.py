@@ -100,7 +100,7 @@ def test_intervals_of_any_command(run: Run, folder: Path) -> None:
 
 
 def test_metrics_of_any_command(run: Run, folder: Path) -> None:
-    metrics = run_metrics(run, read_tables(run, folder))
+    metrics = run_metrics(run, read_tables(run, folder), facts())
     cubic, bbr = metrics["groups"]
     assert (cubic["group"], cubic["cca"], cubic["goodput_bps"]) == ("cubic", "cubic", 8e6)
     assert (bbr["streams"], bbr["goodput_bps"]) == (2, pytest.approx(24e6 + 16e6 / 3))
@@ -113,7 +113,7 @@ def test_a_command_without_any_connection(run: Run, folder: Path) -> None:
     write(folder, "sockets", [{"time_s": BEGIN_S, "seconds": 0.01, "output": ""}])
     tables = read_tables(run, folder)
     assert (tables.flows.height, tables.intervals.height) == (0, 0)
-    assert run_metrics(run, tables)["goodput_bps"] == 0
+    assert run_metrics(run, tables, facts())["goodput_bps"] == 0
     verdict = judge(run, tables, facts())
     assert verdict.status == "unknown"
     assert "no connection to 10.0.3.2 carried data in view of localhost" in verdict.findings[0].detail

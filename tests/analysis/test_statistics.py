@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ccmix.analysis.statistics import confidence_interval, table
+from ccmix.analysis.intervals import confidence_interval
+from ccmix.analysis.statistics import table
 from ccmix.model import Run
 
 
@@ -26,12 +27,6 @@ def test_an_interval_by_hand() -> None:
     # t(0.95, 2) = 2.919986; s = 1
     half = 2.919986 / 3**0.5
     assert confidence_interval([1, 2, 3], level=0.9) == pytest.approx((2 - half, 2 + half), rel=1e-6)
-
-
-def test_of_fewer_than_three_values_an_interval_says_nothing() -> None:
-    assert confidence_interval([1, 2]) is None
-    assert confidence_interval([]) is None
-    assert confidence_interval([4, 4, 4]) == (4, 4)
 
 
 def test_means_are_over_valid_runs_and_the_others_are_counted(run: Run) -> None:
@@ -78,3 +73,40 @@ def test_a_row_for_each_entry_condition_and_group_in_the_order_of_the_plan(run: 
     assert rows == [
         ("one", "5ms", "cubic", 1), ("one", "44ms", "cubic", 4), ("two", "5ms", "cubic", 3), ("one", "5ms", "bbr", 4),
     ]  # fmt: skip
+
+
+def test_every_metric_has_its_spread_over_the_valid_runs(run: Run) -> None:
+    finished = [(run, summary(90e6)), (run, summary(100e6)), (run, summary(110e6)), (run, summary(1e6, "limited"))]
+    for number, (_, one) in enumerate(finished):
+        one["metrics"] |= {"bottleneck": {"drop_rate": 0.01 * number}, "convergence_s": 2.0 if number == 1 else None}
+    [row] = table(finished)
+    goodput, drops = row.group_metrics["goodput_bps"], row.run_metrics["bottleneck.drop_rate"]
+    assert goodput
+    assert drops
+    assert (goodput.runs, goodput.mean, goodput.deviation, goodput.cv) == (3, 100e6, 10e6, 0.1)
+    assert (drops.mean, drops.deviation) == (pytest.approx(0.01), pytest.approx(0.01))
+    converged = row.run_metrics["convergence_s"]
+    assert converged
+    assert (converged.runs, converged.mean, converged.deviation, converged.ci95) == (1, 2.0, None, None)
+    assert row.run_metrics["netem_loss"] is None  # which an archive of an earlier version lacks
+    assert (row.iterations_needed, row.too_few) == (18, True)  # see test_intervals.py
+
+
+def test_from_15_runs_on_the_interval_is_a_bootstrap(run: Run) -> None:
+    values = [100e6 + number**2 * 1e5 for number in range(15)]
+    [row] = table([(run, summary(value)) for value in values])
+    assert row.goodput_ci95_bps == confidence_interval(values)
+    assert not row.too_few
+
+
+def test_rtt_buckets_pool_what_differs_in_rtt_alone(run: Run) -> None:
+    """10 and 20 ms are below 30 ms of base RTT; 30 ms is not."""
+    at = {
+        delay: replace(run, condition={"delay": delay, "loss": "1%"}, path=replace(run.topology, delay_s=delay_s))
+        for delay, delay_s in (("5ms", 0.005), ("10ms", 0.010), ("15ms", 0.015))
+    }
+    rows = table([(at["5ms"], summary(1e6)), (at["10ms"], summary(3e6)), (at["15ms"], summary(9e6))], rtt_buckets=True)
+    assert [(row.condition, row.runs, row.goodput_mean_bps) for row in rows] == [
+        ({"loss": "1%", "base RTT": "< 30ms"}, 2, 2e6),
+        ({"loss": "1%", "base RTT": "≥ 30ms"}, 1, 9e6),
+    ]

@@ -4,13 +4,14 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.report.results import Results, load_results
-from ccmix.report.text import csv_table, headings, lines, render
+from ccmix.report.text import csv_table, headings, lines, notes, render
 
 HALF_BPS = 4.302653 * 10e6 / 3**0.5  # of the 95% interval of 100, 110, 120 Mbit/s: t(0.975, 2) s / sqrt(3)
 
@@ -54,7 +55,8 @@ def test_json_has_the_keys_of_the_design(results: Results) -> None:
     rows = json.loads(json.dumps([row.to_json() for row in results.rows]))
     assert set(rows[0]) == {
         "entry", "condition", "group", "cca", "streams", "runs", "invalid", "goodput_mean_bps", "goodput_cv",
-        "goodput_ci95_bps", "retransmission_rate_mean", "rtt_median_s", "fairness_mean", "dst",
+        "goodput_ci95_bps", "retransmission_rate_mean", "rtt_median_s", "fairness_mean", "dst", "fair_share",
+        "iterations_needed", "group_metrics", "run_metrics",
     }  # fmt: skip
     assert rows[2]["condition"] == {"delay": "44ms"}
     assert rows[2]["goodput_ci95_bps"] == pytest.approx([110e6 - HALF_BPS, 110e6 + HALF_BPS])
@@ -109,3 +111,17 @@ def test_a_campaign_without_a_finished_run(tmp_path: Path) -> None:
         ArchiveError, match=r"has no finished run: 'ccmix run CONFIG\.ini -o .*out --resume' makes them"
     ):
         load_results([tmp_path / "out"])
+
+
+def test_notes_say_what_is_not_valid_and_where_iterations_are_too_few(results: Results) -> None:
+    told = list(notes(results))
+    assert told[0] == "alone delay=5ms #1: a path of <another> RTT"
+    # a CV of 9.09% needs t(0.975, n-1) * 0.0909 / sqrt(n) <= 0.05: from n = 16 on (0.0484, and 0.0503 with 15)
+    assert "alone delay=44ms cubic: 3 iterations are too few to know the goodput to ±5%; about 16 would do" in told
+    assert told[-1] == "4 of 8 rows have fewer than 3 valid iterations: there is no interval"
+
+
+def test_rtt_buckets_have_a_column_of_their_own(results: Results) -> None:
+    pooled = replace(results, rtt_buckets=True)
+    assert headings(pooled)[:3] == ["entry", "base RTT", "group"]
+    assert lines(pooled)[0][:3] == ["alone", "< 30ms", "cubic"]

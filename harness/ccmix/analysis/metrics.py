@@ -1,68 +1,78 @@
-"""Metrics of one run, per flow, per group and for the whole run; each with unit and source in its name or docstring."""
+"""Metrics of one run, per flow, per group and for the whole run; all are defined in docs/metrics.md."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
+from ccmix.analysis import dynamics, path_metrics
 from ccmix.analysis.completions import completion_metrics
+from ccmix.analysis.delays import DELAYS, PERCENTILES, delays, rtt_samples
+from ccmix.analysis.fairness import jain_index
 from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.measured import grown, measured
 from ccmix.analysis.tables import RunTables, bytes_sent
 from ccmix.model import Run, Topology, UdpFlows
 
-JITTER_S = 1e-3  # of samples that are at the same even moment: one after the other, and by a clock in steps
 
+def run_metrics(run: Run, tables: RunTables, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What run.json keeps as `metrics`: `groups`, `flows`, and those of the whole run; units are in the names.
 
-def jain_index(values: Sequence[float]) -> float | None:
-    """Jain's fairness index, (sum x)^2 / (n sum x^2), RFC 5166 section 2.3; None where all are zero."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else None
-
-
-def run_metrics(run: Run, tables: RunTables) -> dict[str, Any]:
-    """What run.json keeps as `metrics`: `groups`, `flows`, and the whole run's sums.
-
-    goodput_bps: application bytes received / time, omitted time left out, as iperf3's receiver counts it.
-    retransmission_rate: retransmitted segments / data segments sent (tcpi_total_retrans, tcpi_data_segs_out), between
-    the first sample after the omitted time and the last one.
-    Where nobody looked at the sockets, both are of what iperf3 tells of them, see iperf3_tables.read_told().
-    rtt_median_s: of the smoothed RTTs of all samples of the group's flows in that time.
-    fairness: Jain's index over TCP flows. utilisation: goodput / bottleneck rate, the mean of one that changes; None
-    where nobody configured that.
-    rtt_probe: of ccmix-rtt's questions in the measured time, how many were sent and the share without an answer; of the
-    RTTs median, p95 and p99 (interpolated linearly); None without the probe.
-    completions: of lines of short flows, see completion_metrics(). They are groups too; their goodput is what their
-    sockets' peers acknowledged in the measured time, as is that of a command's flows. A group is of one host.
-    bytes_sent: by all flows; retransmissions and the omitted time are included as far as the sockets were sampled.
+    `facts` is what was measured before and after the traffic. Lines of short flows are `completions`, see
+    completion_metrics(). They are groups too; their goodput is what their sockets' peers acknowledged in the measured
+    time, as is that of a command's flows. A group is of one host. Where nobody looked at the sockets, retransmissions
+    and RTTs are what iperf3 tells of them, see iperf3_tables.read_told().
     """
-    sent = _segments(run, tables)
-    flows = tables.flows.join(sent, on=FLOW, how="left")
-    groups = [_group(name, flows.filter(pl.col("group") == name)) for name in dict.fromkeys(flows["group"])]
+    samples = rtt_samples(run, tables, facts["ping_rtt_s"])
+    flows = tables.flows.join(_segments(run, tables), on=FLOW, how="left", maintain_order="left").join(
+        samples.group_by(FLOW).agg(**DELAYS), on=FLOW, how="left", maintain_order="left"
+    )
     completed = completion_metrics(run, tables.completions)
-    short = [_of_short_flows(*both) for both in zip(completed, tables.short_flows.to_dicts(), strict=True)]
-    goodput_bps = sum(group["goodput_bps"] for group in (*groups, *short))
+    carried = tables.short_flows.to_dicts()
+    goodput_bps = float(flows["goodput_bps"].sum()) + sum(one["goodput_bps"] for one in carried)
+    tcp = _of_tcp(run, flows)
+    all_tcp = tcp.height == flows.height and not completed
+    intervals = _intervals(run, tables)
+    groups = [
+        _group(name, flows.filter(pl.col("group") == name), goodput_bps)
+        | {"fair_share": flows.filter(pl.col("group") == name).height / flows.height if all_tcp else None}
+        | delays(samples.filter(pl.col("group") == name))
+        | dynamics.start_up(run, intervals.filter(pl.col("group") == name))
+        for name in dict.fromkeys(flows["group"])
+    ]
     return {
         "goodput_bps": goodput_bps,
         "utilisation": goodput_bps / _mean_rate_bps(run) if isinstance(run.path, Topology) else None,
         "bytes_sent": _bytes_sent(tables),
-        "fairness": jain_index(_of_tcp(run, flows)["goodput_bps"].to_list()),
+        "fairness": jain_index(tcp["goodput_bps"].to_list()),
+        "fairness_of_groups": jain_index(
+            tcp.group_by("group").agg(pl.col("goodput_bps").mean())["goodput_bps"].to_list()
+        ),
+        "retransmission_rate": _retransmission_rate(flows),
+        **delays(samples),
+        **dynamics.start_up(run, intervals),
+        "convergence_s": dynamics.convergence_s(run, _of_tcp(run, intervals)),
+        "netem_loss": path_metrics.netem_loss(run, facts),
+        "bottleneck": path_metrics.bottleneck(run, tables),
+        "cpu_s_per_gbit": path_metrics.cpu_s_per_gbit(run, tables, goodput_bps),
         "rtt_probe": _rtt_probe(run, tables.series.rtt),
-        "groups": groups + short,
+        "groups": groups + [_of_short_flows(*both, goodput_bps) for both in zip(completed, carried, strict=True)],
         "completions": completed,
-        "flows": flows.drop("rtts_s").to_dicts(),
+        "flows": [_flow(flow, goodput_bps) for flow in flows.iter_rows(named=True)],
     }
 
 
+def _intervals(run: Run, tables: RunTables) -> pl.DataFrame:
+    if tables.intervals.is_empty():
+        return pl.DataFrame(
+            schema={"interval": pl.Int64, "host": pl.String, "port": pl.Int64, "group": pl.String, "goodput_bps": float}
+        )
+    return dynamics.goodputs(run, tables.intervals)
+
+
 def _mean_rate_bps(run: Run) -> float:
-    """Of the bottleneck over the measured time, in which it may change."""
-    begin_s, end_s = run.traffic.omit_s, run.traffic.seconds
-    phases = run.topology.phases
-    ends_s = [*(at_s for at_s, _ in phases[1:]), end_s]
-    bits = sum(
-        phase.rate_bps * max(0.0, min(until_s, end_s) - max(at_s, begin_s))
-        for (at_s, phase), until_s in zip(phases, ends_s, strict=True)
-    )
-    return bits / run.traffic.duration_s
+    """Of the bottleneck over the measured time."""
+    return path_metrics.mean_rate_bps(run, run.traffic.omit_s, run.traffic.seconds)
 
 
 def _of_tcp(run: Run, flows: pl.DataFrame) -> pl.DataFrame:
@@ -70,30 +80,15 @@ def _of_tcp(run: Run, flows: pl.DataFrame) -> pl.DataFrame:
     return flows.filter(~pl.col("group").is_in(of_udp))
 
 
-def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a series that lie in the measured time, the omitted time left out.
-
-    That of a command of the user's lasts as long as the command.
-    """
-    end_s = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else float("inf")
-    return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s - JITTER_S, end_s + JITTER_S))
-
-
 def _rtt_probe(run: Run, asked: pl.DataFrame) -> dict[str, Any] | None:
     if asked.is_empty():
         return None
     rtts_s = measured(run, asked)["rtt_s"]
-    shares = {"median_s": 0.5, "p95_s": 0.95, "p99_s": 0.99}
     return {
         "questions": rtts_s.len(),
         "unanswered": rtts_s.null_count() / rtts_s.len() if rtts_s.len() else None,
-        **{name: rtts_s.quantile(share, "linear") for name, share in shares.items()},
+        **{f"{name}_s": rtts_s.quantile(share, "linear") for name, share in PERCENTILES.items()},
     }
-
-
-def grown(counter: str) -> pl.Expr:
-    """How much a kernel's counter of 32 bits, which may have started again from 0 once, grew over the rows."""
-    return (pl.col(counter).last() - pl.col(counter).first()).cast(pl.Int64)
 
 
 def _bytes_sent(tables: RunTables) -> int:
@@ -102,22 +97,23 @@ def _bytes_sent(tables: RunTables) -> int:
 
 
 def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
-    """Per flow: data segments and retransmissions within the measured time, and all RTT samples."""
+    """Per flow: data segments and retransmissions within the measured time."""
     if tables.told is not None:
-        return tables.told
+        return tables.told.drop("rtts_s")
     return (
         measured(run, tables.sockets)
         .sort("time_s")
         .group_by(FLOW)
-        .agg(
-            data_segments=grown("data_segs_out"),
-            retransmitted_segments=grown("retransmits"),
-            rtts_s=pl.col("rtt_s"),
-        )
+        .agg(data_segments=grown("data_segs_out"), retransmitted_segments=grown("retransmits"))
     )
 
 
-def _of_short_flows(completed: dict[str, Any], carried: dict[str, Any]) -> dict[str, Any]:
+def _retransmission_rate(flows: pl.DataFrame) -> float | None:
+    segments, retransmitted = int(flows["data_segments"].sum()), int(flows["retransmitted_segments"].sum())
+    return retransmitted / segments if segments else None
+
+
+def _of_short_flows(completed: dict[str, Any], carried: dict[str, Any], run_bps: float) -> dict[str, Any]:
     """A line of short flows as a group beside the others."""
     return {
         "group": carried["group"],
@@ -127,7 +123,17 @@ def _of_short_flows(completed: dict[str, Any], carried: dict[str, Any]) -> dict[
         "goodput_bps": carried["goodput_bps"],
         "throughput_bps": carried["throughput_bps"],
         "retransmission_rate": None,
+        "share": carried["goodput_bps"] / run_bps if run_bps else None,
+        "fair_share": None,
         "rtt_median_s": None,
+    }
+
+
+def _flow(flow: dict[str, Any], run_bps: float) -> dict[str, Any]:
+    segments = flow["data_segments"]
+    return flow | {
+        "retransmission_rate": flow["retransmitted_segments"] / segments if segments else None,
+        "share": flow["goodput_bps"] / run_bps if run_bps else None,
     }
 
 
@@ -136,15 +142,16 @@ def _only(names: pl.Series) -> str:
     return ",".join(map(str, names.drop_nulls().unique(maintain_order=True))) or "-"
 
 
-def _group(name: str, flows: pl.DataFrame) -> dict[str, Any]:
-    segments, retransmitted = int(flows["data_segments"].sum()), int(flows["retransmitted_segments"].sum())
+def _group(name: str, flows: pl.DataFrame, run_bps: float) -> dict[str, Any]:
+    goodput_bps = float(flows["goodput_bps"].sum())
     return {
         "group": name,
         "host": _only(flows["host"]),
         "cca": _only(flows["cca_used"]),
         "streams": flows.height,
-        "goodput_bps": float(flows["goodput_bps"].sum()),
+        "goodput_bps": goodput_bps,
         "throughput_bps": float(flows["throughput_bps"].sum()),
-        "retransmission_rate": retransmitted / segments if segments else None,
-        "rtt_median_s": flows["rtts_s"].explode().median(),
+        "retransmission_rate": _retransmission_rate(flows),
+        "fairness": jain_index(flows["goodput_bps"].to_list()),
+        "share": goodput_bps / run_bps if run_bps else None,
     }

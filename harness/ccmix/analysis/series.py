@@ -78,7 +78,9 @@ NEEDED = {
         "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
         "bytes_acked", "data_segs_out", "retransmits", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
     ),
-    "queues": ("time_s", "place", "parent", "queue", "bytes", "backlog_bytes", "flow_limit_drops"),
+    "queues": (
+        "time_s", "place", "parent", "queue", "bytes", "packets", "drops", "backlog_bytes", "flow_limit_drops",
+    ),
     "cpu": ("time_s", "host", "core", *CPU_TIMES),
     "rtt": ("time_s", "rtt_s"),
 }  # fmt: skip

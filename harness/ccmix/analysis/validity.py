@@ -12,7 +12,7 @@ import polars as pl
 from scipy.special import bdtr, bdtrc
 
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.analysis.metrics import measured
+from ccmix.analysis.measured import measured
 from ccmix.analysis.tables import RunTables, unseen
 from ccmix.conditions.qdisc import LEAF_PARENT
 from ccmix.model import HostPath, Netem, Run, Sender, Topology

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,21 +153,34 @@ def plan(
               show_default=True)  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
               help="Write to this file instead of standard output; html: [default: OUTDIR/report.html]")  # fmt: skip
-def report(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
+@click.option("--rtt-buckets", is_flag=True, help="Pool all base RTTs below 30 ms, and all others.")
+@click.option("--against", metavar="KEY=VALUE",
+              help="Compare with this one, paired by block: of a swept key, or entry=NAME, or group=NAME.")  # fmt: skip
+@click.option("--metric", default="goodput_bps", show_default=True, help="What --against compares (docs/metrics.md).")
+def report(
+    outdirs: tuple[Path, ...], form: str, output: Path | None, rtt_buckets: bool, against: str | None, metric: str
+) -> None:
     """Print the results of the campaigns in OUTDIRS: a row per entry, condition and group.
 
     html also has a chart for each condition, and writes them as SVG into a folder beside the file.
+
+    \b
+    ccmix report results/a --against cca=cubic     does each other CCA differ from CUBIC, and by how much?
     """
     from ccmix.report import results as collected  # noqa: PLC0415
     from ccmix.report import text  # noqa: PLC0415
 
-    results = collected.load_results(outdirs)
-    if form == "html":
+    results = replace(collected.load_results(outdirs), rtt_buckets=rtt_buckets)
+    if against:
+        from ccmix.cli.against import compared  # noqa: PLC0415
+
+        written = compared(results, against, metric, form)
+    elif form == "html":
         from ccmix.report.html import write_report  # noqa: PLC0415
 
         click.echo(write_report(results, output or outdirs[0] / "report.html"))
         return
-    if form == "json":
+    elif form == "json":
         written = json.dumps([row.to_json() for row in results.rows], indent=1) + "\n"
     elif form == "csv":
         written = text.csv_table(results.rows, results.swept)
@@ -176,10 +190,8 @@ def report(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
         output.write_text(written, encoding="utf-8")
     else:
         click.echo(written, nl=False)
-    for result in results.runs:
-        for finding in result.summary["validity"]["findings"]:
-            if form == "table" and not finding["accepted"]:
-                click.echo(f"{result.run.name}: {finding['detail']}", err=True)
+    for sentence in text.notes(results) if form == "table" else ():
+        click.echo(sentence, err=True)
 
 
 @main.command()

@@ -209,6 +209,35 @@ _RESULT = (
            "flows", "intervals"),
 )  # fmt: skip
 
+_MEASURES = (
+    *(
+        _gauge(f"ccmix.rtt_{name}_s", "s", f"{meaning} of the smoothed RTTs of the flows' sockets", "runs", "groups",
+               "flows")
+        for name, meaning in (("p95", "95th percentile"), ("p99", "99th percentile"))
+    ),
+    *(
+        _gauge(f"ccmix.queueing_delay_{name}_s", "s", f"{meaning} of the same less the base RTT", "runs", "groups",
+               "flows")
+        for name, meaning in (("median", "median"), ("p95", "95th percentile"), ("p99", "99th percentile"))
+    ),
+    _gauge("ccmix.startup_s", "s", "from the first data to 90% of the steady goodput (docs/metrics.md)", "runs",
+           "groups"),
+    _gauge("ccmix.overshoot", "percent", "by which goodput first exceeds the steady one, a fraction", "runs", "groups"),
+    _gauge("ccmix.fair_share", "percent", "share of the run's flows, a fraction", "groups"),
+    _gauge("ccmix.fairness_of_groups", "1", "Jain's index of the groups' goodput per flow", "runs"),
+    _gauge("ccmix.convergence_s", "s", "delta-fair convergence time (RFC 5166)", "runs"),
+    _gauge("ccmix.netem_loss", "percent", "lost by netem in the data direction, by its own count, a fraction", "runs"),
+    _gauge("ccmix.bottleneck.backlog_mean_bytes", "byte", "mean backlog of the bottleneck", "runs"),
+    _gauge("ccmix.bottleneck.backlog_p95_bytes", "byte", "95th percentile of it", "runs"),
+    _gauge("ccmix.bottleneck.backlog_max_bytes", "byte", "the largest seen", "runs"),
+    _gauge("ccmix.bottleneck.occupancy_mean", "percent", "mean backlog over the buffer, a fraction", "runs"),
+    _gauge("ccmix.bottleneck.drop_rate", "percent", "share of packets that the bottleneck dropped, a fraction", "runs"),
+    _gauge("ccmix.bottleneck.utilisation", "percent", "bytes that it passed, headers and retransmissions included, "
+           "over what its rate lets pass, a fraction", "runs"),
+    _gauge("ccmix.host.cpu_s_per_gbit", "s/Gbit", "time that its cores were busy, per gigabit of the run's goodput",
+           "hosts"),
+)  # fmt: skip
+
 _CONDITION = (
     _count("ccmix.condition.runs", "runs", "finished runs", "conditions"),
     _count("ccmix.condition.invalid", "runs", "of these, not valid and left out", "conditions"),
@@ -333,7 +362,9 @@ _SAMPLE = (
 
 FIELDS = {
     field.name: field
-    for field in (*_IDENTITY, *_CAMPAIGN, *_CONTEXT, *_PATH, *_RUN, *_RESULT, *_CONDITION, *_FLOW, *_HOST, *_SAMPLE)
+    for field in (
+        *_IDENTITY, *_CAMPAIGN, *_CONTEXT, *_PATH, *_RUN, *_RESULT, *_MEASURES, *_CONDITION, *_FLOW, *_HOST, *_SAMPLE,
+    )
 }  # fmt: skip
 
 

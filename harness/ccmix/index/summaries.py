@@ -7,13 +7,13 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.analysis.metrics import measured
+from ccmix.analysis.measured import measured
 from ccmix.analysis.series import sampled
 from ccmix.analysis.statistics import table
 from ccmix.analysis.tables import as_measured
 from ccmix.analysis.validity import CORE_TIMES
 from ccmix.archive import Campaign
-from ccmix.index import context
+from ccmix.index import context, measures
 from ccmix.index.context import Document, milliseconds
 from ccmix.model import HostPath, Loss, Run, UdpFlows
 from ccmix.report.results import Result
@@ -84,13 +84,14 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         "ccmix.condition.settings": run.condition or None,
         "ccmix.validity.kinds": _kinds(summary, accepted=False),
     }
-    yield "runs", shared | _run(campaign, result, begin_s)
+    yield "runs", shared | _run(campaign, result, begin_s) | measures.of_run(summary["metrics"])
     run_bps = summary["metrics"]["goodput_bps"]
     for group in summary["metrics"]["groups"]:
         yield (
             "groups",
             shared
             | _result(group, run_bps)
+            | measures.of_group(group)
             | {
                 "ccmix.group.name": group["group"],
                 "ccmix.group.streams": group["streams"],
@@ -108,6 +109,7 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
             "flows",
             shared
             | _flow(flow, names.get(flow["host"], flow["host"]), run_bps)
+            | measures.of_flow(flow)
             | {
                 "ccmix.rtt_median_s": rtts_s.get((flow["host"], flow["port"])),
                 "network.transport": "udp" if flow["group"] in udp else "tcp",
@@ -268,6 +270,7 @@ def _hosts(result: Result) -> Iterator[Document]:
             "ccmix.host.device": facts.get("device") if is_source else None,
             "ccmix.host.cpus": int(said["cpus"]) if "cpus" in said else None,
             **_busy(result.run, cpu.filter(pl.col("host") == role) if cpu.width else cpu),
+            **measures.of_host(result.summary["metrics"], role),
             **_grown(counters.filter(pl.col("host") == role) if counters.width else counters),
             "ccmix.host.probe_samples": probe.get("samples"),
             "ccmix.host.probe_missed": probe.get("missed"),

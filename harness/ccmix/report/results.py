@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccmix.analysis.statistics import Row, table
+from ccmix.analysis.statistics import BUCKET, RTT_KEYS, Row, table
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.model import HostPath, Run
 
@@ -25,14 +25,18 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """All finished runs of the campaigns, in the order of their plans, and how many runs were planned."""
+    """All finished runs of the campaigns, in the order of their plans, and how many runs were planned.
+
+    With rtt_buckets, the rows pool all base RTTs below 30 ms, and all others.
+    """
 
     runs: tuple[Result, ...]
     planned: int
+    rtt_buckets: bool = False
 
     @property
     def rows(self) -> list[Row]:
-        return table((result.run, result.summary) for result in self.runs)
+        return table(((result.run, result.summary) for result in self.runs), self.rtt_buckets)
 
     @property
     def between_hosts(self) -> bool:
@@ -41,8 +45,9 @@ class Results:
 
     @property
     def swept(self) -> list[str]:
-        """Every swept key, in the order of the files."""
-        return list(dict.fromkeys(key for result in self.runs for key in result.run.condition))
+        """Every swept key, in the order of the files; of RTT buckets those that are left, and the bucket."""
+        keys = list(dict.fromkeys(key for result in self.runs for key in result.run.condition))
+        return [*(key for key in keys if key not in RTT_KEYS), BUCKET] if self.rtt_buckets else keys
 
 
 def _checked(summary: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -2,19 +2,22 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.statistics import Row
+from ccmix.model import condition_name
 from ccmix.report.results import Results
 from ccmix.units import format_percent, format_rate, format_time
 
 # A heading for each column, and how a row fills it.
 COLUMNS = ("group", "streams", "goodput", "95% interval", "CV", "retransmitted", "median RTT", "runs", "not valid")
 MOST_WIDTH = 10_000
+MOST_NOTES = 10
 
 
 def cells(row: Row) -> list[str]:
@@ -64,6 +67,29 @@ def terminal_table(results: Results) -> Table:
     return table
 
 
+def notes(results: Results) -> Iterator[str]:
+    """Why runs are not valid, and what has too few iterations to tell."""
+    for result in results.runs:
+        for finding in result.summary["validity"]["findings"]:
+            if not finding["accepted"]:
+                yield f"{result.run.name}: {finding['detail']}"
+    yield from _too_few(results.rows)
+
+
+def _too_few(rows: Sequence[Row]) -> Iterator[str]:
+    """Rows whose goodput is not known to 5% yet, and how many iterations would do."""
+    told = [row for row in rows if row.too_few and row.runs - row.invalid >= LEAST_FOR_INTERVAL]
+    for row in told[:MOST_NOTES]:
+        name = " ".join([row.entry, condition_name(row.condition), row.group])
+        have = f"{name}: {row.runs - row.invalid} iterations are too few to know the goodput to ±5%"
+        needed = "more than 10,000" if row.iterations_needed is None else f"about {row.iterations_needed}"
+        yield f"{have}; {needed} would do"
+    if len(told) > MOST_NOTES:
+        yield f"... and so in {len(told) - MOST_NOTES} more rows"
+    if few := sum(row.runs - row.invalid < LEAST_FOR_INTERVAL for row in rows):
+        yield f"{few} of {len(rows)} rows have fewer than {LEAST_FOR_INTERVAL} valid iterations: there is no interval"
+
+
 def render(results: Results) -> str:
     """The table as plain text, as wide as it needs to be."""
     table = terminal_table(results)
@@ -77,7 +103,8 @@ def render(results: Results) -> str:
 def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
     """Numbers in the units of their names, one line a row, a column for each swept key."""
     out = io.StringIO()
-    names = [name for name in Row.__dataclass_fields__ if name not in ("condition", "goodput_ci95_bps")]
+    nested = ("condition", "goodput_ci95_bps", "group_metrics", "run_metrics")
+    names = [name for name in Row.__dataclass_fields__ if name not in nested]
     low_high = ["goodput_ci95_low_bps", "goodput_ci95_high_bps"]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*(f"condition.{key}" for key in swept), *names, *low_high])

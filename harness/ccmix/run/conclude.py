@@ -45,7 +45,7 @@ def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict
             "began_s": tables.began_s,
             "ended_s": facts["ended_s"],
             "ping_rtt_s": facts["ping_rtt_s"],
-            "metrics": run_metrics(measured, tables),
+            "metrics": run_metrics(measured, tables, facts),
             "validity": judge(measured, tables, facts).to_json(),
         }
     except NOT_UNDERSTOOD as error:

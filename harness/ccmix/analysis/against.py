@@ -1,0 +1,116 @@
+"""Conditions, entries or groups of a campaign against one of them, paired by block."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ccmix.analysis.comparison import SIGNIFICANCE, Paired, holm, paired
+from ccmix.analysis.statistics import OF_GROUP, OF_RUN, value_of
+from ccmix.model import Run, condition_name
+
+ENTRY, GROUP = "entry", "group"  # keys that no condition has
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """`key` is a swept key, 'entry', or 'group' for the groups of the same run; `value` is that of the baseline."""
+
+    key: str
+    value: str
+    metric: str = "goodput_bps"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those that can be compared."""
+        return OF_GROUP if self.key == GROUP else OF_RUN
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One setting against the baseline, all else being equal; `left_out` blocks have no valid run of both."""
+
+    entry: str
+    dst: str
+    condition: dict[str, str]
+    value: str  # of the baseline's key
+    left_out: int
+    result: Paired | None
+    p_adjusted: float | None
+
+    @property
+    def seen(self) -> bool:
+        """Whether they differ, by all that was compared."""
+        return self.p_adjusted is not None and self.p_adjusted <= SIGNIFICANCE
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """What a run, or a group of it, has of the metric; None where the run is not valid or has none."""
+
+    setting: str
+    like: tuple[str, str, tuple[tuple[str, str], ...]]  # entry, destination, condition without the key
+    block: Hashable
+    value: float | None
+
+
+def against(baseline: Baseline, finished: Iterable[tuple[Hashable, Run, dict[str, Any]]]) -> list[Comparison]:
+    """`finished` are campaigns (anything that tells them apart), runs and their run.json.
+
+    A block is an iteration, or of groups the run. p-values are adjusted for the number of comparisons (Holm).
+    Raises ValueError where nothing has the baseline's value.
+    """
+    values = [value for campaign, run, summary in finished for value in _values(baseline, campaign, run, summary)]
+    cells: dict[tuple[str, str, tuple[tuple[str, str], ...]], dict[str, dict[Hashable, float | None]]] = {}
+    for one in values:
+        cells.setdefault(one.like, {}).setdefault(one.setting, {})[one.block] = one.value
+    if not any(baseline.value in settings for settings in cells.values()):
+        there = ", ".join(dict.fromkeys(one.setting for one in values)) or "no such key"
+        raise ValueError(f"nothing has {baseline.key}={baseline.value}: there is {there}")
+    found = [
+        (like, setting, *_paired(blocks, settings[baseline.value]))
+        for like, settings in cells.items()
+        if baseline.value in settings
+        for setting, blocks in settings.items()
+        if setting != baseline.value
+    ]
+    adjusted = holm([result.p_value if result else None for *_, result in found])
+    return [
+        Comparison(entry, dst, dict(condition), setting, left_out, result, p_adjusted)
+        for ((entry, dst, condition), setting, left_out, result), p_adjusted in zip(found, adjusted, strict=True)
+    ]
+
+
+def _paired(blocks: dict[Hashable, float | None], others: dict[Hashable, float | None]) -> tuple[int, Paired | None]:
+    """How many blocks are left out, and what the others say."""
+    pairs = [(value, others.get(block)) for block, value in blocks.items()]
+    both = [(value, other) for value, other in pairs if value is not None and other is not None]
+    every = len(blocks.keys() | others.keys())
+    return every - len(both), paired([value for value, _ in both], [other for _, other in both])
+
+
+def _values(baseline: Baseline, campaign: Hashable, run: Run, summary: dict[str, Any]) -> Sequence[_Value]:
+    metrics, valid = summary["metrics"], summary["validity"]["status"] == "valid"
+    place = (run.entry, run.dst, tuple(run.condition.items()))
+    if baseline.key == GROUP:
+        return [
+            _Value(
+                group["group"], place, (campaign, run.iteration), value_of(group, baseline.metric) if valid else None
+            )
+            for group in metrics["groups"]
+        ]
+    value = value_of(metrics, baseline.metric) if valid else None
+    if baseline.key == ENTRY:
+        return [_Value(run.entry, ("", *place[1:]), (campaign, run.iteration), value)]
+    if baseline.key not in run.condition:
+        return []
+    rest = tuple(item for item in run.condition.items() if item[0] != baseline.key)
+    return [_Value(run.condition[baseline.key], (run.entry, run.dst, rest), (campaign, run.iteration), value)]
+
+
+def name_of(comparison: Comparison) -> str:
+    """What is compared under which condition, for people."""
+    place = [comparison.entry, condition_name(comparison.condition) if comparison.condition else ""]
+    return " ".join(word for word in place if word) or "all"

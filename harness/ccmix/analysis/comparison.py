@@ -1,0 +1,213 @@
+"""Whether two settings differ, by how much, and whether they are the same within a margin.
+
+Paired by block: the iterations of a campaign, in each of which every setting was run once. Of two campaigns, which
+share no blocks: as two samples. Formulas and what was simulated: docs/statistics.md.
+"""
+
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from ccmix.analysis.intervals import BOOTSTRAP_FROM, LEAST_FOR_INTERVAL, confidence_interval, fewest
+
+SIGNIFICANCE = 0.05
+POWER = 0.8  # of a comparison with as many iterations as recommended
+FLIPS = 9999  # of signs: the smallest p-value is 1 / 10,000
+SEED = 11
+MARGIN = 0.1  # of the mean, within which two settings count as the same
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Values less those of the baseline, in the values' unit, over the blocks that have both."""
+
+    blocks: int
+    baseline_mean: float
+    difference: float
+    interval: tuple[float, float] | None  # 95%, of the difference
+    gain_percent: float | None  # of the baseline's mean: GpGain, where the values are goodputs
+    effect_size: float | None  # Hedges' g of the differences
+    p_value: float | None
+    iterations_needed: int | None  # to see such a difference
+
+
+def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
+    """Of values and the baseline's values in the same blocks, in the same order; None without any."""
+    if not values:
+        return None
+    differences = [value - other for value, other in zip(values, baseline, strict=True)]
+    difference, baseline_mean = statistics.fmean(differences), statistics.fmean(baseline)
+    return Paired(
+        blocks=len(differences),
+        baseline_mean=baseline_mean,
+        difference=difference,
+        interval=confidence_interval(differences),
+        gain_percent=difference / baseline_mean * 100 if baseline_mean else None,
+        effect_size=_hedges_g(differences),
+        p_value=_p_value(differences),
+        iterations_needed=_blocks_for(differences),
+    )
+
+
+def _hedges_g(differences: Sequence[float]) -> float | None:
+    """Mean over standard deviation, corrected for few values: Hedges 1981, with the usual approximation of J."""
+    degrees = len(differences) - 1
+    if degrees < 1 or not (deviation := statistics.stdev(differences)):
+        return None
+    return statistics.fmean(differences) / deviation * (1 - 3 / (4 * degrees - 1))
+
+
+def _p_value(differences: Sequence[float]) -> float | None:
+    """Two-sided: of Student's paired test, from 15 blocks on of the randomisation test that flips signs."""
+    if len(differences) < LEAST_FOR_INTERVAL:
+        return None
+    if len(differences) >= BOOTSTRAP_FROM:
+        sums = np.abs(_signs(len(differences)) @ np.asarray(differences))
+        seen = abs(math.fsum(differences))
+        return float((1 + np.count_nonzero(sums >= seen * (1 - 1e-12))) / (FLIPS + 1))
+    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    return _two_sided(statistics.fmean(differences), error, len(differences) - 1)
+
+
+@functools.lru_cache(maxsize=8)
+def _signs(count: int) -> NDArray[np.float64]:
+    return np.random.default_rng([SEED, count]).choice([-1.0, 1.0], size=(FLIPS, count))
+
+
+def _two_sided(difference: float, error: float, degrees: float) -> float:
+    if not error:
+        return 0.0 if difference else 1.0
+    return float(2 * stdtr(degrees, -abs(difference) / error))
+
+
+def _one_sided(excess: float, error: float, degrees: float) -> float:
+    """The p-value of an excess that is not above 0."""
+    if not error:
+        return 0.0 if excess > 0 else 1.0
+    return float(stdtr(degrees, -excess / error))
+
+
+def _reach(degrees: float, share: float, power: float) -> float:
+    """By how many standard errors something must be away from a limit, to be seen with that power."""
+    return float(stdtrit(degrees, share) + stdtrit(degrees, power))
+
+
+def _blocks_for(differences: Sequence[float]) -> int | None:
+    """Blocks in which such a difference is seen with POWER; None where fewer than 2 differences tell nothing."""
+    if len(differences) < 2 or not (difference := abs(statistics.fmean(differences))):
+        return None
+    deviation = statistics.stdev(differences)
+    return fewest(
+        lambda count: difference >= _reach(count - 1, 1 - SIGNIFICANCE / 2, POWER) * deviation / math.sqrt(count)
+    )
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjusted for their number (Holm 1979): compared with a level, they keep the chance of any false alarm below it.
+
+    What has none stays out, and does not count.
+    """
+    known = sorted((p_value, at) for at, p_value in enumerate(p_values) if p_value is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (p_value, at) in enumerate(known):
+        largest = max(largest, min(1.0, (len(known) - rank) * p_value))
+        adjusted[at] = largest
+    return adjusted
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Values of one setting."""
+
+    values: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    @property
+    def variance(self) -> float:
+        return statistics.variance(self.values)
+
+
+@dataclass(frozen=True)
+class Unpaired:
+    """B against A, as the ratio of their means; None where A's mean is not above 0, or either has too few values."""
+
+    ratio: float | None
+    interval: tuple[float, float] | None  # 95%, of the ratio; None too where A's mean can't be told from 0
+    p_different: float | None
+    p_same: float | None  # of both one-sided tests: the larger
+
+
+def unpaired(a: Sample, b: Sample, margin: float = MARGIN) -> Unpaired:
+    """Welch's test for a difference, and two one-sided tests (Schuirmann 1987) for a ratio within 1 ± margin.
+
+    A ratio's limits are tested as B - limit x A, whose mean is 0 there (Sasabuchi 1988); so is the interval (Fieller).
+    """
+    if min(a.count, b.count) < LEAST_FOR_INTERVAL:
+        ratio = b.mean / a.mean if a.count and b.count and a.mean > 0 else None
+        return Unpaired(ratio, None, None, None)
+    p_different = _two_sided(b.mean - a.mean, *_error(a, b, 1.0))
+    if a.mean <= 0:
+        return Unpaired(None, None, p_different, None)
+    above = _one_sided(b.mean - (1 - margin) * a.mean, *_error(a, b, 1 - margin))
+    below = _one_sided((1 + margin) * a.mean - b.mean, *_error(a, b, 1 + margin))
+    return Unpaired(b.mean / a.mean, _fieller(a, b), p_different, max(above, below))
+
+
+def _error(a: Sample, b: Sample, limit: float) -> tuple[float, float]:
+    """Of mean B - limit x mean A: the standard error, and its degrees of freedom (Welch and Satterthwaite)."""
+    of_a, of_b = limit**2 * a.variance / a.count, b.variance / b.count
+    if not of_a + of_b:
+        return 0.0, float(a.count + b.count - 2)
+    degrees = (of_a + of_b) ** 2 / (of_a**2 / (a.count - 1) + of_b**2 / (b.count - 1))
+    return math.sqrt(of_a + of_b), degrees
+
+
+def _fieller(a: Sample, b: Sample) -> tuple[float, float] | None:
+    """All ratios that a test at 5% does not refuse (Fieller 1954)."""
+    _, degrees = _error(a, b, b.mean / a.mean)
+    reach = float(stdtrit(degrees, 1 - SIGNIFICANCE / 2)) ** 2
+    square = a.mean**2 - reach * a.variance / a.count
+    rest = b.mean**2 - reach * b.variance / b.count
+    if square <= 0:
+        return None
+    root = math.sqrt(max(0.0, (a.mean * b.mean) ** 2 - square * rest))
+    return (a.mean * b.mean - root) / square, (a.mean * b.mean + root) / square
+
+
+def iterations_to_tell(a: Sample, b: Sample, margin: float = MARGIN) -> int | None:
+    """Of each, so that one of unpaired()'s tests tells with POWER, if means and variances are as in these samples.
+
+    None where fewer than 2 values tell no variance, or it would take too many.
+    """
+    if min(a.count, b.count) < 2 or a.mean <= 0:
+        return None
+    apart = abs(b.mean - a.mean)
+    inside = [margin * a.mean + sign * (b.mean - a.mean) for sign in (-1, 1)]
+
+    def error(count: int, limit: float) -> float:
+        return math.sqrt((limit**2 * a.variance + b.variance) / count)
+
+    def enough(count: int) -> bool:
+        degrees = 2 * (count - 1)
+        seen = apart > 0 and apart >= _reach(degrees, 1 - SIGNIFICANCE / 2, POWER) * error(count, 1.0)
+        reach = _reach(degrees, 1 - SIGNIFICANCE, (1 + POWER) / 2)
+        return seen or all(
+            space > 0 and space >= reach * error(count, limit)
+            for space, limit in zip(inside, (1 + margin, 1 - margin), strict=True)
+        )
+
+    return fewest(enough)

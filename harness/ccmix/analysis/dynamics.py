@@ -1,0 +1,78 @@
+"""How flows get going: start-up, overshoot and convergence, from goodput per interval."""
+
+import polars as pl
+
+from ccmix.analysis.fairness import jain_index
+from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.model import Run
+
+STARTED_SHARE = 0.9  # of the steady goodput, at which a start-up ends; a rise time of control theory
+DELTA = 0.2  # of delta-fairness
+FAIR_INDEX = 1 / (1 + DELTA**2)  # Jain's index of two flows with shares (1 + delta) / 2 and (1 - delta) / 2
+CONVERGED_FOR_S = 2.0  # flows are fair when they are so in the mean over this time
+
+
+def goodputs(run: Run, intervals: pl.DataFrame) -> pl.DataFrame:
+    """Per flow and interval of the run: number of the interval, counted from 0, host, port, group, goodput_bps.
+
+    Flows of several iperf3 processes have intervals that end a little apart: here they are on one grid.
+    """
+    number = (pl.col("time_s") / run.traffic.interval_s).round().cast(pl.Int64) - 1
+    binned = intervals.with_columns(interval=number)
+    return binned.group_by("interval", *FLOW, "group").agg(pl.col("goodput_bps").mean()).sort("interval")
+
+
+def start_up(run: Run, flows: pl.DataFrame) -> dict[str, float | None]:
+    """Of some flows together, from their goodputs().
+
+    startup_s: from their first data to the end of the first interval with STARTED_SHARE of their steady goodput, which
+        is the median of the intervals in the measured time since they began
+    overshoot: by what fraction the best interval of the first excursion above the steady goodput is above it
+    Both None where there is no steady goodput.
+    """
+    none: dict[str, float | None] = {"startup_s": None, "overshoot": None}
+    together = flows.group_by("interval").agg(pl.col("goodput_bps").sum()).sort("interval")
+    began = together.filter(pl.col("goodput_bps") > 0)["interval"].min()
+    if not isinstance(began, int):
+        return none
+    since = together.filter(pl.col("interval") >= began)
+    omitted = round(run.traffic.omit_s / run.traffic.interval_s)
+    steady = since.filter(pl.col("interval") >= omitted)["goodput_bps"].median()
+    if not isinstance(steady, float) or not steady:
+        return none
+    up = since.filter(pl.col("goodput_bps") >= STARTED_SHARE * steady)["interval"].min()
+    assert isinstance(up, int)
+    excess = (since["goodput_bps"] / steady - 1).to_list()
+    above = next((at for at, value in enumerate(excess) if value >= 0), len(excess))
+    back = next((at for at in range(above, len(excess)) if excess[at] < 0), len(excess))
+    return {
+        "startup_s": (up + 1 - began) * run.traffic.interval_s,
+        "overshoot": max(excess[above:back], default=0.0),
+    }
+
+
+def convergence_s(run: Run, flows: pl.DataFrame) -> float | None:
+    """From the start of the last flow to the end of the first CONVERGED_FOR_S in which all are delta-fair in the mean.
+
+    The delta-fair convergence time of RFC 5166 section 2.3, for any number of flows: fair is a Jain's index of at
+    least FAIR_INDEX, which for two flows is the same. `flows` are goodputs(). None where they never are, or are fewer
+    than two.
+    """
+    wide = flows.with_columns(flow=pl.concat_str(FLOW, separator=" ")).pivot(
+        on="flow", index="interval", values="goodput_bps", aggregate_function="sum"
+    )
+    names = [name for name in wide.columns if name != "interval"]
+    if len(names) < 2:
+        return None
+    first = flows.filter(pl.col("goodput_bps") > 0).group_by(FLOW).agg(pl.col("interval").min())
+    if first.height < len(names):
+        return None
+    last_start = first["interval"].max()
+    assert isinstance(last_start, int)
+    window = max(1, round(CONVERGED_FOR_S / run.traffic.interval_s))
+    competing = wide.filter(pl.col("interval") >= last_start).sort("interval").fill_null(0)
+    means = competing.select("interval", pl.col(names).rolling_mean(window)).drop_nulls()
+    for interval, *shares in means.iter_rows():
+        if (jain_index(shares) or 0) >= FAIR_INDEX:
+            return float((interval + 1 - last_start) * run.traffic.interval_s)
+    return None

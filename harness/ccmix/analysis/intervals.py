@@ -1,0 +1,84 @@
+"""Confidence intervals of a mean over iterations, and how many iterations a precise one takes."""
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri, stdtrit
+
+LEAST_FOR_INTERVAL = 3  # iterations; of fewer, an interval says nothing
+BOOTSTRAP_FROM, BOOTSTRAP_TO = 15, 1000  # iterations; beyond, both intervals are the same, and resamples are many
+RESAMPLES = 5000
+SEED = 10
+PRECISION = 0.05  # of the mean: half of an interval that tells something
+MOST_ITERATIONS = 10_000  # that anybody would be told to make
+
+
+def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
+    """Of the mean; None for fewer than 3 values. Student's t with n-1 degrees of freedom, from 15 values on bootstrap.
+
+    The same values give the same interval.
+    """
+    if len(values) < LEAST_FOR_INTERVAL:
+        return None
+    if BOOTSTRAP_FROM <= len(values) <= BOOTSTRAP_TO and min(values) < max(values):
+        return _bootstrap(np.asarray(values, float), level)
+    mean = statistics.fmean(values)
+    half = _t(len(values) - 1, (1 + level) / 2) * statistics.stdev(values) / math.sqrt(len(values))
+    return mean - half, mean + half
+
+
+def iterations_for_precision(values: Sequence[float], precision: float = PRECISION) -> int | None:
+    """So many that half of the 95% interval by Student's t is at most this fraction of the mean, if they vary as these.
+
+    None where fewer than 2 values tell nothing, their mean is 0, or more than MOST_ITERATIONS would be needed.
+    """
+    if len(values) < 2 or not (mean := abs(statistics.fmean(values))):
+        return None
+    deviation = statistics.stdev(values)
+    return fewest(lambda count: _t(count - 1, 0.975) * deviation / math.sqrt(count) <= precision * mean)
+
+
+def fewest(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number of iterations, at least 3, that is enough, as all larger ones are; None: too many."""
+    low, high = LEAST_FOR_INTERVAL - 1, LEAST_FOR_INTERVAL
+    while not enough(high):
+        low, high = high, 2 * high
+        if low >= MOST_ITERATIONS:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high if high <= MOST_ITERATIONS else None
+
+
+def _t(degrees: float, share: float) -> float:
+    return float(stdtrit(degrees, share))
+
+
+def _bootstrap(values: NDArray[np.float64], level: float) -> tuple[float, float]:
+    """BCa (Efron and Tibshirani 1993, chapter 14), the quantiles expanded for few values as in Hesterberg 2015,
+    "What Teachers Should Know About the Bootstrap", section 4.3.
+
+    Chosen by simulated coverage (docs/statistics.md). Of the mean, the jackknife's acceleration has a closed form.
+    """
+    count, mean = len(values), values.mean()
+    means = _resamples(count) @ values
+    below = float(np.mean(means < mean) + np.mean(means == mean) / 2)
+    bias = float(ndtri(min(max(below, 1 / RESAMPLES), 1 - 1 / RESAMPLES)))
+    off = values - mean
+    acceleration = float((off**3).sum() / (6 * (off**2).sum() ** 1.5))
+    reach = math.sqrt(count / (count - 1)) * _t(count - 1, (1 + level) / 2)
+    shares = [ndtr(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in (-reach, reach)]
+    low, high = np.quantile(means, shares)
+    return float(low), float(high)
+
+
+@functools.lru_cache(maxsize=8)
+def _resamples(count: int) -> NDArray[np.float64]:
+    """The weights of the values in each resample, a row each."""
+    drawn = np.random.default_rng([SEED, count]).multinomial(count, np.full(count, 1 / count), size=RESAMPLES)
+    return drawn / count

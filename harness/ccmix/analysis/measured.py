@@ -1,0 +1,21 @@
+"""The part of a run's series that counts: the measured time, after the omitted one."""
+
+import polars as pl
+
+from ccmix.model import Run, Topology
+
+JITTER_S = 1e-3  # of samples that are at the same even moment: one after the other, and by a clock in steps
+
+
+def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a series that lie in the measured time, the omitted time left out.
+
+    That of a command of the user's lasts as long as the command.
+    """
+    end_s = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else float("inf")
+    return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s - JITTER_S, end_s + JITTER_S))
+
+
+def grown(counter: str) -> pl.Expr:
+    """How much a kernel's counter of 32 bits, which may have started again from 0 once, grew over the rows."""
+    return (pl.col(counter).last() - pl.col(counter).first()).cast(pl.Int64)

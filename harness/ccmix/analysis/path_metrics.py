@@ -1,0 +1,93 @@
+"""What the path and the hosts did in a run: netem's losses, the bottleneck's queue and its use, and processor time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from ccmix.analysis.delays import PERCENTILES
+from ccmix.analysis.measured import grown, measured
+from ccmix.analysis.tables import RunTables
+from ccmix.analysis.validity import CORE_TIMES, root_qdisc
+from ccmix.model import Run, Topology
+
+BITS_PER_GBIT = 1e9
+
+
+def mean_rate_bps(run: Run, begin_s: float, end_s: float) -> float:
+    """Of the bottleneck over a time of the run, in which it may change."""
+    phases = run.topology.phases
+    ends_s = [*(at_s for at_s, _ in phases[1:]), end_s]
+    bits = sum(
+        phase.rate_bps * max(0.0, min(until_s, end_s) - max(at_s, begin_s))
+        for (at_s, phase), until_s in zip(phases, ends_s, strict=True)
+    )
+    return bits / (end_s - begin_s)
+
+
+def netem_loss(run: Run, facts: Mapping[str, Any]) -> float | None:
+    """Packets that netem lost / packets that it was given in the data direction, during the traffic, by its own count.
+
+    None where there is no netem, or it counts packets that were joined to one (offloads).
+    """
+    before, after = (facts.get(when, {}).get("qdiscs", {}) for when in ("before", "after"))
+    lost = offered = 0
+    for device in after:
+        if not device.startswith("data-delay") or root_qdisc(after[device])["kind"] != "netem":
+            continue
+        first, last = root_qdisc(before[device]), root_qdisc(after[device])
+        dropped = last["drops"] - first["drops"]
+        lost += dropped
+        offered += last["packets"] - first["packets"] + dropped
+    joined = run.path.offloads if isinstance(run.path, Topology) else any(facts.get("offloads", {}).values())
+    return lost / offered if offered and not joined else None
+
+
+def bottleneck(run: Run, tables: RunTables) -> dict[str, Any] | None:
+    """Of the emulated bottleneck's samples in the measured time; None where there are fewer than two.
+
+    backlog_*_bytes: what was queued, of all samples; occupancy_mean: its mean over the configured buffer
+    drops: packets; drop_rate: those over all that were to be queued
+    utilisation: bytes that it passed, with headers and retransmissions, over what its rate would have let pass
+    """
+    if not isinstance(run.path, Topology):
+        return None
+    samples = measured(run, tables.bottleneck).sort("time_s")
+    if samples.height < 2:
+        return None
+    backlog = samples["backlog_bytes"]
+    changes = samples.select(grown(name) for name in ("bytes", "packets", "drops")).row(0, named=True)
+    begin_s, end_s = samples["time_s"][0], samples["time_s"][-1]
+    offered = changes["packets"] + changes["drops"]
+    mean_bytes = backlog.mean()
+    assert isinstance(mean_bytes, float)
+    return {
+        "backlog_mean_bytes": mean_bytes,
+        **{f"backlog_{name}_bytes": backlog.quantile(share, "linear") for name, share in PERCENTILES.items()},
+        "backlog_max_bytes": backlog.max(),
+        "occupancy_mean": mean_bytes / run.path.buffer_bytes,
+        "drops": changes["drops"],
+        "drop_rate": changes["drops"] / offered if offered else None,
+        "utilisation": changes["bytes"] * 8 / (mean_rate_bps(run, begin_s, end_s) * (end_s - begin_s)),
+    }
+
+
+def cpu_s_per_gbit(run: Run, tables: RunTables, goodput_bps: float) -> dict[str, float]:
+    """By host, the time that its cores (with mpstat-cores: those) were not idle per gigabit of the run's goodput.
+
+    Everything that the host did meanwhile counts. No entry where there was none, as in the lab, where computing takes
+    none.
+    """
+    if tables.series.cpu.is_empty() or not goodput_bps:
+        return {}
+    cores = measured(run, tables.series.cpu).sort("time_s")
+    spent = [pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES]
+    length_s = pl.col("time_s").last() - pl.col("time_s").first()
+    per_core = cores.group_by("host", "core").agg(*spent, length_s=length_s)
+    busy_s = pl.sum_horizontal(CORE_TIMES) - pl.col("idle_s") - pl.col("iowait_s")
+    hosts = per_core.group_by("host").agg(busy_s=busy_s.sum(), length_s=pl.col("length_s").max())
+    return {
+        host: busy / (goodput_bps * seconds / BITS_PER_GBIT)
+        for host, busy, seconds in hosts.sort("host").iter_rows()
+        if busy and seconds
+    }

@@ -1,0 +1,67 @@
+"""Paired comparisons for people in a terminal."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ccmix.analysis.against import Baseline, Comparison, name_of
+from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
+from ccmix.report.numbers import shown
+
+MOST_WIDTH = 10_000
+
+
+def render(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
+    """A row for each comparison, as plain text."""
+    table = Table(
+        caption=f"{baseline.metric} less that of {baseline.key} {baseline.value}, over the blocks with valid runs of "
+        "both; g: effect size (Hedges); p: adjusted for the number of rows (Holm)"
+    )
+    for heading in ("where", baseline.key, "blocks", "left out", "baseline", "difference", "95% interval", "in %", "g",
+                    "p", "verdict"):  # fmt: skip
+        table.add_column(heading, justify="left" if heading in ("where", baseline.key, "verdict") else "right",
+                         no_wrap=True)  # fmt: skip
+    for one in comparisons:
+        table.add_row(*map(Text, _cells(baseline, one)))
+    console = Console(color_system=None)
+    console.width = console.measure(table, options=console.options.update(width=MOST_WIDTH)).maximum
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def _cells(baseline: Baseline, one: Comparison) -> list[str]:
+    where = name_of(one) if not one.dst or one.dst == "receiver" else f"{name_of(one)} {one.dst}"
+    found = one.result
+    if found is None:
+        return [where, one.value, "0", str(one.left_out), *["–"] * 6, verdict(one)]
+    low_high = found.interval and " to ".join(shown(baseline.metric, end) for end in found.interval)
+    return [
+        where,
+        one.value,
+        str(found.blocks),
+        str(one.left_out),
+        shown(baseline.metric, found.baseline_mean),
+        shown(baseline.metric, found.difference),
+        low_high or "–",
+        "–" if found.gain_percent is None else f"{found.gain_percent:+.3g}",
+        "–" if found.effect_size is None else f"{found.effect_size:.2f}",
+        "–" if one.p_adjusted is None else f"{one.p_adjusted:.2g}",
+        verdict(one),
+    ]
+
+
+def verdict(one: Comparison) -> str:
+    """'more', 'less', or that nothing can be told, and how many iterations would do."""
+    if one.result is None:
+        return "can't tell: no block has valid runs of both"
+    if one.p_adjusted is None:
+        return f"can't tell: at least {LEAST_FOR_INTERVAL} iterations are needed"
+    if one.seen:
+        return "more" if one.result.difference > 0 else "less"
+    needed = one.result.iterations_needed
+    if needed is None:
+        return "can't tell"
+    return f"can't tell: about {max(needed, one.result.blocks + 1)} iterations would do"

@@ -1,0 +1,88 @@
+"""Conditions, entries and groups against one of them, paired by block."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ccmix.analysis.against import Baseline, Comparison, against
+from ccmix.model import Run
+
+
+def summary(goodput_bps: float, status: str = "valid", **groups: float) -> dict[str, Any]:
+    found = [{"group": name, "goodput_bps": value} for name, value in groups.items()]
+    return {"metrics": {"goodput_bps": goodput_bps, "groups": found}, "validity": {"status": status}}
+
+
+def runs(run: Run, values: dict[str, list[float]], delay: str = "5ms") -> list[tuple[str, Run, dict[str, Any]]]:
+    """A run for each CCA and iteration."""
+    return [
+        ("a", replace(run, condition={"delay": delay, "cca": cca}, iteration=number), summary(value))
+        for cca, of_cca in values.items()
+        for number, value in enumerate(of_cca, 1)
+    ]
+
+
+def by_place(found: list[Comparison]) -> dict[tuple[str, str], Comparison]:
+    return {(one.condition.get("delay", ""), one.value): one for one in found}
+
+
+def test_each_setting_against_the_baseline_with_all_else_equal(run: Run) -> None:
+    finished = runs(run, {"cubic": [10, 20, 30], "bbr": [11, 22, 33], "reno": [10, 20, 30]})
+    finished += runs(run, {"cubic": [5, 5, 5], "bbr": [6, 6, 6]}, delay="44ms")
+    found = by_place(against(Baseline("cca", "cubic"), finished))
+    assert set(found) == {("5ms", "bbr"), ("5ms", "reno"), ("44ms", "bbr")}
+    bbr = found["5ms", "bbr"]
+    assert bbr.result
+    assert (bbr.result.blocks, bbr.result.difference, bbr.result.gain_percent, bbr.left_out) == (3, 2, 10, 0)
+    # 0.0742 of one comparison, the second smallest of three, counts twice
+    assert bbr.p_adjusted == pytest.approx(2 * 0.0742, abs=2e-4)
+    assert not bbr.seen
+    assert found["44ms", "bbr"].seen
+    assert found["5ms", "reno"].p_adjusted == 1
+
+
+def test_blocks_without_a_valid_run_of_both_are_left_out_and_counted(run: Run) -> None:
+    finished = runs(run, {"cubic": [10, 20, 30, 40], "bbr": [11, 22, 33]})
+    campaign, first, _ = finished[0]
+    finished[0] = (campaign, first, summary(999, "limited"))
+    [bbr] = against(Baseline("cca", "cubic"), finished)
+    assert bbr.result
+    assert (bbr.result.blocks, bbr.left_out, bbr.result.difference) == (2, 2, 2.5)
+    assert bbr.p_adjusted is None
+
+
+def test_iterations_of_two_campaigns_are_blocks_of_their_own(run: Run) -> None:
+    finished = runs(run, {"cubic": [10, 20, 30], "bbr": [11, 22, 33]})
+    [bbr] = against(Baseline("cca", "cubic"), finished + [("b", one, said) for _, one, said in finished])
+    assert bbr.result
+    assert (bbr.result.blocks, bbr.result.difference) == (6, 2)
+
+
+def test_groups_of_a_run_are_compared_within_it(run: Run) -> None:
+    finished = [
+        ("a", replace(run, iteration=number), summary(0, cubic=value, bbr=value + 3))
+        for number, value in enumerate([10.0, 20.0, 30.0], 1)
+    ]
+    [bbr] = against(Baseline("group", "cubic"), finished)
+    assert bbr.result
+    assert (bbr.value, bbr.result.difference, bbr.result.baseline_mean, bbr.seen) == ("bbr", 3, 20, True)
+
+
+def test_entries_of_the_same_condition(run: Run) -> None:
+    finished = [
+        ("a", replace(run, entry=entry, iteration=number), summary(value + number))
+        for entry, value in (("one", 10), ("two", 20))
+        for number in (1, 2, 3)
+    ]
+    [two] = against(Baseline("entry", "one"), finished)
+    assert two.result
+    assert (two.entry, two.value, two.result.difference) == ("", "two", 10)
+
+
+def test_a_baseline_that_is_not_there(run: Run) -> None:
+    finished = runs(run, {"cubic": [10], "bbr": [11]})
+    with pytest.raises(ValueError, match="nothing has cca=vegas: there is cubic, bbr"):
+        against(Baseline("cca", "vegas"), finished)
+    with pytest.raises(ValueError, match="no such key"):
+        against(Baseline("mtu", "1500"), finished)

@@ -1,0 +1,217 @@
+"""Comparisons against SciPy's, by hand, and against simulations of which the truth is known."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ccmix.analysis.comparison import Sample, holm, iterations_to_tell, paired, unpaired
+
+numbers = st.floats(1, 1e4, allow_nan=False)
+
+
+def sample(values: object) -> Sample:
+    return Sample(tuple(np.asarray(values, float).tolist()))
+
+
+def test_pairs_by_hand() -> None:
+    """Differences 1, 2 and 3: mean 2, s = 1, t = 2 * sqrt(3) = 3.4641 with 2 degrees of freedom: p = 0.0742."""
+    found = paired([11, 22, 33], [10, 20, 30])
+    assert found
+    assert (found.blocks, found.baseline_mean, found.difference, found.gain_percent) == (3, 20, 2, 10)
+    half = 4.302653 / math.sqrt(3)
+    assert found.interval == pytest.approx((2 - half, 2 + half), rel=1e-6)
+    assert found.p_value == pytest.approx(0.0742, abs=1e-4)
+    assert found.effect_size == pytest.approx(2 * (1 - 3 / 7))  # J = 1 - 3 / (4 * 2 - 1)
+    # (t(0.975, n-1) + t(0.8, n-1)) / sqrt(n) <= 2: with 4, (3.182 + 0.978) / 2 = 2.08; with 5, 3.718 / 2.236
+    assert found.iterations_needed == 5
+
+
+def test_too_few_pairs_have_no_p_value() -> None:
+    found = paired([11, 22], [10, 20])
+    assert found
+    assert (found.p_value, found.interval, found.difference) == (None, None, 1.5)
+    assert paired([], []) is None
+    nothing = paired([5, 5, 5], [5, 5, 5])
+    assert nothing
+    assert (nothing.p_value, nothing.effect_size, nothing.iterations_needed) == (1, None, None)
+    always = paired([6, 6, 6], [5, 5, 5])
+    assert always
+    assert (always.p_value, always.iterations_needed) == (0, 3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(numbers, numbers), min_size=3, max_size=14))
+def test_below_15_pairs_it_is_scipy_s_paired_t(pairs: list[tuple[float, float]]) -> None:
+    values, baseline = map(list, zip(*pairs, strict=True))
+    if np.std(np.subtract(values, baseline)) > 1e-6:
+        found = paired(values, baseline)
+        assert found
+        assert found.p_value == pytest.approx(stats.ttest_rel(values, baseline).pvalue, rel=1e-6, abs=1e-12)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(-1, 1))
+def test_from_15_pairs_on_it_is_scipy_s_permutation_test(seed: int, shift: float) -> None:
+    """Twice the smaller tail of 50,000 resamples, and ours of 9,999: together a standard deviation of up to 0.7%."""
+    rng = np.random.default_rng(seed)
+    values, baseline = rng.normal(10 + shift, 1, 20), rng.normal(10, 1, 20)
+    found = paired(values.tolist(), baseline.tolist())
+    theirs = stats.permutation_test(
+        (values - baseline,), np.mean, permutation_type="samples", n_resamples=50_000, rng=1
+    ).pvalue
+    assert found
+    assert found.p_value is not None
+    assert found.p_value == pytest.approx(theirs, abs=0.03)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, None, 0.005]) == pytest.approx([0.03, 0.06, 0.06, None, 0.02])
+    assert holm([0.5, 0.6]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_refuses_what_the_step_down_refuses(p_values: list[float]) -> None:
+    """Holm's own words: from the smallest on, p <= level / (those left), until one is not."""
+    level, refused = 0.05, set()
+    for rank, at in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if p_values[at] * (len(p_values) - rank) > level:
+            break
+        refused.add(at)
+    adjusted = holm(p_values)
+    assert {at for at, value in enumerate(adjusted) if value is not None and value <= level} == refused
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(numbers, min_size=3, max_size=20), st.lists(numbers, min_size=3, max_size=20))
+def test_the_difference_of_two_samples_is_scipy_s_welch(a: list[float], b: list[float]) -> None:
+    if np.std(a) > 1e-6 and np.std(b) > 1e-6:
+        theirs = stats.ttest_ind(a, b, equal_var=False).pvalue
+        assert unpaired(sample(a), sample(b)).p_different == pytest.approx(theirs, rel=1e-6, abs=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(numbers, min_size=3, max_size=20), st.lists(numbers, min_size=3, max_size=20))
+def test_the_same_within_a_margin_is_two_of_scipy_s_tests(a: list[float], b: list[float]) -> None:
+    if np.std(a) > 1e-6 and np.std(b) > 1e-6:
+        above = stats.ttest_ind(b, np.multiply(a, 0.9), equal_var=False, alternative="greater").pvalue
+        below = stats.ttest_ind(b, np.multiply(a, 1.1), equal_var=False, alternative="less").pvalue
+        assert unpaired(sample(a), sample(b)).p_same == pytest.approx(max(above, below), rel=1e-6, abs=1e-12)
+
+
+def test_an_interval_of_the_ratio_ends_where_the_test_does() -> None:
+    """At either end of the interval, Welch's test of B against that ratio times A has p = 5%."""
+    a, b = np.array([9.0, 10, 11, 10, 10.5]), np.array([12.0, 12.5, 11.5, 12.2, 11.9])
+    found = unpaired(sample(a), sample(b))
+    assert found.ratio == pytest.approx(b.mean() / a.mean())
+    assert found.interval
+    for end in found.interval:
+        assert stats.ttest_ind(b, a * end, equal_var=False).pvalue == pytest.approx(0.05, abs=0.002)
+
+
+def test_two_samples_without_an_answer() -> None:
+    few = unpaired(sample([1, 2]), sample([3, 3, 3]))
+    assert (few.ratio, few.interval, few.p_different, few.p_same) == (2, None, None, None)
+    zero = unpaired(sample([0, 0, 0]), sample([0, 0, 0]))
+    assert (zero.ratio, zero.p_different, zero.p_same) == (None, 1, None)
+    wide = unpaired(sample([0.1, 30, 0.1]), sample([5, 6, 7]))
+    assert wide.interval is None
+    exact = unpaired(sample([2, 2, 2]), sample([2, 2, 2]))
+    assert (exact.ratio, exact.interval, exact.p_different, exact.p_same) == (1, (1, 1), 1, 0)
+
+
+def shares(trials: int, a_mean: float, b_mean: float, deviation: float, count: int) -> tuple[float, float, float]:
+    """Of trials: those in which A and B differ, are the same, and those whose interval holds the ratio."""
+    rng = np.random.default_rng(3)
+    different = same = held = 0
+    for _ in range(trials):
+        found = unpaired(sample(rng.normal(a_mean, deviation, count)), sample(rng.normal(b_mean, deviation, count)))
+        assert found.p_different is not None
+        assert found.p_same is not None
+        assert found.interval
+        different += found.p_different <= 0.05
+        same += found.p_same <= 0.05
+        held += found.interval[0] <= b_mean / a_mean <= found.interval[1]
+    return different / trials, same / trials, held / trials
+
+
+def test_two_samples_alarm_no_more_often_than_they_say() -> None:
+    """5%; of 1,000 trials four standard deviations are 2.8%. At a ratio of 1.1, nothing may be called the same."""
+    different, _, held = shares(1000, 10, 10, 0.5, 5)
+    assert different < 0.078
+    assert held > 0.922
+    _, same, held = shares(1000, 10, 11, 0.5, 5)
+    assert same < 0.078
+    assert held > 0.922
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [3, 5, 10, 30])
+def test_error_rates_of_two_samples(count: int) -> None:
+    """Of 10,000 trials four standard deviations are 0.9%."""
+    different, _, held = shares(10_000, 10, 10, 0.5, count)
+    assert different < 0.059
+    assert held > 0.941
+    for ratio in (0.9, 1.1):
+        _, same, held = shares(10_000, 10, 10 * ratio, 0.5, count)
+        assert same < 0.059
+        assert held > 0.941
+
+
+def false_alarms(trials: int, comparisons: int, count: int) -> float:
+    """The share of families of comparisons of equals, by block, in which any has an adjusted p of 5% or less."""
+    rng = np.random.default_rng(4)
+    alarmed = 0
+    for _ in range(trials):
+        blocks = rng.lognormal(0, 1, count)  # what all runs of a block have in common
+        found = [
+            paired((blocks * rng.lognormal(0, 0.2, count)).tolist(), (blocks * rng.lognormal(0, 0.2, count)).tolist())
+            for _ in range(comparisons)
+        ]
+        alarmed += any((p_value or 1) <= 0.05 for p_value in holm([one.p_value for one in found if one]))
+    return alarmed / trials
+
+
+@pytest.mark.parametrize("count", [5, 15])
+def test_a_family_of_comparisons_alarms_no_more_often_than_one(count: int) -> None:
+    """5% for all of five together; of 400 trials four standard deviations are 4.4%."""
+    assert false_alarms(400, 5, count) < 0.094
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [3, 5, 10, 15, 30])
+@pytest.mark.parametrize("comparisons", [1, 5, 20])
+def test_false_alarms(count: int, comparisons: int) -> None:
+    assert false_alarms(2000, comparisons, count) < 0.07
+
+
+def seen(trials: int, needed: int, b_mean: float, deviation: float) -> float:
+    """The share of trials with so many iterations that tell either way."""
+    rng = np.random.default_rng(5)
+    told = 0
+    for _ in range(trials):
+        found = unpaired(sample(rng.normal(10, deviation, needed)), sample(rng.normal(b_mean, deviation, needed)))
+        told += min(found.p_different or 0, found.p_same or 0) <= 0.05
+    return told / trials
+
+
+@pytest.mark.parametrize(("b_mean", "deviation"), [(10.0, 0.8), (12.0, 1.5)])
+def test_as_many_iterations_as_recommended_tell_mostly(b_mean: float, deviation: float) -> None:
+    """With a power of 80%, of samples whose mean and deviation are the truth's; 500 trials, four deviations."""
+    spread = np.array([-1.0, 0, 1]) * deviation
+    needed = iterations_to_tell(sample(10 + spread), sample(b_mean + spread))
+    assert needed is not None
+    assert 0.73 < seen(500, needed, b_mean, deviation) < 0.95
+    assert seen(500, needed // 2, b_mean, deviation) < 0.73
+
+
+def test_no_number_of_iterations_where_nothing_varies_or_is_known() -> None:
+    assert iterations_to_tell(sample([1]), sample([1, 2])) is None
+    assert iterations_to_tell(sample([0, 0]), sample([1, 2])) is None
+    assert iterations_to_tell(sample([5, 5]), sample([5, 5])) == 3
+    on_the_margin = iterations_to_tell(sample([9.9, 10.1]), sample([9.9, 10.1]), margin=1e-6)
+    assert on_the_margin is None
