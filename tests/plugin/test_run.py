@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -321,23 +322,41 @@ def test_a_cca_is_asked_of_the_sender_alone(ends: list[Tool]) -> None:
     assert got["succeeded"], got
 
 
-def test_with_a_file_capability_every_cca_may_be_used(ends: list[Tool], tmp_path: Path) -> None:
-    """Which an administrator may give; then the kernel doesn't end iperf3 with its parent, but the tool still does."""
-    allowed, forbidden = allowed_and_not()
-    if forbidden is None:
-        pytest.skip("this kernel allows every CCA that it has")
+@pytest.fixture
+def able(ends: list[Tool]) -> list[Tool]:
+    """The ends with a binary that may use every CCA, as an administrator can give it."""
+    if not shutil.which("setcap"):
+        pytest.skip("there is no setcap: install libcap2-bin")
     binary = ends[0].root / "iperf3-with-capability"
     binary.write_bytes((ends[0].root / IPERF3).read_bytes())
     binary.chmod(0o755)
+    subprocess.run(["setcap", "cap_net_admin+ep", binary], check=True)
     conf = ends[0].root / "capability.conf"
     conf.write_text(f"[iperf3mix]\niperf3 = {binary}\n")
-    subprocess.run(["setcap", "cap_net_admin+ep", binary], check=True)
-    able = [Tool(end.root, end.namespace, {"IPERF3MIX_CONF": str(conf)}) for end in ends]
+    return [Tool(end.root, end.namespace, {"IPERF3MIX_CONF": str(conf)}) for end in ends]
+
+
+def test_with_a_file_capability_every_cca_may_be_used(able: list[Tool]) -> None:
+    allowed, forbidden = allowed_and_not()
+    if forbidden is None:
+        pytest.skip("this kernel allows every CCA that it has")
     run = start_run(able, throughput(congestion=f"{allowed},{forbidden}"))
+    assert run.data is not None
     assert all(data["net-admin"] for data in run.data)
     got = merged(able, run)
     assert got["succeeded"], got
     assert [group["congestion"] for group in got["summary"]["groups"]] == [allowed, forbidden]
+
+
+def test_a_binary_with_a_file_capability_is_ended_too(able: list[Tool]) -> None:
+    """The kernel doesn't end it with the tool: the tool must. Afterwards nothing may be left, as after every test."""
+    run = start_run(able, throughput(duration="PT30S"), seconds=34)
+    for end in able:
+        wait_for(lambda end=end: [pid for pid in map(int, pids_of(end)) if "iperf3" in name_of(pid)], 5, "iperf3 runs")
+    time.sleep(0.5)  # of traffic
+    for pid in [run_processes(end) for end in able]:
+        os.kill(pid, signal.SIGTERM)
+    assert "the run was ended by SIGTERM" in [result["error"] for result in run.results()]
 
 
 def test_ends_that_do_not_agree_both_fail_before_any_traffic(ends: list[Tool]) -> None:
@@ -357,8 +376,7 @@ def test_a_processor_that_is_not_there_is_a_failure(ends: list[Tool]) -> None:
 
 def test_runs_end_before_they_begin_when_they_are_cancelled(ends: list[Tool]) -> None:
     given = throughput()
-    data = [end.call("participant-data", {"participant": at, "test": given}) for at, end in enumerate(ends)]
-    run = start_run(ends, given, data=data)
+    run = start_run(ends, given)
     for end in ends:
         wait_for(lambda end=end: pids_of(end) and catches_sigterm(run_processes(end)), 5, "it runs")
         os.kill(run_processes(end), signal.SIGTERM)
