@@ -375,8 +375,7 @@ def test_a_processor_that_is_not_there_is_a_failure(ends: list[Tool]) -> None:
 
 
 def test_runs_end_before_they_begin_when_they_are_cancelled(ends: list[Tool]) -> None:
-    given = throughput()
-    run = start_run(ends, given)
+    run = start_run(ends, throughput(), early_s=20)
     for end in ends:
         wait_for(lambda end=end: pids_of(end) and catches_sigterm(run_processes(end)), 5, "it runs")
         os.kill(run_processes(end), signal.SIGTERM)
