@@ -40,7 +40,7 @@ def iperf3_of(result: dict[str, Any], participant: int) -> dict[str, Any]:
 def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]) -> None:
     for source, dest, reverse in (("10.99.7.1", "10.99.7.2", None), ("fd99:7::1", "fd99:7::2", True)):
         test = throughput(
-            source=source, dest=dest, reverse=reverse, congestion="reno:2@40M,bbr:1@80M", parallel=3, duration="PT2S"
+            source=source, dest=dest, reverse=reverse, congestion="reno:2@40M,bbr:1@20M", parallel=3, duration="PT2S"
         )
         got = merged(ends, start_run(ends, test))
         assert got["succeeded"], got
@@ -49,10 +49,16 @@ def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]
             (1, "reno", 2),
             (2, "bbr", 1),
         ]
-        for group in groups:
-            # The rate of all streams together is 80 Mbit/s in both; what is in flight at the ends is a few percent
-            assert group["receiver-throughput-bits"] == pytest.approx(80e6, rel=0.1)
+        # Pacing is a limit, which a busy machine may stay below; what is in flight at the ends is a few percent
+        for group, limit_bps in zip(groups, (80e6, 20e6), strict=True):
+            assert limit_bps / 2 < group["receiver-throughput-bits"] < limit_bps * 1.1
             assert group["retransmits"] >= 0
+            of_streams = [
+                stream["receiver-throughput-bits"]
+                for stream in got["summary"]["streams"]
+                if stream["stream-id"].endswith(f":{group['group']}")
+            ]
+            assert sum(of_streams) == pytest.approx(group["receiver-throughput-bits"], rel=0.01)
         streams = [stream["stream-id"] for stream in got["summary"]["streams"]]
         assert streams == ["1:reno:1", "2:bbr:2", "3:reno:1"]
         assert got["summary"]["congestion"] == {name: name.split(":")[1] for name in streams}
@@ -63,8 +69,9 @@ def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]
             assert stream["retransmits"] >= 0
             assert stream["rtt"] > 0
         total = got["summary"]["summary"]
-        assert total["receiver-throughput-bits"] == pytest.approx(160e6, rel=0.1)
-        assert total["throughput-bits"] == pytest.approx(160e6, rel=0.1)
+        of_groups = sum(group["receiver-throughput-bits"] for group in groups)
+        assert total["receiver-throughput-bits"] == pytest.approx(of_groups, rel=0.01)
+        assert total["throughput-bits"] == pytest.approx(sum(group["throughput-bits"] for group in groups), rel=0.01)
         connected = iperf3_of(got, 0)["start"]["connected"]
         assert {stream["remote_host"] for stream in connected} == {dest}
         assert {stream["local_host"] for stream in connected} == {source}
@@ -116,7 +123,7 @@ def test_what_iperf3_can_serve_reaches_it(ends: list[Tool]) -> None:
     assert argv[argv.index("-L") + 1] == "7"
     assert argv[argv.index("-M") + 1] == "1000"
     assert [interval["summary"]["omitted"] for interval in got["intervals"]] == [True, True, False, False]
-    assert got["summary"]["summary"]["throughput-bits"] == pytest.approx(60e6, rel=0.15)
+    assert 30e6 < got["summary"]["summary"]["throughput-bits"] < 1.15 * 60e6
 
 
 def test_single_ended(ends: list[Tool]) -> None:
