@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis.conditions import smallest_ping_s
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import measured
 from ccmix.analysis.series import sampled
@@ -159,7 +160,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         },
         "host.os.kernel": facts["kernel"],
         "ccmix.path.machine": where["machine"],
-        "ccmix.path.ping_rtt_s": context.smallest_ping_s(summary),
+        "ccmix.path.ping_rtt_s": smallest_ping_s(summary),
         **_path(run),
     }  # fmt: skip
 
