@@ -82,6 +82,19 @@ def metric(operation: str, field: str) -> dict[str, Any]:
     return {operation: {"field": field}}
 
 
+def cca_encoding(field: str) -> dict[str, Any]:
+    """Channels that give what is of a CCA its colour, and a legend of the CCAs that there are.
+
+    The colours' scale must know all CCAs beforehand, and its legend would show all of them. So a second channel, of a
+    constant width, has a scale of the CCAs in the data, and the legend takes these.
+    """
+    present = {"values": {"expr": "domain('strokeWidth')"}, "symbolStrokeWidth": 2}
+    return {
+        "color": {"field": field, "type": "nominal", "title": "CCA", "scale": cca_scale(), "legend": present},
+        "strokeWidth": {"field": field, "type": "nominal", "scale": {"type": "ordinal", "range": [2]}, "legend": None},
+    }
+
+
 def cca_scale() -> dict[str, Any]:
     """The scale that gives each CCA its colour."""
     others = {cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(OTHER_CCAS)}

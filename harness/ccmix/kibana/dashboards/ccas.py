@@ -4,7 +4,7 @@ from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.data_views import CONDITIONS, GROUPS
 from ccmix.kibana.lens import XY, Lens, Metric, Table, Terms
-from ccmix.kibana.vega import VegaLite, cca_scale, metric, terms
+from ccmix.kibana.vega import VegaLite, cca_encoding, metric, terms
 
 _GOODPUT = Metric("average", "ccmix.goodput_bps", "goodput of the group, mean")
 _RETRANSMITTED = Metric("average", "ccmix.retransmission_rate", "retransmission rate, mean")
@@ -23,12 +23,12 @@ def _by(title: str, across: Terms, value: Metric) -> Lens:
 
 
 _BY_MIX = Terms("ccmix.mix", "mix of CCAs")
-_BY_LOSS = Terms("ccmix.path.loss", "loss (1 = 100%)")
+_BY_LOSS = Terms("ccmix.path.loss", "loss")
 _BY_RTT = Terms("ccmix.path.base_rtt_s", "base RTT")
 _BY_BUFFER = Terms("ccmix.path.buffer_bdp", "buffer (BDP)")
 
 _EACH_RUN = VegaLite(
-    "Each group of each run: what goodput costs in retransmissions",
+    "Goodput and retransmissions of each run",
     GROUPS,
     {
         "run": terms("ccmix.run.id"), "group": terms("ccmix.group.name"), "cca": terms("ccmix.cca"),
@@ -45,7 +45,7 @@ _EACH_RUN = VegaLite(
                   "title": "retransmission rate"},
             "y": {"field": "goodput.value", "type": "quantitative", "axis": {"format": ".2s"},
                   "title": "goodput of the group (bit/s)"},
-            "color": {"field": "key.cca", "type": "nominal", "title": "CCA", "scale": cca_scale()},
+            **cca_encoding("key.cca"),
             "shape": {"field": "key.mix", "type": "nominal", "title": "mix"},
             "tooltip": [{"field": f"key.{name}", "type": "nominal", "title": name}
                         for name in ("condition", "mix", "group", "run")],

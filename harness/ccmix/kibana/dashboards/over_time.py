@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ccmix.kibana.data_views import INTERVALS
-from ccmix.kibana.vega import VegaLite, cca_scale, metric, steps, terms
+from ccmix.kibana.vega import VegaLite, cca_encoding, metric, steps, terms
 
 STEP_S = 1.0
 # A step may hold several intervals of a flow, or none: the mean over the flows' intervals times the number of flows.
@@ -41,7 +41,7 @@ def goodput_over_time(title: str, keys: Mapping[str, str], encoding: Mapping[str
                 "x": {"field": "key.elapsed", "type": "quantitative", "title": "time since the traffic began (s)"},
                 "y": {"field": "goodput_bps", "type": "quantitative", "axis": {"format": ".2s"},
                       "title": "goodput (bit/s)"},
-                "color": {"field": "key.cca", "type": "nominal", "title": "CCA", "scale": cca_scale()},
+                **cca_encoding("key.cca"),
                 "detail": {"field": "key.group", "type": "nominal"},
                 **encoding,
             },

@@ -88,11 +88,16 @@ _AGAINST = VegaLite(
         "transform": _pivot("goodput"),
         "layer": [
             {
-                "mark": {"type": "rule", "color": "#999999"},
-                "transform": [{"aggregate": [
-                    {"op": "max", "field": "real", "as": "real"}, {"op": "max", "field": "emulated", "as": "emulated"},
-                ]}, {"calculate": "max(datum.real, datum.emulated)", "as": "most"}],
-                "encoding": {"x": {"datum": 0}, "y": {"datum": 0}, "x2": {"field": "most"}, "y2": {"field": "most"}},
+                "mark": {"type": "line", "color": "#999999"},
+                "transform": [
+                    {"aggregate": [{"op": "max", "field": side, "as": side} for side in SIDE_COLOURS]},
+                    {"calculate": "max(datum.real, datum.emulated)", "as": "most"},
+                    {"calculate": "0", "as": "none"},
+                    {"fold": ["none", "most"], "as": ["end", "same"]},
+                ],
+                "encoding": {
+                    "x": {"field": "same", "type": "quantitative"}, "y": {"field": "same", "type": "quantitative"},
+                },
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 70, "tooltip": {"content": "data"}},

@@ -8,7 +8,7 @@ from ccmix.kibana.lens import XY, Count, Histogram, Lens, Metric, Series, Table,
 
 _TIME = Histogram("ccmix.elapsed_s", "time since the traffic began (s)")
 _FLOW = Terms("ccmix.flow.id", "flow", size=100)
-_SENDER = "ccmix.end: sender"
+_SENDER = "ccmix.end: sender and ccmix.final: false"
 
 
 def _over_time(
