@@ -17,10 +17,13 @@ from elasticsearch_node import Node
 from logstash_filter import as_bulk, between, filtered, mixed, recorded
 
 TWIN = "demo-real"
+DEMO = {"term": {"ccmix.campaign.name": "demo"}}
 TWIN_KINDS = ("runs", "groups", "flows", "hosts", "intervals")
 FACTORS = {"ccmix.goodput_bps": 0.93, "ccmix.rtt_median_s": 1.04, "ccmix.retransmission_rate": 1.2}
 MESH_HOSTS = {"geneva": 1.0, "boston": 0.7, "berkeley": 0.6, "tokyo": 0.4}
 MESH_DAYS = 3
+PAGE = 5000
+ORDER = [{"ccmix.run.id": {"unmapped_type": "keyword"}}, "ccmix.row"]
 
 Source = dict[str, Any]
 Hit = dict[str, Any]
@@ -37,10 +40,16 @@ def flat(source: Source, prefix: str = "") -> Source:
     return fields
 
 
-def hits(node: Node, index: str, query: dict[str, Any], most: int = 10_000) -> list[Hit]:
-    """Documents, with their sources flat."""
-    found: list[Hit] = node("POST", f"/{index}/_search", {"size": most, "query": query})["hits"]["hits"]
-    return [hit | {"_source": flat(hit["_source"])} for hit in found]
+def hits(node: Node, index: str, query: dict[str, Any], most: int | None = None) -> list[Hit]:
+    """Documents, with their sources flat; at most so many, or all."""
+    found: list[Hit] = []
+    body: dict[str, Any] = {"size": most or PAGE, "query": query, "sort": ORDER}
+    while True:
+        page = node("POST", f"/{index}/_search", body)["hits"]["hits"]
+        found += [hit | {"_source": flat(hit["_source"])} for hit in page]
+        if most or len(page) < PAGE:
+            return found
+        body["search_after"] = page[-1]["sort"]
 
 
 def lines(index: str, id_: str, source: Source) -> bytes:
@@ -48,31 +57,59 @@ def lines(index: str, id_: str, source: Source) -> bytes:
     return f"{json.dumps({'index': {'_index': index, '_id': id_}})}\n{json.dumps(source)}\n".encode()
 
 
+class Filtered:
+    """Asks the node as Kibana does, with the filter of a dashboard."""
+
+    def __init__(self, node: Node, only: dict[str, Any] | None = None) -> None:
+        self._node, self._only = node, only
+
+    def __call__(self, index: str, body: dict[str, Any]) -> dict[str, Any]:
+        both = [body.get("query", {"match_all": {}}), self._only or {"match_all": {}}]
+        answer: dict[str, Any] = self._node("POST", f"/{index}/_search", body | {"query": {"bool": {"filter": both}}})
+        return answer
+
+
 def add_twin(node: Node) -> None:
-    chosen = {"bool": {"filter": [{"term": {"ccmix.campaign.name": "demo"}}, {"term": {"ccmix.run.iteration": 1}}]}}
+    """Copies of all documents of the demo, with other numbers."""
     for kind in TWIN_KINDS:
-        copies = [
-            lines(hit["_index"], f"twin-{hit['_id']}", _twin(hit["_source"]))
-            for hit in hits(node, f"ccmix-{kind}*", chosen)
-        ]
-        bulk(node, b"".join(copies))
+        found = hits(node, f"ccmix-{kind}*", DEMO)
+        copies = (hit["_source"] | _changed(hit["_source"]) for hit in found)
+        bulk(node, b"".join(_line_of_twin(hit, copy) for hit, copy in zip(found, copies, strict=True)))
 
 
-def _twin(source: Source) -> Source:
+def become_twin(node: Node) -> None:
+    """The demo itself is the twin from now on, and there is no demo."""
+    for kind in TWIN_KINDS:
+        bulk(node, b"".join(_line_of_twin(hit, hit["_source"]) for hit in hits(node, f"ccmix-{kind}*", DEMO)))
+    for index in node("GET", "/_cat/indices/ccmix-*?format=json"):
+        rest = hits(node, index["index"], DEMO)
+        if rest:
+            gone = ({"delete": {"_index": index["index"], "_id": hit["_id"]}} for hit in rest)
+            bulk(node, "".join(f"{json.dumps(one)}\n" for one in gone).encode())
+
+
+def _line_of_twin(hit: Hit, source: Source) -> bytes:
     twin = source | {
         "ccmix.campaign.id": "0" * 16, "ccmix.campaign.name": TWIN, "ccmix.run.id": f"twin-{source['ccmix.run.id']}",
         "ccmix.path.kind": "real", "ccmix.path.pair": "geneva > boston", "source.address": "geneva",
         "destination.address": "boston", "destination.domain": "boston",
     }  # fmt: skip
-    twin |= {name: twin[name] * factor for name, factor in FACTORS.items() if twin.get(name) is not None}
-    if source["ccmix.entry"] == "mixed" and source["ccmix.path.loss"] == 0:
-        twin |= {"ccmix.validity.status": "limited"}
-        if "intervals" not in source["event.dataset"]:
-            twin |= {"ccmix.validity.kinds": ["cpu"]}
     if source["event.dataset"] == "ccmix.hosts":
-        twin |= {"host.name": "geneva", "ccmix.host.cpus": 16, "ccmix.host.cpu_busy": 0.4,
-                 "ccmix.host.cpu_busiest_core": 0.97, "ccmix.host.softnet_drops": 3}  # fmt: skip
-    return twin
+        twin |= {"host.name": "geneva", "ccmix.host.cpus": 16}
+    return lines(hit["_index"], f"twin-{hit['_id']}", twin)
+
+
+def _changed(source: Source) -> Source:
+    changed: Source = {
+        name: source[name] * factor for name, factor in FACTORS.items() if source.get(name) is not None
+    }  # fmt: skip
+    if source["ccmix.entry"] == "mixed" and source["ccmix.path.loss"] == 0:
+        changed["ccmix.validity.status"] = "limited"
+        if source["event.dataset"] != "ccmix.intervals":
+            changed["ccmix.validity.kinds"] = ["cpu"]
+    if source["event.dataset"] == "ccmix.hosts":
+        changed |= {"ccmix.host.cpu_busy": 0.4, "ccmix.host.cpu_busiest_core": 0.97, "ccmix.host.softnet_drops": 3}
+    return changed
 
 
 def mesh_messages(until: datetime) -> Iterator[dict[str, Any]]:
@@ -82,11 +119,9 @@ def mesh_messages(until: datetime) -> Iterator[dict[str, Any]]:
         product(range(MESH_DAYS), pairs, (recorded(), mixed()))
     ):
         start = until - timedelta(days=day, minutes=7 * (number % 60))
-        factor = MESH_HOSTS[source] * MESH_HOSTS[destination] * (1 - 0.1 * (number % 3))
+        factor = MESH_HOSTS[source] * MESH_HOSTS[destination] * (1 - 0.04 * (number % 7))
         yield between(source, destination, number, start.isoformat(), factor, message)
 
 
-def fill(node: Node) -> None:
-    """Beside the demo, which is there already."""
-    add_twin(node)
+def add_mesh(node: Node) -> None:
     bulk(node, as_bulk(filtered(mesh_messages(datetime.now(UTC)))))

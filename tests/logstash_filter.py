@@ -53,6 +53,7 @@ def between(source: str, destination: str, number: int, start: str, factor: floa
         for key in ("throughput-bits", "receiver-throughput-bits"):
             if key in record:
                 record[key] *= factor
+        record["retransmits"] = round(record["retransmits"] / factor)
     return other
 
 

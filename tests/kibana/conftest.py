@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elasticsearch_node import Node
-from filled_index import fill
+from filled_index import add_mesh, add_twin
 from support import Ccmix
 
 
@@ -15,6 +15,7 @@ def filled(elasticsearch: Node, demo_outdir: Path) -> Iterator[Node]:
     done = Ccmix(demo_outdir.parent)("index", demo_outdir, "--url", elasticsearch.url, "--setup", timeout=200)
     assert done.returncode == 0, done.stderr
     elasticsearch("POST", "/ccmix-*/_refresh")
-    fill(elasticsearch)
+    add_twin(elasticsearch)
+    add_mesh(elasticsearch)
     yield elasticsearch
     elasticsearch.clear()

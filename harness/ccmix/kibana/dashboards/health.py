@@ -75,7 +75,7 @@ HEALTH = Dashboard(
                 Table(("host", "kernel", "runs", "cpus", "busy", "pressures", "drops", "squeezes", "missed", "late",
                        "last")),
             ),
-            48, 13, leads_to="campaigns",
+            48, 8, leads_to="campaigns",
         ),
     ),
 )  # fmt: skip
