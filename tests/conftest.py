@@ -11,7 +11,7 @@ import pytest
 from ccmix.hosts import NamespaceHost
 from elasticsearch_node import Node, elasticsearch_node, fetch
 from sshd import SSHD, SshServer, ssh_server
-from support import REPOSITORY, SMALL, Ccmix
+from support import SMALL, Ccmix
 
 
 @pytest.fixture
@@ -72,15 +72,3 @@ def elasticsearch() -> Iterator[Node]:
         pytest.skip(str(error))
     with elasticsearch_node() as node:
         yield node
-
-
-@pytest.fixture(scope="session")
-def demo_outdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive of the demo, with one iteration instead of five."""
-    folder = tmp_path_factory.mktemp("demo")
-    text = (REPOSITORY / "configs" / "demo.ini").read_text()
-    assert "iterations = 5" in text
-    (folder / "demo.ini").write_text(text.replace("iterations = 5", "iterations = 1"))
-    done = Ccmix(folder)("run", folder / "demo.ini", "--lab", "-o", folder / "out", timeout=280)
-    assert done.returncode == 0, done.stderr
-    return folder / "out"

@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import permutations, product
 from typing import Any
 
+from ccmix.index.fields import FIELDS
 from ccmix_indices import bulk
 from elasticsearch_node import Node
 from logstash_filter import as_bulk, between, filtered, mixed, recorded
 
 TWIN = "demo-real"
 DEMO = {"term": {"ccmix.campaign.name": "demo"}}
-TWIN_KINDS = ("runs", "groups", "flows", "hosts", "intervals")
-FACTORS = {"ccmix.goodput_bps": 0.93, "ccmix.rtt_median_s": 1.04, "ccmix.retransmission_rate": 1.2}
+TWIN_KINDS = ("conditions", "runs", "groups", "flows", "hosts", "intervals")
 MESH_HOSTS = {"geneva": 1.0, "boston": 0.7, "berkeley": 0.6, "tokyo": 0.4}
 MESH_DAYS = 3
 PAGE = 5000
@@ -70,17 +70,17 @@ class Filtered:
 
 
 def add_twin(node: Node) -> None:
-    """Copies of all documents of the demo, with other numbers."""
-    for kind in TWIN_KINDS:
+    """Copies of all documents of the demo with other numbers: two valid iterations, and one that was limited."""
+    for kind, (iteration, change) in product(TWIN_KINDS, enumerate((_faster, _slower, _limited), start=1)):
         found = hits(node, f"ccmix-{kind}*", DEMO)
-        copies = (hit["_source"] | _changed(hit["_source"]) for hit in found)
-        bulk(node, b"".join(_line_of_twin(hit, copy) for hit, copy in zip(found, copies, strict=True)))
+        bulk(node, b"".join(_as_twin(hit, iteration, change(hit["_source"])) for hit in found))
 
 
 def become_twin(node: Node) -> None:
     """The demo itself is the twin from now on, and there is no demo."""
     for kind in TWIN_KINDS:
-        bulk(node, b"".join(_line_of_twin(hit, hit["_source"]) for hit in hits(node, f"ccmix-{kind}*", DEMO)))
+        found = hits(node, f"ccmix-{kind}*", DEMO)
+        bulk(node, b"".join(_as_twin(hit, hit["_source"].get("ccmix.run.iteration"), {}) for hit in found))
     for index in node("GET", "/_cat/indices/ccmix-*?format=json"):
         rest = hits(node, index["index"], DEMO)
         if rest:
@@ -88,28 +88,41 @@ def become_twin(node: Node) -> None:
             bulk(node, "".join(f"{json.dumps(one)}\n" for one in gone).encode())
 
 
-def _line_of_twin(hit: Hit, source: Source) -> bytes:
-    twin = source | {
-        "ccmix.campaign.id": "0" * 16, "ccmix.campaign.name": TWIN, "ccmix.run.id": f"twin-{source['ccmix.run.id']}",
-        "ccmix.path.kind": "real", "ccmix.path.pair": "geneva > boston", "source.address": "geneva",
-        "destination.address": "boston", "destination.domain": "boston",
+def _as_twin(hit: Hit, iteration: int | None, changes: Source) -> bytes:
+    source = hit["_source"]
+    twin = source | changes | {
+        "ccmix.campaign.id": "0" * 16, "ccmix.campaign.name": TWIN, "ccmix.path.kind": "real",
+        "ccmix.path.pair": "geneva > boston", "source.address": "geneva", "destination.address": "boston",
+        "destination.domain": "boston",
     }  # fmt: skip
+    if "ccmix.run.id" in source:
+        twin |= {"ccmix.run.id": f"twin-{iteration}-{source['ccmix.run.id']}", "ccmix.run.iteration": iteration}
     if source["event.dataset"] == "ccmix.hosts":
         twin |= {"host.name": "geneva", "ccmix.host.cpus": 16}
-    return lines(hit["_index"], f"twin-{hit['_id']}", twin)
+    return lines(hit["_index"], f"twin-{iteration}-{hit['_id']}", twin)
 
 
-def _changed(source: Source) -> Source:
-    changed: Source = {
-        name: source[name] * factor for name, factor in FACTORS.items() if source.get(name) is not None
-    }  # fmt: skip
-    if source["ccmix.entry"] == "mixed" and source["ccmix.path.loss"] == 0:
-        changed["ccmix.validity.status"] = "limited"
-        if source["event.dataset"] != "ccmix.intervals":
-            changed["ccmix.validity.kinds"] = ["cpu"]
-    if source["event.dataset"] == "ccmix.hosts":
-        changed |= {"ccmix.host.cpu_busy": 0.4, "ccmix.host.cpu_busiest_core": 0.97, "ccmix.host.softnet_drops": 3}
-    return changed
+def _times(source: Source, factors: dict[str, float]) -> Source:
+    return {name: source[name] * factor for name, factor in factors.items() if source.get(name) is not None}
+
+
+def _faster(source: Source) -> Source:
+    return _times(source, {"ccmix.goodput_bps": 1.02, "ccmix.rtt_median_s": 0.98, "ccmix.retransmission_rate": 0.9})
+
+
+def _slower(source: Source) -> Source:
+    slower = _times(source, {"ccmix.goodput_bps": 0.9, "ccmix.rtt_median_s": 1.1, "ccmix.retransmission_rate": 1.3})
+    return slower | ({"ccmix.condition.goodput_cv": 0.05} if source["event.dataset"] == "ccmix.conditions" else {})
+
+
+def _limited(source: Source) -> Source:
+    kind = source["event.dataset"].removeprefix("ccmix.")
+    limited: Source = {}
+    for name, value in {"ccmix.validity.status": "limited", "ccmix.validity.kinds": ["cpu"]}.items():
+        limited |= {name: value} if kind in FIELDS[name].kinds else {}
+    if kind == "hosts":
+        limited |= {"ccmix.host.cpu_busy": 0.4, "ccmix.host.cpu_busiest_core": 0.97, "ccmix.host.softnet_drops": 3}
+    return limited
 
 
 def mesh_messages(until: datetime) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A node with the demo's archive, its twin and a mesh, for all tests of panels."""
+"""A node with the published demo, its twin and a mesh, for all tests of panels."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +11,9 @@ from support import Ccmix
 
 
 @pytest.fixture(scope="module")
-def filled(elasticsearch: Node, demo_outdir: Path) -> Iterator[Node]:
-    done = Ccmix(demo_outdir.parent)("index", demo_outdir, "--url", elasticsearch.url, "--setup", timeout=200)
+def filled(elasticsearch: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    folder: Path = tmp_path_factory.mktemp("index")
+    done = Ccmix(folder)("index", "--demo", "--url", elasticsearch.url, "--spool", folder / "spool")
     assert done.returncode == 0, done.stderr
     elasticsearch("POST", "/ccmix-*/_refresh")
     add_twin(elasticsearch)

@@ -1,6 +1,6 @@
 """Draws the dashboards for docs/kibana.md, without Kibana: PYTHONPATH=tests .venv/bin/python tests/kibana/draw.py
 
-The demo runs twice, with two seeds; the second one stands in for a real path.
+The demo runs twice, with two seeds; the second one stands in for a real path. It takes some minutes.
 """
 
 import tempfile
@@ -15,10 +15,17 @@ from support import REPOSITORY, Ccmix
 
 IMAGES = REPOSITORY / "docs" / "images"
 SEEDS = (1, 2)
-# The run that the dashboard Run shows, and the path that Health does; others show all but the twin and the mesh.
-RUN = {"ccmix.entry": "mixed", "ccmix.condition.name": "delay=44ms,loss=0.1%", "ccmix.run.iteration": 1}
-DEMO = {"ccmix.campaign.name": "demo"}
-SHOWN = {"campaigns": {}, "health": {}, "real-emulated": {}, "mesh": {}, "ccas": DEMO, "run": DEMO | RUN}
+# What the filters of a dashboard are set to.
+RUN = {"ccmix.entry": ["mixed"], "ccmix.condition.name": ["delay=44ms,loss=0.1%"], "ccmix.run.iteration": [1]}
+DEMO = {"ccmix.campaign.name": ["demo"]}
+SHOWN = {
+    "campaigns": {},
+    "health": {"ccmix.campaign.name": ["demo", TWIN]},
+    "real-emulated": {},
+    "mesh": {},
+    "ccas": DEMO,
+    "run": DEMO | RUN,
+}
 
 
 def measure(seed: int, folder: Path) -> Path:
@@ -31,7 +38,9 @@ def measure(seed: int, folder: Path) -> Path:
 
 
 def index(outdir: Path, node: Node) -> None:
-    done = Ccmix(outdir.parent)("index", outdir, "--url", node.url, "--setup", timeout=300)
+    done = Ccmix(outdir.parent)(
+        "index", outdir, "--url", node.url, "--setup", "--spool", outdir.parent / "spool", timeout=300
+    )
     assert done.returncode == 0, done.stderr
     node("POST", "/ccmix-*/_refresh")
 
@@ -47,7 +56,7 @@ def main() -> None:
         add_mesh(node)
         assert hits(node, "ccmix-runs", {"term": {"ccmix.campaign.name": TWIN}})
         for dashboard in DASHBOARDS:
-            only = {"bool": {"filter": [{"term": {name: value}} for name, value in SHOWN[dashboard.name].items()]}}
+            only = {"bool": {"filter": [{"terms": {name: values}} for name, values in SHOWN[dashboard.name].items()]}}
             svg = draw(dashboard, objects, views, Filtered(node, only))
             (IMAGES / f"kibana-{dashboard.name}.svg").write_text(svg)
 

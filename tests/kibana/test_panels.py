@@ -26,6 +26,8 @@ VEGA = {id_: panel for id_, panel in PANELS.items() if isinstance(panel, VegaPan
 # What the demo doesn't have: runs that were limited, pScheduler's runs, and the load of processors.
 NOT_IN_THE_DEMO = {"ccmix-campaigns-limits", "ccmix-health-limits", "ccmix-health-cpu"}
 BUCKET_OF_CHANGES = 200  # documents that are changed at once, so that a median moves too
+# Panels ask for one side of these, or for all that is not that side
+OTHER_SIDE = {"ccmix.validity.status": ("valid", "limited"), "ccmix.path.kind": ("emulated", "real")}
 A_YEAR_MS = 365 * 86_400_000
 FRAME = {"width": 400, "height": 250}
 
@@ -64,8 +66,9 @@ def test_there_is_data_for_the_demo(id_: str, filled: Node) -> None:
 
 
 def changed(field: str, value: Any) -> Any:
-    if field == "ccmix.validity.status":
-        return "valid" if value != "valid" else "limited"
+    if field in OTHER_SIDE:
+        one, other = OTHER_SIDE[field]
+        return other if value == one else one
     match FIELDS[field].type:
         case "double" | "long":
             return value * 3 + 7
@@ -112,11 +115,15 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
+def reads(column: dict[str, Any], field: str) -> bool:
+    return column["sourceField"] == field or field in json.dumps(kql_of(column))
+
+
 def affected_by(panel: Panel, field: str, node: Node) -> list[Hit]:
     """Documents of one bucket of the panel that have the field, and all that it takes to be counted in that bucket."""
     if isinstance(panel, LensPanel):
         conditions = [panel.body(Filtered(node))["query"]]
-        conditions += [kql_of(column) for column in panel.columns.values() if column["sourceField"] == field][:1]
+        conditions += [kql_of(column) for column in panel.columns.values() if reads(column, field)][:1]
         terms = [column["sourceField"] for column in panel.columns.values() if column["operationType"] == "terms"]
         buckets = [column["sourceField"] for column in panel.columns.values() if column["isBucketed"]]
         metrics = [column["sourceField"] for column in panel.metrics.values() if column["operationType"] != "count"]
@@ -168,7 +175,7 @@ def test_a_document_too_many_changes_a_mere_count(filled: Node) -> None:
 
 
 def shown(panel: Panel, field: str) -> bool:
-    """Whether the drawing of a Vega-Lite chart uses a field; some only tell rows apart, or serve a neighbour's chart."""
+    """Whether the drawing of a Vega-Lite chart uses a field; some tell rows apart, or serve a neighbour's chart."""
     assert isinstance(panel, VegaPanel)
     rows = panel.body()["aggs"]["all"]["aggs"]["rows"]
     keys = [(f"key.{name}", kind) for source in rows["composite"]["sources"] for name, kind in source.items()]

@@ -20,7 +20,7 @@ from ccmix.kibana.saved import SavedObject
 from ccmix.kibana.vega import cca_scale
 
 COLUMN, ROW_HEIGHT, GAP, TITLE, HEAD = 25, 21, 8, 20, 62  # pixels
-TABLE_ROW = 16
+TABLE_ROW, LETTER = 16, 6.2
 FONT = "font-family='DejaVu Sans, sans-serif'"
 VEGA_LITE = "5.20"
 PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3))
@@ -197,11 +197,11 @@ def _table(panel: LensPanel, names: Sequence[str], rows: Sequence[Row], width: f
     """The first rows that there is room for."""
     room = int(height // TABLE_ROW) - 1
     step = width / len(names)
+    letters = int(step / LETTER)
     lines = [
-        _text(2 + at * step, TABLE_ROW - 4, panel.columns[name]["label"], 10, "#555555")
+        _text(2 + at * step, TABLE_ROW - 4, panel.columns[name]["label"][:letters], 10, "#555555")
         for at, name in enumerate(names)
     ]
-    letters = int(step / 6.2)
     for number, row in enumerate(rows[:room], start=1):
         lines += [
             _text(2 + at * step, (number + 1) * TABLE_ROW - 4, _written(panel, name, row[name])[:letters], 10)
