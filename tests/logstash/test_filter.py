@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ccmix.analysis.iperf3_tables import read_flows
+from ccmix.generators.results import of_pscheduler_run
 from ccmix.index.fields import FIELDS, KINDS
+from ccmix.model import Group, Traffic
 from ccmix_indices import bulk, load_templates
 from elasticsearch_node import Node
 from logstash_filter import FILTER, as_bulk, filtered, mixed, recorded
@@ -61,6 +64,21 @@ def test_units_are_those_of_the_table_of_fields(events: Events) -> None:
     run = of(events, "runs")[0]
     assert (run["@timestamp"], run["event.duration"]) == ("2026-11-20T15:21:37.000Z", 13_000_000_000)
     assert run["ccmix.duration_s"] == 3.0
+
+
+def test_flows_are_those_that_ccmix_itself_takes_from_the_run(events: Events) -> None:
+    traffic = Traffic(groups=(Group("bbr"),), streams=2, duration_s=3.0, omit_s=0.0, interval_s=1.0)
+    client = of_pscheduler_run(recorded()["run"]).client
+    assert client
+    ours = read_flows(traffic, client, "psa").to_dicts()
+    fields = {
+        "goodput_bps": "ccmix.goodput_bps", "throughput_bps": "ccmix.throughput_bps", "cca_used": "ccmix.cca",
+        "group": "ccmix.group.name", "retransmits": "ccmix.retransmits", "bytes_sent": "network.bytes",
+        "stream": "ccmix.flow.stream",
+    }  # fmt: skip
+    assert [{name: flow[field] for name, field in fields.items()} for flow in of(events, "flows")] == [
+        {name: flow[name] for name in fields} for flow in ours
+    ]
 
 
 def test_intervals_follow_each_other(events: Events) -> None:
