@@ -12,7 +12,7 @@ import pytest
 from support import REPOSITORY
 
 FILTER = REPOSITORY / "elk" / "logstash" / "ruby" / "filter.rb"
-HERE = REPOSITORY / "tests" / "logstash"
+HERE = REPOSITORY / "tests" / "elk" / "logstash"
 
 Message = dict[str, Any]
 

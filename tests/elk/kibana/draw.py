@@ -1,4 +1,4 @@
-"""Draws the dashboards for docs/kibana.md, without Kibana: PYTHONPATH=tests .venv/bin/python tests/kibana/draw.py
+"""Draws the dashboards for docs/kibana.md, without Kibana: PYTHONPATH=tests .venv/bin/python tests/elk/kibana/draw.py
 
 The demo runs twice, with two seeds; the second one stands in for a real path. It takes some minutes.
 """
