@@ -9,6 +9,7 @@ from ccmix.kibana.saved import Reference, SavedObject
 from ccmix.report.colours import COLOURS
 
 LAYER = "data"
+SHADES = ("#EFF3FF", "#BDD7E7", "#6BAED6", "#3182BD", "#08519C")  # Blues of ColorBrewer, for the colour-blind too
 Operation = Literal["average", "median", "sum", "min", "max", "unique_count"]
 
 
@@ -204,6 +205,7 @@ class Heatmap:
                 "type": "heatmap_grid", "isCellLabelVisible": True, "isYAxisLabelVisible": True,
                 "isXAxisLabelVisible": True, "isYAxisTitleVisible": True, "isXAxisTitleVisible": True,
             },
+            "palette": _shades(),
         }  # fmt: skip
 
 
@@ -216,6 +218,21 @@ class Number:
 
     def to_json(self) -> dict[str, Any]:
         return {"layerId": LAYER, "layerType": "data", "metricAccessor": self.value}
+
+
+def _shades() -> dict[str, Any]:
+    """Lens's palette of equal steps from the least value to the largest."""
+    step = 100 / len(SHADES)
+    return {
+        "type": "palette",
+        "name": "custom",
+        "params": {
+            "name": "custom", "steps": len(SHADES), "maxSteps": len(SHADES), "progression": "fixed", "reverse": False,
+            "rangeType": "percent", "rangeMin": 0, "rangeMax": 100, "continuity": "all",
+            "colorStops": [{"color": colour, "stop": at * step} for at, colour in enumerate(SHADES)],
+            "stops": [{"color": colour, "stop": (at + 1) * step} for at, colour in enumerate(SHADES)],
+        },
+    }  # fmt: skip
 
 
 def cca_colours() -> dict[str, Any]:

@@ -14,13 +14,13 @@ import vl_convert
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.dashboard import LINKS_HEIGHT, WIDTH, Dashboard, Place
 from ccmix.kibana.dashboard import Panel as DashboardPanel
+from ccmix.kibana.lens import SHADES
 from ccmix.kibana.requests import LensPanel, Row, Search, VegaPanel, panel_of
 from ccmix.kibana.saved import SavedObject
 from ccmix.kibana.vega import cca_scale
 
 COLUMN, ROW_HEIGHT, GAP, TITLE, HEAD = 25, 21, 8, 20, 62  # pixels
-TABLE_ROW = 16
-FEW = 30  # rows of a line chart, up to which its points are marked
+TABLE_ROW, LETTER = 16, 6.2
 FONT = "font-family='DejaVu Sans, sans-serif'"
 VEGA_LITE = "5.20"
 PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3))
@@ -138,7 +138,7 @@ def _xy(panel: LensPanel, layer: Mapping[str, Any], rows: Sequence[Row]) -> dict
     if series in {"bar", "bar_horizontal"} and split:
         encoding["yOffset" if sideways else "xOffset"] = {"field": split}
     mark = "line" if series == "line" else "area" if series.startswith("area") else "bar"
-    points = mark == "line" and len(rows) < FEW
+    points = mark == "line" and panel.columns[x]["operationType"] == "date_histogram"
     drawing = {
         "data": {"values": _scaled(panel, rows)}, "mark": {"type": mark, "point": points}, "encoding": encoding,
     }  # fmt: skip
@@ -148,7 +148,7 @@ def _xy(panel: LensPanel, layer: Mapping[str, Any], rows: Sequence[Row]) -> dict
 def _scale_of(panel: LensPanel, name: str) -> dict[str, Any]:
     column = panel.columns[name]
     if column["operationType"] == "date_histogram":
-        return {"type": "temporal", "axis": {"format": "%m-%d %H:%M"}}
+        return {"type": "temporal", "axis": {"format": "%m-%d %H:%M", "tickCount": 5}}
     if column["operationType"] == "range":
         return {"type": "quantitative"}
     return {"type": "ordinal", "axis": {"labelAngle": 0, "labelLimit": 200}}
@@ -184,7 +184,10 @@ def _heatmap(panel: LensPanel, state: Mapping[str, Any], rows: Sequence[Row]) ->
             "y": {"field": y, "type": "nominal", "title": _label(panel, y), "axis": {"labelLimit": 200}},
         },
         "layer": [
-            {"mark": "rect", "encoding": {"color": number | {"scale": {"scheme": "greens", "domainMin": 0}}}},
+            {
+                "mark": {"type": "rect", "opacity": 0.6},
+                "encoding": {"color": number | {"scale": {"range": list(SHADES), "domainMin": 0}}},
+            },
             {"mark": "text", "encoding": {"text": number | {"format": ".3~s"}}},
         ],
     }
@@ -194,11 +197,11 @@ def _table(panel: LensPanel, names: Sequence[str], rows: Sequence[Row], width: f
     """The first rows that there is room for."""
     room = int(height // TABLE_ROW) - 1
     step = width / len(names)
+    letters = int(step / LETTER)
     lines = [
-        _text(2 + at * step, TABLE_ROW - 4, panel.columns[name]["label"], 10, "#555555")
+        _text(2 + at * step, TABLE_ROW - 4, panel.columns[name]["label"][:letters], 10, "#555555")
         for at, name in enumerate(names)
     ]
-    letters = int(step / 6.2)
     for number, row in enumerate(rows[:room], start=1):
         lines += [
             _text(2 + at * step, (number + 1) * TABLE_ROW - 4, _written(panel, name, row[name])[:letters], 10)

@@ -87,9 +87,9 @@ CAMPAIGNS = Dashboard(
         Panel(
             "limits",
             Lens(
-                "What limited runs, where it was not the path and the CCA",
+                "Why runs are not valid",
                 RUNS,
-                {"kind": Terms("ccmix.validity.kinds", "limit", by="runs"), "runs": Count("runs")},
+                {"kind": Terms("ccmix.validity.kinds", "finding", by="runs"), "runs": Count("runs")},
                 XY("bar_horizontal", "kind", ("runs",), colours={"runs": common.STATUS_COLOURS["limited"]}),
             ),
             20,

@@ -77,7 +77,7 @@ CCAS = Dashboard(
                 "Fairness by mix (Jain's index over all flows)",
                 CONDITIONS,
                 {"mix": _BY_MIX, "fairness": Metric("average", "ccmix.fairness", "Jain's index, mean")},
-                XY("bar", "mix", ("fairness",)),
+                XY("bar", "mix", ("fairness",), colours={"fairness": "#666666"}),
             ),
             16, 12,
         ),

@@ -30,8 +30,8 @@ HEALTH = Dashboard(
         ),
         Panel(
             "limits",
-            Lens("What limited runs, by path", RUNS,
-                 {"kind": Terms("ccmix.validity.kinds", "limit"), "pair": _PAIR,
+            Lens("Why runs are not valid, by path", RUNS,
+                 {"kind": Terms("ccmix.validity.kinds", "finding"), "pair": _PAIR,
                   "runs": Metric("unique_count", "ccmix.run.id", "runs")},
                  XY("bar_horizontal_stacked", "kind", ("runs",), "pair")),
             24, 12, leads_to="campaigns",
@@ -75,7 +75,7 @@ HEALTH = Dashboard(
                 Table(("host", "kernel", "runs", "cpus", "busy", "pressures", "drops", "squeezes", "missed", "late",
                        "last")),
             ),
-            48, 13, leads_to="campaigns",
+            48, 8, leads_to="campaigns",
         ),
     ),
 )  # fmt: skip

@@ -22,15 +22,18 @@ _MATRIX = VegaLite(
     },
     {"goodput": metric("sum", "ccmix.goodput_bps")},
     {
-        "transform": [{
-            "aggregate": [
-                {"op": "mean", "field": "goodput.value", "as": "goodput_bps"}, {"op": "count", "as": "runs"},
-            ],
-            "groupby": ["key.source", "key.destination"],
-        }],
+        "transform": [
+            {"calculate": "datum.key.source", "as": "source"},
+            {"calculate": "datum.key.destination", "as": "destination"},
+            {"calculate": "datum.goodput.value", "as": "goodput"},
+            {
+                "aggregate": [{"op": "mean", "field": "goodput", "as": "goodput_bps"}, {"op": "count", "as": "runs"}],
+                "groupby": ["source", "destination"],
+            },
+        ],
         "encoding": {
-            "y": {"field": "key\\.source", "type": "nominal", "title": "source"},
-            "x": {"field": "key\\.destination", "type": "nominal", "title": "destination",
+            "y": {"field": "source", "type": "nominal", "title": "source"},
+            "x": {"field": "destination", "type": "nominal", "title": "destination",
                   "axis": {"orient": "top", "labelAngle": 0}},
         },
         "layer": [

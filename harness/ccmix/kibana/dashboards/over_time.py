@@ -1,6 +1,7 @@
 """Goodput of groups over the time of a run, as a chart for one run or for several beside each other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ccmix.kibana.data_views import INTERVALS
@@ -11,12 +12,18 @@ STEP_S = 1.0
 GROUP_GOODPUT = "datum.goodput.value * datum.flows.value"
 
 
-def goodput_over_time(title: str, keys: Mapping[str, str], encoding: Mapping[str, Any]) -> VegaLite:
-    """A line for each group and value of the other keys (a field for each name), the mean over runs.
+def goodput_over_time(
+    title: str,
+    keys: Mapping[str, str] = MappingProxyType({}),
+    encoding: Mapping[str, Any] = MappingProxyType({}),
+    transform: Sequence[Mapping[str, Any]] = (),
+    apart: Sequence[str] = (),
+) -> VegaLite:
+    """A line for each group, the mean over runs; and for each value of the members `apart`.
 
-    Shorter steps than the interval of the samples would leave gaps; those of one second suit intervals up to that.
+    `transform` may make these, and leave rows out, by `keys`: names of further members `key.NAME`, with their fields.
+    Steps of a second suit samples at intervals up to that; longer ones leave gaps.
     """
-    names = [f"key.{name}" for name in (*keys, "group", "cca", "elapsed")]
     return VegaLite(
         title,
         INTERVALS,
@@ -30,19 +37,21 @@ def goodput_over_time(title: str, keys: Mapping[str, str], encoding: Mapping[str
         {"goodput": metric("avg", "ccmix.goodput_bps"), "flows": metric("cardinality", "ccmix.flow.id")},
         {
             "transform": [
+                *transform,
                 {"calculate": GROUP_GOODPUT, "as": "group_goodput"},
+                *({"calculate": f"datum.key.{name}", "as": name} for name in ("group", "cca", "elapsed")),
                 {
                     "aggregate": [{"op": "mean", "field": "group_goodput", "as": "goodput_bps"}],
-                    "groupby": names,
+                    "groupby": ["group", "cca", "elapsed", *apart],
                 },
             ],
-            "mark": {"type": "line", "interpolate": "linear", "tooltip": True},
+            "mark": {"type": "line", "tooltip": True},
             "encoding": {
-                "x": {"field": "key.elapsed", "type": "quantitative", "title": "time since the traffic began (s)"},
+                "x": {"field": "elapsed", "type": "quantitative", "title": "time since the traffic began (s)"},
                 "y": {"field": "goodput_bps", "type": "quantitative", "axis": {"format": ".2s"},
                       "title": "goodput (bit/s)"},
-                **cca_encoding("key.cca"),
-                "detail": {"field": "key.group", "type": "nominal"},
+                "detail": {"field": "group", "type": "nominal"},
+                **cca_encoding("cca"),
                 **encoding,
             },
         },

@@ -80,7 +80,7 @@ _SIDE_BY_SIDE = VegaLite(
     _VALID,
 )  # fmt: skip
 _AGAINST = VegaLite(
-    "Emulated against real goodput: on the line both are the same",
+    "Emulated against real goodput",
     GROUPS,
     _KEYS,
     _METRICS,
@@ -112,14 +112,21 @@ _AGAINST = VegaLite(
     _VALID,
 )  # fmt: skip
 _OVER_TIME = goodput_over_time(
-    "Goodput over time, real (solid) and emulated (dashed)",
-    {"kind": "ccmix.path.kind"},
+    "Goodput over time, of conditions on both: choose one above",
+    {"condition": "ccmix.condition.key", "kind": "ccmix.path.kind"},
     {
         "strokeDash": {
-            "field": "key.kind", "type": "nominal", "title": "path",
-            "scale": {"domain": ["real", "pscheduler", "emulated"], "range": [[1, 0], [1, 0], [6, 4]]},
+            "field": "side", "type": "nominal", "title": "path",
+            "scale": {"domain": list(SIDE_COLOURS), "range": [[1, 0], [6, 4]]},
         },
     },
+    [
+        {"calculate": _SIDE, "as": "side"},
+        {"calculate": "datum.key.condition", "as": "condition"},
+        {"joinaggregate": [{"op": "distinct", "field": "side", "as": "sides"}], "groupby": ["condition"]},
+        {"filter": "datum.sides === 2"},
+    ],
+    ["side"],
 )  # fmt: skip
 
 
@@ -158,7 +165,7 @@ REAL_EMULATED = Dashboard(
         Panel(
             "difference-retransmitted",
             _difference("Difference of the retransmission rate", "retransmitted", "datum.emulated - datum.real",
-                        "emulated less real (share of segments)", "+.2%"),
+                        "emulated less real", "+.2%"),
             16, 13,
         ),
         Panel(

@@ -77,7 +77,7 @@ RUN = Dashboard(
     ),
     (
         Panel("runs", _RUNS, 48, 9, leads_to="real-emulated"),
-        Panel("goodput-group", goodput_over_time("Goodput of each group", {}, {}), 24, 12),
+        Panel("goodput-group", goodput_over_time("Goodput of each group"), 24, 12),
         Panel(
             "goodput-flow",
             _over_time("Goodput of each flow", INTERVALS, _FLOW, Metric("average", "ccmix.goodput_bps", "goodput")),

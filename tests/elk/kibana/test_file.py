@@ -147,3 +147,10 @@ def _accessors(state: Any) -> set[str]:
         return set()
     own = {value for key, value in state.items() if key.endswith(("Accessor", "columnId")) and isinstance(value, str)}
     return own | set(state.get("accessors", ())) | set[str]().union(*map(_accessors, state.values()))
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.name)
+def test_the_guide_has_a_drawing_of_modest_size(dashboard: Any) -> None:
+    image = f"images/kibana-{dashboard.name}.svg"
+    assert f"![{dashboard.title}]({image})" in (REPOSITORY / "docs" / "kibana.md").read_text()
+    assert 5_000 < (REPOSITORY / "docs" / image).stat().st_size < 300_000
