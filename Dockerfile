@@ -42,6 +42,7 @@ RUN apt-get update -qq \
         /var/log/apt /var/log/dpkg.log /var/log/alternatives.log \
  && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
  && find /usr/lib/python3* -name __pycache__ -prune -exec rm -r {} + \
+ && rm -rf /usr/lib/python3*/test /usr/lib/python3*/pydoc_data \
  && useradd --uid 1000 --user-group --home-dir /work --no-create-home --shell /bin/sh ccmix \
  && install -d -o ccmix -g ccmix /work \
  && install -d /var/lib/ccmix
