@@ -2,7 +2,7 @@
 # Which capability and mount is for what: docs/containers.md.
 
 ARG BASE=debian:trixie-slim
-ARG TESTPOINT_IMAGE=perfsonar/testpoint:v5.2.3
+ARG TESTPOINT_IMAGE=perfsonar/testpoint:v5.2.1
 
 # ---- build: the C programs, the lab's kernel and the Python environment, in /opt/ccmix. Nothing else of it is kept.
 FROM ${BASE} AS build
@@ -13,7 +13,7 @@ ENV DEBIAN_FRONTEND=noninteractive CCMIX_CACHE=/tmp/cache
 RUN apt-get update -qq \
  && apt-get install -qq --no-install-recommends \
         bc binutils bison ca-certificates debian-archive-keyring dpkg-dev flex gcc libc6-dev libpcap-dev make patch \
-        python3 python3-pip python3-venv xz-utils
+        python3 python3-venv xz-utils
 WORKDIR /src
 COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/
 COPY lab lab
@@ -24,23 +24,13 @@ COPY probes probes
 RUN for probe in sockmon capflow rtt; do \
         install -s "$(probes/$probe/build)" /opt/ccmix/bin/ccmix-$probe || exit; \
     done && rm -rf /tmp/cache
-COPY requirements.txt .
-# A third of the environment is of no use to those who run ccmix: debug symbols, the libraries' own tests, headers, a
-# compiler of Fortran's interfaces, and a hundred languages that nobody prints in colour.
-RUN python3 -m venv --without-pip /opt/ccmix \
- && python3 -m pip --python /opt/ccmix/bin/python install --quiet --no-cache-dir --no-compile --require-hashes \
-        --requirement requirements.txt \
- && find /opt/ccmix/lib -name '*.so*' -type f -exec strip --strip-unneeded {} + \
- && find /opt/ccmix/lib -name tests -type d -prune -exec rm -r {} + \
- && find /opt/ccmix/lib -type f -regex '.*\.\(a\|h\|pxd\|pyi\)' -delete \
- && rm -r /opt/ccmix/lib/python3.*/site-packages/numpy/f2py /opt/ccmix/bin/f2py \
- && find /opt/ccmix/lib -path '*/pygments/lexers/*' -not -name __init__.py -not -name _mapping.py -delete
-COPY pyproject.toml README.md ./
+COPY requirements.txt pyproject.toml README.md ./
+COPY container/python-environment container/
+RUN container/python-environment python3 libraries
 COPY harness harness
-# setuptools builds ccmix, and is of no use afterwards
-RUN python3 -m pip --python /opt/ccmix/bin/python install --quiet --no-cache-dir --no-compile --no-deps \
-        --no-build-isolation . \
- && python3 -m pip --python /opt/ccmix/bin/python uninstall --quiet --yes setuptools
+RUN container/python-environment python3 ccmix
+# For stages that aren't Debian's
+RUN tools/debian-mirror >debian-mirror
 
 # ---- harness
 FROM ${BASE} AS harness
@@ -52,13 +42,16 @@ RUN apt-get update -qq \
         /var/log/apt /var/log/dpkg.log /var/log/alternatives.log \
  && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
  && find /usr/lib/python3* -name __pycache__ -prune -exec rm -r {} + \
+ && rm -rf /usr/lib/python3*/test /usr/lib/python3*/pydoc_data \
  && useradd --uid 1000 --user-group --home-dir /work --no-create-home --shell /bin/sh ccmix \
  && install -d -o ccmix -g ccmix /work \
  && install -d /var/lib/ccmix
 COPY --from=build /opt/ccmix /opt/ccmix
 COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
-# Python compiles what it imports, and keeps it: what ccmix uses, in a quarter of the room of all that there is
+# Python keeps what it compiled of what it imports; of what takes the most room and is used once a campaign, nothing is kept
 RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix altair polars rich.live rich.table \
+ && find /opt/ccmix/lib -type d -name __pycache__ -regex '.*/\(altair\|narwhals\|elasticsearch\|numpy\|scipy\|jsonschema\|jinja2\)/.*' \
+        -prune -exec rm -r {} + \
  && rm /opt/ccmix/container/import-all
 COPY configs /usr/share/ccmix/configs
 ENV PATH=/opt/ccmix/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
@@ -71,6 +64,59 @@ HEALTHCHECK --interval=30s --timeout=5s CMD ["/opt/ccmix/container/healthcheck"]
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="ccmix" \
+      org.opencontainers.image.description="How TCP congestion control algorithms share a path" \
+      org.opencontainers.image.licenses="Apache-2.0 AND BSD-3-Clause AND GPL-2.0-only" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+
+# ---- testpoint-build: the same on the test point's distribution, whose C library and Python are others
+FROM ${TESTPOINT_IMAGE} AS testpoint-build
+ARG PIP_INDEX_URL=
+ARG PIP_EXTRA_INDEX_URL=
+ENV DEBIAN_FRONTEND=noninteractive CCMIX_CACHE=/tmp/cache
+USER root
+WORKDIR /src
+COPY container/python-of container/
+RUN apt-get update -qq \
+ && apt-get install -qq --no-install-recommends \
+        binutils ca-certificates dpkg-dev gcc libc6-dev libpcap-dev make patch xz-utils \
+        "$(container/python-of)" "$(container/python-of)-venv"
+COPY --from=build /usr/share/keyrings/debian-archive-keyring.gpg /usr/share/keyrings/
+COPY --from=build /src/debian-mirror ./
+COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/
+COPY iperf3-patch iperf3-patch
+RUN CCMIX_DEBIAN_MIRROR=$(cat debian-mirror) iperf3-patch/build
+COPY probes probes
+RUN for probe in sockmon capflow rtt; do \
+        install -D -s "$(probes/$probe/build)" /opt/ccmix/bin/ccmix-$probe || exit; \
+    done
+COPY --from=build /opt/ccmix/bin/ccmix-lab-kernel /opt/ccmix/bin/
+COPY requirements.txt pyproject.toml README.md ./
+COPY container/python-environment container/
+RUN container/python-environment "$(container/python-of)" libraries
+COPY plugin plugin
+RUN plugin/build /opt/ccmix/packages
+COPY harness harness
+RUN container/python-environment "$(container/python-of)" ccmix
+
+# ---- testpoint: its programs, services and default user are the base's. Of ccmix, only commands get onto its PATH.
+FROM ${TESTPOINT_IMAGE} AS testpoint
+USER root
+COPY --from=testpoint-build /opt/ccmix /opt/ccmix
+COPY container/python-of container/import-all /opt/ccmix/container/
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends \
+        "$(/opt/ccmix/container/python-of)" ethtool iproute2 iputils-ping numactl openssh-client procps tcpdump zstd \
+        /opt/ccmix/packages/*.deb >/dev/null \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /opt/ccmix/packages \
+ && ln -s /usr/lib/pscheduler-tool-iperf3mix/iperf3 /opt/ccmix/bin/ccmix-iperf3 \
+ && ln -s /opt/ccmix/bin/ccmix /opt/ccmix/bin/ccmix-* /usr/local/bin/ \
+ && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix altair polars rich.live rich.table
+COPY configs /usr/share/ccmix/configs
+HEALTHCHECK --interval=60s --timeout=30s --start-period=5m CMD ["pscheduler", "ping", "localhost"]
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="ccmix on a perfSONAR test point" \
       org.opencontainers.image.description="How TCP congestion control algorithms share a path" \
       org.opencontainers.image.licenses="Apache-2.0 AND BSD-3-Clause AND GPL-2.0-only" \
       org.opencontainers.image.version="${VERSION}" \

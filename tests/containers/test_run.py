@@ -28,6 +28,13 @@ def belongs_to_owner(folder: Path) -> bool:
     return all((one.lstat().st_uid, one.lstat().st_gid) == OWNER for one in (folder, *folder.rglob("*")))
 
 
+def clone(work: Path) -> None:
+    """As much of the repository as compose reads, in a user's folder."""
+    for name in ("compose.yaml", "elk/compose.yaml"):
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_bytes((REPOSITORY / name).read_bytes())
+
+
 def wait_for(files: Path, pattern: str, count: int = 1, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while len(list(files.rglob(pattern))) < count:
@@ -38,7 +45,7 @@ def wait_for(files: Path, pattern: str, count: int = 1, timeout_s: float = 120) 
 class TestInTheLab:
     def test_demo_of_compose(self, docker: Docker, harness: str, work: Path) -> None:
         """A third of it; `make test-long` runs it whole. The clone belongs to a user, and so do the results."""
-        (work / "compose.yaml").write_bytes((REPOSITORY / "compose.yaml").read_bytes())
+        clone(work)
         said = docker.good("compose", "run", "--rm", "harness", "demo", "--only", "mixed", cwd=work, timeout_s=600)
         assert "results/demo/report.html" in said
         assert said.count("mixed") == 8
@@ -78,7 +85,7 @@ class TestInTheLab:
 class TestBetweenContainers:
     def test_mix_and_capture_of_compose(self, docker: Docker, harness: str, work: Path) -> None:
         """`docker compose --profile pair run client`, on its private network."""
-        (work / "compose.yaml").write_bytes((REPOSITORY / "compose.yaml").read_bytes())
+        clone(work)
         compose = (
             "compose",
             "-f",

@@ -1,0 +1,107 @@
+"""The target testpoint, on a STAND-IN for perfSONAR's image: what of it doesn't take a running pScheduler."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from containers_support import Docker
+from plugin_runner import check, throughput
+from support import REPOSITORY
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+STAND_IN = "ccmix-tests/stand-in-for-testpoint"
+TOOL = "/usr/lib/pscheduler/classes/tool/iperf3mix"
+
+
+@pytest.fixture(scope="module")
+def testpoint(docker: Docker, harness: str) -> str:
+    if not docker.good("images", "--quiet", "ubuntu:22.04").strip():
+        reason = "THE TEST POINT'S IMAGE IS NOT TESTED: Ubuntu, on which its stand-in is built, is out of reach"
+        if docker.environment.get("REQUIRE_DOCKER") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    folder = Path(__file__).parent / "testpoint-stand-in"
+    docker.good("build", "--network=host", f"--tag={STAND_IN}", str(folder), timeout_s=600)
+    return docker.build("testpoint", "--build-arg", f"TESTPOINT_IMAGE={STAND_IN}")
+
+
+def method(docker: Docker, image: str, name: str, given: object = None) -> Any:
+    """What a method of the tool says, called as pScheduler does: as a user without rights."""
+    done = subprocess.run(
+        ["docker", "run", "--rm", "--interactive", "--network=none", "--cap-drop=ALL", "--user=postgres",
+         f"--entrypoint={TOOL}/{name}", image],
+        env=dict(docker.environment), input=json.dumps(given), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_plugin_is_installed_from_its_package(docker: Docker, testpoint: str) -> None:
+    said = docker.in_image(testpoint, "dpkg", "--listfiles", "pscheduler-tool-iperf3mix")
+    methods = {"enumerate", "can-run", "duration", "participant-data", "run", "merged-results"}
+    assert methods <= {line.removeprefix(f"{TOOL}/") for line in said.splitlines()}
+    assert docker.in_image(testpoint, "dpkg", "--verify", "pscheduler-tool-iperf3mix") == ""
+
+
+def test_it_is_registered(docker: Docker, testpoint: str) -> None:
+    """The package's trigger has run the warm boot."""
+    registered = json.loads(docker.in_image(testpoint, "cat", "/var/lib/pscheduler-stand-in/iperf3mix.json"))
+    check(registered, "enumerate")
+    assert registered["name"] == "iperf3mix"
+    assert registered["tests"] == ["throughput"]
+
+
+def test_methods(docker: Docker, testpoint: str) -> None:
+    check(method(docker, testpoint, "enumerate"), "enumerate")
+    mixed = throughput(congestion="cubic:1,bbr:1")
+    assert method(docker, testpoint, "can-run", mixed)["can-run"] is True
+    assert method(docker, testpoint, "can-run", throughput(congestion="bbr"))["can-run"] is False
+    check(method(docker, testpoint, "duration", mixed), "duration")
+    data = method(docker, testpoint, "participant-data", {"participant": 1, "test": mixed})
+    check(data, "participant-data")
+    assert "mix" in " ".join(data["features"])
+
+
+def test_ccmix_is_there_and_changes_nothing_for_the_base(docker: Docker, testpoint: str) -> None:
+    """Its commands are on the PATH, its Python is not."""
+    script = (
+        "ccmix --version; ccmix-iperf3 --version | head -n 1; ccmix-lab-kernel --version; command -v python3;"
+        "for name in ccmix-sockmon ccmix-rtt ccmix-capflow; do $name --help >/dev/null || echo no $name; done;"
+        "for name in tcpdump ethtool numactl tc ss; do command -v $name >/dev/null || echo no $name; done;"
+        "command -v gcc make pip3"
+    )
+    version, iperf3, kernel, python, *rest = docker(
+        "run", "--rm", "--network=none", "--entrypoint=sh", testpoint, "-c", script
+    ).stdout.splitlines()
+    assert version.startswith("ccmix")
+    assert "+ccmix" in iperf3
+    assert kernel.startswith("7.")
+    assert python == "/usr/bin/python3"
+    assert rest == []
+    base, image = (docker.inspect(one) for one in (STAND_IN, testpoint))
+    for name in ("Cmd", "Entrypoint", "User", "Env"):
+        assert image["Config"][name] == base["Config"][name], name
+
+
+def test_the_lab_works_there(docker: Docker, testpoint: str) -> None:
+    said = docker.good(
+        "run", "--rm", "--network=none", "--cap-drop=ALL", "--user=4711:4711", "--tmpfs=/tmp:exec",
+        "--entrypoint=ccmix", testpoint, "lab", "exec", "--",
+        "sh", "-c", "ip link set lo up; tc qdisc add dev lo root netem delay 20ms; ping -c 1 127.0.0.1",
+    )  # fmt: skip
+    assert "time=40.0 ms" in said
+
+
+def test_size(docker: Docker, testpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    added = docker.inspect(testpoint)["Size"] - docker.inspect(STAND_IN)["Size"]
+    with capsys.disabled():
+        print(f"\n{testpoint}: {added / 1e6:.0f} MB more than its base")
+    assert added < 450_000_000
+
+
+def test_labels(docker: Docker, testpoint: str) -> None:
+    assert docker.inspect(testpoint)["Config"]["Labels"]["org.opencontainers.image.title"]
+    assert "ARG TESTPOINT_IMAGE=perfsonar/testpoint:" in (REPOSITORY / "Dockerfile").read_text()
