@@ -105,8 +105,9 @@ class Node:
         """Removes all indices and templates of ccmix."""
         for name in self("GET", "/_cat/indices/ccmix-*?format=json&expand_wildcards=all"):
             self("DELETE", "/" + name["index"])
-        for one in self("GET", "/_index_template/ccmix-*")["index_templates"]:
-            self("DELETE", "/_index_template/" + one["name"])
+        for one in self("GET", "/_index_template")["index_templates"]:
+            if one["name"].startswith("ccmix-"):
+                self("DELETE", "/_index_template/" + one["name"])
 
     def _ready(self) -> bool:
         try:

@@ -23,7 +23,7 @@ def send_campaign(sender: Sender, campaign: Campaign, entries: Sequence[str] = (
 def send_run(sender: Sender, campaign: Campaign, result: Result) -> int:
     """All documents of a finished run; returns their number."""
     owner = context.run_id(context.campaign_id(campaign), result.run)
-    return _put(sender, owner, _lines(owner, campaign, result))
+    return _put(sender, owner, run_lines(owner, campaign, result))
 
 
 def finished(campaign: Campaign, entries: Sequence[str] = ()) -> Iterator[Result]:
@@ -37,7 +37,8 @@ def chosen(run: Run, entries: Sequence[str]) -> bool:
     return not entries or run.entry in entries
 
 
-def _lines(owner: str, campaign: Campaign, result: Result) -> Iterator[tuple[str, str]]:
+def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[tuple[str, str]]:
+    """Kind, and action and document, of all documents of a run; `owner` is its id."""
     yield from document_lines(owner, run_documents(campaign, result))
     shared = context.of_run(campaign, result.run, result.summary)
     begin_s = context.begin_s(campaign, result.summary)

@@ -1,0 +1,175 @@
+"""What is in the index is what is in the archive: every document, with its values, once."""
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ccmix.archive import Campaign
+from ccmix.index.fields import fields_of
+from ccmix.index.send import finished, run_lines
+from elasticsearch_node import Node
+from index_support import DEMO, Index, of_archive, of_index
+
+
+def test_every_row_of_the_archive_is_there_with_its_values(index: Index, server: Node) -> None:
+    made = index(DEMO)
+    assert made.returncode == 0, made.stderr
+    expected = of_archive(DEMO)
+    assert of_index(server) == expected
+    rows = sum(
+        pl.read_parquet(file).height
+        for name in ("sockets", "intervals", "queues")
+        for file in DEMO.rglob(f"{name}.parquet")
+    )
+    summaries = [json.loads(file.read_text()) for file in DEMO.rglob("run.json")]
+    others = sum(2 + len(one["metrics"]["groups"]) + len(one["metrics"]["flows"]) for one in summaries)
+    conditions = sum(len(one["metrics"]["groups"]) for one in summaries)  # of one iteration each
+    assert len(expected) == rows + others + 1 + conditions
+    assert index.spooled() == []
+
+
+def test_values_are_those_of_run_json_and_of_the_series(index: Index, server: Node) -> None:
+    assert index(DEMO, "--only", "mixed").returncode == 0
+    server("POST", "/ccmix-*/_refresh")
+    folder = DEMO / "mixed/delay=44ms,loss=0.1%/receiver/001"
+    summary = json.loads((folder / "run.json").read_text())
+    chosen = {
+        "bool": {
+            "filter": [{"term": {"ccmix.condition.name": "delay=44ms,loss=0.1%"}}, {"term": {"ccmix.entry": "mixed"}}]
+        }
+    }
+    run = server("POST", "/ccmix-runs/_search", {"query": chosen})["hits"]["hits"][0]["_source"]["ccmix"]
+    assert run["goodput_bps"] == summary["metrics"]["goodput_bps"]
+    assert (run["path"]["loss"], run["path"]["base_rtt_s"], run["path"]["buffer_bdp"]) == (0.001, 0.088, 1.0)
+    sockets = pl.read_parquet(folder / "sockets.parquet")
+    sums = {"sent": {"sum": {"field": "ccmix.socket.bytes_sent"}}, "rtt": {"max": {"field": "ccmix.rtt_s"}}}
+    found = server("POST", "/ccmix-sockets-*/_search?size=0", {"query": chosen, "aggs": sums})["aggregations"]
+    sent = sockets.filter(pl.col("end") == "sender")
+    assert found["sent"]["value"] == sent["bytes_sent"].sum()
+    assert found["rtt"]["value"] == sockets["rtt_s"].max()
+    intervals = pl.read_parquet(folder / "intervals.parquet")
+    by_cca = {"of": {"terms": {"field": "ccmix.cca"}, "aggs": {"sum": {"sum": {"field": "ccmix.goodput_bps"}}}}}
+    buckets = server("POST", "/ccmix-intervals-*/_search?size=0", {"query": chosen, "aggs": by_cca})["aggregations"][
+        "of"
+    ]["buckets"]
+    for bucket in buckets:
+        own = intervals.filter(pl.col("group") == bucket["key"])
+        assert bucket["doc_count"] == own.height
+        assert bucket["sum"]["value"] == pytest.approx(own["goodput_bps"].sum(), rel=1e-12)
+    assert {bucket["key"] for bucket in buckets} == {"cubic", "bbr"}
+
+
+def test_rates_of_samples_add_up_to_the_counters() -> None:
+    """Goodput by acknowledgements times the time between samples is what was acknowledged."""
+    campaign = Campaign.load(DEMO)
+    result = next(result for result in finished(campaign) if result.run.entry == "mixed")
+    samples = [json.loads(line.splitlines()[1]) for kind, line in run_lines("x", campaign, result) if kind == "sockets"]
+    of_flow: dict[str, list[dict[str, object]]] = {}
+    for sample in samples:
+        if sample["ccmix"]["end"] == "sender" and not sample["ccmix"]["final"]:
+            of_flow.setdefault(sample["ccmix"]["flow"]["id"], []).append(sample["ccmix"])
+    assert len(of_flow) == 8
+    for flow in of_flow.values():
+        flow.sort(key=lambda one: one["elapsed_s"])  # type: ignore[arg-type,return-value]
+        counted = flow[-1]["socket"]["bytes_acked"] - flow[0]["socket"]["bytes_acked"]  # type: ignore[index]
+        pairs = itertools.pairwise(flow)
+        summed = sum(one["goodput_bps"] / 8 * (one["elapsed_s"] - last["elapsed_s"]) for last, one in pairs)  # type: ignore[operator]
+        assert summed == pytest.approx(counted, rel=1e-9)
+    states = {one["bbr"]["state"] for flow in of_flow.values() for one in flow if one["cca"] == "bbr"}  # type: ignore[index]
+    assert "probe_bw" in states
+    assert states <= {"startup", "drain", "probe_bw", "probe_rtt"}
+
+
+def test_no_document_has_a_field_that_the_table_does_not_give_its_kind() -> None:
+    """The server rejects such a document, too; here each one of all kinds is looked at."""
+    campaign = Campaign.load(DEMO)
+    for result in finished(campaign):
+        for kind, line in run_lines("x", campaign, result):
+            known = {field.name for field in fields_of(kind)}
+            assert set(_flat(json.loads(line.splitlines()[1]), known)) <= known
+
+
+def test_same_rows_whatever_is_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = of_archive(DEMO)
+    monkeypatch.setattr("ccmix.index.samples.ROWS_AT_ONCE", 37)
+    monkeypatch.setattr("ccmix.index.bulk.LINES_AT_ONCE", 10)
+    assert of_archive(DEMO) == whole
+
+
+def test_twice_is_once(index: Index, server: Node) -> None:
+    assert index(DEMO, "--only", "mixed").returncode == 0
+    once = of_index(server)
+    assert index(DEMO, "--only", "mixed").returncode == 0
+    assert of_index(server) == once
+
+
+def test_a_new_analysis_replaces_the_old_one(index: Index, server: Node, tmp_path: Path) -> None:
+    """Also where it found less: what is no longer there is removed."""
+    changed = tmp_path / "changed"
+    shutil.copytree(DEMO, changed)
+    assert index(changed).returncode == 0
+    before = of_index(server)
+    folder = changed / "mixed/delay=5ms,loss=0%/receiver/001"
+    summary = json.loads((folder / "run.json").read_text())
+    summary["validity"] = {"status": "limited", "findings": [{"kind": "cpu", "detail": "a core", "accepted": False}]}
+    summary["metrics"]["flows"].pop()
+    (folder / "run.json").write_text(json.dumps(summary))
+    sockets = pl.read_parquet(folder / "sockets.parquet")
+    sockets.head(100).write_parquet(folder / "sockets.parquet")
+    (folder / "queues.parquet").unlink()
+    assert index(changed).returncode == 0
+    after = of_index(server)
+    assert after == of_archive(changed)
+    assert len(before) - len(after) == 1 + sockets.height - 100 + _rows(
+        DEMO / folder.relative_to(changed) / "queues.parquet"
+    )
+
+
+def test_a_copy_of_an_archive_is_the_same_campaign(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(DEMO, copy)
+    assert of_archive(copy) == of_archive(DEMO)
+
+
+def test_demo_fills_a_fresh_server(index: Index, server: Node) -> None:
+    server.clear()
+    made = index("--demo")
+    assert made.returncode == 0, made.stderr
+    assert of_index(server) == of_archive(DEMO)
+
+
+def test_a_server_that_was_not_set_up_gets_nothing(server: Node, tmp_path: Path) -> None:
+    """Else it would guess the types of fields."""
+    made = Index(server, tmp_path)(DEMO)
+    assert made.returncode == 1
+    assert "--setup" in made.stderr
+    assert server("GET", "/_cat/indices/ccmix-*?format=json") == []
+
+
+def test_set_up_by_another_version_is_told_and_mended(index: Index, server: Node) -> None:
+    server("PUT", "/ccmix-runs/_mapping", {"_meta": {"ccmix": "of another version"}})
+    refused = index(DEMO, "--only", "mixed")
+    assert refused.returncode == 1
+    assert "ccmix-runs is not set up for this version" in refused.stderr
+    assert index("--setup").returncode == 0
+    assert index(DEMO, "--only", "mixed").returncode == 0
+
+
+def _rows(file: Path) -> int:
+    return pl.read_parquet(file).height
+
+
+def _flat(document: dict[str, object], known: set[str], prefix: str = "") -> list[str]:
+    """Names with dots; what is in a field that takes any object is no field of its own."""
+    names = []
+    for name, value in document.items():
+        whole = f"{prefix}{name}"
+        if isinstance(value, dict) and whole not in known:
+            names += _flat(value, known, f"{whole}.")
+        else:
+            names.append(whole)
+    return names
