@@ -3,6 +3,7 @@
 `mvn` fetches it into the cache once. It lacks ILM, API keys, roles and TLS: docs/indexing.md says what is untested so.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -31,6 +33,7 @@ http.port: {http}
 transport.port: {transport}
 discovery.type: single-node
 xpack.security.enabled: false
+action.destructive_requires_name: false
 cluster.routing.allocation.disk.threshold_enabled: false
 path.data: {folder}/data
 path.logs: {folder}/logs
@@ -103,11 +106,9 @@ class Node:
 
     def clear(self) -> None:
         """Removes all indices and templates of ccmix."""
-        for name in self("GET", "/_cat/indices/ccmix-*?format=json&expand_wildcards=all"):
-            self("DELETE", "/" + name["index"])
-        for one in self("GET", "/_index_template")["index_templates"]:
-            if one["name"].startswith("ccmix-"):
-                self("DELETE", "/_index_template/" + one["name"])
+        self("DELETE", "/ccmix-*")
+        with contextlib.suppress(urllib.error.HTTPError):  # where there is none
+            self("DELETE", "/_index_template/ccmix-*")
 
     def _ready(self) -> bool:
         try:

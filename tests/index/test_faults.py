@@ -1,0 +1,313 @@
+"""Whatever the server or the network does, the index is the archive's in the end; what is never taken is kept aside."""
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from elasticsearch_node import Node
+from index_support import DEMO, Index, of_archive, of_index
+from proxy import CUT, Fault, Forward, Reply, Request, proxy, rejection, said
+from support import wait_for
+
+KILLS, KILLS_IN_CI = 20, 1
+OF_CAMPAIGNS = ("ccmix-campaigns", "ccmix-conditions")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published archive, three of its runs."""
+    outdir = tmp_path_factory.mktemp("small") / "out"
+    shutil.copytree(DEMO, outdir)
+    plan = json.loads((outdir / "campaign.json").read_text())
+    plan["runs"] = [run for run in plan["runs"] if run["condition"] == {"delay": "5ms", "loss": "0%"}]
+    (outdir / "campaign.json").write_text(json.dumps(plan))
+    return outdir
+
+
+def _first(times: int, reply: Reply | None) -> Fault:
+    """This instead of an answer to the first requests, which the server gets all the same."""
+
+    async def fault(request: Request, forward: Forward) -> Reply | None:
+        answer = await forward()
+        return reply if request.number < times else answer
+
+    return fault
+
+
+def _instead(times: int, reply: Reply | None) -> Fault:
+    """This instead of the server for the first requests."""
+
+    async def fault(request: Request, forward: Forward) -> Reply | None:
+        return reply if request.number < times else await forward()
+
+    return fault
+
+
+async def _half_an_answer(request: Request, forward: Forward) -> Reply | None:
+    answer = await forward()
+    return Reply(answer.status, answer.body, cut_at=len(answer.body) // 2) if request.number < 3 else answer
+
+
+async def _half_a_body(request: Request, forward: Forward) -> Reply | None:
+    """The server gets and answers the first half of the documents, and the client never hears of it."""
+    if request.number >= 3:
+        return await forward()
+    lines = request.body.splitlines(keepends=True)
+    half = b"".join(lines[: len(lines) // 4 * 2])
+    object.__setattr__(request, "body", half)
+    await forward()
+    return CUT
+
+
+async def _slow(request: Request, forward: Forward) -> Reply | None:
+    await asyncio.sleep(random.uniform(0, 0.5))
+    return await forward()
+
+
+async def _too_busy_for_some(request: Request, forward: Forward) -> Reply | None:
+    """Of the first bulks the server takes every third document, and rejects the others for now."""
+    if request.number >= 4:
+        return await forward()
+    lines = request.body.splitlines(keepends=True)
+    pairs = list(zip(lines[::2], lines[1::2], strict=True))
+    object.__setattr__(request, "body", b"".join(line for pair in pairs[::3] for line in pair))
+    await forward()
+    busy = rejection(429, "es_rejected_execution_exception")
+    return said([busy if number % 3 else {"index": {"status": 201}} for number in range(len(pairs))])
+
+
+FAULTS: dict[str, Fault] = {
+    "connection cut before the request": _instead(3, CUT),
+    "connection cut after the request": _first(3, CUT),
+    "half an answer": _half_an_answer,
+    "half a body": _half_a_body,
+    "too busy": _instead(3, Reply(429, b'{"error":{"type":"es_rejected_execution_exception","reason":"full"}}')),
+    "gone for a while": _instead(4, Reply(503, b"no server")),
+    "another answer": _instead(2, Reply(200, b"<html>hello</html>")),
+    "too busy for some": _too_busy_for_some,
+    "slow": _slow,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_same_index_in_the_end(index: Index, server: Node, small: Path, fault: Fault) -> None:
+    with proxy(server.port, fault) as between:
+        made = index(small, url=between.url)
+    assert made.returncode == 0, made.stderr
+    assert of_index(server) == of_archive(small)
+    assert index.spooled() == []
+    assert index.rejected() == []
+
+
+def test_body_too_large_is_sent_in_parts(index: Index, server: Node, small: Path) -> None:
+    async def most(request: Request, forward: Forward) -> Reply | None:
+        if len(request.body) > 100_000:
+            return Reply(413, b'{"error":{"type":"x","reason":"too large"}}')
+        return await forward()
+
+    with proxy(server.port, most) as between:
+        made = index(small, url=between.url)
+    assert made.returncode == 0, made.stderr
+    assert of_index(server) == of_archive(small)
+
+
+def test_rejected_documents_are_kept_aside_with_the_reason(index: Index, server: Node, small: Path) -> None:
+    """A server whose mapping of a field is another one: those documents alone are left out, and are told."""
+    assert index(small).returncode == 0
+    _break_field(server, "ccmix-flows", "ccmix.flow.stream")
+    made = index(small)
+    assert made.returncode == 1
+    rejected = index.rejected()
+    expected = of_archive(small)
+    flows = {place: value for place, value in expected.items() if place[0] == "ccmix-flows"}
+    assert {(one["action"]["_index"], one["action"]["_id"]) for one in rejected} == set(flows)
+    assert all("strict" in one["reason"] and one["document"]["event"]["dataset"] == "ccmix.flows" for one in rejected)
+    assert f"{len(flows)} documents were not taken" in made.stderr
+    assert of_index(server) == {place: value for place, value in expected.items() if place not in flows}
+    # once more changes nothing, and what was kept aside is there once; on a mended server nothing is
+    assert index(small).returncode == 1
+    assert len(index.rejected()) == len(flows)
+    server("DELETE", "/ccmix-flows")
+    assert index("--setup").returncode == 0
+    assert index(small).returncode == 0
+    assert index.rejected() == []
+    assert of_index(server) == expected
+
+
+def _break_field(server: Node, index: str, field: str) -> None:
+    """The index made anew without this field, which is strict."""
+    mapping = server("GET", f"/{index}/_mapping")[index]["mappings"]
+    server("DELETE", f"/{index}")
+    place = mapping["properties"]
+    *objects, leaf = field.split(".")
+    for name in objects:
+        place = place[name]["properties"]
+    del place[leaf]
+    server("PUT", f"/{index}")
+    server("DELETE", f"/{index}")
+    template = server("GET", f"/_index_template/{index}")["index_templates"][0]["index_template"]
+    template["template"]["mappings"] = mapping
+    server("PUT", f"/_index_template/{index}", template)
+    server("PUT", f"/{index}")
+
+
+def test_index_without_room_is_waited_for(index: Index, server: Node, small: Path) -> None:
+    """The block that Elasticsearch lays on indices when its disk is nearly full."""
+    server("PUT", "/ccmix-flows/_settings", {"index.blocks.read_only_allow_delete": True})
+    running = index.start(small)
+    assert running.stderr
+    assert "waiting" in running.stderr.readline()
+    assert not server("GET", "/ccmix-flows/_count")["count"]
+    server("PUT", "/ccmix-flows/_settings", {"index.blocks.read_only_allow_delete": None})
+    _, told = running.communicate(timeout=200)
+    assert running.returncode == 0, told
+    assert of_index(server) == of_archive(small)
+
+
+def test_server_that_is_down_loses_nothing_and_patience_ends(
+    index: Index, server: Node, small: Path, tmp_path: Path
+) -> None:
+    """All that was made lies in the spool then, and the next process sends it, whatever else it is asked for."""
+    with proxy(server.port, _instead(10**6, Reply(503, b"down"))) as between:
+        made = index(small, "--patience", "2", "--spool", tmp_path / "spool", url=between.url)
+    assert made.returncode == 1
+    assert "nothing was taken for 2 s" in made.stderr
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(small / "campaign.json", empty)
+    assert _spooled(tmp_path)
+    assert index(empty, "--spool", tmp_path / "spool").returncode == 0
+    runs = {place: value for place, value in of_archive(small).items() if place[0] not in OF_CAMPAIGNS}
+    assert {place: value for place, value in of_index(server).items() if place[0] not in OF_CAMPAIGNS} == runs
+    assert _spooled(tmp_path) == []
+
+
+def _spooled(folder: Path) -> list[Path]:
+    return [file for file in (folder / "spool").rglob("*") if file.suffix in (".bulk", ".end", ".partial")]
+
+
+def test_killed_client_goes_on(index: Index, server: Node, small: Path) -> None:
+    """SIGKILL at several moments, and then once to the end."""
+    for seconds in (0.5, 1.0, 1.5, 2.0):
+        running = index.start(small)
+        try:
+            running.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGKILL)
+            running.communicate()
+    assert index(small).returncode == 0
+    assert of_index(server) == of_archive(small)
+    assert index.spooled() == []
+
+
+def _kill_node_in_bulks(index: Index, server: Node, outdir: Path, times: int) -> None:
+    """The node is killed when it has got a bulk's first half, and again when it has answered one nobody hears of."""
+    chosen = random.Random(8)
+    killed = 0
+
+    async def fault(request: Request, forward: Forward) -> Reply | None:
+        nonlocal killed
+        if killed < times and chosen.random() < 0.5:
+            killed += 1
+            sent = asyncio.ensure_future(forward())
+            await asyncio.sleep(chosen.uniform(0.0, 0.2))
+            server.kill()
+            await asyncio.gather(sent, return_exceptions=True)
+            await asyncio.to_thread(server.start)
+            return CUT
+        return await forward()
+
+    with proxy(server.port, fault) as between:
+        while killed < times:
+            made = index(outdir, url=between.url)
+            assert made.returncode == 0, made.stderr
+    assert killed == times
+    assert of_index(server) == of_archive(outdir)
+
+
+def test_node_killed_in_the_middle_of_bulks(index: Index, server: Node, small: Path) -> None:
+    _kill_node_in_bulks(index, server, small, KILLS_IN_CI)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_node_killed_in_the_middle_of_many_bulks(index: Index, server: Node) -> None:
+    _kill_node_in_bulks(index, server, DEMO, KILLS)
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB: less than a bulk."""
+    if os.geteuid() != 0:
+        pytest.skip("a file system needs root: run the tests as root")
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_full_disk_of_the_spool_costs_nothing(index: Index, server: Node, small: Path, tiny_disk: Path) -> None:
+    made = index(small, "--spool", tiny_disk)
+    assert made.returncode == 0, made.stderr
+    assert "No space left" in made.stderr
+    assert of_index(server) == of_archive(small)
+    assert [file for file in tiny_disk.rglob("*") if file.suffix in (".bulk", ".partial")] == []
+
+
+@pytest.mark.long
+def test_memory_is_bounded(index: Index, server: Node, small: Path, tmp_path: Path) -> None:
+    """A run of two hundred times as many samples takes little more."""
+    large = tmp_path / "large"
+    shutil.copytree(small, large)
+    rows = 0
+    for file in large.glob("*/delay=5ms,loss=0%/receiver/001/sockets.parquet"):
+        table = pl.read_parquet(file)
+        many = pl.concat([table.with_columns(pl.col("time_s") + 100 * number) for number in range(200)])
+        many.write_parquet(file)
+        rows += many.height
+    usages = [_peak_bytes(index, outdir) for outdir in (small, large)]
+    assert usages[1] < usages[0] + 400 * 2**20
+    server("POST", "/ccmix-*/_refresh")
+    assert server("GET", "/ccmix-sockets-*/_count")["count"] == rows
+
+
+def _peak_bytes(index: Index, outdir: Path) -> int:
+    running = index.start(outdir)
+    peak = 0
+    while running.poll() is None:
+        status = Path(f"/proc/{running.pid}/status").read_text()
+        peak = max([peak, *(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))])
+        time.sleep(0.05)
+    assert running.returncode == 0
+    return peak
+
+
+def test_two_clients_at_once(index: Index, server: Node, small: Path) -> None:
+    """Each has a spool of its own."""
+    running = [index.start(small) for _ in range(2)]
+    for one in running:
+        one.communicate(timeout=250)
+        assert one.returncode == 0
+    assert of_index(server) == of_archive(small)
+
+
+def test_spool_left_by_a_dead_client_is_found(index: Index, small: Path, server: Node, tmp_path: Path) -> None:
+    with proxy(server.port, _instead(10**6, CUT)) as between:
+        running = index.start(small, "--spool", tmp_path / "spool", url=between.url)
+        wait_for(lambda: len(_spooled(tmp_path)) > 2, 60, "documents in the spool")
+        running.kill()
+        running.communicate()
+    assert index(small, "--spool", tmp_path / "spool").returncode == 0
+    assert _spooled(tmp_path) == []
+    assert of_index(server) == of_archive(small)
