@@ -19,9 +19,10 @@ from rich.console import Console
 from ccmix.agent import journal
 from ccmix.archive import ArchiveError, Campaign, located
 from ccmix.cli import status
-from ccmix.config import Overrides, load, read_text, select
+from ccmix.config import Entry, Overrides, load, read_text, select
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.pool import Hosts
+from ccmix.index.beside import sending
 from ccmix.model import HostPath, Run
 from ccmix.plan import make_plan
 from ccmix.progress import ProgressWatcher
@@ -56,7 +57,8 @@ def campaign(config: Path, options: Options) -> int:
     """
     ini = read_text(config)
     loaded = load(config, ini, options.overrides)
-    runs = make_plan(select(loaded.entries, options.only, config), options.seed)
+    entries = select(loaded.entries, options.only, config)
+    runs = make_plan(entries, options.seed)
     for notice in loaded.notices:
         click.echo(notice, err=True)
     between_hosts = [run for run in runs if isinstance(run.path, HostPath)]
@@ -74,12 +76,22 @@ def campaign(config: Path, options: Options) -> int:
         size = f"{len(left)} of {len(runs)} runs, {_seconds(left)} of traffic"
         click.echo(f"{size}, {_place(left, options, jobs)}, into {kept.outdir}", err=True)
         try:
-            skipped = asyncio.run(_interruptible(kept, left, machine, jobs))
+            with sending(kept.outdir, _indexed(entries), lambda line: click.echo(line, err=True)):
+                skipped = asyncio.run(_interruptible(kept, left, machine, jobs))
         except (KeyboardInterrupt, asyncio.CancelledError):
             again = [*sys.argv, *(() if options.resume else ("--resume",))]
             click.echo(f"interrupted: finished runs are kept; go on with: {shlex.join(again)}", err=True)
             return status.INTERRUPTED
         return _report(kept, skipped)
+
+
+def _indexed(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """Names of the entries that name an Elasticsearch, by its URL."""
+    by_url: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.index:
+            by_url.setdefault(entry.index, []).append(entry.name)
+    return by_url
 
 
 def _seconds(left: Sequence[Run]) -> str:

@@ -50,6 +50,7 @@ class Entry:
     repeat_order: str
     accept_limits: tuple[str, ...]
     conditions: tuple[Condition, ...]
+    index: str | None = None  # URL of an Elasticsearch
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,7 @@ class _Reader:
             repeat_order=ENTRY_KEYS["repeat-order"].read(texts["repeat-order"]),
             accept_limits=ENTRY_KEYS["accept-limits"].read(texts["accept-limits"]),
             conditions=conditions,
+            index=ENTRY_KEYS["index"].read(texts["index"]) if "index" in texts else None,
         )
 
     def _sort(self, section: ini.Section, given: Mapping[str, str]) -> Sort:

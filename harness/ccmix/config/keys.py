@@ -34,6 +34,7 @@ from ccmix.config.values import (
     BUDGET,
     BUFFER,
     CORES,
+    ELASTICSEARCH,
     FILE,
     LIMIT_NAMES,
     PACING,
@@ -191,6 +192,8 @@ EVERY_ENTRY = _table(
         "shuffled", "in-order", sweepable=False,
     ),
     Key("accept-limits", LIMIT_NAMES, "limits that leave a run valid", "rtt, loss", "", sweepable=False),
+    Key("index", ELASTICSEARCH, "Elasticsearch that gets each run when it has finished; credentials are elsewhere",
+        "https://elastic.example.org:9200", sweepable=False),
 )  # fmt: skip
 
 # Of entries on an emulated path

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccmix.config.problems import nearest, quoted
+from ccmix.index.target import read_url
 from ccmix.model import Buffer, RttProbe
 from ccmix.terms import LIMITS
 from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S, parse_rate, parse_time, quantity
@@ -156,4 +157,5 @@ STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_stored(text)))
 BUDGET = Kind("size per period", f"{units(STORAGE_BYTES)} per {units(PERIOD_S)}", _budget)
 WINDOW = Kind("begin and end", "hours and minutes, UTC", _window)
 RTT_PROBE = Kind("icmp@RATE, tcp:PORT@RATE or none", "times a second", _rtt_probe)
+ELASTICSEARCH = Kind("URL", "", read_url)
 CORES = Kind("list of cores", "", _cores)

@@ -21,7 +21,8 @@ def _digest(content: Any) -> str:
 
 def campaign_id(campaign: Campaign) -> str:
     """Of campaign.json's content: a copy of the archive is the same campaign, another start of it is another one."""
-    return _digest([campaign.about, campaign.ini, [run.to_json() for run in campaign.runs]])
+    runs = [[run.entry, run.condition_name, run.dst, run.iteration] for run in campaign.runs]
+    return _digest([campaign.about, campaign.ini, runs])
 
 
 def campaign_name(campaign: Campaign) -> str:
@@ -73,7 +74,7 @@ def sender_names(run: Run, facts: Mapping[str, Any]) -> list[str]:
     """Those of an emulated path, or the source's; what 'localhost' is called elsewhere."""
     if isinstance(run.path, Topology):
         return [sender.name for sender in run.path.senders]
-    return [known_name({"name": run.host_path.src} | facts.get("hosts", {}).get("src", {}))]
+    return [known_name(facts.get("hosts", {}).get("src", {}) | {"name": run.host_path.src})]
 
 
 def known_name(host: Mapping[str, Any]) -> str:
@@ -108,7 +109,7 @@ def _path(run: Run, summary: Mapping[str, Any]) -> Document:
 
 
 def _by_pscheduler(path: HostPath, summary: Mapping[str, Any]) -> bool:
-    return PSCHEDULER in (path.label.lower(), summary["facts"].get("generator")) or path.label.lower() == "perfsonar"
+    return path.task is not None or summary["facts"].get("generator") == PSCHEDULER
 
 
 def smallest_ping_s(summary: Mapping[str, Any]) -> float | None:

@@ -253,20 +253,20 @@ def _run_rtt_s(result: Result) -> float | None:
 def _hosts(result: Result) -> Iterator[Document]:
     """Each host that was looked at: both ends, or the one kernel of an emulated path."""
     facts, folder = result.summary["facts"], result.folder
-    ends = facts.get("hosts") or {"localhost": {"name": result.summary["where"]["machine"]}}
+    ends = facts["hosts"] if "hosts" in facts else {"localhost": {"name": result.summary["where"]["machine"]}}
+    sysctls = facts.get("sysctls") or {}
     counters, cpu = _series(folder / "counters.parquet"), _series(folder / "cpu.parquet")
     for role, said in ends.items():
         emulated = role == "localhost"
-        probe = facts["probes"].get("sockmon" if emulated else f"sockmon-{role}", {})
+        probe = facts.get("probes", {}).get("sockmon" if emulated else f"sockmon-{role}", {})
         is_source = emulated or role == "src"
         yield {
             "host.name": context.known_name(said),
             "host.os.kernel": said.get("kernel", facts["kernel"]),
             "ccmix.host.role": "all" if emulated else role,
             "ccmix.host.kernel_version": facts.get("kernel_version") if is_source else None,
-            "ccmix.host.default_cca": said.get("congestion_control")
-            or facts["sysctls"].get("net.ipv4.tcp_congestion_control"),
-            "ccmix.host.sysctl": facts["sysctls"] or None if is_source else None,
+            "ccmix.host.default_cca": said.get("congestion_control") or sysctls.get("net.ipv4.tcp_congestion_control"),
+            "ccmix.host.sysctl": sysctls or None if is_source else None,
             "ccmix.host.device": facts.get("device") if is_source else None,
             "ccmix.host.cpus": int(said["cpus"]) if "cpus" in said else None,
             **_busy(result.run, cpu.filter(pl.col("host") == role) if cpu.width else cpu),

@@ -1,0 +1,49 @@
+"""`index = URL` in an entry: runs are sent as they finish; no server can fail or stop a campaign."""
+
+from pathlib import Path
+
+from elasticsearch_node import Node, free_port
+from index_support import Index, of_archive, of_index
+from proxy import Forward, Reply, Request, proxy
+from support import SMALL, Ccmix
+
+
+def _ini(folder: Path, url: str) -> Path:
+    file = folder / "indexed.ini"
+    file.write_text(f"{SMALL}index = {url}\n")
+    return file
+
+
+def test_runs_are_sent_as_they_finish(
+    index: Index, server: Node, ccmix: Ccmix, tmp_path: Path, monkeypatch: object
+) -> None:
+    """The first ones before the last one ends: here a run takes longer than to send the one before."""
+    out = tmp_path / "out"
+    seen_before_the_end: list[bool] = []
+
+    async def look(request: Request, forward: Forward) -> Reply | None:
+        if b'"_index":"ccmix-runs"' in request.body:
+            seen_before_the_end.append(len(list(out.rglob("run.json"))) < 6)
+        return await forward()
+
+    with proxy(server.port, look) as between:
+        ini = _ini(tmp_path, between.url)
+        ini.write_text(ini.read_text().replace("iterations = 2", "iterations = 6"))
+        made = ccmix("run", ini, "--lab", "-j", "1", "-o", out)
+    assert made.returncode == 0, made.stderr
+    assert "has 6 runs" in made.stderr
+    assert seen_before_the_end[0]
+    assert of_index(server) == of_archive(out)
+
+
+def test_no_server_fails_no_campaign(ccmix: Ccmix, tmp_path: Path, server: Node, index: Index) -> None:
+    """What was not sent is told with the command that sends it."""
+    url = f"http://127.0.0.1:{free_port()}"
+    ini = _ini(tmp_path, url)
+    out = tmp_path / "out"
+    made = ccmix("run", ini, "--lab", "-o", out)
+    assert made.returncode == 0, made.stderr
+    assert "2 runs valid, 0 not valid, 0 failed" in made.stderr
+    assert f"ccmix index {out} --url {url}" in made.stderr
+    assert index(out).returncode == 0
+    assert of_index(server) == of_archive(out)
