@@ -2,7 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-long image image-test sanitize fuzz-iperf3 fuzz-capflow check format lock clean
+.PHONY: help demo setup setup-dev test test-long image image-test elk-test sanitize fuzz-iperf3 fuzz-capflow check format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -29,6 +29,9 @@ image: ## build ccmix:harness, with this machine's Docker or, where there is non
 
 image-test: setup-dev ## all tests of the images, in a private Docker engine; needs root
 	REQUIRE_DOCKER=1 .venv/bin/pytest --timeout 3600 tests/containers
+
+elk-test: setup-dev ## all tests of Elasticsearch and Kibana, against a real node, the long ones too
+	.venv/bin/pytest --timeout 3600 tests/index $(wildcard tests/elk)
 
 sanitize: setup-dev ## the tests of the patched iperf3 and of the probes, built with AddressSanitizer and UBSan
 	binary=$$(iperf3-patch/build --sanitize) && \

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from elasticsearch_node import Node, free_port
 from index_support import Index, of_archive, of_index
 from proxy import Forward, Reply, Request, proxy
@@ -14,9 +16,7 @@ def _ini(folder: Path, url: str) -> Path:
     return file
 
 
-def test_runs_are_sent_as_they_finish(
-    index: Index, server: Node, ccmix: Ccmix, tmp_path: Path, monkeypatch: object
-) -> None:
+def test_runs_are_sent_as_they_finish(index: Index, server: Node, ccmix: Ccmix, tmp_path: Path) -> None:
     """The first ones before the last one ends: here a run takes longer than to send the one before."""
     out = tmp_path / "out"
     seen_before_the_end: list[bool] = []
@@ -36,6 +36,12 @@ def test_runs_are_sent_as_they_finish(
     assert of_index(server) == of_archive(out)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCMIX_INDEX_PATIENCE", "1")
+
+
+@pytest.mark.usefixtures("impatient")
 def test_no_server_fails_no_campaign(ccmix: Ccmix, tmp_path: Path, server: Node, index: Index) -> None:
     """What was not sent is told with the command that sends it."""
     url = f"http://127.0.0.1:{free_port()}"

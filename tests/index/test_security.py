@@ -186,6 +186,7 @@ def test_password_in_the_ini_file_is_refused_before_anything_is_written(
     refused = ccmix("run", small_ini, "--lab", "-o", tmp_path / "out")
     assert refused.returncode == 2
     assert "take them out" in refused.stderr
+    assert SECRET not in refused.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -13,6 +13,7 @@ from ccmix.archive import ArchiveError
 from ccmix.cli import status
 from ccmix.config import ConfigError, Overrides, load, select
 from ccmix.hosts import CommandError
+from ccmix.index.target import PATIENCE
 from ccmix.lab.errors import GuestError
 from ccmix.plan import make_plan, span
 from ccmix.tools import ToolError
@@ -207,7 +208,7 @@ def report(
               help="CA certificates that verify the server's  [default: the system's]")  # fmt: skip
 @click.option("--spool", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
               help="Where documents wait  [default: in ccmix's state folder]")  # fmt: skip
-@click.option("--patience", type=float, default=600.0, show_default=True, metavar="SECONDS",
+@click.option("--patience", type=float, envvar=PATIENCE, default=600.0, show_default=True, metavar="SECONDS",
               help="How long the server may take nothing before this gives up.")  # fmt: skip
 @click.option("--follow", is_flag=True, hidden=True)
 def index(

@@ -32,7 +32,7 @@ class Telling:
         try:
             return key.read(text)
         except ValueError as error:
-            self.problem(section, name or key.name, f"{quoted(text)} {error}")
+            self.problem(section, name or key.name, f"{quoted(text)} {error}" if key.kind.told else str(error))
             return None
 
     def _placed(self, section: ini.Section, key: str | None, message: str) -> Problem:

@@ -23,11 +23,15 @@ _WINDOW = re.compile(r"(\d\d):(\d\d)\s*-\s*(\d\d):(\d\d)\s*UTC", re.ASCII | re.I
 
 @dataclass(frozen=True)
 class Kind:
-    """What values of a key look like: for people `name` and `unit`, for the program `read`."""
+    """What values of a key look like: for people `name` and `unit`, for the program `read`.
+
+    `told`: whether a message may have a wrong value; one may be wrong because a password is in it.
+    """
 
     name: str
     unit: str
     read: Callable[[str], Any]
+    told: bool = True
 
 
 def units(names: "dict[str, float] | dict[str, float | int]") -> str:
@@ -157,5 +161,5 @@ STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_stored(text)))
 BUDGET = Kind("size per period", f"{units(STORAGE_BYTES)} per {units(PERIOD_S)}", _budget)
 WINDOW = Kind("begin and end", "hours and minutes, UTC", _window)
 RTT_PROBE = Kind("icmp@RATE, tcp:PORT@RATE or none", "times a second", _rtt_probe)
-ELASTICSEARCH = Kind("URL", "", read_url)
+ELASTICSEARCH = Kind("URL", "", read_url, told=False)
 CORES = Kind("list of cores", "", _cores)

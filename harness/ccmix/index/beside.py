@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ccmix.index.target import SECRETS
+from ccmix.index.target import PATIENCE, SECRETS
 
 COMMAND = "from ccmix.cli import main; main()"
 NICENESS = 19
@@ -70,7 +70,7 @@ def _start(outdir: Path, url: str, entries: Sequence[str], said: IO[bytes]) -> _
     only = [word for entry in entries for word in ("--only", entry)]
     argv = [sys.executable, "-c", COMMAND, "index", str(outdir), "--url", url, *only]
     process = subprocess.Popen(
-        ["nice", "-n", str(NICENESS), *argv, "--follow", "--patience", str(PATIENCE_S)],
+        ["nice", "-n", str(NICENESS), *argv, "--follow"], env={PATIENCE: str(PATIENCE_S)} | os.environ,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True,
     )  # fmt: skip
     return _Sending(url, process, said)

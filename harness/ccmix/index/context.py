@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ccmix.analysis.series import SRC
+from ccmix.analysis.statistics import base_rtt_s
 from ccmix.archive import Campaign
 from ccmix.model import HostPath, Loss, Run, Topology
 
@@ -102,7 +103,7 @@ def _path(run: Run, summary: Mapping[str, Any]) -> Document:
         }
     return {
         "ccmix.path.kind": PSCHEDULER if _by_pscheduler(path, summary) else "real",
-        "ccmix.path.base_rtt_s": smallest_ping_s(summary),
+        "ccmix.path.base_rtt_s": base_rtt_s(run, summary),
         "ccmix.path.loss": mean_loss(path.netem.loss) if path.netem else None,
         "ccmix.path.rate_bps": path.netem.rate_bps if path.netem else None,
     }
@@ -110,12 +111,6 @@ def _path(run: Run, summary: Mapping[str, Any]) -> Document:
 
 def _by_pscheduler(path: HostPath, summary: Mapping[str, Any]) -> bool:
     return path.task is not None or summary["facts"].get("generator") == PSCHEDULER
-
-
-def smallest_ping_s(summary: Mapping[str, Any]) -> float | None:
-    pings = summary["ping_rtt_s"]
-    seen = [ping for of_host in pings.values() for ping in of_host] if isinstance(pings, dict) else pings
-    return min(seen, default=None)
 
 
 def of_campaign(campaign: Campaign) -> Document:

@@ -67,8 +67,9 @@ class Server:
 
         Returns whether the server has lifecycle policies; without them nothing is ever deleted.
         """
-        lifecycle = self._has_lifecycles()
-        if lifecycle:
+        policies = self._lifecycle_policies()
+        lifecycle = policies is not None
+        if policies is not None and templates.SAMPLES_POLICY not in policies:  # one that is there is the user's own
             self._ask("PUT", f"/_ilm/policy/{templates.SAMPLES_POLICY}", templates.policy())
         for kind in KINDS.values():
             path = f"/_index_template/{templates.template_name(kind)}"
@@ -132,14 +133,14 @@ class Server:
     def close(self) -> None:
         self._client.close()
 
-    def _has_lifecycles(self) -> bool:
+    def _lifecycle_policies(self) -> Any:
+        """By name; None where the server knows no such thing."""
         try:
-            self._ask("GET", "/_ilm/policy")
+            return self._ask("GET", "/_ilm/policy")
         except (NotTaken, Refused) as error:
             if error.status in NO_HANDLER:
-                return False
+                return None
             raise
-        return True
 
     def _mappings(self, index: str = f"{PREFIX}*") -> dict[str, Any]:
         said = self._ask("GET", f"/{index}/_mapping?filter_path=*.mappings._meta")
