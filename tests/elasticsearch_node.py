@@ -67,9 +67,10 @@ class Node:
             "ES_TMPDIR": str(self._folder / "tmp"),
             "HOME": str(self._folder),
         }
-        argv = [str(self._home / "bin/elasticsearch"), "--quiet"]
+        argv = ["setpriv", "--pdeathsig", "KILL"]  # the Java process ends when its launcher has gone
         if os.geteuid() == 0:
-            argv = ["setpriv", f"--reuid={USER}", "--regid=nogroup", "--clear-groups", *argv]
+            argv += [f"--reuid={USER}", "--regid=nogroup", "--clear-groups"]
+        argv += [str(self._home / "bin/elasticsearch"), "--quiet"]
         with (self._folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
                 argv, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
