@@ -67,10 +67,10 @@ class Node:
             "ES_TMPDIR": str(self._folder / "tmp"),
             "HOME": str(self._folder),
         }
-        argv = ["setpriv", "--pdeathsig", "KILL"]  # the Java process ends when its launcher has gone
+        # the Java process ends when its launcher has gone; a change of the user would make the kernel forget the signal
+        argv = ["setpriv", "--pdeathsig", "KILL", str(self._home / "bin/elasticsearch"), "--quiet"]
         if os.geteuid() == 0:
-            argv += [f"--reuid={USER}", "--regid=nogroup", "--clear-groups"]
-        argv += [str(self._home / "bin/elasticsearch"), "--quiet"]
+            argv = ["setpriv", f"--reuid={USER}", "--regid=nogroup", "--clear-groups", *argv]
         with (self._folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
                 argv, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True

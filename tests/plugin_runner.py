@@ -163,8 +163,9 @@ def start_run(
     data: list[Any] | None = None,
     only: tuple[int, ...] | None = None,
     checked: bool = True,
+    early_s: float = START_MARGIN_S,
 ) -> Run:
-    """Starts a run in a second on the participants (or only some of them), each as many seconds late.
+    """Starts a run on the participants (or only some of them), so early before its time, each as many seconds late.
 
     What they are given keeps to the schema, unless it is what pScheduler gives when something went wrong (not
     `checked`); then `data` is given as it is.
@@ -174,12 +175,12 @@ def start_run(
         seconds = float(ends[0].call("duration", test)["duration"][2:-1])
     if data is None and checked:
         data = [tool.call("participant-data", {"participant": at, "test": test}) for at, tool in enumerate(tools)]
-    start = time.time() + START_MARGIN_S
+    start = time.time() + early_s
     participants = []
     for at, tool in sorted(enumerate(tools), key=lambda each: late_s[each[0]]):
         if only is not None and at not in only:
             continue
-        time.sleep(max(0.0, start - START_MARGIN_S + late_s[at] - time.time()))
+        time.sleep(max(0.0, start - early_s + late_s[at] - time.time()))
         given = {
             "schema": 1,
             "task-uuid": secrets.token_hex(16),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccmix.generators.expected import expected_seconds
+from ccmix.generators.expected import expected_seconds, prints_a_result
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,20 @@ WORDS = st.sampled_from(
 @given(st.text(max_size=60) | st.lists(WORDS, max_size=12).map(" ".join))
 def test_any_command(command: str) -> None:
     assert 0 <= expected_seconds(command) < 1e20
+
+
+@pytest.mark.parametrize(
+    ("line", "prints"),
+    [
+        ("pscheduler task --format json throughput --dest b", True),
+        ("sudo pscheduler task --format=json throughput --dest b | tee x", True),
+        ("true; /usr/bin/pscheduler task --format json throughput", True),
+        ("pscheduler task --format json throughput > x", False),
+        ("pscheduler task --format none throughput", False),
+        ("pscheduler task throughput", False),
+        ("iperf3 --format json", False),
+        ("pscheduler task --format", False),
+    ],
+)
+def test_whether_pscheduler_prints_a_result(line: str, prints: bool) -> None:
+    assert prints_a_result(line) == prints

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +85,23 @@ def test_a_loop_that_never_ends_stops_the_clock_for_all(kernel: Path, job: Path)
         run(kernel, job, "sh", "-c", "while :; do :; done & sleep 0.001; echo woke up", stall_seconds=3.0)
     assert error.value.reason == "hang"
     assert error.value.last_lines == ()
+
+
+def test_a_guest_that_hardly_gets_a_processor_has_not_hung(kernel: Path, job: Path) -> None:
+    """It computes for longer than nothing may grow, since others compute on the same processor."""
+    cpu = min(os.sched_getaffinity(0))
+    hog = ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
+    counting = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; echo $i"
+    spec = GuestSpec(("sh", "-c", counting), job, 128 * MIB, seed=1, cpu=cpu)
+    quiet = asyncio.run(run_guest(kernel, spec))
+    with contextlib.ExitStack() as ends:
+        for _ in range(8):
+            process = ends.enter_context(
+                subprocess.Popen(hog, start_new_session=True)
+            )  # each gets as much as the guest
+            ends.callback(process.kill)
+        crowded = asyncio.run(run_guest(kernel, replace(spec, stall_seconds=3 * quiet.real_seconds)))
+    assert (quiet.console, crowded.console) == ("200000\n", "200000\n")
 
 
 @pytest.mark.long

@@ -31,6 +31,9 @@ def tool(package: Path) -> Tool:
 def _namespaces() -> Iterator[None]:
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root: run the tests as root")
+    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
+    if not {"reno", "bbr"} <= set(allowed):
+        pytest.skip(f"this kernel allows users only {' '.join(allowed)}: run plugin/tool/allow-ccas as root")
     commands = [
         *(f"ip netns add {name}" for name in (NEAR, FAR)),
         f"ip link add plugin-a netns {NEAR} type veth peer name plugin-b netns {FAR}",

@@ -282,7 +282,7 @@ def test_streams_are_joined_by_the_clients_ports(tool: Tool) -> None:
         one["intervals"][0]["streams"] = both
         other = "remote_port" if port == "local_port" else "local_port"
         connected = [{"id": 1, port: first, other: 5201}, {"id": 2, port: second, other: 5201}]
-        one["diags"] = "iperf3 -J\n\n" + json.dumps({"start": {"connected": connected}})
+        one["diags"] = "iperf3 -J\n\n" + json.dumps({"start": {"connected": connected}}, separators=(",", ":"))
         ends.append(one)
     got = merge(tool, ends, reverse=True)
     # The server's second stream is the client's first

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -39,7 +40,7 @@ def iperf3_of(result: dict[str, Any], participant: int) -> dict[str, Any]:
 def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]) -> None:
     for source, dest, reverse in (("10.99.7.1", "10.99.7.2", None), ("fd99:7::1", "fd99:7::2", True)):
         test = throughput(
-            source=source, dest=dest, reverse=reverse, congestion="reno:2@40M,bbr:1@80M", parallel=3, duration="PT2S"
+            source=source, dest=dest, reverse=reverse, congestion="reno:2@40M,bbr:1@20M", parallel=3, duration="PT2S"
         )
         got = merged(ends, start_run(ends, test))
         assert got["succeeded"], got
@@ -48,10 +49,16 @@ def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]
             (1, "reno", 2),
             (2, "bbr", 1),
         ]
-        for group in groups:
-            # The rate of all streams together is 80 Mbit/s in both; what is in flight at the ends is a few percent
-            assert group["receiver-throughput-bits"] == pytest.approx(80e6, rel=0.1)
+        # Pacing is a limit, which a busy machine may stay below; what is in flight at the ends is a few percent
+        for group, limit_bps in zip(groups, (80e6, 20e6), strict=True):
+            assert limit_bps / 2 < group["receiver-throughput-bits"] < limit_bps * 1.1
             assert group["retransmits"] >= 0
+            of_streams = [
+                stream["receiver-throughput-bits"]
+                for stream in got["summary"]["streams"]
+                if stream["stream-id"].endswith(f":{group['group']}")
+            ]
+            assert sum(of_streams) == pytest.approx(group["receiver-throughput-bits"], rel=0.01)
         streams = [stream["stream-id"] for stream in got["summary"]["streams"]]
         assert streams == ["1:reno:1", "2:bbr:2", "3:reno:1"]
         assert got["summary"]["congestion"] == {name: name.split(":")[1] for name in streams}
@@ -62,8 +69,9 @@ def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]
             assert stream["retransmits"] >= 0
             assert stream["rtt"] > 0
         total = got["summary"]["summary"]
-        assert total["receiver-throughput-bits"] == pytest.approx(160e6, rel=0.1)
-        assert total["throughput-bits"] == pytest.approx(160e6, rel=0.1)
+        of_groups = sum(group["receiver-throughput-bits"] for group in groups)
+        assert total["receiver-throughput-bits"] == pytest.approx(of_groups, rel=0.01)
+        assert total["throughput-bits"] == pytest.approx(sum(group["throughput-bits"] for group in groups), rel=0.01)
         connected = iperf3_of(got, 0)["start"]["connected"]
         assert {stream["remote_host"] for stream in connected} == {dest}
         assert {stream["local_host"] for stream in connected} == {source}
@@ -115,7 +123,7 @@ def test_what_iperf3_can_serve_reaches_it(ends: list[Tool]) -> None:
     assert argv[argv.index("-L") + 1] == "7"
     assert argv[argv.index("-M") + 1] == "1000"
     assert [interval["summary"]["omitted"] for interval in got["intervals"]] == [True, True, False, False]
-    assert got["summary"]["summary"]["throughput-bits"] == pytest.approx(60e6, rel=0.15)
+    assert 30e6 < got["summary"]["summary"]["throughput-bits"] < 1.15 * 60e6
 
 
 def test_single_ended(ends: list[Tool]) -> None:
@@ -321,23 +329,41 @@ def test_a_cca_is_asked_of_the_sender_alone(ends: list[Tool]) -> None:
     assert got["succeeded"], got
 
 
-def test_with_a_file_capability_every_cca_may_be_used(ends: list[Tool], tmp_path: Path) -> None:
-    """Which an administrator may give; then the kernel doesn't end iperf3 with its parent, but the tool still does."""
-    allowed, forbidden = allowed_and_not()
-    if forbidden is None:
-        pytest.skip("this kernel allows every CCA that it has")
+@pytest.fixture
+def able(ends: list[Tool]) -> list[Tool]:
+    """The ends with a binary that may use every CCA, as an administrator can give it."""
+    if not shutil.which("setcap"):
+        pytest.skip("there is no setcap: install libcap2-bin")
     binary = ends[0].root / "iperf3-with-capability"
     binary.write_bytes((ends[0].root / IPERF3).read_bytes())
     binary.chmod(0o755)
+    subprocess.run(["setcap", "cap_net_admin+ep", binary], check=True)
     conf = ends[0].root / "capability.conf"
     conf.write_text(f"[iperf3mix]\niperf3 = {binary}\n")
-    subprocess.run(["setcap", "cap_net_admin+ep", binary], check=True)
-    able = [Tool(end.root, end.namespace, {"IPERF3MIX_CONF": str(conf)}) for end in ends]
+    return [Tool(end.root, end.namespace, {"IPERF3MIX_CONF": str(conf)}) for end in ends]
+
+
+def test_with_a_file_capability_every_cca_may_be_used(able: list[Tool]) -> None:
+    allowed, forbidden = allowed_and_not()
+    if forbidden is None:
+        pytest.skip("this kernel allows every CCA that it has")
     run = start_run(able, throughput(congestion=f"{allowed},{forbidden}"))
+    assert run.data is not None
     assert all(data["net-admin"] for data in run.data)
     got = merged(able, run)
     assert got["succeeded"], got
     assert [group["congestion"] for group in got["summary"]["groups"]] == [allowed, forbidden]
+
+
+def test_a_binary_with_a_file_capability_is_ended_too(able: list[Tool]) -> None:
+    """The kernel doesn't end it with the tool: the tool must. Afterwards nothing may be left, as after every test."""
+    run = start_run(able, throughput(duration="PT30S"), seconds=34)
+    for end in able:
+        wait_for(lambda end=end: [pid for pid in map(int, pids_of(end)) if "iperf3" in name_of(pid)], 5, "iperf3 runs")
+    time.sleep(0.5)  # of traffic
+    for pid in [run_processes(end) for end in able]:
+        os.kill(pid, signal.SIGTERM)
+    assert "the run was ended by SIGTERM" in [result["error"] for result in run.results()]
 
 
 def test_ends_that_do_not_agree_both_fail_before_any_traffic(ends: list[Tool]) -> None:
@@ -356,9 +382,7 @@ def test_a_processor_that_is_not_there_is_a_failure(ends: list[Tool]) -> None:
 
 
 def test_runs_end_before_they_begin_when_they_are_cancelled(ends: list[Tool]) -> None:
-    given = throughput()
-    data = [end.call("participant-data", {"participant": at, "test": given}) for at, end in enumerate(ends)]
-    run = start_run(ends, given, data=data)
+    run = start_run(ends, throughput(), early_s=20)
     for end in ends:
         wait_for(lambda end=end: pids_of(end) and catches_sigterm(run_processes(end)), 5, "it runs")
         os.kill(run_processes(end), signal.SIGTERM)

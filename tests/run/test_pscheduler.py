@@ -256,15 +256,25 @@ def test_the_doctor_finds_a_lead_that_nobody_trusts(
     assert "tls-ca = FILE" in check["seen"]
 
 
-def test_the_original_command_whose_exit_status_says_nothing(ccmix: Ccmix, pair: Pair, tmp_path: Path) -> None:
-    """`pscheduler task --format json` prints a failed result and exits with 0, as the archived runs show."""
-    said = tmp_path / "said.json"
-    said.write_text(json.dumps({"succeeded": False, "error": "Run was preempted", "diags": "", "intervals": []}))
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"succeeded": False, "error": "Run was preempted", "diags": "", "intervals": []}, "Run was preempted"),
+        (None, "pscheduler printed no result: its run did not take place"),
+    ],
+)
+def test_the_original_command_whose_exit_status_says_nothing(
+    said: dict[str, Any] | None, sentence: str, ccmix: Ccmix, pair: Pair, tmp_path: Path
+) -> None:
+    """`pscheduler task --format json` exits with 0 for a failed run, and for one that was missed, as real ones did."""
+    program = tmp_path / "pscheduler"
+    program.write_text(f"#!/bin/sh\ncat <<'E'\n{json.dumps(said)}\nE\n" if said else "#!/bin/sh\n")
+    program.chmod(0o755)
     file = tmp_path / "original.ini"
     file.write_text(
         f"[mesh]\ntype = perfSONAR\nsrc = netns:{pair.near}\ndst = {pair.address}\n"
-        f"src-cmd = cat {said} # pscheduler task --format json throughput --dest {{dst}}\n"
+        f"src-cmd = {program} task --format json throughput --dest {{dst}}\n"
     )
     done = ccmix("run", file, "-o", tmp_path / "out")
     assert done.returncode == 1
-    assert "Run was preempted" in done.stderr
+    assert sentence in done.stderr

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ccmix.analysis.conditions import base_rtt_s
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
 from ccmix.model import HostPath, Run, Topology, Traffic
 
@@ -84,15 +85,6 @@ def value_of(metrics: Mapping[str, Any], name: str) -> float | None:
     for part in name.split("."):
         found = (found or {}).get(part)
     return None if found is None else float(found)
-
-
-def base_rtt_s(run: Run, summary: Mapping[str, Any]) -> float | None:
-    """That of an emulated path (of several senders the largest), else the smallest of ping before the traffic."""
-    if isinstance(run.path, Topology):
-        return run.path.base_rtt_s
-    pings = summary["ping_rtt_s"]
-    seen = [ping for of_host in pings.values() for ping in of_host] if isinstance(pings, dict) else pings
-    return min(seen, default=None)
 
 
 def rtt_bucket(run: Run, summary: Mapping[str, Any]) -> dict[str, str]:

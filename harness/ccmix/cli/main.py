@@ -17,6 +17,7 @@ from ccmix.index.target import PATIENCE
 from ccmix.lab.errors import GuestError
 from ccmix.plan import make_plan, span
 from ccmix.tools import ToolError
+from ccmix.units import parse_percent
 
 DEFAULT_SEED = 1
 
@@ -64,6 +65,7 @@ def main() -> None:
     ccmix doctor configs/demo.ini --lab    whether it can run here, and what to mend
     ccmix run configs/demo.ini --lab       run it, in the lab, on all cores
     ccmix report results/demo              the table of what was measured
+    ccmix compare results/a results/b      what differs between two campaigns
     ccmix index results/demo --url URL     all of it into Elasticsearch
     """
     for stream in (sys.stdout, sys.stderr):
@@ -193,6 +195,50 @@ def report(
         click.echo(written, nl=False)
     for sentence in text.notes(results) if form == "table" else ():
         click.echo(sentence, err=True)
+
+
+class Share(click.ParamType[float]):
+    """'10%' to a fraction."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            share = parse_percent(value)
+        except ValueError as error:
+            self.fail(f"'{value}' {error}", param, ctx)
+        if not 0 < share < 1:
+            self.fail(f"'{value}' is not between 0% and 100%", param, ctx)
+        return share
+
+
+@main.command()
+@click.argument("outdir_a", type=click.Path(path_type=Path), metavar="A")
+@click.argument("outdir_b", type=click.Path(path_type=Path), metavar="B")
+@click.option("--format", "form", type=click.Choice(["table", "json", "html"]), default="table", show_default=True)
+@click.option("--margin", type=Share(), default="10%", show_default=True,
+              help="Means whose ratio is within 1 ± this are the same.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write to this file instead of standard output.")  # fmt: skip
+def compare(outdir_a: Path, outdir_b: Path, form: str, margin: float, output: Path | None) -> None:
+    """Compare the campaigns in two folders, condition by condition, also of a real path with an emulated one.
+
+    First what differs between their hosts and paths; then, for each condition that both have, the numbers side by side,
+    their ratio with its 95% interval, and a verdict: the same within the margin, different (by how much), or can't tell
+    (how many more runs would do).
+
+    \b
+    ccmix compare results/geneva results/geneva-in-the-lab --margin 5%
+    """
+    from ccmix.cli import compare as command  # noqa: PLC0415
+
+    written = command.compared(command.Options(outdir_a, outdir_b, margin, form))
+    if output:
+        output.write_text(written, encoding="utf-8")
+    else:
+        click.echo(written, nl=False)
 
 
 @main.command()

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from ccmix.generators.expected import prints_a_result
 from ccmix.generators.results import GeneratorError, Result, read_result
 from ccmix.hosts.host import ContainedProcess, RealHost
 from ccmix.hosts.words import last_line
@@ -58,6 +59,8 @@ def run_src_command(
         raise GeneratorError(f"src-cmd on {src.name}: {result.error}")
     if status != 0:
         raise GeneratorError(f"src-cmd on {src.name} failed: {why(status, errors)}")
+    if prints_a_result(line) and not output.stat().st_size:  # as pScheduler 5.2 does when a run is missed
+        raise GeneratorError(f"src-cmd on {src.name}: pscheduler printed no result: its run did not take place")
     return result
 
 

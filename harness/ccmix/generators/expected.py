@@ -1,5 +1,6 @@
 """How long a command that the user wrote will take, as far as it can be read from it."""
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterable
@@ -41,6 +42,16 @@ def may_queue_s(command: str) -> float:
     """How long a command of a shell line may wait for its turn, beyond what it then takes: pScheduler's for a slot."""
     programs = {_program(words)[0] for _, words in _simple_commands(command)}
     return PSCHEDULER_QUEUE_S if "pscheduler" in programs else 0.0
+
+
+def prints_a_result(command: str) -> bool:
+    """Whether a shell line has pScheduler print a result, in JSON and into no file."""
+    for _, words in _simple_commands(command):
+        program, arguments = _program(words)
+        formats = [*itertools.pairwise(arguments), *(tuple(word.split("=", 1)) for word in arguments)]
+        if program == "pscheduler" and ("--format", "json") in formats and not set(words) & {">", ">>", ">|"}:
+            return True
+    return False
 
 
 def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:

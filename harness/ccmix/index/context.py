@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
+from ccmix.analysis.conditions import condition_key, mix, smallest_ping_s
 from ccmix.analysis.series import SRC
-from ccmix.analysis.statistics import base_rtt_s
 from ccmix.archive import Campaign
 from ccmix.model import HostPath, Loss, Run, Topology
 
@@ -66,11 +66,6 @@ def mean_loss(loss: Loss | None) -> float:
     return bad * lost_bad + (1 - bad) * lost_good
 
 
-def mix(summary: Mapping[str, Any]) -> str:
-    """The CCAs of the groups, each once, in their order."""
-    return ",".join(dict.fromkeys(group["cca"] for group in summary["metrics"]["groups"]))
-
-
 def sender_names(run: Run, facts: Mapping[str, Any]) -> list[str]:
     """Those of an emulated path, or the source's; what 'localhost' is called elsewhere."""
     if isinstance(run.path, Topology):
@@ -103,7 +98,7 @@ def _path(run: Run, summary: Mapping[str, Any]) -> Document:
         }
     return {
         "ccmix.path.kind": PSCHEDULER if _by_pscheduler(path, summary) else "real",
-        "ccmix.path.base_rtt_s": base_rtt_s(run, summary),
+        "ccmix.path.base_rtt_s": smallest_ping_s(summary),
         "ccmix.path.loss": mean_loss(path.netem.loss) if path.netem else None,
         "ccmix.path.rate_bps": path.netem.rate_bps if path.netem else None,
     }
@@ -123,16 +118,14 @@ def of_campaign(campaign: Campaign) -> Document:
 
 def of_condition(run: Run, summary: Mapping[str, Any]) -> Document:
     """What all iterations of a condition have in common."""
-    name = mix(summary)
     senders = sender_names(run, summary["facts"])
     destination = run.path.dst.address if isinstance(run.path, HostPath) else run.dst
-    streams = run.traffic.streams or None
     return {
         "ccmix.entry": run.entry,
         "ccmix.condition.name": run.condition_name,
-        "ccmix.condition.key": f"{run.entry} {run.condition_name} {name} {streams or '-'}",
-        "ccmix.mix": name,
-        "ccmix.streams": streams,
+        "ccmix.condition.key": condition_key(run, summary),
+        "ccmix.mix": mix(summary),
+        "ccmix.streams": run.traffic.streams or None,
         "ccmix.pacing_bps": run.traffic.pacing_bps,
         **_path(run, summary),
         "ccmix.path.pair": f"{','.join(senders)} > {run.dst}",

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis.conditions import smallest_ping_s
 from ccmix.analysis.measured import measured
 from ccmix.analysis.statistics import table
 from ccmix.analysis.tables import as_measured
@@ -156,15 +157,9 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         },
         "host.os.kernel": facts["kernel"],
         "ccmix.path.machine": where["machine"],
-        "ccmix.path.ping_rtt_s": _smallest_ping_s(summary),
+        "ccmix.path.ping_rtt_s": smallest_ping_s(summary),
         **_path(run),
     }  # fmt: skip
-
-
-def _smallest_ping_s(summary: Mapping[str, Any]) -> float | None:
-    pings = summary["ping_rtt_s"]
-    seen = [ping for of_host in pings.values() for ping in of_host] if isinstance(pings, dict) else pings
-    return min(seen, default=None)
 
 
 def _path(run: Run) -> Document:

@@ -38,7 +38,7 @@ class GuestSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Beside PATH, HOME and TMPDIR, which the guest has anyway."""
     stall_seconds: float = 120.0
-    """A hang: real seconds without any growth of the files in job_dir or of the console."""
+    """A hang: real seconds without any growth of the files in job_dir or of the console, with a processor to itself."""
 
 
 def command(kernel: Path, spec: GuestSpec, cpu: int, kernel_arguments: Sequence[str]) -> list[str]:

@@ -17,16 +17,12 @@ from polars.exceptions import PolarsError
 from ccmix.archive import ArchiveError
 from ccmix.model import HostPath, Queue
 from ccmix.report import words
+from ccmix.report.colours import COLOURS, OTHER_COLOURS
 from ccmix.report.results import Result, Results
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
 INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
 PANEL_WIDTH, GOODPUT_HEIGHT, RETRANSMITS_HEIGHT = 300, 180, 80
-# Colours that differ for colour-blind readers too (Okabe and Ito), fixed for the most used CCAs.
-COLOURS = {
-    "cubic": "#D55E00", "bbr": "#0072B2", "bbr2": "#009E73", "bbr3": "#CC79A7", "reno": "#E69F00", "htcp": "#56B4E9",
-}  # fmt: skip
-OTHER_COLOURS = ("#000000", "#999999", "#F0E442", "#7F3C8D", "#11A579", "#A5AA99")
 
 
 @dataclass(frozen=True)

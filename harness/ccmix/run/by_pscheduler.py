@@ -25,6 +25,7 @@ class Scheduled:
     """A run that is about to begin."""
 
     run: Run
+    tasks: Tasks
     slot: Slot
 
     @property
@@ -36,8 +37,7 @@ class Scheduled:
         """Waits for the result and keeps it; the facts that come of it. Raises GeneratorError."""
         try:
             self.slot.finish(self.run.host_path.timeout_s)
-            clocks = runs.clocks_of(self.slot)
-            self.slot.record["clocks"] = clocks
+            self.slot.record["clocks"] = self.tasks.clocks(self.slot)
         finally:
             if self.slot.record:
                 (generators / runs.FILE).write_text(json.dumps(self.slot.record, indent=1))
@@ -63,7 +63,7 @@ def scheduled(run: Run, tasks: Tasks, log: RunLog) -> Iterator[Scheduled]:
     window = run.host_path.time_window
     latest_s = latest_end_s(window, time.time()) - run.seconds - SLOT_S if window else None
     with tasks.slot(run, latest_s, log) as slot:
-        yield Scheduled(run, slot)
+        yield Scheduled(run, tasks, slot)
 
 
 def measure_unseen(run: Run, tasks: Tasks, folder: Path) -> list[str]:

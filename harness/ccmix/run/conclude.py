@@ -21,7 +21,7 @@ from ccmix.tools import ToolError
 NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
 FACTS = (
     "kernel", "kernel_version", "iperf3", "sysctls", "commands", "generator", "hosts", "device", "capture", "probes",
-    "pscheduler",
+    "pscheduler", "offloads",
 )  # fmt: skip
 
 

@@ -94,15 +94,17 @@ def test_times_are_of_our_clock(stand_in: StandIn, asked: Asked) -> None:
     stand_in.ahead_s = 3600.0
     slot = carried_out(asked())
     assert slot.begins_s == pytest.approx(stand_in.only_task.runs[0].begins_s, abs=0.2)
-    assert runs.clocks_of(slot)[stand_in.address]["ahead_s"] == pytest.approx(3600.0, abs=0.5)
+    assert Tasks().clocks(slot)[stand_in.address]["ahead_s"] == pytest.approx(3600.0, abs=0.5)
 
 
 def test_a_clock_that_nobody_knows(stand_in: StandIn, asked: Asked) -> None:
     stand_in.faults = [Fault("/clock$", times=9, status=500, body="Unable to fetch clock state")]
     slot = carried_out(asked())
-    clocks = runs.clocks_of(slot)
+    tasks = Tasks()
+    clocks = tasks.clocks(slot)
     assert "Unable to fetch clock state" in clocks[stand_in.address]["error"]
     assert "error" in clocks["10.0.0.2"]
+    assert tasks.clocks(slot)["10.0.0.2"] is clocks["10.0.0.2"], "nobody waits for it twice"
 
 
 # TLS

@@ -21,6 +21,7 @@ from ccmix.generators.results import GeneratorError
 
 CONNECTS_WITHIN_S = 10.0
 ANSWERS_WITHIN_S = 60.0  # whole; posting a task takes the server several requests to the other participants
+HURRIED_S = 3.0  # both, of a server that nothing depends on
 MOST_BYTES = 256 * 2**20  # of an answer
 PORT = 443
 BACK_OFF_S = (1.0, 15.0)  # between two tries: at first, doubled each time, and at most
@@ -106,11 +107,12 @@ def back_off() -> Iterator[float]:
 class Server:
     """The pScheduler of one host, 'HOST[:PORT]'; of an IPv6 address with a port, the address is in brackets."""
 
-    def __init__(self, address: str, ca_file: str | None, interruption: Interruption) -> None:
-        """Raises PschedulerError where the file of certificates can't be read."""
+    def __init__(self, address: str, ca_file: str | None, interruption: Interruption, hurried: bool = False) -> None:
+        """`hurried`: nothing depends on its answers. Raises PschedulerError where the file can't be read."""
         self.address = address
         self._ca_file = ca_file
         self._interruption = interruption
+        self._hurried = hurried
         self._host, self._port = split(address)
         try:
             self._context = trusting(ca_file)
@@ -118,8 +120,8 @@ class Server:
             raise PschedulerError(f"{ca_file}: can't be read: {error.strerror or error}") from error
 
     def another(self, host: str) -> "Server":
-        """That of another host, at the usual port, trusting the same; to be interrupted with this one."""
-        return Server(f"[{host}]" if ":" in host else host, self._ca_file, self._interruption)
+        """That of another host, at the usual port, trusting the same, hurried; to be interrupted with this one."""
+        return Server(f"[{host}]" if ":" in host else host, self._ca_file, self._interruption, hurried=True)
 
     def free(self) -> "Server":
         """The same, not to be interrupted."""
@@ -149,22 +151,22 @@ class Server:
         raise AssertionError("back_off() has no end")
 
     def _request(self, method: str, path: str, body: str | None = None) -> str:
-        connection = http.client.HTTPSConnection(
-            self._host, self._port, timeout=CONNECTS_WITHIN_S, context=self._context
-        )
+        connects_s, answers_s = (HURRIED_S, HURRIED_S) if self._hurried else (CONNECTS_WITHIN_S, ANSWERS_WITHIN_S)
+        connection = http.client.HTTPSConnection(self._host, self._port, timeout=connects_s, context=self._context)
         sent = False
         try:
             connection.connect()
             self._interruption.guard(connection.sock)
-            connection.sock.settimeout(ANSWERS_WITHIN_S)
+            connection.sock.settimeout(answers_s)
             sent = True
             headers = {"Content-Type": "application/json"} if body is not None else {}
             connection.request(method, f"/pscheduler/{path}", body=body, headers=headers | {"Connection": "close"})
             answer = connection.getresponse()
-            text = _read(answer)
+            text = _read(answer, answers_s)
         except ssl.SSLCertVerificationError as error:
             raise PschedulerError(mistrust(self.address, error, self._ca_file)) from error
         except ssl.SSLError as error:
+            self._interruption.check()
             raise PschedulerError(f"{self.address}: no TLS connection: {error.reason or error}") from error
         except (OSError, http.client.HTTPException) as error:
             self._interruption.check()
@@ -172,6 +174,7 @@ class Server:
         finally:
             self._interruption.release()
             connection.close()
+        self._interruption.check()  # what was read may be cut
         return self._checked(method, path, answer, text)
 
     def _checked(self, method: str, path: str, answer: http.client.HTTPResponse, text: bytes) -> str:
@@ -209,10 +212,10 @@ def split(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _read(answer: http.client.HTTPResponse) -> bytes:
+def _read(answer: http.client.HTTPResponse, within_s: float) -> bytes:
     """The whole of it, and a byte more than is allowed where there is more. Raises TimeoutError."""
     text = bytearray()
-    deadline = time.monotonic() + ANSWERS_WITHIN_S
+    deadline = time.monotonic() + within_s
     while len(text) <= MOST_BYTES and (some := answer.read1(2**16)):
         text += some
         if time.monotonic() > deadline:
@@ -245,5 +248,6 @@ def _sentence(text: str) -> str:
 
 
 def _shut_down(connected: socket.socket) -> None:
+    """An SSLSocket's own shutdown() also takes TLS away, under the feet of the thread that reads."""
     with contextlib.suppress(OSError):  # it is shut down already
-        connected.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(connected, socket.SHUT_RDWR)

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# What the services of compose.yaml run beside Elasticsearch and Kibana, each once:
+#
+#   setup.sh secrets FOLDER         make the passwords that are not there yet
+#   setup.sh healthy FOLDER         whether Elasticsearch answers, with the password
+#   setup.sh elasticsearch FOLDER   users, roles, lifecycle policy and index templates
+#   setup.sh kibana FOLDER          data views, charts and dashboards
+#
+# FOLDER holds a password a file. Passwords go to curl by its standard input, so that no list of processes shows them.
+# ELASTICSEARCH and KIBANA are the URLs; inside of the container of Elasticsearch, that is its own.
+set -euo pipefail
+
+elk=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+folder=${2:?the folder of the passwords}
+elasticsearch=${ELASTICSEARCH:-http://localhost:9200}
+kibana=${KIBANA:-http://localhost:5601}
+
+say() { echo "setup: $*" >&2; }
+
+# as USER CURL-ARGUMENT...: what the server answers, or its refusal and a failure.
+as() {
+	local login
+	login="user = \"$1:$(cat "$folder/$1")\""
+	shift
+	curl --config - --silent --show-error --fail-with-body --max-time 60 "$@" <<<"$login"
+}
+
+# put PATH FILE: into Elasticsearch.
+put() {
+	as elastic --output /dev/null --request PUT "$elasticsearch/$1" --header 'Content-Type: application/json' --data "@$2"
+}
+
+# A password has letters and digits only: 190 bits of the kernel's random numbers.
+make_secrets() {
+	local name
+	umask 077
+	for name in elastic kibana_system ccmix kibana-key; do
+		[ -s "$folder/$name" ] || head --bytes 1000 /dev/urandom | tr --delete --complement 'A-Za-z0-9' | head --bytes 32 >"$folder/$name"
+	done
+	# Elasticsearch and Kibana run as user 1000; the image refuses passwords that others can read
+	chown 1000:0 "$folder" "$folder"/*
+	chmod 500 "$folder"
+	chmod 400 "$folder"/*
+}
+
+# The name of a file is that of what it holds.
+load() {
+	local file
+	for file in "$elk/elasticsearch/$2"/*.json; do
+		put "$1/$(basename "$file" .json)" "$file"
+	done
+	say "loaded: $2"
+}
+
+# user NAME ROLE...: with its password from the folder.
+make_user() {
+	local name=$1 roles
+	shift
+	roles=$(printf '"%s",' "$@")
+	put "_security/user/$name" <(printf '{"password":"%s","roles":[%s]}' "$(cat "$folder/$name")" "${roles%,}")
+}
+
+set_up_elasticsearch() {
+	as elastic --output /dev/null --request POST "$elasticsearch/_security/user/kibana_system/_password" \
+		--header 'Content-Type: application/json' --data @<(printf '{"password":"%s"}' "$(cat "$folder/kibana_system")")
+	load _security/role roles
+	make_user ccmix ccmix-writer ccmix-reader
+	load _ilm/policy ilm
+	load _index_template index-templates
+}
+
+set_up_kibana() {
+	local said
+	said=$(as elastic --request POST "$kibana/api/saved_objects/_import?overwrite=true" --header 'kbn-xsrf: true' \
+		--form "file=@$elk/kibana/ccmix.ndjson")
+	# It answers 200 also where it took a part of the objects only
+	[[ ${said// /} == *'"success":true'* ]] || {
+		say "Kibana doesn't take all objects: $said"
+		exit 1
+	}
+	say "loaded: dashboards"
+}
+
+case "$1" in
+secrets) make_secrets ;;
+healthy) as elastic --output /dev/null "$elasticsearch/_cluster/health?wait_for_status=yellow&timeout=5s" ;;
+elasticsearch) set_up_elasticsearch ;;
+kibana) set_up_kibana ;;
+*)
+	say "what is '$1'?"
+	exit 2
+	;;
+esac

@@ -1,0 +1,28 @@
+"""What a condition is, so that it is found again in another archive: on a real path and on its emulated twin alike."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ccmix.model import Run, Topology
+
+
+def mix(summary: Mapping[str, Any]) -> str:
+    """The CCAs of the groups, each once, in their order."""
+    return ",".join(dict.fromkeys(group["cca"] for group in summary["metrics"]["groups"]))
+
+
+def condition_key(run: Run, summary: Mapping[str, Any]) -> str:
+    """Entry, condition, mix and streams: the same for a path and its emulated twin."""
+    return f"{run.entry} {run.condition_name} {mix(summary)} {run.traffic.streams or '-'}"
+
+
+def smallest_ping_s(summary: Mapping[str, Any]) -> float | None:
+    """Of the pings before the traffic."""
+    pings = summary["ping_rtt_s"]
+    seen = [ping for of_host in pings.values() for ping in of_host] if isinstance(pings, dict) else pings
+    return min(seen, default=None)
+
+
+def base_rtt_s(run: Run, summary: Mapping[str, Any]) -> float | None:
+    """That of an emulated path (of several senders the largest), else the smallest ping."""
+    return run.path.base_rtt_s if isinstance(run.path, Topology) else smallest_ping_s(summary)

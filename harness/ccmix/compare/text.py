@@ -1,0 +1,115 @@
+"""A comparison for people in a terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ccmix.analysis.statistics import Spread
+from ccmix.compare import words
+from ccmix.compare.matching import Cell
+from ccmix.compare.surroundings import MOST_VALUES
+from ccmix.compare.verdicts import Compared, Condition, Tested
+from ccmix.report.numbers import shown
+from ccmix.units import format_percent, format_time
+
+MOST_WIDTH = 10_000
+HEADINGS = ("group", "metric", "A", "B", "B/A", "95% interval", "verdict")
+NONE = "–"
+
+
+def render(compared: Compared) -> str:
+    """What differs, then each condition: a sentence and its numbers, then what is in one campaign alone."""
+    return "\n".join(_parts(compared)) + "\n"
+
+
+def _parts(compared: Compared) -> Iterator[str]:
+    if compared.differences:
+        yield "What differs between A and B besides the results:"
+        yield _table(("what", "A", "B"), difference_lines(compared))
+    else:
+        yield "Hosts, kernels, tools, paths and traffic of A and B are the same, as far as runs record them."
+    yield words.summary(compared)
+    for condition in compared.conditions:
+        yield ""
+        yield f"{title(condition)}\n  {words.condition(condition, compared.margin)}"
+        yield _table(HEADINGS, lines(condition))
+        yield from (f"  {sentence}" for sentence in distribution_sentences(condition))
+    for name, cells in (("A", compared.only_a), ("B", compared.only_b)):
+        if cells:
+            yield f"\nIn {name} alone: {', '.join(cell.name for cell in cells)}"
+
+
+def difference_lines(compared: Compared) -> list[tuple[str, str, str]]:
+    return [(one.what, _values(one.a), _values(one.b)) for one in compared.differences]
+
+
+def _values(values: Sequence[str]) -> str:
+    more = f", and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
+    return ", ".join(values[:MOST_VALUES]) + more or NONE
+
+
+def title(condition: Condition) -> str:
+    """'one delay=5ms: 5 runs and 5 runs'; both names where they differ."""
+    a, b = condition.a, condition.b
+    names = a.name if a.name == b.name else f"{a.name} and {b.name}"
+    return f"{names}: {_runs(a)} in A, {_runs(b)} in B"
+
+
+def _runs(cell: Cell) -> str:
+    invalid = len(cell.results) - len(cell.valid)
+    left_out = f" ({invalid} more not valid)" if invalid else ""
+    rtt = f" over {format_time(float(f'{cell.base_rtt_s:.3g}'))}" if cell.base_rtt_s is not None else ""
+    return f"{len(cell.valid)} valid run{'s' if len(cell.valid) != 1 else ''}{rtt}{left_out}"
+
+
+def lines(condition: Condition) -> list[tuple[str, ...]]:
+    """Under HEADINGS."""
+    return [_line(one) for one in condition.tested if one.a or one.b]
+
+
+def _line(one: Tested) -> tuple[str, ...]:
+    found = one.found
+    low_high = f"{found.interval[0]:.3f} to {found.interval[1]:.3f}" if found and found.interval else NONE
+    ratio = f"{found.ratio:.3f}" if found and found.ratio is not None else NONE
+    return one.group, one.metric, _spread(one.metric, one.a), _spread(one.metric, one.b), ratio, low_high, one.verdict
+
+
+def _spread(metric: str, spread: Spread | None) -> str:
+    """'961 Mbit/s ± 12 Mbit/s': the mean, and half of its 95% interval."""
+    if spread is None:
+        return NONE
+    half = f" ± {shown(metric, (spread.ci95[1] - spread.ci95[0]) / 2)}" if spread.ci95 else ""
+    return shown(metric, spread.mean) + half
+
+
+def distribution_sentences(condition: Condition) -> Iterator[str]:
+    """Of goodput per interval: the 5th, 50th and 95th percentile, and how far the distributions are apart."""
+    for group in condition.groups:
+        if (of := group.distributions) is None:
+            continue
+        a, b = (
+            ", ".join(shown("goodput_bps", quantiles[at]) for at in (0, 2, 4))
+            for quantiles in (of.a_quantiles_bps, of.b_quantiles_bps)
+        )
+        lengths = f"{of.a_interval_s:g} s" if of.a_interval_s == of.b_interval_s else (
+            f"{of.a_interval_s:g} s in A and {of.b_interval_s:g} s in B"
+        )  # fmt: skip
+        yield (
+            f"{group.name}: goodput in intervals of {lengths}, 5th, 50th, 95th percentile: A {a}; B {b}; "
+            f"largest distance of the distributions {format_percent(of.apart)}"
+        )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    table = Table()
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(color_system=None)
+    console.width = console.measure(table, options=console.options.update(width=MOST_WIDTH)).maximum
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get().rstrip("\n")

@@ -1,0 +1,210 @@
+"""Two campaigns compared: for each condition that both have, and each group and metric, what the runs say."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, Sample, Unpaired, holm, iterations_to_tell, unpaired
+from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
+from ccmix.analysis.statistics import Spread, value_of
+from ccmix.compare.distributions import Distributions, distributions
+from ccmix.compare.matching import Cell, cells, match
+from ccmix.compare.surroundings import Difference, differences
+from ccmix.report.results import Result, Results
+
+VERDICT_METRIC = "goodput_bps"  # by which a condition is the same or not
+OF_GROUP = (VERDICT_METRIC, "retransmission_rate", "rtt_median_s", "queueing_delay_median_s", "share")
+OF_RUN = (VERDICT_METRIC, "fairness", "retransmission_rate")
+WHOLE = "all"  # the run, beside its groups
+
+Word = Literal["same", "different", "can't tell"]
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A metric of a group, or of the run as a whole; p-values are adjusted for all conditions and groups (Holm)."""
+
+    group: str
+    metric: str
+    a: Spread | None
+    b: Spread | None
+    found: Unpaired | None
+    p_different: float | None = None
+    p_same: float | None = None
+    iterations_needed: int | None = None  # of each campaign; None: nothing tells, or too many
+
+    @property
+    def verdict(self) -> Word:
+        """Same: within the margin, however surely there is a difference below it."""
+        if self.p_same is not None and self.p_same <= SIGNIFICANCE:
+            return "same"
+        if self.p_different is not None and self.p_different <= SIGNIFICANCE:
+            return "different"
+        return "can't tell"
+
+    @property
+    def runs(self) -> int:
+        """Of the campaign that has fewer."""
+        return min(self.a.runs if self.a else 0, self.b.runs if self.b else 0)
+
+    @property
+    def more_runs(self) -> int | None:
+        """Of each campaign, until one could tell; None: too many, or nobody knows."""
+        if self.runs < LEAST_FOR_INTERVAL:
+            return LEAST_FOR_INTERVAL - self.runs
+        return None if self.iterations_needed is None else max(self.iterations_needed - self.runs, 1)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"verdict": self.verdict, "more_runs": self.more_runs}
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group that both campaigns' runs have, under A's name."""
+
+    name: str
+    distributions: Distributions | None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition of both campaigns; the verdict is by the goodput of its groups."""
+
+    a: Cell
+    b: Cell
+    groups: tuple[Group, ...]
+    tested: tuple[Tested, ...]
+
+    @property
+    def goodputs(self) -> list[Tested]:
+        """Of the groups, or of the run where it has none that both have."""
+        every = [one for one in self.tested if one.metric == VERDICT_METRIC]
+        return [one for one in every if one.group != WHOLE] or every
+
+    @property
+    def verdict(self) -> Word:
+        """Different if any group is, same if all are."""
+        words = {one.verdict for one in self.goodputs}
+        return "different" if "different" in words else "can't tell" if "can't tell" in words else "same"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "a": _cell(self.a),
+            "b": _cell(self.b),
+            "verdict": self.verdict,
+            "groups": [asdict(group) for group in self.groups],
+            "metrics": [one.to_json() for one in self.tested],
+        }
+
+
+@dataclass(frozen=True)
+class Compared:
+    """All of A and B."""
+
+    margin: float
+    differences: tuple[Difference, ...]
+    conditions: tuple[Condition, ...]
+    only_a: tuple[Cell, ...]
+    only_b: tuple[Cell, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "margin": self.margin,
+            "differences": [asdict(one) for one in self.differences],
+            "conditions": [condition.to_json() for condition in self.conditions],
+            "only_a": [_cell(cell) for cell in self.only_a],
+            "only_b": [_cell(cell) for cell in self.only_b],
+        }
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    run = cell.first.run
+    return {
+        "entry": run.entry,
+        "condition": run.condition,
+        "dst": run.dst,
+        "key": cell.key,
+        "base_rtt_s": cell.base_rtt_s,
+        "runs": len(cell.results),
+        "invalid": len(cell.results) - len(cell.valid),
+    }
+
+
+def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, str] = ("", "")) -> Compared:
+    """Runs that are not valid are left out, and counted. `made_by` are the versions of ccmix."""
+    matched = match(cells(a.runs), cells(b.runs))
+    conditions = [_condition(one, other, margin) for one, other in matched.pairs]
+    return Compared(
+        margin=margin,
+        differences=(
+            *([Difference("ccmix", *((version,) for version in made_by))] if made_by[0] != made_by[1] else []),
+            *differences(a.runs, b.runs),
+        ),
+        conditions=tuple(_adjusted(conditions)),
+        only_a=matched.only_a,
+        only_b=matched.only_b,
+    )
+
+
+def _condition(a: Cell, b: Cell, margin: float) -> Condition:
+    names = tuple(_groups(a.first, b.first))
+    tested = [_tested(a, b, one, other, metric, margin) for one, other in names for metric in OF_GROUP]
+    tested += [_tested(a, b, WHOLE, WHOLE, metric, margin) for metric in OF_RUN]
+    groups = tuple(Group(one, distributions(a.valid, b.valid, one, other)) for one, other in names)
+    return Condition(a, b, groups, tuple(tested))
+
+
+def _groups(a: Result, b: Result) -> Iterator[tuple[str, str]]:
+    """Those of one name; the others where each is the only one of its CCA."""
+    of_a, of_b = ({group["group"]: group["cca"] for group in result.summary["metrics"]["groups"]} for result in (a, b))
+    ccas_a, ccas_b = (
+        [cca for name, cca in own.items() if name not in of_a.keys() & of_b.keys()] for own in (of_a, of_b)
+    )
+    for name, cca in of_a.items():
+        if name in of_b:
+            yield name, name
+        elif ccas_a.count(cca) == ccas_b.count(cca) == 1:
+            yield name, next(other for other, of_other in of_b.items() if of_other == cca and other not in of_a)
+
+
+def _tested(a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: float) -> Tested:
+    of_a, of_b = _values(a, group_a, metric), _values(b, group_b, metric)
+    sample_a, sample_b = Sample(tuple(of_a)), Sample(tuple(of_b))
+    return Tested(
+        group=group_a,
+        metric=metric,
+        a=Spread.of(of_a),
+        b=Spread.of(of_b),
+        found=unpaired(sample_a, sample_b, margin) if of_a and of_b else None,
+        iterations_needed=iterations_to_tell(sample_a, sample_b, margin) if of_a and of_b else None,
+    )
+
+
+def _values(cell: Cell, group: str, metric: str) -> list[float]:
+    """Of the valid runs that have it."""
+    found = []
+    for result in cell.valid:
+        metrics = result.summary["metrics"]
+        own = metrics if group == WHOLE else next((one for one in metrics["groups"] if one["group"] == group), {})
+        if (value := value_of(own, metric)) is not None:
+            found.append(value)
+    return found
+
+
+def _adjusted(conditions: Sequence[Condition]) -> Iterator[Condition]:
+    """With the p-values of each metric, and of each of its two questions, adjusted for the number of conditions and
+    groups; the run as a whole is a family of its own.
+    """
+    every = [one for condition in conditions for one in condition.tested]
+    families: dict[tuple[str, bool], list[int]] = {}
+    for at, one in enumerate(every):
+        families.setdefault((one.metric, one.group == WHOLE), []).append(at)
+    for family in families.values():
+        found = [every[at].found for at in family]
+        different = holm([one.p_different if one else None for one in found])
+        same = holm([one.p_same if one else None for one in found])
+        for at, p_different, p_same in zip(family, different, same, strict=True):
+            every[at] = replace(every[at], p_different=p_different, p_same=p_same)
+    left = iter(every)
+    for condition in conditions:
+        yield replace(condition, tested=tuple(next(left) for _ in condition.tested))

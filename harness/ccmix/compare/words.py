@@ -1,0 +1,64 @@
+"""Verdicts as sentences."""
+
+from ccmix.analysis.comparison import SIGNIFICANCE
+from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, MOST_ITERATIONS
+from ccmix.compare.verdicts import Compared, Condition, Tested
+from ccmix.units import format_percent
+
+TIMES_FROM = 2.0  # from this ratio on, '2.2 times' says more than '120% more'
+
+
+def relation(ratio: float) -> str:
+    """What B has of A: '2.2 times', '4.5% less'."""
+    if ratio >= TIMES_FROM:
+        return f"{ratio:.3g} times"
+    return f"{format_percent(abs(ratio - 1))} {'more' if ratio >= 1 else 'less'}"
+
+
+def interval(one: Tested) -> str:
+    """'B/A 95% CI 0.96 to 1.04'."""
+    if not one.found or not one.found.interval:
+        return ""
+    low, high = one.found.interval
+    return f"95% CI of B/A {low:.3f} to {high:.3f}"
+
+
+def verdict(one: Tested, margin: float) -> str:
+    """'different: B has 45% less (95% CI of B/A 0.512 to 0.588)'."""
+    within = f"within ±{format_percent(margin)}"
+    ratio = one.found.ratio if one.found else None
+    has = f"B has {relation(ratio)}" if ratio is not None else "no ratio can be told"
+    known = f" ({interval(one)})" if interval(one) else ""
+    if one.verdict == "same":
+        surely = one.p_different is not None and one.p_different <= SIGNIFICANCE
+        return f"same {within}: {has}{', surely, but within that' if surely else ''}{known}"
+    if one.verdict == "different":
+        return f"different: {has}{known}"
+    return f"can't tell: {has}{known}; {_more(one)}"
+
+
+def _more(one: Tested) -> str:
+    if one.runs < LEAST_FOR_INTERVAL:
+        return f"each needs {LEAST_FOR_INTERVAL} valid runs at least, and there are {one.runs}"
+    if one.more_runs is None:
+        return f"more than {MOST_ITERATIONS:,} runs of each would be needed"
+    return f"about {one.more_runs} more run{'s' if one.more_runs > 1 else ''} of each would do"
+
+
+def condition(one: Condition, margin: float) -> str:
+    """One sentence on all of its groups' goodput."""
+    if len(one.goodputs) == 1:
+        return verdict(one.goodputs[0], margin)
+    parts = [f"{tested.group}: {verdict(tested, margin)}" for tested in one.goodputs]
+    return f"{one.verdict}. {'; '.join(parts)}"
+
+
+def summary(compared: Compared) -> str:
+    """How many conditions are the same."""
+    counts = [(word, sum(one.verdict == word for one in compared.conditions)) for word in ("same", "different")]
+    told = ", ".join(f"{count} {word}" for word, count in counts)
+    unknown = len(compared.conditions) - sum(count for _, count in counts)
+    return (
+        f"{len(compared.conditions)} conditions in both: goodput {told}, {unknown} can't be told "
+        f"(margin ±{format_percent(compared.margin)})"
+    )

@@ -1,0 +1,167 @@
+"""A dashboard: panels from left to right and from top to bottom, controls that filter them all, and links to others."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from ccmix.kibana.data_views import DataView
+from ccmix.kibana.saved import Reference, SavedObject, embedded
+
+WIDTH = 48  # columns of Kibana's grid
+LINKS_HEIGHT = 3
+PANEL_VERSION = "8.12.2"  # Kibana's when this form of panels was last tried with a real one
+NO_SEARCH = {"query": {"query": "", "language": "kuery"}, "filter": []}
+
+
+class Chart(Protocol):
+    """What a panel shows."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def view(self) -> DataView: ...
+    def saved(self, id_: str) -> SavedObject: ...
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A chart in its place, `width` of 48 columns and `height` rows; a click on it offers the dashboard `leads_to`."""
+
+    name: str
+    chart: Chart
+    width: int
+    height: int
+    leads_to: str | None = None
+
+
+@dataclass(frozen=True)
+class Control:
+    """A filter above the panels: a list of values, or a range of numbers."""
+
+    field: str
+    title: str
+    kind: Literal["optionsList", "rangeSlider"] = "optionsList"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a panel lies on the grid."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A dashboard by its name, which is part of its address; `view` is where the controls look for values."""
+
+    name: str
+    title: str
+    description: str
+    view: DataView
+    controls: tuple[Control, ...]
+    panels: tuple[Panel, ...]
+
+    @property
+    def id(self) -> str:
+        return f"ccmix-{self.name}"
+
+    def panel_id(self, panel: Panel) -> str:
+        return f"{self.id}-{panel.name}"
+
+    def places(self) -> list[Place]:
+        """Of each panel: beside the one before where there is room, else in a new row below that row's highest."""
+        places, x, y, row = [], 0, LINKS_HEIGHT, 0
+        for panel in self.panels:
+            if x + panel.width > WIDTH:
+                x, y, row = 0, y + row, 0
+            places.append(Place(x, y, panel.width, panel.height))
+            x, row = x + panel.width, max(row, panel.height)
+        return places
+
+    def saved(self, others: Iterable["Dashboard"]) -> list[SavedObject]:
+        """The charts of the panels and, last, the dashboard with links to all `others`."""
+        charts = [panel.chart.saved(self.panel_id(panel)) for panel in self.panels]
+        links, references = _links([each for each in others if each.name != self.name])
+        panels = [_panel("links", "links", Place(0, 0, WIDTH, LINKS_HEIGHT), links)]
+        for panel, chart, place in zip(self.panels, charts, self.places(), strict=True):
+            enhancements, drilldowns = _drilldown(panel)
+            settings = {"enhancements": enhancements}
+            panels.append(_panel(panel.name, chart.type, place, settings) | {"panelRefName": f"panel_{panel.name}"})
+            references += [Reference(f"panel_{panel.name}", chart.type, chart.id).prefixed(panel.name), *drilldowns]
+        controls, control_references = self._controls()
+        attributes = {
+            "title": f"ccmix: {self.title}",
+            "description": self.description,
+            "hits": 0,
+            "version": 1,
+            "panelsJSON": embedded(panels),
+            "optionsJSON": embedded({
+                "useMargins": True, "syncColors": False, "syncCursor": True, "syncTooltips": False,
+                "hidePanelTitles": False,
+            }),
+            "controlGroupInput": controls,
+            "timeRestore": True,
+            "timeFrom": "now-10y",
+            "timeTo": "now",
+            "refreshInterval": {"pause": True, "value": 60_000},
+            "kibanaSavedObjectMeta": {"searchSourceJSON": embedded(NO_SEARCH)},
+        }  # fmt: skip
+        return [*charts, SavedObject("dashboard", self.id, attributes, (*references, *control_references))]
+
+    def _controls(self) -> tuple[dict[str, Any], list[Reference]]:
+        panels, references = {}, []
+        for order, control in enumerate(self.controls):
+            name = control.field.replace(".", "-").replace("@", "")
+            panels[name] = {
+                "type": f"{control.kind}Control", "order": order, "width": "small", "grow": True,
+                "explicitInput": {
+                    "id": name, "fieldName": control.field, "title": control.title, "enhancements": {},
+                },
+            }  # fmt: skip
+            references.append(Reference(f"controlGroup_{name}:{control.kind}DataView", "index-pattern", self.view.id))
+        ignore = dict.fromkeys(("ignoreFilters", "ignoreQuery", "ignoreTimerange", "ignoreValidations"), False)
+        group = {
+            "chainingSystem": "HIERARCHICAL", "controlStyle": "oneLine", "showApplySelections": False,
+            "ignoreParentSettingsJSON": embedded(ignore), "panelsJSON": embedded(panels),
+        }  # fmt: skip
+        return group, references
+
+
+def _panel(name: str, type_: str, place: Place, settings: dict[str, Any]) -> dict[str, Any]:
+    grid = {"x": place.x, "y": place.y, "w": place.width, "h": place.height, "i": name}
+    return {
+        "version": PANEL_VERSION, "type": type_, "gridData": grid, "panelIndex": name, "embeddableConfig": settings,
+    }  # fmt: skip
+
+
+def _links(others: Iterable[Dashboard]) -> tuple[dict[str, Any], list[Reference]]:
+    links, references = [], []
+    for order, other in enumerate(others):
+        name = f"link_{other.name}_dashboard"
+        links.append({
+            "type": "dashboardLink", "id": other.name, "label": other.title, "order": order, "destinationRefName": name,
+            "options": {"openInNewTab": False, "useCurrentFilters": True, "useCurrentDateRange": True},
+        })  # fmt: skip
+        references.append(Reference(name, "dashboard", other.id).prefixed("links"))
+    return {"attributes": {"layout": "horizontal", "links": links}, "enhancements": {}}, references
+
+
+def _drilldown(panel: Panel) -> tuple[dict[str, Any], list[Reference]]:
+    """A click on a value: to another dashboard, with that value and all filters."""
+    if panel.leads_to is None:
+        return {}, []
+    event = {
+        "eventId": f"to-{panel.leads_to}",
+        "triggers": ["FILTER_TRIGGER"],
+        "action": {
+            "factoryId": "DASHBOARD_TO_DASHBOARD_DRILLDOWN",
+            "name": f"Show in {panel.leads_to}",
+            "config": {"openInNewTab": False, "useCurrentFilters": True, "useCurrentDateRange": True},
+        },
+    }
+    name = f"drilldown:DASHBOARD_TO_DASHBOARD_DRILLDOWN:{event['eventId']}:dashboardId"
+    reference = Reference(name, "dashboard", f"ccmix-{panel.leads_to}").prefixed(panel.name)
+    return {"dynamicActions": {"events": [event]}}, [reference]

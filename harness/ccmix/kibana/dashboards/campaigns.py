@@ -1,0 +1,101 @@
+"""What ran, where, and what was valid."""
+
+from ccmix.kibana.dashboard import Dashboard, Panel
+from ccmix.kibana.dashboards import common
+from ccmix.kibana.data_views import RUNS
+from ccmix.kibana.lens import XY, Count, Heatmap, Lens, Metric, Number, Table, Terms, Times
+
+_VERDICTS = common.verdicts()
+_CAMPAIGNS = Lens(
+    "Campaigns",
+    RUNS,
+    {
+        "campaign": Terms("ccmix.campaign.name", "campaign"),
+        "pair": Terms("ccmix.path.pair", "path"),
+        "entry": Terms("ccmix.entry", "entry"),
+        "runs": Count("runs"),
+        **_VERDICTS,
+        "goodput": Metric("average", "ccmix.goodput_bps", "mean goodput", common.VALID),
+        "retries": Metric("sum", "ccmix.run.retries", "tries that failed"),
+    },
+    Table(("campaign", "pair", "entry", "runs", *_VERDICTS, "goodput", "retries")),
+)
+_RUNS = Lens(
+    "Runs: a click on one shows it over time",
+    RUNS,
+    {
+        "run": Terms("ccmix.run.id", "run", size=100),
+        "entry": Terms("ccmix.entry", "entry"),
+        "condition": Terms("ccmix.condition.name", "condition"),
+        "status": Terms("ccmix.validity.status", "verdict"),
+        "iteration": Metric("max", "ccmix.run.iteration", "iteration"),
+        "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
+        "retransmission_rate": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
+        "fairness": Metric("average", "ccmix.fairness", "fairness"),
+    },
+    Table(("run", "entry", "condition", "iteration", "status", "goodput", "retransmission_rate", "fairness")),
+)
+
+CAMPAIGNS = Dashboard(
+    "campaigns",
+    "Campaigns",
+    "What ran, where, and what was valid",
+    RUNS,
+    (common.CAMPAIGN, common.ENTRY, common.CONDITION, common.MIX, common.PAIR, common.KIND, common.STATUS),
+    (
+        Panel("runs", Lens("Runs", RUNS, {"runs": Count("finished runs")}, Number("runs")), 8, 7),
+        Panel("valid", Lens("Valid", RUNS, {"valid": _VERDICTS["valid"]}, Number("valid")), 8, 7),
+        Panel(
+            "number",
+            Lens(
+                "Campaigns",
+                RUNS,
+                {"campaigns": Metric("unique_count", "ccmix.campaign.id", "campaigns")},
+                Number("campaigns"),
+            ),
+            8,
+            7,
+        ),
+        Panel(
+            "time",
+            Lens(
+                "When it ran",
+                RUNS,
+                {"time": Times(), **_VERDICTS},
+                XY("bar_stacked", "time", tuple(_VERDICTS), colours=common.STATUS_COLOURS),
+            ),
+            24,
+            7,
+        ),
+        Panel("campaigns", _CAMPAIGNS, 48, 12, leads_to="ccas"),
+        Panel(
+            "conditions",
+            Lens(
+                "Valid runs of each condition",
+                RUNS,
+                {
+                    "entry": Terms("ccmix.entry", "entry"),
+                    "condition": Terms("ccmix.condition.name", "condition"),
+                    "valid": _VERDICTS["valid"],
+                },
+                Heatmap("entry", "condition", "valid"),
+            ),
+            28,
+            13,
+            leads_to="ccas",
+        ),
+        Panel(
+            "limits",
+            Lens(
+                "Why runs are not valid",
+                RUNS,
+                {"kind": Terms("ccmix.validity.kinds", "finding", by="runs"), "runs": Count("runs")},
+                XY("bar_horizontal", "kind", ("runs",), colours={"runs": common.STATUS_COLOURS["limited"]}),
+            ),
+            20,
+            13,
+            leads_to="health",
+        ),
+        Panel("each", _RUNS, 48, 16, leads_to="run"),
+    ),
+)

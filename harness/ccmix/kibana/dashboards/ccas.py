@@ -1,0 +1,120 @@
+"""Goodput, retransmissions, fairness and RTT by CCA, loss, RTT and buffer; of valid runs only."""
+
+from ccmix.kibana.dashboard import Dashboard, Panel
+from ccmix.kibana.dashboards import common
+from ccmix.kibana.data_views import CONDITIONS, GROUPS
+from ccmix.kibana.lens import XY, Lens, Metric, Table, Terms
+from ccmix.kibana.vega import VegaLite, cca_encoding, metric, terms
+
+_GOODPUT = Metric("average", "ccmix.goodput_bps", "goodput of the group, mean")
+_RETRANSMITTED = Metric("average", "ccmix.retransmission_rate", "retransmission rate, mean")
+_RTT = Metric("median", "ccmix.rtt_median_s", "RTT under load, median")
+
+
+def _by(title: str, across: Terms, value: Metric) -> Lens:
+    """Bars of a value, one for each CCA, at each value of what is swept."""
+    return Lens(
+        title,
+        GROUPS,
+        {"across": across, "cca": common.BY_CCA, "value": value},
+        XY("bar", "across", ("value",), "cca", by_cca=True),
+        common.VALID,
+    )
+
+
+_BY_MIX = Terms("ccmix.mix", "mix of CCAs")
+_BY_LOSS = Terms("ccmix.path.loss", "loss")
+_BY_RTT = Terms("ccmix.path.base_rtt_s", "base RTT")
+_BY_BUFFER = Terms("ccmix.path.buffer_bdp", "buffer (BDP)")
+
+_EACH_RUN = VegaLite(
+    "Goodput and retransmissions of each run",
+    GROUPS,
+    {
+        "run": terms("ccmix.run.id"), "group": terms("ccmix.group.name"), "cca": terms("ccmix.cca"),
+        "mix": terms("ccmix.mix"), "condition": terms("ccmix.condition.name"),
+    },
+    {
+        "goodput": metric("avg", "ccmix.goodput_bps"),
+        "retransmission_rate": metric("avg", "ccmix.retransmission_rate"),
+    },
+    {
+        "mark": {"type": "point", "filled": True, "opacity": 0.7, "size": 50},
+        "encoding": {
+            "x": {"field": "retransmission_rate.value", "type": "quantitative", "axis": {"format": ".1%"},
+                  "title": "retransmission rate"},
+            "y": {"field": "goodput.value", "type": "quantitative", "axis": {"format": ".2s"},
+                  "title": "goodput of the group (bit/s)"},
+            **cca_encoding("key.cca"),
+            "shape": {"field": "key.mix", "type": "nominal", "title": "mix"},
+            "tooltip": [{"field": f"key.{name}", "type": "nominal", "title": name}
+                        for name in ("condition", "mix", "group", "run")],
+        },
+    },
+    ({"term": {"ccmix.validity.status": "valid"}},),
+)  # fmt: skip
+
+CCAS = Dashboard(
+    "ccas",
+    "CCA comparison",
+    "Goodput, retransmissions, fairness and RTT by CCA, loss, RTT and buffer, of valid runs",
+    GROUPS,
+    (
+        common.CCA, common.MIX, common.LOSS, common.BASE_RTT, common.BUFFER, common.RATE, common.STREAMS,
+        common.ENTRY, common.PAIR, common.KIND,
+    ),
+    (
+        Panel("goodput-mix", _by("Goodput by mix", _BY_MIX, _GOODPUT), 16, 12, leads_to="run"),
+        Panel("goodput-loss", _by("Goodput by loss", _BY_LOSS, _GOODPUT), 16, 12, leads_to="run"),
+        Panel("goodput-rtt", _by("Goodput by base RTT", _BY_RTT, _GOODPUT), 16, 12, leads_to="run"),
+        Panel("goodput-buffer", _by("Goodput by buffer", _BY_BUFFER, _GOODPUT), 16, 12, leads_to="run"),
+        Panel("retransmissions", _by("Retransmission rate by base RTT", _BY_RTT, _RETRANSMITTED), 16, 12,
+              leads_to="run"),
+        Panel("rtt", _by("RTT under load by base RTT", _BY_RTT, _RTT), 16, 12, leads_to="run"),
+        Panel(
+            "fairness",
+            Lens(
+                "Fairness by mix (Jain's index over all flows)",
+                CONDITIONS,
+                {"mix": _BY_MIX, "fairness": Metric("average", "ccmix.fairness", "Jain's index, mean")},
+                XY("bar", "mix", ("fairness",), colours={"fairness": "#666666"}),
+            ),
+            16, 12,
+        ),
+        Panel(
+            "share",
+            Lens(
+                "Share of goodput within a mix",
+                GROUPS,
+                {"mix": _BY_MIX, "cca": common.BY_CCA,
+                 "share": Metric("average", "ccmix.goodput_share", "share of the run's goodput, mean")},
+                XY("bar_stacked", "mix", ("share",), "cca", by_cca=True),
+                common.VALID,
+            ),
+            16, 12, leads_to="run",
+        ),
+        Panel("each", _EACH_RUN, 16, 12),
+        Panel(
+            "table",
+            Lens(
+                "Conditions",
+                CONDITIONS,
+                {
+                    "entry": Terms("ccmix.entry", "entry"),
+                    "condition": Terms("ccmix.condition.name", "condition"),
+                    "cca": common.BY_CCA,
+                    "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
+                    "cv": Metric("average", "ccmix.condition.goodput_cv", "CV"),
+                    "retransmitted": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
+                    "rtt": Metric("average", "ccmix.rtt_median_s", "RTT"),
+                    "fairness": Metric("average", "ccmix.fairness", "fairness"),
+                    "runs": Metric("sum", "ccmix.condition.runs", "runs"),
+                    "invalid": Metric("sum", "ccmix.condition.invalid", "not valid"),
+                },
+                Table(("entry", "condition", "cca", "goodput", "cv", "retransmitted", "rtt", "fairness", "runs",
+                       "invalid")),
+            ),
+            48, 16, leads_to="run",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,28 @@
+"""What several dashboards share."""
+
+from ccmix.kibana.dashboard import Control
+from ccmix.kibana.lens import Count, Terms
+
+VALID = "ccmix.validity.status: valid"
+STATUS_COLOURS = {"valid": "#009E73", "limited": "#E69F00", "unknown": "#999999"}  # of Okabe and Ito, too
+
+CAMPAIGN = Control("ccmix.campaign.name", "Campaign")
+ENTRY = Control("ccmix.entry", "Entry")
+CONDITION = Control("ccmix.condition.name", "Condition")
+PAIR = Control("ccmix.path.pair", "Path")
+KIND = Control("ccmix.path.kind", "Emulated or real")
+MIX = Control("ccmix.mix", "Mix of CCAs")
+CCA = Control("ccmix.cca", "CCA")
+STATUS = Control("ccmix.validity.status", "Verdict")
+BASE_RTT = Control("ccmix.path.base_rtt_s", "Base RTT (s)", "rangeSlider")
+LOSS = Control("ccmix.path.loss", "Loss (1 = 100%)", "rangeSlider")
+RATE = Control("ccmix.path.rate_bps", "Bottleneck (bit/s)", "rangeSlider")
+BUFFER = Control("ccmix.path.buffer_bdp", "Buffer (BDP)", "rangeSlider")
+STREAMS = Control("ccmix.streams", "Flows", "rangeSlider")
+
+BY_CCA = Terms("ccmix.cca", "CCA")
+
+
+def verdicts() -> dict[str, Count]:
+    """A column with the number of runs for each verdict."""
+    return {status: Count(f"{status}", f"ccmix.validity.status: {status}") for status in STATUS_COLOURS}

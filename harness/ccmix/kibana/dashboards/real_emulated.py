@@ -1,0 +1,191 @@
+"""The same condition on a real path and on an emulated one, side by side, with the difference; of valid runs only.
+
+What is the same is said by `ccmix.condition.key`: entry, condition, mix and streams.
+"""
+
+from typing import Any
+
+from ccmix.kibana.dashboard import Control, Dashboard, Panel
+from ccmix.kibana.dashboards import common
+from ccmix.kibana.dashboards.over_time import goodput_over_time
+from ccmix.kibana.data_views import GROUPS
+from ccmix.kibana.lens import Lens, Metric, Operation, Table, Terms
+from ccmix.kibana.vega import VegaLite, metric, terms
+
+SIDE_COLOURS = {"real": "#000000", "emulated": "#56B4E9"}
+_SIDE = "datum.key.kind === 'emulated' ? 'emulated' : 'real'"
+_KEYS = {
+    "condition": terms("ccmix.condition.key"),
+    "group": terms("ccmix.group.name"),
+    "kind": terms("ccmix.path.kind"),
+}
+_METRICS = {
+    "goodput": metric("avg", "ccmix.goodput_bps"),
+    "retransmitted": metric("avg", "ccmix.retransmission_rate"),
+    "rtt": metric("avg", "ccmix.rtt_median_s"),
+}
+_VALID = ({"term": {"ccmix.validity.status": "valid"}},)
+_EMULATED = "ccmix.path.kind: emulated"
+_REAL = "not ccmix.path.kind: emulated"
+# Rows of a condition and group on both sides become one row with `real` and `emulated`; one-sided ones go.
+_ROW = {"calculate": "datum.key.condition + ' ' + datum.key.group", "as": "row"}
+
+
+def _pivot(value: str) -> list[dict[str, Any]]:
+    return [
+        {"calculate": _SIDE, "as": "side"},
+        _ROW,
+        {"calculate": f"datum.{value}.value", "as": "value"},
+        {"pivot": "side", "value": "value", "groupby": ["row"], "op": "mean"},
+        {"filter": "isValid(datum.real) && isValid(datum.emulated)"},
+    ]
+
+
+def _difference(title: str, value: str, formula: str, axis: str, format_: str) -> VegaLite:
+    """A bar for each condition and group: how far emulated is from real."""
+    return VegaLite(
+        title,
+        GROUPS,
+        _KEYS,
+        _METRICS,
+        {
+            "transform": [*_pivot(value), {"calculate": formula, "as": "difference"}],
+            "mark": {"type": "bar", "color": SIDE_COLOURS["emulated"], "tooltip": {"content": "data"}},
+            "encoding": {
+                "y": {"field": "row", "type": "nominal", "title": None, "axis": {"labelLimit": 260}},
+                "x": {"field": "difference", "type": "quantitative", "title": axis, "axis": {"format": format_}},
+            },
+        },
+        _VALID,
+    )
+
+
+_SIDE_BY_SIDE = VegaLite(
+    "Goodput, real and emulated",
+    GROUPS,
+    _KEYS,
+    _METRICS,
+    {
+        "transform": [{"calculate": _SIDE, "as": "side"}, _ROW],
+        "mark": {"type": "bar", "tooltip": True},
+        "encoding": {
+            "y": {"field": "row", "type": "nominal", "title": None, "axis": {"labelLimit": 260}},
+            "yOffset": {"field": "side", "sort": list(SIDE_COLOURS)},
+            "x": {"field": "goodput.value", "type": "quantitative", "aggregate": "mean", "axis": {"format": ".2s"},
+                  "title": "goodput of the group (bit/s)"},
+            "color": {"field": "side", "type": "nominal", "title": "path",
+                      "scale": {"domain": list(SIDE_COLOURS), "range": list(SIDE_COLOURS.values())}},
+        },
+    },
+    _VALID,
+)  # fmt: skip
+_AGAINST = VegaLite(
+    "Emulated against real goodput",
+    GROUPS,
+    _KEYS,
+    _METRICS,
+    {
+        "transform": _pivot("goodput"),
+        "layer": [
+            {
+                "mark": {"type": "line", "color": "#999999"},
+                "transform": [
+                    {"aggregate": [{"op": "max", "field": side, "as": side} for side in SIDE_COLOURS]},
+                    {"calculate": "max(datum.real, datum.emulated)", "as": "most"},
+                    {"calculate": "0", "as": "none"},
+                    {"fold": ["none", "most"], "as": ["end", "same"]},
+                ],
+                "encoding": {
+                    "x": {"field": "same", "type": "quantitative"}, "y": {"field": "same", "type": "quantitative"},
+                },
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 70, "tooltip": {"content": "data"}},
+                "encoding": {
+                    "x": {"field": "real", "type": "quantitative", "title": "real (bit/s)", "axis": {"format": ".2s"}},
+                    "y": {"field": "emulated", "type": "quantitative", "title": "emulated (bit/s)",
+                          "axis": {"format": ".2s"}},
+                },
+            },
+        ],
+    },
+    _VALID,
+)  # fmt: skip
+_OVER_TIME = goodput_over_time(
+    "Goodput over time, of conditions on both: choose one above",
+    {"condition": "ccmix.condition.key", "kind": "ccmix.path.kind"},
+    {
+        "strokeDash": {
+            "field": "side", "type": "nominal", "title": "path",
+            "scale": {"domain": list(SIDE_COLOURS), "range": [[1, 0], [6, 4]]},
+        },
+    },
+    [
+        {"calculate": _SIDE, "as": "side"},
+        {"calculate": "datum.key.condition", "as": "condition"},
+        {"joinaggregate": [{"op": "distinct", "field": "side", "as": "sides"}], "groupby": ["condition"]},
+        {"filter": "datum.sides === 2"},
+    ],
+    ["side"],
+)  # fmt: skip
+
+
+def _both(operation: Operation, field: str, label: str) -> dict[str, Metric]:
+    return {
+        f"{label}-real": Metric(operation, field, f"{label}, real", _REAL),
+        f"{label}-emulated": Metric(operation, field, f"{label}, emulated", _EMULATED),
+    }
+
+
+_NUMBERS = {
+    **_both("average", "ccmix.goodput_bps", "goodput"),
+    **_both("average", "ccmix.retransmission_rate", "retransmitted"),
+    **_both("average", "ccmix.rtt_median_s", "RTT"),
+    **_both("unique_count", "ccmix.run.id", "runs"),
+}
+
+REAL_EMULATED = Dashboard(
+    "real-emulated",
+    "Real against emulated",
+    "The same condition on a real path and on an emulated one, side by side, with the difference; of valid runs",
+    GROUPS,
+    (
+        Control("ccmix.condition.key", "Condition on both"),
+        common.ENTRY, common.MIX, common.CCA, common.PAIR, common.BASE_RTT, common.STREAMS,
+    ),
+    (
+        Panel("goodput", _SIDE_BY_SIDE, 24, 16),
+        Panel(
+            "difference-goodput",
+            _difference("Difference of goodput", "goodput", "datum.emulated / datum.real - 1",
+                        "emulated over real, less 1", "+.0%"),
+            24, 16,
+        ),
+        Panel("against", _AGAINST, 16, 13),
+        Panel(
+            "difference-retransmitted",
+            _difference("Difference of the retransmission rate", "retransmitted", "datum.emulated - datum.real",
+                        "emulated less real", "+.2%"),
+            16, 13,
+        ),
+        Panel(
+            "difference-rtt",
+            _difference("Difference of RTT under load", "rtt", "1000 * (datum.emulated - datum.real)",
+                        "emulated less real (ms)", "+.1f"),
+            16, 13,
+        ),
+        Panel("time", _OVER_TIME, 48, 13),
+        Panel(
+            "numbers",
+            Lens(
+                "Numbers",
+                GROUPS,
+                {"condition": Terms("ccmix.condition.key", "condition", size=100),
+                 "group": Terms("ccmix.group.name", "group"), **_NUMBERS},
+                Table(("condition", "group", *_NUMBERS)),
+                common.VALID,
+            ),
+            48, 14, leads_to="run",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,101 @@
+"""Everything over time for one run. Where several are chosen, each line is the mean over them."""
+
+from ccmix.kibana.dashboard import Control, Dashboard, Panel
+from ccmix.kibana.dashboards import common
+from ccmix.kibana.dashboards.over_time import goodput_over_time
+from ccmix.kibana.data_views import FLOWS, INTERVALS, QUEUES, RUNS, SOCKETS, DataView
+from ccmix.kibana.lens import XY, Count, Histogram, Lens, Metric, Series, Table, Terms
+
+_TIME = Histogram("ccmix.elapsed_s", "time since the traffic began (s)")
+_FLOW = Terms("ccmix.flow.id", "flow", size=100)
+_SENDER = "ccmix.end: sender and ccmix.final: false"
+
+
+def _over_time(
+    title: str, view: DataView, split: Terms, value: Metric | Count, only: str = "", series: Series = "line"
+) -> Lens:
+    """A line of a value for each value of the split."""
+    return Lens(
+        title,
+        view,
+        {"split": split, "time": _TIME, "value": value},
+        XY(series, "time", ("value",), "split", by_cca=split.field == "ccmix.cca"),
+        only,
+    )
+
+
+def _of_sockets(title: str, field: str, label: str) -> Lens:
+    return _over_time(title, SOCKETS, common.BY_CCA, Metric("average", field, label), _SENDER)
+
+
+_RUNS = Lens(
+    "Runs shown: choose one",
+    RUNS,
+    {
+        "run": Terms("ccmix.run.id", "run", size=100),
+        "entry": Terms("ccmix.entry", "entry"),
+        "condition": Terms("ccmix.condition.name", "condition"),
+        "status": Terms("ccmix.validity.status", "verdict"),
+        "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
+        "utilisation": Metric("average", "ccmix.utilisation", "utilisation"),
+        "fairness": Metric("average", "ccmix.fairness", "fairness"),
+        "rtt": Metric("average", "ccmix.rtt_median_s", "RTT, median"),
+        "retransmitted": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
+    },
+    Table(("run", "entry", "condition", "status", "goodput", "utilisation", "fairness", "rtt", "retransmitted")),
+)
+_FLOWS = Lens(
+    "Flows",
+    FLOWS,
+    {
+        "flow": _FLOW,
+        "group": Terms("ccmix.group.name", "group"),
+        "cca": common.BY_CCA,
+        "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
+        "share": Metric("average", "ccmix.goodput_share", "share"),
+        "rtt": Metric("average", "ccmix.rtt_median_s", "RTT, median"),
+        "rate": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
+        "retransmits": Metric("sum", "ccmix.retransmits", "segments retransmitted"),
+    },
+    Table(("flow", "group", "cca", "goodput", "share", "rtt", "rate", "retransmits")),
+)
+_LOST = Metric("sum", "ccmix.retransmits", "segments retransmitted")
+_QUEUE = Terms("ccmix.queue.place", "queue")
+_BACKLOG = Metric("average", "ccmix.queue.backlog_bytes", "backlog, mean")
+_DROPS = Metric("average", "ccmix.queue.drops_per_s", "packets dropped a second, mean")
+_STATES = Count("samples of flows")
+
+RUN = Dashboard(
+    "run",
+    "Run",
+    "Everything over time for one run",
+    RUNS,
+    (
+        common.CAMPAIGN, common.ENTRY, common.CONDITION, common.PAIR, common.STATUS,
+        Control("ccmix.run.iteration", "Iteration", "rangeSlider"),
+        Control("ccmix.run.id", "Run"),
+    ),
+    (
+        Panel("runs", _RUNS, 48, 9, leads_to="real-emulated"),
+        Panel("goodput-group", goodput_over_time("Goodput of each group"), 24, 12),
+        Panel(
+            "goodput-flow",
+            _over_time("Goodput of each flow", INTERVALS, _FLOW, Metric("average", "ccmix.goodput_bps", "goodput")),
+            24, 12,
+        ),
+        Panel("retransmits", _over_time("Retransmissions", INTERVALS, common.BY_CCA, _LOST, series="bar_stacked"),
+              24, 10),
+        Panel("rtt", _of_sockets("RTT of the flows", "ccmix.rtt_s", "smoothed RTT, mean"), 24, 10),
+        Panel("cwnd", _of_sockets("Congestion window", "ccmix.socket.cwnd_bytes", "window of a flow, mean"), 24, 10),
+        Panel("pacing", _of_sockets("Pacing rate", "ccmix.socket.pacing_rate_bps", "of a flow, mean"), 24, 10),
+        Panel("bbr-state",
+              _over_time("BBR's states", SOCKETS, Terms("ccmix.bbr.state", "state"), _STATES, _SENDER,
+                         "area_percentage_stacked"),
+              24, 10),
+        Panel("bbr-bandwidth", _of_sockets("BBR's estimate of the bottleneck's rate", "ccmix.bbr.bandwidth_bps",
+                                           "of a flow, mean"), 24, 10),
+        Panel("queue", _over_time("Queues", QUEUES, _QUEUE, _BACKLOG), 24, 10),
+        Panel("drops", _over_time("Drops of the queues", QUEUES, _QUEUE, _DROPS), 24, 10),
+        Panel("flows", _FLOWS, 48, 12, leads_to="ccas"),
+    ),
+)  # fmt: skip

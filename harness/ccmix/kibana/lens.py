@@ -1,0 +1,256 @@
+"""Charts of Kibana's Lens: columns, which become an aggregation, and what is drawn from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ccmix.kibana.data_views import DataView
+from ccmix.kibana.saved import Reference, SavedObject
+from ccmix.report.colours import COLOURS
+
+LAYER = "data"
+SHADES = ("#EFF3FF", "#BDD7E7", "#6BAED6", "#3182BD", "#08519C")  # Blues of ColorBrewer, for the colour-blind too
+Operation = Literal["average", "median", "sum", "min", "max", "unique_count"]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A bucket for each value of a field; alphabetical, or the largest of a metric column (`by`) first."""
+
+    field: str
+    label: str
+    size: int = 50
+    by: str | None = None
+
+    def to_json(self, view: DataView) -> dict[str, Any]:
+        order = {"type": "column", "columnId": self.by} if self.by else {"type": "alphabetical", "fallback": False}
+        return {
+            "label": self.label, "customLabel": True, "dataType": view.data_type(self.field), "operationType": "terms",
+            "scale": "ordinal", "sourceField": self.field, "isBucketed": True,
+            "params": {
+                "size": self.size, "orderBy": order, "orderDirection": "desc" if self.by else "asc",
+                "otherBucket": False, "missingBucket": False, "parentFormat": {"id": "terms"},
+            },
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Buckets of equal width of a number; Kibana chooses the width."""
+
+    field: str
+    label: str
+
+    def to_json(self, view: DataView) -> dict[str, Any]:
+        return {
+            "label": self.label, "customLabel": True, "dataType": view.data_type(self.field), "operationType": "range",
+            "scale": "interval", "sourceField": self.field, "isBucketed": True,
+            "params": {"type": "histogram", "ranges": [], "maxBars": "auto", "includeEmptyRows": False},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Times:
+    """Buckets of equal width of `@timestamp`; Kibana chooses the width."""
+
+    label: str = "time"
+
+    def to_json(self, view: DataView) -> dict[str, Any]:
+        return {
+            "label": self.label, "customLabel": True, "dataType": "date", "operationType": "date_histogram",
+            "scale": "interval", "sourceField": view.time_field, "isBucketed": True,
+            "params": {"interval": "auto", "includeEmptyRows": False, "dropPartials": False},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number for each bucket, of the documents that match `only` (KQL)."""
+
+    operation: Operation
+    field: str
+    label: str
+    only: str | None = None
+
+    def to_json(self, view: DataView) -> dict[str, Any]:
+        number = self.operation != "unique_count"
+        if number and view.data_type(self.field) not in {"number", "date"}:
+            raise ValueError(f"{self.field} is no number: {self.operation} of it can't be shown")
+        return {
+            "label": self.label, "customLabel": True,
+            "dataType": view.data_type(self.field) if number else "number", "operationType": self.operation,
+            "scale": "ratio", "sourceField": self.field, "isBucketed": False, "params": {"emptyAsNull": True},
+            **_filter(self.only),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many documents each bucket has, of those that match `only` (KQL)."""
+
+    label: str
+    only: str | None = None
+
+    def to_json(self, view: DataView) -> dict[str, Any]:
+        return {
+            "label": self.label, "customLabel": True, "dataType": "number", "operationType": "count",
+            "scale": "ratio", "sourceField": "___records___", "isBucketed": False, "params": {"emptyAsNull": False},
+            **_filter(self.only),
+        }  # fmt: skip
+
+
+Column = Terms | Histogram | Times | Metric | Count
+
+
+def _filter(only: str | None) -> dict[str, Any]:
+    return {"filter": {"query": only, "language": "kuery"}} if only else {}
+
+
+@dataclass(frozen=True)
+class Lens:
+    """A chart of the documents that match `only` (KQL): columns by name, buckets first and of these the outermost."""
+
+    title: str
+    view: DataView
+    columns: Mapping[str, Column]
+    visualization: "XY | Table | Heatmap | Number"
+    only: str = ""
+
+    def saved(self, id_: str) -> SavedObject:
+        columns = {name: column.to_json(self.view) for name, column in self.columns.items()}
+        attributes = {
+            "title": self.title,
+            "description": "",
+            "visualizationType": self.visualization.type,
+            "state": {
+                "visualization": self.visualization.to_json(),
+                "query": {"query": self.only, "language": "kuery"},
+                "filters": [],
+                "datasourceStates": {
+                    "formBased": {
+                        "layers": {LAYER: {"columns": columns, "columnOrder": list(columns), "incompleteColumns": {}}}
+                    },
+                    "textBased": {"layers": {}},
+                },
+                "internalReferences": [],
+                "adHocDataViews": {},
+            },
+        }
+        reference = Reference(f"indexpattern-datasource-layer-{LAYER}", "index-pattern", self.view.id)
+        return SavedObject("lens", id_, attributes, (reference,))
+
+
+Series = Literal["bar", "bar_stacked", "bar_horizontal", "bar_horizontal_stacked", "line", "area_percentage_stacked"]
+
+
+@dataclass(frozen=True)
+class XY:
+    """Bars or lines. What is split by CCA has the CCAs' colours; `colours` are those of metrics by column."""
+
+    series: Series
+    x: str
+    y: tuple[str, ...]
+    split: str | None = None
+    by_cca: bool = False
+    colours: Mapping[str, str] | None = None
+    type: Literal["lnsXY"] = "lnsXY"
+
+    def to_json(self) -> dict[str, Any]:
+        layer: dict[str, Any] = {
+            "layerId": LAYER, "layerType": "data", "seriesType": self.series, "xAccessor": self.x,
+            "accessors": list(self.y), "position": "top", "showGridlines": False,
+        }  # fmt: skip
+        if self.split:
+            layer["splitAccessor"] = self.split
+        if self.by_cca:
+            layer["colorMapping"] = cca_colours()
+        if self.colours:
+            layer["yConfig"] = [{"forAccessor": name, "color": colour} for name, colour in self.colours.items()]
+        return {
+            "legend": {"isVisible": True, "position": "right"},
+            "valueLabels": "hide",
+            "fittingFunction": "Linear",
+            "preferredSeriesType": self.series,
+            "axisTitlesVisibilitySettings": {"x": True, "yLeft": True, "yRight": True},
+            "layers": [layer],
+        }
+
+
+@dataclass(frozen=True)
+class Table:
+    """All columns as a table."""
+
+    columns: tuple[str, ...]
+    type: Literal["lnsDatatable"] = "lnsDatatable"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"layerId": LAYER, "layerType": "data", "columns": [{"columnId": name} for name in self.columns]}
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """A cell for each pair of values, coloured by a metric and labelled with it."""
+
+    x: str
+    y: str
+    value: str
+    type: Literal["lnsHeatmap"] = "lnsHeatmap"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "layerId": LAYER, "layerType": "data", "shape": "heatmap",
+            "xAccessor": self.x, "yAccessor": self.y, "valueAccessor": self.value,
+            "legend": {"isVisible": True, "position": "right", "type": "heatmap_legend"},
+            "gridConfig": {
+                "type": "heatmap_grid", "isCellLabelVisible": True, "isYAxisLabelVisible": True,
+                "isXAxisLabelVisible": True, "isYAxisTitleVisible": True, "isXAxisTitleVisible": True,
+            },
+            "palette": _shades(),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number, in large."""
+
+    value: str
+    type: Literal["lnsMetric"] = "lnsMetric"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"layerId": LAYER, "layerType": "data", "metricAccessor": self.value}
+
+
+def _shades() -> dict[str, Any]:
+    """Lens's palette of equal steps from the least value to the largest."""
+    step = 100 / len(SHADES)
+    return {
+        "type": "palette",
+        "name": "custom",
+        "params": {
+            "name": "custom", "steps": len(SHADES), "maxSteps": len(SHADES), "progression": "fixed", "reverse": False,
+            "rangeType": "percent", "rangeMin": 0, "rangeMax": 100, "continuity": "all",
+            "colorStops": [{"color": colour, "stop": at * step} for at, colour in enumerate(SHADES)],
+            "stops": [{"color": colour, "stop": (at + 1) * step} for at, colour in enumerate(SHADES)],
+        },
+    }  # fmt: skip
+
+
+def cca_colours() -> dict[str, Any]:
+    """Lens's mapping of categories to colours; CCAs without one of their own take Kibana's for the colour-blind."""
+    palette = "eui_amsterdam_color_blind"
+    return {
+        "paletteId": palette,
+        "colorMode": {"type": "categorical"},
+        "assignmentMode": "manual",
+        "assignments": [
+            {
+                "rule": {"type": "matchExactly", "values": [cca]},
+                "color": {"type": "colorCode", "colorCode": colour},
+                "touched": True,
+            }
+            for cca, colour in COLOURS.items()
+        ],
+        "specialAssignments": [
+            {"rule": {"type": "other"}, "color": {"type": "loop"}, "touched": False},
+        ],
+    }

@@ -1,0 +1,56 @@
+"""Saved objects of Kibana 8, in the form that its import reads: one JSON object a line."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+CORE_VERSION = "8.8.0"
+# The newest model of each type that every Kibana since 8.12 knows; newer ones migrate it when they import it.
+TYPE_VERSIONS = {"index-pattern": "8.0.0", "lens": "8.9.0", "visualization": "8.5.0", "dashboard": "8.9.0"}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A name by which an object's attributes speak of another object, and that object."""
+
+    name: str
+    type: str
+    id: str
+
+    def prefixed(self, prefix: str) -> "Reference":
+        """The same as a dashboard must call it, for what is in one of its panels."""
+        return Reference(f"{prefix}:{self.name}", self.type, self.id)
+
+    def to_json(self) -> dict[str, str]:
+        return {"name": self.name, "type": self.type, "id": self.id}
+
+
+@dataclass(frozen=True)
+class SavedObject:
+    """One object; its attributes are as Kibana stores them, some of them JSON in a string."""
+
+    type: str
+    id: str
+    attributes: dict[str, Any]
+    references: tuple[Reference, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "type": self.type,
+            "id": self.id,
+            "attributes": self.attributes,
+            "references": [reference.to_json() for reference in self.references],
+            "coreMigrationVersion": CORE_VERSION,
+            "typeMigrationVersion": TYPE_VERSIONS[self.type],
+        }
+
+
+def embedded(value: Any) -> str:
+    """JSON as the string in which Kibana keeps parts of its objects."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def to_ndjson(objects: Iterable[SavedObject]) -> str:
+    """The file that Kibana imports."""
+    return "".join(json.dumps(each.to_json(), ensure_ascii=False) + "\n" for each in objects)

@@ -1,0 +1,102 @@
+"""Charts in Vega-Lite, for what Lens can't draw; Kibana puts Elasticsearch's answer where their data is."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ccmix.kibana.data_views import DataView
+from ccmix.kibana.saved import SavedObject, embedded
+from ccmix.report.colours import COLOURS, OTHER_COLOURS
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+# Vega draws what is not in the domain with the range's first colours again, so all CCAs of Linux are in it.
+OTHER_CCAS = ("bic", "cdg", "dctcp", "highspeed", "hybla", "illinois", "lp", "nv", "scalable", "vegas", "veno",
+              "westwood", "yeah")  # fmt: skip
+MOST_BUCKETS = 10_000
+
+
+@dataclass(frozen=True)
+class VegaLite:
+    """A chart of rows that Elasticsearch makes: `keys` are sources of a composite aggregation, `metrics` aggregations.
+
+    A row of the chart has a member `key.NAME` for each key, and `NAME.value` for each metric; `doc_count` too.
+    `match` are filters that all documents pass.
+    """
+
+    title: str
+    view: DataView
+    keys: Mapping[str, dict[str, Any]]
+    metrics: Mapping[str, dict[str, Any]]
+    drawing: Mapping[str, Any]
+    match: tuple[dict[str, Any], ...] = ()
+
+    def spec(self) -> dict[str, Any]:
+        """The specification as Kibana reads it, its data a request with the dashboard's filters and times."""
+        return {
+            "$schema": SCHEMA,
+            "autosize": {"type": "fit", "contains": "padding"},
+            "data": {"url": self._request(), "format": {"property": "aggregations.all.rows.buckets"}},
+            **self.drawing,
+        }
+
+    def _request(self) -> dict[str, Any]:
+        rows = {
+            "composite": {"size": MOST_BUCKETS, "sources": [{name: source} for name, source in self.keys.items()]},
+            "aggs": dict(self.metrics),
+        }
+        matching = {"filter": {"bool": {"filter": list(self.match)}}, "aggs": {"rows": rows}}
+        return {
+            "%context%": True,
+            "%timefield%": self.view.time_field,
+            "index": self.view.title,
+            "body": {"size": 0, "aggs": {"all": matching}},
+        }
+
+    def saved(self, id_: str) -> SavedObject:
+        state = {"title": self.title, "type": "vega", "aggs": [], "params": {"spec": json.dumps(self.spec(), indent=1)}}
+        search = embedded({"query": {"query": "", "language": "kuery"}, "filter": []})
+        attributes = {
+            "title": self.title,
+            "description": "",
+            "visState": embedded(state),
+            "uiStateJSON": "{}",
+            "version": 1,
+            "kibanaSavedObjectMeta": {"searchSourceJSON": search},
+        }
+        return SavedObject("visualization", id_, attributes)
+
+
+def terms(field: str) -> dict[str, Any]:
+    """A key of each value of a field; documents without the field have no row."""
+    return {"terms": {"field": field}}
+
+
+def steps(field: str, width: float) -> dict[str, Any]:
+    """A key of a number in steps of `width`, in the field's unit."""
+    return {"histogram": {"field": field, "interval": width}}
+
+
+def metric(operation: str, field: str) -> dict[str, Any]:
+    """An aggregation of one value."""
+    return {operation: {"field": field}}
+
+
+def cca_encoding(field: str) -> dict[str, Any]:
+    """Channels that give what is of a CCA its colour, and a legend of the CCAs that there are.
+
+    The colours' scale must know all CCAs beforehand, and its legend would show all of them. So a second channel, of a
+    constant width, has a scale of the CCAs in the data, and the legend takes these.
+    """
+    present = {"values": {"expr": "domain('strokeWidth')"}, "symbolStrokeWidth": 2}
+    return {
+        "color": {"field": field, "type": "nominal", "title": "CCA", "scale": cca_scale(), "legend": present},
+        "strokeWidth": {"field": field, "type": "nominal", "scale": {"type": "ordinal", "range": [2]}, "legend": None},
+    }
+
+
+def cca_scale() -> dict[str, Any]:
+    """The scale that gives each CCA its colour."""
+    others = {cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(OTHER_CCAS)}
+    colours = COLOURS | others
+    return {"domain": list(colours), "range": list(colours.values())}

@@ -1,0 +1,182 @@
+"""Campaigns of known numbers, compared: which condition is which, what differs, and the verdicts."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ccmix.compare import words
+from ccmix.compare.matching import cells, match
+from ccmix.compare.verdicts import Compared, compare
+from ccmix.index.context import of_condition
+from ccmix.model import Destination
+from support import TOPOLOGY, Ccmix
+
+from .conftest import PATH, Make, iterations, load, make_run, summary
+
+NEAR = [99e6, 100e6, 101e6]
+
+
+def verdict(compared: Compared) -> str:
+    [condition] = compared.conditions
+    return words.condition(condition, compared.margin)
+
+
+def test_the_same(make: Make) -> None:
+    a, b = make("a", iterations(NEAR)), make("b", iterations([99.5e6, 100.5e6, 101.5e6]))
+    compared = compare(load(a), load(b))
+    [condition] = compared.conditions
+    assert condition.verdict == "same"
+    assert verdict(compared).startswith("same within ±10%: B has 0.5% more (95% CI of B/A 0.9")
+    assert words.summary(compared) == (
+        "1 conditions in both: goodput 1 same, 0 different, 0 can't be told (margin ±10%)"
+    )
+
+
+def test_different_by_how_much(make: Make) -> None:
+    a, b = make("a", iterations(NEAR)), make("b", iterations([219e6, 220e6, 221e6]))
+    assert verdict(compare(load(a), load(b))).startswith("different: B has 2.2 times (95% CI of B/A 2.1")
+    assert verdict(compare(load(b), load(a))).startswith("different: B has 54.5% less (95% CI of B/A 0.4")
+
+
+def test_a_sure_difference_below_the_margin_is_the_same(make: Make) -> None:
+    a, b = make("a", iterations([99.9e6, 100e6, 100.1e6])), make("b", iterations([101.9e6, 102e6, 102.1e6]))
+    assert verdict(compare(load(a), load(b))).startswith("same within ±10%: B has 2% more, surely, but within that")
+    assert verdict(compare(load(a), load(b), margin=0.01)).startswith("different: B has 2% more")
+
+
+def test_who_can_t_tell_says_how_many_more_runs_would(make: Make) -> None:
+    wide = make("wide", iterations([80e6, 100e6, 120e6]))
+    compared = compare(load(wide), load(make("b", iterations([85e6, 100e6, 118e6]))))
+    [condition] = compared.conditions
+    [goodput] = condition.goodputs
+    assert (condition.verdict, goodput.runs) == ("can't tell", 3)
+    assert goodput.more_runs is not None
+    assert f"about {goodput.more_runs} more runs of each would do" in verdict(compared)
+    few = compare(load(wide), load(make("few", iterations([100e6, 101e6]))))
+    assert verdict(few).endswith("each needs 3 valid runs at least, and there are 2")
+
+
+def test_runs_that_are_not_valid_are_left_out_and_counted(make: Make) -> None:
+    a = make("a", iterations([*NEAR, 900e6]), limited=[3])
+    compared = compare(load(a), load(make("b", iterations(NEAR))))
+    [said] = compared.to_json()["conditions"]
+    assert (said["verdict"], said["a"]["runs"], said["a"]["invalid"]) == ("same", 4, 1)
+
+
+def test_many_comparisons_need_more(make: Make) -> None:
+    """One of p = 1.9% is seen, of 20 it is not."""
+    a, b = [100e6, 102e6, 104e6, 106e6], [92e6, 94e6, 96e6, 98e6]
+    [alone] = compare(load(make("a", iterations(a))), load(make("b", iterations(b))), margin=0.01).conditions
+    assert alone.verdict == "different"
+    many = [
+        load(make(name, [one for at in range(20) for one in iterations(values, delay=f"{at}ms")]))
+        for name, values in (("many-a", a), ("many-b", b))
+    ]
+    assert {one.verdict for one in compare(many[0], many[1], margin=0.01).conditions} == {"can't tell"}
+
+
+def test_groups_are_compared_each(make: Make) -> None:
+    a, b = make("a", iterations(NEAR, cca="cubic,bbr")), make("b", iterations(NEAR, cca="cubic,bbr"))
+    [condition] = compare(load(a), load(b)).conditions
+    assert [one.group for one in condition.goodputs] == ["cubic", "bbr"]
+    assert words.condition(condition, 0.1).startswith("same. cubic: same within ±10%: B has 0% more")
+
+
+def test_a_real_path_and_its_twin_are_one_condition(make: Make) -> None:
+    """By the key of the index; and if the entries have other names, by the traffic that no other condition has."""
+    real = load(make("real", iterations(NEAR, path=PATH) + iterations(NEAR, path=PATH, cca="bbr", entry="two")))
+    twin = load(make("twin", iterations(NEAR, cca="bbr", entry="two") + iterations(NEAR)))
+    renamed = load(
+        make("renamed", iterations(NEAR, cca="bbr", entry="x", delay="6ms") + iterations(NEAR, entry="y", delay="6ms"))
+    )
+    for emulated in (twin, renamed):
+        compared = compare(real, emulated)
+        assert [one.a.first.run.entry for one in compared.conditions] == ["one", "two"]
+        for one in compared.conditions:
+            assert one.a.first.run.traffic == one.b.first.run.traffic
+        assert (compared.only_a, compared.only_b) == ((), ())
+
+
+def test_the_key_is_the_index_s() -> None:
+    real, twin = make_run(path=PATH, cca="cubic,bbr"), make_run(cca="cubic,bbr")
+    keys = {of_condition(run, summary(run, 1e6))["ccmix.condition.key"] for run in (real, twin)}
+    assert keys == {"one all cubic,bbr 8"}
+
+
+def test_destinations_are_told_apart(make: Make) -> None:
+    other = replace(PATH, dst=Destination("near", "192.0.2.2", "near"))
+    both = [*iterations(NEAR, path=PATH), *iterations(NEAR, path=other)]
+    a, b = make("a", both), make("b", list(reversed(both)))
+    compared = compare(load(a), load(b))
+    assert [(one.a.first.run.dst, one.b.first.run.dst) for one in compared.conditions] == [
+        ("far", "far"), ("near", "near"),
+    ]  # fmt: skip
+    # which of two destinations an emulated path stands for, nobody can tell
+    twin = compare(load(a), load(make("twin", iterations(NEAR))))
+    assert (len(twin.conditions), len(twin.only_a), len(twin.only_b)) == (0, 2, 1)
+
+
+def test_between_two_alike_nobody_guesses(make: Make) -> None:
+    """A has 5 and 44 ms; of B's, one has 44 ms, and two others might be A's 5 ms by their traffic."""
+    a = load(make("a", [one for delay in ("5ms", "44ms") for one in iterations(NEAR, delay=delay)]))
+    b = load(make("b", [one for delay in ("44ms", "6ms", "7ms") for one in iterations(NEAR, delay=delay, entry="b")]))
+    matched = match(cells(a.runs), cells(b.runs))
+    assert [(one.name, other.name) for one, other in matched.pairs] == [("one delay=44ms", "b delay=44ms")]
+    assert [cell.name for cell in matched.only_a] == ["one delay=5ms"]
+    assert [cell.name for cell in matched.only_b] == ["b delay=6ms", "b delay=7ms"]
+
+
+def test_what_differs_comes_first(make: Make) -> None:
+    a = make("a", iterations(NEAR, path=PATH), kernel="5.10.0", offloads={"far eth0 gro": True})
+    b = make("b", iterations(NEAR), version="0.2.0", sysctls={"net.ipv4.tcp_sack": "0"})
+    found = {one.what: (one.a, one.b) for one in compare(load(a), load(b), made_by=("0.1.0", "0.2.0")).differences}
+    assert next(iter(found)) == "ccmix"
+    assert found["machine"] == (("hosts",), ("lab",))
+    assert found["kernel"] == (("5.10.0",), ("6.1.0",))
+    assert found["sysctl.net.ipv4.tcp_sack"] == (("1",), ("0",))
+    assert found["offloads.far eth0 gro"] == (("True",), ())
+    assert found["path.kind"] == (("real",), ("emulated",))
+    assert found["path.rate_bps"] == ((), ("1e+09",))
+    assert "traffic.duration_s" not in found
+    assert compare(load(a), load(a)).differences == ()
+
+
+def test_distributions_of_the_intervals(make: Make) -> None:
+    """Of each run the two measured intervals, a moment apart; of A 2 to 5 bit/s, of B 12 to 15."""
+    a, b = make("a", iterations([0.0, 1.0, 2.0])), make("b", iterations([10.0, 11.0, 12.0]))
+    [condition] = compare(load(a), load(b)).conditions
+    [group] = condition.groups
+    assert group.distributions
+    assert group.distributions.apart == 1
+    assert group.distributions.a_quantiles_bps[2] == 3.5  # of 2, 3, 3, 4, 4, 5
+    assert group.distributions.b_quantiles_bps[2] == 13.5
+    [same] = compare(load(a), load(a)).conditions
+    assert same.groups[0].distributions
+    assert same.groups[0].distributions.apart == 0
+
+
+def test_the_command(make: Make, ccmix: Ccmix) -> None:
+    a, b = make("a", iterations(NEAR)), make("b", iterations([219e6, 220e6, 221e6]), kernel="<b>7</b>")
+    table = ccmix("compare", a, b)
+    assert (table.returncode, table.stderr) == (0, "")
+    assert table.stdout.index("kernel") < table.stdout.index("different: B has 2.2 times")
+    data = json.loads(ccmix("compare", a, b, "--format", "json", "--margin", "5%").stdout)
+    assert data["margin"] == 0.05
+    assert data["conditions"][0]["metrics"][0]["found"]["ratio"] == pytest.approx(2.2)
+    page = ccmix("compare", a, b, "--format", "html").stdout
+    assert "&lt;b&gt;7&lt;/b&gt;" in page
+    assert "different: B has 2.2 times" in page
+    assert "<script" not in page
+    for wrong in ("0%", "ten", "200%"):
+        refused = ccmix("compare", a, b, "--margin", wrong)
+        assert (refused.returncode, refused.stdout) == (2, "")
+    assert ccmix("compare", a, a / "nothing").returncode == 2
+
+
+def test_paths_of_another_base_rtt_say_so(make: Make, ccmix: Ccmix) -> None:
+    a = make("a", iterations(NEAR, path=PATH))
+    b = make("b", iterations(NEAR, path=replace(TOPOLOGY, delay_s=0.006)))
+    assert "one all far and one all: 3 valid runs over 12 ms in A, 3 valid runs over 12 ms in B" in (
+        ccmix("compare", a, b).stdout
+    )

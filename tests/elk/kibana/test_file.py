@@ -1,0 +1,156 @@
+"""elk/kibana/ccmix.ndjson: what the generator makes, and whether Kibana's rules for saved objects hold."""
+
+import json
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from ccmix.index.fields import FIELDS
+from ccmix.kibana.dashboard import WIDTH, Place
+from ccmix.kibana.dashboards import DASHBOARDS
+from ccmix.kibana.file import ndjson
+from ccmix.report.colours import COLOURS
+from support import REPOSITORY
+
+FILE = REPOSITORY / "elk" / "kibana" / "ccmix.ndjson"
+OBJECTS: list[dict[str, Any]] = [json.loads(line) for line in FILE.read_text().splitlines()]
+SAVED_DASHBOARDS = [each for each in OBJECTS if each["type"] == "dashboard"]
+LENS = [each for each in OBJECTS if each["type"] == "lens"]
+# What Kibana 8.12 wrote itself; newer ones migrate these.
+VERSIONS = {"index-pattern": "8.0.0", "lens": "8.9.0", "visualization": "8.5.0", "dashboard": "8.9.0"}
+
+
+def panels(dashboard: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(dashboard["attributes"]["panelsJSON"])
+    return found
+
+
+def names(dashboard: dict[str, Any]) -> set[str]:
+    return {reference["name"] for reference in dashboard["references"]}
+
+
+def test_the_file_is_what_the_generator_makes() -> None:
+    assert FILE.read_text() == ndjson(), "run: .venv/bin/python -m ccmix.kibana >elk/kibana/ccmix.ndjson"
+
+
+def test_there_are_the_six_dashboards() -> None:
+    assert [each["attributes"]["title"] for each in SAVED_DASHBOARDS] == [
+        "ccmix: Campaigns", "ccmix: CCA comparison", "ccmix: Run", "ccmix: Real against emulated", "ccmix: Mesh",
+        "ccmix: Host and path health",
+    ]  # fmt: skip
+
+
+def test_every_object_is_there_once_and_says_its_version() -> None:
+    assert len({(each["type"], each["id"]) for each in OBJECTS}) == len(OBJECTS)
+    for each in OBJECTS:
+        assert (each["coreMigrationVersion"], each["typeMigrationVersion"]) == ("8.8.0", VERSIONS[each["type"]])
+
+
+def test_every_reference_leads_to_an_object_of_the_file() -> None:
+    there = {(each["type"], each["id"]) for each in OBJECTS}
+    for each in OBJECTS:
+        assert {(reference["type"], reference["id"]) for reference in each["references"]} <= there
+        assert len({reference["name"] for reference in each["references"]}) == len(each["references"])
+
+
+@pytest.mark.parametrize("saved", SAVED_DASHBOARDS, ids=lambda each: each["id"])
+def test_what_a_dashboard_names_is_among_its_references_and_nothing_else_is(saved: dict[str, Any]) -> None:
+    named = set()
+    for panel in panels(saved):
+        index, settings = panel["panelIndex"], panel["embeddableConfig"]
+        if "panelRefName" in panel:
+            named.add(f"{index}:{panel['panelRefName']}")
+        for link in settings.get("attributes", {}).get("links", ()):
+            named.add(f"{index}:{link['destinationRefName']}")
+        for event in settings["enhancements"].get("dynamicActions", {}).get("events", ()):
+            named.add(f"{index}:drilldown:{event['action']['factoryId']}:{event['eventId']}:dashboardId")
+    for name, control in json.loads(saved["attributes"]["controlGroupInput"]["panelsJSON"]).items():
+        named.add(f"controlGroup_{name}:{control['type'].removesuffix('Control')}DataView")
+    assert named == names(saved)
+
+
+@pytest.mark.parametrize("saved", SAVED_DASHBOARDS, ids=lambda each: each["id"])
+def test_links_lead_to_all_other_dashboards_with_filters_and_times_kept(saved: dict[str, Any]) -> None:
+    (links,) = (panel for panel in panels(saved) if panel["type"] == "links")
+    assert all(
+        link["options"] == {"openInNewTab": False, "useCurrentFilters": True, "useCurrentDateRange": True}
+        for link in links["embeddableConfig"]["attributes"]["links"]
+    )
+    led = {each["id"] for each in saved["references"] if each["name"].startswith("links:")}
+    assert led == {each["id"] for each in SAVED_DASHBOARDS} - {saved["id"]}
+
+
+def test_clicks_keep_filters_and_times_and_reach_every_dashboard_but_the_mesh() -> None:
+    reached = set()
+    for saved in SAVED_DASHBOARDS:
+        for panel in panels(saved):
+            for event in panel["embeddableConfig"]["enhancements"].get("dynamicActions", {}).get("events", ()):
+                config = event["action"]["config"]
+                assert config["useCurrentFilters"]
+                assert config["useCurrentDateRange"]
+        reached |= {each["id"] for each in saved["references"] if ":drilldown:" in each["name"]}
+    assert reached == {each["id"] for each in SAVED_DASHBOARDS} - {"ccmix-mesh"}
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.name)
+def test_panels_lie_beside_each_other(dashboard: Any) -> None:
+    def cells(place: Place) -> set[tuple[int, int]]:
+        xs, ys = range(place.x, place.x + place.width), range(place.y, place.y + place.height)
+        return {(x, y) for x in xs for y in ys}
+
+    places = dashboard.places()
+    assert all(place.x + place.width <= WIDTH for place in places)
+    assert not any(cells(one) & cells(other) for one, other in combinations(places, 2))
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.name)
+def test_every_control_filters_every_panel(dashboard: Any) -> None:
+    """A filter on a field that a panel's documents don't have would leave the panel empty."""
+    for control in dashboard.controls:
+        for panel in dashboard.panels:
+            assert panel.chart.view.kind.name in FIELDS[control.field].kinds, (control.field, panel.name)
+        numbers = FIELDS[control.field].type in {"double", "long"}
+        assert control.kind == ("rangeSlider" if numbers else "optionsList")
+
+
+@pytest.mark.parametrize("saved", LENS, ids=lambda each: each["id"])
+def test_what_is_split_by_cca_has_the_reports_colours(saved: dict[str, Any]) -> None:
+    state = saved["attributes"]["state"]
+    columns = state["datasourceStates"]["formBased"]["layers"]["data"]["columns"]
+    for layer in state["visualization"].get("layers", ()):
+        split = columns.get(layer.get("splitAccessor"), {}).get("sourceField")
+        given = {
+            assignment["rule"]["values"][0]: assignment["color"]["colorCode"]
+            for assignment in layer.get("colorMapping", {}).get("assignments", ())
+        }
+        assert given == (COLOURS if split == "ccmix.cca" else {})
+
+
+@pytest.mark.parametrize("saved", LENS, ids=lambda each: each["id"])
+def test_a_chart_draws_all_its_columns_and_no_others(saved: dict[str, Any]) -> None:
+    state = saved["attributes"]["state"]
+    layer = state["datasourceStates"]["formBased"]["layers"]["data"]
+    columns = layer["columnOrder"]
+    buckets = [layer["columns"][name]["isBucketed"] for name in columns]
+    assert buckets == sorted(buckets, reverse=True)
+    drawn = json.dumps(state["visualization"])
+    assert all(f'"{name}"' in drawn for name in columns)
+    accessors = _accessors(state["visualization"])
+    assert accessors <= set(columns), accessors
+
+
+def _accessors(state: Any) -> set[str]:
+    if isinstance(state, list):
+        return set[str]().union(*map(_accessors, state))
+    if not isinstance(state, dict):
+        return set()
+    own = {value for key, value in state.items() if key.endswith(("Accessor", "columnId")) and isinstance(value, str)}
+    return own | set(state.get("accessors", ())) | set[str]().union(*map(_accessors, state.values()))
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.name)
+def test_the_guide_has_a_drawing_of_modest_size(dashboard: Any) -> None:
+    image = f"images/kibana-{dashboard.name}.svg"
+    assert f"![{dashboard.title}]({image})" in (REPOSITORY / "docs" / "kibana.md").read_text()
+    assert 5_000 < (REPOSITORY / "docs" / image).stat().st_size < 300_000

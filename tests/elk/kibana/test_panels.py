@@ -1,0 +1,208 @@
+"""Every panel on a real Elasticsearch: its fields are there, it has data, and what is wrong in the index shows in it.
+
+The requests are ccmix's own derivation from the panels (ccmix.kibana.requests): Kibana itself can't be had here.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ccmix.index.fields import FIELDS
+from ccmix.kibana.file import saved_objects
+from ccmix.kibana.preview import render
+from ccmix.kibana.requests import LensPanel, Panel, Row, VegaPanel, kql_of, panel_of
+from ccmix_indices import bulk
+from elasticsearch_node import Node
+from filled_index import TWIN, Filtered, Hit, hits, lines
+
+SAVED = {each.id: each.to_json() for each in saved_objects()}
+INDICES = {id_: each["attributes"]["title"] for id_, each in SAVED.items() if each["type"] == "index-pattern"}
+PANELS: dict[str, Panel] = {
+    id_: panel_of(each, INDICES) for id_, each in SAVED.items() if each["type"] in {"lens", "visualization"}
+}
+VEGA = {id_: panel for id_, panel in PANELS.items() if isinstance(panel, VegaPanel)}
+# What the demo doesn't have: runs that were limited, the load of processors, and a spread of iterations.
+NOT_IN_THE_DEMO = {"ccmix-campaigns-limits", "ccmix-health-limits", "ccmix-health-cpu", "ccmix-ccas-table"}
+BUCKET_OF_CHANGES = 200  # documents that are changed at once, so that a median moves too
+# Panels ask for one side of these, or for all that is not that side
+OTHER_SIDE = {"ccmix.validity.status": ("valid", "limited"), "ccmix.path.kind": ("emulated", "real")}
+A_YEAR_MS = 365 * 86_400_000
+FRAME = {"width": 400, "height": 250}
+
+Filter = dict[str, Any]
+
+
+def shown_by(id_: str, *campaigns: str) -> Filter:
+    """These campaigns; for panels that have nothing to show without them also the demo's twin, or the mesh alone."""
+    if id_ in NOT_IN_THE_DEMO or "real-emulated" in id_:
+        campaigns = ("demo", TWIN)
+    if id_.startswith("ccmix-mesh-"):
+        campaigns = ("pscheduler",)
+    return {"terms": {"ccmix.campaign.name": list(campaigns)}}
+
+
+def has_numbers(rows: list[Row]) -> bool:
+    return any(value not in (None, {"value": None}) for row in rows for name, value in row.items() if name != "key")
+
+
+@pytest.mark.parametrize("id_", PANELS)
+def test_fields_are_there_and_of_a_type_that_the_panel_can_use(id_: str, filled: Node) -> None:
+    panel = PANELS[id_]
+    fields = sorted(panel.fields | {"@timestamp"})
+    known = filled("GET", f"/{panel.index}/_field_caps?fields={','.join(fields)}&filters=-parent")["fields"]
+    assert sorted(known) == fields
+    for name in fields:
+        ((type_, caps),) = known[name].items()
+        assert type_ == FIELDS[name].type
+        assert caps["aggregatable"]
+    if isinstance(panel, LensPanel):
+        numbers = {column["sourceField"] for column in panel.metrics.values() if column["dataType"] == "number"}
+        counted = {
+            column["sourceField"]
+            for column in panel.metrics.values()
+            if column["operationType"] in {"count", "unique_count"}
+        }
+        assert {type_ for name in numbers - counted for type_ in known[name]} <= {"double", "long"}
+
+
+@pytest.mark.parametrize("id_", PANELS)
+def test_there_is_data_for_the_demo(id_: str, filled: Node) -> None:
+    assert has_numbers(PANELS[id_].rows(Filtered(filled, shown_by(id_, "demo"))))
+
+
+def changed(field: str, value: Any) -> Any:
+    if field in OTHER_SIDE:
+        one, other = OTHER_SIDE[field]
+        return other if value == one else one
+    match FIELDS[field].type:
+        case "double" | "long":
+            return value * 3 + 7
+        case "boolean":
+            return not value
+        case "date":
+            return A_YEAR_MS
+        case _:
+            return ["wrong"] if isinstance(value, list) else "wrong"
+
+
+class WrongValues:
+    """Puts other values into fields of documents, one field at a time, and at last the right ones back."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._before = b""
+
+    def put(self, affected: list[Hit], field: str) -> None:
+        wrong = (hit["_source"] | {field: changed(field, hit["_source"][field])} for hit in affected)
+        written = b"".join(lines(hit["_index"], hit["_id"], one) for hit, one in zip(affected, wrong, strict=True))
+        bulk(self._node, self._before + written)
+        self._before = b"".join(lines(hit["_index"], hit["_id"], hit["_source"]) for hit in affected)
+
+    def take_back(self) -> None:
+        if self._before:
+            bulk(self._node, self._before)
+            self._before = b""
+
+
+@pytest.fixture
+def wrong_values(filled: Node) -> Iterator[WrongValues]:
+    values = WrongValues(filled)
+    yield values
+    values.take_back()
+
+
+def rounded(value: Any) -> Any:
+    """Without what depends on the order in which Elasticsearch adds numbers."""
+    if isinstance(value, list):
+        return [rounded(each) for each in value]
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def reads(column: dict[str, Any], field: str) -> bool:
+    return column["sourceField"] == field or field in json.dumps(kql_of(column))
+
+
+def affected_by(panel: Panel, field: str, node: Node, shown_now: Filter) -> list[Hit]:
+    """Documents of one bucket of the panel that have the field, and all that it takes to be counted in that bucket."""
+    if isinstance(panel, LensPanel):
+        conditions = [panel.body(Filtered(node))["query"]]
+        conditions += [kql_of(column) for column in panel.columns.values() if reads(column, field)][:1]
+        terms = [column["sourceField"] for column in panel.columns.values() if column["operationType"] == "terms"]
+        buckets = [column["sourceField"] for column in panel.columns.values() if column["isBucketed"]]
+        metrics = [column["sourceField"] for column in panel.metrics.values() if column["operationType"] != "count"]
+    else:
+        aggregations = panel.body()["aggs"]["all"]
+        rows = aggregations["aggs"]["rows"]
+        sources = [kind for source in rows["composite"]["sources"] for kind in source.values()]
+        conditions = [aggregations["filter"]]
+        terms = [kind["terms"]["field"] for kind in sources if "terms" in kind]
+        buckets = [each["field"] for kind in sources for each in kind.values()]
+        metrics = [each["field"] for metric in rows["aggs"].values() for each in metric.values()]
+    counted = [] if field in metrics else metrics[:1]
+    there = [shown_now, *({"exists": {"field": name}} for name in {*buckets, *counted, field})]
+    (first,) = hits(node, panel.index, {"bool": {"filter": conditions + there}}, most=1)
+    same = [{"terms": {name: value if isinstance(value, list) else [value]}}
+            for name in terms for value in (first["_source"][name],)]  # fmt: skip
+    return hits(node, panel.index, {"bool": {"filter": conditions + there + same}}, most=BUCKET_OF_CHANGES)
+
+
+def read_by_the_request(panel: Panel) -> list[str]:
+    """All fields; the filter by time, which a dashboard adds, is not the panel's."""
+    return sorted(panel.fields - ({"@timestamp"} if isinstance(panel, VegaPanel) else set()))
+
+
+@pytest.mark.parametrize("id_", PANELS)
+def test_wrong_values_change_the_panel(id_: str, filled: Node, wrong_values: WrongValues) -> None:
+    panel, now = PANELS[id_], shown_by(id_, "demo", TWIN)
+    search = Filtered(filled, now)
+    right = panel.rows(search)
+    drawn = render(panel.drawn(right) | FRAME) if isinstance(panel, VegaPanel) else ""
+    blind = []
+    for field, affected in [(field, affected_by(panel, field, filled, now)) for field in read_by_the_request(panel)]:
+        wrong_values.put(affected, field)
+        wrong = panel.rows(search)
+        same_picture = isinstance(panel, VegaPanel) and render(panel.drawn(wrong) | FRAME) == drawn
+        if rounded(wrong) == rounded(right) or (same_picture and shown(panel, field)):
+            blind.append(field)
+    wrong_values.take_back()
+    assert not blind
+    assert rounded(panel.rows(search)) == rounded(right)
+
+
+def test_a_document_too_many_changes_a_mere_count(filled: Node) -> None:
+    panel, search = PANELS["ccmix-campaigns-runs"], Filtered(filled)
+    right = panel.rows(search)
+    (one,) = hits(filled, panel.index, {"match_all": {}}, most=1)
+    bulk(filled, lines(one["_index"], "one-too-many", one["_source"]))
+    assert panel.rows(search) == [{"runs": right[0]["runs"] + 1}]
+    bulk(filled, f'{{"delete":{{"_index":"{one["_index"]}","_id":"one-too-many"}}}}\n'.encode())
+
+
+def shown(panel: Panel, field: str) -> bool:
+    """Whether the drawing of a Vega-Lite chart uses a field; some tell rows apart, or serve a neighbour's chart."""
+    assert isinstance(panel, VegaPanel)
+    rows = panel.body()["aggs"]["all"]["aggs"]["rows"]
+    keys = [(f"key.{name}", kind) for source in rows["composite"]["sources"] for name, kind in source.items()]
+    metrics = [(f"{name}.value", kind) for name, kind in rows["aggs"].items()]
+    names = [name for name, kind in keys + metrics for each in kind.values() if each["field"] == field]
+    drawing = json.dumps({name: part for name, part in panel.spec.items() if name != "data"})
+    return not names or any(name in drawing for name in names)
+
+
+@pytest.mark.parametrize("id_", VEGA)
+def test_vega_lite_compiles_and_draws_every_row_that_it_should(id_: str, filled: Node) -> None:
+    panel = VEGA[id_]
+    svg = render(panel.drawn(panel.rows(Filtered(filled))) | FRAME)
+    assert svg.count("<path") > 5
+    assert "NaN" not in svg
+    assert "undefined" not in svg
+
+
+@pytest.mark.parametrize("id_", VEGA)
+def test_rows_of_vega_lite_are_fewer_than_one_answer_may_have(id_: str, filled: Node) -> None:
+    rows = VEGA[id_].body()["aggs"]["all"]["aggs"]["rows"]["composite"]["size"]
+    assert len(VEGA[id_].rows(Filtered(filled))) < rows
