@@ -1,0 +1,46 @@
+"""What real pScheduler servers made of the tool, as their archivers sent it: see tests/data/pscheduler/README.md."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugin_runner import Tool, check
+from support import REPOSITORY
+
+MESSAGES = REPOSITORY / "tests" / "data" / "pscheduler" / "iperf3mix"
+GOOD, FAILED = ("forward", "reverse", "repeated-second-run"), ("unknown-cca", "server-unreachable")
+
+
+def message(name: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(Path(MESSAGES, f"{name}.json").read_text())
+    return read
+
+
+@pytest.mark.parametrize("name", GOOD + FAILED)
+def test_the_participants_results_are_merged_to_what_was_archived(tool: Tool, name: str) -> None:
+    archived = message(name)
+    merged = tool.call("merged-results", {"test": archived["test"], "results": archived["run"]["result-full"]})
+    check(merged, "result")
+    assert merged == archived["result"]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_each_stream_of_the_archive_has_its_cca(name: str) -> None:
+    archived = message(name)
+    summary = archived["result"]["summary"]
+    streams = {stream["stream-id"] for stream in summary["streams"]}
+    assert sorted(summary["congestion"].values()) == ["bbr", "bbr", "cubic", "cubic"]
+    assert set(summary["congestion"]) == streams
+    for group in summary["groups"]:
+        own = [stream for stream in summary["streams"] if stream["stream-id"].endswith(f":{group['group']}")]
+        assert group["throughput-bytes"] == sum(stream["throughput-bytes"] for stream in own) > 0
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_a_failed_run_says_why(name: str) -> None:
+    result = message(name)["result"]
+    assert result["succeeded"] is False
+    assert "participant 0" in result["error"]
+    assert "participant 1" in result["error"]
