@@ -67,7 +67,8 @@ class Node:
             "ES_TMPDIR": str(self._folder / "tmp"),
             "HOME": str(self._folder),
         }
-        argv = [str(self._home / "bin/elasticsearch"), "--quiet"]
+        # the Java process ends when its launcher has gone; a change of the user would make the kernel forget the signal
+        argv = ["setpriv", "--pdeathsig", "KILL", str(self._home / "bin/elasticsearch"), "--quiet"]
         if os.geteuid() == 0:
             argv = ["setpriv", f"--reuid={USER}", "--regid=nogroup", "--clear-groups", *argv]
         with (self._folder / "output").open("ab") as output:

@@ -7,9 +7,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis.conditions import smallest_ping_s
-from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import measured
-from ccmix.analysis.series import sampled
 from ccmix.analysis.statistics import table
 from ccmix.analysis.tables import as_measured
 from ccmix.analysis.validity import CORE_TIMES
@@ -103,7 +101,7 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
                 "ccmix.utilisation": summary["metrics"]["utilisation"],
             },
         )
-    rtts_s, names = _rtts_s(result), context.shown_host(run, summary["facts"])
+    names = context.shown_host(run, summary["facts"])
     udp = {line.name for line in run.traffic.flows if isinstance(line.what, UdpFlows)}
     for flow in summary["metrics"]["flows"]:
         yield (
@@ -112,7 +110,7 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
             | _flow(flow, names.get(flow["host"], flow["host"]), run_bps)
             | measures.of_flow(flow)
             | {
-                "ccmix.rtt_median_s": rtts_s.get((flow["host"], flow["port"])),
+                "ccmix.rtt_median_s": flow.get("rtt_median_s"),
                 "network.transport": "udp" if flow["group"] in udp else "tcp",
             },
         )
@@ -127,7 +125,6 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
     findings = summary["validity"]["findings"]
     probe = metrics.get("rtt_probe") or {}
     traffic = as_measured(run, result.folder).traffic
-    segments = _sum(metrics["flows"], "data_segments")
     return {
         "event.start": milliseconds(begin_s),
         "event.end": milliseconds(begin_s + seconds),
@@ -151,8 +148,8 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "ccmix.goodput_bps": metrics["goodput_bps"],
         "ccmix.utilisation": metrics["utilisation"],
         "ccmix.fairness": metrics["fairness"],
-        "ccmix.retransmission_rate": _sum(metrics["flows"], "retransmitted_segments") / segments if segments else None,
-        "ccmix.rtt_median_s": _run_rtt_s(result),
+        "ccmix.retransmission_rate": metrics.get("retransmission_rate"),
+        "ccmix.rtt_median_s": metrics.get("rtt_median_s"),
         "network.bytes": metrics.get("bytes_sent"),
         "network.transport": "tcp",
         **{
@@ -195,10 +192,6 @@ def _kinds(summary: Mapping[str, Any], *, accepted: bool) -> list[str] | None:
     return list(dict.fromkeys(one["kind"] for one in findings if one["accepted"] == accepted)) or None
 
 
-def _sum(flows: Sequence[Mapping[str, Any]], key: str) -> int:
-    return sum(flow.get(key) or 0 for flow in flows)
-
-
 def _result(one: Mapping[str, Any], run_bps: float) -> Document:
     return {
         "ccmix.goodput_bps": one["goodput_bps"],
@@ -223,32 +216,6 @@ def _flow(flow: Mapping[str, Any], host: str, run_bps: float) -> Document:
         "host.name": host,
         "source.port": flow["port"],
     }
-
-
-def _measured_sockets(result: Result) -> pl.DataFrame | None:
-    file = result.folder / "sockets.parquet"
-    if not file.exists():
-        return None
-    columns = [*FLOW, "time_s", "end", "final", "state", "rtt_s"]
-    samples = sampled(pl.read_parquet(file, columns=columns))
-    return measured(as_measured(result.run, result.folder), samples)
-
-
-def _rtts_s(result: Result) -> dict[tuple[str, int], float]:
-    """The median of each flow's samples."""
-    sockets = _measured_sockets(result)
-    if sockets is None:
-        return {}
-    medians = sockets.group_by(FLOW).agg(pl.col("rtt_s").median())
-    return {(host, port): rtt_s for host, port, rtt_s in medians.iter_rows()}
-
-
-def _run_rtt_s(result: Result) -> float | None:
-    sockets = _measured_sockets(result)
-    if sockets is None:
-        return None
-    median: Any = sockets["rtt_s"].median()
-    return None if median is None else float(median)
 
 
 def _hosts(result: Result) -> Iterator[Document]:
