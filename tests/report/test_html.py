@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import polars as pl
 import pytest
 
 from ccmix.report.charts import condition_charts
@@ -156,3 +157,17 @@ def test_paths_that_differ_are_not_drawn_as_one(report: tuple[Results, Path]) ->
         ("all (1)", "base RTT 10 ms"),
         ("all (2)", "base RTT 88 ms"),
     ]
+
+
+def test_a_long_run_of_short_intervals_has_a_chart(make_campaign: Callable[..., Path]) -> None:
+    """Of more rows than altair takes by itself."""
+    outdir = make_campaign("mixed")
+    for file in outdir.rglob("intervals.parquet"):
+        steps = pl.DataFrame({"step": range(1, 3001)})
+        short = steps.select(time_s=pl.col("step") * 0.1, seconds=0.1).join(
+            pl.DataFrame({"port": [40000, 40002], "group": ["cubic", "bbr"]}), how="cross"
+        )
+        short.with_columns(omitted=False, goodput_bps=5e7, retransmits=1).write_parquet(file)
+    charts = condition_charts(load_results([outdir]))
+    assert len(charts) == 2
+    assert all(chart.chart.to_dict() for chart in charts)

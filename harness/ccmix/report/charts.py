@@ -24,6 +24,8 @@ from ccmix.units import format_bytes, format_percent, format_rate, format_time
 INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
 PANEL_WIDTH, GOODPUT_HEIGHT, RETRANSMITS_HEIGHT = 300, 180, 80
 
+alt.data_transformers.disable_max_rows()  # 5000; ten minutes at 100 ms have 6000 of each group
+
 
 @dataclass(frozen=True)
 class ConditionChart:
