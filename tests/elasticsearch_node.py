@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ VERSION = "8.19.21"
 ARTIFACT = f"org.elasticsearch.distribution.integ-test-zip:elasticsearch:{VERSION}:zip"
 SHA256 = "215d5f3dbf0609a149f6218a9e47b6ae2df34ebbff3c5754e35f15a5e5393c8a"
 STARTS_WITHIN_S = 240
+_STARTER = ThreadPoolExecutor(1)
 USER = "nobody"  # Elasticsearch refuses to run as root
 
 CONFIGURATION = """
@@ -72,9 +74,11 @@ class Node:
         if os.geteuid() == 0:
             argv = ["setpriv", f"--reuid={USER}", "--regid=nogroup", "--clear-groups", *argv]
         with (self._folder / "output").open("ab") as output:
-            self._process = subprocess.Popen(
-                argv, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
-            )
+            # the signal comes when the thread that started the launcher ends, so it is one that lasts
+            self._process = _STARTER.submit(
+                subprocess.Popen, argv, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            ).result()  # fmt: skip
         deadline = time.monotonic() + STARTS_WITHIN_S
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:

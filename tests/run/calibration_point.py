@@ -21,10 +21,12 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import NAMESPACE_PREFIX
 from ccmix.config.queues import read_queue
+from ccmix.hosts import CommandError
 from ccmix.hosts.namespace import entered
 from ccmix.model import Buffer, Loss, Sender, Topology
 
 PINGS = 20
+MOST_FIRST_PINGS = 20
 PACKETS = 20_000  # of UDP, and at least LEAST_S of it
 LEAST_S = 2.0
 SAMPLES = 20
@@ -37,11 +39,15 @@ BEGUN_PACKETS = 200  # more than a control connection has
 
 
 def ping_rtts_s(path: Dumbbell) -> list[float]:
-    """Of 64 bytes of ICMP; the first ones, which wait for ARP, left out."""
+    """Of 64 bytes of ICMP, once one was answered: ARP's questions are lost as anything else is, and three give up."""
     [pair] = path.pairs
-    argv = ["ping", "-n", "-s", "56", "-i", "0.3", "-c", str(PINGS + 2), pair.receiver_address]
-    words = path.sender(pair).run(argv, timeout_s=120).split()
-    return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")][2:]
+    ping = ["ping", "-n", "-s", "56", "-i", "0.3", pair.receiver_address, "-c"]
+    for _ in range(MOST_FIRST_PINGS):
+        with suppress(CommandError):
+            path.sender(pair).run([*ping, "1"], timeout_s=120)
+            break
+    words = path.sender(pair).run([*ping, str(PINGS)], timeout_s=120).split()
+    return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")]
 
 
 def offered(path: Dumbbell, topology: Topology, iperf3: str) -> dict[str, object]:

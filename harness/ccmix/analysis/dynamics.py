@@ -19,7 +19,8 @@ def goodputs(run: Run, intervals: pl.DataFrame) -> pl.DataFrame:
     """
     number = (pl.col("time_s") / run.traffic.interval_s).round().cast(pl.Int64) - 1
     binned = intervals.with_columns(interval=number)
-    return binned.group_by("interval", *FLOW, "group").agg(pl.col("goodput_bps").mean()).sort("interval")
+    each = binned.group_by("interval", *FLOW, "group", maintain_order=True)  # so that sums round the same each time
+    return each.agg(pl.col("goodput_bps").mean()).sort("interval", maintain_order=True)
 
 
 def start_up(run: Run, flows: pl.DataFrame) -> dict[str, float | None]:
@@ -31,7 +32,7 @@ def start_up(run: Run, flows: pl.DataFrame) -> dict[str, float | None]:
     Both None where there is no steady goodput.
     """
     none: dict[str, float | None] = {"startup_s": None, "overshoot": None}
-    together = flows.group_by("interval").agg(pl.col("goodput_bps").sum()).sort("interval")
+    together = flows.group_by("interval", maintain_order=True).agg(pl.col("goodput_bps").sum()).sort("interval")
     began = together.filter(pl.col("goodput_bps") > 0)["interval"].min()
     if not isinstance(began, int):
         return none

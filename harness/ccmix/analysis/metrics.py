@@ -46,7 +46,7 @@ def run_metrics(run: Run, tables: RunTables, facts: Mapping[str, Any]) -> dict[s
         "bytes_sent": _bytes_sent(tables),
         "fairness": jain_index(tcp["goodput_bps"].to_list()),
         "fairness_of_groups": jain_index(
-            tcp.group_by("group").agg(pl.col("goodput_bps").mean())["goodput_bps"].to_list()
+            tcp.group_by("group", maintain_order=True).agg(pl.col("goodput_bps").mean())["goodput_bps"].to_list()
         ),
         "retransmission_rate": _retransmission_rate(flows),
         **delays(samples),

@@ -83,9 +83,9 @@ def cpu_s_per_gbit(run: Run, tables: RunTables, goodput_bps: float) -> dict[str,
     cores = measured(run, tables.series.cpu).sort("time_s")
     spent = [pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES]
     length_s = pl.col("time_s").last() - pl.col("time_s").first()
-    per_core = cores.group_by("host", "core").agg(*spent, length_s=length_s)
+    per_core = cores.group_by("host", "core", maintain_order=True).agg(*spent, length_s=length_s)
     busy_s = pl.sum_horizontal(CORE_TIMES) - pl.col("idle_s") - pl.col("iowait_s")
-    hosts = per_core.group_by("host").agg(busy_s=busy_s.sum(), length_s=pl.col("length_s").max())
+    hosts = per_core.group_by("host", maintain_order=True).agg(busy_s=busy_s.sum(), length_s=pl.col("length_s").max())
     return {
         host: busy / (goodput_bps * seconds / BITS_PER_GBIT)
         for host, busy, seconds in hosts.sort("host").iter_rows()
