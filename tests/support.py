@@ -1,5 +1,6 @@
 """What tests share: the ccmix command of this checkout, a small configuration, and a look at processes."""
 
+import json
 import os
 import subprocess
 import sys
@@ -139,3 +140,16 @@ def commands_in(namespace: str) -> list[str]:
         except OSError:
             continue
     return [command for command in found if command]
+
+
+def rows(ccmix: Ccmix, outdir: Path) -> list[dict[str, Any]]:
+    """Of the report's table."""
+    done = ccmix("report", outdir, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def summaries(outdir: Path) -> list[dict[str, Any]]:
+    """What run.json says of each finished run."""
+    return [json.loads(file.read_text()) for file in sorted(outdir.glob("*/*/*/*/run.json"))]

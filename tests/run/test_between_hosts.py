@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import json
 import os
 import platform
 import re
@@ -13,24 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from ccmix.tools import find_iperf3, find_sockmon
-from support import Ccmix, Pair, Write, wait_for
-
-
-def rows(ccmix: Ccmix, outdir: Path) -> list[dict[str, Any]]:
-    done = ccmix("report", outdir, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
-
-
-def summaries(outdir: Path) -> list[dict[str, Any]]:
-    return [json.loads(file.read_text()) for file in sorted(outdir.glob("*/*/*/*/run.json"))]
+from support import Ccmix, Pair, Write, rows, summaries, wait_for
 
 
 def listening(name: str) -> str:

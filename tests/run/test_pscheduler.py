@@ -13,7 +13,7 @@ import pytest
 
 from ccmix.generators.pscheduler.task import SLOT_S, duration_s
 from pscheduler_stand_in import Certificate, Fault, StandIn, by_iperf3, certificate, fails, serving, succeeds
-from support import Ccmix, Pair, Write, wait_for
+from support import Ccmix, Pair, Write, rows, summaries, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +45,6 @@ def config(tmp_path: Path, pair: Pair, stand_in: StandIn, shown: Certificate) ->
         return file
 
     return write
-
-
-def rows(ccmix: Ccmix, outdir: Path) -> list[dict[str, Any]]:
-    done = ccmix("report", outdir, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
-
-
-def summaries(outdir: Path) -> list[dict[str, Any]]:
-    return [json.loads(file.read_text()) for file in sorted(outdir.glob("*/*/*/*/run.json"))]
 
 
 def test_groups_in_a_task_of_a_stand_in(
