@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ccmix.charts.colours import COLOURS
 from ccmix.kibana.data_views import DataView
 from ccmix.kibana.saved import Reference, SavedObject
-from ccmix.report.colours import COLOURS
 
 LAYER = "data"
 SHADES = ("#EFF3FF", "#BDD7E7", "#6BAED6", "#3182BD", "#08519C")  # Blues of ColorBrewer, for the colour-blind too

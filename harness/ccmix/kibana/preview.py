@@ -11,13 +11,13 @@ from typing import Any
 
 import vl_convert
 
+from ccmix.charts.colours import colours_of
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.dashboard import LINKS_HEIGHT, WIDTH, Dashboard, Place
 from ccmix.kibana.dashboard import Panel as DashboardPanel
 from ccmix.kibana.lens import SHADES
 from ccmix.kibana.requests import LensPanel, Row, Search, VegaPanel, panel_of
 from ccmix.kibana.saved import SavedObject
-from ccmix.kibana.vega import cca_scale
 
 COLUMN, ROW_HEIGHT, GAP, TITLE, HEAD = 25, 21, 8, 20, 62  # pixels
 TABLE_ROW, LETTER = 16, 6.2
@@ -169,8 +169,7 @@ def _colour(panel: LensPanel, layer: Mapping[str, Any], rows: Sequence[Row]) -> 
 
 def _only_of(rows: Sequence[Row], split: str) -> dict[str, Any]:
     """The scale of the CCAs' colours, with only those that there are, for the legend."""
-    scale, there = cca_scale(), {row[split] for row in rows}
-    colours = {cca: colour for cca, colour in zip(scale["domain"], scale["range"], strict=True) if cca in there}
+    colours = colours_of(row[split] for row in rows)
     return {"domain": list(colours), "range": list(colours.values())}
 
 

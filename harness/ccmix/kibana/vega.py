@@ -5,14 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ccmix.charts.encodings import SCHEMA
 from ccmix.kibana.data_views import DataView
 from ccmix.kibana.saved import SavedObject, embedded
-from ccmix.report.colours import COLOURS, OTHER_COLOURS
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
-# Vega draws what is not in the domain with the range's first colours again, so all CCAs of Linux are in it.
-OTHER_CCAS = ("bic", "cdg", "dctcp", "highspeed", "hybla", "illinois", "lp", "nv", "scalable", "vegas", "veno",
-              "westwood", "yeah")  # fmt: skip
 MOST_BUCKETS = 10_000
 
 
@@ -80,23 +76,3 @@ def steps(field: str, width: float) -> dict[str, Any]:
 def metric(operation: str, field: str) -> dict[str, Any]:
     """An aggregation of one value."""
     return {operation: {"field": field}}
-
-
-def cca_encoding(field: str) -> dict[str, Any]:
-    """Channels that give what is of a CCA its colour, and a legend of the CCAs that there are.
-
-    The colours' scale must know all CCAs beforehand, and its legend would show all of them. So a second channel, of a
-    constant width, has a scale of the CCAs in the data, and the legend takes these.
-    """
-    present = {"values": {"expr": "domain('strokeWidth')"}, "symbolStrokeWidth": 2}
-    return {
-        "color": {"field": field, "type": "nominal", "title": "CCA", "scale": cca_scale(), "legend": present},
-        "strokeWidth": {"field": field, "type": "nominal", "scale": {"type": "ordinal", "range": [2]}, "legend": None},
-    }
-
-
-def cca_scale() -> dict[str, Any]:
-    """The scale that gives each CCA its colour."""
-    others = {cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(OTHER_CCAS)}
-    colours = COLOURS | others
-    return {"domain": list(colours), "range": list(colours.values())}

@@ -1,10 +1,11 @@
 """Goodput, retransmissions, fairness and RTT by CCA, loss, RTT and buffer; of valid runs only."""
 
+from ccmix.charts.encodings import of_cca
 from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.data_views import CONDITIONS, GROUPS
 from ccmix.kibana.lens import XY, Lens, Metric, Table, Terms
-from ccmix.kibana.vega import VegaLite, cca_encoding, metric, terms
+from ccmix.kibana.vega import VegaLite, metric, terms
 
 _GOODPUT = Metric("average", "ccmix.goodput_bps", "goodput of the group, mean")
 _RETRANSMITTED = Metric("average", "ccmix.retransmission_rate", "retransmission rate, mean")
@@ -45,7 +46,7 @@ _EACH_RUN = VegaLite(
                   "title": "retransmission rate"},
             "y": {"field": "goodput.value", "type": "quantitative", "axis": {"format": ".2s"},
                   "title": "goodput of the group (bit/s)"},
-            **cca_encoding("key.cca"),
+            **of_cca(field="key.cca"),
             "shape": {"field": "key.mix", "type": "nominal", "title": "mix"},
             "tooltip": [{"field": f"key.{name}", "type": "nominal", "title": name}
                         for name in ("condition", "mix", "group", "run")],

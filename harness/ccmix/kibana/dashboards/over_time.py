@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from ccmix.charts.encodings import of_cca
+from ccmix.charts.time_series import goodput_lines
 from ccmix.kibana.data_views import INTERVALS
-from ccmix.kibana.vega import VegaLite, cca_encoding, metric, steps, terms
+from ccmix.kibana.vega import VegaLite, metric, steps, terms
 
 STEP_S = 1.0
 # A step may hold several intervals of a flow, or none: the mean over the flows' intervals times the number of flows.
@@ -24,6 +26,16 @@ def goodput_over_time(
     `transform` may make these, and leave rows out, by `keys`: names of further members `key.NAME`, with their fields.
     Steps of a second suit samples at intervals up to that; longer ones leave gaps.
     """
+    lines = goodput_lines(of_cca())
+    made = [
+        *transform,
+        {"calculate": GROUP_GOODPUT, "as": "group_goodput"},
+        *({"calculate": f"datum.key.{name}", "as": name} for name in ("group", "cca", "time_s")),
+        {
+            "aggregate": [{"op": "mean", "field": "group_goodput", "as": "goodput_bps"}],
+            "groupby": ["group", "cca", "time_s", *apart],
+        },
+    ]
     return VegaLite(
         title,
         INTERVALS,
@@ -32,27 +44,8 @@ def goodput_over_time(
             "run": terms("ccmix.run.id"),
             "group": terms("ccmix.group.name"),
             "cca": terms("ccmix.cca"),
-            "elapsed": steps("ccmix.elapsed_s", STEP_S),
+            "time_s": steps("ccmix.elapsed_s", STEP_S),
         },
         {"goodput": metric("avg", "ccmix.goodput_bps"), "flows": metric("cardinality", "ccmix.flow.id")},
-        {
-            "transform": [
-                *transform,
-                {"calculate": GROUP_GOODPUT, "as": "group_goodput"},
-                *({"calculate": f"datum.key.{name}", "as": name} for name in ("group", "cca", "elapsed")),
-                {
-                    "aggregate": [{"op": "mean", "field": "group_goodput", "as": "goodput_bps"}],
-                    "groupby": ["group", "cca", "elapsed", *apart],
-                },
-            ],
-            "mark": {"type": "line", "tooltip": True},
-            "encoding": {
-                "x": {"field": "elapsed", "type": "quantitative", "title": "time since the traffic began (s)"},
-                "y": {"field": "goodput_bps", "type": "quantitative", "axis": {"format": ".2s"},
-                      "title": "goodput (bit/s)"},
-                "detail": {"field": "group", "type": "nominal"},
-                **cca_encoding("cca"),
-                **encoding,
-            },
-        },
-    )  # fmt: skip
+        {**lines, "transform": made, "encoding": lines["encoding"] | encoding},
+    )

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ccmix.report.colours import COLOURS
+from ccmix.charts.colours import COLOURS
 
 LEAST_DIFFERENCE = 12.0  # of CIE 1976; about 2.3 can just be told apart side by side
 # Machado, Oliveira and Fernandes 2009, "A Physiologically-based Model for Simulation of Color Vision Deficiency",

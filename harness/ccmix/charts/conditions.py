@@ -1,0 +1,119 @@
+"""Charts that each show one condition, over the time of its runs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from ccmix.charts import series
+from ccmix.charts.chart import Chart
+from ccmix.charts.finish import file_name, finished
+from ccmix.charts.settings import describe
+from ccmix.charts.time_series import time_series
+from ccmix.report.results import Result, Results
+from ccmix.units import format_rate
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Valid runs of one condition on one path."""
+
+    name: str
+    settings: str
+    results: tuple[Result, ...]
+
+
+def each(results: Results) -> Iterator[Condition]:
+    """In the order of the plan; runs that are not valid are left out.
+
+    Entries on different paths may have a condition of one name: each path is one of its own then, with a number.
+    """
+    found: dict[str, dict[str, list[Result]]] = {}
+    for result in results.runs:
+        valid = found.setdefault(result.run.condition_name, {}).setdefault(describe(result), [])
+        if result.valid:
+            valid.append(result)
+    for name, paths in found.items():
+        for number, (settings, valid) in enumerate(paths.items(), start=1):
+            if valid:
+                yield Condition(f"{name} ({number})" if len(paths) > 1 else name, settings, tuple(valid))
+
+
+def spread(found: Sequence[Condition], most: int | None) -> Sequence[Condition]:
+    """At most so many of them, at even steps from the first to the last."""
+    if most is None or len(found) <= most:
+        return found
+    if most == 1:
+        return found[:1]
+    return [found[round(at * (len(found) - 1) / (most - 1))] for at in range(most)]
+
+
+def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
+    """One a condition, and a sentence where there are more than `most` of these. Raises ArchiveError."""
+    found = []
+    for one in each(results):
+        drawn = tuple(filter(series.has_intervals, one.results))
+        if drawn:
+            found.append(Condition(one.name, one.settings, drawn))
+    shown = spread(found, most)
+    return [_time_series(one, one.name) for one in shown], left_out("time-series", len(shown), len(found))
+
+
+def left_out(kind: str, shown: int, of: int) -> str | None:
+    if shown == of:
+        return None
+    return (
+        f"Of {of} conditions, {shown} have a chart of their own here; for all of them: "
+        f"ccmix report OUTDIR --charts DIR --chart {kind}"
+    )
+
+
+def time_series_of_run(result: Result) -> Chart | None:
+    """Of one run, valid or not; None where it has none. Raises ArchiveError."""
+    if not series.has_intervals(result):
+        return None
+    run = result.run
+    one = Condition(run.condition_name, describe(result), (result,))
+    return _time_series(one, f"{run.entry} {run.condition_name} {run.dst} {run.iteration:03d}")
+
+
+def _time_series(one: Condition, name: str) -> Chart:
+    frame = series.over_time(one.results)
+    entries = frame["entry"].unique(maintain_order=True).to_list()
+    omit_s = {
+        entry: max(result.run.traffic.omit_s for result in one.results if result.run.entry == entry)
+        for entry in entries
+    }
+    drawing = time_series(frame, omit_s)
+    return finished(
+        "time-series",
+        file_name(name),
+        f"Goodput over time: {one.name}",
+        one.settings,
+        _words(frame, omit_s),
+        drawing,
+        panels=len(entries),
+        condition=one.results[0].run.condition_name,
+        results=one.results,
+    )
+
+
+def _words(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
+    """'all-cubic: cubic 961 Mbit/s, ...': the mean of what is drawn after the omitted time."""
+    measured = frame.filter(pl.col("begin_s") >= pl.col("entry").replace_strict(omit_s, return_dtype=pl.Float64) - 1e-6)
+    means = measured.group_by("entry", "group", maintain_order=True).agg(
+        pl.col("goodput_bps").mean(), most=pl.col("goodput_bps").max()
+    )
+    of_entries = []
+    for (entry,), groups in means.group_by("entry", maintain_order=True):
+        parts = [
+            f"{row['group']} {format_rate(row['goodput_bps'])} in the mean, at most {format_rate(row['most'])}"
+            for row in groups.iter_rows(named=True)
+        ]
+        of_entries.append(f"{entry}: {'; '.join(parts)}")
+    seconds = float(frame["time_s"].max())  # type: ignore[arg-type]
+    return (
+        f"Lines of goodput over {seconds:g} s, with retransmitted segments below, a panel for each entry. "
+        + ". ".join(of_entries)
+        + "."
+    )

@@ -1,0 +1,35 @@
+"""Charts as pictures, without a browser."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import vl_convert
+
+from ccmix.charts.chart import Chart
+
+Image = Literal["svg", "png", "json"]
+IMAGES: tuple[Image, ...] = get_args(Image)
+
+
+def svg(spec: dict[str, Any]) -> str:
+    """Of a Vega-Lite specification. Raises ValueError where it doesn't compile."""
+    return str(vl_convert.vegalite_to_svg(spec))
+
+
+def png(spec: dict[str, Any], scale: float = 2.0) -> bytes:
+    """The same as pixels, `scale` of them to one of CSS."""
+    return bytes(vl_convert.vegalite_to_png(spec, scale=scale))
+
+
+def write(chart: Chart, folder: Path, image: Image) -> Path:
+    """`folder`, which is there, gets a file of the chart's name; json is the specification. Raises OSError."""
+    file = folder / f"{chart.name}.{image}"
+    match image:
+        case "svg":
+            file.write_text(svg(chart.spec), encoding="utf-8")
+        case "png":
+            file.write_bytes(png(chart.spec))
+        case "json":
+            file.write_text(json.dumps(chart.spec, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return file

@@ -1,0 +1,87 @@
+"""Channels, axes and scales that all charts share, those of Kibana too: rates in bit/s, times in s, by these columns.
+
+time_s          seconds since the traffic began, the omitted time included
+goodput_bps     of a group, bit/s
+cca, group      names
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from ccmix.charts.colours import all_colours, colours_of
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+LINE_WIDTH = 2.0
+FAINT = "#EEEEEE"
+
+Part = dict[str, Any]  # of a Vega-Lite specification
+
+
+def quantity(field: str, title: str | list[str] | None, axis: Mapping[str, Any] | None = None, **scale: Any) -> Part:
+    """A channel of numbers; `scale` as Vega-Lite has it."""
+    channel: Part = {"field": field, "type": "quantitative", "title": title}
+    if axis:
+        channel["axis"] = dict(axis)
+    if scale:
+        channel["scale"] = scale
+    return channel
+
+
+def plain(field: str) -> Part:
+    """A channel of numbers of a further layer: axis and title are another layer's."""
+    return {"field": field, "type": "quantitative"}
+
+
+def name(field: str, title: str | None = None, **more: Any) -> Part:
+    """A channel of names."""
+    return {"field": field, "type": "nominal", "title": title, **more}
+
+
+def time(**scale: Any) -> Part:
+    return quantity("time_s", "time since the traffic began (s)", **scale)
+
+
+def goodput(**scale: Any) -> Part:
+    return quantity("goodput_bps", "goodput (bit/s)", RATE_AXIS, **scale)
+
+
+RATE_AXIS = {"format": "~s", "tickCount": 5}
+PERCENT_AXIS = {"format": "~%", "tickCount": 5}
+
+
+def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
+    """Channels that give what is of a CCA its colour, and a legend of the CCAs that there are.
+
+    Where they aren't known before the data is (None), the colours' scale has all CCAs, whose legend would show all. So
+    a second channel, of a constant width, has a scale of the CCAs in the data, and the legend takes these.
+    """
+    legend: Part = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1}
+    if ccas is not None:
+        return {"color": name(field, "CCA", scale=cca_scale(ccas), legend=legend)}
+    legend["values"] = {"expr": "domain('strokeWidth')"}
+    width = name(field, scale={"type": "ordinal", "range": [LINE_WIDTH]}, legend=None)
+    return {"color": name(field, "CCA", scale=cca_scale(), legend=legend), "strokeWidth": width}
+
+
+def cca_scale(ccas: Iterable[str] | None = None) -> Part:
+    """The scale that gives each CCA its colour; None: of all CCAs of Linux."""
+    colours = all_colours() if ccas is None else colours_of(ccas)
+    return {"domain": list(colours), "range": list(colours.values())}
+
+
+def rows(frame: pl.DataFrame) -> Part:
+    """A frame as the data of a view."""
+    return {"values": frame.to_dicts()}
+
+
+def names_in_order(frame: pl.DataFrame, column: str) -> list[Any]:
+    """The values of a column, each once, as they first appear."""
+    return frame[column].unique(maintain_order=True).to_list()
+
+
+def largest(frame: pl.DataFrame, *columns: str) -> float:
+    """The largest number of these columns; 1 where there is none above 0."""
+    numbers = [value for column in columns if isinstance(value := frame[column].max(), int | float)]
+    return float(max(numbers, default=0)) or 1.0

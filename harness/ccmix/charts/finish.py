@@ -1,0 +1,46 @@
+"""A drawing to a chart: the settings written in, and the words beside it."""
+
+import textwrap
+from collections.abc import Sequence
+
+from ccmix.charts.chart import Chart, Kind
+from ccmix.charts.encodings import SCHEMA, Part
+from ccmix.report.results import Result
+
+LETTER_WIDTH = 6.2  # pixels, of the settings' font
+TITLE_SIZE, SETTINGS_SIZE = 14, 12
+PANEL_WIDTH = 360  # with its axis
+MOST_NAME_BYTES = 200  # of a file; ext4 and others have 255
+
+
+def finished(
+    kind: Kind,
+    name: str,
+    title: str,
+    settings: str,
+    alt_text: str,
+    drawing: Part,
+    *,
+    results: Sequence[Result],
+    panels: int = 1,
+    condition: str | None = None,
+) -> Chart:
+    """`panels`: how many are side by side, so how long a line of the settings may be."""
+    lines = textwrap.wrap(settings, int(panels * PANEL_WIDTH / LETTER_WIDTH))
+    spec: Part = {
+        "$schema": SCHEMA,
+        "description": f"{title}. {settings}. {alt_text}",
+        "title": {
+            "text": title, "fontSize": TITLE_SIZE, "subtitle": lines, "subtitleFontSize": SETTINGS_SIZE,
+            "anchor": "start", "offset": 12,
+        },
+        **drawing,
+    }  # fmt: skip
+    folders = tuple(result.folder for result in results)
+    return Chart(kind, name, title, settings, alt_text, spec, condition, folders)
+
+
+def file_name(text: str) -> str:
+    """A file's name that differs where the texts do, in all but very long ones."""
+    name = "".join("_" if letter in '/\\\0:*?"<>|' or ord(letter) < 32 else letter for letter in text)
+    return name.encode()[:MOST_NAME_BYTES].decode(errors="ignore").strip(" .") or "chart"

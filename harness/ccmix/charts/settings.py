@@ -1,0 +1,58 @@
+"""The settings of a path, as they are written on a chart."""
+
+from collections.abc import Sequence
+
+from ccmix.model import HostPath, Queue
+from ccmix.report import words
+from ccmix.report.results import Result
+from ccmix.units import format_bytes, format_percent, format_rate, format_time
+
+
+def describe(result: Result) -> str:
+    """The path of a run in one line."""
+    return ", ".join(_parts(result))
+
+
+def in_common(results: Sequence[Result]) -> str:
+    """What the paths of all runs share, in one line; what differs is what was swept, or else the entries' own."""
+    parts = [
+        _parts(result) for result in {(each.run.entry, each.run.condition_name): each for each in results}.values()
+    ]
+    return ", ".join(part for part in parts[0] if all(part in other for other in parts))
+
+
+def _parts(result: Result) -> list[str]:
+    kernel = f"Linux {result.summary['facts']['kernel']}"
+    if isinstance(result.run.path, HostPath):
+        return [*_between_hosts(result.run.path, result.run.traffic.pacing_bps), kernel]
+    topology = result.run.path
+    buffer = f"{topology.buffer.amount:g} BDP = " if topology.buffer.kind == "bdp" else ""
+    queue = "FIFO" if topology.queue == Queue() else " ".join([topology.queue.kind, *topology.queue.parameters])
+    more = [f"{len(topology.hosts)} senders"] if len(topology.hosts) > 1 else []
+    more += [f"{len(topology.changes)} changes"] if topology.changes else []
+    return [
+        format_rate(topology.rate_bps),
+        f"base RTT {words.base_rtts(topology)}",
+        f"loss {words.losses(topology)} per {'packet' if not topology.offloads else 'super-packet'}",
+        f"buffer {buffer}{format_bytes(topology.buffer_bytes)} {queue}",
+        f"MTU {topology.mtu_bytes}",
+        f"offloads {'on' if topology.offloads else 'off'}",
+        *(["ECN"] if topology.ecn else []),
+        *more,
+        kernel,
+    ]
+
+
+def _between_hosts(path: HostPath, pacing_bps: float | None) -> list[str]:
+    """The ends of a path between hosts, and what was set on it."""
+    parts = [f"{path.src} to {path.dst.name}"]
+    if path.netem:
+        parts.append(f"netem delay {format_time(path.netem.delay_s)} each way")
+        if path.netem.loss:
+            shares = " ".join(format_percent(share) for share in path.netem.loss.parameters)
+            parts.append(f"netem loss {path.netem.loss.model} {shares}")
+        if path.netem.limit_packets is not None:
+            parts.append(f"netem limit {path.netem.limit_packets} packets")
+    if pacing_bps is not None:
+        parts.append(f"paced to {format_rate(pacing_bps)} a flow")
+    return parts

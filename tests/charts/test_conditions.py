@@ -1,0 +1,96 @@
+"""Charts of one condition each: which runs they show, and how they say so."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from ccmix.charts.choose import choose, of_run
+from ccmix.charts.series import MOST_STEPS, over_time
+from ccmix.model import Group
+from ccmix.report.results import Results
+
+Make = Callable[..., Results]
+
+MIXED = (Group("cubic"), Group("bbr"))
+DELAYS = ({"delay": "5ms"}, {"delay": "44ms"})
+
+
+def test_a_chart_for_each_condition_with_its_settings(make: Make) -> None:
+    charts = choose(make({"alone": MIXED[:1], "mixed": MIXED}, DELAYS), ["time-series"]).charts
+    assert [chart.condition for chart in charts] == ["delay=5ms", "delay=44ms"]
+    assert charts[0].settings == (
+        "1.00 Gbit/s, base RTT 10 ms, loss 0% per packet, buffer 1 BDP = 1.25 MB FIFO, MTU 1500, offloads off, "
+        "Linux 7.2.12-ccmix"
+    )
+    assert " ".join(charts[0].spec["title"]["subtitle"]) == charts[0].settings
+    assert [panel["title"] for panel in charts[0].spec["hconcat"]] == ["alone", "mixed"]
+    assert "mixed: cubic 50.0 Mbit/s in the mean" in charts[0].alt_text
+
+
+def test_only_valid_runs_are_drawn(make: Make) -> None:
+    results = make({"mixed": MIXED}, DELAYS, invalid=(0, 3, 4, 5))
+    [chart] = choose(results, ["time-series"]).charts
+    assert chart.condition == "delay=5ms"
+    assert chart.runs == tuple(result.folder for result in results.runs[1:3])
+    thin = chart.spec["hconcat"][0]["vconcat"][0]["layer"][1]["data"]["values"]
+    assert {row["iteration"] for row in thin} == {2, 3}
+
+
+def test_paths_that_differ_are_not_drawn_as_one(make: Make) -> None:
+    """Entries without sweeps on two topologies: both have the condition 'all'."""
+    results = make({"mixed": MIXED}, DELAYS)
+    alike = [replace(result, run=replace(result.run, condition={})) for result in results.runs]
+    charts = choose(Results(tuple(alike), 6), ["time-series"]).charts
+    assert [(chart.name, chart.settings.split(", ")[1]) for chart in charts] == [
+        ("all (1)", "base RTT 10 ms"),
+        ("all (2)", "base RTT 88 ms"),
+    ]
+
+
+def test_many_conditions_are_left_out_and_told(make: Make) -> None:
+    results = make({"one": MIXED}, [{"delay": f"{delay}ms"} for delay in range(1, 31)], iterations=1)
+    chosen = choose(results, ["time-series"], most=3)
+    assert [chart.condition for chart in chosen.charts] == ["delay=1ms", "delay=15ms", "delay=30ms"]
+    assert chosen.left_out == (
+        "Of 30 conditions, 3 have a chart of their own here; for all of them: "
+        "ccmix report OUTDIR --charts DIR --chart time-series",
+    )
+    assert len(choose(results, ["time-series"], most=None).charts) == 30
+
+
+def test_many_iterations_are_drawn_as_their_range(make: Make) -> None:
+    [chart] = choose(make({"mixed": MIXED}, [{}], iterations=6), ["time-series"]).charts
+    spread = chart.spec["hconcat"][0]["vconcat"][0]["layer"][1]
+    assert spread["mark"]["type"] == "area"
+    assert {row["least_bps"] for row in spread["data"]["values"]} == {50e6}
+
+
+def test_intervals_that_are_too_many_for_the_pixels_are_joined(make: Make) -> None:
+    [result] = make({"mixed": MIXED}, [{}], iterations=1).runs
+    steps = pl.DataFrame({"step": range(1, 3001)})
+    flows = pl.DataFrame({"port": [1, 2, 3], "group": ["cubic", "bbr", "bbr"], "goodput_bps": [1e6, 2e6, 3e6]})
+    fine = steps.select(time_s=pl.col("step") * 0.1, seconds=0.1).join(flows, how="cross")
+    fine.with_columns(retransmits=1).write_parquet(result.folder / "intervals.parquet")
+    series = over_time([result])
+    assert series.height == 2 * MOST_STEPS
+    bbr = series.filter(pl.col("group") == "bbr")
+    assert bbr["goodput_bps"].to_list() == pytest.approx([5e6] * MOST_STEPS)
+    assert bbr["retransmits"].to_list() == [20] * MOST_STEPS  # of 10 intervals of 2 flows
+    assert bbr["time_s"][:2].to_list() == pytest.approx([1.0, 2.0])
+
+
+def test_a_run_of_its_own_has_a_chart_though_it_is_not_valid(make: Make) -> None:
+    results = make({"mixed": MIXED}, [{}], iterations=1, invalid=(0,))
+    assert choose(results, ["time-series"]).charts == ()
+    chart = of_run(results.runs[0])
+    assert chart
+    assert chart.name == "mixed all receiver 001"
+
+
+def test_a_run_without_intervals_has_none(make: Make) -> None:
+    results = make({"mixed": MIXED}, [{}], iterations=1)
+    (results.runs[0].folder / "intervals.parquet").unlink()
+    assert of_run(results.runs[0]) is None
+    assert choose(results, ["time-series"]).charts == ()
