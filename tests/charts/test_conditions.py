@@ -6,7 +6,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from ccmix.charts.choose import choose, of_run
+from ccmix.charts.choose import choose
 from ccmix.charts.series import MOST_STEPS, over_time
 from ccmix.model import Group
 from ccmix.report.results import Results
@@ -81,16 +81,7 @@ def test_intervals_that_are_too_many_for_the_pixels_are_joined(make: Make) -> No
     assert bbr["time_s"][:2].to_list() == pytest.approx([1.0, 2.0])
 
 
-def test_a_run_of_its_own_has_a_chart_though_it_is_not_valid(make: Make) -> None:
-    results = make({"mixed": MIXED}, [{}], iterations=1, invalid=(0,))
-    assert choose(results, ["time-series"]).charts == ()
-    chart = of_run(results.runs[0])
-    assert chart
-    assert chart.name == "mixed all receiver 001"
-
-
 def test_a_run_without_intervals_has_none(make: Make) -> None:
     results = make({"mixed": MIXED}, [{}], iterations=1)
     (results.runs[0].folder / "intervals.parquet").unlink()
-    assert of_run(results.runs[0]) is None
     assert choose(results, ["time-series"]).charts == ()

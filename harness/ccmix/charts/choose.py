@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ccmix.charts import conditions
 from ccmix.charts.chart import KINDS, Chart, Kind
-from ccmix.report.results import Result, Results
+from ccmix.report.results import Results
 
 MOST_CONDITIONS = 12  # that have charts of their own in a report
 
@@ -30,8 +30,3 @@ def choose(results: Results, kinds: Collection[Kind] = KINDS, most: int | None =
         charts += drawn
         left_out += [sentence] if sentence else []
     return Chosen(tuple(charts), tuple(left_out))
-
-
-def of_run(result: Result) -> Chart | None:
-    """The time series of one run, valid or not; None where it has none. Raises ArchiveError."""
-    return conditions.time_series_of_run(result)

@@ -56,7 +56,7 @@ def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart],
         if drawn:
             found.append(Condition(one.name, one.settings, drawn))
     shown = spread(found, most)
-    return [_time_series(one, one.name) for one in shown], left_out("time-series", len(shown), len(found))
+    return [_time_series(one) for one in shown], left_out("time-series", len(shown), len(found))
 
 
 def left_out(kind: str, shown: int, of: int) -> str | None:
@@ -68,16 +68,7 @@ def left_out(kind: str, shown: int, of: int) -> str | None:
     )
 
 
-def time_series_of_run(result: Result) -> Chart | None:
-    """Of one run, valid or not; None where it has none. Raises ArchiveError."""
-    if not series.has_intervals(result):
-        return None
-    run = result.run
-    one = Condition(run.condition_name, describe(result), (result,))
-    return _time_series(one, f"{run.entry} {run.condition_name} {run.dst} {run.iteration:03d}")
-
-
-def _time_series(one: Condition, name: str) -> Chart:
+def _time_series(one: Condition) -> Chart:
     frame = series.over_time(one.results)
     entries = frame["entry"].unique(maintain_order=True).to_list()
     omit_s = {
@@ -87,7 +78,7 @@ def _time_series(one: Condition, name: str) -> Chart:
     drawing = time_series(frame, omit_s)
     return finished(
         "time-series",
-        file_name(name),
+        file_name(one.name),
         f"Goodput over time: {one.name}",
         one.settings,
         _words(frame, omit_s),

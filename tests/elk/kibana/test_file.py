@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from ccmix.charts.colours import COLOURS
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.dashboard import WIDTH, Place
 from ccmix.kibana.dashboards import DASHBOARDS
 from ccmix.kibana.file import ndjson
-from ccmix.charts.colours import COLOURS
 from support import REPOSITORY
 
 FILE = REPOSITORY / "elk" / "kibana" / "ccmix.ndjson"
