@@ -86,6 +86,14 @@ def test_what_the_user_tells_is_taken(imported: Import) -> None:
     assert summary["metrics"]["utilisation"] == summary["metrics"]["goodput_bps"] / 40e9
 
 
+def test_an_entry_for_each_path(imported: Import) -> None:
+    outcome = imported(TIERNEY, "--entry", "{dst}-{streams} {x}")
+    hosts, streams = ("psl01.pic.es", "perfsonar.oshean.org"), ("1", "16")
+    assert {summary["run"]["entry"] for summary in outcome.summaries} == {
+        f"{host}-{count} {{x}}" for host in hosts for count in streams
+    }
+
+
 def test_base_rtts_that_the_user_tells_make_buckets(imported: Import, ccmix: Ccmix) -> None:
     outcome = imported(TIERNEY, "--rtt", "88ms")
     told = ccmix("report", outcome.outdir, "--rtt-buckets")

@@ -309,7 +309,8 @@ def index(
 @click.option("-o", "--outdir", type=click.Path(path_type=Path, file_okay=False), required=True,
               help="A new folder for the archive.")  # fmt: skip
 @click.option("--as", "kind", metavar="KIND", help="What the files are  [default: recognised by their content]")
-@click.option("--entry", help="Of all runs  [default: the name of the table, or of the folder]")
+@click.option("--entry", metavar="NAME",
+              help="Of all runs; {dst}, {src} and {streams} are replaced  [default: the table's name, or the folder's]")  # fmt: skip
 @click.option("--src", metavar="NAME", help="The sending host, where the files don't tell or to call it otherwise.")
 @click.option("--dst", metavar="NAME", help="The receiving host, likewise.")
 @click.option("--rtt", type=Quantity(parse_time), metavar="TIME", help="Base RTT of the path, such as 88ms.")

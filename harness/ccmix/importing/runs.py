@@ -52,9 +52,13 @@ def plan(found: Sequence[tuple[Source, Found]], told: Told) -> list[Imported]:
 
 
 def _named(one: Found, told: Told, entry: str) -> Found:
-    entry = told.entry or one.entry or entry
     dst = told.dst or one.dst or UNKNOWN
-    settings = {"cca": ",".join(map(str, one.groups)), "streams": str(one.streams or UNKNOWN)} | dict(one.settings)
+    src = told.src or one.src or UNKNOWN
+    streams = str(one.streams or UNKNOWN)
+    entry = told.entry or one.entry or entry
+    for name, value in (("dst", dst), ("src", src), ("streams", streams)):
+        entry = entry.replace(f"{{{name}}}", value)
+    settings = {"cca": ",".join(map(str, one.groups)), "streams": streams} | dict(one.settings)
     if one.udp_bps is not None:
         settings["cca"] = UDP
     if one.pacing_bps is not None:
@@ -68,7 +72,7 @@ def _named(one: Found, told: Told, entry: str) -> Found:
     return replace(
         one,
         entry=entry,
-        src=told.src or one.src or UNKNOWN,
+        src=src,
         dst=dst,
         dst_address=one.dst_address or dst,
         settings=settings,
