@@ -24,3 +24,7 @@ LIMITS = {
     "cpu": "a processor without idle time",
     "probe": "a probe that lost samples",
 }
+
+IMPORTED = (
+    "imported"  # the finding of a run that ccmix did not make: its user wants it in the tables, unjudged as it is
+)

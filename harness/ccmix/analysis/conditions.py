@@ -24,5 +24,11 @@ def smallest_ping_s(summary: Mapping[str, Any]) -> float | None:
 
 
 def base_rtt_s(run: Run, summary: Mapping[str, Any]) -> float | None:
-    """That of an emulated path (of several senders the largest), else the smallest ping."""
-    return run.path.base_rtt_s if isinstance(run.path, Topology) else smallest_ping_s(summary)
+    """That of an emulated path (of several senders the largest), else the smallest ping; of a run that was imported
+    without any, what else tells it.
+    """
+    if isinstance(run.path, Topology):
+        return run.path.base_rtt_s
+    ping_s = smallest_ping_s(summary)
+    told: float | None = (summary["facts"].get("imported") or {}).get("base_rtt_s")
+    return told if ping_s is None else ping_s

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ccmix.analysis.conditions import base_rtt_s
+from ccmix.analysis.counting import counts
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
 from ccmix.model import HostPath, Run, Topology, Traffic
 
@@ -117,7 +118,7 @@ def table(finished: Iterable[Finished], rtt_buckets: bool = False) -> list[Row]:
 
 def _row(cell: Sequence[tuple[Run, dict[str, Any], dict[str, Any]]]) -> Row:
     run, _, first = cell[0]
-    valid = [(summary["metrics"], group) for _, summary, group in cell if summary["validity"]["status"] == "valid"]
+    valid = [(summary["metrics"], group) for _, summary, group in cell if counts(summary)]
     of_group = {name: Spread.of([value_of(group, name) for _, group in valid]) for name in OF_GROUP}
     of_run = {name: Spread.of([value_of(metrics, name) for metrics, _ in valid]) for name in OF_RUN}
     goodput, retransmitted, fairness = of_group["goodput_bps"], of_group["retransmission_rate"], of_run["fairness"]

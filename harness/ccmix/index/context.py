@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from ccmix.analysis.conditions import condition_key, mix, smallest_ping_s
+from ccmix.analysis.conditions import base_rtt_s, condition_key, mix
 from ccmix.analysis.series import SRC
 from ccmix.archive import Campaign
 from ccmix.model import HostPath, Loss, Run, Topology
@@ -43,10 +43,13 @@ def milliseconds(seconds: float) -> int:
 
 def begin_s(campaign: Campaign, summary: Mapping[str, Any]) -> float:
     """When a run's traffic began, in seconds since 1970; in the lab, whose own clock always starts in 2026, when the
-    machine around it took to the run.
+    machine around it took to the run. Of an imported run that doesn't tell, when it was imported.
     """
+    began_s = summary.get("began_s", summary["started_s"])
+    if began_s is None:
+        return float(campaign.about["started_s"])
     if summary["where"]["machine"] != "lab":
-        return float(summary.get("began_s", summary["started_s"]))
+        return float(began_s)
     measured_s = summary["where"].get("measured_s")
     if measured_s is None:
         return float(campaign.about["started_s"])
@@ -98,10 +101,16 @@ def _path(run: Run, summary: Mapping[str, Any]) -> Document:
         }
     return {
         "ccmix.path.kind": PSCHEDULER if _by_pscheduler(path, summary) else "real",
-        "ccmix.path.base_rtt_s": smallest_ping_s(summary),
+        "ccmix.path.base_rtt_s": base_rtt_s(run, summary),
         "ccmix.path.loss": mean_loss(path.netem.loss) if path.netem else None,
-        "ccmix.path.rate_bps": path.netem.rate_bps if path.netem else None,
+        "ccmix.path.rate_bps": path.netem.rate_bps if path.netem else _told_rate_bps(summary),
     }
+
+
+def _told_rate_bps(summary: Mapping[str, Any]) -> float | None:
+    """Of an imported run, as its user knows it."""
+    rate_bps: float | None = (summary["facts"].get("imported") or {}).get("rate_bps")
+    return rate_bps
 
 
 def _by_pscheduler(path: HostPath, summary: Mapping[str, Any]) -> bool:

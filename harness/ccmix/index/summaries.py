@@ -121,14 +121,15 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
 def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
     run, summary = result.run, result.summary
     metrics, facts, where = summary["metrics"], summary["facts"], summary["where"]
-    seconds = summary["ended_s"] - summary.get("began_s", summary["started_s"])
+    began_s = summary.get("began_s", summary["started_s"])
+    seconds = None if began_s is None or summary["ended_s"] is None else summary["ended_s"] - began_s
     findings = summary["validity"]["findings"]
     probe = metrics.get("rtt_probe") or {}
     traffic = as_measured(run, result.folder).traffic
     return {
-        "event.start": milliseconds(begin_s),
-        "event.end": milliseconds(begin_s + seconds),
-        "event.duration": round(seconds * 1e9),
+        "event.start": None if began_s is None else milliseconds(begin_s),
+        "event.end": None if seconds is None else milliseconds(begin_s + seconds),
+        "event.duration": None if seconds is None else round(seconds * 1e9),
         "event.outcome": OUTCOMES.get(summary["validity"]["status"], "unknown"),
         "event.reason": [finding["detail"] for finding in findings] or None,
         "agent.type": CCMIX,
@@ -144,7 +145,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "ccmix.generator_version": facts["iperf3"] or None,
         "ccmix.duration_s": traffic.duration_s or None,
         "ccmix.omit_s": traffic.omit_s,
-        "ccmix.interval_s": traffic.interval_s,
+        "ccmix.interval_s": traffic.interval_s or None,
         "ccmix.goodput_bps": metrics["goodput_bps"],
         "ccmix.utilisation": metrics["utilisation"],
         "ccmix.fairness": metrics["fairness"],

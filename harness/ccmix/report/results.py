@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccmix.analysis.counting import counts
 from ccmix.analysis.statistics import BUCKET, RTT_KEYS, Row, table
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.model import HostPath, Run
@@ -20,7 +21,8 @@ class Result:
 
     @property
     def valid(self) -> bool:
-        return bool(self.summary["validity"]["status"] == "valid")
+        """Whether tables count it."""
+        return counts(self.summary)
 
 
 @dataclass(frozen=True)

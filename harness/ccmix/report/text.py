@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ccmix.analysis.counting import imported
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.statistics import Row
 from ccmix.model import condition_name
@@ -68,7 +69,12 @@ def terminal_table(results: Results) -> Table:
 
 
 def notes(results: Results) -> Iterator[str]:
-    """Why runs are not valid, and what has too few iterations to tell."""
+    """What was imported, why runs are not valid, and what has too few iterations to tell."""
+    if foreign := sum(imported(result.summary) for result in results.runs):
+        yield (
+            f"{foreign} runs were imported: nobody looked whether their hosts limited them, or the path was as named; "
+            "the table counts them"
+        )
     for result in results.runs:
         for finding in result.summary["validity"]["findings"]:
             if not finding["accepted"]:

@@ -1,0 +1,86 @@
+"""`ccmix import`: results that others measured, into an archive."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from ccmix.archive import ArchiveError, located
+from ccmix.importing import runs, sources
+from ccmix.importing.found import Told
+from ccmix.importing.write import same_import, write
+from ccmix.units import format_rate
+
+MOST_TOLD = 10  # of files that are left out
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `ccmix import`."""
+
+    paths: tuple[Path, ...]
+    outdir: Path
+    kind: str | None
+    told: Told
+    dry_run: bool
+
+
+def import_(options: Options) -> None:
+    """Raises ArchiveError before anything is written."""
+    try:
+        _import(options)
+    except OSError as error:
+        raise ArchiveError(located(error, options.outdir)) from error
+
+
+def _import(options: Options) -> None:
+    listing = sources.listing(options.paths, options.kind)
+    for name in listing.left_out[:MOST_TOLD]:
+        click.echo(f"left out: {name}", err=True)
+    if len(listing.left_out) > MOST_TOLD:
+        click.echo(f"left out: {len(listing.left_out) - MOST_TOLD} more", err=True)
+    identity = _identity(listing, options)
+    if not options.dry_run and same_import(options.outdir, identity):
+        click.echo(f"{options.outdir}: has these results already: nothing to do", err=True)
+        return
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        reading = progress.add_task("reading", total=len(listing.sources))
+        found = list(sources.read(listing.sources, options.told, lambda _: progress.advance(reading)))
+        planned = runs.plan(found, options.told)
+        if options.dry_run:
+            progress.stop()
+            _tell(planned)
+            return
+        writing = progress.add_task("writing", total=len(planned))
+        write(options.outdir, planned, options.told, identity, lambda: progress.advance(writing))
+    click.echo(f"{len(planned)} runs of {len(listing.sources)} files, into {options.outdir}", err=True)
+
+
+def _identity(listing: sources.Listing, options: Options) -> dict[str, Any]:
+    """By which an import is known again."""
+    told = {name: value for name, value in asdict(options.told).items() if value}
+    return {
+        "files": [{"name": source.name, "kind": source.kind, "sha256": source.digest} for source in listing.sources],
+        "told": told | ({"settings": list(options.told.settings)} if options.told.settings else {}),
+    }
+
+
+def _tell(planned: list[runs.Imported]) -> None:
+    """What would be imported, a line a run."""
+    table = Table(box=None)
+    for heading in ("entry", "condition", "src", "dst", "run", "goodput", "kind", "source"):
+        table.add_column(heading, no_wrap=True)
+    for one in planned:
+        run = one.run
+        goodput = format_rate(runs.goodput_bps(one.found))
+        cells = (run.entry, run.condition_name, run.host_path.src, run.dst, str(run.iteration), goodput)
+        table.add_row(*map(Text, (*cells, one.found.kind, one.found.source)))
+    console = Console(color_system=None, width=10_000)
+    with console.capture() as capture:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))

@@ -1,0 +1,170 @@
+"""What was found in sources to runs of a campaign, each with its run.json."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ccmix.analysis.metrics import run_metrics
+from ccmix.analysis.tables import RunTables
+from ccmix.archive import file_name
+from ccmix.importing.found import Found, SourceError, Told
+from ccmix.importing.sources import Source
+from ccmix.importing.summaries import summary_metrics
+from ccmix.model import Destination, Flows, HostPath, Run, Traffic, UdpFlows, condition_name
+from ccmix.terms import IMPORTED
+
+UNKNOWN = "unknown"  # a name that no source tells
+MACHINE = "imported"
+UDP = "udp"
+MOST_NAME_BYTES = 255  # of a folder, on every file system of Linux
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A run of the campaign, and where it is from."""
+
+    run: Run
+    found: Found
+
+
+def plan(found: Sequence[tuple[Source, Found]], told: Told) -> list[Imported]:
+    """Runs in the order of their sources; those of a condition and destination are its iterations.
+
+    A condition is the mix of CCAs and the number of streams, then the settings of the source. Where runs that are alike
+    in these have other durations or sources, that is one of their settings. Raises SourceError.
+    """
+    named = [_named(one, told, source.entry) for source, one in found]
+    for setting, value in (("src", lambda one: one.src), ("duration", lambda one: f"{one.duration_s:g}s")):
+        values: dict[tuple[Any, ...], set[str]] = {}
+        for one in named:
+            values.setdefault(_cell(one), set()).add(value(one))
+        named = [
+            replace(one, settings={**one.settings, setting: value(one)}) if len(values[_cell(one)]) > 1 else one
+            for one in named
+        ]
+    iterations: Counter[tuple[Any, ...]] = Counter()
+    planned = []
+    for one in named:
+        iterations[_cell(one)] += 1
+        planned.append(Imported(_run(one, iterations[_cell(one)]), one))
+    return planned
+
+
+def _named(one: Found, told: Told, entry: str) -> Found:
+    dst = told.dst or one.dst or UNKNOWN
+    src = told.src or one.src or UNKNOWN
+    streams = str(one.streams or UNKNOWN)
+    entry = told.entry or one.entry or entry
+    for name, value in (("dst", dst), ("src", src), ("streams", streams)):
+        entry = entry.replace(f"{{{name}}}", value)
+    settings = {"cca": ",".join(map(str, one.groups)), "streams": streams} | dict(one.settings)
+    if one.udp_bps is not None:
+        settings["cca"] = UDP
+    if one.pacing_bps is not None:
+        settings["pacing"] = f"{one.pacing_bps / 1e6:g}mbit"
+    for name in (entry, dst, condition_name(settings)):
+        if len(file_name(name)) > MOST_NAME_BYTES:
+            raise SourceError(
+                f"{one.source}: this is too long for a folder's name: {name[:40]}…: give --entry or --dst"
+            )
+    base_rtt_s = one.base_rtt_s if told.base_rtt_s is None else told.base_rtt_s
+    return replace(
+        one,
+        entry=entry,
+        src=src,
+        dst=dst,
+        dst_address=one.dst_address or dst,
+        settings=settings,
+        base_rtt_s=base_rtt_s,
+    )
+
+
+def _cell(one: Found) -> tuple[Any, ...]:
+    return one.entry, one.dst, *sorted(one.settings.items())
+
+
+def _run(one: Found, iteration: int) -> Run:
+    assert one.entry is not None
+    assert one.src is not None
+    assert one.dst is not None
+    assert one.dst_address is not None
+    udp = one.udp_bps is not None
+    traffic = Traffic(
+        groups=() if udp else one.groups,
+        streams=0 if udp else one.streams,
+        duration_s=one.duration_s,
+        omit_s=one.omit_s,
+        interval_s=one.interval_s,
+        pacing_bps=one.pacing_bps,
+        flows=(Flows(UDP, "src", UdpFlows(one.udp_bps or 0.0, one.streams)),) if udp else (),
+    )
+    return Run(
+        entry=one.entry,
+        condition=dict(one.settings),
+        dst=one.dst,
+        iteration=iteration,
+        seed=0,
+        traffic=traffic,
+        path=HostPath(one.src, Destination(one.dst, one.dst_address, one.dst), IMPORTED),
+    )
+
+
+def goodput_bps(found: Found) -> float:
+    """Of the whole run."""
+    if isinstance(found.results, RunTables):
+        return float(found.results.flows["goodput_bps"].sum())
+    return sum(group.goodput_bps for group in found.results)
+
+
+def summary(imported: Imported, told: Told) -> dict[str, Any]:
+    """run.json's content."""
+    run, found = imported.run, imported.found
+    facts = {
+        "kernel": UNKNOWN,
+        "iperf3": "",
+        "generator": found.kind,
+        "sysctls": {},
+        "hosts": {},
+        "probes": {},
+        "imported": {
+            "kind": found.kind,
+            "source": found.source,
+            "missing": list(found.missing),
+            "estimated": list(found.estimated),
+            "base_rtt_s": found.base_rtt_s,
+            "rate_bps": told.rate_bps,
+        },
+        **found.facts,
+    }
+    if isinstance(found.results, RunTables):
+        metrics = run_metrics(run, found.results, facts | {"ping_rtt_s": list(found.pings_s)})
+    else:
+        metrics = summary_metrics(found.results, found.rtt_median_s)
+    if told.rate_bps:
+        metrics["utilisation"] = metrics["goodput_bps"] / told.rate_bps
+    return {
+        "run": run.to_json(),
+        "where": {"machine": MACHINE, "real_seconds": None, "retries": [], "notices": list(_notices(found))},
+        "facts": facts,
+        "started_s": found.began_s,
+        "began_s": found.began_s,
+        "ended_s": found.ended_s,
+        "ping_rtt_s": list(found.pings_s),
+        "metrics": metrics,
+        "validity": validity(found),
+    }
+
+
+def _notices(found: Found) -> Iterator[str]:
+    yield from found.notices
+    if "goodput_bps" in found.estimated:
+        yield "goodput is the sender's throughput: what was received is not told"
+
+
+def validity(found: Found) -> Mapping[str, Any]:
+    """Unknown, since no probe of ccmix's looked."""
+    detail = f"imported from {found.source}: no probe looked"
+    if found.missing:
+        detail += f"; {', '.join(found.missing)}"
+    return {"status": UNKNOWN, "findings": [{"kind": IMPORTED, "detail": detail, "accepted": True}]}

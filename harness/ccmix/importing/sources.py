@@ -1,0 +1,104 @@
+"""The files below the paths that a user names, and what is found in them."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccmix.importing.found import Found, SourceError, Told
+from ccmix.importing.kinds import KINDS, recognise
+
+NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, its name as it was given or below the folder that was, its kind, and the entry that its runs are of."""
+
+    file: Path
+    name: str
+    kind: str
+    entry: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content. Raises OSError."""
+        with self.file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All that is to be imported, and the names of files that are of no kind, each with the reason."""
+
+    sources: tuple[Source, ...]
+    left_out: tuple[str, ...]
+
+
+def listing(paths: Sequence[Path], kind: str | None) -> Listing:
+    """All files that are named or lie below a folder that is; `kind` is what the user says of those that are named.
+
+    Links and what is no regular file are left out of folders. Raises SourceError where a file that is named is of no
+    kind, or there is none.
+    """
+    sources, left_out = [], []
+    for path in paths:
+        if not path.exists():
+            raise SourceError(f"{path}: there is no such file or folder")
+        if path.is_dir():
+            found, others = _folder(path, kind)
+            sources += found
+            left_out += others
+        else:
+            sources.append(_named(path, kind))
+    if not sources:
+        kinds = ", ".join(KINDS)
+        raise SourceError(f"{', '.join(map(str, paths))}: has nothing that can be imported: kinds are {kinds}")
+    return Listing(tuple(sources), tuple(left_out))
+
+
+def _named(path: Path, kind: str | None) -> Source:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise SourceError(f"{path}: is no regular file")
+    found = kind or recognise(path)
+    if found is None:
+        raise SourceError(f"{path}: is of no known kind: say it with --as, one of {', '.join(KINDS)}; unpack it first "
+                          "if it is compressed")  # fmt: skip
+    entry = path.stem if found == "table" else path.resolve().parent.name
+    return Source(path, path.name, found, entry)
+
+
+def _folder(path: Path, kind: str | None) -> tuple[list[Source], list[str]]:
+    sources, left_out = [], []
+    top = path.resolve()
+    for folder, folders, files in os.walk(top):
+        folders.sort()
+        for file in (Path(folder, name) for name in sorted(files)):
+            name = f"{top.name}/{file.relative_to(top)}"
+            if file.is_symlink() or not file.is_file():
+                left_out.append(f"{name}: is no regular file")
+            elif (found := kind or recognise(file)) is None:
+                left_out.append(f"{name}: is of no known kind")
+            else:
+                sources.append(Source(file, name, found, file.stem if found == "table" else Path(folder).name))
+    return sources, left_out
+
+
+def read(sources: Sequence[Source], told: Told, looked_at: Callable[[Source], None]) -> Iterator[tuple[Source, Found]]:
+    """All runs of all sources; `looked_at` is called after each. Raises SourceError, and OSError."""
+    for source in sources:
+        runs = 0
+        try:
+            for found in KINDS[source.kind].read(source.file, source.name, told):
+                runs += 1
+                yield source, found
+        except NOT_UNDERSTOOD as error:
+            raise SourceError(
+                f"{source.name}: can't be understood as {KINDS[source.kind].meaning}: {error!r:.200}: leave it out, "
+                "or say with --as what it is"
+            ) from error
+        if not runs:
+            raise SourceError(f"{source.name}: has no result of a test: leave it out")
+        looked_at(source)

@@ -1,0 +1,208 @@
+"""Tables of results as CSV: a line a test, or a line for each CCA of a test."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ccmix.importing.found import Found, GroupSums, SourceError, Told
+from ccmix.importing.numbers import MOST_RATE_BPS, MOST_TIME_S, bounded
+from ccmix.model import Group
+from ccmix.model.traffic import DEFAULT_CCA
+
+# What a column is by its name, its unit taken off.
+ROLES = {
+    "dst": ("dst", "host", "destination", "receiver"),
+    "src": ("src", "source", "sender"),
+    "entry": ("entry",),
+    "test": ("test",),
+    "streams": ("streams", "parallel", "flows"),
+    "cca": ("cca", "cc", "congestion"),
+    "goodput": ("goodput", "goodput_mean", "receiver_throughput"),
+    "throughput": ("throughput", "throughput_mean", "sender_throughput"),
+    "retransmission_rate": ("retransmission_rate", "retransmit_rate"),
+    "rtt": ("rtt",),
+    "duration": ("duration",),
+}
+RATES_BPS = {"bps": 1.0, "kbps": 1e3, "mbps": 1e6, "gbps": 1e9, "tbps": 1e12}
+TIMES_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+_UNITS = {
+    "goodput": RATES_BPS, "throughput": RATES_BPS, "rtt": TIMES_S, "duration": TIMES_S,
+}  # fmt: skip
+_MOST = {"goodput": MOST_RATE_BPS, "throughput": MOST_RATE_BPS, "rtt": MOST_TIME_S, "duration": MOST_TIME_S}
+MOST_STREAMS = 100_000
+_DELIMITERS = ",;\t"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where in a line each role is, with the factor of its unit."""
+
+    at: Mapping[str, tuple[int, float]]
+    names: tuple[str, ...]
+    settings: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table: what it says of a CCA in a test."""
+
+    number: int  # in the file, from 1
+    text: tuple[str, ...]
+    identity: tuple[str | None, ...]  # the test: dst, src, entry, test and settings
+    group: GroupSums
+    test_streams: int
+    duration_s: float
+
+
+def columns_of(header: Sequence[str]) -> Mapping[str, tuple[int, float]] | None:
+    """Where each role is; None where the header is not that of a table of results, which has a rate."""
+    at: dict[str, tuple[int, float]] = {}
+    for number, name in enumerate(header):
+        for role, names in ROLES.items():
+            if role not in at and (factor := _factor(name, names, _UNITS.get(role))) is not None:
+                at[role] = (number, factor)
+    return at if at.keys() & {"goodput", "throughput"} else None
+
+
+def _factor(name: str, names: Sequence[str], units: Mapping[str, float] | None) -> float | None:
+    """What a value under this name is to be multiplied by; None where the name is none of those."""
+    plain = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
+    if units is None:
+        return 1.0 if plain in names else None
+    bare, _, unit = plain.rpartition("_")
+    return units.get(unit) if bare in names else None
+
+
+def delimiter_of(header: str) -> str:
+    return max(_DELIMITERS, key=header.count)
+
+
+def read_table(text: str, name: str, told: Told) -> Iterator[Found]:
+    """The tests in a table; `name` is the file's, for messages. Raises SourceError.
+
+    Lines that follow each other and are alike in all but CCA and results are one test, mixed of their CCAs, unless the
+    CCA was there already. `streams` counts those of the whole test, which its CCAs share evenly, in their order.
+    """
+    header = text.partition("\n")[0]
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(header))
+    try:
+        columns = _columns(next(lines, []), name, told)
+        together: list[Line] = []
+        for cells in lines:
+            if not any(cell.strip() for cell in cells):
+                continue
+            line = _line(cells, columns, f"{name}:{lines.line_num}", lines.line_num)
+            if together and not _same_test(together, line):
+                yield _found(together, columns, name, told)
+                together = []
+            together.append(line)
+        if together:
+            yield _found(together, columns, name, told)
+    except csv.Error as error:
+        raise SourceError(f"{name}:{lines.line_num}: is not CSV: {error}: mend this line or take it out") from error
+
+
+def _columns(header: Sequence[str], name: str, told: Told) -> Columns:
+    at = columns_of(header)
+    names = tuple(cell.strip() for cell in header)
+    if at is None:
+        raise SourceError(
+            f"{name}:1: no column has a rate: name one of them goodput_Gbps or throughput_Gbps (or _Mbps, _bps); "
+            f"there are {', '.join(names)[:200]}"
+        )
+    for setting in told.settings:
+        if setting not in names:
+            raise SourceError(f"{name}:1: has no column '{setting}' for --setting; it has {', '.join(names)[:200]}")
+    return Columns(at, names, tuple(names.index(setting) for setting in told.settings))
+
+
+def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Line:
+    if len(cells) != len(columns.names):
+        raise SourceError(
+            f"{where}: has {len(cells)} columns and the header {len(columns.names)}: mend this line or take it out"
+        )
+
+    def cell(role: str) -> str | None:
+        at = columns.at.get(role)
+        return (cells[at[0]].strip() or None) if at else None
+
+    def number_of(role: str, most: float) -> float | None:
+        text = cell(role)
+        if text is None:
+            return None
+        try:
+            return bounded(float(text) * columns.at[role][1], most)
+        except ValueError as error:
+            column = columns.names[columns.at[role][0]]
+            raise SourceError(
+                f"{where}: {column}: '{text[:40]}' {error}: mend it, or leave it empty where it is not known"
+            ) from error
+
+    streams = number_of("streams", MOST_STREAMS)
+    if streams is not None and (streams < 1 or streams != int(streams)):
+        raise SourceError(f"{where}: streams: {streams:g} is no number of streams: write 1 or more")
+    goodput_bps, throughput_bps = (number_of(role, MOST_RATE_BPS) for role in ("goodput", "throughput"))
+    received_bps = throughput_bps if goodput_bps is None else goodput_bps
+    if received_bps is None:
+        raise SourceError(f"{where}: has no goodput and no throughput: fill it in, or take the line out")
+    return Line(
+        number=number,
+        text=tuple(cells),
+        identity=(
+            *(cell(role) for role in ("dst", "src", "entry", "test", "streams", "duration")),
+            *(cells[at].strip() for at in columns.settings),
+        ),
+        group=GroupSums(
+            cca=cell("cca") or DEFAULT_CCA,
+            streams=int(streams or 0),
+            goodput_bps=received_bps,
+            throughput_bps=throughput_bps,
+            retransmission_rate=number_of("retransmission_rate", 1.0),
+            rtt_median_s=number_of("rtt", _MOST["rtt"]),
+            goodput_estimated=goodput_bps is None,
+        ),
+        test_streams=int(streams or 0),
+        duration_s=number_of("duration", _MOST["duration"]) or 0.0,
+    )
+
+
+def _same_test(together: Sequence[Line], line: Line) -> bool:
+    ccas = {one.group.cca for one in together}
+    return together[-1].identity == line.identity and line.group.cca not in ccas
+
+
+def _found(together: Sequence[Line], columns: Columns, name: str, told: Told) -> Found:
+    first = together[0]
+    dst, src, entry = first.identity[:3]
+    dealt = [
+        first.test_streams // len(together) + (at < first.test_streams % len(together)) for at in range(len(together))
+    ]
+    if first.test_streams and not all(dealt):
+        raise SourceError(f"{name}:{first.number}: {first.test_streams} streams can't be of {len(together)} CCAs")
+    ccas = [told.cca if told.cca and len(together) == 1 else line.group.cca for line in together]
+    results = tuple(
+        GroupSums(
+            cca, streams, one.goodput_bps, one.throughput_bps, one.retransmission_rate, one.rtt_median_s,
+            one.goodput_estimated,
+        )
+        for cca, streams, one in zip(ccas, dealt, (line.group for line in together), strict=True)
+    )  # fmt: skip
+    rtts_s = {one.rtt_median_s for one in results}
+    return Found(
+        kind="table",
+        source=f"{name}:{first.number}",
+        results=results,
+        groups=tuple(map(Group, ccas)),
+        streams=first.test_streams,
+        entry=entry,
+        settings={columns.names[at]: first.text[at].strip() for at in columns.settings},
+        src=src,
+        dst=dst,
+        duration_s=first.duration_s,
+        rtt_median_s=rtts_s.pop() if len(rtts_s) == 1 else None,
+        facts={"rows": [dict(zip(columns.names, line.text, strict=True)) for line in together]},
+        missing=("a table has no series", *(() if first.duration_s else ("the duration is not told",))),
+        estimated=("goodput_bps",) if any(one.goodput_estimated for one in results) else (),
+    )

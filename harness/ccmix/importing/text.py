@@ -1,0 +1,37 @@
+"""Text of files that others wrote."""
+
+from pathlib import Path
+
+from ccmix.importing.found import SourceError
+
+MOST_BYTES = 2**28  # of a file that is read whole
+
+
+def read_text(file: Path, name: str) -> str:
+    """UTF-8, or UTF-16 with its mark. Raises SourceError, and OSError."""
+    return decoded(read_bytes(file, name), name)
+
+
+def read_bytes(file: Path, name: str) -> bytes:
+    """Raises SourceError where the file is too large to be what it seems, and OSError."""
+    with file.open("rb") as opened:
+        content = opened.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise SourceError(f"{name}: is larger than {MOST_BYTES >> 20} MiB: split it")
+    return content
+
+
+def encoding_of(begin: bytes) -> str:
+    """By the mark at its begin, if any."""
+    return "utf-16" if begin[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def decoded(content: bytes, name: str) -> str:
+    """Raises SourceError."""
+    try:
+        return content.decode(encoding_of(content))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SourceError(
+            f"{name}:{line}: is not text in UTF-8: convert the file, such as by: iconv -f latin1 -t utf-8"
+        ) from error

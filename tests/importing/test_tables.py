@@ -1,0 +1,166 @@
+"""Tables as CSV: an excerpt of the one published with Tierney et al. 2021, and what can be wrong with one."""
+
+import csv
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from importing_support import DATA, Import, rows
+from support import Ccmix
+
+TIERNEY = DATA / "tierney-2021-excerpt.csv"
+
+
+def of_tierney(host: str, test: str, streams: str, cca: str) -> list[dict[str, str]]:
+    with TIERNEY.open() as file:
+        want = {"host": host, "test": test, "streams": streams, "cca": cca}
+        return [row for row in csv.DictReader(file) if want.items() <= row.items()]
+
+
+@pytest.mark.parametrize(
+    ("host", "test", "streams", "ccas"),
+    [
+        ("psl01.pic.es", "bbr2", "1", ("bbr2",)),
+        ("perfsonar.oshean.org", "cubic", "16", ("cubic",)),
+        ("psl01.pic.es", "both", "16", ("cubic", "bbr2")),
+    ],
+)
+def test_a_published_table_is_reported_as_it_stands(
+    host: str, test: str, streams: str, ccas: tuple[str, ...], imported: Import, ccmix: Ccmix
+) -> None:
+    outcome = imported(TIERNEY, "--src", "bost-dtn")
+    condition = {"cca": ",".join(ccas), "streams": streams}
+    for cca in ccas:
+        there = of_tierney(host, test, streams, cca)
+        (row,) = [
+            row
+            for row in rows(ccmix, outcome.outdir)
+            if (row["dst"], row["condition"], row["cca"]) == (host, condition, cca)
+        ]
+        assert (row["runs"], row["invalid"], row["streams"]) == (len(there), 0, int(streams) // len(ccas))
+        rates = [float(one["throughput_Gbps"]) * 1e9 for one in there]
+        assert row["goodput_mean_bps"] == pytest.approx(statistics.fmean(rates), rel=1e-12)
+        assert row["goodput_cv"] == pytest.approx(statistics.stdev(rates) / statistics.fmean(rates))
+        again = statistics.fmean(float(one["retransmit_rate"]) for one in there)
+        assert row["retransmission_rate_mean"] == pytest.approx(again)
+        assert row["rtt_median_s"] == pytest.approx(statistics.median(float(one["rtt_ms"]) for one in there) / 1e3)
+
+
+def test_what_a_table_lacks_is_marked_and_nothing_is_made_up(imported: Import, ccmix: Ccmix) -> None:
+    outcome = imported(TIERNEY)
+    assert len(outcome.summaries) == 50  # 60 lines, of which 20 are two of a mixed test
+    for summary in outcome.summaries:
+        assert summary["validity"]["status"] == "unknown"
+        (finding,) = summary["validity"]["findings"]
+        assert (finding["kind"], finding["accepted"]) == ("imported", True)
+        assert "no probe looked; a table has no series, the duration is not told" in finding["detail"]
+        assert (summary["began_s"], summary["ended_s"], summary["ping_rtt_s"]) == (None, None, [])
+        assert summary["facts"]["imported"]["estimated"] == ["goodput_bps"]
+        unknown = ("utilisation", "fairness", "bytes_sent", "rtt_p95_s", "convergence_s", "bottleneck", "startup_s")
+        assert {summary["metrics"][name] for name in unknown} == {None}
+        assert summary["metrics"]["flows"] == []
+    assert not list(outcome.outdir.rglob("*.parquet"))
+    told = ccmix("report", outcome.outdir)
+    assert "50 runs were imported: nobody looked whether their hosts limited them" in told.stderr
+
+
+def test_each_run_keeps_its_lines(imported: Import) -> None:
+    summaries = imported(TIERNEY).summaries
+    kept = [row for summary in summaries for row in summary["facts"]["rows"]]
+    with TIERNEY.open() as file:
+        assert kept == list(csv.DictReader(file))
+    with TIERNEY.open() as file:
+        lines = file.read().splitlines()
+    for summary in summaries:
+        number = int(summary["facts"]["imported"]["source"].rpartition(":")[2])
+        assert lines[number - 1] == ",".join(summary["facts"]["rows"][0].values())
+
+
+def test_what_the_user_tells_is_taken(imported: Import) -> None:
+    outcome = imported(TIERNEY, "--src", "a", "--dst", "b", "--entry", "e", "--rtt", "5ms", "--rate", "40gbit")
+    summary = outcome.summaries[0]
+    assert (summary["run"]["entry"], summary["run"]["dst"], summary["run"]["path"]["src"]) == ("e", "b", "a")
+    assert summary["facts"]["imported"]["base_rtt_s"] == 0.005
+    assert summary["metrics"]["utilisation"] == summary["metrics"]["goodput_bps"] / 40e9
+
+
+def test_an_entry_for_each_path(imported: Import) -> None:
+    outcome = imported(TIERNEY, "--entry", "{dst}-{streams} {x}")
+    hosts, streams = ("psl01.pic.es", "perfsonar.oshean.org"), ("1", "16")
+    assert {summary["run"]["entry"] for summary in outcome.summaries} == {
+        f"{host}-{count} {{x}}" for host in hosts for count in streams
+    }
+
+
+def test_base_rtts_that_the_user_tells_make_buckets(imported: Import, ccmix: Ccmix) -> None:
+    outcome = imported(TIERNEY, "--rtt", "88ms")
+    told = ccmix("report", outcome.outdir, "--rtt-buckets")
+    assert "≥ 30ms" in told.stdout
+    assert "unknown" not in told.stdout
+
+
+def test_columns_that_are_settings(imported: Import, tmp_path: Path) -> None:
+    table = tmp_path / "sweep.csv"
+    table.write_text("buffer_KB,cca,goodput_mean_Mbps,trials\n100,bbr,9.5,5\n100,cubic,9.6,5\n1000,bbr,9.7,5\n")
+    outcome = imported(table, "--setting", "buffer_KB", "--dst", "h2")
+    assert [summary["run"]["condition"] for summary in outcome.summaries] == [
+        {"cca": "bbr,cubic", "streams": "unknown", "buffer_KB": "100"},
+        {"cca": "bbr", "streams": "unknown", "buffer_KB": "1000"},
+    ]
+    assert [group["goodput_bps"] for group in outcome.summaries[0]["metrics"]["groups"]] == [9.5e6, 9.6e6]
+    assert outcome.summaries[0]["facts"]["imported"]["estimated"] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("h,1,bbr,nan,5", "t.csv:3: throughput_Gbps: 'nan' is no finite number"),
+        ("h,1,bbr,1e308,5", "t.csv:3: throughput_Gbps: '1e308' is no finite number"),
+        ("h,1,bbr,1e300,5", "t.csv:3: throughput_Gbps: '1e300' is no finite number"),
+        ("h,1,bbr,-1,5", "t.csv:3: throughput_Gbps: '-1' is not from 0 to 1e+15"),
+        ("h,1,bbr,fast,5", "t.csv:3: throughput_Gbps: 'fast' "),
+        ("h,1,bbr,,5", "t.csv:3: has no goodput and no throughput"),
+        ("h,0,bbr,1,5", "t.csv:3: streams: 0 is no number of streams"),
+        ("h,1.5,bbr,1,5", "t.csv:3: streams: 1.5 is no number of streams"),
+        ("h,1,bbr,1", "t.csv:3: has 4 columns and the header 5"),
+        ("h,1,bbr,1,-5", "t.csv:3: rtt_ms: '-5' is not from 0"),
+        (f"{'h' * 300},1,bbr,1,5", "t.csv:3: this is too long for a folder's name"),
+        (f"{'h' * 200_000},1,bbr,1,5", "t.csv:3: is not CSV: field larger than field limit"),
+    ],
+)
+def test_a_wrong_line_is_named_and_nothing_is_written(
+    line: str, said: str, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text(f"host,streams,cca,throughput_Gbps,rtt_ms\nh,1,bbr,2,5\n{line}\n")
+    assert said in refused(table)
+
+
+def test_names_from_a_table_stay_names(imported: Import, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    names = ["../../../evil", "..", "/etc/passwd", "a\x00b", "ü 漢", "[red]x[/]", ""]
+    table.write_text("host,cca,throughput_Gbps\n" + "".join(f"{name},../..,1\n" for name in names))
+    outcome = imported(table)
+    assert [summary["run"]["dst"] for summary in outcome.summaries] == [*names[:-1], "unknown"]
+    assert all(folder.resolve().is_relative_to(outcome.outdir) for folder in outcome.folders)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["imported", "t.csv"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_tables_of_other_programs(encoding: str, ends: str, delimiter: str, imported: Import, tmp_path: Path) -> None:
+    lines = ["Host,CCA,Throughput (Mbps)", "zürich,cubic,10", "genève,bbr,20"]
+    table = tmp_path / "t.csv"
+    table.write_bytes((ends.join(lines) + ends).replace(",", delimiter).encode(encoding))
+    summaries = imported(table).summaries
+    assert [summary["run"]["dst"] for summary in summaries] == ["zürich", "genève"]
+    assert [summary["metrics"]["goodput_bps"] for summary in summaries] == [10e6, 20e6]
+
+
+def test_another_encoding_is_named(refused: Callable[..., str], tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_bytes("host,throughput_Gbps\nzürich,1\n".encode("latin-1"))
+    assert "t.csv:2: is not text in UTF-8: convert the file" in refused(table)
