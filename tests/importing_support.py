@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,15 @@ from support import REPOSITORY, Ccmix
 
 DATA = REPOSITORY / "tests" / "data" / "importing"
 Import = Callable[..., "Outcome"]
+TESTS = {
+    "tcp": ("stock", "-t 2 -P 2 -O 1 -b 50M -C reno -i 0.5"),
+    "reverse": ("stock", "-t 1 -R -b 50M -C cubic"),
+    "bidir": ("stock", "-t 1 --bidir -b 50M -P 2 -C cubic"),
+    "udp": ("stock", "-u -t 1 -b 20M -P 2"),
+    "bytes": ("stock", "-n 4M -C cubic"),
+    "mix": ("patched", "-t 1 -P 3 -C cubic:2,reno -b 50M -i 0.5"),
+    "stream": ("patched", "-t 1 -P 2 --json-stream -b 50M -C cubic"),
+}
 
 
 class Outcome:
@@ -26,6 +36,16 @@ class Outcome:
         return {
             str(file.relative_to(self.outdir)): file.read_bytes() for file in self.outdir.rglob("*") if file.is_file()
         }
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a real test wrote at both ends: with -J, and with -V; the tests beside each other, on loopback."""
+
+    client: Path
+    server: Path
+    text: Path
+    server_text: Path
 
 
 def rows(ccmix: Ccmix, outdir: Path) -> list[dict[str, Any]]:

@@ -1,13 +1,18 @@
 """Fixtures of the tests of `ccmix import`."""
 
+import socket
+import subprocess
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from ccmix.cli import main
-from importing_support import Import, Outcome
+from ccmix.tools import find_iperf3
+from importing_support import TESTS, Import, Outcome, Outputs
 
 
 @pytest.fixture
@@ -43,3 +48,51 @@ def refused(outdir: Path) -> Callable[..., str]:
         return done.stderr
 
     return run
+
+
+@pytest.fixture(scope="session")
+def iperf3_outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outputs]:
+    """By the names in TESTS."""
+    stock = Path("/usr/bin/iperf3")
+    if not stock.exists():
+        pytest.skip(f"{stock} is missing: install the Debian package iperf3")
+    binaries = {"stock": str(stock), "patched": str(find_iperf3())}
+    folder = tmp_path_factory.mktemp("iperf3")
+    with ThreadPoolExecutor(len(TESTS)) as pool:
+        made = {
+            name: pool.submit(_outputs, folder / name, binaries[which], words.split())
+            for name, (which, words) in TESTS.items()
+        }
+        return {name: outputs.result() for name, outputs in made.items()}
+
+
+def _outputs(folder: Path, binary: str, words: list[str]) -> Outputs:
+    folder.mkdir()
+    ended = {}
+    for form, suffix in (("-J", "json"), ("-V", "txt")):
+        client, server = folder / f"client.{suffix}", folder / f"server.{suffix}"
+        asked = [word for word in words if form == "-J" or word != "--json-stream"]
+        _test(binary, form, asked, client, server)
+        ended[suffix] = client, server
+    return Outputs(*ended["json"], *ended["txt"])
+
+
+def _test(binary: str, form: str, words: list[str], client: Path, server: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    with server.open("w") as out:
+        listening = subprocess.Popen([binary, "-s", "-1", "-p", port, form], stdout=out)
+        try:
+            for _ in range(100):  # until the server listens, which connecting to it would end
+                argv = [binary, "-c", "127.0.0.1", "-p", port, form, *words]
+                done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+                if "refused" not in done.stdout + done.stderr:
+                    break
+                time.sleep(0.05)
+            client.write_text(done.stdout)
+            assert done.returncode == 0, done.stdout
+            listening.wait(30)
+        finally:
+            listening.kill()
+            listening.wait()

@@ -1,5 +1,6 @@
 """`ccmix import`: results that others measured, into an archive."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rich.text import Text
 from ccmix.archive import ArchiveError, located
 from ccmix.importing import runs, sources
 from ccmix.importing.found import Told
+from ccmix.importing.pairs import paired
 from ccmix.importing.write import same_import, write
 from ccmix.units import format_rate
 
@@ -40,25 +42,30 @@ def import_(options: Options) -> None:
 
 def _import(options: Options) -> None:
     listing = sources.listing(options.paths, options.kind)
-    for name in listing.left_out[:MOST_TOLD]:
-        click.echo(f"left out: {name}", err=True)
-    if len(listing.left_out) > MOST_TOLD:
-        click.echo(f"left out: {len(listing.left_out) - MOST_TOLD} more", err=True)
+    _tell_left_out(listing.left_out)
     identity = _identity(listing, options)
     if not options.dry_run and same_import(options.outdir, identity):
         click.echo(f"{options.outdir}: has these results already: nothing to do", err=True)
         return
     with Progress(console=Console(stderr=True), transient=True) as progress:
         reading = progress.add_task("reading", total=len(listing.sources))
-        found = list(sources.read(listing.sources, options.told, lambda _: progress.advance(reading)))
-        planned = runs.plan(found, options.told)
+        found = sources.read(listing.sources, options.told, lambda _: progress.advance(reading))
+        planned = runs.plan(paired(found.found, options.told), options.told)
         if options.dry_run:
             progress.stop()
             _tell(planned)
             return
+        _tell_left_out([f"{one.source}: {one.why}" for one in found.left_out])
         writing = progress.add_task("writing", total=len(planned))
         write(options.outdir, planned, options.told, identity, lambda: progress.advance(writing))
-    click.echo(f"{len(planned)} runs of {len(listing.sources)} files, into {options.outdir}", err=True)
+    click.echo(f"{len(planned)} runs from {len(listing.sources)} files, into {options.outdir}", err=True)
+
+
+def _tell_left_out(reasons: Sequence[str]) -> None:
+    for reason in reasons[:MOST_TOLD]:
+        click.echo(f"left out: {reason}", err=True)
+    if len(reasons) > MOST_TOLD:
+        click.echo(f"left out: {len(reasons) - MOST_TOLD} more", err=True)
 
 
 def _identity(listing: sources.Listing, options: Options) -> dict[str, Any]:

@@ -310,7 +310,7 @@ def index(
               help="A new folder for the archive.")  # fmt: skip
 @click.option("--as", "kind", metavar="KIND", help="What the files are  [default: recognised by their content]")
 @click.option("--entry", metavar="NAME",
-              help="Of all runs; {dst}, {src} and {streams} are replaced  [default: the table's name, or the folder's]")  # fmt: skip
+              help="Of all runs; {dst}, {src}, {streams} are replaced  [default: of the table or folder]")  # fmt: skip
 @click.option("--src", metavar="NAME", help="The sending host, where the files don't tell or to call it otherwise.")
 @click.option("--dst", metavar="NAME", help="The receiving host, likewise.")
 @click.option("--rtt", type=Quantity(parse_time), metavar="TIME", help="Base RTT of the path, such as 88ms.")

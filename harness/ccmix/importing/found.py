@@ -77,3 +77,12 @@ class Found:
     estimated: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     raw: Mapping[str, bytes] = field(default_factory=dict)
+    document: Mapping[str, Any] | None = None  # of a test of iperf3, to join it with that of its other end
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A result that no run can be made of, and why."""
+
+    source: str
+    why: str

@@ -1,11 +1,13 @@
 """The kinds of sources, recognised by what is in them."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ccmix.importing import tables
-from ccmix.importing.found import Found, Told
+from ccmix.importing import iperf3_tests, iperf3_text, tables
+from ccmix.importing.documents import joined_events, read_documents
+from ccmix.importing.found import Found, LeftOut, Told
 from ccmix.importing.text import encoding_of, read_text
 
 HEAD_BYTES = 65536  # by which a file's kind is told
@@ -17,7 +19,7 @@ class Kind:
 
     meaning: str
     recognised: Callable[[str], bool]
-    read: Callable[[Path, str, Told], Iterator[Found]]
+    read: Callable[[Path, str, Told], Iterator[Found | LeftOut]]
 
 
 def _is_table(head: str) -> bool:
@@ -25,11 +27,37 @@ def _is_table(head: str) -> bool:
     return tables.columns_of(header.split(tables.delimiter_of(header))) is not None
 
 
-def _read_table(file: Path, name: str, told: Told) -> Iterator[Found]:
+def _read_table(file: Path, name: str, told: Told) -> Iterator[Found | LeftOut]:
     return tables.read_table(read_text(file, name), name, told)
 
 
+def _is_json(head: str) -> bool:
+    """An object or a list, after lines of other programs if need be."""
+    begin = re.search(r"^[ \t]*[{\[][ \t\r]*([\"{}\]]|$)", head, re.MULTILINE)
+    return begin is not None
+
+
+def _read_json(file: Path, name: str, told: Told) -> Iterator[Found | LeftOut]:
+    for document in joined_events(read_documents(read_text(file, name), name)):
+        if iperf3_tests.is_test(document.content):
+            found = iperf3_tests.found_in(document.content, document.where, told, "iperf3")
+            yield replace(found, raw={"iperf3.json": document.text.encode()}) if isinstance(found, Found) else found
+        else:
+            yield LeftOut(document.where, "is no result of a test")
+
+
+def _read_iperf3_text(file: Path, name: str, told: Told) -> Iterator[Found | LeftOut]:
+    for line, text, document in iperf3_text.read_tests(read_text(file, name)):
+        found = iperf3_tests.found_in(document, f"{name}:{line}", told, "iperf3-text")
+        if isinstance(found, Found):
+            missing = (*found.missing, "its numbers have three digits, and no RTTs are told")
+            found = replace(found, raw={"iperf3.txt": text.encode()}, missing=missing)
+        yield found
+
+
 KINDS: Mapping[str, Kind] = {
+    "json": Kind("JSON of iperf3 or pScheduler", _is_json, _read_json),
+    "iperf3-text": Kind("text of iperf3", iperf3_text.is_text, _read_iperf3_text),
     "table": Kind("a table of results as CSV", _is_table, _read_table),
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 MOST_RATE_BPS = 1e15  # beyond what any path has
 MOST_TIME_S = 1e9  # 30 years
 MOST_COUNT = 2**53  # of bytes or segments: what JSON's numbers are exact to
-LEAST_CLOCK_S, MOST_CLOCK_S = 0.0, 4e9  # since 1970: to 2096
+MOST_CLOCK_S = 4e9  # since 1970: to 2096
 
 
 def bounded(value: float, most: float) -> float:

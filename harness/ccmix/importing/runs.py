@@ -10,7 +10,7 @@ from ccmix.analysis.tables import RunTables
 from ccmix.archive import file_name
 from ccmix.importing.found import Found, SourceError, Told
 from ccmix.importing.sources import Source
-from ccmix.importing.summaries import summary_metrics
+from ccmix.importing.summaries import summary_metrics, with_gaps
 from ccmix.model import Destination, Flows, HostPath, Run, Traffic, UdpFlows, condition_name
 from ccmix.terms import IMPORTED
 
@@ -138,7 +138,8 @@ def summary(imported: Imported, told: Told) -> dict[str, Any]:
         **found.facts,
     }
     if isinstance(found.results, RunTables):
-        metrics = run_metrics(run, found.results, facts | {"ping_rtt_s": list(found.pings_s)})
+        base_rtts_s = list(found.pings_s) or ([found.base_rtt_s] if found.base_rtt_s else [])
+        metrics = with_gaps(run_metrics(run, found.results, facts | {"ping_rtt_s": base_rtts_s}), found.results.flows)
     else:
         metrics = summary_metrics(found.results, found.rtt_median_s)
     if told.rate_bps:

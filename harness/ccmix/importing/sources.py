@@ -3,11 +3,11 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccmix.importing.found import Found, SourceError, Told
+from ccmix.importing.found import Found, LeftOut, SourceError, Told
 from ccmix.importing.kinds import KINDS, recognise
 
 NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -86,19 +86,32 @@ def _folder(path: Path, kind: str | None) -> tuple[list[Source], list[str]]:
     return sources, left_out
 
 
-def read(sources: Sequence[Source], told: Told, looked_at: Callable[[Source], None]) -> Iterator[tuple[Source, Found]]:
+@dataclass(frozen=True)
+class Reading:
+    """All runs that were found, each with its source, and what no run can be made of."""
+
+    found: tuple[tuple[Source, Found], ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def read(sources: Sequence[Source], told: Told, looked_at: Callable[[Source], None]) -> Reading:
     """All runs of all sources; `looked_at` is called after each. Raises SourceError, and OSError."""
+    found: list[tuple[Source, Found]] = []
+    left_out: list[LeftOut] = []
     for source in sources:
-        runs = 0
         try:
-            for found in KINDS[source.kind].read(source.file, source.name, told):
-                runs += 1
-                yield source, found
+            for one in KINDS[source.kind].read(source.file, source.name, told):
+                if isinstance(one, Found):
+                    found.append((source, one))
+                else:
+                    left_out.append(one)
         except NOT_UNDERSTOOD as error:
             raise SourceError(
                 f"{source.name}: can't be understood as {KINDS[source.kind].meaning}: {error!r:.200}: leave it out, "
                 "or say with --as what it is"
             ) from error
-        if not runs:
-            raise SourceError(f"{source.name}: has no result of a test: leave it out")
         looked_at(source)
+    if not found:
+        reasons = "; ".join(f"{one.source}: {one.why}" for one in left_out[:3])
+        raise SourceError(reasons or f"{sources[0].name}: has no result of a test")
+    return Reading(tuple(found), tuple(left_out))

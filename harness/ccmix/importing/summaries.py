@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
+
 from ccmix.importing.found import GroupSums
 
 _NO_SERIES: dict[str, Any] = {
@@ -50,3 +52,17 @@ def summary_metrics(groups: Sequence[GroupSums], rtt_median_s: float | None) -> 
         "completions": [],
         "flows": [],
     }
+
+
+def with_gaps(metrics: dict[str, Any], flows: pl.DataFrame) -> dict[str, Any]:
+    """The same, with null for sums over flows of which none tells: run_metrics() takes those for 0."""
+
+    def gap(column: str, of: pl.DataFrame) -> bool:
+        return of[column].null_count() == of.height
+
+    groups = [
+        group
+        | ({"throughput_bps": None} if gap("throughput_bps", flows.filter(pl.col("group") == group["group"])) else {})
+        for group in metrics["groups"]
+    ]
+    return metrics | {"groups": groups} | ({"bytes_sent": None} if gap("bytes_sent", flows) else {})

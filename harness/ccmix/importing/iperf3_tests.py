@@ -1,0 +1,368 @@
+"""A test of iperf3, of any version and from either end, to a run: what its document lacks is a gap.
+
+Documents are those of -J. Since 3.1 fields were added and none was removed: 3.1 has no congestion control algorithms,
+no interval in test_start, and in no record whether its end is the sender; retransmits and RTT are not of every system.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_intervals, read_told
+from ccmix.analysis.series import SRC, read_series
+from ccmix.analysis.tables import RunTables
+from ccmix.generators.results import sentence
+from ccmix.importing.found import Found, LeftOut, SourceError, Told
+from ccmix.importing.numbers import (
+    MOST_CLOCK_S,
+    MOST_RATE_BPS,
+    MOST_TIME_S,
+    known,
+    known_count,
+)
+from ccmix.model import Group, Traffic
+from ccmix.model.traffic import DEFAULT_CCA
+
+MOST_STREAMS = 1024  # iperf3 itself takes 128
+LEAST_INTERVAL_S = 1e-3  # of the patched iperf3
+MOST_RTT_S = 1000.0
+UDP = "udp"
+_CLIENT, _SERVER = "connecting_to", "accepted_connection"
+
+Object = Mapping[str, Any]
+
+
+def is_test(document: Object) -> bool:
+    """Whether it is what iperf3 -J writes, also of a test that failed."""
+    return isinstance(document.get("start"), dict) and bool(document.keys() & {"intervals", "end", "error"})
+
+
+def found_in(document: Object, where: str, told: Told, kind: str, server: Object | None = None) -> Found | LeftOut:
+    """The run of a test by the document of one end; with `server`, the other end's. Raises SourceError.
+
+    Of a test that ended before its time, rates are those of its intervals.
+    """
+    test = _Test(document, where)
+    if not test.streams:
+        error = document.get("error")
+        return LeftOut(where, f"the test failed: {sentence(error)}" if error else "the test carried nothing")
+    embedded = document.get("server_output_json")  # of --get-server-output
+    if server is None and isinstance(embedded, dict) and is_test(embedded):
+        server = embedded
+    other = _Test(server, where) if server is not None else None
+    return test.found(told, kind, other)
+
+
+def cookie_of(document: Object) -> tuple[str, str] | None:
+    """What both ends of a test share, and which end the document is of: 'client' or 'server'."""
+    start = _object(document.get("start"))
+    cookie = start.get("cookie")
+    if not isinstance(cookie, str) or not cookie:
+        return None
+    return (cookie, "client") if _CLIENT in start else (cookie, "server") if _SERVER in start else None
+
+
+def _object(value: Any) -> Object:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[Object]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+class _Test:
+    """A document, with what is no number or no possible one taken for a gap."""
+
+    def __init__(self, document: Object, where: str) -> None:
+        self.where, self.document = where, document
+        self.start, self.end = _object(document.get("start")), _object(document.get("end"))
+        self.asked = _object(self.start.get("test_start"))
+        self.error = document.get("error")
+        self.at_server = _SERVER in self.start and _CLIENT not in self.start
+        self.reverse = bool(known_count(self.asked.get("reverse")))
+        self.udp = self.asked.get("protocol") == "UDP"
+        self.ports = self._ports()
+        self.intervals = self._intervals(document)
+        self.streams = self._streams()
+        self._complete_ports()
+        if len(self.streams) > MOST_STREAMS:
+            raise SourceError(f"{where}: has {len(self.streams)} streams, and iperf3 makes at most 128: take it out")
+
+    def _ports(self) -> dict[int, int]:
+        """The client's port of each stream, as far as that is told."""
+        key = "remote_port" if self.at_server else "local_port"
+        ports: dict[int, int] = {}
+        for connected in _objects(self.start.get("connected")):
+            socket, port = known_count(connected.get("socket")), known_count(connected.get(key))
+            if socket is not None and port is not None and port not in ports.values():
+                ports.setdefault(socket, port)
+        return ports
+
+    def _complete_ports(self) -> None:
+        free = (number for number in range(len(self.streams) * 2 + 1) if number not in self.ports.values())
+        for row in self.streams:
+            if row["socket"] not in self.ports:
+                self.ports[row["socket"]] = next(free)
+
+    def _intervals(self, document: Object) -> list[dict[str, Any]]:
+        """As iperf3 writes them, without those whose time or bytes nobody knows; streams with a port of their own."""
+        found = []
+        for interval in _objects(document.get("intervals")):
+            streams = [stream for stream in map(self._interval, _objects(interval.get("streams"))) if stream]
+            whole = _object(interval.get("sum"))
+            end_s = known(whole.get("end"), MOST_TIME_S)
+            if end_s is None and streams:
+                end_s = known(_objects(interval.get("streams"))[0].get("end"), MOST_TIME_S)
+            if end_s is not None and streams:
+                omitted = bool(whole.get("omitted", any(stream["omitted"] for stream in streams)))
+                found.append({"sum": {"end": end_s, "omitted": omitted}, "streams": streams})
+        return found
+
+    def _interval(self, stream: Object) -> dict[str, Any] | None:
+        socket, size = known_count(stream.get("socket")), known_count(stream.get("bytes"))
+        if socket is None or size is None:
+            return None
+        rtt_us = known(stream.get("rtt"), MOST_RTT_S * 1e6)
+        return {
+            "socket": socket,
+            "bytes": size,
+            "retransmits": known_count(stream.get("retransmits")),
+            "rtt": rtt_us,
+            "omitted": bool(stream.get("omitted", False)),
+            "sender": stream.get("sender"),
+        }
+
+    def _streams(self) -> list[dict[str, Any]]:
+        """A row of FLOW_COLUMNS each, and `back`, whether it is the other direction of a test in both."""
+        ends = (
+            () if self.udp and self.at_server else _objects(self.end.get("streams"))
+        )  # a server's count is of nothing
+        ended = [row for stream in ends if (row := self._ended(stream))]
+        rows = list({row["socket"]: row for row in ended or self._of_intervals()}.values())
+        both_ways = len({row["forth"] for row in rows}) > 1
+        for number, row in enumerate(rows):
+            row["stream"] = number
+            row["back"] = both_ways and not row["forth"]
+        return rows
+
+    def _ended(self, stream: Object) -> dict[str, Any] | None:
+        udp = _object(stream.get("udp"))
+        sender, receiver = (udp, udp) if udp else (_object(stream.get("sender")), _object(stream.get("receiver")))
+        socket = known_count((sender or receiver).get("socket"))
+        if socket is None:
+            return None
+        sent_bps, received_bps = (known(end.get("bits_per_second"), MOST_RATE_BPS) for end in (sender, receiver))
+        forth = bool(sender.get("sender", not self.reverse)) != self.at_server
+        if udp:
+            lost, packets = known_count(udp.get("lost_packets")), known_count(udp.get("packets"))
+            if received_bps is not None:
+                received_bps *= max(0.0, 1 - (lost or 0) / packets) if packets else 1.0
+        elif self.at_server:  # which doesn't know what the client counted
+            sends = sender.get("sender", self.reverse)
+            sent_bps, received_bps = (sent_bps, None) if sends else (None, received_bps)
+        if sent_bps is None and received_bps is None:
+            return None
+        return self._row(socket, forth) | {
+            "goodput_bps": received_bps,
+            "throughput_bps": sent_bps,
+            "retransmits": known_count(sender.get("retransmits")),
+            "bytes_sent": known_count(sender.get("bytes")) if sent_bps is not None else None,
+            "cca_used": _text(sender.get("congestion")),
+            "group_number": known_count(stream.get("group") or sender.get("group")),
+        }
+
+    def _of_intervals(self) -> list[dict[str, Any]]:
+        """Of a test without its end: what the intervals add up to, at the end that wrote them."""
+        carried: dict[int, dict[str, Any]] = {}
+        seconds, before_s = 0.0, 0.0
+        for interval in self.intervals:
+            if interval["sum"]["omitted"]:
+                continue
+            seconds += max(0.0, interval["sum"]["end"] - before_s)
+            before_s = interval["sum"]["end"]
+            for stream in interval["streams"]:
+                sends = stream["sender"] if isinstance(stream["sender"], bool) else self.reverse == self.at_server
+                row = carried.setdefault(
+                    stream["socket"],
+                    self._row(stream["socket"], sends != self.at_server) | {"bytes": 0, "sends": sends},
+                )
+                row["bytes"] += stream["bytes"]
+                if stream["retransmits"] is not None:
+                    row["retransmits"] = (row["retransmits"] or 0) + stream["retransmits"]
+        for row in carried.values():
+            size, sends = row.pop("bytes"), row.pop("sends")
+            row["throughput_bps" if sends else "goodput_bps"] = (
+                known(size * 8 / seconds, MOST_RATE_BPS) if seconds else 0
+            )
+            row["bytes_sent"] = size if sends else None
+        return list(carried.values())
+
+    def _row(self, socket: int, forth: bool) -> dict[str, Any]:
+        return {
+            "socket": socket, "forth": forth, "goodput_bps": None, "throughput_bps": None, "retransmits": None,
+            "bytes_sent": None, "cca_used": None, "group_number": None,
+        }  # fmt: skip
+
+    def found(self, told: Told, kind: str, other: "_Test | None") -> Found:
+        """As found_in()."""
+        ended = bool(_objects(self.end.get("streams")))
+        missing = [] if ended else ["the test has no end: rates are those of its intervals"]
+        if self.error:
+            missing.append(f"iperf3 said: {sentence(self.error)}")
+        groups, names = self._groups(told, other)
+        omit_s, interval_s, duration_s = self._times()
+        udp_bps = known(self.asked.get("target_bitrate", self.start.get("target_bitrate")), MOST_RATE_BPS) or 0.0
+        rows = self._flows(groups, names, told)
+        estimated = ["goodput_bps"] if any(row["goodput_bps"] is None for row in rows) else []
+        if self.intervals and other is None and self.reverse == self.at_server:
+            estimated.append("goodput_bps of intervals")
+        flows = pl.DataFrame(rows, schema=FLOW_COLUMNS).with_columns(
+            pl.col("goodput_bps").fill_null(pl.col("throughput_bps"))
+        )
+        streams = sum(not row["back"] for row in self.streams)
+        traffic = Traffic(groups, streams, duration_s, omit_s, interval_s)
+        if not self.intervals:
+            missing.append("it has no intervals")
+        began_s = self._began_s()
+        return Found(
+            kind=kind,
+            source=self.where,
+            results=RunTables(
+                flows=flows,
+                intervals=self._interval_table(traffic, flows, other),
+                series=read_series(()),
+                began_s=0.0,
+                told=read_told(self._client(), SRC),
+            ),
+            groups=groups,
+            streams=streams,
+            udp_bps=udp_bps if self.udp else None,
+            settings={"direction": "both"} if any(row["back"] for row in self.streams) else {},
+            **self._ends(other),
+            duration_s=duration_s,
+            omit_s=omit_s,
+            interval_s=interval_s,
+            pacing_bps=known(self.start.get("fq_rate"), MOST_RATE_BPS) or None,
+            began_s=began_s,
+            ended_s=None if began_s is None else began_s + omit_s + duration_s,
+            facts=self._facts(),
+            missing=tuple(missing),
+            estimated=tuple(estimated),
+            document=self.document,
+        )
+
+    def _groups(self, told: Told, other: "_Test | None") -> tuple[tuple[Group, ...], dict[int, str]]:
+        """Of the patched iperf3 all groups, with their CCAs; else the one CCA that iperf3 names, if it names any."""
+        named: dict[int, str] = {}
+        for connected in _objects(self.start.get("connected")):
+            number, cca = known_count(connected.get("group")), _text(connected.get("congestion"))
+            if number and cca:
+                named.setdefault(number, cca)
+        if len(named) > 1 and sorted(named) == list(range(1, len(named) + 1)):
+            return tuple(Group(named[number]) for number in sorted(named)), named
+        used = next(iter(named.values()), None)
+        of_ends = [_text(test.end.get("sender_tcp_congestion")) for test in (self, other) if test is not None]
+        cca = used or next((cca for cca in of_ends if cca), None) or told.cca or DEFAULT_CCA
+        return (Group(UDP if self.udp else cca),), {}
+
+    def _flows(self, groups: Sequence[Group], names: Mapping[int, str], told: Told) -> list[dict[str, Any]]:
+        group_names = Traffic(tuple(groups), 0, 0.0, 0.0, 0.0).group_names
+        only = groups[0].cca if len(groups) == 1 and not self.udp else None
+        rows = []
+        for row in self.streams:
+            number = row["group_number"]
+            in_group = number - 1 if names and number in names else 0
+            used = row["cca_used"] or (only if only != DEFAULT_CCA else told.cca)
+            rows.append(
+                {
+                    "host": SRC,
+                    "port": self.ports[row["socket"]],
+                    "stream": row["stream"],
+                    "group": group_names[in_group] + (" back" if row["back"] else ""),
+                    "cca_asked": None,
+                    "cca_used": None if self.udp else used,
+                    "goodput_bps": row["goodput_bps"],
+                    "throughput_bps": row["throughput_bps"],
+                    "retransmits": row["retransmits"],
+                    "bytes_sent": row["bytes_sent"],
+                }
+            )
+        return rows
+
+    def _times(self) -> tuple[float, float, float]:
+        """Omitted time, interval and duration, in seconds."""
+        omit_s = known(self.asked.get("omit"), MOST_TIME_S) or 0.0
+        ends = [interval["sum"]["end"] for interval in self.intervals]
+        lengths = [after - before for before, after in zip([0.0, *ends], ends, strict=False) if after > before]
+        asked_s = known(self.asked.get("interval"), MOST_TIME_S)
+        interval_s = asked_s or (round(statistics.median(lengths), 3) if lengths else 0.0)
+        sums = (_object(self.end.get(name)) for name in ("sum_sent", "sum_received", "sum"))
+        took = [seconds for one in sums if (seconds := known(one.get("seconds"), MOST_TIME_S))]
+        duration_s = known(self.asked.get("duration"), MOST_TIME_S) or (took or [max(ends, default=0.0)])[0]
+        return omit_s, max(interval_s, LEAST_INTERVAL_S) if self.intervals else 0.0, duration_s
+
+    def _client(self) -> dict[str, Any]:
+        """What of the document iperf3_tables reads, with the ports of the client."""
+        sockets = {row["socket"] for row in self.streams}
+        connected = [{"socket": socket, "local_port": self.ports[socket]} for socket in sockets]
+        intervals = [
+            {**interval, "streams": [stream for stream in interval["streams"] if stream["socket"] in sockets]}
+            for interval in self.intervals
+        ]
+        ends = [
+            {"sender": {"socket": row["socket"], "bytes": row["bytes_sent"], "retransmits": row["retransmits"]}}
+            for row in self.streams
+            if row["bytes_sent"] is not None and not self.udp
+        ]
+        mss_bytes = known_count(self.start.get("tcp_mss_default"))
+        return {
+            "start": {"connected": connected, "tcp_mss_default": mss_bytes},
+            "intervals": intervals,
+            "end": {"streams": ends},
+        }
+
+    def _interval_table(self, traffic: Traffic, flows: pl.DataFrame, other: "_Test | None") -> pl.DataFrame:
+        if not self.intervals:
+            return pl.DataFrame(schema=INTERVAL_COLUMNS)
+        server = None
+        if other is not None and other.intervals and set(other.ports.values()) >= set(flows["port"]):
+            server = other._client()
+            server["start"]["connected"] = [
+                {"socket": one["socket"], "remote_port": one["local_port"]} for one in server["start"]["connected"]
+            ]
+        table = read_intervals(traffic, self._client(), server, flows)
+        return table.cast(INTERVAL_COLUMNS)  # type: ignore[arg-type]
+
+    def _ends(self, other: "_Test | None") -> dict[str, Any]:
+        """Names of sender and receiver: a host's own, and what it was called by."""
+        own = self._hostname()
+        remote = _text(_object(self.start.get(_SERVER if self.at_server else _CLIENT)).get("host"))
+        if other is not None and other._hostname() and remote is None:
+            remote = other._hostname()
+        connected = _objects(self.start.get("connected"))
+        address = _text(connected[0].get("remote_host")) if connected else None
+        if self.reverse != self.at_server:
+            return {"src": remote, "dst": own, "dst_address": None}
+        return {"src": own, "dst": remote or address, "dst_address": address}
+
+    def _hostname(self) -> str | None:
+        """By uname, as in system_info: 'Linux dtn1 6.1.0 ...'."""
+        words = (_text(self.start.get("system_info")) or "").split()
+        return words[1] if len(words) > 2 else None
+
+    def _began_s(self) -> float | None:
+        stamp = _object(self.start.get("timestamp"))
+        milliseconds = known(stamp.get("timemillisecs"), MOST_CLOCK_S * 1e3)
+        return milliseconds / 1e3 if milliseconds else known(stamp.get("timesecs"), MOST_CLOCK_S) or None
+
+    def _facts(self) -> dict[str, Any]:
+        words = (_text(self.start.get("system_info")) or "").split()
+        sends_here = self.reverse == self.at_server
+        kernel = {"kernel": words[2]} if sends_here and len(words) > 2 and words[0] == "Linux" else {}
+        return {"iperf3": _text(self.start.get("version")) or "", **kernel}

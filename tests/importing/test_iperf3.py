@@ -1,0 +1,271 @@
+"""iperf3's results, by real tests of Debian's and the patched one on loopback, and by stand-ins of older ones."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from importing_support import TESTS, Import, Outputs
+
+Outcomes = dict[str, Outputs]
+STREAMS = {"tcp": 2, "reverse": 1, "bidir": 4, "udp": 2, "bytes": 1, "mix": 3, "stream": 2}
+
+
+def document(file: Path) -> dict[str, Any]:
+    """As -J writes it; of --json-stream put together by hand."""
+    text = file.read_text()
+    if '"event"' not in text:
+        found: dict[str, Any] = json.loads(text)
+        return found
+    events = [json.loads(line) for line in text.splitlines()]
+    by_name = {event["event"]: event["data"] for event in events}
+    return by_name | {"intervals": [event["data"] for event in events if event["event"] == "interval"]}
+
+
+def of_receivers(test: dict[str, Any]) -> list[float]:
+    """Each stream's rate at its receiver, as the document has it."""
+    streams = test["end"]["streams"]
+    if "udp" in streams[0]:
+        return [stream["udp"]["bits_per_second"] for stream in streams]
+    return [stream["receiver"]["bits_per_second"] for stream in streams]
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_a_client_s_json(name: str, iperf3_outputs: Outcomes, imported: Import) -> None:
+    file = iperf3_outputs[name].client
+    (summary,) = imported(file).summaries
+    test = document(file)
+    rates = [flow["goodput_bps"] for flow in summary["metrics"]["flows"]]
+    assert rates == pytest.approx(of_receivers(test), rel=1e-12)
+    assert len(rates) == STREAMS[name]
+    asked = test["start"]["test_start"]
+    traffic = summary["run"]["traffic"]
+    assert traffic["omit_s"] == asked["omit"]
+    assert traffic["duration_s"] == asked["duration"] or name == "bytes"
+    assert summary["began_s"] == pytest.approx(test["start"]["timestamp"]["timesecs"], abs=1)
+    assert summary["facts"]["iperf3"] == test["start"]["version"]
+    assert summary["validity"]["status"] == "unknown"
+    assert (name == "reverse") == (summary["run"]["path"]["src"] == "127.0.0.1")
+
+
+def test_groups_ccas_and_directions(iperf3_outputs: Outcomes, imported: Import, outdir: Path) -> None:
+    files = [iperf3_outputs[name].client for name in ("tcp", "bidir", "udp", "mix")]
+    tcp, bidir, udp, mix = imported(*files).summaries
+    groups = [
+        [(group["group"], group["cca"], group["streams"]) for group in summary["metrics"]["groups"]]
+        for summary in (tcp, bidir, udp, mix)
+    ]
+    assert groups == [
+        [("reno", "reno", 2)],
+        [("cubic", "cubic", 2), ("cubic back", "cubic", 2)],
+        [("udp", "-", 2)],
+        [("cubic", "cubic", 2), ("reno", "reno", 1)],
+    ]
+    assert [summary["run"]["condition"] for summary in (tcp, bidir, udp, mix)] == [
+        {"cca": "reno", "streams": "2"},
+        {"cca": "cubic", "streams": "2", "direction": "both"},
+        {"cca": "udp", "streams": "2"},
+        {"cca": "cubic,reno", "streams": "3"},
+    ]
+    assert (tcp["metrics"]["fairness"], udp["metrics"]["fairness"]) == (pytest.approx(1, abs=1e-3), None)
+    rtts_us = [
+        stream["rtt"]
+        for interval in document(files[0])["intervals"]
+        for stream in interval["streams"]
+        if not stream["omitted"]
+    ]
+    assert tcp["metrics"]["rtt_median_s"] == pytest.approx(pl.Series(rtts_us).median() / 1e6)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["tcp", "mix", "stream"])
+def test_both_ends_of_a_test_are_one_run(name: str, iperf3_outputs: Outcomes, imported: Import) -> None:
+    outputs = iperf3_outputs[name]
+    outcome = imported(outputs.client.parent / "client.json", outputs.server)
+    (folder,) = outcome.folders
+    test, other = document(outputs.client), document(outputs.server)
+    intervals = pl.read_parquet(folder / "intervals.parquet")
+    received = sum(
+        stream["bytes"]
+        for interval in other["intervals"]
+        for stream in interval["streams"]
+        if not interval["sum"]["omitted"] and interval["sum"]["end"] - interval["sum"]["start"] > 0.2
+    )
+    counted = intervals.filter(~pl.col("omitted")).select(pl.col("goodput_bps") * pl.col("seconds") / 8).sum().item()
+    assert counted == pytest.approx(received, rel=1e-3)
+    assert sorted(intervals["port"].unique()) == sorted(one["local_port"] for one in test["start"]["connected"])
+    assert intervals["retransmits"].null_count() == 0
+    kept = folder / "generators"
+    assert sorted(file.name for file in kept.iterdir()) == ["iperf3-server.json", "iperf3.json"]
+    assert document(kept / "iperf3.json") == test
+    assert outcome.summaries[0]["facts"]["imported"]["estimated"] == []
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_a_server_s_json_alone(name: str, iperf3_outputs: Outcomes, imported: Import) -> None:
+    """The server of a test knows what it received, and of what it sent that."""
+    (summary,) = imported(iperf3_outputs[name].server).summaries
+    test = document(iperf3_outputs[name].client)
+    flows = summary["metrics"]["flows"]
+    assert len(flows) == STREAMS[name]
+    seen = sum(flow["goodput_bps"] for flow in flows)
+    assert seen == pytest.approx(sum(of_receivers(test)), rel=0.05)
+    assert (summary["run"]["path"]["src"] == "127.0.0.1") == (name != "reverse")
+    receives_all = name not in ("reverse", "bidir")
+    assert {group["throughput_bps"] is None for group in summary["metrics"]["groups"]} <= {
+        receives_all,
+        name == "bidir",
+    }
+    assert (summary["metrics"]["bytes_sent"] is None) == receives_all
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_text_says_the_same_in_fewer_digits(name: str, iperf3_outputs: Outcomes, imported: Import) -> None:
+    """The text is of another test with the same options: each is paced, but for the one of so many bytes."""
+    file = iperf3_outputs[name].text
+    (summary,) = imported(file).summaries
+    in_text = [
+        float(line.split("Bytes")[1].split()[0]) * {"M": 1e6, "G": 1e9}[line.split("bits/sec")[0][-1]]
+        for line in file.read_text().splitlines()
+        if line.endswith("receiver") and line.startswith("[ ") and not line.startswith("[G")
+    ]
+    flows = summary["metrics"]["flows"]
+    assert [flow["goodput_bps"] for flow in flows] == pytest.approx(in_text, rel=1e-9)
+    test = document(iperf3_outputs[name].client)
+    assert [flow["cca_used"] for flow in flows] == [
+        None if name == "udp" else stream["sender"].get("congestion") or test["end"]["sender_tcp_congestion"]
+        for stream in test["end"]["streams"]
+    ]
+    if name != "bytes":
+        assert [flow["goodput_bps"] for flow in flows] == pytest.approx(of_receivers(test), rel=0.05)
+        asked = test["start"]["test_start"]
+        traffic = summary["run"]["traffic"]
+        assert (traffic["duration_s"], traffic["omit_s"]) == (asked["duration"], asked["omit"])
+    assert summary["metrics"]["rtt_median_s"] is None
+    assert "three digits" in summary["validity"]["findings"][0]["detail"]
+
+
+def test_intervals_of_text(iperf3_outputs: Outcomes, imported: Import) -> None:
+    file = iperf3_outputs["tcp"].text
+    (folder,) = imported(file).folders
+    table = pl.read_parquet(folder / "intervals.parquet")
+    assert table["port"].n_unique() == 2
+    omitted = sum(line.endswith("(omitted)") and "SUM" not in line for line in file.read_text().splitlines())
+    assert table.group_by("omitted").len().sort("omitted").rows() == [(False, 8), (True, omitted)]
+    assert table.filter(~pl.col("omitted"))["time_s"].to_list()[:2] == [1.5, 1.5]
+    assert table["goodput_bps"].mean() == pytest.approx(50e6, rel=0.05)
+
+
+def test_many_tests_in_one_file_are_iterations(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    one = iperf3_outputs["tcp"].client.read_text()
+    file.write_text(f"log begins\n{one}{one.strip()}{one}\nsome words\n")
+    outcome = imported(file)
+    assert [summary["run"]["iteration"] for summary in outcome.summaries] == [1, 2, 3]
+    lines = len(one.splitlines())
+    sources = [summary["facts"]["imported"]["source"] for summary in outcome.summaries]
+    assert sources == ["all.json:2", f"all.json:{2 + lines}", f"all.json:{1 + 2 * lines}"]
+
+
+def test_many_tests_in_one_text(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
+    file = tmp_path / "all.txt"
+    one = iperf3_outputs["tcp"].text.read_text()
+    file.write_text(one * 3)
+    assert [summary["run"]["iteration"] for summary in imported(file).summaries] == [1, 2, 3]
+
+
+def older(test: dict[str, Any], version: str) -> dict[str, Any]:
+    """A stand-in for what an older version wrote, from what a newer one did: without the fields that came later."""
+    old = copy.deepcopy(test)
+    old["start"]["version"] = version
+    for name in ("target_bitrate", "fq_rate", "sock_bufsize", "sndbuf_actual", "rcvbuf_actual"):
+        old["start"].pop(name, None)
+    for name in ("tos", "target_bitrate", "bidir", "fqrate", "interval"):
+        old["start"]["test_start"].pop(name, None)
+    for name in ("sender_tcp_congestion", "receiver_tcp_congestion"):
+        old["end"].pop(name, None)
+    records = [one for interval in old["intervals"] for one in (*interval["streams"], interval["sum"])]
+    records += [end for stream in old["end"]["streams"] for end in stream.values()]
+    for record in records:
+        for name in (
+            "sender",
+            "rttvar",
+            "pmtu",
+            "snd_wnd",
+            "max_snd_cwnd",
+            "max_snd_wnd",
+            "max_rtt",
+            "min_rtt",
+            "mean_rtt",
+        ):
+            record.pop(name, None)
+    return old
+
+
+def test_a_stand_in_for_3_1(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
+    test = older(document(iperf3_outputs["tcp"].client), "iperf 3.1.3")
+    file = tmp_path / "old.json"
+    file.write_text(json.dumps(test))
+    outcome = imported(file, "--cca", "htcp")
+    (summary,) = outcome.summaries
+    (group,) = summary["metrics"]["groups"]
+    assert (group["cca"], group["streams"]) == ("htcp", 2)
+    assert summary["run"]["traffic"]["interval_s"] == 0.5
+    assert [flow["goodput_bps"] for flow in summary["metrics"]["flows"]] == of_receivers(test)
+    assert summary["metrics"]["rtt_median_s"] is not None
+
+
+def test_a_stand_in_for_another_system(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
+    """macOS and Windows count no retransmissions and tell no RTT."""
+    test = document(iperf3_outputs["tcp"].client)
+    records = [one for interval in test["intervals"] for one in (*interval["streams"], interval["sum"])]
+    for record in records + [end for stream in test["end"]["streams"] for end in stream.values()]:
+        for name in ("retransmits", "rtt", "rttvar", "snd_cwnd"):
+            record.pop(name, None)
+    test["start"]["system_info"] = "Darwin mac.local 23.1.0 Darwin Kernel Version 23.1.0"
+    file = tmp_path / "mac.json"
+    file.write_text(json.dumps(test))
+    (summary,) = imported(file).summaries
+    metrics = summary["metrics"]
+    assert (metrics["retransmission_rate"], metrics["rtt_median_s"]) == (None, None)
+    assert [flow["retransmits"] for flow in metrics["flows"]] == [None, None]
+    assert summary["facts"]["kernel"] == "unknown"
+    assert metrics["goodput_bps"] == pytest.approx(sum(of_receivers(test)))
+
+
+def test_a_test_that_was_interrupted(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
+    test = document(iperf3_outputs["tcp"].client)
+    test |= {"end": {}, "error": "interrupt - the client has terminated", "intervals": test["intervals"][:-1]}
+    file = tmp_path / "cut.json"
+    file.write_text(json.dumps(test))
+    (summary,) = imported(file).summaries
+    sent = sum(
+        stream["bytes"]
+        for interval in test["intervals"]
+        for stream in interval["streams"]
+        if not interval["sum"]["omitted"]
+    )
+    assert summary["metrics"]["goodput_bps"] == pytest.approx(8 * sent / test["intervals"][-1]["sum"]["end"])
+    detail = summary["validity"]["findings"][0]["detail"]
+    assert "the test has no end: rates are those of its intervals" in detail
+    assert "iperf3 said: interrupt - the client has terminated" in detail
+    assert "goodput_bps" in summary["facts"]["imported"]["estimated"]
+
+
+def test_a_failed_test_is_left_out_and_told(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
+    failed = tmp_path / "failed.json"
+    failed.write_text(
+        json.dumps({"start": {"connected": []}, "intervals": [], "end": {}, "error": "connection refused"})
+    )
+    outcome = imported(iperf3_outputs["tcp"].client, failed)
+    assert len(outcome.summaries) == 1
+    assert "left out: failed.json:1: the test failed: connection refused" in outcome.stderr
+
+
+def test_failed_tests_alone(refused: Callable[..., str], tmp_path: Path) -> None:
+    failed = tmp_path / "failed.json"
+    failed.write_text(json.dumps({"start": {}, "error": "no route"}))
+    assert "failed.json:1: the test failed: no route" in refused(failed)
