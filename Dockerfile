@@ -50,7 +50,7 @@ COPY --from=build /opt/ccmix /opt/ccmix
 COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
 # Python keeps what it compiled of what it imports; of what takes the most room and is used once a campaign, nothing is kept
 RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix altair polars rich.live rich.table \
- && find /opt/ccmix/lib -type d -name __pycache__ -regex '.*/\(altair\|narwhals\|elasticsearch\|numpy\|scipy\|jsonschema\|jinja2\)/.*' \
+ && find /opt/ccmix/lib -type d -name __pycache__ -regex '.*/\(altair\|narwhals\|elasticsearch\|numpy\|jsonschema\|jinja2\)/.*' \
         -prune -exec rm -r {} + \
  && rm /opt/ccmix/container/import-all
 COPY configs /usr/share/ccmix/configs

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
+from ccmix.analysis.distributions import t_cdf, t_quantile
 from ccmix.analysis.intervals import BOOTSTRAP_FROM, LEAST_FOR_INTERVAL, confidence_interval, fewest
 
 SIGNIFICANCE = 0.05
@@ -83,19 +83,19 @@ def _signs(count: int) -> NDArray[np.float64]:
 def _two_sided(difference: float, error: float, degrees: float) -> float:
     if not error:
         return 0.0 if difference else 1.0
-    return float(2 * stdtr(degrees, -abs(difference) / error))
+    return 2 * t_cdf(-abs(difference) / error, degrees)
 
 
 def _one_sided(excess: float, error: float, degrees: float) -> float:
     """The p-value of an excess that is not above 0."""
     if not error:
         return 0.0 if excess > 0 else 1.0
-    return float(stdtr(degrees, -excess / error))
+    return t_cdf(-excess / error, degrees)
 
 
 def _reach(degrees: float, share: float, power: float) -> float:
     """By how many standard errors something must be away from a limit, to be seen with that power."""
-    return float(stdtrit(degrees, share) + stdtrit(degrees, power))
+    return t_quantile(share, degrees) + t_quantile(power, degrees)
 
 
 def _blocks_for(differences: Sequence[float]) -> int | None:
@@ -179,7 +179,7 @@ def _error(a: Sample, b: Sample, limit: float) -> tuple[float, float]:
 def _fieller(a: Sample, b: Sample) -> tuple[float, float] | None:
     """All ratios that a test at 5% does not refuse (Fieller 1954)."""
     _, degrees = _error(a, b, b.mean / a.mean)
-    reach = float(stdtrit(degrees, 1 - SIGNIFICANCE / 2)) ** 2
+    reach = t_quantile(1 - SIGNIFICANCE / 2, degrees) ** 2
     square = a.mean**2 - reach * a.variance / a.count
     rest = b.mean**2 - reach * b.variance / b.count
     if square <= 0:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtrit
+
+from ccmix.analysis.distributions import normal_cdf, normal_quantile, t_quantile
 
 LEAST_FOR_INTERVAL = 3  # iterations; of fewer, an interval says nothing
 BOOTSTRAP_FROM, BOOTSTRAP_TO = 15, 1000  # iterations; beyond, both intervals are the same, and resamples are many
@@ -27,7 +28,7 @@ def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[f
     if BOOTSTRAP_FROM <= len(values) <= BOOTSTRAP_TO and min(values) < max(values):
         return _bootstrap(np.asarray(values, float), level)
     mean = statistics.fmean(values)
-    half = _t(len(values) - 1, (1 + level) / 2) * statistics.stdev(values) / math.sqrt(len(values))
+    half = t_quantile((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return mean - half, mean + half
 
 
@@ -39,7 +40,7 @@ def iterations_for_precision(values: Sequence[float], precision: float = PRECISI
     if len(values) < 2 or not (mean := abs(statistics.fmean(values))):
         return None
     deviation = statistics.stdev(values)
-    return fewest(lambda count: _t(count - 1, 0.975) * deviation / math.sqrt(count) <= precision * mean)
+    return fewest(lambda count: t_quantile(0.975, count - 1) * deviation / math.sqrt(count) <= precision * mean)
 
 
 def fewest(enough: Callable[[int], bool]) -> int | None:
@@ -55,10 +56,6 @@ def fewest(enough: Callable[[int], bool]) -> int | None:
     return high if high <= MOST_ITERATIONS else None
 
 
-def _t(degrees: float, share: float) -> float:
-    return float(stdtrit(degrees, share))
-
-
 def _bootstrap(values: NDArray[np.float64], level: float) -> tuple[float, float]:
     """BCa (Efron and Tibshirani 1993, chapter 14), the quantiles expanded for few values as in Hesterberg 2015,
     "What Teachers Should Know About the Bootstrap", section 4.3.
@@ -68,11 +65,11 @@ def _bootstrap(values: NDArray[np.float64], level: float) -> tuple[float, float]
     count, mean = len(values), values.mean()
     means = _resamples(count) @ values
     below = float(np.mean(means < mean) + np.mean(means == mean) / 2)
-    bias = float(ndtri(min(max(below, 1 / RESAMPLES), 1 - 1 / RESAMPLES)))
+    bias = normal_quantile(min(max(below, 1 / RESAMPLES), 1 - 1 / RESAMPLES))
     off = values - mean
     acceleration = float((off**3).sum() / (6 * (off**2).sum() ** 1.5))
-    reach = math.sqrt(count / (count - 1)) * _t(count - 1, (1 + level) / 2)
-    shares = [ndtr(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in (-reach, reach)]
+    reach = math.sqrt(count / (count - 1)) * t_quantile((1 + level) / 2, count - 1)
+    shares = [normal_cdf(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in (-reach, reach)]
     low, high = np.quantile(means, shares)
     return float(low), float(high)
 

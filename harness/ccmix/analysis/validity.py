@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
-from scipy.special import bdtr, bdtrc
 
+from ccmix.analysis.distributions import binomial_cdf, binomial_tail
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import measured
 from ccmix.analysis.tables import RunTables, unseen
@@ -306,8 +306,7 @@ def _lost_on_return(facts: dict[str, Any], device: str) -> Iterator[tuple[str, s
 
 def _binomial_p_value(lost: int, offered: int, probability: float) -> float:
     """How likely it is to lose as few or fewer, or as many or more, whichever is rarer; doubled, for both sides."""
-    fewer = float(bdtr(lost, offered, probability))
-    more = float(bdtrc(lost - 1, offered, probability))
+    fewer, more = binomial_cdf(lost, offered, probability), binomial_tail(lost, offered, probability)
     return min(1.0, 2 * min(fewer, more))
 
 
