@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from ccmix.archive import RunFolder
 from ccmix.model import Run
 from ccmix.probes import sockmon
-from ccmix.probes.stream import StreamTail
+from ccmix.probes.stream_tail import StreamTail
 from ccmix.run.campaign import Outcome
 
 MARKS = {

@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ccmix.probes.sockets import Socket
-from ccmix.probes.stream import Stream, StreamTail, parse_stream, read_stream
+from ccmix.probes.stream import Stream, parse_stream, read_stream
+from ccmix.probes.stream_tail import StreamTail
 from sockmon_stream import (
     COUNTERS,
     CPU,

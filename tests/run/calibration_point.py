@@ -21,12 +21,10 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import NAMESPACE_PREFIX
 from ccmix.config.queues import read_queue
-from ccmix.hosts import CommandError
 from ccmix.hosts.namespace import entered
 from ccmix.model import Buffer, Loss, Sender, Topology
 
 PINGS = 20
-MOST_FIRST_PINGS = 20
 PACKETS = 20_000  # of UDP, and at least LEAST_S of it
 LEAST_S = 2.0
 SAMPLES = 20
@@ -39,14 +37,10 @@ BEGUN_PACKETS = 200  # more than a control connection has
 
 
 def ping_rtts_s(path: Dumbbell) -> list[float]:
-    """Of 64 bytes of ICMP, once one was answered: ARP's questions are lost as anything else is, and three give up."""
+    """Of 64 bytes of ICMP."""
     [pair] = path.pairs
-    ping = ["ping", "-n", "-s", "56", "-i", "0.3", pair.receiver_address, "-c"]
-    for _ in range(MOST_FIRST_PINGS):
-        with suppress(CommandError):
-            path.sender(pair).run([*ping, "1"], timeout_s=120)
-            break
-    words = path.sender(pair).run([*ping, str(PINGS)], timeout_s=120).split()
+    ping = ["ping", "-n", "-s", "56", "-i", "0.3", "-c", str(PINGS), pair.receiver_address]
+    words = path.sender(pair).run(ping, timeout_s=120).split()
     return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")]
 
 
@@ -145,7 +139,7 @@ def one_by_one(path: Dumbbell, topology: Topology) -> dict[str, object]:
         receiving.settimeout(1)
         came_s = [(receiving.recv(4), time.monotonic())[1] for _ in range(DATAGRAMS // 10)]
     return {
-        "pings_s": [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")][2:],
+        "pings_s": [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")],
         "passes": passes, "order": order, "came_s": came_s,
     }  # fmt: skip
 

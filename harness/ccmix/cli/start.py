@@ -26,9 +26,6 @@ from ccmix.index.beside import sending
 from ccmix.model import HostPath, Run
 from ccmix.plan import make_plan
 from ccmix.progress import ProgressWatcher
-from ccmix.report import text
-from ccmix.report.html import write_report
-from ccmix.report.results import load_results
 from ccmix.run import machines
 from ccmix.run.campaign import missing, run_all
 from ccmix.run.hosts_machine import HostsMachine
@@ -190,6 +187,10 @@ def _cancel(main: asyncio.Task[int]) -> None:
 
 def _report(kept: Campaign, skipped: int) -> int:
     """Of all runs of the campaign, also those of earlier starts: the table and, last, the path of the HTML report."""
+    from ccmix.report import text  # noqa: PLC0415  # slow to import, and the guests are not to wait for it
+    from ccmix.report.html import write_report  # noqa: PLC0415
+    from ccmix.report.results import load_results  # noqa: PLC0415
+
     without_result = len(missing(kept))
     results = load_results([kept.outdir]) if without_result < len(kept.runs) else None
     valid = sum(result.valid for result in results.runs) if results else 0

@@ -9,19 +9,19 @@ from ccmix.conditions.layout import (
     NAMESPACE_PREFIX,
     ROUTERS,
     Emulating,
+    End,
     Layout,
     Pair,
-    Place,
     layout,
 )
-from ccmix.conditions.namespaces import offloads_off, write_sysctls
+from ccmix.conditions.namespaces import offloads_off, sysctl_file, write_sysctls
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.conditions.tc_batch import tell_tc
 from ccmix.hosts import CommandError, Host, LocalHost, NamespaceHost
 from ccmix.hosts.namespace import NAMES, entered
 from ccmix.model import Topology
 
-MOST_NEIGHBOURS = "100000"
+IPV6_OFF = "net.ipv6.conf.all.disable_ipv6"
 LINKS_AT_ONCE = 200  # ip leaves each namespace that it has opened open, and a process may have 1024 files
 LARGEST_WINDOW_BYTES = 512 * 2**20  # the autotuning limit of Tierney et al. 2021, section IV
 
@@ -107,8 +107,6 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
     """Limits that hold for all namespaces together, and that would distort the path under test if they were met.
 
     TCP memory, in pages: small by default on a small machine; in need of it the kernel shrinks the receiver's window.
-    The neighbours that the kernel keeps addresses of: of more than 128 it forgets those that were quiet for a minute,
-    of more than 1024 any; and while it asks for one again, no more than 100 packets wait.
     The backlog, in packets: what a veth device hands to its peer waits there, and 1000 packets are less than a burst.
     """
     needed_bytes = 64 * (topology.bdp_bytes + topology.buffer_bytes) + 2**30
@@ -116,35 +114,36 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
     return {
         "net.ipv4.tcp_mem": f"{pages} {pages * 3 // 2} {pages * 2}",
         "net.core.netdev_max_backlog": "1000000",
-        **{f"net.ipv4.neigh.default.gc_thresh{number}": MOST_NEIGHBOURS for number in (1, 2, 3)},
     }
 
 
 def _namespace_sysctls(namespace: str, topology: Topology) -> dict[str, str]:
+    """No IPv6: what it sends by itself, such as questions for routers, would pass netem and the bottleneck too."""
+    quiet = {IPV6_OFF: "1"} if sysctl_file(IPV6_OFF).exists() else {}
     if namespace in ROUTERS:
-        return {"net.ipv4.ip_forward": "1"}
-    return {
-        "net.ipv4.tcp_rmem": f"4096 131072 {LARGEST_WINDOW_BYTES}",
-        "net.ipv4.tcp_wmem": f"4096 131072 {LARGEST_WINDOW_BYTES}",
-        "net.ipv4.tcp_no_metrics_save": "1",
-    } | ({"net.ipv4.tcp_ecn": "1"} if topology.ecn else {})
+        return quiet | {"net.ipv4.ip_forward": "1"}
+    return (
+        quiet
+        | {
+            "net.ipv4.tcp_rmem": f"4096 131072 {LARGEST_WINDOW_BYTES}",
+            "net.ipv4.tcp_wmem": f"4096 131072 {LARGEST_WINDOW_BYTES}",
+            "net.ipv4.tcp_no_metrics_save": "1",
+        }
+        | ({"net.ipv4.tcp_ecn": "1"} if topology.ecn else {})
+    )
 
 
 def _connect(plan: Layout, topology: Topology) -> None:
     """Devices, addresses, routes, qdiscs, offloads and TCP limits; all of it goes when the namespaces go."""
     mtu = topology.mtu_bytes
     local = LocalHost()
-    pairs = [
-        f"link add {near.place.device} mtu {mtu} netns {NAMESPACE_PREFIX}{near.place.namespace} type veth "
-        f"peer name {far.place.device} mtu {mtu} netns {NAMESPACE_PREFIX}{far.place.namespace}"
-        for near, far in plan.links
-    ]
+    pairs = [f"link add {_device(near, mtu)} type veth peer name {_device(far, mtu)}" for near, far in plan.links]
     for begin in range(0, len(pairs), LINKS_AT_ONCE):
         local.run(["ip", "-batch", "-"], stdin="\n".join(pairs[begin : begin + LINKS_AT_ONCE]))
-    ends: dict[str, list[tuple[Place, tuple[str, ...]]]] = {}
-    for link in plan.links:
-        for end in link:
-            ends.setdefault(end.place.namespace, []).append((end.place, end.addresses))
+    ends: dict[str, list[tuple[End, End]]] = {}  # with that at the other end of the link
+    for near, far in plan.links:
+        for end, other in ((near, far), (far, near)):
+            ends.setdefault(end.place.namespace, []).append((end, other))
     emulating: dict[str, list[Emulating]] = {}
     for device in plan.emulating:
         emulating.setdefault(device.place.namespace, []).append(device)
@@ -156,13 +155,20 @@ def _connect(plan: Layout, topology: Topology) -> None:
         with entered(name):
             write_sysctls(_namespace_sysctls(namespace, topology))
             if not topology.offloads:
-                offloads_off(place.device for place, _ in own)
+                offloads_off(end.place.device for end, _ in own)
         lines = ["link set lo up"]
-        for place, addresses in own:
-            lines += [f"addr add {address} dev {place.device}" for address in addresses]
-            lines.append(f"link set {place.device} up")
+        for end, other in own:
+            name_of_device = end.place.device
+            lines += [f"addr add {address} dev {name_of_device}" for address in end.addresses]
+            lines.append(f"link set {name_of_device} up")
+            lines += [f"neigh add {known}" for known in other.known_to(end)]
         lines += [f"route add {route}" for route in routes.get(namespace, ())]
         local.run(["ip", "-n", name, "-batch", "-"], stdin="\n".join(lines))
         if namespace in emulating:
             batch = [(device, line) for device in emulating[namespace] for line in device.lines("add")]
             tell_tc(NamespaceHost(name), topology, batch)
+
+
+def _device(end: End, mtu_bytes: int) -> str:
+    """As `ip link add` takes it."""
+    return f"{end.place.device} address {end.mac} mtu {mtu_bytes} netns {NAMESPACE_PREFIX}{end.place.namespace}"

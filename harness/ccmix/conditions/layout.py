@@ -16,8 +16,8 @@ Addresses tell which sender a packet is from or to: each has a receiver's addres
 receiver, which then has many.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ccmix.conditions import qdisc
 from ccmix.model import Sender, Topology
@@ -37,10 +37,18 @@ class Place:
 
 @dataclass(frozen=True)
 class End:
-    """A device with its addresses, '10.0.1.1/24'."""
+    """A device with its IP addresses, '10.0.1.1/24', and its MAC address, '02:00:00:00:00:01'."""
 
     place: Place
     addresses: tuple[str, ...]
+    mac: str = ""
+
+    def known_to(self, other: "End") -> list[str]:
+        """What `ip neigh` takes at the other end of the link, which thus never has to ask for a MAC address (ARP)."""
+        return [
+            f"{address.partition('/')[0]} lladdr {self.mac} nud permanent dev {other.place.device}"
+            for address in self.addresses
+        ]
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ def layout(topology: Topology) -> Layout:
     return Layout(
         tuple(pairs),
         Emulating(BOTTLENECK, Place(BOTTLENECK, "east"), bottleneck_words(topology)),
-        tuple(links),
+        tuple(_with_macs(links)),
         tuple(routes),
     )
 
@@ -192,6 +200,16 @@ def _joined(ends: Iterable[End]) -> End:
     """One device with the addresses of all."""
     ends = list(ends)
     return End(ends[0].place, tuple(address for end in ends for address in end.addresses))
+
+
+def _with_macs(links: Iterable[tuple[End, End]]) -> Iterator[tuple[End, End]]:
+    """Locally administered ones, the same each time."""
+    for number, (near, far) in enumerate(links):
+        yield replace(near, mac=_mac(2 * number)), replace(far, mac=_mac(2 * number + 1))
+
+
+def _mac(number: int) -> str:
+    return "02:00:" + number.to_bytes(4).hex(":")
 
 
 def _gateways(far_ends: Sequence[End]) -> list[str]:

@@ -23,7 +23,11 @@ _JOINING = re.compile(r"tx-tcp\S*-segmentation|tx-generic-segmentation|rx-gro")
 def write_sysctls(values: Mapping[str, str]) -> None:
     """Of the namespace that this thread is in. Raises OSError."""
     for name, value in values.items():
-        Path("/proc/sys", *name.split(".")).write_text(f"{value}\n")
+        sysctl_file(name).write_text(f"{value}\n")
+
+
+def sysctl_file(name: str) -> Path:
+    return Path("/proc/sys", *name.split("."))
 
 
 def offloads_off(devices: Iterable[str]) -> None:

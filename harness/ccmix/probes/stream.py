@@ -14,35 +14,28 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from ccmix.probes import stream_columns as columns
+from ccmix.probes import stream_format as form
+from ccmix.probes.stream_format import BYTE_ORDER, MAGIC, VERSION
 
-MAGIC, VERSION, BYTE_ORDER = b"CCMIXMON", 1, 0x01020304
-_HEADER = struct.Struct("<8sIIQQII")
-_RECORD = struct.Struct("<II")
-_SAMPLE = struct.Struct("<IIQQIIII")  # with the record's own header
-_MOST_RECORD_BYTES = 1 << 28  # what is longer was not written by the probe; 700000 sockets in a sample are not
-
-_SOCKET, _QUEUE, _COUNTER, _PROCESS = 1, 2, 3, 4
-_SOCKETS, _CLOSED, _QUEUES, _LINKS, _COUNTERS, _CPU, _PROCESSES = 16, 17, 18, 19, 20, 21, 22
-_NOTE, _REPORT = 32, 33
 _IDENTITIES = {
-    _SOCKET: struct.Struct("<IIQQIHHIIII16s16s16s"),
-    _QUEUE: struct.Struct("<IIII16s"),
-    _COUNTER: struct.Struct("<IIi44s"),
-    _PROCESS: struct.Struct("<IIIIQ24s"),
+    form.SOCKET: struct.Struct("<IIQQIHHIIII16s16s16s"),
+    form.QUEUE: struct.Struct("<IIII16s"),
+    form.COUNTER: struct.Struct("<IIi44s"),
+    form.PROCESS: struct.Struct("<IIIIQ24s"),
 }
 _ROW_BYTES = {
-    _QUEUES: columns.QUEUE.itemsize,
-    _LINKS: columns.LINK.itemsize,
-    _COUNTERS: columns.COUNTER.itemsize,
-    _CPU: columns.CPU.itemsize,
-    _PROCESSES: columns.PROCESS.itemsize,
+    form.QUEUES: columns.QUEUE.itemsize,
+    form.LINKS: columns.LINK.itemsize,
+    form.COUNTERS: columns.COUNTER.itemsize,
+    form.CPU: columns.CPU.itemsize,
+    form.PROCESSES: columns.PROCESS.itemsize,
 }
 PART_BYTES = 2**25  # a hundred thousand samples of sockets
 # Of sockets' rows: a block stays in the processor's nearer cache while it is turned, a chunk in the farther one.
@@ -124,54 +117,21 @@ def _parts(data: Bytes, most_bytes: int) -> Iterator[Stream]:
         )
 
 
-class StreamTail:
-    """How far a stream has come that is being written. Reads only what was added since it was asked last."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._offset = 0
-        self._begin_ns = self._last_ns = 0
-
-    def seconds(self) -> float:
-        """From the probe's start to its last sample. Raises OSError, and ValueError where it is no stream."""
-        with self._file.open("rb") as file:
-            _, _, _, begin_ns, _, _, text_bytes = _HEADER.unpack(_exactly(file, _HEADER.size))
-            if begin_ns != self._begin_ns:  # it is another stream now: the run is tried again
-                self._begin_ns = self._last_ns = begin_ns
-                self._offset = _HEADER.size + text_bytes
-            file.seek(self._offset)
-            while len(head := file.read(_RECORD.size + 8)) == _RECORD.size + 8:
-                length, kind, mono_ns = struct.unpack("<IIQ", head)
-                _check_length(length, self._offset)
-                if _SOCKETS <= kind <= _PROCESSES:
-                    self._last_ns = mono_ns
-                self._offset += length
-                file.seek(self._offset)
-        return (self._last_ns - self._begin_ns) / 1e9
-
-
-def _exactly(file: IO[bytes], size: int) -> bytes:
-    data = file.read(size)
-    if len(data) < size:
-        raise ValueError(f"offset 0: {len(data)} bytes are no stream of ccmix-sockmon")
-    return data
-
-
 def _header(data: Bytes) -> tuple[dict[str, str], float, int]:
     """What was asked for, the wall clock's time at the start, and where the records begin."""
-    if len(data) < _HEADER.size:
+    if len(data) < form.HEADER.size:
         raise ValueError(f"offset 0: {len(data)} bytes are no stream of ccmix-sockmon")
-    magic, byte_order, version, _, wall_ns, _, text_bytes = _HEADER.unpack_from(data)
+    magic, byte_order, version, _, wall_ns, _, text_bytes = form.HEADER.unpack_from(data)
     if magic != MAGIC:
         raise ValueError("offset 0: this is no stream of ccmix-sockmon")
     if byte_order != BYTE_ORDER:
         raise ValueError("offset 8: the stream was recorded on a machine of another byte order")
     if version != VERSION:
         raise ValueError(f"offset 12: the stream has version {version}, and this reader knows {VERSION}")
-    begin = _HEADER.size + text_bytes
+    begin = form.HEADER.size + text_bytes
     if begin > len(data):
-        raise ValueError(f"offset {_HEADER.size}: the stream ends in its header")
-    return _pairs(data[_HEADER.size : begin]), wall_ns / 1e9, begin
+        raise ValueError(f"offset {form.HEADER.size}: the stream ends in its header")
+    return _pairs(data[form.HEADER.size : begin]), wall_ns / 1e9, begin
 
 
 def _pairs(text: bytes) -> dict[str, str]:
@@ -182,7 +142,7 @@ def _pairs(text: bytes) -> dict[str, str]:
 def _number(header: Mapping[str, str], key: str) -> int:
     text = header.get(key, "")
     if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text)):
-        raise ValueError(f"offset {_HEADER.size}: the header's {key} is {text!r}, and must be a number above 0")
+        raise ValueError(f"offset {form.HEADER.size}: the header's {key} is {text!r}, and must be a number above 0")
     return int(text)
 
 
@@ -195,7 +155,7 @@ class _Targets:
     def name(self, kind: str, number: int) -> str:
         name = self._header.get(f"{kind}.{number}")
         if name is None:
-            raise ValueError(f"offset {_HEADER.size}: the header names no {kind}.{number}")
+            raise ValueError(f"offset {form.HEADER.size}: the header names no {kind}.{number}")
         return name
 
     def device(self, number: int) -> tuple[str, str]:
@@ -254,7 +214,7 @@ class _Samples:
         if ids.size and int(ids.max()) >= count:
             row = int(np.argmax(ids >= count))
             record = int(np.searchsorted(np.cumsum(self.rows), row, side="right"))
-            offset = self.offsets[record] - _SAMPLE.size
+            offset = self.offsets[record] - form.SAMPLE.size
             raise ValueError(f"offset {offset}: a row of {what} {ids[row]}, which the stream does not introduce")
 
 
@@ -262,7 +222,7 @@ class _Samples:
 class _Records:
     identities: dict[int, list[tuple[Any, ...]]] = field(default_factory=lambda: {kind: [] for kind in _IDENTITIES})
     samples: dict[int, _Samples] = field(
-        default_factory=lambda: {_SOCKETS: _Samples()} | {kind: _Samples(size) for kind, size in _ROW_BYTES.items()}
+        default_factory=lambda: {form.SOCKETS: _Samples()} | {kind: _Samples(size) for kind, size in _ROW_BYTES.items()}
     )
     notes: list[str] = field(default_factory=list)
     report: dict[str, int] | None = None
@@ -276,18 +236,18 @@ def _walk(data: Bytes, begin: int, most_bytes: int) -> Iterator[_Records]:
     """All records, in parts; unknown ones are skipped, and one that the end cuts off is left out."""
     records = _Records()
     part, offset, size = begin, begin, len(data)
-    while size - offset >= _RECORD.size:
-        length, kind = _RECORD.unpack_from(data, offset)
-        _check_length(length, offset)
+    while size - offset >= form.RECORD.size:
+        length, kind = form.RECORD.unpack_from(data, offset)
+        form.check_length(length, offset)
         if length > size - offset:
             break
-        if _SOCKETS <= kind <= _PROCESSES:
+        if form.SOCKETS <= kind <= form.PROCESSES:
             _add_sample(records, data, offset, length, kind)
         elif kind in _IDENTITIES:
             _add_identity(records, data, offset, length, kind)
-        elif kind == _NOTE:
+        elif kind == form.NOTE:
             records.notes.append(data[offset + 8 : offset + length].rstrip(b"\0").decode(errors="replace"))
-        elif kind == _REPORT:
+        elif kind == form.REPORT:
             records.report = _report(data[offset + 8 : offset + length], offset)
         offset += length
         if offset - part >= most_bytes:
@@ -296,27 +256,22 @@ def _walk(data: Bytes, begin: int, most_bytes: int) -> Iterator[_Records]:
     yield records
 
 
-def _check_length(length: int, offset: int) -> None:
-    if length < _RECORD.size or length % 8 or length > _MOST_RECORD_BYTES:
-        raise ValueError(f"offset {offset}: a record can't be {length} bytes long")
-
-
 def _add_identity(records: _Records, data: Bytes, offset: int, length: int, kind: int) -> None:
     layout, known = _IDENTITIES[kind], records.identities[kind]
-    if not layout.size <= length - _RECORD.size < layout.size + 8:
+    if not layout.size <= length - form.RECORD.size < layout.size + 8:
         raise ValueError(f"offset {offset}: an identity of type {kind} can't be {length} bytes long")
-    identity = layout.unpack_from(data, offset + _RECORD.size)
+    identity = layout.unpack_from(data, offset + form.RECORD.size)
     if identity[0] != len(known):
         raise ValueError(f"offset {offset}: an identity has number {identity[0]} instead of {len(known)}")
     known.append(identity)
 
 
 def _add_sample(records: _Records, data: Bytes, offset: int, length: int, kind: int) -> None:
-    if length < _SAMPLE.size:
+    if length < form.SAMPLE.size:
         raise ValueError(f"offset {offset}: a sample can't be {length} bytes long")
-    _, _, mono_ns, wall_ns, took_ns, rows, row_bytes, info_bytes = _SAMPLE.unpack_from(data, offset)
-    samples = records.samples[_SOCKETS if kind == _CLOSED else kind]
-    if kind in (_SOCKETS, _CLOSED) and not samples.offsets:
+    _, _, mono_ns, wall_ns, took_ns, rows, row_bytes, info_bytes = form.SAMPLE.unpack_from(data, offset)
+    samples = records.samples[form.SOCKETS if kind == form.CLOSED else kind]
+    if kind in (form.SOCKETS, form.CLOSED) and not samples.offsets:
         _check_info(offset, row_bytes, info_bytes)
         samples.row_bytes, samples.info_bytes = row_bytes, info_bytes
     if row_bytes != samples.row_bytes or info_bytes != samples.info_bytes:
@@ -324,14 +279,14 @@ def _add_sample(records: _Records, data: Bytes, offset: int, length: int, kind: 
             f"offset {offset}: rows of {row_bytes} bytes, {info_bytes} of them tcp_info, "
             f"where {samples.row_bytes} and {samples.info_bytes} are due"
         )
-    if not 0 <= length - _SAMPLE.size - rows * row_bytes < 8:
+    if not 0 <= length - form.SAMPLE.size - rows * row_bytes < 8:
         raise ValueError(f"offset {offset}: {rows} rows of {row_bytes} bytes do not fill a record of {length} bytes")
-    samples.offsets.append(offset + _SAMPLE.size)
+    samples.offsets.append(offset + form.SAMPLE.size)
     samples.rows.append(rows)
     samples.mono_ns.append(mono_ns)
     samples.wall_ns.append(wall_ns)
     samples.took_ns.append(took_ns)
-    samples.final.append(kind == _CLOSED)
+    samples.final.append(kind == form.CLOSED)
 
 
 def _check_info(offset: int, row_bytes: int, info_bytes: int) -> None:
@@ -364,7 +319,7 @@ def _structured(records: _Records, data: Bytes, kind: int, dtype: np.dtype[Any])
 
 
 def _sockets(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
-    samples, identities = records.samples[_SOCKETS], records.identities[_SOCKET]
+    samples, identities = records.samples[form.SOCKETS], records.identities[form.SOCKET]
     layout = columns.socket_layout(samples.info_bytes or columns.MOST_INFO_BYTES)
     raw, counted = _in_columns(data, samples, layout)
     ids = raw["id"]
@@ -452,8 +407,8 @@ def _address_6(address: bytes) -> str:
 
 
 def _queues(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
-    samples, rows = _structured(records, data, _QUEUES, columns.QUEUE)
-    identities = records.identities[_QUEUE]
+    samples, rows = _structured(records, data, form.QUEUES, columns.QUEUE)
+    identities = records.identities[form.QUEUE]
     samples.check_ids(rows["id"], len(identities), "queue")
     kinds = [_text(identity[4]) for identity in identities]
     known = {
@@ -507,7 +462,7 @@ def _devices(ids: _Numbers, names: Sequence[tuple[str, str]]) -> dict[str, pl.Se
 
 
 def _links(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
-    samples, rows = _structured(records, data, _LINKS, columns.LINK)
+    samples, rows = _structured(records, data, form.LINKS, columns.LINK)
     numbers = np.unique(rows["device"])
     names = [targets.device(int(number)) for number in numbers]
     counted = {
@@ -519,8 +474,8 @@ def _links(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
 
 
 def _counters(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame:
-    samples, rows = _structured(records, data, _COUNTERS, columns.COUNTER)
-    identities = records.identities[_COUNTER]
+    samples, rows = _structured(records, data, form.COUNTERS, columns.COUNTER)
+    identities = records.identities[form.COUNTER]
     samples.check_ids(rows["id"], len(identities), "counter")
     known = {
         "netns": [targets.name("counters", identity[1]) for identity in identities],
@@ -535,7 +490,7 @@ def _counters(data: Bytes, records: _Records, targets: _Targets) -> pl.DataFrame
 
 
 def _cpu(data: Bytes, records: _Records, ticks_per_s: int) -> pl.DataFrame:
-    samples, rows = _structured(records, data, _CPU, columns.CPU)
+    samples, rows = _structured(records, data, form.CPU, columns.CPU)
     spent = {name: pl.Series(rows["ticks"][:, column] / ticks_per_s) for column, name in enumerate(columns.CPU_TIMES)}
     frequency = _nullable(rows["frequency_khz"] * 1e3, rows["frequency_khz"] > 0)
     return pl.DataFrame(
@@ -544,8 +499,8 @@ def _cpu(data: Bytes, records: _Records, ticks_per_s: int) -> pl.DataFrame:
 
 
 def _processes(data: Bytes, records: _Records, ticks_per_s: int, page_bytes: int) -> pl.DataFrame:
-    samples, rows = _structured(records, data, _PROCESSES, columns.PROCESS)
-    identities = records.identities[_PROCESS]
+    samples, rows = _structured(records, data, form.PROCESSES, columns.PROCESS)
+    identities = records.identities[form.PROCESS]
     samples.check_ids(rows["id"], len(identities), "process")
 
     def of(value: Callable[[tuple[Any, ...]], Any], dtype: Any) -> pl.Series:

@@ -1,25 +1,30 @@
-"""Many runs, some of them at the same time, each finished one kept at once."""
+"""Many runs, some of them at the same time, each finished one kept at once.
+
+What makes tables of them is imported when the first has ended: beside the others, and not before any has begun.
+"""
 
 import asyncio
 import contextlib
 import datetime
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
-from ccmix.analysis.tables import bytes_sampled
 from ccmix.archive import ArchiveError, Campaign, RunFolder, located
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.lab import GuestError
 from ccmix.model import HostPath, Run
-from ccmix.run.conclude import conclude
 from ccmix.run.hosts_machine import Skipped
 from ccmix.run.limits import Budget, seconds_until_open
 from ccmix.run.machines import Machine
 from ccmix.run.measure import ERROR
+
+_IMPORTING = threading.Lock()  # of two threads that import modules in a circle, one may get half a module
 
 
 class Watcher(Protocol):
@@ -108,7 +113,7 @@ class _Work:
                 return Outcome("skipped", (str(reason),))
             except (GuestError, GeneratorError, CommandError, OSError) as error:
                 failures.append(located(error, folder.partial) if isinstance(error, OSError) else str(error))
-                self._budget.add(run.entry, time.time(), await asyncio.to_thread(bytes_sampled, folder.partial))
+                self._budget.add(run.entry, time.time(), await asyncio.to_thread(_bytes_sampled, folder.partial))
                 with contextlib.suppress(OSError):  # the disk may be what is full
                     (folder.partial / ERROR).parent.mkdir(exist_ok=True)
                     (folder.partial / ERROR).write_text("".join(f"{failure}\n" for failure in failures))
@@ -129,7 +134,7 @@ class _Work:
     async def _once(self, run: Run, folder: RunFolder, cpu: int, failures: Sequence[str]) -> Outcome:
         where = await self._machine.measure(run, folder.begin(), cpu)
         where |= {"retries": list(failures), "measured_s": time.time()}
-        summary = await asyncio.to_thread(conclude, run, folder, where)
+        summary = await asyncio.to_thread(_conclude, run, folder, where)
         self._spend(run, summary)
         validity = summary["validity"]
         reasons = tuple(finding["detail"] for finding in validity["findings"] if not finding["accepted"])
@@ -137,3 +142,15 @@ class _Work:
 
     def _spend(self, run: Run, summary: dict[str, Any]) -> None:
         self._budget.add(run.entry, summary["ended_s"], summary["metrics"].get("bytes_sent", 0))
+
+
+def _conclude(run: Run, folder: RunFolder, where: dict[str, Any]) -> dict[str, Any]:
+    with _IMPORTING:
+        from ccmix.run.conclude import conclude  # noqa: PLC0415
+    return conclude(run, folder, where)
+
+
+def _bytes_sampled(folder: Path) -> int:
+    with _IMPORTING:
+        from ccmix.analysis.tables import bytes_sampled  # noqa: PLC0415
+    return bytes_sampled(folder)

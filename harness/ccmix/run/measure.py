@@ -34,7 +34,7 @@ OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
 SAMPLED_QUEUES = ("bottleneck", "sender-queue")
-PINGS, PING_INTERVAL_S = 5, 0.2  # or the RTT, so that only the first ones can wait for ARP
+PINGS, PING_INTERVAL_S = 5, 0.2  # or the RTT
 PINGS_AT_ONCE = 16
 ANSWERS_WITHIN_S = 60.0  # beyond the time that it takes on the empty path
 PING = ("ping", "-n", "-W", f"{ANSWERS_WITHIN_S:g}")
@@ -117,7 +117,7 @@ def _offloads(path: Dumbbell) -> dict[str, bool]:
 
 
 def _ping(path: Dumbbell) -> dict[str, list[float]]:
-    """Round-trip times over the empty path, in seconds, by sender. The first, which waits for ARP, is left out.
+    """Round-trip times over the empty path, in seconds, by sender.
 
     Several senders ask at the same time, each a little after another, so that no ping waits for another.
     """
@@ -136,7 +136,7 @@ def _ping(path: Dumbbell) -> dict[str, list[float]]:
 def _ping_of(path: Dumbbell, pair: Pair) -> list[float]:
     interval_s = max(PING_INTERVAL_S, pair.sender.base_rtt_s)
     lost = pair.sender.loss.mean if pair.sender.loss else 0.0
-    count = 1 + round(PINGS / (1 - lost) ** 2)
+    count = round(PINGS / (1 - lost) ** 2)
     argv = [*PING, "-c", str(count), "-i", f"{interval_s:g}", "-s", "56", pair.receiver_address]
     timeout_s = (count + 1) * interval_s + ANSWERS_WITHIN_S
     try:
@@ -144,7 +144,7 @@ def _ping_of(path: Dumbbell, pair: Pair) -> list[float]:
     except CommandError as error:
         name, rtt_s = pair.sender.name, pair.sender.base_rtt_s
         raise GeneratorError(f"no ping of {name} was answered, over a base RTT of {rtt_s:g} s: {error}") from error
-    return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")][1:]
+    return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")]
 
 
 def _packet_train(path: Dumbbell, topology: Topology) -> list[float]:
