@@ -106,7 +106,7 @@ def sharing(finished: Iterable[Finished]) -> Sharing:
     valid = [(campaign, run, summary) for campaign, run, summary, counts in found if counts]
     left_out = Counter(_kind(summary) for _, _, summary, counts in found if not counts)
     alone, beside = _alone(valid), _beside(valid)
-    adjusted = holm([one.result.p_value for one in (*alone, *beside)])
+    adjusted = holm([*(one.result.p_value for one in alone), *(one.result.p_value for one in beside)])
     return Sharing(
         alone=tuple(replace(one, p_adjusted=p) for one, p in zip(alone, adjusted[: len(alone)], strict=True)),
         beside=tuple(replace(one, p_adjusted=p) for one, p in zip(beside, adjusted[len(alone) :], strict=True)),
@@ -155,9 +155,9 @@ def _only_cca(summary: dict[str, Any]) -> str | None:
 def _alone(valid: Sequence[_Valid]) -> list[Alone]:
     cells: dict[Place, dict[tuple[str, str], dict[Hashable, float]]] = {}
     for campaign, run, summary in valid:
-        if (cca := _only_cca(summary)) and (goodput_bps := _goodput_bps(summary)) is not None:
-            side = cells.setdefault(place_of(run), {}).setdefault((cca, run.entry), {})
-            side[campaign, run.iteration] = goodput_bps
+        if cca := _only_cca(summary):
+            goodputs = cells.setdefault(place_of(run), {}).setdefault((cca, run.entry), {})
+            goodputs[campaign, run.iteration] = _goodput_bps(summary)
     found = []
     for place, sides in cells.items():
         if len({cca for cca, _ in sides}) < 2:
@@ -189,12 +189,9 @@ def _side_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
     return cca if sum(other == cca for other, _ in sides) == 1 else f"{cca} ({entry})"
 
 
-def _goodput_bps(summary: dict[str, Any]) -> float | None:
-    """Of the run; the sum of its groups, where an archive has only these."""
-    metrics = summary["metrics"]
-    if (goodput_bps := metrics.get("goodput_bps")) is not None:
-        return float(goodput_bps)
-    return sum(float(group["goodput_bps"]) for group in metrics["groups"])
+def _goodput_bps(summary: dict[str, Any]) -> float:
+    """Of the run, which is that of its groups."""
+    return sum(float(group["goodput_bps"]) for group in summary["metrics"]["groups"])
 
 
 def _beside(valid: Sequence[_Valid]) -> list[Beside]:
@@ -235,7 +232,7 @@ def _told(names: Sequence[tuple[str, int]]) -> int:
 
 
 def _singles(valid: Sequence[_Valid]) -> Iterable[Single]:
-    cells: dict[tuple[str, Place, tuple[str, ...]], list[float | None]] = {}
+    cells: dict[tuple[str, Place, tuple[str, ...]], list[float]] = {}
     for _, run, summary in valid:
         names = tuple(group["group"] for group in summary["metrics"]["groups"])
         cells.setdefault((run.entry, place_of(run), names), []).append(_goodput_bps(summary))

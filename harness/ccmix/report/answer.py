@@ -184,10 +184,8 @@ def _goodput(one: Single, where: Where) -> str:
 
 
 def _runs(found: Sharing) -> str:
-    told = (
-        f" {found.imported} runs were imported: nobody looked whether their hosts limited them, or the path was as named."
-        if found.imported
-        else ""
+    told = f" {found.imported} runs were imported: nobody looked whether their hosts limited them." * (
+        found.imported > 0
     )
     if not found.left_out:
         return told.strip() or ("The one run is valid." if found.runs == 1 else f"All {found.runs} runs are valid.")
