@@ -24,7 +24,7 @@ from ccmix.model import (
     Run,
     Traffic,
 )
-from ccmix.plan import RECEIVER, make_plan, span
+from ccmix.plan import RECEIVER, make_plan, named, span
 from support import TOPOLOGY
 
 DEMO = Path(__file__).parents[1] / "configs" / "demo.ini"
@@ -51,6 +51,14 @@ def test_every_condition_in_every_iteration_once() -> None:
     )
     assert all(run.topology.delay_s * 1000 == float(run.condition["delay"].removesuffix("ms")) for run in runs)
     assert {run.accept_limits for run in runs} == {("rtt",)}
+
+
+def test_runs_by_their_names_keep_order_and_seed() -> None:
+    runs = make_plan([entry()], seed=1)
+    assert named(runs, [runs[5].name, runs[2].name]) == (runs[2], runs[5])
+    assert named(runs, []) == runs
+    with pytest.raises(KeyError, match="one delay=9ms #1"):
+        named(runs, [runs[0].name, "one delay=9ms #1"])
 
 
 def test_an_iteration_is_a_block_in_the_order_of_the_file() -> None:

@@ -20,6 +20,17 @@ def make_plan(entries: Iterable[Entry], seed: int) -> tuple[Run, ...]:
     return tuple(run for entry in entries for run in _entry_runs(entry, seed))
 
 
+def named(runs: Sequence[Run], names: Sequence[str]) -> tuple[Run, ...]:
+    """The runs with these names, or all without any; their seeds stay the same. Raises KeyError with a name that none
+    has.
+    """
+    by_name = {run.name: run for run in runs}
+    for name in names:
+        if name not in by_name:
+            raise KeyError(name)
+    return tuple(run for run in runs if not names or run.name in names)
+
+
 def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
     for iteration in range(1, entry.iterations + 1):
         block = list(entry.conditions)

@@ -59,6 +59,13 @@ def test_plan_of_the_demo(ccmix: Ccmix) -> None:
     assert {run["entry"] for run in runs} == {"all-cubic", "all-bbr", "mixed"}
 
 
+def test_a_run_that_is_not_planned(ccmix: Ccmix, tmp_path: Path) -> None:
+    done = ccmix("run", DEMO, "--lab", "--run", "mixed delay=44ms,loss=0.1% #6", "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert done.stderr == f"{DEMO}: no run is called 'mixed delay=44ms,loss=0.1% #6': ccmix plan {DEMO} lists them\n"
+    assert not (tmp_path / "out").exists()
+
+
 def test_only_some_entries(ccmix: Ccmix) -> None:
     runs = json.loads(ccmix("plan", DEMO, "--only", "mixed", "--format", "json").stdout)
     assert {run["entry"] for run in runs} == {"mixed"}

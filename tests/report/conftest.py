@@ -16,6 +16,9 @@ TOPOLOGY = Topology(rate_bps=1e9, delay_s=0.005, loss=None, buffer=Buffer(1.0, "
 TRAFFIC = Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
 GOODPUT_BPS = {1: 100e6, 2: 110e6, 3: 120e6}  # of CUBIC by iteration; BBR has twice that
 
+INI = "[topology <a&b>]\nrate = 1gbit\n"
+COMMAND = ["/somewhere/ccmix", "run", "configs/test.ini", "--lab", "-o", "results/test", "--seed", "1"]
+
 Make = Callable[..., Path]  # of the entries' names
 
 
@@ -34,6 +37,7 @@ def summary(run: Run, status: str = "valid") -> dict[str, Any]:
         {
             "group": cca, "cca": cca, "streams": 1, "goodput_bps": goodput_bps * factor,
             "retransmission_rate": 0.01 * run.iteration, "rtt_median_s": 0.01 * run.iteration,
+            "share": factor / 3, "fair_share": 0.5,
         }
         for cca, factor in (("cubic", 1), ("bbr", 2))
     ]  # fmt: skip
@@ -41,10 +45,19 @@ def summary(run: Run, status: str = "valid") -> dict[str, Any]:
     return {
         "run": run.to_json(),
         "where": {"machine": "lab"},
-        "facts": {"kernel": "7.2.12-ccmix", "iperf3": "iperf 3.20+ccmix1"},
-        "metrics": {"groups": groups, "fairness": 0.9},
+        "facts": {
+            "kernel": "7.2.12-ccmix",
+            "iperf3": "iperf 3.20+ccmix1",
+            "sysctls": {"net.ipv4.tcp_sack": "1"},
+            "commands": {"h1": {"client": ["iperf3", "--client", "10.0.3.2", "--congestion", "cubic,bbr"]}},
+        },
+        "metrics": {"groups": groups, "fairness": 0.9, "flows": [flow(40000, "cubic"), flow(40002, "bbr")]},
         "validity": {"status": status, "findings": findings},
     }
+
+
+def flow(port: int, cca: str) -> dict[str, Any]:
+    return {"host": "h1", "port": port, "group": cca, "cca_used": cca, "goodput_bps": 50e6, "startup_s": 1.5}
 
 
 def finish(outdir: Path, run: Run, status: str = "valid") -> None:
@@ -75,7 +88,7 @@ def make_campaign(tmp_path_factory: pytest.TempPathFactory) -> Make:
     def make(*entries: str) -> Path:
         outdir = tmp_path_factory.mktemp("campaign") / "out"
         planned = runs(entries)
-        Campaign.create(outdir, planned, "", {"seed": 1})
+        Campaign.create(outdir, planned, INI, {"seed": 1, "ccmix": "0.1.0", "command": COMMAND, "started_s": 1.7e9})
         for number, run in enumerate(planned[:-1]):
             finish(outdir, run, "limited" if number == 0 else "valid")
         return outdir

@@ -8,7 +8,7 @@ from typing import Any
 from ccmix.analysis.conditions import base_rtt_s
 from ccmix.analysis.counting import counts
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
-from ccmix.model import HostPath, Run, Topology, Traffic
+from ccmix.model import HostPath, Run, Topology, Traffic, condition_name
 
 OF_GROUP = (
     "goodput_bps", "throughput_bps", "retransmission_rate", "share", "fairness", "rtt_median_s", "rtt_p95_s",
@@ -75,6 +75,10 @@ class Row:
     def too_few(self) -> bool:
         """Whether the interval of the goodput is wider than 5% to either side, or there is none."""
         return self.iterations_needed is None or self.iterations_needed > self.runs - self.invalid
+
+    @property
+    def condition_name(self) -> str:
+        return condition_name(self.condition)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -20,7 +20,7 @@ def compared(results: Results, baseline: str, metric: str, form: str) -> str:
     if form not in ("table", "json"):
         raise click.BadParameter(f"comparisons are printed as table or json, not as {form}", param_hint="--format")
     try:
-        found = against(asked, ((result.folder.parents[3], result.run, result.summary) for result in results.runs))
+        found = against(asked, ((result.outdir, result.run, result.summary) for result in results.runs))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--against") from error
     if form == "json":

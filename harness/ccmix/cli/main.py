@@ -84,6 +84,8 @@ def main() -> None:
 )
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time, in the lab  [default: cores]")
 @_only
+@click.option("--run", "named", metavar="NAME", multiple=True,
+              help="Only the run of this name in `ccmix plan`; may be given several times.")  # fmt: skip
 @_hosts
 @_nic
 @_netem_at
@@ -95,6 +97,7 @@ def run(
     in_lab: bool,
     jobs: int | None,
     only: tuple[str, ...],
+    named: tuple[str, ...],
     hosts: Path | None,
     nic: str | None,
     netem_at: str | None,
@@ -110,7 +113,7 @@ def run(
 
     outdir = outdir or Path("results") / config.stem
     options = start.Options(
-        outdir=outdir, in_lab=in_lab, jobs=jobs, only=only, resume=resume, seed=seed,
+        outdir=outdir, in_lab=in_lab, jobs=jobs, only=only, named=named, resume=resume, seed=seed,
         overrides=Overrides(hosts, nic, netem_at),
     )  # fmt: skip
     sys.exit(start.campaign(config, options))

@@ -24,7 +24,7 @@ from ccmix.hosts.address import parse_host
 from ccmix.hosts.pool import Hosts
 from ccmix.index.beside import sending
 from ccmix.model import HostPath, Run
-from ccmix.plan import make_plan
+from ccmix.plan import make_plan, named
 from ccmix.progress import ProgressWatcher
 from ccmix.run import machines
 from ccmix.run.campaign import missing, run_all
@@ -42,6 +42,7 @@ class Options:
     in_lab: bool
     jobs: int | None
     only: tuple[str, ...]
+    named: tuple[str, ...]
     resume: bool
     seed: int
     overrides: Overrides
@@ -55,7 +56,7 @@ def campaign(config: Path, options: Options) -> int:
     ini = read_text(config)
     loaded = load(config, ini, options.overrides)
     entries = select(loaded.entries, options.only, config)
-    runs = make_plan(entries, options.seed)
+    runs = _selected(make_plan(entries, options.seed), options.named, config)
     for notice in loaded.notices:
         click.echo(notice, err=True)
     between_hosts = [run for run in runs if isinstance(run.path, HostPath)]
@@ -80,6 +81,14 @@ def campaign(config: Path, options: Options) -> int:
             click.echo(f"interrupted: finished runs are kept; go on with: {shlex.join(again)}", err=True)
             return status.INTERRUPTED
         return _report(kept, skipped)
+
+
+def _selected(runs: Sequence[Run], names: Sequence[str], config: Path) -> Sequence[Run]:
+    """Those named by --run, or all."""
+    try:
+        return named(runs, names)
+    except KeyError as error:
+        raise ArchiveError(f"{config}: no run is called '{error.args[0]}': ccmix plan {config} lists them") from error
 
 
 def _indexed(entries: Sequence[Entry]) -> dict[str, list[str]]:

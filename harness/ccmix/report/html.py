@@ -1,42 +1,134 @@
-"""The report as one HTML file that needs no network, and its charts as SVG beside it."""
+"""The report as one HTML file that needs neither network nor script, and its charts as SVG beside it."""
 
+import datetime
+import importlib.metadata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import vl_convert
 
+from ccmix.analysis.sharing import sharing
+from ccmix.archive import Campaign
 from ccmix.charts import draw
+from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
-from ccmix.report import text
+from ccmix.report import more, text
+from ccmix.report.answer import answer
+from ccmix.report.facts import Listings
+from ccmix.report.inline_svg import inline
+from ccmix.report.repeat import Origin
 from ccmix.report.results import Results
+from ccmix.report.runs import Line, Section, anchor, colours, sections, views
+
+
+@dataclass(frozen=True)
+class _Chart:
+    title: str
+    svg: str
+    told: str
+    runs: tuple["_Link", ...]
+
+
+@dataclass(frozen=True)
+class _Link:
+    anchor: str
+    name: str
 
 
 def write_report(results: Results, file: Path) -> Path:
     """Writes `file`, and a folder of its name without suffix with an SVG for each chart. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    chosen = choose(results)
     environment = jinja2.Environment(loader=jinja2.PackageLoader("ccmix.report", "."), autoescape=True)
-    page = environment.get_template("page.html").render(
-        headings=text.headings(results),
-        text_columns=2 + len(results.swept),
-        lines=text.lines(results),
-        planned=results.planned,
+    found = sharing((result.outdir, result.run, result.summary, result.valid) for result in results.runs)
+    setups, parts, chosen = Listings(), sections(results), choose(results)
+    origins = {campaign.outdir: Origin(campaign.about) for campaign in results.campaigns}
+    page = environment.get_template("page.html").stream(
+        title=_title(results),
         found=len(results.runs),
-        not_valid=[result for result in results.runs if result.summary["validity"]["findings"]],
-        charts=[(chart.title, chart.spec) for chart in chosen.charts],
-        left_out=chosen.left_out,
-        javascript=vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"),
+        planned=results.planned,
         measured_on=sorted({_measured_on(result.summary) for result in results.runs}),
+        answer=answer(found),
+        compared=found.compared,
+        headings=text.headings(results),
+        text_columns=text.name_columns(results),
+        lines=_lines(results, parts, text.lines(results)),
+        more_headings=[*text.headings(results)[: text.name_columns(results)], *more.HEADINGS],
+        more_lines=_lines(
+            results,
+            parts,
+            [
+                [*line[: text.name_columns(results)], *more.cells(row)]
+                for line, row in zip(text.lines(results), results.rows, strict=True)
+            ],
+        ),
+        notes=list(text.notes(results)),
+        charts=list(_drawn(chosen.charts, parts, file)),
+        charts_left_out=chosen.left_out,
+        sections=((part, views(part, origins, setups)) for part in parts),
+        campaigns=[_campaign(campaign) for campaign in results.campaigns],
+        setups=setups.all,
+        version=importlib.metadata.version("ccmix"),
     )
-    file.write_text(page, encoding="utf-8")
-    folder = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}-charts")
-    folder.mkdir(exist_ok=True)
-    for chart in chosen.charts:
-        draw.write(chart, folder, "svg")
+    page.enable_buffering(100)
+    with file.open("w", encoding="utf-8") as out:
+        out.writelines(page)
     return file
+
+
+def _title(results: Results) -> str:
+    names = [campaign.outdir.resolve().name for campaign in results.campaigns]
+    return " and ".join(names) or "Report"
 
 
 def _measured_on(summary: dict[str, Any]) -> str:
     facts = summary["facts"]
     return f"{summary['where']['machine']}, Linux {facts['kernel']}, {facts['iperf3']}"
+
+
+def _lines(results: Results, parts: Sequence[Section], cells: Sequence[Sequence[str]]) -> list[Line]:
+    """Rows of the table, which lead to their runs."""
+    places = {(part.runs[0].run.entry, part.runs[0].run.condition_name, part.runs[0].run.dst): part for part in parts}
+    lines, previous = [], None
+    for row, line in zip(results.rows, cells, strict=True):
+        part = places.get((row.entry, row.condition_name, row.dst))
+        shades = colours([{"group": row.group, "cca": row.cca}])
+        lines.append(
+            Line(line, first=previous not in (None, row.entry), colour=shades[row.group],
+                 anchor=part.anchor if part else "")
+        )  # fmt: skip
+        previous = row.entry
+    return lines
+
+
+def _drawn(charts: Sequence[Chart], parts: Sequence[Section], file: Path) -> Iterator[_Chart]:
+    """Each for the page, and as a file beside it."""
+    numbers = {result.folder: number for part in parts for number, result in enumerate(part.runs, part.first)}
+    folder = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}-charts")
+    folder.mkdir(exist_ok=True)
+    for number, chart in enumerate(charts, 1):
+        svg = draw.svg(chart.spec)
+        (folder / f"{chart.name}.svg").write_text(svg, encoding="utf-8")
+        shown = [numbers[run] for run in chart.runs] if chart.condition else []
+        yield _Chart(
+            title=chart.title,
+            svg=inline(svg, f"chart{number}", chart.alt_text),
+            told=chart.alt_text,
+            runs=tuple(_Link(anchor(run), str(at)) for at, run in enumerate(shown, 1)),
+        )
+
+
+def _campaign(campaign: Campaign) -> dict[str, Any]:
+    origin, about = Origin(campaign.about), campaign.about
+    known = {"ccmix": about.get("ccmix"), "Python": about.get("python"), "seed": about.get("seed")}
+    told = [f"{name} {value}" for name, value in known.items() if value is not None]
+    if (started_s := about.get("started_s")) is not None:
+        told.append(f"begun {datetime.datetime.fromtimestamp(started_s, datetime.UTC):%Y-%m-%d %H:%M} UTC")
+    return {
+        "name": campaign.outdir.resolve().name,
+        "about": ", ".join(told),
+        "command": origin.campaign,
+        "config": origin.config,
+        "ini": campaign.ini,
+    }

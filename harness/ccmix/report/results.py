@@ -20,6 +20,11 @@ class Result:
     folder: Path
 
     @property
+    def outdir(self) -> Path:
+        """The folder of its campaign."""
+        return self.folder.parents[3]
+
+    @property
     def valid(self) -> bool:
         """Whether tables count it."""
         return counts(self.summary)
@@ -35,6 +40,7 @@ class Results:
     runs: tuple[Result, ...]
     planned: int
     rtt_buckets: bool = False
+    campaigns: tuple[Campaign, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -80,4 +86,4 @@ def load_results(outdirs: Sequence[Path]) -> Results:
     if not runs:
         names = ", ".join(map(str, outdirs))
         raise ArchiveError(f"{names}: has no finished run: 'ccmix run CONFIG.ini -o {outdirs[0]} --resume' makes them")
-    return Results(runs, sum(len(campaign.runs) for campaign in campaigns))
+    return Results(runs, sum(len(campaign.runs) for campaign in campaigns), campaigns=tuple(campaigns))

@@ -41,6 +41,11 @@ def headings(results: Results) -> list[str]:
     return ["entry", *(["dst"] if results.between_hosts else []), *results.swept, *COLUMNS]
 
 
+def name_columns(results: Results) -> int:
+    """How many columns hold names, from the first one on."""
+    return len(headings(results)) - len(COLUMNS) + 1
+
+
 def lines(results: Results) -> list[list[str]]:
     """The whole table as text, under headings()."""
     return [
@@ -56,7 +61,7 @@ def lines(results: Results) -> list[list[str]]:
 
 def terminal_table(results: Results) -> Table:
     table = Table(caption="mean goodput of the group over the valid runs; CV: coefficient of variation")
-    text_columns = len(headings(results)) - len(COLUMNS) + 1
+    text_columns = name_columns(results)
     for number, heading in enumerate(headings(results)):
         table.add_column(heading, justify="left" if number < text_columns else "right", no_wrap=True)
     previous = None

@@ -1,0 +1,30 @@
+"""A drawing of Vega as a part of an HTML page."""
+
+import re
+from xml.etree import ElementTree as ET
+
+SVG = "http://www.w3.org/2000/svg"
+_NUMBER = re.compile(r"-?\d+\.\d{2,}")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+
+def inline(svg: str, name: str, alt_text: str) -> str:
+    """The same drawing as one image with a text of its own, and with identifiers that no other drawing of the page has.
+
+    Coordinates are rounded to a tenth of a pixel. Raises xml.etree.ElementTree.ParseError for what is no XML.
+    """
+    ET.register_namespace("", SVG)
+    root = ET.fromstring(svg)
+    for element in root.iter():
+        for key, value in list(element.attrib.items()):
+            if key == "role" or key.startswith("aria-"):
+                del element.attrib[key]  # each mark would be read aloud
+            elif key == "id":
+                element.set(key, f"{name}-{value}")
+            elif key in ("d", "transform"):
+                element.set(key, _NUMBER.sub(lambda number: f"{float(number[0]):.1f}", value))
+            elif "url(#" in value:
+                element.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
+    root.set("role", "img")
+    root.set("aria-label", alt_text)
+    return ET.tostring(root, encoding="unicode")

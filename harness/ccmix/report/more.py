@@ -1,0 +1,37 @@
+"""The second table of the HTML report: how groups share and get going, and what queues there are."""
+
+from ccmix.analysis.statistics import Row, Spread
+from ccmix.report.numbers import shown
+
+# Heading, where the metric is, its name (docs/metrics.md)
+COLUMNS = (
+    ("share", "group", "share"),
+    ("fairness within", "group", "fairness"),
+    ("fairness of the run", "run", "fairness"),
+    ("utilisation", "run", "utilisation"),
+    ("start-up", "group", "startup_s"),
+    ("overshoot", "group", "overshoot"),
+    ("convergence", "run", "convergence_s"),
+    ("queueing delay, median", "group", "queueing_delay_median_s"),
+    ("95th percentile", "group", "queueing_delay_p95_s"),
+    ("buffer in use", "run", "bottleneck.occupancy_mean"),
+    ("dropped there", "run", "bottleneck.drop_rate"),
+)
+HEADINGS = tuple(heading for heading, _, _ in COLUMNS)
+
+
+def cells(row: Row) -> list[str]:
+    """The row under HEADINGS: means over the valid runs that have the metric; a dash where none has."""
+    return [_cell(row, level, metric) for _, level, metric in COLUMNS]
+
+
+def _cell(row: Row, level: str, metric: str) -> str:
+    spreads = row.group_metrics if level == "group" else row.run_metrics
+    text = _mean(metric, spreads.get(metric))
+    if metric == "share" and row.fair_share is not None and text != "–":
+        return f"{text} (fair: {_mean('share', Spread(1, row.fair_share, None, None, None))})"
+    return text
+
+
+def _mean(metric: str, spread: Spread | None) -> str:
+    return "–" if spread is None else shown(metric, float(f"{spread.mean:.3g}"))

@@ -1,0 +1,105 @@
+"""The goodput of one run over time, as a small drawing that needs neither script nor library in a browser.
+
+Of thousands of runs each has one, so it is made of as few points as can be seen, in milliseconds.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from ccmix.archive import ArchiveError
+from ccmix.report.numbers import shown
+from ccmix.units import format_rate
+
+INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
+WIDTH, HEIGHT = 640, 150
+LEFT, RIGHT, TOP, BOTTOM = 78, 8, 10, 24  # of the drawing, around what is drawn over time
+MOST_POINTS = 120  # of each line
+OTHER = "#555555"
+
+
+def strip(folder: Path, colours: dict[str, str], omit_s: float) -> str:
+    """An SVG element, or nothing where the run has no series. Raises ArchiveError where that can't be read."""
+    file = folder / INTERVALS
+    if not file.exists():
+        return ""
+    series = _series(file)
+    if series.is_empty():
+        return ""
+    end_s, most_bps = float(series["end_s"].max()), float(series["goodput_bps"].max())  # type: ignore[arg-type]
+    return _drawn(series, max(end_s, 1e-9), max(most_bps, 1.0), colours, omit_s)
+
+
+def _series(file: Path) -> pl.DataFrame:
+    """Per group and moment: end_s and the goodput of all its flows; several intervals are one point in a long run."""
+    try:
+        intervals = pl.read_parquet(file, columns=["time_s", "seconds", "group", "goodput_bps"])
+    except (PolarsError, OSError) as error:
+        raise ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}") from error
+    intervals = intervals.drop_nulls()
+    if intervals.is_empty():
+        return intervals.with_columns(end_s=pl.col("time_s"))
+    step_s = float(intervals["seconds"].median())  # type: ignore[arg-type]
+    together = max(1, math.ceil(float(intervals["time_s"].max()) / step_s / MOST_POINTS)) * step_s  # type: ignore[arg-type]
+    bits = pl.col("goodput_bps") * pl.col("seconds")
+    return (
+        intervals.with_columns(bin=((pl.col("time_s") - step_s / 2) / together).floor())
+        .group_by("group", "bin", maintain_order=True)
+        .agg(goodput_bps=bits.sum() / together)
+        .with_columns(end_s=(pl.col("bin") + 1) * together)
+        .sort("end_s", maintain_order=True)
+    )
+
+
+def _drawn(series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[str, str], omit_s: float) -> str:
+    wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def across(time_s: float) -> float:
+        return LEFT + time_s / end_s * wide
+
+    def up(goodput_bps: float) -> float:
+        return TOP + high * (1 - goodput_bps / most_bps)
+
+    lines = []
+    for (group,), of_group in series.group_by("group", maintain_order=True):
+        points = (
+            f"{across(time_s):.0f},{up(bps):.0f}" for time_s, bps in of_group.select("end_s", "goodput_bps").rows()
+        )
+        colour = colours.get(str(group), OTHER)
+        lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{" ".join(points)}"/>')
+    ground, omitted = TOP + high, across(min(omit_s, end_s)) - LEFT
+    return "".join(
+        [
+            f'<svg class="strip" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label={quoteattr(_told(series))}>',
+            f'<rect class="omitted" x="{LEFT}" y="{TOP}" width="{omitted:.0f}" height="{high}"/>',
+            f'<path class="axis" d="M{LEFT},{TOP}V{ground}H{WIDTH - RIGHT}"/>',
+            f'<text x="{LEFT - 6}" y="{TOP + 8}" text-anchor="end">{format_rate(most_bps)}</text>',
+            f'<text x="{LEFT - 6}" y="{ground}" text-anchor="end">0</text>',
+            f'<text x="{LEFT}" y="{HEIGHT - 6}">0 s</text>',
+            f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{end_s:.4g} s</text>',
+            *lines,
+            "</svg>",
+        ]
+    )
+
+
+def _told(series: pl.DataFrame) -> str:
+    """What the lines show, in words."""
+    means = series.group_by("group", maintain_order=True).agg(
+        pl.col("goodput_bps").mean().alias("mean"), pl.col("goodput_bps").min().alias("least"),
+        pl.col("goodput_bps").max().alias("most"),
+    )  # fmt: skip
+    return "Goodput over time: " + "; ".join(_words(row) for row in means.rows())
+
+
+def _words(row: Sequence[object]) -> str:
+    group, mean, least, most = row
+    assert isinstance(mean, float)
+    assert isinstance(least, float)
+    assert isinstance(most, float)
+    rates = [shown("goodput_bps", value) for value in (mean, least, most)]
+    return f"{group} on average {rates[0]}, from {rates[1]} to {rates[2]}"

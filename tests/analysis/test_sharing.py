@@ -1,0 +1,123 @@
+"""CCAs alone and beside each other, of runs whose numbers are chosen."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ccmix.analysis.sharing import Finished, Sharing, sharing
+from ccmix.model import Group, Run, Topology, Traffic
+from support import TOPOLOGY
+
+TRAFFIC = Traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0)
+
+
+def finished(
+    entry: str, goodputs: dict[str, float], iteration: int, path: Topology = TOPOLOGY, status: str = "valid",
+    campaign: str = "one", **condition: str,
+) -> Finished:  # fmt: skip
+    """A run with so many bits per second for each of its groups, which have 4 flows each."""
+    total = sum(goodputs.values())
+    traffic = replace(TRAFFIC, groups=tuple(Group(cca) for cca in goodputs))
+    groups = [
+        {"group": cca, "cca": cca, "streams": 4, "goodput_bps": goodput, "share": goodput / total,
+         "fair_share": 1 / len(goodputs)}
+        for cca, goodput in goodputs.items()
+    ]  # fmt: skip
+    findings = [] if status == "valid" else [{"kind": "cpu", "detail": "busy", "accepted": False}]
+    summary: dict[str, Any] = {
+        "metrics": {"groups": groups},
+        "validity": {"status": status, "findings": findings},
+        "facts": {},
+    }
+    return campaign, Run(entry, condition, "receiver", iteration, 7, traffic, path), summary, status == "valid"
+
+
+def alone(cca: str, values: Sequence[float], **more: Any) -> list[Finished]:
+    return [finished(f"all-{cca}", {cca: value}, at, **more) for at, value in enumerate(values, 1)]
+
+
+def test_two_entries_of_one_cca_each_are_compared() -> None:
+    found = sharing([*alone("cubic", [100, 110, 120]), *alone("bbr", [200, 215, 245])])
+    [one] = found.alone
+    assert (one.cca, one.baseline) == ("bbr", "cubic")
+    assert one.ratio
+    assert one.ratio.value == pytest.approx(2)
+    assert one.mean_bps == pytest.approx(220)
+    assert one.result.baseline_mean == 110
+    assert one.seen
+    assert found.compared == 1
+
+
+def test_cubic_is_the_baseline_wherever_it_stands_else_the_first() -> None:
+    assert [one.cca for one in sharing([*alone("bbr", [1, 2]), *alone("cubic", [1, 2])]).alone] == ["bbr"]
+    assert [one.baseline for one in sharing([*alone("htcp", [1, 2]), *alone("bbr", [1, 2])]).alone] == ["htcp"]
+
+
+def test_only_what_has_the_same_path_and_traffic_is_compared() -> None:
+    other = replace(TOPOLOGY, delay_s=TOPOLOGY.delay_s * 2)
+    assert sharing([*alone("cubic", [1, 2, 3]), *alone("bbr", [1, 2, 3], path=other)]).alone == ()
+
+
+def test_a_sweep_of_the_cca_is_compared_within_its_entry() -> None:
+    runs = [
+        finished("one", {cca: value}, at, cca=cca) for cca, value in (("cubic", 5.0), ("bbr", 8.0)) for at in (1, 2)
+    ]
+    [one] = sharing(runs).alone
+    assert one.place.condition == ()
+    assert one.ratio
+    assert one.ratio.value == 1.6
+
+
+def test_names_of_two_entries_with_one_cca_differ() -> None:
+    runs = [*alone("cubic", [1, 2]), *alone("bbr", [1, 2]), finished("again", {"bbr": 3.0}, 1)]
+    assert [one.cca for one in sharing(runs).alone] == ["bbr (all-bbr)", "bbr (again)"]
+
+
+def test_iterations_are_paired_and_those_without_a_partner_left_out() -> None:
+    [one] = sharing([*alone("cubic", [100, 110]), *alone("bbr", [200, 220, 9000])]).alone
+    assert one.result.blocks == 2
+    assert one.ratio
+    assert one.ratio.value == 2
+    apart = [*alone("cubic", [1, 2]), *alone("bbr", [1, 2], campaign="two")]
+    assert sharing(apart).alone == ()
+
+
+def test_shares_in_a_mix() -> None:
+    runs = [finished("mixed", {"cubic": 20.0, "bbr": share}, at) for at, share in enumerate((80.0, 60.0, 180.0), 1)]
+    [one] = sharing(runs).beside
+    assert (one.group, one.streams, one.others, one.fair_share) == ("bbr", 4, (("cubic", 4),), 0.5)
+    assert one.share == pytest.approx((0.8 + 0.75 + 0.9) / 3)
+    assert one.interval
+    assert one.interval[0] < one.share < one.interval[1] <= 1
+    assert one.seen
+
+
+def test_of_three_groups_each_has_a_share() -> None:
+    runs = [finished("mixed", {"cubic": 1.0, "bbr": 2.0, "reno": 3.0}, at) for at in (1, 2, 3)]
+    assert [(one.group, round(one.share, 3)) for one in sharing(runs).beside] == [
+        ("cubic", 0.167), ("bbr", 0.333), ("reno", 0.5),
+    ]  # fmt: skip
+
+
+def test_short_flows_have_no_fair_share() -> None:
+    found = finished("mixed", {"cubic": 1.0, "bbr": 2.0}, 1)
+    found[2]["metrics"]["groups"][0]["fair_share"] = None
+    assert sharing([found]).beside == ()
+
+
+def test_runs_that_do_not_count_are_counted_by_why() -> None:
+    found: Sharing = sharing([*alone("cubic", [1, 2, 3]), finished("all-cubic", {"cubic": 900.0}, 4, status="limited")])
+    assert (found.runs, found.valid, found.left_out) == (4, 3, (("cpu", 1),))
+    assert [one.goodput_bps.mean for one in found.singles] == [2]
+
+
+def test_p_values_are_adjusted_for_all_comparisons() -> None:
+    """Two comparisons with the same numbers: each p is twice that of one alone."""
+    once = [*alone("cubic", [100, 110, 120]), *alone("bbr", [130, 141, 149])]
+    other = replace(TOPOLOGY, rate_bps=TOPOLOGY.rate_bps * 2)
+    twice = [*once, *alone("cubic", [100, 110, 120], path=other), *alone("bbr", [130, 141, 149], path=other)]
+    [one], both = sharing(once).alone, sharing(twice).alone
+    assert one.p_adjusted
+    assert [two.p_adjusted for two in both] == [pytest.approx(2 * one.p_adjusted)] * 2

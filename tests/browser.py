@@ -1,0 +1,68 @@
+"""Pages in a real browser, Debian's Chromium: what it complains of, what it asks a network for, and axe-core's word."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CHROMIUM = shutil.which("chromium")
+PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Skips where there is none."""
+    if not CHROMIUM:
+        pytest.skip("chromium is not installed: tools/setup --dev")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A page, and what happened while it was opened: messages on the console and errors, and all that it asked for."""
+
+    page: Page
+    said: list[str]
+    asked: list[str]
+
+
+def opened(browser: Browser, file: Path, viewport: dict[str, int] | None = None) -> Opened:
+    page = browser.new_page(viewport=viewport or DESK)  # type: ignore[arg-type]
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    page.wait_for_load_state("networkidle")
+    return Opened(page, said, asked)
+
+
+def violations(page: Page) -> list[str]:
+    """Of axe-core's rules, with everything unfolded: contrast, alternative texts, structure."""
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    found = Axe().run(page).response["violations"]
+    return [f"{rule['id']}: {node['html']}" for rule in found for node in rule["nodes"]]
+
+
+def dead_links(page: Page) -> list[str]:
+    """Links that lead neither to a place in the page nor, as files beside it, anywhere."""
+    return page.evaluate(  # type: ignore[no-any-return]
+        """() => [...document.querySelectorAll('a[href]')].map(link => link.getAttribute('href'))
+            .filter(href => !href.startsWith('#') || !document.getElementById(decodeURIComponent(href.slice(1))))"""
+    )
+
+
+def too_wide(page: Page) -> bool:
+    """Whether the page as a whole scrolls sideways."""
+    return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))

@@ -1,0 +1,159 @@
+"""The words at the top of a report, of comparisons whose numbers are chosen."""
+
+from dataclasses import replace
+
+import pytest
+
+from ccmix.analysis.comparison import Paired
+from ccmix.analysis.ratio import Ratio
+from ccmix.analysis.sharing import Alone, Beside, Place, Sharing, Single
+from ccmix.analysis.statistics import Spread
+from ccmix.model import Traffic
+from ccmix.report.answer import answer
+from support import TOPOLOGY
+
+NONE = Sharing(alone=(), beside=(), singles=(), runs=6, imported=0, left_out=(), compared=0)
+
+
+def place(delay_s: float = 0.044, loss: str = "0.1%") -> Place:
+    condition = (("delay", f"{delay_s * 1e3:g}ms"), ("loss", loss))
+    return Place("receiver", condition, replace(TOPOLOGY, delay_s=delay_s), Traffic((), 8, 10.0, 0.0, 1.0))
+
+
+def alone(ratio: float, where: Place, p: float | None = 0.001, cca: str = "bbr", needed: int | None = 3) -> Alone:
+    result = Paired(5, 400e6, (ratio - 1) * 400e6, None, None, None, p, needed)
+    return Alone(where, cca, "cubic", result, Ratio(ratio, (ratio - 0.1, ratio + 0.1)), p)
+
+
+def beside(share: float, where: Place, p: float | None = 0.001) -> Beside:
+    result = Paired(5, 0.5, share - 0.5, None, None, None, p, 9)
+    return Beside(where, "bbr", 4, (("cubic", 4),), share, (share - 0.02, share + 0.02), 0.5, result, p)
+
+
+def single(where: Place, bps: float = 4e8, entry: str = "one") -> Single:
+    return Single(where, entry, ("cubic",), Spread(3, bps, 1e6, 0.01, (bps - 1e6, bps + 1e6)))
+
+
+def told(*found: Alone | Beside) -> str:
+    singles = tuple(single(one.place) for one in found)
+    every = replace(
+        NONE,
+        alone=tuple(one for one in found if isinstance(one, Alone)),
+        beside=tuple(one for one in found if isinstance(one, Beside)),
+        singles=singles,
+    )
+    return " ".join(answer(every).paragraph)
+
+
+def test_the_largest_difference_and_what_is_elsewhere() -> None:
+    assert told(alone(0.99, place(0.005)), alone(2.2, place()), alone(1.01, place(loss="0%"), 0.5)) == (
+        "With 0.1% loss at a base RTT of 88 ms, bbr alone carries 2.2 times cubic's goodput "
+        "(880 Mbit/s against 400 Mbit/s, 95% CI 2.1 to 2.3); elsewhere they are within 1% of each other (2 conditions)."
+    )
+
+
+def test_a_smaller_goodput_can_be_the_largest_difference() -> None:
+    assert told(alone(0.25, place()), alone(2.0, place(0.005))) == (
+        "With 0.1% loss at a base RTT of 88 ms, bbr alone carries 0.25 times cubic's goodput "
+        "(100 Mbit/s against 400 Mbit/s, 95% CI 0.15 to 0.35); elsewhere they differ by factors of 2 (1 condition)."
+    )
+
+
+def test_what_chance_may_have_made_is_no_difference() -> None:
+    assert told(alone(2.2, place(), p=0.2)) == (
+        "Alone on the path, no difference between bbr and cubic can be told; "
+        "they differ by factors of 2.2 (1 condition)."
+    )
+
+
+def test_differences_that_are_sure_and_small() -> None:
+    assert told(alone(0.986, place()), alone(1.004, place(0.005))) == (
+        "Alone on the path, bbr and cubic carry much the same: they are within 1.4% of each other (2 conditions)."
+    )
+
+
+def test_each_cca_has_its_sentence_up_to_three() -> None:
+    sentences = told(*(alone(2.0, place(), cca=cca) for cca in ("bbr", "htcp", "reno", "vegas", "bic")))
+    assert sentences.count("alone carries") == 3
+    assert "vegas" not in sentences
+    assert sentences.endswith("2 more CCAs are compared below.")
+
+
+def test_shares_of_a_mix() -> None:
+    assert told(beside(0.75, place()), beside(0.9, place(0.005))) == (
+        "Beside 4 flows of cubic, 4 flows of bbr take more than their fair share in all 2 conditions, "
+        "75% to 90% of the goodput where 50% would be fair (farthest with 0.1% loss at a base RTT of 10 ms: "
+        "90%, 95% CI 88% to 92%)."
+    )
+
+
+def test_more_here_and_less_there() -> None:
+    assert told(beside(0.75, place()), beside(0.2, place(0.005)), beside(0.5, place(0.02), p=0.9)).startswith(
+        "Beside 4 flows of cubic, 4 flows of bbr take more than their fair share in 1 of 3 conditions, 75% of the "
+        "goodput where 50% would be fair and take less than their fair share in 1 of 3 conditions, 20% of"
+    )
+
+
+def test_a_share_that_is_not_known_to_be_unfair() -> None:
+    assert told(beside(0.6, place(), p=0.3)) == (
+        "Beside 4 flows of cubic, 4 flows of bbr take 60% of the goodput where 50% would be fair: "
+        "no difference can be told."
+    )
+
+
+def test_without_anything_to_compare_the_extremes() -> None:
+    found = replace(NONE, singles=(single(place()), single(place(0.005), 9e8, "two"), single(place(0.02), 5e8)))
+    assert answer(found).paragraph == (
+        "Most goodput: two (cubic) carries 900 Mbit/s with 0.1% loss at a base RTT of 10 ms, 95% CI 899 Mbit/s to "
+        "901 Mbit/s. Least: one (cubic) carries 400 Mbit/s with 0.1% loss at a base RTT of 88 ms, 95% CI 399 Mbit/s to "
+        "401 Mbit/s.",
+    )
+    assert answer(NONE).paragraph == ("No run is valid, so nothing can be told.",)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (NONE, "All 6 runs are valid."),
+        (replace(NONE, runs=1), "The one run is valid."),
+        (
+            replace(NONE, left_out=(("cpu", 2), ("rtt", 1))),
+            "3 of 6 runs are left out of all numbers, for what their own probes saw: 2 by cpu, 1 by rtt.",
+        ),
+        (replace(NONE, imported=6), "6 runs were imported: nobody looked whether their hosts limited them."),
+    ],
+)
+def test_runs_left_out(found: Sharing, sentence: str) -> None:
+    assert answer(found).runs == sentence
+
+
+def test_warnings_say_how_many_iterations_would_do() -> None:
+    open_one, sure = alone(1.1, place(), p=0.3, needed=40), alone(2.2, place(0.005))
+    assert answer(replace(NONE, alone=(open_one, sure))).warnings == (
+        "1 of 2 comparisons can't tell a difference with 5 iterations; to see one of the size that was measured, "
+        "about 40 would do.",
+    )
+    endless = alone(1.0001, place(), p=0.99, needed=None)
+    [warning] = answer(replace(NONE, alone=(endless,))).warnings
+    assert warning.endswith("not even 10,000 would do.")
+    untested = alone(2.0, place(), p=None)
+    [warning] = answer(replace(NONE, alone=(untested,))).warnings
+    assert warning.startswith("1 of 1 comparisons have fewer than 3 iterations")
+    assert answer(replace(NONE, alone=(sure,))).warnings == ()
+
+
+def test_each_condition_has_its_sentences() -> None:
+    found = replace(
+        NONE, alone=(alone(2.2, place()),), beside=(beside(0.6, place(), p=0.3),), singles=(single(place()),)
+    )
+    assert answer(found).details == (
+        (
+            "With 0.1% loss at a base RTT of 88 ms",
+            (
+                "Alone, bbr carries 2.2 times cubic's goodput (880 Mbit/s against 400 Mbit/s, 95% CI 2.1 to 2.3); "
+                "p = 0.001, 5 iterations.",
+                "Beside 4 flows of cubic, 4 flows of bbr take 60% of the goodput where 50% would be fair "
+                "(95% CI 58% to 62%); a difference can't be told (p = 0.3, 5 iterations; about 9 would do).",
+            ),
+        ),
+    )
