@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ccmix.compare import words
+from ccmix.compare.chart import specification
 from ccmix.compare.matching import cells, match
 from ccmix.compare.verdicts import Compared, compare
 from ccmix.index.context import of_condition
@@ -87,8 +88,9 @@ def test_a_real_path_and_its_twin_are_one_condition(make: Make) -> None:
     """By the key of the index; and if the entries have other names, by the traffic that no other condition has."""
     real = load(make("real", iterations(NEAR, path=PATH) + iterations(NEAR, path=PATH, cca="bbr", entry="two")))
     twin = load(make("twin", iterations(NEAR, cca="bbr", entry="two") + iterations(NEAR)))
+    path = replace(TOPOLOGY, delay_s=0.006)
     renamed = load(
-        make("renamed", iterations(NEAR, cca="bbr", entry="x", delay="6ms") + iterations(NEAR, entry="y", delay="6ms"))
+        make("renamed", iterations(NEAR, path=path, cca="bbr", entry="x") + iterations(NEAR, path=path, entry="y"))
     )
     for emulated in (twin, renamed):
         compared = compare(real, emulated)
@@ -122,7 +124,7 @@ def test_between_two_alike_nobody_guesses(make: Make) -> None:
     a = load(make("a", [one for delay in ("5ms", "44ms") for one in iterations(NEAR, delay=delay)]))
     b = load(make("b", [one for delay in ("44ms", "6ms", "7ms") for one in iterations(NEAR, delay=delay, entry="b")]))
     matched = match(cells(a.runs), cells(b.runs))
-    assert [(one.name, other.name) for one, other in matched.pairs] == [("one delay=44ms", "b delay=44ms")]
+    assert [(pair.a.name, pair.b.name) for pair in matched.pairs] == [("one delay=44ms", "b delay=44ms")]
     assert [cell.name for cell in matched.only_a] == ["one delay=5ms"]
     assert [cell.name for cell in matched.only_b] == ["b delay=6ms", "b delay=7ms"]
 
@@ -135,9 +137,9 @@ def test_what_differs_comes_first(make: Make) -> None:
     assert found["machine"] == (("hosts",), ("lab",))
     assert found["kernel"] == (("5.10.0",), ("6.1.0",))
     assert found["sysctl.net.ipv4.tcp_sack"] == (("1",), ("0",))
-    assert found["offloads.far eth0 gro"] == (("True",), ())
+    assert found["offloads"] == (("far eth0 gro=True",), ("unknown",))
     assert found["path.kind"] == (("real",), ("emulated",))
-    assert found["path.rate_bps"] == ((), ("1e+09",))
+    assert found["path.rate_bps"] == (("unknown",), ("1e+09",))
     assert "traffic.duration_s" not in found
     assert compare(load(a), load(a)).differences == ()
 
@@ -168,10 +170,30 @@ def test_the_command(make: Make, ccmix: Ccmix) -> None:
     assert "&lt;b&gt;7&lt;/b&gt;" in page
     assert "different: B has 2.2 times" in page
     assert "<script" not in page
+    assert page.count("<svg") == 1
+    assert "Matched by: same entry, condition, CCAs, streams and destination" in page
+    assert "| one all | one all | 3, 3 | cubic | 100 Mbit/s ± 2.48 Mbit/s | 220 Mbit/s ± 2.48 Mbit/s | 2.200 |" in (
+        ccmix("compare", a, b, "--format", "markdown").stdout
+    )
     for wrong in ("0%", "ten", "200%"):
         refused = ccmix("compare", a, b, "--margin", wrong)
         assert (refused.returncode, refused.stdout) == (2, "")
     assert ccmix("compare", a, a / "nothing").returncode == 2
+
+
+def test_the_drawing(make: Make, ccmix: Ccmix) -> None:
+    """A line for A and one for each of B, with A's margin behind them; nothing to draw is told."""
+    a, b = make("a", iterations(NEAR)), make("b", iterations([219e6, 220e6, 221e6]))
+    spec = specification(compare(load(a), load(b)), "a", "b")
+    points = {one["line"]: one for one in spec["data"]["values"]}
+    assert {line: one["goodput_bps"] for line, one in points.items()} == {"A": 100e6, "one all": 220e6}
+    assert points["one all"]["least_bps"] == pytest.approx(90e6)
+    assert points["A"]["low_bps"] == pytest.approx(100e6 - 2.484e6, rel=1e-3)  # t(0.975, 2) / sqrt(3) Mbit/s
+    drawn = ccmix("compare", a, b, "--format", "svg")
+    assert (drawn.returncode, drawn.stdout.count("<svg")) == (0, 1)
+    elsewhere = ccmix("compare", a, make("c", iterations(NEAR, cca="bbr", entry="other")), "--format", "svg")
+    assert (elsewhere.returncode, elsewhere.stdout) == (2, "")
+    assert "no condition in common" in elsewhere.stderr
 
 
 def test_paths_of_another_base_rtt_say_so(make: Make, ccmix: Ccmix) -> None:

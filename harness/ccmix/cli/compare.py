@@ -4,8 +4,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccmix.archive import Campaign
-from ccmix.compare import html, text
+from ccmix.archive import ArchiveError, Campaign
+from ccmix.charts.draw import svg
+from ccmix.compare import html, markdown, text
+from ccmix.compare.chart import specification
 from ccmix.compare.verdicts import compare
 from ccmix.report.results import load_results
 
@@ -25,11 +27,21 @@ def compared(options: Options) -> str:
     made_by = (_version(options.a), _version(options.b))
     found = compare(load_results([options.a]), load_results([options.b]), options.margin, made_by)
     if options.form == "json":
-        names = {"a": str(options.a), "b": str(options.b)}
-        return json.dumps(names | found.to_json(), indent=1) + "\n"
-    if options.form == "html":
-        return html.render(found, options.a.resolve().name, options.b.resolve().name)
-    return text.render(found)
+        folders = {"a": str(options.a), "b": str(options.b)}
+        return json.dumps(folders | found.to_json(), indent=1) + "\n"
+    names = options.a.resolve().name, options.b.resolve().name
+    chart = svg(specification(found, *names)) if options.form in ("html", "svg") and found.conditions else ""
+    match options.form:
+        case "html":
+            return html.render(found, *names, chart)
+        case "svg" if not chart:
+            raise ArchiveError(f"{options.a} and {options.b} have no condition in common: there is nothing to draw")
+        case "svg":
+            return chart
+        case "markdown":
+            return markdown.render(found)
+        case _:
+            return text.render(found)
 
 
 def _version(outdir: Path) -> str:

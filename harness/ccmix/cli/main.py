@@ -240,7 +240,8 @@ class Share(click.ParamType[float]):
 @main.command()
 @click.argument("outdir_a", type=click.Path(path_type=Path), metavar="A")
 @click.argument("outdir_b", type=click.Path(path_type=Path), metavar="B")
-@click.option("--format", "form", type=click.Choice(["table", "json", "html"]), default="table", show_default=True)
+@click.option("--format", "form", type=click.Choice(["table", "json", "html", "markdown", "svg"]), default="table",
+              show_default=True)  # fmt: skip
 @click.option("--margin", type=Share(), default="10%", show_default=True,
               help="Means whose ratio is within 1 ± this are the same.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),

@@ -1,20 +1,23 @@
 """Which condition of one campaign is which of another: by what they are, on real and emulated paths alike."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ccmix.analysis.conditions import base_rtt_s, condition_key, mix
+from ccmix.analysis.conditions import condition_key, mix
+from ccmix.compare.paths import KnownPath, path_of
 from ccmix.report.results import Result
 
 OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already say
+RTT_FRACTION, RTT_LEAST_S = 0.02, 1e-3  # by which RTTs of a path and its twin may be apart: others' are in whole ms
 
 
 @dataclass(frozen=True)
 class Cell:
-    """All runs of a condition to a destination."""
+    """All runs of a condition to a destination; the path as all runs to this destination know it."""
 
     results: tuple[Result, ...]
+    path: KnownPath
 
     @property
     def first(self) -> Result:
@@ -26,23 +29,38 @@ class Cell:
 
     @property
     def name(self) -> str:
+        """Entry, condition, and the destination where there is one that the entry isn't named after."""
         run = self.first.run
-        return " ".join([run.entry, run.condition_name, *([run.dst] if run.dst != "receiver" else [])])
+        named = run.dst == "receiver" or run.dst in run.entry
+        return " ".join([run.entry, run.condition_name, *([] if named else [run.dst])])
 
     @property
     def key(self) -> str:
         return condition_key(self.first.run, self.first.summary)
 
     @property
-    def base_rtt_s(self) -> float | None:
-        return base_rtt_s(self.first.run, self.first.summary)
+    def streams(self) -> Mapping[str, int]:
+        """Of each CCA."""
+        counted: Counter[str] = Counter()
+        for group in self.first.summary["metrics"]["groups"]:
+            counted[group["cca"]] += group["streams"]
+        return counted
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A condition of A and one of B that are the same, by a rule in words."""
+
+    a: Cell
+    b: Cell
+    rule: str
 
 
 @dataclass(frozen=True)
 class Matched:
     """Pairs in the order of A's plan, and what is in one campaign alone."""
 
-    pairs: tuple[tuple[Cell, Cell], ...]
+    pairs: tuple[Pair, ...]
     only_a: tuple[Cell, ...]
     only_b: tuple[Cell, ...]
 
@@ -50,9 +68,11 @@ class Matched:
 def cells(results: Sequence[Result]) -> list[Cell]:
     """In the order of the plan."""
     found: dict[tuple[str, str, str], list[Result]] = {}
+    to: dict[str, list[Result]] = {}
     for result in results:
         found.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(result)
-    return [Cell(tuple(own)) for own in found.values()]
+        to.setdefault(result.run.dst, []).append(result)
+    return [Cell(tuple(own), path_of(own[0], to[own[0].run.dst])) for own in found.values()]
 
 
 def _by_key_and_destination(cell: Cell) -> Hashable:
@@ -76,26 +96,74 @@ def _by_traffic(cell: Cell) -> Hashable:
     return mix(cell.first.summary), traffic.streams, traffic.pacing_bps, traffic.groups, traffic.flows
 
 
-RULES: tuple[Callable[[Cell], Hashable], ...] = (
-    _by_key_and_destination, _by_key, _by_traffic_and_settings, _by_traffic,
-)  # fmt: skip
+Rule = Callable[[Cell], Hashable]
+RULES: tuple[tuple[str, Rule], ...] = (
+    ("same entry, condition, CCAs, streams and destination", _by_key_and_destination),
+    ("same entry, condition, CCAs and streams", _by_key),
+    ("same traffic and settings", _by_traffic_and_settings),
+)
+BESIDE = "same CCAs and streams on a real and an emulated path of the same RTT"
+BY_TRAFFIC = "same traffic"
 
 
 def match(a: Sequence[Cell], b: Sequence[Cell]) -> Matched:
-    """By the strictest rule under which each is the only one of its campaign; never by guessing between two."""
-    left_a, left_b = list(a), list(b)
-    partners: dict[int, Cell] = {}
-    for rule in RULES:
-        of_a, of_b = _unique(left_a, rule), _unique(left_b, rule)
-        for key in of_a.keys() & of_b.keys():
-            partners[id(of_a[key])] = of_b[key]
-        left_a = [cell for cell in left_a if id(cell) not in partners]
-        taken = {id(cell) for cell in partners.values()}
-        left_b = [cell for cell in left_b if id(cell) not in taken]
-    pairs = tuple((cell, partners[id(cell)]) for cell in a if id(cell) in partners)
-    return Matched(pairs, tuple(left_a), tuple(left_b))
+    """By the strictest rule under which each is the only one of its campaign; never by guessing between two.
+
+    A real condition is put beside each emulated one of the same CCAs, streams and RTT: which of them it is like is what
+    the comparison asks.
+    """
+    pairs: list[Pair] = []
+    for words, rule in RULES:
+        pairs += _unique_pairs(*_left(a, b, pairs), rule, words)
+    pairs += _beside(a, b, pairs)
+    by_traffic = _unique_pairs(*_left(a, b, pairs), _by_traffic, BY_TRAFFIC)
+    pairs += (pair for pair in by_traffic if not _another_path(pair.a, pair.b))
+    left_a, left_b = _left(a, b, pairs)
+    order = {id(cell): at for at, cell in enumerate([*a, *b])}
+    pairs.sort(key=lambda pair: (order[id(pair.a)], order[id(pair.b)]))
+    return Matched(tuple(pairs), tuple(left_a), tuple(left_b))
 
 
-def _unique(found: Sequence[Cell], rule: Callable[[Cell], Hashable]) -> Mapping[Hashable, Cell]:
+def _left(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[Pair]) -> tuple[list[Cell], list[Cell]]:
+    taken = {id(cell) for pair in pairs for cell in (pair.a, pair.b)}
+    return [cell for cell in a if id(cell) not in taken], [cell for cell in b if id(cell) not in taken]
+
+
+def _unique_pairs(a: Sequence[Cell], b: Sequence[Cell], rule: Rule, words: str) -> Iterator[Pair]:
+    of_a, of_b = _unique(a, rule), _unique(b, rule)
+    yield from (Pair(cell, of_b[key], words) for key, cell in of_a.items() if key in of_b)
+
+
+def _unique(found: Sequence[Cell], rule: Rule) -> Mapping[Hashable, Cell]:
     counts = Counter(map(rule, found))
     return {rule(cell): cell for cell in found if counts[rule(cell)] == 1}
+
+
+def _another_path(a: Cell, b: Cell) -> bool:
+    """A real and an emulated path of which the RTTs are known, and too far apart."""
+    if a.path.emulated == b.path.emulated or a.path.rtt_s is None or b.path.rtt_s is None:
+        return False
+    return abs(a.path.rtt_s - b.path.rtt_s) > max(RTT_LEAST_S, RTT_FRACTION * a.path.rtt_s)
+
+
+def _beside(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[Pair]) -> Iterator[Pair]:
+    """Emulated conditions that have no partner yet, each with the one real condition that it can stand for."""
+    left = {id(cell) for own in _left(a, b, pairs) for cell in own}
+    twins = [Pair(one, other, BESIDE) for one in a for other in b if _twins(one, other)]
+    choices = Counter(id(_emulated(pair)) for pair in twins)
+    for pair in twins:
+        emulated = id(_emulated(pair))
+        if emulated in left and choices[emulated] == 1:
+            yield pair
+
+
+def _emulated(pair: Pair) -> Cell:
+    return pair.a if pair.a.path.emulated else pair.b
+
+
+def _twins(one: Cell, other: Cell) -> bool:
+    """Whether one is real, one emulated, and CCAs, streams, RTT, and pacing where both tell it are the same."""
+    if one.path.emulated == other.path.emulated or one.path.rtt_s is None or other.path.rtt_s is None:
+        return False
+    paced = {cell.first.run.traffic.pacing_bps for cell in (one, other)} - {None}
+    return one.streams == other.streams and len(paced) < 2 and not _another_path(one, other)

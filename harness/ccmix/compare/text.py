@@ -9,12 +9,14 @@ from rich.text import Text
 from ccmix.analysis.statistics import Spread
 from ccmix.compare import words
 from ccmix.compare.matching import Cell
+from ccmix.compare.paths import KnownPath
 from ccmix.compare.surroundings import MOST_VALUES
 from ccmix.compare.verdicts import Compared, Condition, Tested
 from ccmix.report.numbers import shown
 from ccmix.units import format_percent, format_time
 
 MOST_WIDTH = 10_000
+OVERVIEW = ("A", "B", "runs", "group", "goodput of A", "goodput of B", "B/A", "95% interval", "verdict")
 HEADINGS = ("group", "metric", "A", "B", "B/A", "95% interval", "verdict")
 NONE = "–"
 
@@ -31,9 +33,11 @@ def _parts(compared: Compared) -> Iterator[str]:
     else:
         yield "Hosts, kernels, tools, paths and traffic of A and B are the same, as far as runs record them."
     yield words.summary(compared)
+    if compared.conditions:
+        yield _table(OVERVIEW, overview(compared))
     for condition in compared.conditions:
         yield ""
-        yield f"{title(condition)}\n  {words.condition(condition, compared.margin)}"
+        yield f"{title(condition)}\n  {words.condition(condition, compared.margin)}\n  Matched by: {condition.rule}"
         yield _table(HEADINGS, lines(condition))
         yield from (f"  {sentence}" for sentence in distribution_sentences(condition))
     for name, cells in (("A", compared.only_a), ("B", compared.only_b)):
@@ -50,6 +54,20 @@ def _values(values: Sequence[str]) -> str:
     return ", ".join(values[:MOST_VALUES]) + more or NONE
 
 
+def overview(compared: Compared) -> list[tuple[str, ...]]:
+    """Under OVERVIEW: a line for each condition and group."""
+    return [
+        (condition.a.name, condition.b.name, f"{len(condition.a.valid)}, {len(condition.b.valid)}", *_goodput(one))
+        for condition in compared.conditions
+        for one in condition.goodputs
+    ]
+
+
+def _goodput(one: Tested) -> Iterator[str]:
+    group, _, *rest = _line(one)
+    yield from (group, *rest)
+
+
 def title(condition: Condition) -> str:
     """'one delay=5ms: 5 runs and 5 runs'; both names where they differ."""
     a, b = condition.a, condition.b
@@ -60,8 +78,13 @@ def title(condition: Condition) -> str:
 def _runs(cell: Cell) -> str:
     invalid = len(cell.results) - len(cell.valid)
     left_out = f" ({invalid} more not valid)" if invalid else ""
-    rtt = f" over {format_time(float(f'{cell.base_rtt_s:.3g}'))}" if cell.base_rtt_s is not None else ""
-    return f"{len(cell.valid)} valid run{'s' if len(cell.valid) != 1 else ''}{rtt}{left_out}"
+    return f"{len(cell.valid)} valid run{'s' if len(cell.valid) != 1 else ''}{_over(cell.path)}{left_out}"
+
+
+def _over(path: KnownPath) -> str:
+    if path.rtt_s is None:
+        return ""
+    return f" over {'' if path.rtt_is_base else 'at most '}{format_time(float(f'{path.rtt_s:.3g}'))}"
 
 
 def lines(condition: Condition) -> list[tuple[str, ...]]:

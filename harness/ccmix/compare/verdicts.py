@@ -8,7 +8,7 @@ from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, Sample, Unpaired, ho
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.statistics import Spread, value_of
 from ccmix.compare.distributions import Distributions, distributions
-from ccmix.compare.matching import Cell, cells, match
+from ccmix.compare.matching import Cell, Pair, cells, match
 from ccmix.compare.surroundings import Difference, differences
 from ccmix.report.results import Result, Results
 
@@ -72,6 +72,7 @@ class Condition:
 
     a: Cell
     b: Cell
+    rule: str  # by which they are the same condition
     groups: tuple[Group, ...]
     tested: tuple[Tested, ...]
 
@@ -91,6 +92,7 @@ class Condition:
         return {
             "a": _cell(self.a),
             "b": _cell(self.b),
+            "matched_by": self.rule,
             "verdict": self.verdict,
             "groups": [asdict(group) for group in self.groups],
             "metrics": [one.to_json() for one in self.tested],
@@ -124,7 +126,9 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "condition": run.condition,
         "dst": run.dst,
         "key": cell.key,
-        "base_rtt_s": cell.base_rtt_s,
+        "emulated": cell.path.emulated,
+        "base_rtt_s": cell.path.rtt_s if cell.path.rtt_is_base else None,
+        "base_rtt_at_most_s": cell.path.rtt_s,
         "runs": len(cell.results),
         "invalid": len(cell.results) - len(cell.valid),
     }
@@ -133,25 +137,26 @@ def _cell(cell: Cell) -> dict[str, Any]:
 def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, str] = ("", "")) -> Compared:
     """Runs that are not valid are left out, and counted. `made_by` are the versions of ccmix."""
     matched = match(cells(a.runs), cells(b.runs))
-    conditions = [_condition(one, other, margin) for one, other in matched.pairs]
+    conditions = [_condition(pair, margin) for pair in matched.pairs]
     return Compared(
         margin=margin,
         differences=(
             *([Difference("ccmix", *((version,) for version in made_by))] if made_by[0] != made_by[1] else []),
             *differences(a.runs, b.runs),
         ),
-        conditions=tuple(_adjusted(conditions)),
+        conditions=tuple(adjusted(conditions)),
         only_a=matched.only_a,
         only_b=matched.only_b,
     )
 
 
-def _condition(a: Cell, b: Cell, margin: float) -> Condition:
+def _condition(pair: Pair, margin: float) -> Condition:
+    a, b = pair.a, pair.b
     names = tuple(_groups(a.first, b.first))
     tested = [_tested(a, b, one, other, metric, margin) for one, other in names for metric in OF_GROUP]
     tested += [_tested(a, b, WHOLE, WHOLE, metric, margin) for metric in OF_RUN]
     groups = tuple(Group(one, distributions(a.valid, b.valid, one, other)) for one, other in names)
-    return Condition(a, b, groups, tuple(tested))
+    return Condition(a, b, pair.rule, groups, tuple(tested))
 
 
 def _groups(a: Result, b: Result) -> Iterator[tuple[str, str]]:
@@ -191,7 +196,7 @@ def _values(cell: Cell, group: str, metric: str) -> list[float]:
     return found
 
 
-def _adjusted(conditions: Sequence[Condition]) -> Iterator[Condition]:
+def adjusted(conditions: Sequence[Condition]) -> Iterator[Condition]:
     """With the p-values of each metric, and of each of its two questions, adjusted for the number of conditions and
     groups; the run as a whole is a family of its own.
     """

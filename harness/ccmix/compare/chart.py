@@ -1,0 +1,80 @@
+"""The goodputs of both campaigns drawn side by side, condition by condition."""
+
+from collections.abc import Iterator
+
+from ccmix.analysis.statistics import Spread
+from ccmix.charts.colours import COLOURS, ONE_COLOUR
+from ccmix.charts.encodings import FAINT, RATE_AXIS, SCHEMA, Part, name, plain, quantity
+from ccmix.compare.verdicts import Compared, Condition, Tested
+from ccmix.units import format_percent
+
+ROW_HEIGHT, WIDTH = 22, 520  # pixels
+A, B = "A", "B"
+
+
+def specification(compared: Compared, name_a: str, name_b: str) -> Part:
+    """Vega-Lite, with its data: a panel for each condition and group of A, with a line for A and one for each of B."""
+    points = list(_points(compared))
+    within = f"grey: within ±{format_percent(compared.margin)} of A's mean"
+    goodput = quantity("goodput_bps", "goodput (bit/s), mean and its 95% interval", RATE_AXIS, type="log", nice=True)
+    line = name("line", sort=None, axis={"labelLimit": 400, "ticks": False, "domain": False})
+    names = [f"A: {name_a}", f"B: {name_b}"]
+    legend = {"orient": "top"}
+    colour = name("campaign", scale={"domain": names, "range": [ONE_COLOUR, COLOURS["bbr"]]}, legend=legend)
+    shape = name("campaign", scale={"domain": names, "range": ["circle", "diamond"]}, legend=legend)
+    for point in points:
+        point["campaign"] = names[point.pop("side") == B]
+    return {
+        "$schema": SCHEMA,
+        "description": f"Goodput of {len(compared.conditions)} conditions in {name_a} (A) and {name_b} (B); {within}.",
+        "title": {"text": "Goodput of A and B", "subtitle": within, "anchor": "start"},
+        "data": {"values": points},
+        "facet": {
+            "row": name("panel", sort=None, header={"labelOrient": "top", "labelAnchor": "start", "labelAngle": 0})
+        },
+        "spec": {
+            "width": WIDTH,
+            "height": {"step": ROW_HEIGHT},
+            "layer": [
+                {
+                    "mark": {"type": "rect", "color": FAINT},
+                    "encoding": {"x": plain("least_bps"), "x2": {"field": "most_bps"}, "y": line},
+                },
+                {
+                    "mark": {"type": "rule", "strokeWidth": 2},
+                    "encoding": {"x": plain("low_bps"), "x2": {"field": "high_bps"}, "y": line, "color": colour},
+                },
+                {
+                    "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+                    "encoding": {"x": goodput, "y": line, "color": colour, "shape": shape},
+                },
+            ],
+        },
+        "resolve": {"scale": {"y": "independent"}},
+    }
+
+
+def _points(compared: Compared) -> Iterator[Part]:
+    drawn = set()
+    for condition in compared.conditions:
+        for one in condition.goodputs:
+            if one.a is None or one.b is None:
+                continue
+            panel = _panel(condition, one)
+            band = {
+                "least_bps": (1 - compared.margin) * one.a.mean, "most_bps": (1 + compared.margin) * one.a.mean,
+            }  # fmt: skip
+            if panel not in drawn:
+                yield {"panel": panel, "side": A, "line": A, **_spread(one.a), **band}
+                drawn.add(panel)
+            yield {"panel": panel, "side": B, "line": condition.b.name, **_spread(one.b), **band}
+
+
+def _panel(condition: Condition, one: Tested) -> str:
+    return f"{condition.a.name}{f': {one.group}' if len(condition.goodputs) > 1 else ''}"
+
+
+def _spread(spread: Spread) -> Part:
+    """The interval's lower end at least a hundredth of the mean: the scale is logarithmic."""
+    low, high = spread.ci95 or (spread.mean, spread.mean)
+    return {"goodput_bps": spread.mean, "low_bps": max(low, spread.mean / 100), "high_bps": high}

@@ -1,0 +1,31 @@
+"""A comparison as Markdown tables, for a page: what differs, and the goodput of all conditions."""
+
+from collections.abc import Iterator, Sequence
+
+from ccmix.compare import text, words
+from ccmix.compare.verdicts import Compared
+
+
+def render(compared: Compared) -> str:
+    return "\n".join(_lines(compared)) + "\n"
+
+
+def _lines(compared: Compared) -> Iterator[str]:
+    if compared.differences:
+        yield from _table(("what", "A", "B"), text.difference_lines(compared))
+        yield ""
+    yield words.summary(compared)
+    if compared.conditions:
+        yield ""
+        yield from _table(text.OVERVIEW, text.overview(compared))
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield _row(headings)
+    yield _row(["---"] * len(headings))
+    yield from map(_row, rows)
+
+
+def _row(cells: Sequence[str]) -> str:
+    escaped = (cell.replace("|", r"\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

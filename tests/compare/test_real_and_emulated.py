@@ -1,0 +1,139 @@
+"""A real path that others measured, beside emulated ones: which of these stand for it, and what of it is unknown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ccmix.archive import Campaign, RunFolder
+from ccmix.compare.matching import BESIDE, Cell, Matched, cells, match
+from ccmix.compare.verdicts import compare
+from ccmix.model import Group, HostPath, Loss, Run, Topology
+from ccmix.terms import IMPORTED
+from support import TOPOLOGY
+
+from .conftest import PATH, TRAFFIC, Make, iterations, load, make_run, summary
+
+NEAR = [99e6, 100e6, 101e6]
+Import = Callable[..., Path]
+
+
+def to(name: str) -> HostPath:
+    return replace(PATH, src="boston", dst=replace(PATH.dst, name=name, address=name, host=name))
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Import:
+    """A campaign of (run, goodput, RTT under load), of which nothing else is told."""
+
+    def made(found: Sequence[tuple[Run, float, float]]) -> Path:
+        runs = [
+            replace(run, traffic=replace(run.traffic, duration_s=0.0, omit_s=0.0, interval_s=0.0))
+            for run, _, _ in found
+        ]  # fmt: skip
+        Campaign.create(tmp_path / "imported", runs, "", {"seed": 0, "ccmix": "0.1.0"})
+        for run, (_, goodput_bps, rtt_s) in zip(runs, found, strict=True):
+            told: dict[str, Any] = summary(run, goodput_bps, "unknown", kernel="unknown", iperf3="", sysctls={})
+            told["where"]["machine"], told["ping_rtt_s"] = "imported", []
+            told["metrics"]["rtt_median_s"] = rtt_s
+            told["validity"]["findings"] = [{"kind": IMPORTED, "detail": "from a table", "accepted": True}]
+            folder = RunFolder.of(tmp_path / "imported", run)
+            folder.begin()
+            folder.finish(told)
+        return tmp_path / "imported"
+
+    return made
+
+
+def three(name: str, rtt_s: float, cca: str = "cubic") -> list[tuple[Run, float, float]]:
+    """Three; the RTT under load of the first is the smallest."""
+    return [(run, value, rtt_s + at / 1000) for at, (run, value) in enumerate(iterations(NEAR, path=to(name), cca=cca))]
+
+
+def emulated(delay_s: float, **settings: Any) -> Topology:
+    return replace(TOPOLOGY, delay_s=delay_s, **settings)
+
+
+def names(matched: Matched) -> list[tuple[str, str, str]]:
+    def short(cell: Cell) -> str:
+        return cell.first.run.dst if isinstance(cell.first.run.path, HostPath) else cell.first.run.entry
+
+    return [(short(pair.a), short(pair.b), pair.rule) for pair in matched.pairs]
+
+
+def test_a_real_path_is_beside_every_emulated_one_of_its_rtt(imported: Import, make: Make) -> None:
+    """Whatever their loss; not beside that of another path, and in either order of the campaigns."""
+    real = cells(load(imported([*three("near", 0.01), *three("far", 0.1)])).runs)
+    lab = [
+        *iterations(NEAR, path=emulated(0.005), entry="near lossy"),
+        *iterations(NEAR, path=emulated(0.005, loss=None), entry="near clean"),
+        *iterations(NEAR, path=emulated(0.0501, loss=Loss("random", (0.01,))), entry="far lossy"),
+        *iterations(NEAR, path=emulated(0.02), entry="elsewhere"),
+    ]
+    twins = cells(load(make("lab", lab)).runs)
+    assert names(match(real, twins)) == [
+        ("near", "near lossy", BESIDE), ("near", "near clean", BESIDE), ("far", "far lossy", BESIDE),
+    ]  # fmt: skip
+    assert [cell.first.run.entry for cell in match(real, twins).only_b] == ["elsewhere"]
+    assert [(a, b) for b, a, _ in names(match(twins, real))] == [
+        ("near", "near lossy"), ("near", "near clean"), ("far", "far lossy"),
+    ]  # fmt: skip
+
+
+def test_between_two_real_paths_of_an_rtt_nobody_guesses(imported: Import, make: Make) -> None:
+    real = cells(load(imported([*three("one", 0.1), *three("other", 0.101)])).runs)
+    twins = cells(load(make("lab", iterations(NEAR, path=emulated(0.05), entry="lab"))).runs)
+    matched = match(real, twins)
+    assert (matched.pairs, len(matched.only_a), len(matched.only_b)) == ((), 2, 1)
+
+
+def test_other_ccas_and_numbers_of_streams_are_other_conditions(imported: Import, make: Make) -> None:
+    """BBRv2 is not BBRv1, however alike all else is."""
+    real = cells(load(imported(three("far", 0.1, cca="cubic,bbr2"))).runs)
+    more = replace(TRAFFIC, groups=(Group("cubic"),), streams=16)
+    lab = iterations(NEAR, path=emulated(0.05), cca="cubic,bbr")
+    lab += [(replace(make_run(path=emulated(0.05), entry="more"), traffic=more), 1e8)]
+    assert match(real, cells(load(make("lab", lab)).runs)).pairs == ()
+
+
+def test_pacing_counts_where_both_tell_it(imported: Import, make: Make) -> None:
+    """An import doesn't; a real path of ccmix's own does."""
+    paced = [
+        (replace(run, traffic=replace(run.traffic, pacing_bps=1e9)), value)
+        for run, value in iterations(NEAR, path=emulated(0.006), entry="paced")
+    ]
+    twins = cells(load(make("lab", paced)).runs)
+    assert len(match(cells(load(imported(three("far", 0.012))).runs), twins).pairs) == 1
+    otherwise = [
+        (replace(run, traffic=replace(run.traffic, pacing_bps=2e9)), value)
+        for run, value in iterations(NEAR, path=to("far"))
+    ]
+    assert match(cells(load(make("otherwise", otherwise)).runs), twins).pairs == ()
+
+
+def test_what_an_import_does_not_tell_is_listed_first(imported: Import, make: Make) -> None:
+    real = load(imported(three("far", 0.1)))
+    lab = load(make("lab", iterations(NEAR, path=emulated(0.05)), sysctls={"net.ipv4.tcp_sack": "1", "x": "2"}))
+    found = compare(real, lab).differences
+    unknown = [one.what for one in found if one.unknown]
+    assert [one.what for one in found][: len(unknown)] == unknown
+    assert unknown[:3] == ["kernel", "tool", "sysctls"]
+    assert {"path.rate_bps", "path.buffer.amount", "path.loss.model", "traffic.duration_s", "traffic.pacing_bps"} <= {
+        *unknown
+    }
+    told = {one.what: (one.a, one.b) for one in found}
+    assert told["sysctls"] == (("unknown",), ("net.ipv4.tcp_sack=1", "x=2"))
+    assert told["path.dst.name"] == (("far",), ())
+    assert "path.port" not in told
+
+
+def test_the_rtt_of_an_import_is_an_upper_bound(imported: Import, make: Make) -> None:
+    [one] = compare(
+        load(imported(three("far", 0.1))), load(make("lab", iterations(NEAR, path=emulated(0.05))))
+    ).conditions
+    said = one.to_json()
+    assert said["matched_by"] == "same entry, condition, CCAs and streams"
+    assert [(said[side]["base_rtt_s"], said[side]["base_rtt_at_most_s"]) for side in "ab"] == [(None, 0.1), (0.1, 0.1)]
+    assert one.verdict == "same"
