@@ -29,6 +29,8 @@ def command(*arguments: object) -> Result:
 def imported(outdir: Path) -> Import:
     def run(*arguments: object) -> Outcome:
         done = command(*arguments, "-o", outdir)
+        if done.exception and not isinstance(done.exception, SystemExit):
+            raise done.exception
         assert (done.exit_code, done.stdout) == (0, ""), done.output
         return Outcome(outdir, done.stderr)
 

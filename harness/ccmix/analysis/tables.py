@@ -262,7 +262,7 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
     elif result.throughput is not None and unseen(facts):
         flows = pscheduler_tables.read_flows(run.traffic, result.throughput, SRC)
     else:
-        flows = _flows_of_sockets(sampled(ours))
+        flows = flows_of_sockets(sampled(ours))
     sockets = _of_flows(ours, flows)
     start_s = _start_of_traffic_s(sampled(sockets), otherwise=facts["started_s"])
     if client is not None:
@@ -270,7 +270,7 @@ def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
     elif result.throughput is not None and unseen(facts):
         intervals = pscheduler_tables.read_intervals(run.traffic, result.throughput, flows)
     else:
-        intervals = _intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
+        intervals = intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
     return replace(tables, told=read_told(client, SRC)) if client is not None and unseen(facts) else tables
 
@@ -319,7 +319,7 @@ def bytes_sent(samples: pl.DataFrame, of_a_socket: Sequence[str] = FLOW) -> int:
     return int(samples.group_by(of_a_socket).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 
-def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
+def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
     """The connections that carried data, each with what the destination acknowledged.
 
     All over the same time, from the first sample of any of them to the last: so flows one after the other don't add up
@@ -357,7 +357,7 @@ def _flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
     ).cast(FLOW_COLUMNS)  # type: ignore[arg-type]
 
 
-def _intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
+def intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
     """Between two samples of a flow: what the destination acknowledged, and what was sent again."""
     return (
         samples.sort(*FLOW, "time_s")

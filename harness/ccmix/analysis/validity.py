@@ -340,13 +340,7 @@ def _applied_buffer(topology: Topology, facts: dict[str, Any]) -> tuple[float | 
 
 
 def _hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    in_time = measured(run, tables.sockets).sort("time_s").group_by(FLOW)
-    columns = ("busy_s", "receiver_window_limited_s", "send_buffer_limited_s")
-    grown = in_time.agg(pl.col(name).last() - pl.col(name).first() for name in columns)
-    for kind, column in (("receiver-window", "receiver_window_limited_s"), ("send-buffer", "send_buffer_limited_s")):
-        busy_s, limited_s = float(grown["busy_s"].sum()), float(grown[column].sum())
-        if limited_s > LEAST_LIMITED_S and limited_s / busy_s > LIMITED_FRACTION:
-            yield kind, f"{format_percent(limited_s / busy_s)} of the busy time"
+    yield from window_limits(run, tables)
     for host, text in facts["after"]["netstat"].items():
         before = facts["before"]["netstat"][host]
         if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(before, "TCPMemoryPressures"):
@@ -359,6 +353,17 @@ def _hosts(run: Run, tables: RunTables, facts: dict[str, Any]) -> Iterator[tuple
     for host, text in facts["after"]["softnet"].items():
         if dropped := _softnet_drops(text) - _softnet_drops(facts["before"]["softnet"][host]):
             yield "host-backlog", f"{host} dropped {dropped} packets"
+
+
+def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """What windows and buffers of the hosts limited the flows, by their sockets: kinds and details."""
+    in_time = measured(run, tables.sockets).sort("time_s").group_by(FLOW)
+    columns = ("busy_s", "receiver_window_limited_s", "send_buffer_limited_s")
+    grown = in_time.agg(pl.col(name).last() - pl.col(name).first() for name in columns)
+    for kind, column in (("receiver-window", "receiver_window_limited_s"), ("send-buffer", "send_buffer_limited_s")):
+        busy_s, limited_s = float(grown["busy_s"].sum()), float(grown[column].sum())
+        if limited_s > LEAST_LIMITED_S and limited_s / busy_s > LIMITED_FRACTION:
+            yield kind, f"{format_percent(limited_s / busy_s)} of the busy time"
 
 
 def _flow_limit_drops(tables: RunTables, place: str) -> int:

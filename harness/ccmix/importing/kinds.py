@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ccmix.importing import iperf3_tests, iperf3_text, tables
+from ccmix.importing import iperf3_tests, iperf3_text, ss_logs, ss_samples, tables
 from ccmix.importing.documents import joined_events, read_documents
 from ccmix.importing.found import Found, LeftOut, Told
 from ccmix.importing.text import encoding_of, read_text
@@ -55,9 +55,14 @@ def _read_iperf3_text(file: Path, name: str, told: Told) -> Iterator[Found | Lef
         yield found
 
 
+def _read_ss(file: Path, name: str, _: Told) -> Iterator[Found | LeftOut]:
+    return ss_logs.read_log(file, name)
+
+
 KINDS: Mapping[str, Kind] = {
     "json": Kind("JSON of iperf3 or pScheduler", _is_json, _read_json),
     "iperf3-text": Kind("text of iperf3", iperf3_text.is_text, _read_iperf3_text),
+    "ss": Kind("a log of ss", ss_samples.is_log, _read_ss),
     "table": Kind("a table of results as CSV", _is_table, _read_table),
 }
 

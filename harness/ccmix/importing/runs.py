@@ -7,12 +7,13 @@ from typing import Any
 
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import RunTables
+from ccmix.analysis.validity import window_limits
 from ccmix.archive import file_name
 from ccmix.importing.found import Found, SourceError, Told
 from ccmix.importing.sources import Source
 from ccmix.importing.summaries import summary_metrics, with_gaps
 from ccmix.model import Destination, Flows, HostPath, Run, Traffic, UdpFlows, condition_name
-from ccmix.terms import IMPORTED
+from ccmix.terms import IMPORTED, LIMITS
 
 UNKNOWN = "unknown"  # a name that no source tells
 MACHINE = "imported"
@@ -153,7 +154,7 @@ def summary(imported: Imported, told: Told) -> dict[str, Any]:
         "ended_s": found.ended_s,
         "ping_rtt_s": list(found.pings_s),
         "metrics": metrics,
-        "validity": validity(found),
+        "validity": validity(run, found),
     }
 
 
@@ -163,9 +164,16 @@ def _notices(found: Found) -> Iterator[str]:
         yield "goodput is the sender's throughput: what was received is not told"
 
 
-def validity(found: Found) -> Mapping[str, Any]:
-    """Unknown, since no probe of ccmix's looked."""
+def validity(run: Run, found: Found) -> Mapping[str, Any]:
+    """Limited, where sockets of the source show that the hosts were; else unknown, since no probe of ccmix's looked."""
+    limits = []
+    if isinstance(found.results, RunTables) and not found.results.sockets.is_empty():
+        limits = [
+            {"kind": kind, "detail": f"{LIMITS[kind]}: {detail}", "accepted": False}
+            for kind, detail in window_limits(run, found.results)
+        ]
     detail = f"imported from {found.source}: no probe looked"
     if found.missing:
         detail += f"; {', '.join(found.missing)}"
-    return {"status": UNKNOWN, "findings": [{"kind": IMPORTED, "detail": detail, "accepted": True}]}
+    unseen = {"kind": IMPORTED, "detail": detail, "accepted": True}
+    return {"status": "limited" if limits else UNKNOWN, "findings": [*limits, unseen]}

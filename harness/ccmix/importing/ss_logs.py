@@ -1,0 +1,113 @@
+"""Samples of sockets that somebody took with ss to runs: a test is flows to one host that overlap in time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.series import NEEDED, SRC, Series, earlier
+from ccmix.analysis.tables import (
+    LEAST_SHARE_OF_A_FLOW,
+    NO_DATA_BYTES,
+    RunTables,
+    flows_of_sockets,
+    intervals_of_sockets,
+)
+from ccmix.importing.found import Found, LeftOut
+from ccmix.importing.ss_samples import read_samples
+from ccmix.model import Group
+from ccmix.model.traffic import DEFAULT_CCA
+
+LEAST_INTERVAL_S = 1e-3
+
+
+def read_log(file: Path, name: str) -> Iterator[Found | LeftOut]:
+    """The tests in a log. Raises SourceError and OSError."""
+    samples = read_samples(file, name)
+    if samples.is_empty():
+        yield LeftOut(name, "no socket was there")
+        return
+    if samples["bytes_acked"].null_count():
+        yield LeftOut(name, "this ss shows no bytes_acked: nothing tells what arrived")
+        return
+    tests = list(_tests(samples))
+    if not tests:
+        yield LeftOut(name, "no socket sent data")
+    for number, test in enumerate(tests, 1):
+        yield _found(test, f"{name} #{number}" if len(tests) > 1 else name)
+
+
+def _tests(samples: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The samples of the flows of each test, in the order of time."""
+    ends = ["local_address", "local_port", "remote_address", "remote_port"]
+    ours = _since_last_begin(samples.sort("time_s"), ends)
+    of_socket = ours.group_by(ends, maintain_order=True)
+    flows = of_socket.agg(
+        acked=pl.col("bytes_acked").last() - pl.col("bytes_acked").first(),
+        begin_s=pl.col("time_s").first(),
+        end_s=pl.col("time_s").last(),
+    ).filter(pl.col("acked") > LEAST_SHARE_OF_A_FLOW * pl.col("acked").max(), pl.col("end_s") > pl.col("begin_s"))
+    for (_, *_), to_host in flows.sort("begin_s").group_by("local_address", "remote_address", maintain_order=True):
+        ended_s = pl.col("end_s").cum_max().shift(1, fill_value=float("inf"))
+        numbered = to_host.with_columns(test=(pl.col("begin_s") > ended_s).cum_sum())
+        for _, together in numbered.group_by("test", maintain_order=True):
+            yield ours.join(together.select(ends), on=ends, how="semi", maintain_order="left")
+
+
+def _since_last_begin(samples: pl.DataFrame, ends: list[str]) -> pl.DataFrame:
+    """Without what a socket's counters said before they began again, for another socket of the same ports."""
+    again = (pl.col("bytes_acked").diff() < 0).fill_null(value=False).cum_sum().over(ends)
+    return samples.with_columns(life=again).filter(pl.col("life") == pl.col("life").max().over(ends)).drop("life")
+
+
+def _found(samples: pl.DataFrame, source: str) -> Found:
+    sent = pl.coalesce("bytes_sent", "bytes_acked")
+    table = samples.with_columns(
+        bytes_sent=sent,
+        final=pl.lit(value=False),
+        state=pl.lit("established"),
+        end=pl.lit("sender"),
+        host=pl.lit(SRC),
+        port="local_port",
+    )
+    begun_s = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].min()
+    began_s = float(begun_s if isinstance(begun_s, float) else table["time_s"][0])
+    flows = flows_of_sockets(table).with_columns(pl.col("group").fill_null(DEFAULT_CCA))
+    table = table.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
+    table = earlier({"sockets": table}, began_s)["sockets"]
+    missing = ["sockets of the sender are all that there is"]
+    if samples["bytes_sent"].null_count():
+        flows = flows.with_columns(throughput_bps=pl.lit(None, pl.Float64), bytes_sent=pl.lit(None, pl.Int64))
+        missing.append("this ss shows no bytes_sent")
+    step_s = table["time_s"].unique().sort().diff().median()
+    interval_s = max(round(step_s, 3) if isinstance(step_s, float) else 0.0, LEAST_INTERVAL_S)
+    ccas = [cca or DEFAULT_CCA for cca in dict.fromkeys(flows["cca_used"])]
+    address = str(table["remote_address"][0])
+    needed = [column for column in NEEDED["sockets"] if column in table.columns]
+    base_rtt = table["min_rtt_s"].min()
+    last_s = table["time_s"].max()
+    duration_s = float(last_s if isinstance(last_s, float) else 0.0)
+    return Found(
+        kind="ss",
+        source=source,
+        results=RunTables(
+            flows=flows,
+            intervals=intervals_of_sockets(table),
+            series=Series(sockets=table.select(needed)),
+            began_s=began_s,
+            recorded=lambda: [{"sockets": table}],
+        ),
+        groups=tuple(map(Group, ccas)),
+        streams=flows.height,
+        src=str(table["local_address"][0]),
+        dst=address,
+        dst_address=address,
+        duration_s=duration_s,
+        interval_s=interval_s,
+        began_s=began_s,
+        ended_s=began_s + duration_s,
+        base_rtt_s=base_rtt if isinstance(base_rtt, float) else None,
+        missing=tuple(missing),
+        estimated=("base_rtt_s",),
+    )

@@ -1,0 +1,170 @@
+"""Logs of ss(8): its output again and again, each after a line with the time, to a table of samples of sockets.
+
+    # 1628535057.690097
+    State  Recv-Q  Send-Q  Local Address:Port  Peer Address:Port
+    ESTAB  0       0       10.0.0.1:44010      10.0.0.2:5201
+             cubic wscale:10,10 rto:204 rtt:0.029/0.018 ...
+
+What a line has, and the units, are those of ss -ti as in ccmix.probes.sockets; here whole columns are read at once.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from ccmix.importing.found import SourceError
+from ccmix.importing.numbers import MOST_CLOCK_S, MOST_COUNT, MOST_RATE_BPS, MOST_TIME_S
+from ccmix.probes.sockets import BBR_NO_MIN_RTT
+
+CHUNK_BYTES = 2**25
+MOST_CHUNK_BYTES = 2**28  # between two lines with the time
+_TIME = r"^(?:# )?(\d{9,10}\.\d{1,9})\s*$"
+_DATE = r"^(?:# )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|\+00:?00)?\s*$"
+_IS_TIME = re.compile(f"{_TIME}|{_DATE}", re.MULTILINE)
+_IS_SOCKET = re.compile(r"^(?:ESTAB +)?\d+ +\d+ +\S+:\d+ +\S+:\d+", re.MULTILINE)
+_SOCKET = (
+    r"^(?:([A-Z][A-Z0-9-]{1,11})\s+)?(\d{1,12})\s+(\d{1,12})\s+(\S{1,80}):(\d{1,5})\s+(\S{1,80}):(\d{1,5})(?:\s|$)"
+)
+_NUMBER = r"([\d.]{1,20})"
+_COUNT = r"(\d{1,20})"
+_RATE = r"([\d.]{1,20}[KMGT]?)bps"
+_SUFFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+_COUNTERS = {
+    "mss_bytes": " mss:", "cwnd_packets": " cwnd:", "ssthresh_packets": " ssthresh:", "bytes_sent": " bytes_sent:",
+    "bytes_retransmitted": " bytes_retrans:", "bytes_acked": " bytes_acked:", "bytes_received": " bytes_received:",
+    "segs_out": " segs_out:", "data_segs_out": " data_segs_out:", "retransmits": r" retrans:\d{1,10}/",
+    "lost": " lost:", "unacked": " unacked:",
+}  # fmt: skip
+_TIMES_MS = {
+    "rto_s": " rto:", "rtt_s": " rtt:", "rttvar_s": r" rtt:[\d.]{1,20}/", "min_rtt_s": " minrtt:",
+    "bbr_min_rtt_s": "[(,]mrtt:",
+}  # fmt: skip
+_LIMITED_MS = {
+    "busy_s": " busy:", "receiver_window_limited_s": " rwnd_limited:", "send_buffer_limited_s": " sndbuf_limited:",
+}  # fmt: skip
+_RATES = {"pacing_rate_bps": " pacing_rate ", "delivery_rate_bps": " delivery_rate ", "bbr_bandwidth_bps": r"\(bw:"}
+_GAINS = {"bbr_pacing_gain": "[(,]pacing_gain:", "bbr_cwnd_gain": "[(,]cwnd_gain:"}
+# ss leaves a counter out where it is 0; but a kernel or ss that doesn't know it never shows it, nor its companion here
+ZERO_WITH = {
+    **{name: name for name in ("bytes_sent", "bytes_acked", "segs_out", "data_segs_out", "busy_s")},
+    "bytes_retransmitted": "bytes_sent",
+    "bytes_received": "bytes_acked",
+    "receiver_window_limited_s": "busy_s",
+    "send_buffer_limited_s": "busy_s",
+}
+ZERO_ALWAYS = ("retransmits", "lost", "unacked")  # which every Linux knows
+_FLAGS = ("ts", "sack", "ecn", "ecnseen", "fastopen")  # words that stand where the CCA would, if ss didn't know it
+
+
+def is_log(head: str) -> bool:
+    return bool(_IS_TIME.search(head) and (_IS_SOCKET.search(head) or "Recv-Q" in head))
+
+
+def read_samples(file: Path, name: str) -> pl.DataFrame:
+    """A row for each established socket at each time: time_s since 1970, and columns as those of probes.sockets.Socket.
+
+    A column that ss never shows is null. Raises SourceError where no line says the time, and OSError.
+    """
+    parts = [_samples(text) for text in _chunks(file, name)]
+    table = pl.concat([_samples(b""), *parts])
+    shown = {column for column in table.columns if table[column].null_count() < table.height}
+    zeros = [*ZERO_ALWAYS, *(column for column, companion in ZERO_WITH.items() if companion in shown)]
+    return table.with_columns(pl.col(zeros).fill_null(0))
+
+
+def _chunks(file: Path, name: str) -> Iterator[bytes]:
+    """The file in parts that begin with a line with the time."""
+    with file.open("rb") as opened:
+        kept, line = b"", 1
+        while more := opened.read(CHUNK_BYTES):
+            chunk = kept + more
+            cut = _last_time(chunk)
+            if cut <= 0:
+                if len(chunk) > MOST_CHUNK_BYTES:
+                    raise SourceError(f"{name}:{line}: has no line with the time after this, such as '# 1628535057.69'")
+                kept = chunk
+                continue
+            yield chunk[:cut]
+            line += chunk.count(b"\n", 0, cut)
+            kept = chunk[cut:]
+    yield kept[: kept.rfind(b"\n") + 1]  # a line that was cut off says too little
+
+
+def _last_time(chunk: bytes) -> int:
+    """Where the last line with the time begins; 0 where only the first line is one."""
+    end = len(chunk)
+    while (at := chunk.rfind(b"\n", 0, end)) >= 0:
+        line = chunk[at + 1 : at + 60].split(b"\n")[0].decode("ascii", "replace")
+        if _IS_TIME.match(line) and b"\n" in chunk[at + 1 : at + 60]:
+            return at + 1
+        end = at
+    return 0
+
+
+def _samples(text: bytes) -> pl.DataFrame:
+    lines = pl.read_csv(
+        io.BytesIO(text or b"\n"),
+        separator="\x01",
+        quote_char=None,
+        has_header=False,
+        schema={"line": pl.String},
+        encoding="utf8-lossy",
+        truncate_ragged_lines=True,
+    )
+    line = pl.col("line")
+    follows = pl.col("next").str.contains(r"^\s+\S").fill_null(value=False)
+    seconds = line.str.extract(_TIME, 1).cast(pl.Float64, strict=False)
+    date = line.str.extract(_DATE, 1).str.replace("T", " ").str.replace(",", ".")
+    of_date = date.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False).dt.epoch("us") / 1e6
+    sockets = (
+        lines.with_columns(next=line.shift(-1), time_s=pl.coalesce(seconds, of_date).forward_fill())
+        .filter(pl.col("time_s").is_between(0, MOST_CLOCK_S), line.str.contains(_SOCKET))
+        .select("time_s", "line", info=pl.when(follows).then("next").otherwise("line"))
+        .filter(pl.col("info").str.contains("rto:", literal=True))
+        .filter(~pl.col("line").str.contains(r"^[A-DF-Z]"))  # of states, those that carry data: ESTAB, or none is told
+    )
+    ends = pl.col("line").str.extract_groups(_SOCKET).struct
+    return sockets.select(
+        "time_s",
+        recv_queue_bytes=ends.field("2").cast(pl.Int64),
+        send_queue_bytes=ends.field("3").cast(pl.Int64),
+        local_address=_address(ends.field("4")),
+        local_port=ends.field("5").cast(pl.Int64),
+        remote_address=_address(ends.field("6")),
+        remote_port=ends.field("7").cast(pl.Int64),
+        cca=_cca(),
+        **{column: _value(before + _COUNT, pl.Int64, MOST_COUNT) for column, before in _COUNTERS.items()},
+        **{column: _value(before + _NUMBER, pl.Float64, MOST_TIME_S) / 1e3 for column, before in _TIMES_MS.items()},
+        **{column: _value(before + _NUMBER, pl.Float64, MOST_TIME_S) / 1e3 for column, before in _LIMITED_MS.items()},
+        **{column: _rate(before) for column, before in _RATES.items()},
+        **{column: _value(before + _NUMBER, pl.Float64, MOST_COUNT) for column, before in _GAINS.items()},
+    ).with_columns(
+        bbr_min_rtt_s=pl.when(pl.col("bbr_min_rtt_s") < float(BBR_NO_MIN_RTT) / 1e3 * (1 - 1e-5)).then("bbr_min_rtt_s")
+    )  # fmt: skip
+
+
+def _cca() -> pl.Expr:
+    """The word before wscale or rto."""
+    word = pl.col("info").str.extract(r"(?:^|\s)([a-z][a-z0-9_-]{1,15}) (?:wscale:\S+ )?rto:", 1)
+    return pl.when(~word.is_in(_FLAGS)).then(word)
+
+
+def _address(text: pl.Expr) -> pl.Expr:
+    """'[::ffff:10.0.0.1]%eth0' to '::ffff:10.0.0.1%eth0'."""
+    return text.str.strip_chars_start("[").str.replace("]", "", literal=True)
+
+
+def _value(pattern: str, kind: type[pl.Int64 | pl.Float64], most: float) -> pl.Expr:
+    value = pl.col("info").str.extract(pattern, 1).cast(kind, strict=False)
+    return pl.when(value <= most).then(value)
+
+
+def _rate(before: str) -> pl.Expr:
+    text = pl.col("info").str.extract(before + _RATE, 1)
+    factor = text.str.slice(-1).replace_strict(_SUFFIXES, default=1.0, return_dtype=pl.Float64)
+    rate = text.str.strip_chars_end("KMGT").cast(pl.Float64, strict=False) * factor
+    return pl.when(rate <= MOST_RATE_BPS).then(rate)

@@ -1,0 +1,229 @@
+"""Logs of ss: by the real ss beside a real test on loopback, and against the reader of single samples as an oracle."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ccmix.importing.ss_samples import read_samples
+from ccmix.probes import sockets
+from ccmix.terms import CCAS
+from importing_support import Import
+
+STREAMS, RATE_MBPS, SECONDS = 3, 40, 2
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What ss said of the same test each 0.1 s: in two lines a socket, as the ESnet harness asked it, and in one."""
+    folder = tmp_path_factory.mktemp("ss")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL)
+    files = {"two": folder / "ss.two", "one": folder / "ss.one"}
+    options = {"two": ["-tinm"], "one": ["-tinHO"]}
+    try:
+        time.sleep(0.5)
+        client = subprocess.Popen(
+            [
+                "iperf3",
+                "-c",
+                "127.0.0.1",
+                "-p",
+                port,
+                "-C",
+                "bbr",
+                "-b",
+                f"{RATE_MBPS}M",
+                "-P",
+                str(STREAMS),
+                "-t",
+                str(SECONDS),
+                "-J",
+            ],
+            stdout=(folder / "client.json").open("w"),
+        )
+        with files["two"].open("w") as two, files["one"].open("w") as one:
+            while client.poll() is None:
+                for form, out in (("two", two), ("one", one)):
+                    told = ["ss", *options[form], "dst", "127.0.0.1", "and", f"( dport = {port} or sport = {port} )"]
+                    said = subprocess.run(told, capture_output=True, text=True, check=True).stdout
+                    out.write(f"# {time.time():.6f}\n{said}")
+                time.sleep(0.1)
+        assert client.returncode == 0
+    finally:
+        server.kill()
+        server.wait()
+    return files
+
+
+@pytest.mark.parametrize("form", ["two", "one"])
+def test_a_log_beside_a_real_test(form: str, logs: dict[str, Path], imported: Import) -> None:
+    outcome = imported(logs[form], "--dst", "loop")
+    (summary,) = outcome.summaries
+    (group,) = summary["metrics"]["groups"]
+    assert (group["cca"], group["streams"]) == ("bbr", STREAMS)
+    assert group["goodput_bps"] == pytest.approx(STREAMS * RATE_MBPS * 1e6, rel=0.2)  # by the last sample, not the end
+    samples = pl.read_parquet(outcome.folders[0] / "sockets.parquet")
+    assert {"rtt_s", "cwnd_packets", "pacing_rate_bps", "bbr_bandwidth_bps"} <= set(samples.columns)
+    first_s = float(logs[form].read_text()[2:].split("\n")[0])
+    assert first_s - 0.001 <= summary["began_s"] <= first_s + 1.5
+    assert summary["run"]["traffic"]["duration_s"] == pytest.approx(SECONDS, abs=0.5)
+    assert summary["run"]["traffic"]["interval_s"] == pytest.approx(0.12, abs=0.1)
+    assert summary["facts"]["imported"]["base_rtt_s"] == samples["min_rtt_s"].min()
+    assert summary["metrics"]["rtt_median_s"] is not None
+    intervals = pl.read_parquet(outcome.folders[0] / "intervals.parquet")
+    assert (intervals["goodput_bps"] >= 0).all()
+    assert intervals["port"].n_unique() == STREAMS
+
+
+def oracle(file: Path) -> list[dict[str, Any]]:
+    """Each line of `ss -tinHO` by the reader of single samples, which wants no state."""
+    rows, time_s = [], 0.0
+    for line in file.read_text().splitlines():
+        if line.startswith("# "):
+            time_s = float(line[2:])
+        elif line.startswith("ESTAB"):
+            (found,) = sockets.parse(line.partition(" ")[2], CCAS)
+            rows.append({"time_s": time_s} | vars(found))
+    return rows
+
+
+def test_columns_are_read_as_single_samples_are(logs: dict[str, Path]) -> None:
+    table = read_samples(logs["one"], "ss")
+    rows = oracle(logs["one"])
+    assert table.height == len(rows) > STREAMS * 10
+    for column in table.columns:
+        wanted = [row[column] for row in rows]
+        if column == "cca":
+            wanted = [cca or None for cca in wanted]
+        known = table[column].is_not_null().to_list()
+        assert known == [value is not None for value in wanted], column
+        found, wanted = ([value for value in values if value is not None] for values in (table[column], wanted))
+        assert found == (wanted if table[column].dtype == pl.String else pytest.approx(wanted, rel=1e-12)), column
+    assert set(rows[0]) == set(table.columns)
+
+
+def test_both_forms_say_the_same(logs: dict[str, Path], tmp_path: Path) -> None:
+    """One line of each socket made two."""
+    two = tmp_path / "two"
+    lines = []
+    for line in logs["one"].read_text().splitlines():
+        head, _, rest = line.partition(" skmem") if "skmem" in line else line.partition(" bbr ")
+        lines += [line] if not rest else [head, f"\t bbr {rest}"]
+    two.write_text("\n".join(lines) + "\n")
+    one = read_samples(logs["one"], "ss").filter(pl.col("cca") == "bbr")
+    assert one.equals(read_samples(two, "ss").filter(pl.col("cca") == "bbr"))
+
+
+def of_time(time_s: float, *told: str) -> str:
+    return f"# {time_s:.6f}\nState Recv-Q Send-Q Local Address:Port Peer Address:Port\n" + "".join(told)
+
+
+def of_socket(port: int, info: str, to: str = "10.0.0.2") -> str:
+    return f"ESTAB 0 0 10.0.0.1:{port} {to}:5201\n\t {info}\n"
+
+
+def acked(cca: str, port: int, size: int, to: str = "10.0.0.2", more: str = "") -> str:
+    return of_socket(port, f"{cca} wscale:7,7 rto:204 rtt:10/1 mss:1448 bytes_acked:{size} minrtt:9.5 {more}", to)
+
+
+def written(tmp_path: Path, *parts: str) -> Path:
+    file = tmp_path / "ss.log"
+    file.write_text("".join(parts))
+    return file
+
+
+def test_counters_by_hand(imported: Import, tmp_path: Path) -> None:
+    """Two flows of 10 s, of which the first carries 1 Mbyte/s and the second a half; a control connection."""
+    file = written(
+        tmp_path,
+        *(
+            of_time(
+                1000000000 + at,
+                acked("cubic", 4000, at * 10**6, more=f"data_segs_out:{at * 1000} retrans:0/{at}"),
+                acked("bbr", 4001, at * 500_000, more=f"data_segs_out:{at * 500}"),
+                acked("cubic", 4002, 400),
+            )
+            for at in range(11)
+        ),
+    )
+    (summary,) = imported(file).summaries
+    groups = {group["group"]: group for group in summary["metrics"]["groups"]}
+    assert groups["cubic"]["goodput_bps"] == 8e6
+    assert groups["bbr"]["goodput_bps"] == 4e6
+    assert (groups["cubic"]["streams"], groups["bbr"]["streams"]) == (1, 1)
+    assert groups["cubic"]["retransmission_rate"] == 1e-3
+    assert groups["bbr"]["retransmission_rate"] == 0
+    assert groups["bbr"]["throughput_bps"] is None  # this ss says no bytes_sent
+    assert summary["metrics"]["bytes_sent"] is None
+    assert summary["run"]["condition"] == {"cca": "cubic,bbr", "streams": "2"}
+    assert summary["facts"]["imported"]["base_rtt_s"] == 0.0095
+
+
+def test_tests_after_each_other_and_to_several_hosts(imported: Import, tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        *(of_time(10**9 + at, acked("cubic", 4000, at * 10**6)) for at in range(5)),
+        *(of_time(10**9 + 60 + at, acked("cubic", 4010, at * 10**6)) for at in range(5)),
+        *(of_time(10**9 + 90 + at, acked("cubic", 4000, at * 10**6, to="10.0.0.3")) for at in range(5)),
+    )
+    runs = [(one["run"]["dst"], one["run"]["iteration"], one["began_s"]) for one in imported(file).summaries]
+    assert runs == [("10.0.0.2", 1, 1e9 + 1), ("10.0.0.2", 2, 1e9 + 61), ("10.0.0.3", 1, 1e9 + 91)]
+
+
+def test_a_log_that_shows_a_limit(imported: Import, tmp_path: Path) -> None:
+    """The receiver's window, for half of the time: then the run is no measure of the path, and no table counts it."""
+    file = written(
+        tmp_path,
+        *(
+            of_time(
+                10**9 + at, acked("cubic", 4000, at * 10**6, more=f"busy:{at * 1000}ms rwnd_limited:{at * 500}ms(50%)")
+            )
+            for at in range(8)
+        ),
+    )
+    (summary,) = imported(file).summaries
+    assert summary["validity"]["status"] == "limited"
+    details = [finding["detail"] for finding in summary["validity"]["findings"]]
+    assert details[0] == "the receiver's window: 50% of the busy time"
+    assert "no probe looked" in details[1]
+
+
+def test_a_port_that_was_used_again(imported: Import, tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        *(of_time(10**9 + at, acked("cubic", 4000, 5 * 10**6 + at)) for at in range(3)),
+        *(of_time(10**9 + 3 + at, acked("cubic", 4000, at * 10**6)) for at in range(5)),
+    )
+    (summary,) = imported(file).summaries
+    assert summary["metrics"]["goodput_bps"] == 8e6
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (of_time(10**9) * 3, "no socket was there"),
+        (of_time(10**9, of_socket(1, "cubic rto:204")) * 3, "shows no bytes_acked"),
+        (of_time(10**9, acked("cubic", 1, 5)) * 3, "no socket sent data"),
+    ],
+)
+def test_logs_without_a_test(content: str, said: str, refused: Callable[..., str], tmp_path: Path) -> None:
+    assert said in refused(written(tmp_path, content))
+
+
+def test_dates_and_a_cut_end(imported: Import, tmp_path: Path) -> None:
+    parts = [
+        of_time(0, acked("cubic", 4000, at * 10**6)).replace("# 0.000000", f"2021-08-09T18:50:{at:02}.250")
+        for at in range(9)
+    ]
+    whole = "".join(parts)
+    (summary,) = imported(written(tmp_path, whole[:-60])).summaries
+    assert summary["began_s"] == 1628535001.25  # of the first sample with data
+    assert summary["metrics"]["goodput_bps"] == 8e6
