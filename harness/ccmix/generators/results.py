@@ -74,14 +74,15 @@ def of_pscheduler_run(run: dict[str, Any]) -> Result:
 
 
 def _of_participants(merged: dict[str, Any], diags: Sequence[str]) -> Result:
-    found = [_embedded(text) for text in diags]
+    found = [embedded(text) for text in diags]
     clients = [one for one in found if one and "connecting_to" in one.get("start", {})]
     servers = [one for one in found if one and "accepted_connection" in one.get("start", {})]
     throughput = merged if isinstance(merged.get("summary"), dict) else None
     return Result("pscheduler", clients[0] if clients else None, servers[0] if servers else None, None, throughput)
 
 
-def _embedded(text: str) -> dict[str, Any] | None:
+def embedded(text: str) -> dict[str, Any] | None:
+    """iperf3's own JSON in what a participant says, after its command line; None where there is none."""
     begin = text.find("\n{")
     if begin < 0:
         return None

@@ -220,7 +220,8 @@ class _Test:
         udp_bps = known(self.asked.get("target_bitrate", self.start.get("target_bitrate")), MOST_RATE_BPS) or 0.0
         rows = self._flows(groups, names, told)
         estimated = ["goodput_bps"] if any(row["goodput_bps"] is None for row in rows) else []
-        if self.intervals and other is None and self.reverse == self.at_server:
+        sends_here = self.reverse == self.at_server
+        if self.intervals and other is None and sends_here:
             estimated.append("goodput_bps of intervals")
         flows = pl.DataFrame(rows, schema=FLOW_COLUMNS).with_columns(
             pl.col("goodput_bps").fill_null(pl.col("throughput_bps"))
@@ -238,7 +239,7 @@ class _Test:
                 intervals=self._interval_table(traffic, flows, other),
                 series=read_series(()),
                 began_s=0.0,
-                told=read_told(self._client(), SRC),
+                told=self._told(other if other is not None and not sends_here else self),
             ),
             groups=groups,
             streams=streams,
@@ -307,10 +308,10 @@ class _Test:
         duration_s = known(self.asked.get("duration"), MOST_TIME_S) or (took or [max(ends, default=0.0)])[0]
         return omit_s, max(interval_s, LEAST_INTERVAL_S) if self.intervals else 0.0, duration_s
 
-    def _client(self) -> dict[str, Any]:
-        """What of the document iperf3_tables reads, with the ports of the client."""
+    def _client(self, port: str = "local_port") -> dict[str, Any]:
+        """What of the document iperf3_tables reads, with the client's ports under the name that it looks for."""
         sockets = {row["socket"] for row in self.streams}
-        connected = [{"socket": socket, "local_port": self.ports[socket]} for socket in sockets]
+        connected = [{"socket": socket, port: self.ports[socket]} for socket in sockets]
         intervals = [
             {**interval, "streams": [stream for stream in interval["streams"] if stream["socket"] in sockets]}
             for interval in self.intervals
@@ -320,24 +321,34 @@ class _Test:
             for row in self.streams
             if row["bytes_sent"] is not None and not self.udp
         ]
-        mss_bytes = known_count(self.start.get("tcp_mss_default"))
         return {
-            "start": {"connected": connected, "tcp_mss_default": mss_bytes},
+            "start": {"connected": connected, "tcp_mss_default": known_count(self.start.get("tcp_mss_default"))},
             "intervals": intervals,
             "end": {"streams": ends},
         }
 
+    def _told(self, sender: "_Test") -> pl.DataFrame:
+        """What the sender tells of its sockets; the segments' size is in the client's document alone."""
+        document = sender._client()
+        document["start"]["tcp_mss_default"] = document["start"]["tcp_mss_default"] or known_count(
+            self.start.get("tcp_mss_default")
+        )
+        return read_told(document, SRC)
+
     def _interval_table(self, traffic: Traffic, flows: pl.DataFrame, other: "_Test | None") -> pl.DataFrame:
-        if not self.intervals:
-            return pl.DataFrame(schema=INTERVAL_COLUMNS)
-        server = None
-        if other is not None and other.intervals and set(other.ports.values()) >= set(flows["port"]):
-            server = other._client()
-            server["start"]["connected"] = [
-                {"socket": one["socket"], "remote_port": one["local_port"]} for one in server["start"]["connected"]
-            ]
-        table = read_intervals(traffic, self._client(), server, flows)
-        return table.cast(INTERVAL_COLUMNS)  # type: ignore[arg-type]
+        """What arrived, by the end that received where its document is there; each direction by itself."""
+        if other is not None and (not other.intervals or set(other.ports.values()) != set(self.ports.values())):
+            other = None
+        tables = [pl.DataFrame(schema=INTERVAL_COLUMNS)]
+        for forth in (True, False):
+            ports = [self.ports[row["socket"]] for row in self.streams if row["forth"] == forth]
+            sends = forth != self.at_server
+            sender, receiver = (self, other) if sends else (other or self, self if other else None)
+            if ports and sender.intervals:
+                server = receiver._client("remote_port") if receiver is not None else None
+                table = read_intervals(traffic, sender._client(), server, flows)
+                tables.append(table.filter(pl.col("port").is_in(ports)).cast(INTERVAL_COLUMNS))  # type: ignore[arg-type]
+        return pl.concat(tables).sort("time_s", maintain_order=True)
 
     def _ends(self, other: "_Test | None") -> dict[str, Any]:
         """Names of sender and receiver: a host's own, and what it was called by."""

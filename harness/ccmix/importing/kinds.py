@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ccmix.importing import iperf3_tests, iperf3_text, ss_logs, ss_samples, tables
+from ccmix.importing import iperf3_tests, iperf3_text, pscheduler_results, ss_logs, ss_samples, tables
 from ccmix.importing.documents import joined_events, read_documents
 from ccmix.importing.found import Found, LeftOut, Told
 from ccmix.importing.text import encoding_of, read_text
@@ -42,6 +42,9 @@ def _read_json(file: Path, name: str, told: Told) -> Iterator[Found | LeftOut]:
         if iperf3_tests.is_test(document.content):
             found = iperf3_tests.found_in(document.content, document.where, told, "iperf3")
             yield replace(found, raw={"iperf3.json": document.text.encode()}) if isinstance(found, Found) else found
+        elif pscheduler_results.is_result(document.content):
+            found = pscheduler_results.found_in(document.content, document.where, told)
+            yield replace(found, raw={"pscheduler.json": document.text.encode()}) if isinstance(found, Found) else found
         else:
             yield LeftOut(document.where, "is no result of a test")
 
