@@ -37,7 +37,8 @@ def summary(run: Run, status: str = "valid") -> dict[str, Any]:
         {
             "group": cca, "cca": cca, "streams": 1, "goodput_bps": goodput_bps * factor,
             "retransmission_rate": 0.01 * run.iteration, "rtt_median_s": 0.01 * run.iteration,
-            "share": factor / 3, "fair_share": 0.5, "fairness": 1.0, "startup_s": factor / 2, "overshoot": 0.1 * run.iteration,
+            "share": factor / 3, "fair_share": 0.5, "fairness": 1.0,
+            "startup_s": factor / 2, "overshoot": 0.1 * run.iteration,
         }
         for cca, factor in (("cubic", 1), ("bbr", 2))
     ]  # fmt: skip
