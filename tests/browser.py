@@ -48,9 +48,13 @@ def opened(browser: Browser, file: Path, viewport: dict[str, int] | None = None)
     return Opened(page, said, asked)
 
 
+def unfold(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+
+
 def violations(page: Page) -> list[str]:
     """Of axe-core's rules, with everything unfolded: contrast, alternative texts, structure."""
-    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    unfold(page)
     found = Axe().run(page).response["violations"]
     return [f"{rule['id']}: {node['html']}" for rule in found for node in rule["nodes"]]
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ccmix.analysis.dynamics import convergence_s, goodputs, start_up
+from ccmix.analysis.dynamics import convergence_of_flows_s, convergence_s, goodputs, start_up
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.path_metrics import mean_rate_bps
 from ccmix.analysis.tables import RunTables
@@ -162,9 +162,30 @@ def test_who_never_is_fair_or_is_alone_does_not_converge(run: Run) -> None:
     assert convergence_s(run, goodputs(run, intervals({40000: [60.1] * 5, 40002: [39.9] * 5}))) is None
 
 
+def test_each_flow_converges_to_the_mean_of_all(run: Run) -> None:
+    """In the mean over 2 s they have 120:90:30, 105:90:45, 90:90:60 and 87.5:85:67.5 of a mean of 80 Mbit/s: the second
+    is within 20% at once, the first from the third window on, and the third one in the last.
+    """
+    shares = {40000: [120, 120, 90, 90, 85], 40002: [90, 90, 90, 90, 80], 40004: [30, 30, 60, 60, 75]}
+    flows = goodputs(run, intervals(shares))
+    assert convergence_of_flows_s(run, flows) == {("h1", 40000): 4.0, ("h1", 40002): 2.0, ("h1", 40004): 5.0}
+    assert convergence_s(run, flows) == 4.0  # Jain's index of 105:90:45 is 0.907, and of 90:90:60 0.97
+
+
+def test_of_two_flows_each_converges_as_both_do(run: Run) -> None:
+    two = goodputs(run, intervals({40000: [100, 90, 90, 70, 60, 50, 90], 40002: [0, 5, 5, 35, 40, 55, 10]}))
+    assert convergence_of_flows_s(run, two) == {("h1", 40000): 5.0, ("h1", 40002): 5.0}
+    just = goodputs(run, intervals({40000: [60] * 5, 40002: [40] * 5}))
+    assert set(convergence_of_flows_s(run, just).values()) == {2.0}
+    assert convergence_of_flows_s(run, goodputs(run, intervals({40000: [61] * 5, 40002: [39] * 5}))) == {}
+    assert convergence_of_flows_s(run, goodputs(run, intervals({40000: [90] * 5}))) == {}
+
+
 def test_dynamics_are_in_the_metrics(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
     series = intervals({40000: [10, 50, 50, 50, 50], 40002: [90, 50, 50, 50, 50]})
     metrics = run_metrics(run, replace(tables, intervals=series), facts)
     assert (metrics["startup_s"], metrics["overshoot"], metrics["convergence_s"]) == (1.0, 0.0, 3.0)
     assert [group["startup_s"] for group in metrics["groups"]] == [2.0, 1.0]
     assert [group["overshoot"] for group in metrics["groups"]] == [0.0, pytest.approx(0.8)]
+    of_flows = [(flow["startup_s"], flow["overshoot"], flow["convergence_s"]) for flow in metrics["flows"]]
+    assert of_flows == [(2.0, 0.0, 3.0), (1.0, pytest.approx(0.8), 3.0)]

@@ -37,7 +37,8 @@ def summary(run: Run, status: str = "valid") -> dict[str, Any]:
         {
             "group": cca, "cca": cca, "streams": 1, "goodput_bps": goodput_bps * factor,
             "retransmission_rate": 0.01 * run.iteration, "rtt_median_s": 0.01 * run.iteration,
-            "share": factor / 3, "fair_share": 0.5,
+            "share": factor / 3, "fair_share": 0.5, "fairness": 1.0,
+            "startup_s": factor / 2, "overshoot": 0.1 * run.iteration,
         }
         for cca, factor in (("cubic", 1), ("bbr", 2))
     ]  # fmt: skip
@@ -51,7 +52,15 @@ def summary(run: Run, status: str = "valid") -> dict[str, Any]:
             "sysctls": {"net.ipv4.tcp_sack": "1"},
             "commands": {"h1": {"client": ["iperf3", "--client", "10.0.3.2", "--congestion", "cubic,bbr"]}},
         },
-        "metrics": {"groups": groups, "fairness": 0.9, "flows": [flow(40000, "cubic"), flow(40002, "bbr")]},
+        "metrics": {
+            "groups": groups,
+            "goodput_bps": 3 * goodput_bps,
+            "fairness": 0.9,
+            "utilisation": 3 * goodput_bps / 1e9,
+            "convergence_s": 2.5 if run.iteration == 1 else None,
+            "bottleneck": {"occupancy_mean": 0.5, "drop_rate": 0.001},
+            "flows": [flow(40000, "cubic"), flow(40002, "bbr")],
+        },
         "validity": {"status": status, "findings": findings},
     }
 

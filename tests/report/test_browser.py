@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from browser import PHONE, chromium, dead_links, opened, too_wide, violations
+from browser import PHONE, chromium, dead_links, opened, too_wide, unfold, violations
+from ccmix.cli import against, compare
 from ccmix.report.html import write_report
 from ccmix.report.results import load_results
+
+PAGES = ("report", "against", "compare")
 
 
 @pytest.fixture(scope="module")
@@ -18,15 +21,48 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def report(make_campaign: Callable[..., Path]) -> Path:
-    outdir = make_campaign("all-cubic", "mixed")
-    return write_report(load_results([outdir]), outdir / "report.html")
+def pages(make_campaign: Callable[..., Path]) -> dict[str, Path]:
+    """The report, a comparison with a baseline, and one of two campaigns."""
+    outdir, other = make_campaign("all-cubic", "mixed"), make_campaign("all-cubic")
+    results = load_results([outdir])
+    made = {name: outdir.parent / f"{name}.html" for name in PAGES}
+    write_report(results, made["report"])
+    made["against"].write_text(against.compared(results, "group=cubic", "share", "html"), encoding="utf-8")
+    made["compare"].write_text(compare.compared(compare.Options(outdir, other, 0.1, "html")), encoding="utf-8")
+    return made
 
 
-def test_opens_in_silence_and_without_a_network(browser: Browser, report: Path) -> None:
-    there = opened(browser, report)
+@pytest.fixture(scope="module")
+def report(pages: dict[str, Path]) -> Path:
+    return pages["report"]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_opens_in_silence_and_without_a_network(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    there = opened(browser, pages[name])
+    assert there.page.locator("h1").inner_text()
     assert there.said == []
-    assert there.asked == [report.as_uri()]
+    assert there.asked == [pages[name].as_uri()]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_accessible(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    assert violations(opened(browser, pages[name]).page) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_fits_a_phone(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    page = opened(browser, pages[name], PHONE).page
+    assert not too_wide(page)
+    unfold(page)
+    assert not too_wide(page)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    page = opened(browser, pages[name]).page
+    assert dead_links(page) == []
+    assert name != "report" or page.locator("a[href]").count() > 10
 
 
 def test_charts_and_strips_are_drawn(browser: Browser, report: Path) -> None:
@@ -36,8 +72,9 @@ def test_charts_and_strips_are_drawn(browser: Browser, report: Path) -> None:
     for chart in charts.all():
         box = chart.bounding_box()
         assert box
-        assert box["width"] > 300
+        assert box["width"] > 150
         assert box["height"] > 100
+        assert chart.locator("path[stroke], path[fill], rect[fill]").count() >= 4
     of_time = page.locator("figure:has-text('delay=') svg")
     assert of_time.locator("path[stroke-width]").count() >= 2 * 2 * 2  # a bold line for each CCA, entry and condition
     page.locator("#run-2").evaluate("one => one.parentElement.open = true")
@@ -58,28 +95,13 @@ def test_a_run_is_one_click_away(browser: Browser, report: Path) -> None:
     assert page.locator("#run-5 pre").is_visible()
 
 
-def test_links_lead_somewhere(browser: Browser, report: Path) -> None:
-    page = opened(browser, report).page
-    assert page.locator("a[href]").count() > 10
-    assert dead_links(page) == []
-
-
-def test_accessible(browser: Browser, report: Path) -> None:
-    assert violations(opened(browser, report).page) == []
-
-
-def test_fits_a_phone(browser: Browser, report: Path) -> None:
-    page = opened(browser, report, PHONE).page
-    assert not too_wide(page)
-    assert violations(page) == []  # and unfolds everything
-    assert not too_wide(page)
-
-
 def test_prints_the_answer_and_the_charts(browser: Browser, report: Path) -> None:
     page = opened(browser, report).page
+    folded = page.get_by_role("region", name="Shares, start-up and queues")
+    assert not folded.is_visible()
     page.emulate_media(media="print")
+    assert folded.is_visible()
     assert page.locator(".answer").is_visible()
     assert page.locator("figure svg").first.is_visible()
-    assert page.get_by_role("region", name="Shares, start-up and queues").is_visible()  # folded on the screen
     assert not page.locator("nav").is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")

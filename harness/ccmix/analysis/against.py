@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ccmix.analysis.comparison import SIGNIFICANCE, Paired, holm, paired
+from ccmix.analysis.counting import counts
 from ccmix.analysis.statistics import OF_GROUP, OF_RUN, value_of
 from ccmix.model import Run, condition_name
 
@@ -92,7 +93,7 @@ def _paired(blocks: dict[Hashable, float | None], others: dict[Hashable, float |
 
 
 def _values(baseline: Baseline, campaign: Hashable, run: Run, summary: dict[str, Any]) -> Sequence[_Value]:
-    metrics, valid = summary["metrics"], summary["validity"]["status"] == "valid"
+    metrics, valid = summary["metrics"], counts(summary)
     place = (run.entry, run.dst, tuple(run.condition.items()))
     if baseline.key == GROUP:
         return [

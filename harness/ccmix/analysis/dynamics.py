@@ -1,5 +1,8 @@
 """How flows get going: start-up, overshoot and convergence, from goodput per interval."""
 
+import statistics
+from collections.abc import Iterator
+
 import polars as pl
 
 from ccmix.analysis.fairness import jain_index
@@ -10,6 +13,8 @@ STARTED_SHARE = 0.9  # of the steady goodput, at which a start-up ends; a rise t
 DELTA = 0.2  # of delta-fairness
 FAIR_INDEX = 1 / (1 + DELTA**2)  # Jain's index of two flows with shares (1 + delta) / 2 and (1 - delta) / 2
 CONVERGED_FOR_S = 2.0  # flows are fair when they are so in the mean over this time
+
+Flow = tuple[str, int]  # host and port
 
 
 def goodputs(run: Run, intervals: pl.DataFrame) -> pl.DataFrame:
@@ -59,21 +64,43 @@ def convergence_s(run: Run, flows: pl.DataFrame) -> float | None:
     least FAIR_INDEX, which for two flows is the same. `flows` are goodputs(). None where they never are, or are fewer
     than two.
     """
+    for seconds, means in _competing(run, flows):
+        if (jain_index(list(means.values())) or 0) >= FAIR_INDEX:
+            return seconds
+    return None
+
+
+def convergence_of_flows_s(run: Run, flows: pl.DataFrame) -> dict[Flow, float]:
+    """Of each flow: from the start of the last one to the end of the first CONVERGED_FOR_S in which the flow's mean is
+    within DELTA of the mean of all, which for two flows is convergence_s(). Without those that never are.
+    """
+    found: dict[Flow, float] = {}
+    for seconds, means in _competing(run, flows):
+        fair = statistics.fmean(means.values())
+        for flow, mean in means.items():
+            if flow not in found and abs(mean - fair) <= DELTA * fair * (1 + 1e-12):
+                found[flow] = seconds
+        if len(found) == len(means):
+            break
+    return found
+
+
+def _competing(run: Run, flows: pl.DataFrame) -> Iterator[tuple[float, dict[Flow, float]]]:
+    """Since the last flow's start, the end of each CONVERGED_FOR_S and the flows' means within it; of two flows or more
+    that all carry data.
+    """
+    names: list[Flow] = list(flows.select(FLOW).unique(maintain_order=True).iter_rows())
+    first = flows.filter(pl.col("goodput_bps") > 0).group_by(FLOW).agg(pl.col("interval").min())
+    if len(names) < 2 or first.height < len(names):
+        return
     wide = flows.with_columns(flow=pl.concat_str(FLOW, separator=" ")).pivot(
         on="flow", index="interval", values="goodput_bps", aggregate_function="sum"
     )
-    names = [name for name in wide.columns if name != "interval"]
-    if len(names) < 2:
-        return None
-    first = flows.filter(pl.col("goodput_bps") > 0).group_by(FLOW).agg(pl.col("interval").min())
-    if first.height < len(names):
-        return None
     last_start = first["interval"].max()
     assert isinstance(last_start, int)
     window = max(1, round(CONVERGED_FOR_S / run.traffic.interval_s))
     competing = wide.filter(pl.col("interval") >= last_start).sort("interval").fill_null(0)
-    means = competing.select("interval", pl.col(names).rolling_mean(window)).drop_nulls()
+    columns = [f"{host} {port}" for host, port in names]
+    means = competing.select("interval", pl.col(columns).rolling_mean(window)).drop_nulls()
     for interval, *shares in means.iter_rows():
-        if (jain_index(shares) or 0) >= FAIR_INDEX:
-            return float((interval + 1 - last_start) * run.traffic.interval_s)
-    return None
+        yield float((interval + 1 - last_start) * run.traffic.interval_s), dict(zip(names, shares, strict=True))

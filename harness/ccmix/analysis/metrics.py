@@ -33,6 +33,7 @@ def run_metrics(run: Run, tables: RunTables, facts: Mapping[str, Any]) -> dict[s
     tcp = _of_tcp(run, flows)
     all_tcp = tcp.height == flows.height and not completed
     intervals = _intervals(run, tables)
+    getting_going = _getting_going(run, flows, intervals)
     groups = [
         _group(name, flows.filter(pl.col("group") == name), goodput_bps)
         | {"fair_share": flows.filter(pl.col("group") == name).height / flows.height if all_tcp else None}
@@ -58,7 +59,19 @@ def run_metrics(run: Run, tables: RunTables, facts: Mapping[str, Any]) -> dict[s
         "rtt_probe": _rtt_probe(run, tables.series.rtt),
         "groups": groups + [_of_short_flows(*both, goodput_bps) for both in zip(completed, carried, strict=True)],
         "completions": completed,
-        "flows": [_flow(flow, goodput_bps) for flow in flows.iter_rows(named=True)],
+        "flows": [_flow(flow, goodput_bps) | getting_going[flow["host"], flow["port"]] for flow in flows.to_dicts()],
+    }
+
+
+def _getting_going(
+    run: Run, flows: pl.DataFrame, intervals: pl.DataFrame
+) -> dict[dynamics.Flow, dict[str, float | None]]:
+    """Of each flow: start-up, overshoot and convergence."""
+    each = {(host, port): of_flow for (host, port), of_flow in intervals.group_by(FLOW, maintain_order=True)}
+    converged = dynamics.convergence_of_flows_s(run, _of_tcp(run, intervals))
+    return {
+        flow: dynamics.start_up(run, each.get(flow, intervals.clear())) | {"convergence_s": converged.get(flow)}
+        for flow in flows.select(FLOW).iter_rows()
     }
 
 

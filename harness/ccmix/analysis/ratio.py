@@ -5,8 +5,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
-
+from ccmix.analysis.distributions import t_quantile
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 
 
@@ -31,7 +30,7 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | 
     ratio = of_values / of_baseline
     if len(values) < LEAST_FOR_INTERVAL:
         return Ratio(ratio, None)
-    reach = float(stdtrit(len(values) - 1, 0.975)) ** 2 / len(values)
+    reach = t_quantile(0.975, len(values) - 1) ** 2 / len(values)
     square = of_baseline**2 - reach * statistics.variance(baseline)
     if square <= 0:
         return Ratio(ratio, None)

@@ -5,7 +5,7 @@ import json
 import click
 
 from ccmix.analysis.against import Baseline, against
-from ccmix.report.against import render
+from ccmix.report.against import csv_table, html, render
 from ccmix.report.results import Results
 
 
@@ -17,12 +17,10 @@ def compared(results: Results, baseline: str, metric: str, form: str) -> str:
     asked = Baseline(key, value, metric)
     if metric not in asked.metrics:
         raise click.BadParameter(f"'{metric}' is none of {', '.join(asked.metrics)}", param_hint="--metric")
-    if form not in ("table", "json"):
-        raise click.BadParameter(f"comparisons are printed as table or json, not as {form}", param_hint="--format")
     try:
         found = against(asked, ((result.outdir, result.run, result.summary) for result in results.runs))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--against") from error
     if form == "json":
         return json.dumps([one.to_json() | {"metric": metric, "seen": one.seen} for one in found], indent=1) + "\n"
-    return render(asked, found)
+    return {"table": render, "csv": csv_table, "html": html}[form](asked, found)

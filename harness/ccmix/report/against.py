@@ -1,7 +1,11 @@
-"""Paired comparisons for people in a terminal."""
+"""Paired comparisons for people in a terminal, as CSV, and as one HTML file that needs no network."""
 
+import csv
+import io
+from collections import Counter
 from collections.abc import Sequence
 
+import jinja2
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,12 +19,8 @@ MOST_WIDTH = 10_000
 
 def render(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
     """A row for each comparison, as plain text."""
-    table = Table(
-        caption=f"{baseline.metric} less that of {baseline.key} {baseline.value}, over the blocks with valid runs of "
-        "both; g: effect size (Hedges); p: adjusted for the number of rows (Holm)"
-    )
-    for heading in ("where", baseline.key, "blocks", "left out", "baseline", "difference", "95% interval", "in %", "g",
-                    "p", "verdict"):  # fmt: skip
+    table = Table(caption=_caption(baseline))
+    for heading in headings(baseline):
         table.add_column(heading, justify="left" if heading in ("where", baseline.key, "verdict") else "right",
                          no_wrap=True)  # fmt: skip
     for one in comparisons:
@@ -30,6 +30,57 @@ def render(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
     with console.capture() as capture:
         console.print(table)
     return capture.get()
+
+
+def headings(baseline: Baseline) -> list[str]:
+    return ["where", baseline.key, "blocks", "left out", "baseline", "difference", "95% interval", "in %", "g", "p",
+            "verdict"]  # fmt: skip
+
+
+def summary(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
+    """In one sentence."""
+    seen = Counter(verdict(one) for one in comparisons if one.seen)
+    counts = [f"{seen[name]} {name}" for name in ("more", "less") if seen[name]]
+    if open_ones := len(comparisons) - seen.total():
+        counts.append(f"of {open_ones} nothing can be told")
+    many = f"{len(comparisons)} comparison{'s' if len(comparisons) > 1 else ''}"
+    return f"{baseline.metric} against {baseline.key} {baseline.value}: of {many}, {', '.join(counts)}."
+
+
+def html(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
+    environment = jinja2.Environment(loader=jinja2.PackageLoader("ccmix.report", "."), autoescape=True)
+    return environment.get_template("against.html").render(
+        title=f"{baseline.metric} against {baseline.key} {baseline.value}",
+        summary=summary(baseline, comparisons),
+        caption=_caption(baseline),
+        headings=headings(baseline),
+        lines=[{"cells": _cells(baseline, one)} for one in comparisons],
+    )
+
+
+def csv_table(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
+    """Numbers in the metric's unit, a line each; a column for each key of the conditions."""
+    keys = list(dict.fromkeys(key for one in comparisons for key in one.condition))
+    numbers = ("blocks", "baseline_mean", "difference", "gain_percent", "effect_size", "p_value", "iterations_needed")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["entry", "dst", *(f"condition.{key}" for key in keys), "metric", "key", "baseline", "setting",
+                     "left_out", *numbers, "ci95_low", "ci95_high", "p_adjusted", "verdict"])  # fmt: skip
+    for one in comparisons:
+        found = one.result
+        low, high = found.interval if found and found.interval else (None, None)
+        compared = [baseline.metric, baseline.key, baseline.value, one.value, one.left_out]
+        values = [getattr(found, name, None) for name in numbers]
+        writer.writerow([one.entry, one.dst, *(one.condition.get(key) for key in keys), *compared, *values, low, high,
+                         one.p_adjusted, verdict(one)])  # fmt: skip
+    return out.getvalue()
+
+
+def _caption(baseline: Baseline) -> str:
+    return (
+        f"{baseline.metric} less that of {baseline.key} {baseline.value}, over the blocks with valid runs of both; "
+        "g: effect size (Hedges); p: adjusted for the number of rows (Holm)"
+    )
 
 
 def _cells(baseline: Baseline, one: Comparison) -> list[str]:
