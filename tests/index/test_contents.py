@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from ccmix.archive import Campaign
+from ccmix.cli.index import published
 from ccmix.index.fields import fields_of
 from ccmix.index.send import finished, run_lines
 from elasticsearch_node import Node
@@ -139,7 +140,7 @@ def test_demo_fills_a_fresh_server(index: Index, server: Node) -> None:
     server.clear()
     made = index("--demo")
     assert made.returncode == 0, made.stderr
-    assert of_index(server) == of_archive(DEMO)
+    assert of_index(server) == of_archive(*published())
 
 
 def test_a_server_that_was_not_set_up_gets_nothing(server: Node, tmp_path: Path) -> None:

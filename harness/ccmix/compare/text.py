@@ -16,7 +16,10 @@ from ccmix.report.numbers import shown
 from ccmix.units import format_percent, format_time
 
 MOST_WIDTH = 10_000
-OVERVIEW = ("A", "B", "runs", "group", "goodput of A", "goodput of B", "B/A", "95% interval", "verdict")
+OVERVIEW = (
+    "A", "B", "runs", "group", "goodput of A", "goodput of B", "B/A", "95% interval", "verdict", "retransmitted",
+    "median RTT",
+)  # fmt: skip
 HEADINGS = ("group", "metric", "A", "B", "B/A", "95% interval", "verdict")
 NONE = "–"
 
@@ -56,16 +59,17 @@ def _values(values: Sequence[str]) -> str:
 
 def overview(compared: Compared) -> list[tuple[str, ...]]:
     """Under OVERVIEW: a line for each condition and group."""
-    return [
-        (condition.a.name, condition.b.name, f"{len(condition.a.valid)}, {len(condition.b.valid)}", *_goodput(one))
-        for condition in compared.conditions
-        for one in condition.goodputs
-    ]
+    return [tuple(_overview(condition, one)) for condition in compared.conditions for one in condition.goodputs]
 
 
-def _goodput(one: Tested) -> Iterator[str]:
-    group, _, *rest = _line(one)
-    yield from (group, *rest)
+def _overview(condition: Condition, one: Tested) -> Iterator[str]:
+    group, _, *goodput = _line(one)
+    yield from (condition.a.name, condition.b.name, f"{len(condition.a.valid)}, {len(condition.b.valid)}", group)
+    yield from goodput
+    for metric in ("retransmission_rate", "rtt_median_s"):
+        of_group = next((other for other in condition.tested if (other.group, other.metric) == (group, metric)), None)
+        spreads = (of_group.a, of_group.b) if of_group else (None, None)
+        yield ", ".join(shown(metric, spread.mean if spread else None) for spread in spreads)
 
 
 def title(condition: Condition) -> str:

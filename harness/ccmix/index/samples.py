@@ -36,7 +36,7 @@ class Samples:
 def sample_tables(run: Run, summary: Mapping[str, Any], folder: Path) -> Iterator[Samples]:
     """Of each series that the run has, some rows at a time. Raises polars' errors where a file is damaged."""
     host = pl.col("host").replace(context.shown_host(run, summary["facts"]))
-    began_s = float(summary.get("began_s", summary["started_s"]))
+    began_s = summary.get("began_s", summary["started_s"]) or 0.0  # unknown of runs that were imported without times
     files: dict[str, tuple[str, Sequence[str], Callable[[Collection[str]], Columns]]] = {
         "intervals": ("intervals", (), lambda _: _intervals(summary, host)),
         "sockets": ("sockets", OF_A_SOCKET, lambda known: _sockets(known, summary, host)),
