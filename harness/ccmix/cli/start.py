@@ -178,7 +178,7 @@ async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, 
     assert main
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main)
-    watcher = ProgressWatcher(Console(stderr=True), len(left))
+    watcher = ProgressWatcher(Console(stderr=True), left)
     display = asyncio.create_task(watcher.display())
     try:
         await run_all(kept, left, machine, min(jobs, len(left)), watcher)
