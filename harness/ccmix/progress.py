@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ccmix.archive import RunFolder
 from ccmix.model import Run
@@ -20,21 +22,40 @@ MARKS = {
 }  # fmt: skip
 TOLD = {"failed": "failed", "skipped": "skipped", "limited": "not valid", "unknown": "unknown"}
 REFRESH_S = 0.5
+SPEED_OVER_S = 600.0  # of the time to go: several runs, with what passes between them
+
+
+@dataclass
+class _Running:
+    run: Run
+    bar: TaskID
+    stream: StreamTail
+    seconds: float = 0.0  # of its traffic, that have passed
 
 
 class ProgressWatcher:
-    """Watches a campaign. A run's own bar follows what its probe has recorded."""
+    """Watches a campaign that has `runs` to make. A run's own bar follows what its probe has recorded.
 
-    def __init__(self, console: Console, total: int) -> None:
+    The bar of all runs, and with it the time to go, is in seconds of traffic: long runs count for more than short ones,
+    and a run in progress for what it has done. A run of unknown length counts as the mean of the others.
+    """
+
+    def __init__(self, console: Console, runs: Sequence[Run]) -> None:
         self._console = console
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = Progress(*columns, console=console, transient=True, refresh_per_second=2)
-        self._total = total
+        known = [run.seconds for run in runs if run.seconds]
+        self._assumed_s = sum(known) / len(known) if known else 1.0
+        self._total = len(runs)
         self._ended = 0
+        self._ended_s = 0.0
         self._outcomes: Counter[str] = Counter()
-        self._all = self._progress.add_task("runs", total=total)
-        self._bars: dict[str, TaskID] = {}
-        self._streams: dict[str, tuple[Run, StreamTail]] = {}
+        self._running: dict[str, _Running] = {}
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[counted]}"), TimeRemainingColumn()
+        )  # fmt: skip
+        self._progress = Progress(
+            *columns, console=console, transient=True, refresh_per_second=2, speed_estimate_period=SPEED_OVER_S
+        )
+        self._all = self._progress.add_task("runs", total=sum(map(self._expected_s, runs)), counted=f"0/{self._total}")
 
     @property
     def skipped(self) -> int:
@@ -44,16 +65,20 @@ class ProgressWatcher:
         self._console.print(f"{escape(run.name)}: {why}", highlight=False, soft_wrap=True)
 
     def started(self, run: Run, folder: RunFolder) -> None:
-        self._bars[run.name] = self._progress.add_task(f"{escape(run.name)} (s)", total=round(run.seconds) or None)
-        self._streams[run.name] = (run, StreamTail(folder.partial / "logs" / sockmon.STREAM))
+        bar = self._progress.add_task(escape(run.name), total=run.seconds or None, counted="")
+        self._running[run.name] = _Running(run, bar, StreamTail(folder.partial / "logs" / sockmon.STREAM))
 
     def ended(self, run: Run, outcome: Outcome) -> None:
-        self._progress.remove_task(self._bars.pop(run.name))
-        del self._streams[run.name]
+        self._progress.remove_task(self._running.pop(run.name).bar)
         self._ended += 1
+        self._ended_s += self._expected_s(run)
         self._outcomes[outcome.status] += 1
         bad = [f"{self._outcomes[status]} {told}" for status, told in TOLD.items() if self._outcomes[status]]
-        self._progress.update(self._all, advance=1, description=f"runs{' (' + ', '.join(bad) + ')' if bad else ''}")
+        self._progress.update(
+            self._all, description=f"runs{' (' + ', '.join(bad) + ')' if bad else ''}",
+            counted=f"{self._ended}/{self._total}",
+        )  # fmt: skip
+        self._show_all()
         mark = MARKS.get(outcome.status, "[red]failed[/]")
         self._console.print(f"{self._ended}/{self._total} {escape(run.name)}: {mark}", highlight=False, soft_wrap=True)
         for reason in outcome.reasons:
@@ -64,7 +89,20 @@ class ProgressWatcher:
         with self._progress:
             while True:
                 await asyncio.sleep(REFRESH_S)
-                for name, (run, stream) in self._streams.items():
-                    with contextlib.suppress(OSError, ValueError):  # not there yet, or the run has no stream
-                        seconds = min(stream.seconds(), run.seconds or float("inf"))
-                        self._progress.update(self._bars[name], completed=round(seconds))
+                self.look()
+
+    def look(self) -> None:
+        """Brings the bars to where the runs in progress are."""
+        for running in self._running.values():
+            with contextlib.suppress(OSError, ValueError):  # not there yet, or the run has no stream
+                running.seconds = min(running.stream.seconds(), running.run.seconds or float("inf"))
+                of = f"/{running.run.seconds:.0f}" if running.run.seconds else ""
+                self._progress.update(running.bar, completed=running.seconds, counted=f"{running.seconds:.0f}{of} s")
+        self._show_all()
+
+    def _show_all(self) -> None:
+        in_progress_s = sum(min(one.seconds, self._expected_s(one.run)) for one in self._running.values())
+        self._progress.update(self._all, completed=self._ended_s + in_progress_s)
+
+    def _expected_s(self, run: Run) -> float:
+        return run.seconds or self._assumed_s

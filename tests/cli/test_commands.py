@@ -1,12 +1,15 @@
 """The commands as a user types them: help, plans, and what wrong usage says. Nothing here starts a run."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
-from ccmix.cli import main
+from ccmix.cli.main import main
 from support import REPOSITORY, Ccmix
 
 DEMO = REPOSITORY / "configs" / "demo.ini"
@@ -97,3 +100,21 @@ def test_restore_with_nothing_to_do(ccmix: Ccmix, monkeypatch: pytest.MonkeyPatc
     done = Ccmix(ccmix.folder)("restore")
     assert (done.returncode, done.stdout) == (0, "")
     assert "nothing to restore" in done.stderr
+
+
+INTERRUPTED_WHILE_LIBRARIES_LOAD = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "ccmix.cli.main":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from ccmix.cli import main
+main()
+"""
+
+
+def test_ctrl_c_before_the_command_begins_says_nothing() -> None:
+    argv = [sys.executable, "-c", INTERRUPTED_WHILE_LIBRARIES_LOAD, "--version"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

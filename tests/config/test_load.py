@@ -109,6 +109,7 @@ MISTAKES = {
         "[topology dtn]\nrate = 1gbit\ndelay = -5ms\n" + ENTRY, "topology dtn", "delay", 3, "'-5ms' is negative"
     ),
     "unknown CCA": (TOPOLOGY + ENTRY + "cca = cubik\n", "one", "cca", 7, "unknown CCA 'cubik'; did you mean 'cubic'?"),
+    "CCA in capitals": (TOPOLOGY + ENTRY + "cca = BBR\n", "one", "cca", 7, "unknown CCA 'BBR'; did you mean 'bbr'?"),
     "unknown generator": (
         TOPOLOGY + "[one]\ntype = iperf4\ntopology = dtn\n", "one", "type", 5, "did you mean 'iperf3'?"
     ),
@@ -122,6 +123,9 @@ MISTAKES = {
     "topology twice": (
         TOPOLOGY + "[topology  dtn]\nrate = 1gbit\ndelay = 1ms\n" + ENTRY, "topology  dtn", None, 4, "a second topology"
     ),
+    "topology without a name": (
+        "[Topology]\nrate = 1gbit\ndelay = 1ms\n" + TOPOLOGY + ENTRY, "Topology", None, 1, "write [topology NAME]"
+    ),
     "empty sweep": (TOPOLOGY + ENTRY + "sweep.cca = ,\n", "one", "sweep.cca", 7, "write sweep.cca = A, B"),
     "sweep of one value twice": (TOPOLOGY + ENTRY + "sweep.cca = bbr, bbr\n", "one", "sweep.cca", 7, "a value twice"),
     "sweep of an unknown key": (TOPOLOGY + ENTRY + "sweep.dely = 1ms\n", "one", "sweep.dely", 7, "mean 'delay'?"),
@@ -132,8 +136,8 @@ MISTAKES = {
     ),
     "not UTF-8": (TOPOLOGY.encode() + b"# \xe9t\xe9\n" + ENTRY.encode(), None, None, 4, "byte 0xe9 is not UTF-8"),
     "no section header": ("cca = cubic\n" + TOPOLOGY + ENTRY, None, None, 1, "before the first section"),
-    "garbage": (TOPOLOGY + ENTRY + "what is this\n", None, None, 7, "'what is this\\n' is neither a section"),
-    "no key": (TOPOLOGY + ENTRY + "= 8\n", None, None, 7, "is neither a section"),
+    "garbage": (TOPOLOGY + ENTRY + "what is this\n", None, None, 7, "'what is this' is neither [a section]"),
+    "no key": (TOPOLOGY + ENTRY + "= 8\n", None, None, 7, "'= 8' is neither [a section]"),
     "empty": ("", None, None, None, "the file has no entry"),
     "only a topology": (TOPOLOGY, None, None, None, "the file has no entry"),
     "all disabled": (TOPOLOGY + ENTRY + "enabled = off\n", None, None, None, "no entry is enabled: set enabled = on"),

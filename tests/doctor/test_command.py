@@ -16,11 +16,14 @@ import pytest
 import yaml
 
 from ccmix.agent.journal import Journal
-from ccmix.doctor import this_machine
+from ccmix.doctor import others, this_machine
 from ccmix.doctor.checks import Options
 from ccmix.doctor.examine import examine
 from ccmix.doctor.findings import Finding, Status
 from ccmix.doctor.report import Report, failed
+from ccmix.hosts import NamespaceHost
+from ccmix.hosts.address import parse_host
+from ccmix.hosts.connect import connect
 from ccmix.lab import GuestError
 from ccmix.model import Capture, Commands, ModuleParameter
 from ccmix.tools import ToolError
@@ -203,13 +206,30 @@ def test_namespaces_of_a_shell_without_system_folders(monkeypatch: pytest.Monkey
 
 
 def test_a_running_campaign_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(this_machine, "LOCK", f"@ccmix-test-{os.getpid()}")
+    monkeypatch.setattr(others, "LOCK", f"@ccmix-test-{os.getpid()}")
     with socket.socket(socket.AF_UNIX) as lock:
         lock.bind(f"\0ccmix-test-{os.getpid()}")
-        [finding] = this_machine.judge_lock(this_machine.read_sockets(), needed=True)
+        [finding] = others.judge_lock(others.read_sockets(), needed=True)
         assert finding.status is Status.FAIL
-    [finding] = this_machine.judge_lock(this_machine.read_sockets(), needed=True)
+    [finding] = others.judge_lock(others.read_sockets(), needed=True)
     assert finding.status is Status.OK
+
+
+def test_a_host_that_a_campaign_has_is_looked_at_all_the_same(
+    namespace: NamespaceHost, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CCMIX_STATE", str(state))
+    name = f"netns:{namespace.name}"
+    entry = tmp_path / "a.ini"
+    entry.write_text(f"[a]\ntype = label\nsrc = {name}\ndst = 192.0.2.1\nsrc-cmd = true\n")
+    doctor = Ccmix(tmp_path)
+    campaign = connect(parse_host(name), "a test")
+    beside = checks(doctor("doctor", entry, "--format", "json").stdout, name)
+    campaign.close()
+    afterwards = checks(doctor("doctor", entry, "--format", "json").stdout, name)
+    assert [seen["other campaigns"]["status"] for seen in (beside, afterwards)] == ["fail", "ok"]
+    assert beside.keys() == afterwards.keys()
+    assert beside["left by dead runs"]["status"] == "ok"
 
 
 def test_the_exit_status_is_of_what_fails() -> None:

@@ -14,10 +14,10 @@ from ccmix.doctor import (
     disk,
     kernel,
     login,
+    others,
     processors,
     programs,
     queues,
-    this_machine,
     way,
 )
 from ccmix.doctor.findings import Finding, Status, to_run
@@ -435,8 +435,8 @@ def test_disk() -> None:
 
 
 def test_another_campaign() -> None:
-    one(this_machine.judge_lock(outputs.UNIX, needed=True), FAIL, "one runs here now")
-    one(this_machine.judge_lock(outputs.UNIX.replace("@ccmix-host", "@ccmix-hosts"), needed=True), OK, "none")
+    one(others.judge_lock(outputs.UNIX, needed=True), FAIL, "one runs here now")
+    one(others.judge_lock(outputs.UNIX.replace("@ccmix-host", "@ccmix-hosts"), needed=True), OK, "none")
 
 
 def test_commands_are_for_who_runs_them_and_where() -> None:

@@ -500,6 +500,34 @@ def test_a_second_campaign_is_told_who_has_the_host(host: AgentHost, address: st
     connect(parse_host(address), "another campaign").close()
 
 
+def test_an_onlooker_beside_a_campaign(host: AgentHost, address: str, namespace: NamespaceHost, state: Path) -> None:
+    """It takes nothing from the campaign, neither its lock nor its changes, and leaves nothing."""
+    with host.changed("sack", SET_SACK, UNSET_SACK):
+        before = sorted(state.iterdir())
+        onlooker = connect(parse_host(address), "somebody", onlooker=True)
+        assert onlooker.run(["sysctl", "-n", SACK]) == "0\n"
+        assert (onlooker.hello["left"], sorted(state.iterdir())) == ([], before)
+        with pytest.raises(ConnectError, match="in use by a test"):
+            connect(parse_host(address), "another campaign")
+        onlooker.close()
+        assert sack(namespace) == "0"
+    host.close()
+    assert is_as_before(namespace, state)
+
+
+def test_an_onlooker_tells_what_a_dead_run_left_and_lets_it_be(
+    host: AgentHost, address: str, namespace: NamespaceHost
+) -> None:
+    with contextlib.suppress(HostLost), host.changed("sack", SET_SACK, UNSET_SACK):
+        os.kill(host.agent_pid, signal.SIGKILL)
+    onlooker = connect(parse_host(address), "somebody", onlooker=True)
+    assert onlooker.hello["left"] == [f"sack on {address}", f"temporary folder {host.temporary}"]
+    onlooker.close()
+    assert sack(namespace) == "0"
+    connect(parse_host(address), "the next campaign").close()
+    assert sack(namespace) == "1"
+
+
 def test_the_same_controller_replaces_its_agent(address: str, namespace: NamespaceHost, state: Path) -> None:
     """Where the former one has not noticed yet that its connection is lost."""
     former = connect(parse_host(address), "a test", token="secret")

@@ -74,3 +74,18 @@ def test_a_campaign_in_the_lab(installation: Path, folder: Path) -> None:
     summary = json.loads((home / "out/both/all/receiver/001/run.json").read_text())
     assert summary["where"]["machine"] == "lab"
     assert (home / "out/campaign.json").stat().st_uid == int(who.stdout)
+
+    without_lab = [*(word for word in argv if word != "--lab"), "-o", "other"]
+    refused = subprocess.run(
+        as_ordinary_user(without_lab),
+        cwd=home,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert refused.returncode == 2
+    assert "is not root" in refused.stderr
+    assert "give --lab" in refused.stderr
+    assert not (home / "other").exists()

@@ -32,7 +32,7 @@ class Command:
     """
 
     def __init__(
-        self, number: int, argv: Sequence[str], stdin: bytes, lock: int, tell: Callable[[dict[str, Any]], None]
+        self, number: int, argv: Sequence[str], stdin: bytes, lock: int | None, tell: Callable[[dict[str, Any]], None]
     ) -> None:
         self._number = number
         self._tell = tell

@@ -33,13 +33,13 @@ AGENT_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 @dataclass(frozen=True)
 class Descriptors:
-    """The keeper's ends of the pipes, and what it holds open as long as it lives: the agent's lock."""
+    """The keeper's ends of the pipes, and what it holds open as long as it lives: the agent's lock, if it has one."""
 
     stdin: int
     stdout: int
     stderr: int
     status: int
-    lock: int
+    lock: int | None
 
 
 def fork_keeper(argv: Sequence[str], descriptors: Descriptors) -> int:

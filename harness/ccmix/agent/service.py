@@ -1,5 +1,7 @@
 """The agent: carries out what its controller asks for, and undoes and ends all of it when the controller is gone.
 
+An onlooker is an agent without lock and journal: it leaves the host to whoever has it, and undoes nothing.
+
 One thread, one loop. docs/development.md has the table of messages.
 """
 
@@ -42,11 +44,13 @@ class Leaving(Exception):
 class Agent:
     """The agent of one controller, which has sent its first message."""
 
-    def __init__(self, channel: Channel, hello: dict[str, Any], lock: HostLock, undo: journal.Journal) -> None:
+    def __init__(
+        self, channel: Channel, hello: dict[str, Any], lock: HostLock | None, undo: journal.Journal | None
+    ) -> None:
+        """Without lock and journal: an onlooker."""
         self._channel = channel
         self._silence_s = float(hello["silence_s"])
         self._lock = lock
-        self._journal = undo
         self._commands: dict[int, Command] = {}
         self._heard = time.monotonic()
         self._spoke = time.monotonic()
@@ -61,11 +65,14 @@ class Agent:
             "start": self._start,
             "end": self._end,
             "listening": self._listening,
-            "about_to": self._about_to,
-            "made": lambda message: self._journal.made(message["number"]),
-            "undone": lambda message: self._journal.undone(message["number"]),
             "leave": self._leave,
         }
+        if undo:
+            self._operations |= {
+                "about_to": lambda message: {"number": _about_to(undo, message)},
+                "made": lambda message: undo.made(message["number"]),
+                "undone": lambda message: undo.undone(message["number"]),
+            }
 
     def serve(self) -> None:
         """Returns when the agent is to leave: asked to, by a signal, after silence, or at the channel's end."""
@@ -106,9 +113,10 @@ class Agent:
             events = selectors.EVENT_READ
             selector.register(self._signals, events, self._signalled)
             selector.register(channel.receives, events, self._receive)
-            selector.register(lock.socket, events, lock.answer)
-            for connection in lock.connections:
-                selector.register(connection, events, lambda asking=connection: self._asked(asking))
+            if lock:
+                selector.register(lock.socket, events, lock.answer)
+                for connection in lock.connections:
+                    selector.register(connection, events, lambda asking=connection: self._asked(lock, asking))
             if channel.unsent:
                 selector.register(channel.sends, selectors.EVENT_WRITE, channel.flush)
             for command in [command for command in self._commands.values() if not command.gone]:
@@ -127,8 +135,8 @@ class Agent:
         number = os.read(self._signals, 1)[0]
         raise Leaving(f"got {signal.Signals(number).name}")
 
-    def _asked(self, connection: socket.socket) -> None:
-        if self._lock.is_asked_to_leave(connection):
+    def _asked(self, lock: HostLock, connection: socket.socket) -> None:
+        if lock.is_asked_to_leave(connection):
             raise Leaving("its controller has connected anew")
 
     def _receive(self) -> None:
@@ -150,8 +158,9 @@ class Agent:
         argv = privileged_argv(message["argv"], message["privileged"])
         stdin = base64.b64decode(message["stdin"])
         number = message["id"]
+        lock = self._lock.socket.fileno() if self._lock else None
         try:
-            command = Command(number, argv, stdin, self._lock.socket.fileno(), self._channel.send)
+            command = Command(number, argv, stdin, lock, self._channel.send)
         except OSError as error:  # no more processes or descriptors
             self._channel.send({"id": number, "failed": str(error)})
             self._channel.send({"id": number, "gone": True, "left": []})
@@ -165,13 +174,12 @@ class Agent:
     def _listening(self, message: dict[str, Any]) -> dict[str, Any]:
         return self._commands[message["id"]].listening() if message["id"] in self._commands else {"tcp": [], "udp": []}
 
-    def _about_to(self, message: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "number": self._journal.about_to(message["what"], privileged_argv(message["undo"], message["privileged"]))
-        }
-
     def _leave(self, _: dict[str, Any]) -> None:
         raise Leaving("asked to leave")
+
+
+def _about_to(undo: journal.Journal, message: dict[str, Any]) -> int:
+    return undo.about_to(message["what"], privileged_argv(message["undo"], message["privileged"]))
 
 
 def main() -> None:
@@ -181,7 +189,12 @@ def main() -> None:
         hello = _first_message(channel)
     except (ChannelEnded, ValueError) as error:
         sys.exit(f"ccmix-agent: {error}")
+    become_subreaper()
+    os.environ["PATH"] = ":".join([os.environ.get("PATH", "/usr/bin:/bin"), *SYSTEM_FOLDERS])
     try:
+        if hello["onlooker"]:
+            _look_on(channel, hello)
+            return
         with journal.Journal() as undo:
             _serve(channel, hello, undo)
     except (LockError, OSError) as error:
@@ -192,19 +205,28 @@ def main() -> None:
 
 def _serve(channel: Channel, hello: dict[str, Any], undo: journal.Journal) -> None:
     lock = HostLock(hello["owner"], hello["token"])
-    become_subreaper()
-    os.environ["PATH"] = ":".join([os.environ.get("PATH", "/usr/bin:/bin"), *SYSTEM_FOLDERS])
     restored = [[left.what, reason] for left, reason in journal.restore()]
     folder = _folder(undo)
     agent = Agent(channel, hello, lock, undo)
     try:
-        channel.send({"hello": _facts(folder, restored)})
+        channel.send({"hello": _facts(folder) | {"restored": restored}})
         agent.serve()
     finally:
         agent.end_commands()
         failed = [[left.what, reason] for left, reason in undo.undo_all() if reason]
         signal_descendants(os.getpid(), signal.SIGKILL)  # of what undos have left in the background
     channel.send({"left": failed})
+    channel.flush_all(LAST_WORDS_S)
+
+
+def _look_on(channel: Channel, hello: dict[str, Any]) -> None:
+    agent = Agent(channel, hello, lock=None, undo=None)
+    try:
+        channel.send({"hello": _facts(_place()) | {"left": [left.what for left in journal.left()]}})
+        agent.serve()
+    finally:
+        agent.end_commands()
+    channel.send({"left": []})
     channel.flush_all(LAST_WORDS_S)
 
 
@@ -220,18 +242,23 @@ def _first_message(channel: Channel) -> dict[str, Any]:
 
 
 def _folder(undo: journal.Journal) -> str:
-    """A folder of the agent's own, private and on disk where programs may be run; its removal is the first undo."""
-    parent = next((place for place in (tempfile.gettempdir(), "/var/tmp", str(Path.home())) if _may_run(place)), None)
-    folder = tempfile.mkdtemp(prefix="ccmix-", dir=parent)
+    """A folder of the agent's own, private and in such a place; its removal is the first undo."""
+    folder = tempfile.mkdtemp(prefix="ccmix-", dir=_place())
     undo.made(undo.about_to(f"temporary folder {folder}", ["rm", "-rf", "--", folder]))
     return folder
+
+
+def _place() -> str:
+    """Where programs may be run, on disk if that can be had."""
+    places = (tempfile.gettempdir(), "/var/tmp", str(Path.home()))
+    return next((place for place in places if _may_run(place)), places[0])
 
 
 def _may_run(place: str) -> bool:
     return os.access(place, os.W_OK) and not os.statvfs(place).f_flag & os.ST_NOEXEC
 
 
-def _facts(folder: str, restored: list[list[str | None]]) -> dict[str, Any]:
+def _facts(folder: str) -> dict[str, Any]:
     return {
         "pid": os.getpid(),
         "uid": os.geteuid(),
@@ -241,5 +268,4 @@ def _facts(folder: str, restored: list[list[str | None]]) -> dict[str, Any]:
         "kernel": platform.release(),
         "folder": folder,
         "state": str(journal.state_folder()),
-        "restored": restored,
     }

@@ -22,7 +22,7 @@ def doctor(
 ) -> int:
     """Prints what was found; returns the exit status. Raises ConfigError.
 
-    Hosts of entries are looked at by the agents that their runs use: with the same login, PATH and temporary folder.
+    Hosts of entries are looked at by agents as their runs use them: with the same login, PATH and temporary folder.
     """
     runs = None
     if config:
@@ -30,7 +30,7 @@ def doctor(
         outdir = outdir or Path("results") / config.stem
     options = Options(runs, outdir, in_lab)
     if any(isinstance(run.path, HostPath) for run in runs or ()):
-        with Hosts(f"ccmix doctor on {socket.gethostname()}") as hosts:
+        with Hosts(f"ccmix doctor on {socket.gethostname()}", onlooker=True) as hosts:
             reports = examine(options, lambda name: hosts.get(parse_host(name)))
     else:
         reports = examine(options)

@@ -20,6 +20,9 @@ from ccmix.agent import journal
 from ccmix.archive import ArchiveError, Campaign, located
 from ccmix.cli import status
 from ccmix.config import Entry, Overrides, load, read_text, select
+from ccmix.doctor import kernel, this_machine
+from ccmix.doctor.examine import ThisMachine as ThisHost
+from ccmix.doctor.findings import Status
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.pool import Hosts
 from ccmix.index.beside import sending
@@ -119,14 +122,17 @@ def _hosts(options: Options) -> Hosts:
 
 def _machine(runs: Sequence[Run], options: Options, hosts: Hosts) -> Machine:
     """Unless all is done in the lab: after what a dead run left on this machine was put back, and with the lock of this
-    machine where it emulates. Raises ConnectError where another campaign has it.
+    machine where it emulates. Raises ConnectError where another campaign has it, UsageError where it can't emulate.
     """
     emulated = between_hosts = None
     if options.in_lab:
         return LabMachine(find_kernel(), machines.Programs(find_iperf3(), find_sockmon(), find_rtt()))
+    emulates = any(not isinstance(run.path, HostPath) for run in runs)
+    if emulates:
+        _check_emulation()
     for undo, reason in journal.restore():
         click.echo(f"left by a dead run: {undo.what}: {reason or 'restored'}", err=True)
-    if any(not isinstance(run.path, HostPath) for run in runs):
+    if emulates:
         emulated = ThisMachine(machines.Programs(find_iperf3(), find_sockmon(), find_rtt()))
         hosts.get(parse_host("localhost"))  # its agent has the lock
     if paths := [run.path for run in runs if isinstance(run.path, HostPath)]:
@@ -138,6 +144,19 @@ def _machine(runs: Sequence[Run], options: Options, hosts: Hosts) -> Machine:
         programs = Programs(find_iperf3() if needed else None, find_sockmon(), find_rtt())
         between_hosts = HostsMachine(hosts, programs, options.outdir)
     return EachItsOwn(emulated, between_hosts)
+
+
+def _check_emulation() -> None:
+    """Raises UsageError where this user, or this machine's kernel, can't build a topology."""
+    found = [
+        *this_machine.judge_namespaces(os.geteuid()),
+        *kernel.judge_kernel(kernel.read_kernel(ThisHost()), kernel.QDISCS, emulated=True),
+    ]
+    lacks = [f"{finding.check}: {finding.seen}" for finding in found if finding.status is Status.FAIL]
+    if lacks:
+        raise click.UsageError(
+            f"topologies can't be built on this machine ({'; '.join(lacks)}): give --lab, or see 'ccmix doctor'"
+        )
 
 
 def _open(options: Options, config: Path, ini: str, runs: Sequence[Run]) -> Campaign:
@@ -178,7 +197,7 @@ async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, 
     assert main
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main)
-    watcher = ProgressWatcher(Console(stderr=True), len(left))
+    watcher = ProgressWatcher(Console(stderr=True), left)
     display = asyncio.create_task(watcher.display())
     try:
         await run_all(kept, left, machine, min(jobs, len(left)), watcher)
@@ -209,8 +228,9 @@ def _report(kept: Campaign, skipped: int) -> int:
     if results:
         click.echo(text.render(results), nl=False)
         try:
-            click.echo(write_report(results, kept.outdir / "report.html"))
+            page = write_report(results, kept.outdir / "report.html")
         except OSError as error:
             click.echo(located(error, kept.outdir), err=True)
             return status.BAD
+        click.echo(page)
     return status.GOOD if valid == len(kept.runs) else status.BAD

@@ -31,7 +31,7 @@ from ccmix.config.sweeps import SWEEP_PREFIX, Sweep, read_sweeps
 from ccmix.config.telling import Telling
 from ccmix.model import HostPath, NetemPlace
 
-TOPOLOGY_PREFIX = "topology "
+TOPOLOGY = "topology"
 RESERVED_NAMES = ("campaign.json", "report", "report.html")  # beside the entries' folders in OUTDIR
 OFF = ("false", "no", "off", "0")
 _BELONGS = (
@@ -90,6 +90,12 @@ def _in_order(problems: Iterable[Problem], path: Path) -> list[Problem]:
     return sorted(dict.fromkeys(problems), key=lambda told: (told.file != path, str(told.file), told.line or 0))
 
 
+def _topology_name(section: ini.Section) -> str | None:
+    """NAME of a section [topology NAME]; None of an entry."""
+    first, *others = section.name.split(maxsplit=1) or [""]
+    return "".join(others).strip() if first.lower() == TOPOLOGY else None
+
+
 class _Reader:
     """Reads one file and what it names, and collects problems and notices on the way."""
 
@@ -104,16 +110,19 @@ class _Reader:
         self._netem_at: NetemPlace | None = self._option("--netem-at", overrides.netem_at, read_place)
         self._topologies: dict[str, ini.Section] = {}
         for section in file.sections:
-            if section.name.startswith(TOPOLOGY_PREFIX):
-                name = section.name.removeprefix(TOPOLOGY_PREFIX).strip()
-                if self._topologies.setdefault(name, section) is not section:
-                    self._telling.problem(section, None, f"is a second topology {name}: remove one")
+            name = _topology_name(section)
+            if name == "":
+                self._telling.problem(
+                    section, None, "has no name: write [topology NAME], and topology = NAME in entries"
+                )
+            if name is not None and self._topologies.setdefault(name, section) is not section:
+                self._telling.problem(section, None, f"is a second topology {name}: remove one")
 
     def entries(self) -> tuple[Entry, ...]:
         self._check_default()
         for section in self._topologies.values():
             self._check_topology(section)
-        sections = [section for section in self._file.sections if not section.name.startswith(TOPOLOGY_PREFIX)]
+        sections = [section for section in self._file.sections if _topology_name(section) is None]
         if not sections:
             self._telling.problem(self._file.default, None, "the file has no entry: add a section such as [my-entry]")
         entries = [self._entry(section) for section in sections]

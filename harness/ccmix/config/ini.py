@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccmix.config.problems import ConfigError, Problem
+from ccmix.config.problems import ConfigError, Problem, quoted
 
 DEFAULT = "DEFAULT"
 MOST_BYTES = 1_000_000  # of a file that people write
@@ -44,16 +44,13 @@ def read(path: Path, text: str) -> IniFile:
         message = f"{error.line.strip()!r} stands before the first section: start with a line such as [my-entry]"
         raise ConfigError([Problem(path, parser.number(error.lineno), None, None, message)]) from error
     except configparser.ParsingError as error:  # raised after all that could be read was read
-        problems += [
-            Problem(
-                path,
-                parser.number(line),
-                None,
-                None,
-                f"{source} is neither a section, a 'key = value' nor a comment (# ...)",
+        lines_of_file = io.StringIO(text).readlines()
+        for line, _ in error.errors:
+            number = parser.number(line)
+            message = (
+                f"{quoted(lines_of_file[number - 1].strip())} is neither [a section], 'key = value' nor a # comment"
             )
-            for line, source in error.errors
-        ]
+            problems.append(Problem(path, number, None, None, message))
 
     lines = parser.lines
     default = Section(DEFAULT, lines.get((DEFAULT, None), 0), dict(parser.defaults()), {}, _key_lines(lines, DEFAULT))

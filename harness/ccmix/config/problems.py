@@ -54,6 +54,11 @@ def quoted(text: str) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """'; did you mean 'x'?' where one of the known words is near, else the list of them."""
     choices = sorted(known)
-    close = get_close_matches(word[:SHOWN], choices, n=1)
+    by_lower_case = {choice.lower(): choice for choice in choices}
+    close = get_close_matches(word[:SHOWN].lower(), by_lower_case, n=1)
     more = ", ..." if len(choices) > MOST_KNOWN else ""
-    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(choices[:MOST_KNOWN])}{more}"
+    return (
+        f"; did you mean '{by_lower_case[close[0]]}'?"
+        if close
+        else f"; known are {', '.join(choices[:MOST_KNOWN])}{more}"
+    )

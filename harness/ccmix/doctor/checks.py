@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from ccmix.agent import journal
 from ccmix.doctor import (
     buffers,
     ccas,
@@ -15,6 +16,7 @@ from ccmix.doctor import (
     disk,
     kernel,
     login,
+    others,
     processors,
     programs,
     queues,
@@ -26,6 +28,7 @@ from ccmix.doctor.needs import CONTROLLER, Needs, Sending, programs_in
 from ccmix.doctor.reading import ask, files
 from ccmix.doctor.report import Report, Seen
 from ccmix.hosts import CommandError, Host
+from ccmix.hosts.agent_host import AgentHost
 from ccmix.model import Run
 from ccmix.run.reachable import unreachable
 from ccmix.tools import ToolError, find_iperf3
@@ -76,9 +79,9 @@ class HostChecks:
             report.check("patched iperf3", lambda: this_machine.judge_iperf3(not self._alone))
         if container.inside():
             self._container()
-        report.check("left by dead runs", this_machine.judge_journals)
+        report.check("left by dead runs", lambda: others.judge_journals([undo.what for undo in journal.left()]))
         needed = self.works_here and not self._alone
-        report.check("other campaigns", lambda: this_machine.judge_lock(this_machine.read_sockets(), needed))
+        report.check("other campaigns", lambda: others.judge_lock(others.read_sockets(), needed))
         if outdir:
             report.check("results", lambda: disk.judge_outdir(outdir, needs.runs, needs.all_captures_bytes))
 
@@ -98,6 +101,9 @@ class HostChecks:
     def look(self, host: Host) -> None:
         """Everything else."""
         report, needs = self._report, self._needs
+        if isinstance(host, AgentHost) and not self._is_controller:
+            report.check("left by dead runs", lambda: others.judge_journals(host.hello["left"], [host.name]))
+            report.check("other campaigns", lambda: others.judge_lock(host.read(others.SOCKETS), needed=True))
         who = report.read("login", lambda: login.read_login(host))
         if who:
             self._rights(who)
@@ -118,7 +124,7 @@ class HostChecks:
             report.check("clock", lambda: clock.judge_clock(clock.read_clock(host)))
         self._programs(host)
         if needs.capture_bytes:
-            folder = str(getattr(host, "temporary", disk.TEMPORARY))
+            folder = host.temporary if isinstance(host, AgentHost) else disk.TEMPORARY
             report.check("room for captures", lambda: self._room(host, folder))
 
     def _rights(self, who: login.Login) -> None:

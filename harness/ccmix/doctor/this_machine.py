@@ -1,12 +1,10 @@
-"""What only the machine that ccmix runs on has: the lab, the journals of runs that died, ccmix's own programs."""
+"""What only the machine that ccmix runs on has: the lab, ccmix's own programs."""
 
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ccmix.agent import journal
-from ccmix.agent.lock import ADDRESS
 from ccmix.doctor.container import Rights, capabilities
 from ccmix.doctor.findings import Finding, Status, line, problem
 from ccmix.doctor.login import read_only
@@ -16,7 +14,6 @@ from ccmix.model import Topology
 from ccmix.tools import ToolError, find_iperf3, find_kernel
 from ccmix.units import format_bytes
 
-LOCK = ADDRESS.replace("\0", "@")  # as /proc/net/unix writes an abstract name
 LAB_PROGRAMS = ("setpriv", "sh", "taskset")
 LEAST_GUEST_BYTES = 2**29  # without anything in flight
 SMALL_TMPFS = "docker run --tmpfs /tmp:exec ..."
@@ -70,42 +67,10 @@ def guest_bytes(topology: Topology) -> int:
     return guest_memory_bytes(topology)
 
 
-def judge_journals(folder: Path | None = None) -> Iterator[Finding]:
-    """What runs that died have left changed."""
-    left = journal.left(folder)
-    if not left:
-        yield Finding("left by dead runs", Status.OK, "nothing")
-        return
-    yield Finding(
-        "left by dead runs", Status.WARN, f"{len(left)} changes: {'; '.join(undo.what for undo in left)}",
-        "The host is not as its administrator set it up; the next run would put it back first.",
-        (line("ccmix", "restore"),), root=os.geteuid() == 0,
-    )  # fmt: skip
-
-
 def read_rights() -> Rights:
     """Raises OSError or ValueError."""
     status, mounts = (Path("/proc/self", name).read_text() for name in ("status", "mounts"))
     return Rights(os.geteuid(), capabilities(status), read_only(mounts))
-
-
-def read_sockets() -> str:
-    """The unix sockets of this machine, or of its namespace. Raises OSError."""
-    return Path("/proc/net/unix").read_text(errors="replace")
-
-
-def judge_lock(sockets: str, needed: bool) -> Iterator[Finding]:
-    """`sockets`: /proc/net/unix. Raises ValueError."""
-    lines = sockets.splitlines()
-    if not lines or "Path" not in lines[0]:
-        raise ValueError("the kernel does not list its sockets")
-    if any(one.split()[-1:] == [LOCK] for one in lines[1:]):
-        yield Finding(
-            "other campaigns", problem(needed), "one runs here now",
-            "Two at a time would disturb each other, so a second one is refused: wait for it.",
-        )  # fmt: skip
-    else:
-        yield Finding("other campaigns", Status.OK, "none")
 
 
 def judge_namespaces(uid: int) -> Iterator[Finding]:

@@ -112,7 +112,7 @@ class AgentHost:
 
     @property
     def temporary(self) -> str:
-        """The agent's own folder."""
+        """The agent's own folder; of an onlooker, where agents have theirs."""
         return str(self.hello["folder"])
 
     @property

@@ -23,12 +23,15 @@ NETWORK_WORDS = (
 )  # fmt: skip
 
 
-def connect(address: HostAddress, owner: str, silence_s: float = 60.0, token: str | None = None) -> AgentHost:
+def connect(
+    address: HostAddress, owner: str, silence_s: float = 60.0, token: str | None = None, onlooker: bool = False
+) -> AgentHost:
     """An agent on the host, for the campaign that `owner` describes. Raises ConnectError, or HostUnreachable where the
     network is at fault.
 
     Agent and controller take each other for lost after `silence_s`. An agent that was given the same token, and that
-    has not noticed yet that its connection was lost, leaves at once.
+    has not noticed yet that its connection was lost, leaves at once. An onlooker takes no lock, and undoes nothing that
+    was left: others may have the host meanwhile.
     """
     first = {
         "owner": {
@@ -37,6 +40,7 @@ def connect(address: HostAddress, owner: str, silence_s: float = 60.0, token: st
         },
         "token": token or secrets.token_hex(16),
         "silence_s": silence_s,
+        "onlooker": onlooker,
     }  # fmt: skip
     name = str(address)
     try:

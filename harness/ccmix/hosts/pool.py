@@ -18,10 +18,13 @@ Result = TypeVar("Result")
 
 
 class Hosts:
-    """For any number of threads. `owner` describes the campaign to others who want the same hosts."""
+    """For any number of threads. `owner` describes the campaign to others who want the same hosts; an onlooker takes
+    none from them.
+    """
 
-    def __init__(self, owner: str, silence_s: float = 60.0) -> None:
+    def __init__(self, owner: str, silence_s: float = 60.0, onlooker: bool = False) -> None:
         self._owner = owner
+        self._onlooker = onlooker
         self._silence_s = silence_s
         self._token = secrets.token_hex(16)
         self._hosts: dict[HostAddress, AgentHost] = {}
@@ -67,10 +70,13 @@ class Hosts:
             if self._over.is_set():
                 raise HostLost(str(address), "it was closed")
             try:
-                return connect(address, self._owner, self._silence_s, self._token)
+                return self._connect_once(address)
             except HostUnreachable:
                 self._over.wait(wait_s)
-        return connect(address, self._owner, self._silence_s, self._token)
+        return self._connect_once(address)
+
+    def _connect_once(self, address: HostAddress) -> AgentHost:
+        return connect(address, self._owner, self._silence_s, self._token, self._onlooker)
 
     def _all(self, action: Callable[[AgentHost], Result]) -> Iterable[Result]:
         self._over.set()

@@ -109,7 +109,7 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
     if not path.commands.src and not path.task:
         server = f"runs at port {path.port}" if path.server == "running" else f"is started at port {path.port}"
         groups = ",".join(map(str, traffic.groups))
-        yield "iperf3", f"{traffic.streams} streams, {groups}; the server {server}"
+        yield "iperf3", f"{traffic.streams} stream{_s(traffic.streams)}, {groups}; the server {server}"
     for label, field in COMMANDS.items():
         if command := getattr(path.commands, field):
             once = (label == "src-cmd" and path.commands.src_once) or (label == "dst-cmd" and path.commands.dst_once)
