@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 Kind = Literal["setting", "heat-map", "share", "box", "distribution", "table", "time-series", "bbr-state"]
+Image = Literal["svg", "png", "json"]
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which a report shows them
 
 

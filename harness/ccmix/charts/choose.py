@@ -1,13 +1,24 @@
 """Which charts fit the sweeps of a campaign, and what they show in words."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 
-from ccmix.charts import conditions
+from ccmix.charts import conditions, overview
 from ccmix.charts.chart import KINDS, Chart, Kind
+from ccmix.charts.frames import Family, families
+from ccmix.charts.heat_map import Choice
+from ccmix.charts.times import distribution_charts
 from ccmix.report.results import Results
 
 MOST_CONDITIONS = 12  # that have charts of their own in a report
+OVERVIEWS: dict[Kind, Callable[[Family], Iterator[Chart]]] = {
+    "setting": overview.settings_charts, "share": overview.share_charts, "box": overview.box_charts,
+    "table": overview.table_charts,
+}  # fmt: skip
+OF_CONDITIONS: dict[Kind, Callable[[Results, int | None], tuple[list[Chart], str | None]]] = {
+    "time-series": conditions.time_series_charts, "bbr-state": conditions.bbr_state_charts,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -18,15 +29,38 @@ class Chosen:
     left_out: tuple[str, ...] = ()
 
 
-def choose(results: Results, kinds: Collection[Kind] = KINDS, most: int | None = MOST_CONDITIONS) -> Chosen:
+def choose(
+    results: Results, kinds: Collection[Kind] = KINDS, most: int | None = MOST_CONDITIONS, steps: Choice = "auto"
+) -> Chosen:
     """All charts of these kinds that fit; of valid runs only.
 
-    most: of charts that each show one condition; None: all. Raises ArchiveError where a series can't be read.
+    most: of charts that each show one condition; None: all. steps: of the colours of heat maps. Raises ArchiveError
+    where a series can't be read.
     """
     charts: list[Chart] = []
-    left_out: list[str] = []
-    if "time-series" in kinds:
-        drawn, sentence = conditions.time_series_charts(results, most)
-        charts += drawn
-        left_out += [sentence] if sentence else []
-    return Chosen(tuple(charts), tuple(left_out))
+    for family in families(results.runs):
+        for kind, made in OVERVIEWS.items():
+            if kind in kinds:
+                charts += made(family)
+        if "heat-map" in kinds:
+            charts += overview.heat_maps(family, steps)
+        if "distribution" in kinds:
+            charts += distribution_charts(family)
+    charts.sort(key=lambda chart: KINDS.index(chart.kind))
+    sentences = []
+    for kind, of_conditions in OF_CONDITIONS.items():
+        if kind in kinds:
+            drawn, left_out = of_conditions(results, most)
+            charts += drawn
+            sentences += [left_out] if left_out else []
+    return Chosen(tuple(_named_apart(charts)), tuple(sentences))
+
+
+def _named_apart(charts: list[Chart]) -> Iterator[Chart]:
+    """Charts of one name have a number each."""
+    names = Counter(chart.name.casefold() for chart in charts)
+    seen: Counter[str] = Counter()
+    for chart in charts:
+        key = chart.name.casefold()
+        seen[key] += 1
+        yield replace(chart, name=f"{chart.name} ({seen[key]})") if names[key] > 1 else chart

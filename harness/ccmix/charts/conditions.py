@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from ccmix.charts import series
+from ccmix.charts.bbr_state import state_over_time
 from ccmix.charts.chart import Chart
 from ccmix.charts.finish import file_name, finished
 from ccmix.charts.settings import describe
 from ccmix.charts.time_series import time_series
+from ccmix.report.numbers import shown
 from ccmix.report.results import Result, Results
-from ccmix.units import format_rate
+from ccmix.units import format_percent, format_rate
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,18 @@ def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart],
     """One a condition, and a sentence where there are more than `most` of these. Raises ArchiveError."""
     found = []
     for one in each(results):
-        drawn = tuple(filter(series.has_intervals, one.results))
-        if drawn:
-            found.append(Condition(one.name, one.settings, drawn))
-    shown = spread(found, most)
-    return [_time_series(one) for one in shown], left_out("time-series", len(shown), len(found))
+        told = tuple(filter(series.has_intervals, one.results))
+        if told:
+            found.append(Condition(one.name, one.settings, told))
+    drawn = spread(found, most)
+    return [_time_series(one) for one in drawn], left_out("time-series", len(drawn), len(found))
 
 
-def left_out(kind: str, shown: int, of: int) -> str | None:
-    if shown == of:
+def left_out(kind: str, drawn: int, of: int) -> str | None:
+    if drawn == of:
         return None
     return (
-        f"Of {of} conditions, {shown} have a chart of their own here; for all of them: "
+        f"Of {of} conditions, {drawn} have a chart of their own here; for all of them: "
         f"ccmix report OUTDIR --charts DIR --chart {kind}"
     )
 
@@ -108,3 +110,47 @@ def _words(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
         + ". ".join(of_entries)
         + "."
     )
+
+
+def bbr_state_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
+    """Of one flow: in a report that of the last condition, else (most None) one of each. Raises ArchiveError."""
+    found = []
+    for one in each(results):
+        told = next((result for result in one.results if series.may_have_bbr(result)), None)
+        if told:
+            found.append(Condition(one.name, one.settings, (told,)))
+    drawn = found if most is None else found[-1:]
+    charts = [chart for one in drawn if (chart := _bbr_state(one))]
+    return charts, left_out("bbr-state", len(drawn), len(found))
+
+
+def _bbr_state(one: Condition) -> Chart | None:
+    [result] = one.results
+    flow = series.bbr_flow(result)
+    if flow is None:
+        return None
+    run = result.run
+    counted = flow["bbr_state"].drop_nulls().value_counts(sort=True)
+    shares = [f"{state} {format_percent(count / flow.height)}" for state, count in counted.iter_rows()]
+    text = (
+        f"A strip of the state of one BBR flow of {run.entry}, iteration {run.iteration}, and below lines of its "
+        f"bandwidth estimate, RTT and window. Of {flow.height} samples: {', '.join(shares)}. "
+        f"Bandwidth estimate: median {shown('_bps', _median(flow, 'bbr_bandwidth_bps'))}; "
+        f"RTT: median {shown('_s', _median(flow, 'rtt_s'))}."
+    )
+    return finished(
+        "bbr-state",
+        file_name(f"BBR {run.entry} {one.name}"),
+        f"One BBR flow over time: {run.entry}, {one.name}",
+        one.settings,
+        text,
+        state_over_time(flow),
+        panels=2,
+        condition=run.condition_name,
+        results=one.results,
+    )
+
+
+def _median(flow: pl.DataFrame, column: str) -> float | None:
+    median = flow[column].median()
+    return float(median) if isinstance(median, int | float) else None

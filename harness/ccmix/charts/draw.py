@@ -2,14 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import vl_convert
 
-from ccmix.charts.chart import Chart
-
-Image = Literal["svg", "png", "json"]
-IMAGES: tuple[Image, ...] = get_args(Image)
+from ccmix.charts.chart import Chart, Image
 
 
 def svg(spec: dict[str, Any]) -> str:

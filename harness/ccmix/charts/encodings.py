@@ -10,11 +10,12 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.charts.colours import all_colours, colours_of
+from ccmix.charts.colours import ONE_COLOUR, all_colours, colours_of
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 LINE_WIDTH = 2.0
 FAINT = "#EEEEEE"
+POINTS = {"type": "point", "filled": True, "size": 25, "opacity": 1}  # of the values that a line connects
 
 Part = dict[str, Any]  # of a Vega-Lite specification
 
@@ -47,7 +48,7 @@ def goodput(**scale: Any) -> Part:
     return quantity("goodput_bps", "goodput (bit/s)", RATE_AXIS, **scale)
 
 
-RATE_AXIS = {"format": "~s", "tickCount": 5}
+RATE_AXIS = {"format": "~s", "tickCount": 5, "labelExpr": "datum.value === 0 ? '0' : datum.label"}
 PERCENT_AXIS = {"format": "~%", "tickCount": 5}
 
 
@@ -63,6 +64,13 @@ def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
     legend["values"] = {"expr": "domain('strokeWidth')"}
     width = name(field, scale={"type": "ordinal", "range": [LINE_WIDTH]}, legend=None)
     return {"color": name(field, "CCA", scale=cca_scale(), legend=legend), "strokeWidth": width}
+
+
+def dash(field: str, title: str, **scale: Any) -> Part:
+    """Lines of one colour told apart."""
+    legend = {"symbolType": "stroke", "symbolStrokeWidth": 2, "symbolStrokeColor": ONE_COLOUR, "symbolSize": 300}
+    channel = name(field, title, legend=legend)
+    return {"strokeDash": channel | {"scale": scale} if scale else channel}
 
 
 def cca_scale(ccas: Iterable[str] | None = None) -> Part:

@@ -10,6 +10,7 @@ from ccmix.report.results import Result
 LETTER_WIDTH = 6.2  # pixels, of the settings' font
 TITLE_SIZE, SETTINGS_SIZE = 14, 12
 PANEL_WIDTH = 360  # with its axis
+MOST_PHRASES = 8  # of an alternative text
 MOST_NAME_BYTES = 200  # of a file; ext4 and others have 255
 
 
@@ -25,8 +26,9 @@ def finished(
     panels: int = 1,
     condition: str | None = None,
 ) -> Chart:
-    """`panels`: how many are side by side, so how long a line of the settings may be."""
-    lines = textwrap.wrap(settings, int(panels * PANEL_WIDTH / LETTER_WIDTH))
+    """`panels`: how many are side by side, so how long a line of the settings may be; or as long as the title."""
+    letters = max(panels * PANEL_WIDTH / LETTER_WIDTH, len(title) * TITLE_SIZE / SETTINGS_SIZE)
+    lines = textwrap.wrap(settings, int(letters))
     spec: Part = {
         "$schema": SCHEMA,
         "description": f"{title}. {settings}. {alt_text}",
@@ -44,3 +46,9 @@ def file_name(text: str) -> str:
     """A file's name that differs where the texts do, in all but very long ones."""
     name = "".join("_" if letter in '/\\\0:*?"<>|' or ord(letter) < 32 else letter for letter in text)
     return name.encode()[:MOST_NAME_BYTES].decode(errors="ignore").strip(" .") or "chart"
+
+
+def listed(phrases: Sequence[str]) -> str:
+    """All of them, or the first and how many more there are: who listens has the tables too."""
+    more = len(phrases) - MOST_PHRASES
+    return "; ".join(phrases[:MOST_PHRASES]) + (f"; and {more} more" if more > 0 else "")

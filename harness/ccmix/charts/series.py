@@ -7,9 +7,16 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from ccmix.archive import ArchiveError
+from ccmix.charts.bbr_state import phase
 from ccmix.report.results import Result
 
 INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
+SOCKETS, COMPLETIONS = "sockets.parquet", "completions.parquet"
+BBR_COLUMNS = (
+    "cca", "bbr_bandwidth_bps", "bbr_min_rtt_s", "bbr_pacing_gain", "bbr_cwnd_gain", "rtt_s", "cwnd_packets",
+    "delivery_rate_bps", "unacked", "sacked", "lost", "retransmitted_unacked",
+)  # fmt: skip
+_SAMPLE = ("time_s", "host", "port", "end", "final", "state")
 MOST_STEPS = 300  # of a line: one a pixel
 
 
@@ -62,9 +69,73 @@ def _of_run(result: Result) -> pl.DataFrame:
     )
 
 
+def may_have_bbr(result: Result) -> bool:
+    """Whether sockets of a CCA named bbr were sampled; only BBR's first version has states that are known."""
+    has_bbr = any(group["cca"] == "bbr" for group in result.summary["metrics"]["groups"])
+    return has_bbr and (result.folder / SOCKETS).exists()
+
+
+def bbr_flow(result: Result) -> pl.DataFrame | None:
+    """The frame that state_over_time() takes, of the first flow of BBR that has states; None without one.
+
+    in_flight_packets: sent, and neither acknowledged, nor selectively so, nor taken for lost; with retransmitted ones
+    (tcp_packets_in_flight() in include/net/tcp.h). Raises ArchiveError.
+    """
+    sockets = _sampled(result, BBR_COLUMNS)
+    if sockets is None:
+        return None
+    flows = sockets.filter(pl.col("cca") == "bbr", pl.col("bbr_cwnd_gain") > 0)
+    if flows.is_empty():
+        return None
+    host, port = flows.sort("host", "port").row(0, named=True)["host"], flows.sort("host", "port")["port"][0]
+    own = sockets.filter(pl.col("host") == host, pl.col("port") == port, pl.col("time_s") >= 0).sort("time_s")
+    counts = [pl.col(name).cast(pl.Int64) for name in ("unacked", "sacked", "lost", "retransmitted_unacked")]
+    return own.with_columns(
+        bbr_state=phase(), in_flight_packets=counts[0] - counts[1] - counts[2] + counts[3]
+    )  # fmt: skip
+
+
+def rtts(result: Result) -> pl.DataFrame | None:
+    """Samples of the smoothed RTT of all flows in the measured time: group, seconds; None without sockets' samples.
+
+    Raises ArchiveError.
+    """
+    sockets = _sampled(result, ["group", "rtt_s"])
+    if sockets is None:
+        return None
+    traffic = result.run.traffic
+    measured = pl.col("time_s").is_between(traffic.omit_s, traffic.seconds)
+    return sockets.filter(measured).select("group", seconds="rtt_s").drop_nulls()
+
+
+def completions(result: Result) -> pl.DataFrame | None:
+    """Times of the short flows that were completed: group, seconds; None where there are none. Raises ArchiveError."""
+    file = result.folder / COMPLETIONS
+    return read(file, ["group", "seconds"]).drop_nulls() if file.exists() else None
+
+
+def _sampled(result: Result, columns: Sequence[str]) -> pl.DataFrame | None:
+    """Samples of the sender's established sockets: these columns, host, port, time_s; None without such columns."""
+    file = result.folder / SOCKETS
+    if not file.exists():
+        return None
+    try:
+        lazy = pl.scan_parquet(file)
+        if not {*columns, *_SAMPLE} <= set(lazy.collect_schema().names()):
+            return None
+        of_sender = (pl.col("end") == "sender") & ~pl.col("final") & (pl.col("state") == "established")
+        return lazy.filter(of_sender).select("time_s", "host", "port", *columns).collect()
+    except (PolarsError, OSError) as error:
+        raise _unreadable(file, error) from error
+
+
 def read(file: Path, columns: Sequence[str]) -> pl.DataFrame:
     """These columns of a series. Raises ArchiveError."""
     try:
         return pl.read_parquet(file, columns=list(columns))
     except (PolarsError, OSError) as error:
-        raise ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}") from error
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: Exception) -> ArchiveError:
+    return ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}")

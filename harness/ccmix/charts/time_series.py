@@ -41,8 +41,7 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
     )
     channels = encodings.of_cca(series["cca"].unique())
     if series.select("group", "cca").unique().height > series["cca"].n_unique():
-        legend = {"symbolType": "stroke", "symbolStrokeWidth": 2}
-        channels["strokeDash"] = encodings.name("group", "group", legend=legend)
+        channels |= encodings.dash("group", "group")
     scales = Scales(
         time={"domain": [0, math.ceil(largest(mean, "time_s"))], "nice": False},
         goodput={"domain": [0, largest(series, "goodput_bps")]},

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from ccmix.archive import ArchiveError
+from ccmix.charts.chart import KINDS, Image, Kind
 from ccmix.cli import status
 from ccmix.config import ConfigError, Overrides, load, select
 from ccmix.hosts import CommandError
@@ -165,8 +166,25 @@ def plan(
 @click.option("--against", metavar="KEY=VALUE",
               help="Compare with this one, paired by block: of a swept key, or entry=NAME, or group=NAME.")  # fmt: skip
 @click.option("--metric", default="goodput_bps", show_default=True, help="What --against compares (docs/metrics.md).")
+@click.option("--charts", "charts_folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+              help="Draw the charts that fit into this folder instead, and print their files.")  # fmt: skip
+@click.option("--chart", "kinds", type=click.Choice(KINDS), multiple=True,
+              help="Only charts of this kind, of all conditions; may be given several times.")  # fmt: skip
+@click.option("--image", type=click.Choice(["svg", "png", "json"]), default="svg", show_default=True,
+              help="What --charts writes; json: Vega-Lite.")  # fmt: skip
+@click.option("--colours", type=click.Choice(["auto", "linear", "log"]), default="auto", show_default=True,
+              help="Steps of the colours in heat maps that --charts writes.")  # fmt: skip
 def report(
-    outdirs: tuple[Path, ...], form: str, output: Path | None, rtt_buckets: bool, against: str | None, metric: str
+    outdirs: tuple[Path, ...],
+    form: str,
+    output: Path | None,
+    rtt_buckets: bool,
+    against: str | None,
+    metric: str,
+    charts_folder: Path | None,
+    kinds: tuple[Kind, ...],
+    image: Image,
+    colours: Literal["auto", "linear", "log"],
 ) -> None:
     """Print the results of the campaigns in OUTDIRS: a row per entry, condition and group.
 
@@ -174,11 +192,18 @@ def report(
 
     \b
     ccmix report results/a --against cca=cubic     does each other CCA differ from CUBIC, and by how much?
+    ccmix report results/a --charts figures --image png     charts as files
     """
     from ccmix.report import results as collected  # noqa: PLC0415
     from ccmix.report import text  # noqa: PLC0415
 
     results = replace(collected.load_results(outdirs), rtt_buckets=rtt_buckets)
+    if charts_folder:
+        from ccmix.cli import charts  # noqa: PLC0415
+
+        for file in charts.drawn(results, charts.Options(charts_folder, kinds, image, colours)):
+            click.echo(file)
+        return
     if against:
         from ccmix.cli.against import compared  # noqa: PLC0415
 

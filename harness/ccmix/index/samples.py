@@ -9,13 +9,13 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis import bbr
 from ccmix.analysis.series import IPV4_IN_IPV6
 from ccmix.index import context
 from ccmix.index.fields import SAMPLES, fields_of
 from ccmix.model import Run, Topology
 
 ROWS_AT_ONCE = 50_000  # in memory, of however many there are
-BBR_HIGH_GAIN = 2.5  # startup's gain is 2.89, and probe_bw's at most 2 (bbr_high_gain, bbr_cwnd_gain in tcp_bbr.c)
 
 # The columns that tell apart what is sampled, where growth since the sample before is asked for
 OF_A_SOCKET = ("host", "port", "end")
@@ -149,25 +149,8 @@ def _sockets(known: Collection[str], summary: Mapping[str, Any], host: pl.Expr) 
     for cca, names in (("bbr", ("bandwidth_bps", "min_rtt_s", "pacing_gain", "cwnd_gain")), ("dctcp", ("alpha",))):
         found |= {f"ccmix.{cca}.{name}": pl.col(f"{cca}_{name}") for name in names if f"{cca}_{name}" in known}
     if "bbr_cwnd_gain" in known:
-        found["ccmix.bbr.state"] = _bbr_state()
+        found["ccmix.bbr.state"] = bbr.state()
     return found
-
-
-def _bbr_state() -> pl.Expr:
-    """By the gains that bbr_update_gains() of Linux' net/ipv4/tcp_bbr.c (BBRv1) sets in each state."""
-    cwnd_gain, pacing_gain = pl.col("bbr_cwnd_gain"), pl.col("bbr_pacing_gain")
-    return (
-        pl.when(pl.col("cca") != "bbr")
-        .then(None)
-        .when(cwnd_gain > BBR_HIGH_GAIN, pacing_gain > BBR_HIGH_GAIN)
-        .then(pl.lit("startup"))
-        .when(cwnd_gain > BBR_HIGH_GAIN)
-        .then(pl.lit("drain"))
-        .when(cwnd_gain > 1)
-        .then(pl.lit("probe_bw"))
-        .when(cwnd_gain == 1)
-        .then(pl.lit("probe_rtt"))
-    )
 
 
 def _queues(run: Run, known: Collection[str]) -> Columns:

@@ -1,5 +1,6 @@
 """The mesh that pScheduler measures: a matrix of pairs of hosts, and how they change."""
 
+from ccmix.charts.cells import SCHEME, cells
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.data_views import FLOWS, GROUPS
@@ -31,28 +32,12 @@ _MATRIX = VegaLite(
                 "groupby": ["source", "destination"],
             },
         ],
-        "encoding": {
-            "y": {"field": "source", "type": "nominal", "title": "source"},
-            "x": {"field": "destination", "type": "nominal", "title": "destination",
-                  "axis": {"orient": "top", "labelAngle": 0}},
-        },
-        "layer": [
-            {
-                "mark": {"type": "rect", "tooltip": {"content": "data"}},
-                "encoding": {"color": {
-                    "field": "goodput_bps", "type": "quantitative", "title": "bit/s", "legend": {"format": ".2s"},
-                    "scale": {"scheme": "cividis", "domainMin": 0},
-                }},
-            },
-            {
-                "mark": {"type": "text", "stroke": "white", "strokeWidth": 3, "fontSize": 12},
-                "encoding": {"text": {"field": "goodput_bps", "format": ".3s"}},
-            },
-            {
-                "mark": {"type": "text", "fontSize": 12},
-                "encoding": {"text": {"field": "goodput_bps", "format": ".3s"}},
-            },
-        ],
+        **cells(
+            {"field": "destination", "type": "nominal", "title": "destination",
+             "axis": {"orient": "top", "labelAngle": 0}},
+            {"field": "source", "type": "nominal", "title": "source"},
+            "goodput_bps", ".3s", "goodput (bit/s)", {"scheme": SCHEME, "domainMin": 0},
+        ),
     },
     ({"term": {"ccmix.path.kind": "pscheduler"}},),
 )  # fmt: skip

@@ -1,0 +1,64 @@
+"""Distribution functions of times, such as those of short flows, as in figure 12 of Gomez et al. 2024."""
+
+import polars as pl
+
+from ccmix.charts import encodings
+from ccmix.charts.encodings import Part, names_in_order, quantity, rows
+
+WIDTH, HEIGHT, COLUMNS = 260, 170, 3
+MOST_POINTS = 100  # of a line
+LOG_FROM = 20.0  # of the 99th over the 1st percentile of all
+
+
+def distributions(times: pl.DataFrame, what: str) -> Part:
+    """The share of values at most so large; a step at each value, or at MOST_POINTS quantiles of many.
+
+    times: a row per value: panel, series, cca (str), seconds. All panels have the same axes, in ms or s.
+    """
+    unit, size = ("s", 1.0) if encodings.largest(times, "seconds") >= 1 else ("ms", 1e-3)
+    times = times.select("panel", "series", "cca", time=pl.col("seconds") / size)
+    channels = encodings.of_cca(times["cca"].unique())
+    if times.select("series", "cca").unique().height > times["cca"].n_unique():
+        channels |= encodings.dash("series", "group")
+    low, high = (float(times["time"].quantile(share) or 0.0) for share in (0.01, 0.99))
+    log = low > 0 and high / low >= LOG_FROM
+    ends = [float(value) for value in (times["time"].min(), times["time"].max())]  # type: ignore[arg-type]
+    scale: Part = {"type": "log", "domain": ends} if log else {"domain": [0, ends[1]]}
+    panels = []
+    for panel in names_in_order(times, "panel"):
+        own = times.filter(pl.col("panel") == panel)
+        panels.append(
+            {
+                "title": panel,
+                "data": rows(steps(own)),
+                "width": WIDTH, "height": HEIGHT,
+                "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": encodings.LINE_WIDTH},
+                "encoding": {
+                    "x": quantity("time", f"{what} ({unit})", {"tickCount": 5}, **scale),
+                    "y": quantity("share", "share at most so large", encodings.PERCENT_AXIS, domain=[0, 1]),
+                    "detail": encodings.name("series"),
+                    **channels,
+                },
+            }
+        )  # fmt: skip
+    return {"concat": panels, "columns": COLUMNS, "spacing": 24}
+
+
+def steps(times: pl.DataFrame) -> pl.DataFrame:
+    """series, cca, time, share: the empirical distribution function of each series."""
+    found = []
+    for (series, cca), own in times.group_by("series", "cca", maintain_order=True):
+        values = own["time"].sort()
+        count = values.len()
+        ranks = pl.Series(range(count)) if count <= MOST_POINTS else _even_ranks(count)
+        line = pl.DataFrame({"time": values.gather(ranks).round_sig_figs(4), "share": (ranks + 1) / count})
+        first = line.head(1).with_columns(share=pl.lit(0.0))
+        found.append(
+            pl.concat([first, line]).with_columns(pl.col("share").round(4), series=pl.lit(series), cca=pl.lit(cca))
+        )
+    return pl.concat(found)
+
+
+def _even_ranks(count: int) -> pl.Series:
+    """MOST_POINTS of them, the first and the last included."""
+    return pl.Series([round(at * (count - 1) / (MOST_POINTS - 1)) for at in range(MOST_POINTS)])

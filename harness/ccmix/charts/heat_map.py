@@ -1,0 +1,84 @@
+"""A measure over two swept settings: goodput gain, utilisation, retransmissions, as in figures 2 to 6 of Datta and Fund
+2023. The cells are at even steps, in the order of the settings; colours in linear or logarithmic ones.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from ccmix.charts.cells import SCHEME, Steps, cells
+from ccmix.charts.colours import COLOURS, OTHER_COLOURS
+from ccmix.charts.encodings import Part, largest, names_in_order, rows
+from ccmix.charts.sweep import Sweep
+
+CELL_WIDTH, CELL_HEIGHT, COLUMNS = 56, 30, 3
+LOG_FROM = 100.0  # largest over smallest of the measure, above 0
+GAIN_LOG_FROM = 5.0  # a gain of 500%
+NEUTRAL = "#F7F7F7"
+Choice = Literal["auto", "linear", "log"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is drawn: its title, d3's format of its numbers, and the limits of its colours (None: the data's)."""
+
+    title: str
+    format: str
+    limits: tuple[float, float] | None = None
+
+
+def heat_map(frame: pl.DataFrame, x: Sweep, y: Sweep, measure: Measure, steps: Choice = "auto") -> Part:
+    """A panel for each value of `panel`; frame: panel, x, y (labels of the sweeps' values), value (null: no cell)."""
+    known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(4))
+    chosen = _steps(known["value"]) if steps == "auto" else steps
+    scale: dict[str, Any] = {"scheme": SCHEME}
+    if chosen == "linear":
+        scale["domain"] = list(measure.limits or (0, largest(known, "value")))
+    elif (known["value"] > 0).any():
+        above = known.filter(pl.col("value") > 0)["value"]
+        scale["domain"] = [above.min(), above.max()]
+    return _panels(known, x, y, measure, scale, chosen)
+
+
+def gain_map(
+    frame: pl.DataFrame, x: Sweep, y: Sweep, ccas: tuple[str, str], measure: Measure, steps: Choice = "auto"
+) -> Part:
+    """The same of a goodput gain (1.0 is 100%), in the colours of the CCA that gains and of the other one.
+
+    Logarithmic steps are symmetric about 0, and linear near it.
+    """
+    known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(3))
+    most = max(largest(known.select(pl.col("value").abs()), "value"), 0.1)
+    log = steps == "log" or (steps == "auto" and most >= GAIN_LOG_FROM)
+    first, second = (COLOURS.get(cca, spare) for cca, spare in zip(ccas, OTHER_COLOURS, strict=False))
+    scale = {"domain": [-most, 0, most], "range": [second, NEUTRAL, first]}
+    scale |= {"type": "symlog", "constant": 0.1} if log else {}
+    return _panels(known, x, y, measure, scale, "linear")
+
+
+def _steps(values: pl.Series) -> Steps:
+    above = values.filter(values > 0)
+    if above.is_empty():
+        return "linear"
+    return "log" if float(above.max()) / float(above.min()) >= LOG_FROM else "linear"  # type: ignore[arg-type]
+
+
+def _panels(known: pl.DataFrame, x: Sweep, y: Sweep, measure: Measure, scale: dict[str, Any], steps: Steps) -> Part:
+    across = _names("x", x, x.labels, labelAngle=0)
+    up = _names("y", y, y.labels[::-1])
+    drawn = cells(across, up, "value", measure.format, measure.title, scale, steps)
+    size = {"width": CELL_WIDTH * len(x.values), "height": CELL_HEIGHT * len(y.values)}
+    return {
+        "columns": COLUMNS,
+        "spacing": 24,
+        "concat": [
+            {"title": panel, "data": rows(known.filter(pl.col("panel") == panel).drop("panel")), **size, **drawn}
+            for panel in names_in_order(known, "panel")
+        ],
+    }
+
+
+def _names(field: str, sweep: Sweep, order: list[str], **axis: Any) -> Part:
+    scale = {"domain": order, "paddingInner": 0.03}
+    return {"field": field, "type": "ordinal", "title": sweep.title, "axis": axis, "scale": scale, "sort": None}

@@ -1,0 +1,36 @@
+"""A table of groups by conditions whose cells are coloured by their number, as figure 13 of Gomez et al. 2024."""
+
+import polars as pl
+
+from ccmix.charts.cells import SCHEME, cells
+from ccmix.charts.encodings import Part, largest, rows
+
+CELL_WIDTH, CELL_HEIGHT, LETTER_WIDTH = 64, 24, 6.5
+FORMAT = ".3s"
+
+
+def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> Part:
+    """means: row and column, which are of `names` and `columns`, and goodput_bps (bit/s, null: no cell)."""
+    known = means.drop_nulls("goodput_bps").with_columns(pl.col("goodput_bps").round_sig_figs(4))
+    longest = max(max(len(line) for line in _lines(column)) for column in columns)
+    width = max(CELL_WIDTH, round(longest * LETTER_WIDTH))
+    x: Part = {
+        "field": "column", "type": "nominal", "title": None, "sort": None, "scale": {"domain": columns},
+        "axis": {"orient": "top", "labelAngle": 0, "labelExpr": "split(datum.label, ',')", "labelLimit": 400},
+    }  # fmt: skip
+    y: Part = {
+        "field": "row", "type": "nominal", "title": None, "sort": None, "scale": {"domain": names},
+        "axis": {"labelLimit": 300},
+    }  # fmt: skip
+    scale = {"scheme": SCHEME, "domain": [0, largest(known, "goodput_bps")]}
+    return {
+        "data": rows(known.select("row", "column", "goodput_bps")),
+        "width": width * len(columns),
+        "height": CELL_HEIGHT * len(names),
+        **cells(x, y, "goodput_bps", FORMAT, "goodput (bit/s)", scale, "linear"),
+    }
+
+
+def _lines(column: str) -> list[str]:
+    """How a condition is written above its column."""
+    return column.split(",")

@@ -1,0 +1,126 @@
+"""A small chart of each type from a frame made by hand; `.venv/bin/python tests/chart_specs.py` writes the golden
+files anew.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ccmix.charts import box, encodings
+from ccmix.charts.bbr_state import phase, state_over_time
+from ccmix.charts.choose import choose
+from ccmix.charts.distribution import distributions
+from ccmix.charts.heat_map import Measure, gain_map, heat_map
+from ccmix.charts.setting import against_setting
+from ccmix.charts.share import share_against_fair_share
+from ccmix.charts.sweep import Sweep, numbers
+from ccmix.charts.table import goodput_table
+from ccmix.charts.time_series import time_series
+from ccmix.report.results import load_results
+
+GOLDEN = Path(__file__).parent / "charts" / "golden"
+ARCHIVE = Path(__file__).resolve().parents[1] / "archive" / "demo"
+
+
+def sweep(key: str, *texts: str) -> Sweep:
+    found = numbers(key, texts)
+    assert found
+    return found
+
+
+BUFFERS = sweep("buffer", "0.1bdp", "1bdp", "10bdp")
+DELAYS = sweep("delay", "5ms", "50ms", "100ms")
+RATES = sweep("rate", "10mbit", "1gbit")
+# panel, group, CCA, setting, flows, mix, fairness, goodput, retransmission rate; three iterations of each
+RUNS = pl.DataFrame(
+    [
+        {"panel": "mixed", "entry": "mixed", "condition": str(setting), "iteration": iteration, "group": cca,
+         "cca": cca, "setting": setting, "flows": 2, "mix": "cubic + bbr", "fairness": 0.5 + 0.1 * iteration,
+         "goodput_bps": base * setting + 1e6 * iteration, "retransmission_rate": 0.001 * iteration / setting}
+        for setting in (0.1, 1.0, 10.0) for cca, base in (("cubic", 1e6), ("bbr", 2e6)) for iteration in (1, 2, 3)
+    ]
+)  # fmt: skip
+SERIES = pl.DataFrame(
+    [
+        {"entry": entry, "iteration": 1, "group": cca, "cca": cca, "time_s": time_s, "begin_s": time_s - 1,
+         "goodput_bps": 1e8 * time_s, "retransmits": 7}
+        for entry, ccas in (("alone", ("cubic",)), ("mixed", ("cubic", "bbr"))) for cca in ccas for time_s in (1.0, 2.0)
+    ]
+)  # fmt: skip
+CELLS = pl.DataFrame(
+    [
+        {"panel": "bbr", "x": x, "y": y, "value": value}
+        for (x, y), value in {
+            ("5", "0.01"): 0.0, ("50", "0.01"): 1e-5, ("100", "0.01"): 0.01, ("5", "1"): 0.1, ("50", "1"): None,
+        }.items()
+    ],
+    schema={"panel": pl.String, "x": pl.String, "y": pl.String, "value": pl.Float64},
+)  # fmt: skip
+SHARES = pl.DataFrame(
+    [
+        {"panel": "coexistence", "flows_of": flows, "cca": cca, "share": share + 0.01 * iteration, "fair_share": fair}
+        for flows, cca, share, fair in (("3 : 1", "cubic", 0.5, 0.75), ("3 : 1", "bbr", 0.4, 0.25),
+                                        ("1 : 3", "cubic", 0.1, 0.25), ("1 : 3", "bbr", 0.8, 0.75))
+        for iteration in (1, 2, 3)
+    ]
+)  # fmt: skip
+TIMES = pl.DataFrame(
+    [
+        {"panel": panel, "series": f"web-{cca}: web", "cca": cca, "seconds": seconds * factor}
+        for panel, factor in (("buffer=1bdp", 1), ("buffer=10bdp", 2))
+        for cca, times in (("cubic", (0.2, 0.1, 0.4)), ("bbr", (0.1, 0.15)))
+        for seconds in times
+    ]
+)
+SAMPLES = pl.DataFrame(
+    [
+        {"time_s": 0.1 * number, "cca": "bbr", "bbr_cwnd_gain": window, "bbr_pacing_gain": pacing,
+         "bbr_bandwidth_bps": 1e7, "delivery_rate_bps": 9e6, "rtt_s": 0.02, "bbr_min_rtt_s": 0.01,
+         "cwnd_packets": 10 * number, "in_flight_packets": 8 * number}
+        for number, (window, pacing) in enumerate(
+            ((0.0, 0.0), (2.886719, 2.886719), (2.886719, 0.34375), (2.0, 1.25), (2.0, 0.75), (2.0, 1.0), (2.0, 1.0),
+             (1.0, 1.0), (2.0, 1.25)))
+    ]
+)  # fmt: skip
+
+
+def specs() -> dict[str, dict[str, Any]]:
+    """By name of the golden file."""
+    means = pl.DataFrame({"row": ["cubic", "cubic", "bbr"], "column": ["delay=5ms", "delay=50ms", "delay=5ms"],
+                          "goodput_bps": [1e9, 3.21e8, 9.5e8]})  # fmt: skip
+    losses, gain = Measure("retransmission rate", ".2~p"), Measure("goodput gain", "+.0%")
+    boxes = RUNS.select("panel", "group", "cca", "goodput_bps", x=pl.col("setting").cast(pl.String))
+    alone = {
+        "time-series": time_series(SERIES, {"alone": 1.0, "mixed": 0.0}),
+        "setting": against_setting(RUNS, BUFFERS),
+        "heat-map-linear": heat_map(CELLS, DELAYS, RATES, losses, "linear"),
+        "heat-map-log": heat_map(CELLS, DELAYS, RATES, losses),
+        "heat-map-gain": gain_map(CELLS, DELAYS, RATES, ("bbr", "cubic"), gain),
+        "heat-map-gain-log": gain_map(CELLS, DELAYS, RATES, ("bbr", "cubic"), gain, "log"),
+        "share": share_against_fair_share(SHARES, "flows of cubic : bbr"),
+        "box": box.boxes(boxes, "buffer (BDP)", box.goodput()),
+        "distribution": distributions(TIMES, "completion time"),
+        "table": goodput_table(means, ["cubic", "bbr"], ["delay=5ms", "delay=50ms"]),
+        "bbr-state": state_over_time(SAMPLES.with_columns(bbr_state=phase())),
+    }
+    return {name: {"$schema": encodings.SCHEMA} | spec for name, spec in alone.items()} | _of_the_demo()
+
+
+def _of_the_demo() -> dict[str, dict[str, Any]]:
+    [table] = choose(load_results([ARCHIVE]), ["table"]).charts
+    return {"demo-table": table.spec}
+
+
+def written(spec: dict[str, Any]) -> str:
+    return json.dumps(spec, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for name, spec in specs().items():
+        file = GOLDEN / f"{name}.json"
+        file.write_text(written(spec), encoding="utf-8")
+        sys.stdout.write(f"{file}\n")
