@@ -73,6 +73,7 @@ def make(tmp_path: Path) -> Make:
         iterations: int = 3,
         goodput: Goodput = lambda cca, iteration, _: (1e8 if cca == "cubic" else 2e8) + 1e7 * iteration,
         invalid: Sequence[int] = (),
+        folder: str = "runs",
     ) -> Results:
         results: list[Result] = []
         for name, groups in entries.items():
@@ -81,11 +82,11 @@ def make(tmp_path: Path) -> Make:
             for condition in conditions:
                 for iteration in range(1, iterations + 1):
                     run = Run(name, dict(condition), "receiver", iteration, 7, traffic, topology(condition))
-                    folder = tmp_path / "runs" / f"{len(results):03d}"
-                    folder.mkdir(parents=True)
-                    intervals(groups).write_parquet(folder / "intervals.parquet")
+                    place = tmp_path / folder / f"{len(results):03d}"
+                    place.mkdir(parents=True)
+                    intervals(groups).write_parquet(place / "intervals.parquet")
                     status = "limited" if len(results) in invalid else "valid"
-                    results.append(Result(run, summary(groups, run, goodput, status), folder))
+                    results.append(Result(run, summary(groups, run, goodput, status), place))
         return Results(tuple(results), len(results))
 
     return made

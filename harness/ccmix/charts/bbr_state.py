@@ -65,7 +65,7 @@ def _states(samples: pl.DataFrame, end_s: float, time: Part) -> Part:
     )
     spans = changes.select(
         "bbr_state", pl.col("time_s").clip(0).round(4), to_s=pl.col("time_s").shift(-1, fill_value=end_s).round(4)
-    ).filter(pl.col("to_s") > pl.col("time_s"))
+    ).filter(pl.col("to_s") > pl.col("time_s"), pl.col("bbr_state").is_not_null())
     there = [state for state in STATES if state in spans["bbr_state"]]
     scale = {"domain": there, "range": [STATES[state] for state in there]}
     return {

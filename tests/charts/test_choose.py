@@ -1,0 +1,264 @@
+"""Which charts fit which sweeps, and whether their numbers are those of the runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ccmix.analysis.intervals import confidence_interval
+from ccmix.charts.bbr_state import phase
+from ccmix.charts.chart import KINDS, Chart
+from ccmix.charts.choose import choose
+from ccmix.charts.distribution import steps
+from ccmix.charts.setting import spread
+from ccmix.model import Group, Topology
+from ccmix.report.results import Results
+
+Make = Callable[..., Results]
+CUBIC, BBR, MIXED = (Group("cubic"),), (Group("bbr"),), (Group("cubic"), Group("bbr"))
+BUFFERS = [{"buffer": f"{amount}bdp"} for amount in (0.1, 1, 10)]
+GRID = [
+    {"delay": f"{delay}ms", "loss": f"{loss}%"} for delay, loss in product((5, 44, 100), (0, 0.1))
+]  # delay has the most values
+
+
+def of_kind(results: Results, kind: str) -> list[Chart]:
+    return [chart for chart in choose(results).charts if chart.kind == kind]
+
+
+def kinds(results: Results) -> list[str]:
+    return list(dict.fromkeys(chart.kind for chart in choose(results).charts))
+
+
+def values(panel: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = panel["data"]["values"]
+    return found
+
+
+def test_one_swept_number(make: Make) -> None:
+    assert kinds(make({"mixed": MIXED}, BUFFERS)) == ["setting", "table", "time-series"]
+
+
+def test_two_swept_numbers(make: Make) -> None:
+    assert kinds(make({"cubic": CUBIC, "bbr": BBR}, GRID)) == ["heat-map", "table", "time-series"]
+
+
+def test_nothing_swept(make: Make) -> None:
+    assert kinds(make({"mixed": MIXED}, [{}])) == ["time-series"]
+
+
+def test_many_iterations(make: Make) -> None:
+    assert "box" not in kinds(make({"mixed": MIXED}, [{}], iterations=4))
+
+
+def test_many_iterations_have_boxes(make: Make) -> None:
+    [chart] = of_kind(make({"mixed": MIXED}, [{}], iterations=5), "box")
+    assert chart.title == "Goodput in 5 iterations"
+    assert "cubic: median 130 Mbit/s (110 Mbit/s to 150 Mbit/s)" in chart.alt_text
+
+
+def test_all_kinds_come_in_the_reports_order(make: Make) -> None:
+    found = kinds(make({"mixed": MIXED}, BUFFERS, iterations=5))
+    assert found == sorted(found, key=KINDS.index)
+
+
+def test_names_are_files_names_and_differ(make: Make) -> None:
+    odd = "a/b <c>: ?" + "ü" * 300
+    results = make({odd: MIXED, "A": CUBIC, "a": CUBIC}, [{"buffer": "1bdp"}, {"buffer": "2bdp"}])
+    names = [chart.name for chart in choose(results).charts]
+    assert len({name.casefold() for name in names}) == len(names)
+    assert all("/" not in name and len(name.encode()) < 250 for name in names)
+
+
+def test_charts_without_any_valid_run(make: Make) -> None:
+    assert choose(make({"mixed": MIXED}, BUFFERS, iterations=1, invalid=(0, 1, 2))).charts == ()
+
+
+def test_the_description_is_title_settings_and_text(make: Make) -> None:
+    for chart in choose(make({"mixed": MIXED}, BUFFERS)).charts:
+        assert chart.spec["description"] == f"{chart.title}. {chart.settings}. {chart.alt_text}"
+        assert "Linux 7.2.12-ccmix" in chart.settings
+
+
+def test_only_settings_in_common_are_written_on_a_chart_of_all_conditions(make: Make) -> None:
+    [chart] = of_kind(make({"mixed": MIXED}, BUFFERS), "setting")
+    assert "base RTT 10 ms" in chart.settings
+    assert "buffer" not in chart.settings
+
+
+def gained(cca: str, iteration: int, path: Topology) -> float:
+    return 1e8 * (2 if cca == "bbr" and path.loss and path.loss.parameters[0] else 1) + iteration
+
+
+def test_gain_of_one_cca_over_the_other(make: Make) -> None:
+    gain, *_ = of_kind(make({"cubic": CUBIC, "bbr": BBR}, GRID, goodput=gained), "heat-map")
+    assert gain.title.startswith("Goodput gain of bbr over cubic by delay in each direction (ms) and loss (%)")
+    [panel] = gain.spec["concat"]
+    cells = {(row["x"], row["y"]): row["value"] for row in values(panel)}
+    assert cells == pytest.approx(
+        {(x, y): 1.0 if y == "0.1" else 0.0 for x in ("5", "44", "100") for y in ("0", "0.1")}, abs=1e-6
+    )
+    assert "each alone: from 0% at" in gain.alt_text
+    assert "to 100% at" in gain.alt_text
+
+
+def test_gain_of_flows_beside_each_other_is_that_of_a_flow(make: Make) -> None:
+    results = make({"mixed": (Group("cubic", 1), Group("bbr", 4))}, GRID, goodput=gained)
+    gain, *_ = of_kind(results, "heat-map")
+    [panel] = gain.spec["concat"]
+    assert panel["title"] == "mixed, per flow"
+    assert {round(row["value"], 3) for row in values(panel)} == {-0.75, -0.5}
+
+
+def test_utilisation_and_retransmissions_over_two_settings(make: Make) -> None:
+    _, utilisation, lost = of_kind(make({"cubic": CUBIC, "bbr": BBR}, GRID, goodput=gained), "heat-map")
+    assert [panel["title"] for panel in utilisation.spec["concat"]] == ["cubic", "bbr"]
+    cubic, bbr = ({(row["x"], row["y"]): row["value"] for row in values(panel)} for panel in utilisation.spec["concat"])
+    assert cubic["5", "0.1"] == pytest.approx(0.1)
+    assert bbr["5", "0.1"] == pytest.approx(0.2)
+    assert {row["value"] for panel in lost.spec["concat"] for row in values(panel)} == {0.002}
+
+
+def test_a_third_setting_has_panels_of_its_own(make: Make) -> None:
+    three = [point | {"buffer": buffer} for point in GRID for buffer in ("1bdp", "2bdp")]
+    gain, *_ = of_kind(make({"cubic": CUBIC, "bbr": BBR}, three, iterations=1), "heat-map")
+    assert [panel["title"] for panel in gain.spec["concat"]] == ["each alone buffer=1bdp", "each alone buffer=2bdp"]
+
+
+@pytest.mark.parametrize(("steps_of", "kind"), [("linear", "linear"), ("log", "log")])
+def test_steps_of_colours_can_be_chosen(make: Make, steps_of: Any, kind: str) -> None:
+    charts = choose(make({"cubic": CUBIC, "bbr": BBR}, GRID), ["heat-map"], steps=steps_of).charts
+    scales = [chart.spec["concat"][0]["layer"][-2]["encoding"]["color"]["scale"] for chart in charts]
+    assert [scale["type"] for scale in scales] == ["symlog" if kind == "log" else "linear", "linear", kind]
+
+
+def test_share_against_fair_share(make: Make) -> None:
+    parts = []
+    for cubic in (3, 2, 1):
+        groups = (Group("cubic", cubic), Group("bbr", 4 - cubic))
+        parts += make({f"mix{cubic}": groups}, [{"cca": f"cubic:{cubic},bbr:{4 - cubic}"}], folder=f"{cubic}").runs
+    entry = [replace(result, run=replace(result.run, entry="mix")) for result in parts]
+    [chart] = of_kind(Results(tuple(entry), len(entry)), "share")
+    [panel] = chart.spec["concat"]
+    assert panel["layer"][1]["encoding"]["x"]["scale"]["domain"] == ["3 : 1", "2 : 2", "1 : 3"]
+    fair = {(row["flows_of"], row["cca"]): row["mean"] for row in values(panel) if row["line"] == "fair"}
+    assert (fair["3 : 1", "cubic"], fair["3 : 1", "bbr"], fair["1 : 3", "bbr"]) == (0.75, 0.25, 0.75)
+    measured = {(row["flows_of"], row["cca"]): row["mean"] for row in values(panel) if row["line"] == "measured"}
+    shares = [(2e8 + 1e7 * number) / (3e8 + 2e7 * number) for number in (1, 2, 3)]
+    assert measured["3 : 1", "bbr"] == pytest.approx(sum(shares) / 3, rel=1e-3)
+    assert "mix, 3 : 1: 64.7%, fair 25%" in chart.alt_text
+
+
+def test_against_a_setting_with_the_interval_of_the_mean(make: Make) -> None:
+    [chart] = of_kind(make({"mixed": MIXED}, BUFFERS), "setting")
+    fairness, goodput, _ = chart.spec["concat"][0]["vconcat"]
+    assert {row["setting"] for row in values(fairness)} == {0.1, 1.0, 10.0}
+    row = next(row for row in values(goodput) if row["cca"] == "cubic" and row["setting"] == 1.0)
+    low, high = confidence_interval([1.1e8, 1.2e8, 1.3e8]) or (0, 0)
+    assert (row["mean"], row["low"], row["high"]) == pytest.approx((1.2e8, low, high), rel=1e-3)
+
+
+def test_the_band_of_two_iterations_is_their_range() -> None:
+    frame = pl.DataFrame({"by": ["a", "a"], "metric": [1.0, 3.0]})
+    assert spread(frame, "metric", ["by"]).rows() == [("a", 2.0, 1.0, 3.0)]
+
+
+def test_entries_of_one_cca_each_are_drawn_together_and_mixes_apart(make: Make) -> None:
+    [chart] = of_kind(make({"c": CUBIC, "b": BBR, "m": MIXED}, BUFFERS), "setting")
+    assert [panel["title"] for panel in chart.spec["concat"]] == ["each alone: c, b", "m"]
+
+
+def test_entries_of_the_same_cca_are_drawn_apart(make: Make) -> None:
+    [chart] = of_kind(make({"one": CUBIC, "other": CUBIC}, BUFFERS), "setting")
+    assert [panel["title"] for panel in chart.spec["concat"]] == ["one", "other"]
+
+
+def test_the_table_has_the_mean_of_each_group_and_condition(make: Make) -> None:
+    [chart] = of_kind(make({"alone": CUBIC, "mixed": MIXED}, BUFFERS), "table")
+    rows = {(row["row"], row["column"]): row["goodput_bps"] for row in values(chart.spec)}
+    assert {row for row, _ in rows} == {"alone", "mixed: cubic", "mixed: bbr"}
+    assert rows["mixed: bbr", "buffer=1bdp"] == pytest.approx(2.2e8)
+
+
+def write_sockets(results: Results, rows: Sequence[Mapping[str, Any]]) -> None:
+    for result in results.runs:
+        pl.DataFrame(rows).write_parquet(result.folder / "sockets.parquet")
+
+
+def sample(time_s: float, **values_of: Any) -> dict[str, Any]:
+    return {
+        "time_s": time_s, "host": "h1", "port": 1, "end": "sender", "final": False, "state": "established",
+        "group": "bbr", "cca": "bbr", "rtt_s": 0.02, "bbr_bandwidth_bps": 1e7, "bbr_min_rtt_s": 0.01,
+        "bbr_pacing_gain": 1.0, "bbr_cwnd_gain": 2.0, "cwnd_packets": 10, "delivery_rate_bps": 1e7, "unacked": 9,
+        "sacked": 2, "lost": 1, "retransmitted_unacked": 1, **values_of,
+    }  # fmt: skip
+
+
+def test_rtts_of_the_measured_time_and_of_senders_alone_are_distributed(make: Make) -> None:
+    results = make({"bbr": BBR}, [{}], iterations=1)  # a second is omitted, two are measured
+    strange = [sample(0.5, rtt_s=9.0), sample(1.5, rtt_s=8.0, end="receiver"), sample(3.0, rtt_s=7.0, final=True)]
+    write_sockets(results, [*strange, sample(1.0, rtt_s=0.03), sample(2.0, rtt_s=0.01)])
+    [chart] = of_kind(results, "distribution")
+    [panel] = chart.spec["concat"]
+    assert [(row["time"], row["share"]) for row in values(panel)] == [(10.0, 0.0), (10.0, 0.5), (30.0, 1.0)]
+    assert "median 20 ms" in chart.alt_text
+
+
+def test_completions_come_before_rtts(make: Make) -> None:
+    results = make({"bbr": BBR}, [{}], iterations=2)
+    write_sockets(results, [sample(1.0)])
+    for result in results.runs:
+        result.summary["metrics"]["completions"] = [{"group": "bbr"}]
+        times = pl.DataFrame({"group": ["bbr"] * 3, "seconds": [1.0, 2.0, None]})
+        times.write_parquet(result.folder / "completions.parquet")
+    [chart] = of_kind(results, "distribution")
+    assert chart.title == "Distribution of the completion times of short flows"
+    assert [row["share"] for row in values(chart.spec["concat"][0])] == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_many_values_have_some_points_of_the_same_distribution() -> None:
+    times = pl.DataFrame({"series": "a", "cca": "bbr", "time": [float(number) for number in range(1, 10_001)]})
+    points = steps(times)
+    assert points.height < 120
+    for row in points[1:].iter_rows(named=True):
+        assert row["share"] == pytest.approx(row["time"] / 10_000, abs=1e-3)
+
+
+def test_the_state_of_a_bbr_flow(make: Make) -> None:
+    results = make({"bbr": BBR}, BUFFERS[:2], iterations=1)
+    high, drain = 2.886719, 0.34375
+    gains = [(0.0, 0.0), (high, high), (drain, high), (1.25, 2.0), (0.75, 2.0), (1.0, 2.0), (1.0, 1.0)]
+    samples = [
+        sample(0.1 * number, bbr_pacing_gain=pacing, bbr_cwnd_gain=window)
+        for number, (pacing, window) in enumerate(gains)
+    ]
+    assert pl.DataFrame(samples).select(phase())["literal"].to_list() == [
+        None, "startup", "drain", "probe_bw, up", "probe_bw, down", "probe_bw, cruise", "probe_rtt",
+    ]  # fmt: skip
+    write_sockets(results, samples)
+    chosen = choose(results, ["bbr-state"])
+    [chart] = chosen.charts
+    assert chart.condition == "buffer=1bdp"
+    assert chosen.left_out[0].startswith("Of 2 conditions, 1 have")
+    strip, *_, windows = chart.spec["vconcat"]
+    assert [row["bbr_state"] for row in values(strip)][:3] == ["startup", "drain", "probe_bw, up"]
+    assert {row["in_flight_packets"] for row in values(windows)} == {7}  # 9 - 2 - 1 + 1
+    assert len(choose(results, ["bbr-state"], most=None).charts) == 2
+
+
+def test_sockets_that_ss_saw_have_no_bbr_state(make: Make) -> None:
+    results = make({"bbr": BBR}, [{}], iterations=1)
+    bare = {name: value for name, value in sample(1.0).items() if not name.startswith("bbr_")}
+    write_sockets(results, [bare])
+    assert of_kind(results, "bbr-state") == []
+    assert len(of_kind(results, "distribution")) == 1
+
+
+def test_the_demos_charts(demo: Results) -> None:
+    chosen = choose(demo)
+    assert [chart.kind for chart in chosen.charts] == ["distribution", "table", *["time-series"] * 4, "bbr-state"]
+    table = chosen.charts[1]
+    assert "mixed: bbr: delay=5ms,loss=0% 947 Mbit/s" in table.alt_text
