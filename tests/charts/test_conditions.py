@@ -77,8 +77,28 @@ def test_intervals_that_are_too_many_for_the_pixels_are_joined(make: Make) -> No
     assert series.height == 2 * MOST_STEPS
     bbr = series.filter(pl.col("group") == "bbr")
     assert bbr["goodput_bps"].to_list() == pytest.approx([5e6] * MOST_STEPS)
-    assert bbr["retransmits"].to_list() == [20] * MOST_STEPS  # of 10 intervals of 2 flows
-    assert bbr["time_s"][:2].to_list() == pytest.approx([1.0, 2.0])
+    assert bbr["retransmits"].to_list() == [30] * MOST_STEPS  # of 15 intervals of 2 flows
+    assert bbr["time_s"][:2].to_list() == pytest.approx([1.5, 3.0])
+
+
+def test_retransmissions_are_bars_of_their_intervals_with_gaps(make: Make) -> None:
+    """iperf3 leaves out an interval at the end of the omitted time."""
+    results = make({"one": MIXED[:1]}, [{}], iterations=1)
+    rows = {
+        "time_s": [0.5, 1.5],
+        "seconds": 0.5,
+        "port": 1,
+        "group": "cubic",
+        "goodput_bps": 1e6,
+        "retransmits": [4, 6],
+    }
+    pl.DataFrame(rows).write_parquet(results.runs[0].folder / "intervals.parquet")
+    [chart] = choose(results, ["time-series"]).charts
+    lost = chart.spec["hconcat"][0]["vconcat"][1]["layer"][1]
+    assert lost["mark"]["interpolate"] == "step-before"  # each value from the point before to its own
+    assert [(row["time_s"], row["retransmits"]) for row in lost["data"]["values"]] == [
+        (0.0, 0.0), (0.5, 4.0), (1.0, 0.0), (1.5, 6.0),
+    ]  # fmt: skip
 
 
 def test_a_run_without_intervals_has_none(make: Make) -> None:

@@ -17,7 +17,7 @@ BBR_COLUMNS = (
     "delivery_rate_bps", "unacked", "sacked", "lost", "retransmitted_unacked",
 )  # fmt: skip
 _SAMPLE = ("time_s", "host", "port", "end", "final", "state")
-MOST_STEPS = 300  # of a line: one a pixel
+MOST_STEPS = 200  # of a line in a panel of 300 pixels
 
 
 def has_intervals(result: Result) -> bool:

@@ -92,11 +92,12 @@ def _panel(title: str, series: pl.DataFrame, mean: pl.DataFrame, omit_s: float, 
         "retransmits", ["retransmitted", "segments / interval"], {"tickCount": 3, "format": "~s"}, **scales.retransmits
     )
     lost = {
-        "mark": {"type": "rect", "opacity": 0.45},
+        "data": rows(_outline(mean)),
+        "mark": {"type": "area", "opacity": 0.45, "interpolate": "step-before"},
         "encoding": {
-            "x": encodings.time(**scales.time), "x2": {"field": "begin_s"},
-            "y": retransmitted | {"stack": None}, "y2": {"datum": 0},
-            "color": channels["color"],
+            "x": encodings.time(**scales.time),
+            "y": retransmitted | {"stack": None},
+            "detail": encodings.name("group"), "color": channels["color"],
         },
     }  # fmt: skip
     return {
@@ -135,3 +136,14 @@ def _spread(series: pl.DataFrame, channels: Part) -> Part:
             "detail": encodings.name("group"), "color": channels["color"],
         },
     }  # fmt: skip
+
+
+def _outline(mean: pl.DataFrame) -> pl.DataFrame:
+    """The tops of the bars of each group's intervals, which one path of steps goes along; 0 where nobody counted, and
+    where an interval is missing.
+    """
+    tops = mean.select("begin_s", "time_s", "group", "cca", pl.col("retransmits").fill_null(0.0))
+    before = pl.col("time_s").shift().over("group")
+    after_gaps = tops.filter(pl.col("begin_s").ne_missing(before))
+    begins = after_gaps.with_columns(time_s="begin_s", retransmits=pl.lit(0.0))
+    return pl.concat([tops, begins]).sort("time_s", maintain_order=True).drop("begin_s")
