@@ -10,6 +10,7 @@ from ccmix.archive import Campaign
 from support import REPOSITORY, Ccmix
 
 DATA = REPOSITORY / "tests" / "data" / "importing"
+STREAMS, RATE_MBPS, SECONDS = 3, 40, 2  # of the test beside which ss looked
 Import = Callable[..., "Outcome"]
 TESTS = {
     "tcp": ("stock", "-t 2 -P 2 -O 1 -b 50M -C reno -i 0.5"),

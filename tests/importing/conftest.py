@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from ccmix.cli import main
 from ccmix.tools import find_iperf3
-from importing_support import TESTS, Import, Outcome, Outputs
+from importing_support import RATE_MBPS, SECONDS, STREAMS, TESTS, Import, Outcome, Outputs
 
 
 @pytest.fixture
@@ -98,3 +98,48 @@ def _test(binary: str, form: str, words: list[str], client: Path, server: Path) 
         finally:
             listening.kill()
             listening.wait()
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What ss said of the same test each 0.1 s: in two lines a socket, as the ESnet harness asked it, and in one."""
+    folder = tmp_path_factory.mktemp("ss")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL)
+    files = {"two": folder / "ss.two", "one": folder / "ss.one"}
+    options = {"two": ["-tinm"], "one": ["-tinHO"]}
+    try:
+        time.sleep(0.5)
+        client = subprocess.Popen(
+            [
+                "iperf3",
+                "-c",
+                "127.0.0.1",
+                "-p",
+                port,
+                "-C",
+                "bbr",
+                "-b",
+                f"{RATE_MBPS}M",
+                "-P",
+                str(STREAMS),
+                "-t",
+                str(SECONDS),
+                "-J",
+            ],
+            stdout=(folder / "client.json").open("w"),
+        )
+        with files["two"].open("w") as two, files["one"].open("w") as one:
+            while client.poll() is None:
+                for form, out in (("two", two), ("one", one)):
+                    told = ["ss", *options[form], "dst", "127.0.0.1", "and", f"( dport = {port} or sport = {port} )"]
+                    said = subprocess.run(told, capture_output=True, text=True, check=True).stdout
+                    out.write(f"# {time.time():.6f}\n{said}")
+                time.sleep(0.1)
+        assert client.returncode == 0
+    finally:
+        server.kill()
+        server.wait()
+    return files | {"client": folder / "client.json"}
