@@ -20,17 +20,23 @@ def outdir(tmp_path: Path) -> Path:
     return tmp_path / "imported"
 
 
+@pytest.fixture
+def here() -> Callable[..., Result]:
+    """A command of ccmix within this process; what it raises but for its own end is a fault of it."""
+    return command
+
+
 def command(*arguments: object) -> Result:
-    """`ccmix import` within this process."""
-    return CliRunner().invoke(main, ["import", *map(str, arguments)])
+    done = CliRunner().invoke(main, list(map(str, arguments)))
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
 
 
 @pytest.fixture
 def imported(outdir: Path) -> Import:
     def run(*arguments: object) -> Outcome:
-        done = command(*arguments, "-o", outdir)
-        if done.exception and not isinstance(done.exception, SystemExit):
-            raise done.exception
+        done = command("import", *arguments, "-o", outdir)
         assert (done.exit_code, done.stdout) == (0, ""), done.output
         return Outcome(outdir, done.stderr)
 
@@ -42,8 +48,7 @@ def refused(outdir: Path) -> Callable[..., str]:
     """The one line that says why nothing was imported."""
 
     def run(*arguments: object) -> str:
-        done = command(*arguments, "-o", outdir)
-        assert isinstance(done.exception, SystemExit | None), done.exception
+        done = command("import", *arguments, "-o", outdir)
         assert (done.exit_code, done.stdout) == (2, ""), done.output
         assert not list(outdir.parent.glob(".imported.import-*"))
         assert not outdir.exists()

@@ -53,6 +53,10 @@ def listing(paths: Sequence[Path], kind: str | None) -> Listing:
     Links and what is no regular file are left out of folders. Raises SourceError where a file that is named is of no
     kind, or there is none.
     """
+    if kind is not None and kind not in KINDS:
+        raise SourceError(f"--as {kind}: there is no such kind: use one of {', '.join(KINDS)}")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise SourceError("a file or folder is named twice: its runs would count twice")
     sources, left_out = [], []
     for path in paths:
         if not path.exists():
