@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from click.testing import Result
+
 from ccmix.archive import Campaign
-from support import REPOSITORY, Ccmix
+from support import REPOSITORY
 
 DATA = REPOSITORY / "tests" / "data" / "importing"
+STREAMS, RATE_MBPS, SECONDS = 3, 40, 2  # of the test beside which ss looked
 Import = Callable[..., "Outcome"]
+Here = Callable[..., Result]
 TESTS = {
     "tcp": ("stock", "-t 2 -P 2 -O 1 -b 50M -C reno -i 0.5"),
     "reverse": ("stock", "-t 1 -R -b 50M -C cubic"),
@@ -48,6 +52,6 @@ class Outputs:
     server_text: Path
 
 
-def rows(ccmix: Ccmix, outdir: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(ccmix("report", outdir, "--format", "json").stdout)
+def rows(here: Here, outdir: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(here("report", outdir, "--format", "json").stdout)
     return found

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from ccmix.cli import main
 from ccmix.tools import find_iperf3
-from importing_support import TESTS, Import, Outcome, Outputs
+from importing_support import RATE_MBPS, SECONDS, STREAMS, TESTS, Import, Outcome, Outputs
 
 
 @pytest.fixture
@@ -20,17 +20,23 @@ def outdir(tmp_path: Path) -> Path:
     return tmp_path / "imported"
 
 
+@pytest.fixture
+def here() -> Callable[..., Result]:
+    """A command of ccmix within this process; what it raises but for its own end is a fault of it."""
+    return command
+
+
 def command(*arguments: object) -> Result:
-    """`ccmix import` within this process."""
-    return CliRunner().invoke(main, ["import", *map(str, arguments)])
+    done = CliRunner().invoke(main, list(map(str, arguments)))
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
 
 
 @pytest.fixture
 def imported(outdir: Path) -> Import:
     def run(*arguments: object) -> Outcome:
-        done = command(*arguments, "-o", outdir)
-        if done.exception and not isinstance(done.exception, SystemExit):
-            raise done.exception
+        done = command("import", *arguments, "-o", outdir)
         assert (done.exit_code, done.stdout) == (0, ""), done.output
         return Outcome(outdir, done.stderr)
 
@@ -42,8 +48,7 @@ def refused(outdir: Path) -> Callable[..., str]:
     """The one line that says why nothing was imported."""
 
     def run(*arguments: object) -> str:
-        done = command(*arguments, "-o", outdir)
-        assert isinstance(done.exception, SystemExit | None), done.exception
+        done = command("import", *arguments, "-o", outdir)
         assert (done.exit_code, done.stdout) == (2, ""), done.output
         assert not list(outdir.parent.glob(".imported.import-*"))
         assert not outdir.exists()
@@ -98,3 +103,48 @@ def _test(binary: str, form: str, words: list[str], client: Path, server: Path) 
         finally:
             listening.kill()
             listening.wait()
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What ss said of the same test each 0.1 s: in two lines a socket, as the ESnet harness asked it, and in one."""
+    folder = tmp_path_factory.mktemp("ss")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL)
+    files = {"two": folder / "ss.two", "one": folder / "ss.one"}
+    options = {"two": ["-tinm"], "one": ["-tinHO"]}
+    try:
+        time.sleep(0.5)
+        client = subprocess.Popen(
+            [
+                "iperf3",
+                "-c",
+                "127.0.0.1",
+                "-p",
+                port,
+                "-C",
+                "bbr",
+                "-b",
+                f"{RATE_MBPS}M",
+                "-P",
+                str(STREAMS),
+                "-t",
+                str(SECONDS),
+                "-J",
+            ],
+            stdout=(folder / "client.json").open("w"),
+        )
+        with files["two"].open("w") as two, files["one"].open("w") as one:
+            while client.poll() is None:
+                for form, out in (("two", two), ("one", one)):
+                    told = ["ss", *options[form], "dst", "127.0.0.1", "and", f"( dport = {port} or sport = {port} )"]
+                    said = subprocess.run(told, capture_output=True, text=True, check=True).stdout
+                    out.write(f"# {time.time():.6f}\n{said}")
+                time.sleep(0.1)
+        assert client.returncode == 0
+    finally:
+        server.kill()
+        server.wait()
+    return files | {"client": folder / "client.json"}

@@ -1,8 +1,5 @@
 """Logs of ss: by the real ss beside a real test on loopback, and against the reader of single samples as an oracle."""
 
-import socket
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,54 +10,7 @@ import pytest
 from ccmix.importing.ss_samples import read_samples
 from ccmix.probes import sockets
 from ccmix.terms import CCAS
-from importing_support import Import
-
-STREAMS, RATE_MBPS, SECONDS = 3, 40, 2
-
-
-@pytest.fixture(scope="session")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What ss said of the same test each 0.1 s: in two lines a socket, as the ESnet harness asked it, and in one."""
-    folder = tmp_path_factory.mktemp("ss")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL)
-    files = {"two": folder / "ss.two", "one": folder / "ss.one"}
-    options = {"two": ["-tinm"], "one": ["-tinHO"]}
-    try:
-        time.sleep(0.5)
-        client = subprocess.Popen(
-            [
-                "iperf3",
-                "-c",
-                "127.0.0.1",
-                "-p",
-                port,
-                "-C",
-                "bbr",
-                "-b",
-                f"{RATE_MBPS}M",
-                "-P",
-                str(STREAMS),
-                "-t",
-                str(SECONDS),
-                "-J",
-            ],
-            stdout=(folder / "client.json").open("w"),
-        )
-        with files["two"].open("w") as two, files["one"].open("w") as one:
-            while client.poll() is None:
-                for form, out in (("two", two), ("one", one)):
-                    told = ["ss", *options[form], "dst", "127.0.0.1", "and", f"( dport = {port} or sport = {port} )"]
-                    said = subprocess.run(told, capture_output=True, text=True, check=True).stdout
-                    out.write(f"# {time.time():.6f}\n{said}")
-                time.sleep(0.1)
-        assert client.returncode == 0
-    finally:
-        server.kill()
-        server.wait()
-    return files
+from importing_support import RATE_MBPS, SECONDS, STREAMS, Import
 
 
 @pytest.mark.parametrize("form", ["two", "one"])

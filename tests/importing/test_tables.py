@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from importing_support import DATA, Import, rows
-from support import Ccmix
+from importing_support import DATA, Here, Import, rows
 
 TIERNEY = DATA / "tierney-2021-excerpt.csv"
 
@@ -28,7 +27,7 @@ def of_tierney(host: str, test: str, streams: str, cca: str) -> list[dict[str, s
     ],
 )
 def test_a_published_table_is_reported_as_it_stands(
-    host: str, test: str, streams: str, ccas: tuple[str, ...], imported: Import, ccmix: Ccmix
+    host: str, test: str, streams: str, ccas: tuple[str, ...], imported: Import, here: Here
 ) -> None:
     outcome = imported(TIERNEY, "--src", "bost-dtn")
     condition = {"cca": ",".join(ccas), "streams": streams}
@@ -36,7 +35,7 @@ def test_a_published_table_is_reported_as_it_stands(
         there = of_tierney(host, test, streams, cca)
         (row,) = [
             row
-            for row in rows(ccmix, outcome.outdir)
+            for row in rows(here, outcome.outdir)
             if (row["dst"], row["condition"], row["cca"]) == (host, condition, cca)
         ]
         assert (row["runs"], row["invalid"], row["streams"]) == (len(there), 0, int(streams) // len(ccas))
@@ -48,7 +47,7 @@ def test_a_published_table_is_reported_as_it_stands(
         assert row["rtt_median_s"] == pytest.approx(statistics.median(float(one["rtt_ms"]) for one in there) / 1e3)
 
 
-def test_what_a_table_lacks_is_marked_and_nothing_is_made_up(imported: Import, ccmix: Ccmix) -> None:
+def test_what_a_table_lacks_is_marked_and_nothing_is_made_up(imported: Import, here: Here) -> None:
     outcome = imported(TIERNEY)
     assert len(outcome.summaries) == 50  # 60 lines, of which 20 are two of a mixed test
     for summary in outcome.summaries:
@@ -62,7 +61,7 @@ def test_what_a_table_lacks_is_marked_and_nothing_is_made_up(imported: Import, c
         assert {summary["metrics"][name] for name in unknown} == {None}
         assert summary["metrics"]["flows"] == []
     assert not list(outcome.outdir.rglob("*.parquet"))
-    told = ccmix("report", outcome.outdir)
+    told = here("report", outcome.outdir)
     assert "50 runs were imported: nobody looked whether their hosts limited them" in told.stderr
 
 
@@ -94,9 +93,9 @@ def test_an_entry_for_each_path(imported: Import) -> None:
     }
 
 
-def test_base_rtts_that_the_user_tells_make_buckets(imported: Import, ccmix: Ccmix) -> None:
+def test_base_rtts_that_the_user_tells_make_buckets(imported: Import, here: Here) -> None:
     outcome = imported(TIERNEY, "--rtt", "88ms")
-    told = ccmix("report", outcome.outdir, "--rtt-buckets")
+    told = here("report", outcome.outdir, "--rtt-buckets")
     assert "≥ 30ms" in told.stdout
     assert "unknown" not in told.stdout
 

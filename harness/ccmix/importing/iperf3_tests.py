@@ -22,6 +22,7 @@ from ccmix.importing.numbers import (
     known,
     known_count,
 )
+from ccmix.importing.text import writable
 from ccmix.model import Group, Traffic
 from ccmix.model.traffic import DEFAULT_CCA
 
@@ -73,7 +74,7 @@ def _objects(value: Any) -> list[Object]:
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return writable(value) if isinstance(value, str) and value else None
 
 
 class _Test:

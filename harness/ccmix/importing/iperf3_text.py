@@ -21,7 +21,7 @@ _LINE = re.compile(
 )
 _RESULT = re.compile(r"\[ {0,4}\d{1,4}\].{0,200}?(?:bits|Bytes)/sec")
 _RETRANSMITS = re.compile(r"\s+(\d+)\s")
-_DATAGRAMS = re.compile(r"\s(\d+)/(\d+) \(")
+_DATAGRAMS = re.compile(r"\s\d+/\d+ \(")
 _CONNECTED = re.compile(r"\[ *(\d+)\](?:\[[TR]X-[CS]\])? local (\S+) port (\d+) connected to (\S+) port (\d+)")
 _GROUP_CCA = re.compile(r"\[ *(\d+)\] congestion control algorithm (\S+)")
 _STARTING = re.compile(
@@ -163,14 +163,10 @@ def _result(test: _Test, result: "re.Match[str]") -> None:
     count = {"socket": socket, "bytes": size, "bits_per_second": rate_bps, **sender}
     if words[-1:] in (["sender"], ["receiver"]) and socket is not None:
         test.end.setdefault("sum", {"seconds": end_s})
+        if _DATAGRAMS.search(rest):
+            test.start["test_start"].setdefault("protocol", "UDP")
         stream = test.streams.setdefault(socket, {})
-        if datagrams := _DATAGRAMS.search(rest):
-            lost, packets = map(_number, datagrams.groups())
-            stream["udp"] = stream.get("udp", count) | {"lost_packets": lost, "packets": packets}
-        elif words[-1] == "sender":
-            stream["sender"] = count | {"retransmits": retransmits}
-        else:
-            stream["receiver"] = count
+        stream[words[-1]] = count | ({"retransmits": retransmits} if words[-1] == "sender" else {})
         return
     omitted = "(omitted)" in words
     udp = test.start["test_start"].get("protocol") == "UDP"

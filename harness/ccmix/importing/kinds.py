@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ccmix.importing import iperf3_tests, iperf3_text, pscheduler_results, ss_logs, ss_samples, tables
+from ccmix.importing import harness_folders, iperf3_tests, iperf3_text, pscheduler_results, ss_logs, ss_samples, tables
 from ccmix.importing.documents import joined_events, read_documents
 from ccmix.importing.found import Found, LeftOut, Told
 from ccmix.importing.text import encoding_of, read_text
 
+HARNESS = "harness"  # a folder, and no file
 HEAD_BYTES = 65536  # by which a file's kind is told
 
 
@@ -66,6 +67,7 @@ KINDS: Mapping[str, Kind] = {
     "json": Kind("JSON of iperf3 or pScheduler", _is_json, _read_json),
     "iperf3-text": Kind("text of iperf3", iperf3_text.is_text, _read_iperf3_text),
     "ss": Kind("a log of ss", ss_samples.is_log, _read_ss),
+    HARNESS: Kind("a job's folder of the ESnet harness", lambda _: False, harness_folders.read_job),
     "table": Kind("a table of results as CSV", _is_table, _read_table),
 }
 

@@ -26,6 +26,7 @@ from ccmix.importing.numbers import (
     known,
     known_count,
 )
+from ccmix.importing.text import writable
 from ccmix.model import Group, Traffic
 from ccmix.model.traffic import DEFAULT_CCA
 
@@ -149,7 +150,7 @@ class _Result:
             if (rate := known(whole.get(name), MOST_RATE_BPS)) is not None
         }
         congestion = _object(summary.get("congestion"))
-        self.ccas = {str(name): cca for name, cca in congestion.items() if isinstance(cca, str) and cca}
+        self.ccas = {str(name): writable(cca) for name, cca in congestion.items() if isinstance(cca, str) and cca}
         self.mss_bytes = known_count(merged.get("mss"))
         self.intervals = self._intervals(merged)
         lengths = [one["end"] - one["start"] for interval in self.intervals for one in interval["streams"][:1]]
@@ -192,7 +193,7 @@ def _stream(stream: Object) -> dict[str, Any] | None:
     if rate_bps is None:
         return None
     found = {
-        "stream-id": stream.get("stream-id"),
+        "stream-id": writable(str(stream.get("stream-id"))),
         "throughput-bits": rate_bps,
         "throughput-bytes": known_count(stream.get("throughput-bytes")),
         "retransmits": known_count(stream.get("retransmits")),
@@ -213,7 +214,7 @@ def _objects(value: Any) -> list[Object]:
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return writable(value) if isinstance(value, str) and value else None
 
 
 def _moment_s(value: Any) -> float | None:

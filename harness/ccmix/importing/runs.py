@@ -12,6 +12,7 @@ from ccmix.archive import file_name
 from ccmix.importing.found import Found, SourceError, Told
 from ccmix.importing.sources import Source
 from ccmix.importing.summaries import summary_metrics, with_gaps
+from ccmix.importing.text import writable
 from ccmix.model import Destination, Flows, HostPath, Run, Traffic, UdpFlows, condition_name
 from ccmix.terms import IMPORTED, LIMITS
 
@@ -53,16 +54,18 @@ def plan(found: Sequence[tuple[Source, Found]], told: Told) -> list[Imported]:
 
 
 def _named(one: Found, told: Told, entry: str) -> Found:
-    dst = told.dst or one.dst or UNKNOWN
-    src = told.src or one.src or UNKNOWN
+    dst = writable(told.dst or one.dst or UNKNOWN)
+    src = writable(told.src or one.src or UNKNOWN)
     streams = str(one.streams or UNKNOWN)
     entry = told.entry or one.entry or entry
     for name, value in (("dst", dst), ("src", src), ("streams", streams)):
-        entry = entry.replace(f"{{{name}}}", value)
-    settings = {"cca": ",".join(map(str, one.groups)), "streams": streams} | dict(one.settings)
+        entry = writable(entry.replace(f"{{{name}}}", value))
+    settings = {"cca": ",".join(map(str, one.groups)), "streams": streams} | {
+        setting: writable(value) for setting, value in one.settings.items()
+    }
     if one.udp_bps is not None:
         settings["cca"] = UDP
-    if one.pacing_bps is not None:
+    if one.pacing_bps is not None and "pacing" not in settings:
         settings["pacing"] = f"{one.pacing_bps / 1e6:g}mbit"
     for name in (entry, dst, condition_name(settings)):
         if len(file_name(name)) > MOST_NAME_BYTES:
@@ -75,7 +78,7 @@ def _named(one: Found, told: Told, entry: str) -> Found:
         entry=entry,
         src=src,
         dst=dst,
-        dst_address=one.dst_address or dst,
+        dst_address=writable(one.dst_address or dst),
         settings=settings,
         base_rtt_s=base_rtt_s,
     )

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.importing.found import Found, LeftOut, SourceError, Told
-from ccmix.importing.kinds import KINDS, recognise
+from ccmix.importing.harness_folders import is_job
+from ccmix.importing.kinds import HARNESS, KINDS, recognise
+from ccmix.importing.text import writable
 
 NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
@@ -25,8 +27,16 @@ class Source:
     @property
     def digest(self) -> str:
         """SHA-256 of the content. Raises OSError."""
-        with self.file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+        if self.file.is_dir():
+            files = sorted(file for file in self.file.iterdir() if file.is_file() and not file.is_symlink())
+            names = [f"{file.name} {_digest(file)}\n" for file in files]
+            return hashlib.sha256("".join(names).encode(errors="surrogateescape")).hexdigest()
+        return _digest(self.file)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,10 @@ def listing(paths: Sequence[Path], kind: str | None) -> Listing:
     Links and what is no regular file are left out of folders. Raises SourceError where a file that is named is of no
     kind, or there is none.
     """
+    if kind is not None and kind not in KINDS:
+        raise SourceError(f"--as {kind}: there is no such kind: use one of {', '.join(KINDS)}")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise SourceError("a file or folder is named twice: its runs would count twice")
     sources, left_out = [], []
     for path in paths:
         if not path.exists():
@@ -62,12 +76,14 @@ def listing(paths: Sequence[Path], kind: str | None) -> Listing:
 def _named(path: Path, kind: str | None) -> Source:
     if not stat.S_ISREG(path.stat().st_mode):
         raise SourceError(f"{path}: is no regular file")
+    if kind == HARNESS:
+        raise SourceError(f"{path}: is a file: name the folder of the job, or one above it")
     found = kind or recognise(path)
     if found is None:
         raise SourceError(f"{path}: is of no known kind: say it with --as, one of {', '.join(KINDS)}; unpack it first "
                           "if it is compressed")  # fmt: skip
     entry = path.stem if found == "table" else path.resolve().parent.name
-    return Source(path, path.name, found, entry)
+    return Source(path, writable(path.name), found, entry)
 
 
 def _folder(path: Path, kind: str | None) -> tuple[list[Source], list[str]]:
@@ -75,8 +91,13 @@ def _folder(path: Path, kind: str | None) -> tuple[list[Source], list[str]]:
     top = path.resolve()
     for folder, folders, files in os.walk(top):
         folders.sort()
+        if kind in (None, HARNESS) and is_job(files):
+            place = Path(folder)
+            name = writable(str(Path(top.name, place.relative_to(top))))
+            sources.append(Source(place, name, HARNESS, place.name))
+            continue
         for file in (Path(folder, name) for name in sorted(files)):
-            name = f"{top.name}/{file.relative_to(top)}"
+            name = writable(f"{top.name}/{file.relative_to(top)}")
             if file.is_symlink() or not file.is_file():
                 left_out.append(f"{name}: is no regular file")
             elif (found := kind or recognise(file)) is None:

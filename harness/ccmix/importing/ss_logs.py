@@ -1,6 +1,7 @@
 """Samples of sockets that somebody took with ss to runs: a test is flows to one host that overlap in time."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -20,11 +21,16 @@ from ccmix.model import Group
 from ccmix.model.traffic import DEFAULT_CCA
 
 LEAST_INTERVAL_S = 1e-3
+UNSEEN = "the log of ss doesn't show all of its flows"
 
 
 def read_log(file: Path, name: str) -> Iterator[Found | LeftOut]:
     """The tests in a log. Raises SourceError and OSError."""
-    samples = read_samples(file, name)
+    return tests_in(read_samples(file, name), name)
+
+
+def tests_in(samples: pl.DataFrame, name: str) -> Iterator[Found | LeftOut]:
+    """The tests that samples show."""
     if samples.is_empty():
         yield LeftOut(name, "no socket was there")
         return
@@ -61,16 +67,51 @@ def _since_last_begin(samples: pl.DataFrame, ends: list[str]) -> pl.DataFrame:
     return samples.with_columns(life=again).filter(pl.col("life") == pl.col("life").max().over(ends)).drop("life")
 
 
-def _found(samples: pl.DataFrame, source: str) -> Found:
-    sent = pl.coalesce("bytes_sent", "bytes_acked")
-    table = samples.with_columns(
-        bytes_sent=sent,
+def with_sockets(found: Found, samples: pl.DataFrame) -> Found:
+    """The same run, with what ss saw of its flows, which are known by their ports; unless it didn't see them all."""
+    if not isinstance(found.results, RunTables) or samples.is_empty() or samples["data_segs_out"].null_count():
+        return replace(found, missing=(*found.missing, UNSEEN))
+    results, flows = found.results, found.results.flows
+    ends = ["local_address", "local_port", "remote_address", "remote_port"]
+    table = _of_series(_since_last_begin(samples.sort("time_s"), ends))
+    table = table.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
+    sending = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)
+    if sending["port"].n_unique() < flows.height:
+        return replace(found, missing=(*found.missing, UNSEEN))
+    begun_s = sending["time_s"].min()
+    began_s = begun_s if isinstance(begun_s, float) else 0.0
+    table = earlier({"sockets": table}, began_s)["sockets"]
+    return replace(
+        found,
+        results=replace(
+            results,
+            series=Series(sockets=table.select(_needed(table))),
+            told=None,
+            recorded=lambda: [{"sockets": table}],
+        ),
+        began_s=began_s,
+        ended_s=began_s + found.omit_s + found.duration_s,
+    )
+
+
+def _of_series(samples: pl.DataFrame) -> pl.DataFrame:
+    """As the tables of a measured run."""
+    return samples.with_columns(
+        bytes_sent=pl.coalesce("bytes_sent", "bytes_acked"),
         final=pl.lit(value=False),
         state=pl.lit("established"),
         end=pl.lit("sender"),
         host=pl.lit(SRC),
         port="local_port",
     )
+
+
+def _needed(table: pl.DataFrame) -> list[str]:
+    return [column for column in NEEDED["sockets"] if column in table.columns]
+
+
+def _found(samples: pl.DataFrame, source: str) -> Found:
+    table = _of_series(samples)
     begun_s = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].min()
     began_s = float(begun_s if isinstance(begun_s, float) else table["time_s"][0])
     flows = flows_of_sockets(table).with_columns(pl.col("group").fill_null(DEFAULT_CCA))
@@ -84,7 +125,6 @@ def _found(samples: pl.DataFrame, source: str) -> Found:
     interval_s = max(round(step_s, 3) if isinstance(step_s, float) else 0.0, LEAST_INTERVAL_S)
     ccas = [cca or DEFAULT_CCA for cca in dict.fromkeys(flows["cca_used"])]
     address = str(table["remote_address"][0])
-    needed = [column for column in NEEDED["sockets"] if column in table.columns]
     base_rtt = table["min_rtt_s"].min()
     last_s = table["time_s"].max()
     duration_s = float(last_s if isinstance(last_s, float) else 0.0)
@@ -94,7 +134,7 @@ def _found(samples: pl.DataFrame, source: str) -> Found:
         results=RunTables(
             flows=flows,
             intervals=intervals_of_sockets(table),
-            series=Series(sockets=table.select(needed)),
+            series=Series(sockets=table.select(_needed(table))),
             began_s=began_s,
             recorded=lambda: [{"sockets": table}],
         ),

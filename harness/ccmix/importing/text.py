@@ -35,3 +35,8 @@ def decoded(content: bytes, name: str) -> str:
         raise SourceError(
             f"{name}:{line}: is not text in UTF-8: convert the file, such as by: iconv -f latin1 -t utf-8"
         ) from error
+
+
+def writable(name: str) -> str:
+    """The same in UTF-8, with ? for halves of characters, as JSON and names of files may have them."""
+    return name.encode(errors="replace").decode()

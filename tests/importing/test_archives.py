@@ -1,0 +1,149 @@
+"""What an import leaves on disk: all of it or nothing, once, and never over what is somebody else's."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ccmix.archive import Campaign
+from importing_support import DATA, Here, Import
+from support import CCMIX
+
+TIERNEY = DATA / "tierney-2021-excerpt.csv"
+
+
+def test_the_same_again_changes_nothing(imported: Import, here: Here) -> None:
+    first = imported(TIERNEY, "--src", "bost")
+    before = {name: (content, (first.outdir / name).stat().st_mtime_ns) for name, content in first.files().items()}
+    again = here("import", TIERNEY, "--src", "bost", "-o", first.outdir)
+    assert (again.exit_code, again.stderr) == (0, f"{first.outdir}: has these results already: nothing to do\n")
+    after = {name: (content, (first.outdir / name).stat().st_mtime_ns) for name, content in first.files().items()}
+    assert after == before
+
+
+@pytest.mark.parametrize("options", [(), ("--src", "other"), ("--rtt", "5ms"), ("--setting", "reordering")])
+def test_another_import_is_not_overwritten(options: tuple[str, ...], imported: Import, here: Here) -> None:
+    first = imported(TIERNEY, "--src", "bost")
+    before = first.files()
+    again = here("import", TIERNEY, *options, "-o", first.outdir)
+    assert again.exit_code == 2
+    assert "has another import, of other files or with other options" in again.stderr
+    assert first.files() == before
+
+
+def test_a_file_that_changed_is_another_import(imported: Import, here: Here, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("host,throughput_Gbps\na,1\n")
+    first = imported(table)
+    table.write_text("host,throughput_Gbps\na,2\n")
+    again = here("import", table, "-o", first.outdir)
+    assert (again.exit_code, "has another import" in again.stderr) == (2, True)
+
+
+def test_a_campaign_of_ccmix_is_not_touched(outdir: Path, here: Here) -> None:
+    Campaign.create(outdir, [], "", {"started_s": 0.0})
+    content = (outdir / "campaign.json").read_bytes()
+    done = here("import", TIERNEY, "-o", outdir)
+    assert done.exit_code == 2
+    assert "has runs that ccmix made" in done.stderr
+    assert (outdir / "campaign.json").read_bytes() == content
+
+
+def test_a_folder_with_anything_in_it_is_refused(outdir: Path, here: Here) -> None:
+    outdir.mkdir()
+    (outdir / "mine.txt").write_text("mine")
+    done = here("import", TIERNEY, "-o", outdir)
+    assert (done.exit_code, "is not empty" in done.stderr) == (2, True)
+    assert [file.name for file in outdir.iterdir()] == ["mine.txt"]
+
+
+def test_an_empty_folder_is_taken(outdir: Path, imported: Import) -> None:
+    outdir.mkdir()
+    assert len(imported(TIERNEY).summaries) == 50
+
+
+def test_a_dry_run_writes_nothing(outdir: Path, here: Here) -> None:
+    done = here("import", TIERNEY, "-o", outdir, "--dry-run")
+    assert done.exit_code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1 + 50
+    assert lines[1].split() == [
+        "tierney-2021-excerpt", "cca=bbr2,streams=1", "unknown", "psl01.pic.es", "1", "279", "Mbit/s", "table",
+        "tierney-2021-excerpt.csv:2",
+    ]  # fmt: skip
+    assert not list(outdir.parent.glob("*imported*"))
+
+
+def test_one_bad_file_keeps_all_out(refused: Callable[..., str], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("host,throughput_Gbps\na,1\nb,fast\n")
+    assert "bad.csv:3: throughput_Gbps: 'fast'" in refused(TIERNEY, bad)
+
+
+def test_a_killed_import_leaves_nothing_that_is_read(outdir: Path, tmp_path: Path, here: Here) -> None:
+    table = tmp_path / "many.csv"
+    table.write_text("host,throughput_Gbps\n" + "".join(f"h{number},1\n" for number in range(3000)))
+    process = subprocess.Popen([CCMIX, "import", table, "-o", outdir], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(outdir.parent.glob(".imported.import-*/archive/*/*/*/*")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not outdir.exists()
+    assert list(outdir.parent.glob(".imported.import-*"))
+    done = here("import", TIERNEY, "-o", outdir)
+    assert done.exit_code == 0, done.stderr
+    assert not list(outdir.parent.glob(".imported.import-*"))
+    assert len(Campaign.load(outdir).runs) == 50
+
+
+def test_what_is_named_twice_or_not_there(refused: Callable[..., str], tmp_path: Path) -> None:
+    assert "there is no such file or folder" in refused(tmp_path / "nothing")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "has nothing that can be imported" in refused(empty)
+    assert "no such kind" in refused(TIERNEY, "--as", "excel")
+    assert "is named twice" in refused(TIERNEY, TIERNEY)
+
+
+def test_links_and_devices_in_a_folder_are_left_out(imported: Import, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "t.csv").write_text("host,throughput_Gbps\na,1\n")
+    (folder / "link.csv").symlink_to(TIERNEY)
+    (folder / "loop").symlink_to(folder)
+    (folder / "passwd.csv").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "pipe.csv")
+    outcome = imported(folder)
+    assert len(outcome.summaries) == 1
+    assert "left out: results/link.csv: is no regular file" in outcome.stderr
+    assert "left out: results/pipe.csv: is no regular file" in outcome.stderr
+
+
+def test_the_archive_names_no_path_of_the_machine(imported: Import, tmp_path: Path) -> None:
+    outcome = imported(TIERNEY)
+    campaign = json.loads((outcome.outdir / "campaign.json").read_text())
+    (file,) = campaign["about"]["imported"]["files"]
+    assert file["name"] == "tierney-2021-excerpt.csv"
+    runs = b"".join(content for name, content in outcome.files().items() if name.endswith("run.json"))
+    assert str(tmp_path).encode() not in runs
+    assert str(DATA).encode() not in runs
+
+
+def test_report_compare_and_json_of_an_import(imported: Import, here: Here, tmp_path: Path) -> None:
+    outcome = imported(TIERNEY)
+    page = tmp_path / "report.html"
+    assert here("report", outcome.outdir, "--format", "html", "-o", page).exit_code == 0
+    assert "psl01.pic.es" in page.read_text()
+    compared = here("compare", outcome.outdir, outcome.outdir, "--format", "json")
+    assert compared.exit_code == 0, compared.stderr
+    conditions = json.loads(compared.stdout)["conditions"]
+    assert {one["verdict"] for one in conditions} <= {"same", "can't tell"}
+    assert sum(one["a"]["runs"] for one in conditions) == 50
