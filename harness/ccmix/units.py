@@ -84,7 +84,8 @@ def format_time(seconds: float) -> str:
 
 def format_percent(fraction: float) -> str:
     """A fraction for people: '0.1%'."""
-    return f"{fraction * 100:.3g}%"
+    percent = fraction * 100
+    return f"{percent:.3g}%" if abs(percent) < 999.5 else f"{percent:.0f}%"
 
 
 def format_bytes(size_bytes: float) -> str:

@@ -1,7 +1,8 @@
 """The second table of the HTML report: how groups share and get going, and what queues there are."""
 
-from ccmix.analysis.statistics import Row, Spread
+from ccmix.analysis.statistics import Row
 from ccmix.report.numbers import shown
+from ccmix.units import format_percent
 
 # Heading, where the metric is, its name (docs/metrics.md)
 COLUMNS = (
@@ -26,12 +27,10 @@ def cells(row: Row) -> list[str]:
 
 
 def _cell(row: Row, level: str, metric: str) -> str:
-    spreads = row.group_metrics if level == "group" else row.run_metrics
-    text = _mean(metric, spreads.get(metric))
-    if metric == "share" and row.fair_share is not None and text != "–":
-        return f"{text} (fair: {_mean('share', Spread(1, row.fair_share, None, None, None))})"
+    spread = (row.group_metrics if level == "group" else row.run_metrics).get(metric)
+    if spread is None:
+        return "–"
+    text = shown(metric, float(f"{spread.mean:.3g}"))
+    if metric == "share" and row.fair_share is not None and row.fair_share < 1:
+        return f"{text} (fair: {format_percent(row.fair_share)})"
     return text
-
-
-def _mean(metric: str, spread: Spread | None) -> str:
-    return "–" if spread is None else shown(metric, float(f"{spread.mean:.3g}"))
