@@ -49,8 +49,8 @@ RUN apt-get update -qq \
 COPY --from=build /opt/ccmix /opt/ccmix
 COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
 # Python keeps what it compiled of what it imports; of what takes the most room and is used once a campaign, nothing is kept
-RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix altair polars rich.live rich.table \
- && find /opt/ccmix/lib -type d -name __pycache__ -regex '.*/\(altair\|narwhals\|elasticsearch\|numpy\|jsonschema\|jinja2\)/.*' \
+RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table \
+ && find /opt/ccmix/lib -type d -name __pycache__ -regex '.*/\(elasticsearch\|numpy\|jinja2\)/.*' \
         -prune -exec rm -r {} + \
  && rm /opt/ccmix/container/import-all
 COPY configs /usr/share/ccmix/configs
@@ -111,7 +111,7 @@ RUN apt-get update -qq \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /opt/ccmix/packages \
  && ln -s /usr/lib/pscheduler-tool-iperf3mix/iperf3 /opt/ccmix/bin/ccmix-iperf3 \
  && ln -s /opt/ccmix/bin/ccmix /opt/ccmix/bin/ccmix-* /usr/local/bin/ \
- && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix altair polars rich.live rich.table
+ && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table
 COPY configs /usr/share/ccmix/configs
 HEALTHCHECK --interval=60s --timeout=30s --start-period=5m CMD ["pscheduler", "ping", "localhost"]
 ARG VERSION=0.1.0
