@@ -60,6 +60,13 @@ class Node:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def cpu_s(self) -> float:
+        """Processor time that it has taken since it was started."""
+        assert self._process
+        stats = (Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split() for name in self._pids())
+        return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")  # utime, stime: proc(5)
+
     def start(self) -> None:
         """Returns when it can be searched and written to."""
         environment = os.environ | {
@@ -121,6 +128,13 @@ class Node:
         except OSError:
             return False
         return status in ("yellow", "green")
+
+    def _pids(self) -> list[str]:
+        assert self._process
+        made = subprocess.run(
+            ["ps", "-o", "pid=", "-s", str(self._process.pid)], capture_output=True, text=True, check=True
+        )
+        return made.stdout.split()
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process

@@ -4,13 +4,14 @@ import hashlib
 import json
 import os
 import subprocess
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ccmix.archive import Campaign
 from ccmix.index import context
-from ccmix.index.bulk import document_lines
+from ccmix.index.bulk import Lines, document_lines
 from ccmix.index.send import finished, run_lines
 from ccmix.index.summaries import campaign_documents
 from elasticsearch_node import Node
@@ -63,16 +64,22 @@ def of_archive(*outdirs: Path) -> Contents:
     for outdir in outdirs:
         campaign = Campaign.load(outdir)
         owner = context.campaign_id(campaign)
-        pairs = [line for _, line in document_lines(owner, campaign_documents(campaign))]
+        lines = list(document_lines(owner, campaign_documents(campaign)))
         for result in finished(campaign):
-            run = context.run_id(owner, result.run)
-            pairs += [line for _, line in run_lines(run, campaign, result)]
-        for pair in pairs:
-            action, document = pair.splitlines()
-            place = json.loads(action)["index"]
+            lines += run_lines(context.run_id(owner, result.run), campaign, result)
+        for _, place, document in documents(lines):
             assert (place["_index"], place["_id"]) not in found, "an id twice"
-            found[place["_index"], place["_id"]] = checksum(json.loads(document))
+            found[place["_index"], place["_id"]] = checksum(document)
     return found
+
+
+def documents(lines: Iterable[Lines]) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
+    """Kind, place (index and id) and document."""
+    for some in lines:
+        each = some.text.splitlines()
+        assert len(each) == 2 * some.documents
+        for action, document in zip(each[::2], each[1::2], strict=True):
+            yield some.kind, json.loads(action)["index"], json.loads(document)
 
 
 def of_index(node: Node) -> Contents:

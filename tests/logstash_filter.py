@@ -1,6 +1,5 @@
 """The filter of elk/logstash run by Debian's Ruby, and messages as pScheduler's http archiver sends them."""
 
-import copy
 import json
 import shutil
 import subprocess
@@ -13,48 +12,21 @@ from support import REPOSITORY
 
 FILTER = REPOSITORY / "elk" / "logstash" / "ruby" / "filter.rb"
 HERE = REPOSITORY / "tests" / "elk" / "logstash"
+MIXES = REPOSITORY / "tests" / "data" / "pscheduler" / "iperf3mix"
 
 Message = dict[str, Any]
 
 
 def recorded() -> Message:
-    """A run of two BBR streams between two real pScheduler 5.2 servers."""
+    """A run of two BBR streams by stock iperf3 between two real pScheduler 5.2 servers."""
     message: Message = json.loads((HERE / "recorded-run.json").read_text())
     return message
 
 
-def mixed() -> Message:
-    """The same as the tool iperf3mix reports a mix: streams named 'ID:CCA:GROUP', and `congestion` in the summary."""
-    message = recorded()
-    spec = {"congestion": "cubic,bbr"}
-    for holder in (message["test"], message["task"]["test"]):
-        holder["spec"] |= spec
-    message["tool"]["name"] = "iperf3mix"
-    ccas = {"5": "cubic", "7": "bbr"}
-    for result in (message["result"], message["run"]["result-merged"]):
-        result["summary"]["congestion"] = ccas
-        for streams in (result["summary"]["streams"], *(interval["streams"] for interval in result["intervals"])):
-            for group, stream in enumerate(streams, start=1):
-                number = str(stream["stream-id"])
-                stream["stream-id"] = f"{number}:{ccas[number]}:{group}"
+def of_mix(name: str = "forward") -> Message:
+    """A run of two CUBIC and two BBR streams by the tool iperf3mix: tests/data/pscheduler/README.md."""
+    message: Message = json.loads((MIXES / f"{name}.json").read_text())
     return message
-
-
-def between(source: str, destination: str, number: int, start: str, factor: float, message: Message) -> Message:
-    """The message as of another run, between other hosts and with other rates."""
-    other = copy.deepcopy(message)
-    other["id"] = f"run-{source}-{destination}-{number}"
-    other["task"]["href"] = f"https://{source}/pscheduler/tasks/{destination}"
-    other["run"] |= {"start-time": start, "end-time": start, "result-full": None}
-    other["participants"] = [source, destination]
-    other["test"]["spec"] |= {"source": source, "dest": destination}
-    result = other["result"]
-    for record in (result["summary"]["summary"], *result["summary"]["streams"]):
-        for key in ("throughput-bits", "receiver-throughput-bits"):
-            if key in record:
-                record[key] *= factor
-        record["retransmits"] = round(record["retransmits"] / factor)
-    return other
 
 
 def filtered(messages: Iterable[Message]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 #
 #   setup.sh secrets FOLDER         make the passwords that are not there yet
 #   setup.sh healthy FOLDER         whether Elasticsearch answers, with the password
-#   setup.sh elasticsearch FOLDER   users, roles, lifecycle policy and index templates
+#   setup.sh elasticsearch FOLDER   users, roles, lifecycle policy, index templates and indices
 #   setup.sh kibana FOLDER          data views, charts and dashboards
 #
 # FOLDER holds a password a file. Passwords go to curl by its standard input, so that no list of processes shows them.
@@ -52,6 +52,18 @@ load() {
 	say "loaded: $2"
 }
 
+# The indices that are kept; those of samples are made month by month, by whoever sends them.
+make_indices() {
+	local file name
+	for file in "$elk/elasticsearch/index-templates"/*.json; do
+		name=$(basename "$file" .json)
+		grep --quiet "\"$name-\*\"" "$file" ||
+			as elastic --output /dev/null --head "$elasticsearch/$name" 2>/dev/null ||
+			as elastic --output /dev/null --request PUT "$elasticsearch/$name"
+	done
+	say "made: indices"
+}
+
 # user NAME ROLE...: with its password from the folder.
 make_user() {
 	local name=$1 roles
@@ -67,6 +79,7 @@ set_up_elasticsearch() {
 	make_user ccmix ccmix-writer ccmix-reader
 	load _ilm/policy ilm
 	load _index_template index-templates
+	make_indices
 }
 
 set_up_kibana() {

@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import threading
+import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from typing import Any
 import pytest
 import yaml
 
-from elasticsearch_node import VERSION
-from support import REPOSITORY
+from elasticsearch_node import VERSION, Node
+from support import REPOSITORY, Ccmix
 
 ELK = REPOSITORY / "elk"
 FILE = ELK / "compose.yaml"
@@ -113,9 +114,10 @@ def test_passwords_are_made_once_and_for_the_images_user_alone(secrets: Path) ->
 
 
 class Asked(http.server.ThreadingHTTPServer):
-    """Says yes to everything and keeps (method and path, user and password, body)."""
+    """Says yes to everything and keeps (method and path, user and password, body); asks `node` what it can answer."""
 
     def __init__(self) -> None:
+        self.node: Node | None = None
         self.requests: list[tuple[str, str, bytes]] = []
         self.answer: dict[str, Any] = {"success": True}
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -132,16 +134,32 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         login = base64.b64decode((self.headers["Authorization"] or "").removeprefix("Basic ")).decode()
         self.server.requests.append((f"{self.command} {self.path}", login, body))
-        said = json.dumps(self.server.answer).encode()
-        self.send_response(200)
+        status, answer = 200, self.server.answer
+        if self.server.node and self.path.startswith(("/_index_template/", "/ccmix-")):
+            try:
+                answer = self.server.node(self.command, self.path, _without_lifecycle(body))
+            except urllib.error.HTTPError as error:
+                status = error.code
+        said = json.dumps(answer).encode()
+        self.send_response(status)
         self.send_header("Content-Length", str(len(said)))
         self.end_headers()
-        self.wfile.write(said)
+        if self.command != "HEAD":
+            self.wfile.write(said)
 
-    do_GET = do_PUT = do_POST = _any
+    do_GET = do_PUT = do_POST = do_HEAD = _any
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+def _without_lifecycle(body: bytes) -> Any:
+    """Which the node of the tests doesn't know."""
+    if not body:
+        return None
+    template = json.loads(body)
+    template["template"]["settings"]["index"].pop("lifecycle", None)
+    return template
 
 
 @pytest.fixture
@@ -164,7 +182,7 @@ def test_elasticsearch_gets_users_roles_policies_and_templates(secrets: Path, se
     assert done.returncode == 0, done.stderr
     password = (secrets / "elastic").read_text()
     assert {login for _, login, _ in server.requests} == {f"elastic:{password}"}
-    bodies = {path: json.loads(body) for path, _, body in server.requests}
+    bodies = {path: json.loads(body) for path, _, body in server.requests if body}
     assert bodies["POST /_security/user/kibana_system/_password"] == {
         "password": (secrets / "kibana_system").read_text()
     }
@@ -176,6 +194,24 @@ def test_elasticsearch_gets_users_roles_policies_and_templates(secrets: Path, se
         for file in files:
             assert bodies[f"PUT /{place}/{file.stem}"] == json.loads(file.read_text())
     assert password not in done.stdout + done.stderr
+
+
+def test_what_is_set_up_so_takes_a_campaign(
+    secrets: Path, server: Asked, elasticsearch: Node, ccmix: Ccmix, tmp_path: Path
+) -> None:
+    """The commands of docs/kibana.md, with a real Elasticsearch behind; at the second start, nothing is lost."""
+    server.node = elasticsearch
+    try:
+        assert run("elasticsearch", secrets, server).returncode == 0
+        done = ccmix(
+            "index", REPOSITORY / "archive" / "demo", "--url", elasticsearch.url, "--spool", tmp_path / "spool"
+        )
+        assert done.returncode == 0, done.stderr
+        elasticsearch("POST", "/ccmix-*/_refresh")
+        assert run("elasticsearch", secrets, server).returncode == 0
+        assert elasticsearch("GET", "/ccmix-runs/_count")["count"] == 12
+    finally:
+        elasticsearch.clear()
 
 
 def test_kibana_gets_the_dashboards(secrets: Path, server: Asked) -> None:

@@ -13,7 +13,7 @@ from ccmix.cli.index import published
 from ccmix.index.fields import fields_of
 from ccmix.index.send import finished, run_lines
 from elasticsearch_node import Node
-from index_support import DEMO, Index, of_archive, of_index
+from index_support import DEMO, Index, documents, of_archive, of_index
 
 
 def test_every_row_of_the_archive_is_there_with_its_values(index: Index, server: Node) -> None:
@@ -68,7 +68,7 @@ def test_rates_of_samples_add_up_to_the_counters() -> None:
     """Goodput by acknowledgements times the time between samples is what was acknowledged."""
     campaign = Campaign.load(DEMO)
     result = next(result for result in finished(campaign) if result.run.entry == "mixed")
-    samples = [json.loads(line.splitlines()[1]) for kind, line in run_lines("x", campaign, result) if kind == "sockets"]
+    samples = [sample for kind, _, sample in documents(run_lines("x", campaign, result)) if kind == "sockets"]
     of_flow: dict[str, list[dict[str, object]]] = {}
     for sample in samples:
         if sample["ccmix"]["end"] == "sender" and not sample["ccmix"]["final"]:
@@ -89,15 +89,15 @@ def test_no_document_has_a_field_that_the_table_does_not_give_its_kind() -> None
     """The server rejects such a document, too; here each one of all kinds is looked at."""
     campaign = Campaign.load(DEMO)
     for result in finished(campaign):
-        for kind, line in run_lines("x", campaign, result):
+        for kind, _, document in documents(run_lines("x", campaign, result)):
             known = {field.name for field in fields_of(kind)}
-            assert set(_flat(json.loads(line.splitlines()[1]), known)) <= known
+            assert set(_flat(document, known)) <= known
 
 
 def test_same_rows_whatever_is_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = of_archive(DEMO)
     monkeypatch.setattr("ccmix.index.samples.ROWS_AT_ONCE", 37)
-    monkeypatch.setattr("ccmix.index.bulk.LINES_AT_ONCE", 10)
+    monkeypatch.setattr("ccmix.index.bulk.DOCUMENTS_AT_ONCE", 10)
     assert of_archive(DEMO) == whole
 
 

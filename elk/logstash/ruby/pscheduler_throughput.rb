@@ -118,12 +118,18 @@ module PschedulerThroughput
       @spec["parallel"] || 1
     end
 
+    # Where the data comes from, and where it goes: in a reversed test from the spec's destination to its source.
     def source
-      @spec["source"] || participants[0] || "-"
+      ends[0]
     end
 
     def destination
-      @spec["dest"] || participants[1] || "-"
+      ends[1]
+    end
+
+    def ends
+      asked = [@spec["source"] || participants[0] || "-", @spec["dest"] || participants[1] || "-"]
+      @spec["reverse"] ? asked.reverse : asked
     end
 
     def participants
@@ -140,6 +146,7 @@ module PschedulerThroughput
         "event.outcome" => succeeded? ? "unknown" : "failure",
         "event.reason" => [reason],
         "ccmix.validity.kinds" => ["probe"],
+        "ccmix.validity.counted" => false,
         "ccmix.generator" => "pscheduler",
         "ccmix.generator_version" => [@message.dig("tool", "name"), @message.dig("tool", "version")].compact.join(" "),
         "ccmix.duration_s" => seconds(@spec["duration"]),
@@ -180,6 +187,7 @@ module PschedulerThroughput
       @streams.group_by(&:group).map do |name, streams|
         goodput_bps = sum(streams, &:goodput_bps)
         {
+          "ccmix.validity.counted" => false,
           "ccmix.group.name" => name, "ccmix.group.streams" => streams.size, "ccmix.cca" => streams.first.cca,
           "ccmix.goodput_bps" => goodput_bps, "ccmix.throughput_bps" => sum(streams, &:throughput_bps),
           "ccmix.goodput_share" => share(goodput_bps), "ccmix.rtt_median_s" => median(streams.map(&:rtt_s).compact)

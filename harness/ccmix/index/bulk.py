@@ -7,6 +7,7 @@ names with dots and nulls.
 import datetime
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -15,9 +16,18 @@ from ccmix.index.context import Document, milliseconds
 from ccmix.index.fields import ECS_VERSION, KINDS, PREFIX, Kind
 from ccmix.index.samples import Samples
 
-LINES_AT_ONCE = 10_000  # some 12 MB
+DOCUMENTS_AT_ONCE = 500  # some 0.6 MB
 OURS = "ccmix"
 WITHOUT_THE_SAME = ("ccmix.end", "ccmix.final", "ccmix.cca", "ccmix.queue.place")  # what decides which values there are
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Actions and documents of one kind, as a body has them."""
+
+    kind: str
+    documents: int
+    text: str
 
 
 def index_name(kind: Kind, begin_s: float) -> str:
@@ -32,8 +42,8 @@ def document_id(owner: str, row: int) -> str:
     return f"{owner}-{row}"
 
 
-def document_lines(owner: str, documents: Iterable[tuple[str, Document]]) -> Iterator[tuple[str, str]]:
-    """Kind, and action and document, of each document; those of a kind are numbered in their order."""
+def document_lines(owner: str, documents: Iterable[tuple[str, Document]]) -> Iterator[Lines]:
+    """One document at a time; those of a kind are numbered in their order."""
     counts: dict[str, int] = {}
     for name, document in documents:
         kind = KINDS[name]
@@ -41,11 +51,11 @@ def document_lines(owner: str, documents: Iterable[tuple[str, Document]]) -> Ite
         action = {"index": {"_index": index_name(kind, 0.0), "_id": document_id(owner, row)}}
         there = {field: value for field, value in document.items() if value is not None}
         whole = _nested(_of_every_document(kind) | {"ccmix.row": row} | there)
-        yield name, f"{_compact(action)}\n{_compact(whole)}\n"
+        yield Lines(name, 1, f"{_compact(action)}\n{_compact(whole)}\n")
 
 
-def sample_lines(owner: str, shared: Mapping[str, Any], begin_s: float, samples: Samples) -> Iterator[pl.Series]:
-    """Action and document of each sample, some thousand at a time; those with values for the same fields together.
+def sample_lines(owner: str, shared: Mapping[str, Any], begin_s: float, samples: Samples) -> Iterator[Lines]:
+    """Some thousand documents at a time; those with values for the same fields together.
 
     `shared` is what all of them say; nearly all of it is made into JSON once.
     """
@@ -68,8 +78,8 @@ def sample_lines(owner: str, shared: Mapping[str, Any], begin_s: float, samples:
         known = part.select(column for column in part if column.null_count() < part.height).with_columns(each)
         ours, others = (_json(known.columns, ours=own) for own in (True, False))
         lines = pl.concat_str(action, "ccmix.row", begin, ours, pl.lit(","), others, pl.lit("\n"))
-        for some in known.iter_slices(LINES_AT_ONCE):
-            yield some.select(lines).to_series()
+        for some in known.iter_slices(DOCUMENTS_AT_ONCE):
+            yield Lines(samples.kind, some.height, some.select(lines.str.join("")).item())
 
 
 def _object(field: str) -> str:

@@ -54,7 +54,7 @@ KINDS = {
 
 OF_A_RUN = tuple(name for name in KINDS if name not in ("campaigns", "conditions"))
 WITH_CONTEXT = tuple(name for name in KINDS if name != "campaigns")
-WITH_GROUP = ("conditions", "groups", "flows", "intervals", "sockets", "completions")
+WITH_GROUP = ("conditions", "groups", "flows", "intervals", "sockets", "packets", "completions")
 SAMPLES = tuple(kind.name for kind in KINDS.values() if kind.samples)
 SUMMARIES = tuple(kind.name for kind in KINDS.values() if not kind.samples)
 EVERY = tuple(KINDS)
@@ -134,6 +134,8 @@ _CONTEXT = (
     _gauge("ccmix.pacing_bps", "bit/s", "rate that fq paces each flow to at most; in a group's or flow's document the "
            "smaller of that and the group's own", *WITH_CONTEXT),
     _name("ccmix.validity.status", "valid, limited or unknown", *OF_A_RUN),
+    _flag("ccmix.validity.counted", "whether tables count it: valid, or imported, which others measured", "runs",
+          "groups"),
     _name("ccmix.path.kind", "emulated, real (between hosts), or pscheduler (between hosts, by pScheduler)",
           *WITH_CONTEXT),
     _name("ccmix.path.pair", "'SOURCE > DESTINATION' by their names", *WITH_CONTEXT),
@@ -250,7 +252,8 @@ _FLOW = (
     _name("ccmix.group.name", "name of the group", *WITH_GROUP),
     _count("ccmix.group.streams", "flows", "flows of the group", "groups", "conditions"),
     _name("ccmix.cca", "CCA of the flow that ran, as the kernel of its sender says", *WITH_GROUP),
-    _name("ccmix.flow.id", "'HOST:PORT' of the sender; unique within a run", "flows", "intervals", "sockets"),
+    _name("ccmix.flow.id", "'HOST:PORT' of the sender; unique within a run", "flows", "intervals", "sockets",
+          "packets"),
     _name("ccmix.flow.cca_asked", "CCA that was asked for", "flows"),
     _count("ccmix.flow.stream", "1", "number of the flow in the order of connecting, from 0", "flows"),
     _count("ccmix.flow.data_segments", "segments", "sent in the measured time", "flows"),
@@ -340,7 +343,8 @@ _SAMPLE = (
     _counter("ccmix.queue.overlimits", "1", "times over the limit", "queues"),
     _counter("ccmix.queue.ecn_marks", "packets", "marked instead of dropped", "queues"),
     _counter("ccmix.queue.flow_limit_drops", "packets", "of drops, by fq's flow_limit", "queues"),
-    _name("ccmix.packets.direction", "a2b (from the end that was seen first) or b2a", "packets"),
+    _name("ccmix.packets.direction", "a2b (from the end that was seen first) or b2a; only a sender's packets have "
+          "a flow and a CCA", "packets"),
     _count("ccmix.packets.connection", "1", "number of the connection in the capture, from 1", "packets"),
     _count("ccmix.packets.packets", "packets", "all, this way", "packets"),
     _count("ccmix.packets.data_packets", "packets", "with payload", "packets"),

@@ -41,7 +41,7 @@ def sample_tables(run: Run, summary: Mapping[str, Any], folder: Path) -> Iterato
         "intervals": ("intervals", (), lambda _: _intervals(summary, host)),
         "sockets": ("sockets", OF_A_SOCKET, lambda known: _sockets(known, summary, host)),
         "queues": ("queues", OF_A_QUEUE, lambda known: _queues(run, known)),
-        "packets": ("packets", (), lambda _: _packets(began_s)),
+        "packets": ("packets", (), lambda _: _packets(run, summary, began_s)),
         "rtts": ("rtt", (), lambda _: _rtts()),
         "completions": ("completions", (), lambda _: _completions(summary)),
     }
@@ -189,10 +189,20 @@ def _rate_bps(path: Topology) -> pl.Expr:
     return rate
 
 
-def _packets(began_s: float) -> Columns:
-    """Their time_s counts since 1970."""
+def _packets(run: Run, summary: Mapping[str, Any], began_s: float) -> Columns:
+    """Their time_s counts since 1970. They are captured at one host, whose flows differ by their ports."""
+    names = context.shown_host(run, summary["facts"])
+    flows = {flow["port"]: flow for flow in summary["metrics"]["flows"]}
+    ids = {port: f"{names.get(flow['host'], flow['host'])}:{port}" for port, flow in flows.items()}
+
+    def of_flow(values: Mapping[int, str | None]) -> pl.Expr:
+        return pl.col("source_port").replace_strict(values, default=None, return_dtype=pl.String)
+
     return {
         "ccmix.elapsed_s": pl.col("time_s") - began_s,
+        "ccmix.group.name": of_flow({port: flow["group"] for port, flow in flows.items()}),
+        "ccmix.cca": of_flow({port: flow["cca_used"] for port, flow in flows.items()}),
+        "ccmix.flow.id": of_flow(ids),
         "source.ip": pl.col("source_address"),
         "source.port": pl.col("source_port"),
         "destination.ip": pl.col("destination_address"),

@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ccmix.archive import Campaign
 from ccmix.index import context
-from ccmix.index.bulk import document_lines, sample_lines
+from ccmix.index.bulk import Lines, document_lines, sample_lines
 from ccmix.index.samples import sample_tables
 from ccmix.index.sender import BODY_BYTES, Sender
 from ccmix.index.summaries import campaign_documents, run_documents
@@ -37,31 +37,40 @@ def chosen(run: Run, entries: Sequence[str]) -> bool:
     return not entries or run.entry in entries
 
 
-def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[tuple[str, str]]:
-    """Kind, and action and document, of all documents of a run; `owner` is its id."""
+def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[Lines]:
+    """All documents of a run; `owner` is its id."""
     yield from document_lines(owner, run_documents(campaign, result))
     shared = context.of_run(campaign, result.run, result.summary)
     begin_s = context.begin_s(campaign, result.summary)
     for samples in sample_tables(result.run, result.summary, result.folder):
-        for lines in sample_lines(owner, shared, begin_s, samples):
-            for line in lines:
-                yield samples.kind, line
+        yield from sample_lines(owner, shared, begin_s, samples)
 
 
-def _put(sender: Sender, owner: str, lines: Iterator[tuple[str, str]]) -> int:
-    """In bodies of some MB, and at last how many there are of each kind."""
-    sender.begin(owner)
-    counts: Counter[str] = Counter()
+def bodies(lines: Iterable[Lines]) -> Iterator[bytes]:
+    """Of bulk requests, of some MB."""
     waiting: list[str] = []
     size = 0
-    for kind, line in lines:
-        counts[kind] += 1
-        waiting.append(line)
-        size += len(line)
-        if size >= BODY_BYTES:
-            sender.put(owner, "".join(waiting).encode())
+    for some in lines:
+        if size and size + len(some.text) > BODY_BYTES:
+            yield "".join(waiting).encode()
             waiting, size = [], 0
+        waiting.append(some.text)
+        size += len(some.text)
     if waiting:
-        sender.put(owner, "".join(waiting).encode())
+        yield "".join(waiting).encode()
+
+
+def _put(sender: Sender, owner: str, lines: Iterable[Lines]) -> int:
+    """In bodies, and at last how many documents there are of each kind."""
+    sender.begin(owner)
+    counts: Counter[str] = Counter()
+
+    def counted() -> Iterator[Lines]:
+        for some in lines:
+            counts[some.kind] += some.documents
+            yield some
+
+    for body in bodies(counted()):
+        sender.put(owner, body)
     sender.put(owner, json.dumps(counts).encode(), is_end=True)
     return counts.total()

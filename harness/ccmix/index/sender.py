@@ -7,7 +7,6 @@ comes after all its documents, removes what an earlier analysis of the run had l
 
 import json
 import random
-import re
 import threading
 import time
 from collections import deque
@@ -25,7 +24,6 @@ BODY_BYTES = 4 * 2**20  # of a bulk request
 CONNECTIONS = 2  # at the same time: one would leave the server idle between two requests
 WAITING_BYTES = 256 * 2**20  # in the spool, before whoever fills it has to wait
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 30.0
-INDEX_OF_ACTION = re.compile(rb'^\{"index":\{"_index":"([^"]+)"', re.MULTILINE)
 OF_CAMPAIGNS = ("campaigns", "conditions")
 
 
@@ -291,4 +289,5 @@ def _pairs(body: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _indices(body: bytes) -> set[str]:
-    return {name.decode() for name in INDEX_OF_ACTION.findall(body)}
+    """By its actions: {"index":{"_index":"NAME", ..."""
+    return {name.decode() for name in {action.split(b'"', 6)[5] for action in body.split(b"\n")[:-1:2]}}

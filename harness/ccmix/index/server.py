@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_S = 120.0  # of a bulk, which a server that merges may take long for
 MOST_HITS = 10_000  # of a search: index.max_result_window
 NO_INDEX, THERE_ALREADY = "index_not_found_exception", "resource_already_exists_exception"
+NDJSON = "application/x-ndjson"
 NO_HANDLER = (400, 405)  # what a server says to a request that it has no handler for
 
 
@@ -112,7 +113,7 @@ class Server:
         """One answer for each action of the body, in its order; none at all where all went well."""
         wanted = ("status", "error.type", "error.reason", "error.caused_by.reason")
         path = f"/_bulk?filter_path=errors,{','.join(f'items.*.{name}' for name in wanted)}"
-        said = self._ask("PUT", path, [body], content="application/x-ndjson")
+        said = self._ask("PUT", path, body, content=NDJSON)
         if not isinstance(said, dict) or "errors" not in said:
             raise Unavailable(f"{self.url}: answers a bulk request with something else")
         if not said["errors"]:
@@ -186,10 +187,17 @@ class Server:
 
 
 def _client(target: Target) -> "Elasticsearch":
+    from elastic_transport import NdjsonSerializer  # noqa: PLC0415
     from elasticsearch import Elasticsearch  # noqa: PLC0415
 
+    class Bodies(NdjsonSerializer):
+        """Of lines that are whole: without the copies that its base makes."""
+
+        def dumps(self, data: bytes) -> bytes:
+            return data
+
     given = target.credentials
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"serializers": {NDJSON: Bodies()}}
     if given.api_key:
         options["api_key"] = given.api_key
     elif given.user and given.password:

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis.conditions import smallest_ping_s
+from ccmix.analysis.counting import counts
 from ccmix.analysis.measured import measured
 from ccmix.analysis.statistics import table
 from ccmix.analysis.tables import as_measured
@@ -83,12 +84,14 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         "ccmix.condition.settings": run.condition or None,
         "ccmix.validity.kinds": _kinds(summary, accepted=False),
     }
-    yield "runs", shared | _run(campaign, result, begin_s) | measures.of_run(summary["metrics"])
+    counted = {"ccmix.validity.counted": counts(summary)}
+    yield "runs", shared | counted | _run(campaign, result, begin_s) | measures.of_run(summary["metrics"])
     run_bps = summary["metrics"]["goodput_bps"]
     for group in summary["metrics"]["groups"]:
         yield (
             "groups",
             shared
+            | counted
             | _result(group, run_bps)
             | measures.of_group(group)
             | {

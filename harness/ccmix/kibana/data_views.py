@@ -75,6 +75,10 @@ class DataView:
 
 
 VIEWS = {name: DataView(kind) for name, kind in KINDS.items()}
-CONDITIONS, RUNS, GROUPS, FLOWS, HOSTS, INTERVALS, SOCKETS, QUEUES = (
-    VIEWS[name] for name in ("conditions", "runs", "groups", "flows", "hosts", "intervals", "sockets", "queues")
-)
+CONDITIONS, RUNS, GROUPS, FLOWS, HOSTS, INTERVALS, SOCKETS, QUEUES, PACKETS, RTTS, COMPLETIONS = (
+    VIEWS[name]
+    for name in (
+        "conditions", "runs", "groups", "flows", "hosts", "intervals", "sockets", "queues", "packets", "rtts",
+        "completions",
+    )
+)  # fmt: skip

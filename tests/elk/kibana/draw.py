@@ -1,63 +1,52 @@
-"""Draws the dashboards for docs/kibana.md, without Kibana: PYTHONPATH=tests .venv/bin/python tests/elk/kibana/draw.py
-
-The demo runs twice, with two seeds; the second one stands in for a real path. It takes some minutes.
-"""
+"""Draws the dashboards of docs/kibana.md without Kibana: PYTHONPATH=tests .venv/bin/python tests/elk/kibana/draw.py"""
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from ccmix.kibana.dashboards import DASHBOARDS
 from ccmix.kibana.file import saved_objects
 from ccmix.kibana.preview import draw
 from elasticsearch_node import Node, elasticsearch_node
-from filled_index import TWIN, Filtered, add_mesh, become_twin, hits
-from support import REPOSITORY, Ccmix
+from filled_index import RECORDED, Filtered, fill
+from support import REPOSITORY
 
 IMAGES = REPOSITORY / "docs" / "images"
-SEEDS = (1, 2)
-# What the filters of a dashboard are set to.
-RUN = {"ccmix.entry": ["mixed"], "ccmix.condition.name": ["delay=44ms,loss=0.1%"], "ccmix.run.iteration": [1]}
-DEMO = {"ccmix.campaign.name": ["demo"]}
-SHOWN = {
-    "campaigns": {},
-    "health": {"ccmix.campaign.name": ["demo", TWIN]},
-    "real-emulated": {},
-    "mesh": {},
-    "ccas": DEMO,
-    "run": DEMO | RUN,
+
+Chosen = dict[str, list[Any]]  # what the filters of a dashboard are set to
+
+DEMO: Chosen = {"ccmix.campaign.name": ["demo"]}
+THE_RECORDED: Chosen = {"ccmix.campaign.name": [outdir.name for outdir in RECORDED]}
+MIX: Chosen = {"ccmix.entry": ["mixed"], "ccmix.condition.name": ["delay=44ms,loss=0.1%"], "ccmix.run.iteration": [1]}
+SHOWN: dict[str, Chosen] = {
+    "campaigns": {}, "health": {}, "real-emulated": THE_RECORDED, "mesh": {}, "ccas": DEMO, "run": DEMO | MIX,
+}  # fmt: skip
+# The run of the demo has none of these: those of another run
+OF_ANOTHER_RUN: dict[str, Chosen] = {
+    "ccmix-packets-*": {"ccmix.campaign.name": ["real"], "ccmix.mix": ["reno,bbr"], "ccmix.run.iteration": [1]},
+    "ccmix-rtts-*": {"ccmix.campaign.name": ["real"], "ccmix.mix": ["reno,bbr"], "ccmix.run.iteration": [1]},
+    "ccmix-completions-*": {"ccmix.campaign.name": ["emulated"]},
 }
 
 
-def measure(seed: int, folder: Path) -> Path:
-    outdir = folder / f"seed-{seed}"
-    done = Ccmix(folder)(
-        "run", REPOSITORY / "configs" / "demo.ini", "--lab", "--seed", seed, "-o", outdir, timeout=1200
-    )
-    assert done.returncode == 0, done.stderr
-    return outdir
+class Shown:
+    """Asks the node for what the filters of a dashboard leave."""
 
+    def __init__(self, node: Node, chosen: Chosen) -> None:
+        self._node, self._chosen = node, chosen
 
-def index(outdir: Path, node: Node) -> None:
-    done = Ccmix(outdir.parent)(
-        "index", outdir, "--url", node.url, "--setup", "--spool", outdir.parent / "spool", timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    node("POST", "/ccmix-*/_refresh")
+    def __call__(self, index: str, body: dict[str, Any]) -> dict[str, Any]:
+        filters = [{"terms": {field: values}} for field, values in OF_ANOTHER_RUN.get(index, self._chosen).items()]
+        return Filtered(self._node, {"bool": {"filter": filters}})(index, body)
 
 
 def main() -> None:
     objects = {each.id: each for each in saved_objects()}
     views = {id_: str(each.attributes["title"]) for id_, each in objects.items() if each.type == "index-pattern"}
     with tempfile.TemporaryDirectory(prefix="ccmix-draw-") as name, elasticsearch_node() as node:
-        emulated, real = (measure(seed, Path(name)) for seed in SEEDS)
-        index(real, node)
-        become_twin(node)
-        index(emulated, node)
-        add_mesh(node)
-        assert hits(node, "ccmix-runs", {"term": {"ccmix.campaign.name": TWIN}})
+        fill(node, Path(name))
         for dashboard in DASHBOARDS:
-            only = {"bool": {"filter": [{"terms": {name: values}} for name, values in SHOWN[dashboard.name].items()]}}
-            svg = draw(dashboard, objects, views, Filtered(node, only))
+            svg = draw(dashboard, objects, views, Shown(node, SHOWN[dashboard.name]))
             (IMAGES / f"kibana-{dashboard.name}.svg").write_text(svg)
 
 

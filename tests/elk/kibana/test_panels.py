@@ -4,6 +4,7 @@ The requests are ccmix's own derivation from the panels (ccmix.kibana.requests):
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from ccmix.kibana.preview import render
 from ccmix.kibana.requests import LensPanel, Panel, Row, VegaPanel, kql_of, panel_of
 from ccmix_indices import bulk
 from elasticsearch_node import Node
-from filled_index import TWIN, Filtered, Hit, hits, lines
+from filled_index import RECORDED, Filtered, Hit, hits, lines
 
 SAVED = {each.id: each.to_json() for each in saved_objects()}
 INDICES = {id_: each["attributes"]["title"] for id_, each in SAVED.items() if each["type"] == "index-pattern"}
@@ -23,8 +24,14 @@ PANELS: dict[str, Panel] = {
     id_: panel_of(each, INDICES) for id_, each in SAVED.items() if each["type"] in {"lens", "visualization"}
 }
 VEGA = {id_: panel for id_, panel in PANELS.items() if isinstance(panel, VegaPanel)}
-# What the demo doesn't have: runs that were limited, the load of processors, and a spread of iterations.
-NOT_IN_THE_DEMO = {"ccmix-campaigns-limits", "ccmix-health-limits", "ccmix-health-cpu", "ccmix-ccas-table"}
+# What the demo doesn't have: runs that were limited, the load of processors, a spread of iterations, captures, RTT
+# probes, requests, and what is no emulated path. Panels on that are shown the recorded campaigns.
+NOT_IN_THE_DEMO = re.compile(
+    "ccmix-(campaigns-limits|health-limits|health-cpu|ccas-table|run-(probe|packets-.*|completions|requests)"
+    "|real-emulated-.*|mesh-.*)"
+)
+CAMPAIGNS = ("demo", *(outdir.name for outdir in RECORDED))
+ON_BOTH_SIDES = "paced"  # the entry that was measured in the lab and between hosts
 BUCKET_OF_CHANGES = 200  # documents that are changed at once, so that a median moves too
 # Panels ask for one side of these, or for all that is not that side
 OTHER_SIDE = {"ccmix.validity.status": ("valid", "limited"), "ccmix.path.kind": ("emulated", "real")}
@@ -34,13 +41,13 @@ FRAME = {"width": 400, "height": 250}
 Filter = dict[str, Any]
 
 
-def shown_by(id_: str, *campaigns: str) -> Filter:
-    """These campaigns; for panels that have nothing to show without them also the demo's twin, or the mesh alone."""
-    if id_ in NOT_IN_THE_DEMO or "real-emulated" in id_:
-        campaigns = ("demo", TWIN)
-    if id_.startswith("ccmix-mesh-"):
-        campaigns = ("pscheduler",)
-    return {"terms": {"ccmix.campaign.name": list(campaigns)}}
+def shown_by(id_: str) -> Filter:
+    """The demo's documents, or those of the recorded campaigns; of these alone what there is on both sides."""
+    names = CAMPAIGNS[1:] if NOT_IN_THE_DEMO.fullmatch(id_) else CAMPAIGNS[:1]
+    shown: Filter = {"terms": {"ccmix.campaign.name": list(names)}}
+    if id_.startswith("ccmix-real-emulated-"):
+        return {"bool": {"filter": [shown, {"term": {"ccmix.entry": ON_BOTH_SIDES}}]}}
+    return shown
 
 
 def has_numbers(rows: list[Row]) -> bool:
@@ -68,8 +75,8 @@ def test_fields_are_there_and_of_a_type_that_the_panel_can_use(id_: str, filled:
 
 
 @pytest.mark.parametrize("id_", PANELS)
-def test_there_is_data_for_the_demo(id_: str, filled: Node) -> None:
-    assert has_numbers(PANELS[id_].rows(Filtered(filled, shown_by(id_, "demo"))))
+def test_there_is_data(id_: str, filled: Node) -> None:
+    assert has_numbers(PANELS[id_].rows(Filtered(filled, shown_by(id_))))
 
 
 def changed(field: str, value: Any) -> Any:
@@ -157,7 +164,7 @@ def read_by_the_request(panel: Panel) -> list[str]:
 
 @pytest.mark.parametrize("id_", PANELS)
 def test_wrong_values_change_the_panel(id_: str, filled: Node, wrong_values: WrongValues) -> None:
-    panel, now = PANELS[id_], shown_by(id_, "demo", TWIN)
+    panel, now = PANELS[id_], shown_by(id_)
     search = Filtered(filled, now)
     right = panel.rows(search)
     drawn = render(panel.drawn(right) | FRAME) if isinstance(panel, VegaPanel) else ""

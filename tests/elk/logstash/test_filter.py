@@ -13,7 +13,7 @@ from ccmix.index.fields import FIELDS, KINDS
 from ccmix.model import Group, Traffic
 from ccmix_indices import bulk, load_templates
 from elasticsearch_node import Node
-from logstash_filter import FILTER, as_bulk, filtered, mixed, recorded
+from logstash_filter import FILTER, Message, as_bulk, filtered, of_mix, recorded
 from support import REPOSITORY
 
 PIPELINE = REPOSITORY / "elk" / "logstash" / "pipeline" / "ccmix.conf"
@@ -26,10 +26,10 @@ def of(events: Events, kind: str) -> Events:
     return [event for event in events if event.get("event.dataset") == f"ccmix.{kind}"]
 
 
-def iperf3_client() -> dict[str, Any]:
-    """What the sending iperf3 said, which stands in the recorded message."""
-    text = recorded()["run"]["result-full"][0]["diags"]
-    said: dict[str, Any] = json.loads(text[text.index("\n{") :])
+def iperf3_client(message: Message) -> dict[str, Any]:
+    """What the sending iperf3 said, which stands in the message."""
+    text = message["run"]["result-full"][0]["diags"]
+    said: dict[str, Any] = json.loads(text[text.index("\n{") : text.rindex("}") + 1])
     return said
 
 
@@ -39,8 +39,8 @@ def events() -> Events:
 
 
 @pytest.fixture(scope="module")
-def of_mix() -> Events:
-    return filtered([mixed()])
+def mix() -> Events:
+    return filtered([of_mix()])
 
 
 def test_a_run_makes_documents_of_all_its_parts(events: Events) -> None:
@@ -49,7 +49,7 @@ def test_a_run_makes_documents_of_all_its_parts(events: Events) -> None:
 
 
 def test_goodput_is_what_the_receiver_got_by_iperf3s_own_word(events: Events) -> None:
-    got = [stream["receiver"]["bits_per_second"] for stream in iperf3_client()["end"]["streams"]]
+    got = [stream["receiver"]["bits_per_second"] for stream in iperf3_client(recorded())["end"]["streams"]]
     assert [event["ccmix.goodput_bps"] for event in of(events, "flows")] == got
     assert of(events, "runs")[0]["ccmix.goodput_bps"] == pytest.approx(sum(got))
     assert of(events, "groups")[0]["ccmix.goodput_bps"] == pytest.approx(sum(got))
@@ -57,7 +57,7 @@ def test_goodput_is_what_the_receiver_got_by_iperf3s_own_word(events: Events) ->
 
 def test_units_are_those_of_the_table_of_fields(events: Events) -> None:
     flow = of(events, "flows")[0]
-    sender = iperf3_client()["end"]["streams"][0]["sender"]
+    sender = iperf3_client(recorded())["end"]["streams"][0]["sender"]
     assert flow["ccmix.rtt_median_s"] == pytest.approx(sender["mean_rtt"] / 1e6)
     assert flow["network.bytes"] == sender["bytes"]
     assert flow["ccmix.retransmits"] == sender["retransmits"]
@@ -87,21 +87,32 @@ def test_intervals_follow_each_other(events: Events) -> None:
     assert of(events, "intervals")[0]["@timestamp"] == "2026-11-20T15:21:38.007Z"
 
 
-def test_the_cca_of_each_stream_of_a_mix_is_kept(of_mix: Events) -> None:
-    assert [event["ccmix.cca"] for event in of(of_mix, "flows")] == ["cubic", "bbr"]
-    assert {event["ccmix.cca"] for event in of(of_mix, "intervals")} == {"cubic", "bbr"}
-    assert {event["ccmix.mix"] for event in of_mix} == {"cubic,bbr"}
-    groups = {event["ccmix.cca"]: event for event in of(of_mix, "groups")}
-    got = [stream["receiver"]["bits_per_second"] for stream in iperf3_client()["end"]["streams"]]
-    assert groups["cubic"]["ccmix.goodput_bps"] == got[0]
-    assert groups["bbr"]["ccmix.goodput_share"] == pytest.approx(got[1] / sum(got))
+def test_the_cca_of_each_stream_of_a_mix_is_kept(mix: Events) -> None:
+    said = iperf3_client(of_mix())
+    ccas = {one["socket"]: one["congestion"] for one in said["start"]["connected"]}
+    streams = [(ccas[one["sender"]["socket"]], one["receiver"]["bits_per_second"]) for one in said["end"]["streams"]]
+    assert [(event["ccmix.cca"], event["ccmix.goodput_bps"]) for event in of(mix, "flows")] == streams
+    assert {event["ccmix.cca"] for event in of(mix, "intervals")} == {"cubic", "bbr"}
+    assert {event["ccmix.mix"] for event in mix} == {"cubic,bbr"}
+    whole = sum(goodput_bps for _, goodput_bps in streams)
+    for event in of(mix, "groups"):
+        own = sum(goodput_bps for cca, goodput_bps in streams if cca == event["ccmix.cca"])
+        assert event["ccmix.goodput_bps"] == pytest.approx(own)
+        assert event["ccmix.goodput_share"] == pytest.approx(own / whole)
+
+
+def test_a_reversed_test_goes_from_its_destination_to_its_source(mix: Events) -> None:
+    assert {event["ccmix.path.pair"] for event in mix} == {"psa > psb"}
+    backwards = filtered([of_mix("reverse")])
+    assert {(event["source.address"], event["destination.address"]) for event in backwards} == {("psb", "psa")}
+    assert {event["host.name"] for event in of(backwards, "flows")} == {"psb"}
 
 
 def test_the_names_of_streams_tell_their_cca_where_the_summary_was_dropped() -> None:
-    message = mixed()
+    message = of_mix()
     del message["result"]["summary"]["congestion"]
     message["run"]["result-full"] = None
-    assert [event["ccmix.cca"] for event in of(filtered([message]), "flows")] == ["cubic", "bbr"]
+    assert [event["ccmix.cca"] for event in of(filtered([message]), "flows")] == ["cubic", "bbr", "cubic", "bbr"]
 
 
 def test_without_any_word_on_ccas_there_is_none() -> None:
@@ -143,20 +154,20 @@ def test_other_messages_are_put_aside(change: dict[str, Any]) -> None:
     assert event["@metadata"].keys() == {"reason"}
 
 
-def test_every_field_is_in_the_table(events: Events, of_mix: Events) -> None:
-    for event in events + of_mix:
+def test_every_field_is_in_the_table(events: Events, mix: Events) -> None:
+    for event in events + mix:
         kind = event["event.dataset"].removeprefix("ccmix.")
         unknown = {name for name in event if name != "@metadata" and kind not in FIELDS[name].kinds}
         assert not unknown, (kind, unknown)
 
 
-def test_a_real_elasticsearch_takes_all_once(elasticsearch: Node, events: Events, of_mix: Events) -> None:
+def test_a_real_elasticsearch_takes_all_once(elasticsearch: Node, events: Events, mix: Events) -> None:
     try:
         load_templates(elasticsearch)
         for _ in range(2):
             bulk(elasticsearch, as_bulk(events))
             assert elasticsearch("GET", "/ccmix-*/_count")["count"] == len(events)
-        bulk(elasticsearch, as_bulk(of_mix))
+        bulk(elasticsearch, as_bulk(mix))
     finally:
         elasticsearch.clear()
 

@@ -15,7 +15,7 @@ _CAMPAIGNS = Lens(
         "entry": Terms("ccmix.entry", "entry"),
         "runs": Count("runs"),
         **_VERDICTS,
-        "goodput": Metric("average", "ccmix.goodput_bps", "mean goodput", common.VALID),
+        "goodput": Metric("average", "ccmix.goodput_bps", "mean goodput", common.COUNTED),
         "retries": Metric("sum", "ccmix.run.retries", "tries that failed"),
     },
     Table(("campaign", "pair", "entry", "runs", *_VERDICTS, "goodput", "retries")),

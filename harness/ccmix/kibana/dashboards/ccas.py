@@ -19,7 +19,7 @@ def _by(title: str, across: Terms, value: Metric) -> Lens:
         GROUPS,
         {"across": across, "cca": common.BY_CCA, "value": value},
         XY("bar", "across", ("value",), "cca", by_cca=True),
-        common.VALID,
+        common.COUNTED,
     )
 
 
@@ -52,7 +52,7 @@ _EACH_RUN = VegaLite(
                         for name in ("condition", "mix", "group", "run")],
         },
     },
-    ({"term": {"ccmix.validity.status": "valid"}},),
+    ({"term": {"ccmix.validity.counted": True}},),
 )  # fmt: skip
 
 CCAS = Dashboard(
@@ -90,7 +90,7 @@ CCAS = Dashboard(
                 {"mix": _BY_MIX, "cca": common.BY_CCA,
                  "share": Metric("average", "ccmix.goodput_share", "share of the run's goodput, mean")},
                 XY("bar_stacked", "mix", ("share",), "cca", by_cca=True),
-                common.VALID,
+                common.COUNTED,
             ),
             16, 12, leads_to="run",
         ),

@@ -24,7 +24,7 @@ _METRICS = {
     "retransmitted": metric("avg", "ccmix.retransmission_rate"),
     "rtt": metric("avg", "ccmix.rtt_median_s"),
 }
-_VALID = ({"term": {"ccmix.validity.status": "valid"}},)
+_COUNTED = ({"term": {"ccmix.validity.counted": True}},)
 _EMULATED = "ccmix.path.kind: emulated"
 _REAL = "not ccmix.path.kind: emulated"
 # Rows of a condition and group on both sides become one row with `real` and `emulated`; one-sided ones go.
@@ -56,7 +56,7 @@ def _difference(title: str, value: str, formula: str, axis: str, format_: str) -
                 "x": {"field": "difference", "type": "quantitative", "title": axis, "axis": {"format": format_}},
             },
         },
-        _VALID,
+        _COUNTED,
     )
 
 
@@ -77,7 +77,7 @@ _SIDE_BY_SIDE = VegaLite(
                       "scale": {"domain": list(SIDE_COLOURS), "range": list(SIDE_COLOURS.values())}},
         },
     },
-    _VALID,
+    _COUNTED,
 )  # fmt: skip
 _AGAINST = VegaLite(
     "Emulated against real goodput",
@@ -109,7 +109,7 @@ _AGAINST = VegaLite(
             },
         ],
     },
-    _VALID,
+    _COUNTED,
 )  # fmt: skip
 _OVER_TIME = goodput_over_time(
     "Goodput over time, of conditions on both: choose one above",
@@ -183,7 +183,7 @@ REAL_EMULATED = Dashboard(
                 {"condition": Terms("ccmix.condition.key", "condition", size=100),
                  "group": Terms("ccmix.group.name", "group"), **_NUMBERS},
                 Table(("condition", "group", *_NUMBERS)),
-                common.VALID,
+                common.COUNTED,
             ),
             48, 14, leads_to="run",
         ),

@@ -1,10 +1,22 @@
 """Everything over time for one run. Where several are chosen, each line is the mean over them."""
 
+from ccmix.charts.encodings import of_cca
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.dashboards.over_time import goodput_over_time
-from ccmix.kibana.data_views import FLOWS, INTERVALS, QUEUES, RUNS, SOCKETS, DataView
+from ccmix.kibana.data_views import (
+    COMPLETIONS,
+    FLOWS,
+    INTERVALS,
+    PACKETS,
+    QUEUES,
+    RTTS,
+    RUNS,
+    SOCKETS,
+    DataView,
+)
 from ccmix.kibana.lens import XY, Count, Histogram, Lens, Metric, Series, Table, Terms
+from ccmix.kibana.vega import VegaLite, metric, terms
 
 _TIME = Histogram("ccmix.elapsed_s", "time since the traffic began (s)")
 _FLOW = Terms("ccmix.flow.id", "flow", size=100)
@@ -22,6 +34,11 @@ def _over_time(
         XY(series, "time", ("value",), "split", by_cca=split.field == "ccmix.cca"),
         only,
     )
+
+
+def _of_packets(title: str, value: Metric, series: Series = "line") -> Lens:
+    """Of what the flows' senders sent."""
+    return _over_time(title, PACKETS, common.BY_CCA, value, series=series)
 
 
 def _of_sockets(title: str, field: str, label: str) -> Lens:
@@ -64,6 +81,44 @@ _QUEUE = Terms("ccmix.queue.place", "queue")
 _BACKLOG = Metric("average", "ccmix.queue.backlog_bytes", "backlog, mean")
 _DROPS = Metric("average", "ccmix.queue.drops_per_s", "packets dropped a second, mean")
 _STATES = Count("samples of flows")
+_COMPLETIONS = VegaLite(
+    "Time of each request and short flow",
+    COMPLETIONS,
+    {
+        "run": terms("ccmix.run.id"), "group": terms("ccmix.group.name"), "cca": terms("ccmix.cca"),
+        "number": terms("ccmix.completion.number"), "bytes": terms("ccmix.completion.bytes"),
+    },
+    {"seconds": metric("avg", "ccmix.seconds")},
+    {
+        "transform": [{"filter": "isValid(datum.seconds.value)"}],
+        "mark": {"type": "point", "filled": True, "opacity": 0.7, "size": 40},
+        "encoding": {
+            "x": {"field": "key.bytes", "type": "quantitative", "scale": {"type": "log"}, "axis": {"format": ".2s"},
+                  "title": "size (bytes)"},
+            "y": {"field": "seconds.value", "type": "quantitative", "scale": {"type": "log"}, "axis": {"format": "~s"},
+                  "title": "time (s)"},
+            **of_cca(field="key.cca"),
+            "shape": {"field": "key.group", "type": "nominal", "title": "group"},
+            "tooltip": [{"field": f"key.{name}", "type": "nominal", "title": name}
+                        for name in ("group", "number", "bytes", "run")],
+        },
+    },
+)  # fmt: skip
+_REQUESTS = Lens(
+    "Requests and short flows",
+    COMPLETIONS,
+    {
+        "group": Terms("ccmix.group.name", "group"),
+        "cca": common.BY_CCA,
+        "made": Count("begun"),
+        "bytes": Metric("average", "ccmix.completion.bytes", "size, mean"),
+        "median": Metric("median", "ccmix.seconds", "time, median"),
+        "most": Metric("max", "ccmix.seconds", "time, longest"),
+        "first_byte": Metric("median", "ccmix.completion.first_byte_s", "until the first byte, median"),
+        "connect": Metric("median", "ccmix.completion.connect_s", "until connected, median"),
+    },
+    Table(("group", "cca", "made", "bytes", "median", "most", "first_byte", "connect")),
+)
 
 RUN = Dashboard(
     "run",
@@ -97,5 +152,23 @@ RUN = Dashboard(
         Panel("queue", _over_time("Queues", QUEUES, _QUEUE, _BACKLOG), 24, 10),
         Panel("drops", _over_time("Drops of the queues", QUEUES, _QUEUE, _DROPS), 24, 10),
         Panel("flows", _FLOWS, 48, 12, leads_to="ccas"),
+        Panel("probe",
+              _over_time("RTT beside the traffic (RTT probe)", RTTS, Terms("ccmix.path.pair", "path"),
+                         Metric("average", "ccmix.rtt_s", "RTT, mean")),
+              24, 10),
+        Panel("packets-rtt",
+              _of_packets("RTT from ACKs (capture)",
+                          Metric("average", "ccmix.packets.ack_rtt_mean_s", "of a flow, mean")),
+              24, 10),
+        Panel("packets-in-flight",
+              _of_packets("In flight (capture)",
+                          Metric("max", "ccmix.packets.in_flight_max_bytes", "of a flow, largest")),
+              24, 10),
+        Panel("packets-retransmitted",
+              _of_packets("Retransmitted (capture)",
+                          Metric("sum", "ccmix.packets.retransmitted_bytes", "bytes"), "bar_stacked"),
+              24, 10),
+        Panel("completions", _COMPLETIONS, 24, 10),
+        Panel("requests", _REQUESTS, 24, 10),
     ),
 )  # fmt: skip
