@@ -55,14 +55,27 @@ def test_the_largest_difference_and_what_is_elsewhere() -> None:
 def test_a_smaller_goodput_can_be_the_largest_difference() -> None:
     assert told(alone(0.25, place()), alone(2.0, place(0.005))) == (
         "With 0.1% loss at a base RTT of 88 ms, bbr alone carries 0.25 times cubic's goodput "
-        "(100 Mbit/s against 400 Mbit/s, 95% CI 0.15 to 0.35); elsewhere they differ by factors of 2 (1 condition)."
+        "(100 Mbit/s against 400 Mbit/s, 95% CI 0.15 to 0.35); of 1 other condition, more in 1 (2 times)."
     )
+
+
+def test_elsewhere_more_less_and_unknown() -> None:
+    others = [alone(ratio, place(0.001 * at)) for at, ratio in enumerate((1.5, 1.2, 0.8), 1)]
+    unknown = [alone(1.3, place(0.02), p=0.2), alone(0.7, place(0.03), p=None)]
+    assert told(alone(2.2, place()), *others, *unknown).endswith(
+        "; of 5 other conditions, more in 2 (1.2 to 1.5 times), less in 1 (0.8 times), no difference can be told in 2."
+    )
+
+
+def test_streams_in_words() -> None:
+    where = replace(place(), condition=(("streams", "1"), ("cca-buffer", "2mb")))
+    assert told(alone(2.2, where)).startswith("With 1 stream with cca-buffer 2mb, bbr alone carries 2.2 times")
 
 
 def test_what_chance_may_have_made_is_no_difference() -> None:
     assert told(alone(2.2, place(), p=0.2)) == (
-        "Alone on the path, no difference between bbr and cubic can be told; "
-        "they differ by factors of 2.2 (1 condition)."
+        "Alone on the path, no difference between bbr and cubic can be told: "
+        "its mean goodput is 2.2 times cubic's (1 condition)."
     )
 
 

@@ -59,6 +59,8 @@ def _swept(place: Place, key: str, value: str) -> str:
         if isinstance(place.path, HostPath):
             return f"with {format_time(place.path.netem.delay_s)} of netem each way" if place.path.netem else ""
         return f"at a base RTT of {words.base_rtts(place.path)}"
+    if key == "streams":
+        return f"with {value} stream{'' if value == '1' else 's'}"
     return f"with {value} loss" if key == "loss" else f"with {key} {value}"
 
 
@@ -74,32 +76,50 @@ def _alone(found: Sequence[Alone], where: Where) -> Iterable[str]:
 def _pair(cca: str, baseline: str, found: Sequence[Alone], where: Where) -> str:
     seen = [one for one in found if one.seen and one.ratio]
     if not seen:
-        return (
-            f"Alone on the path, no difference between {cca} and {baseline} can be told{_elsewhere(found, '; they')}."
-        )
+        ratios = _factors(found)
+        told = f": its mean goodput is {ratios} times {baseline}'s ({_conditions(len(found))})" if ratios else ""
+        return f"Alone on the path, no difference between {cca} and {baseline} can be told{told}."
     most = max(seen, key=_apart)
     rest = [one for one in found if one is not most]
-    if _apart(most) < math.log1p(ALIKE):
-        return f"Alone on the path, {cca} and {baseline} carry much the same{_elsewhere(found, ': they')}."
+    if _apart(most) < math.log1p(ALIKE) and (apart := _within(found)):
+        return f"Alone on the path, {cca} and {baseline} carry much the same: they are within {apart}."
     told = f"{_carries(most)} ({_rates(most)}{_interval(most)})"
-    return f"{_sentence(where(most.place), f'{cca} alone carries {told}')}{_elsewhere(rest, '; elsewhere they')}."
+    return f"{_sentence(where(most.place), f'{cca} alone carries {told}')}{_elsewhere(rest)}."
 
 
 def _apart(one: Alone) -> float:
     return abs(math.log(one.ratio.value)) if one.ratio and one.ratio.value > 0 else math.inf
 
 
-def _elsewhere(found: Sequence[Alone], link: str) -> str:
-    """'; elsewhere they are within 1.4% of each other (3 conditions)', or from how many to how many times as much."""
-    ratios = [one.ratio.value for one in found if one.ratio]
-    if not ratios:
+def _within(found: Sequence[Alone]) -> str:
+    """'1.4% of each other (3 conditions)'; nothing where some are further apart than ALIKE."""
+    apart = max((abs(one.ratio.value - 1) if one.ratio else math.inf for one in found), default=math.inf)
+    return f"{apart * 100:.2g}% of each other ({_conditions(len(found))})" if apart < ALIKE else ""
+
+
+def _elsewhere(found: Sequence[Alone]) -> str:
+    """In how many other conditions it is more or less, by how much, and in how many nothing can be told."""
+    if not found:
         return ""
-    count = f"{len(ratios)} condition{'s' if len(ratios) > 1 else ''}"
-    apart = max(abs(ratio - 1) for ratio in ratios)
-    if apart < ALIKE:
-        return f"{link} are within {apart * 100:.2g}% of each other ({count})"
-    factors = " to ".join(dict.fromkeys(_times(ratio) for ratio in (min(ratios), max(ratios))))
-    return f"{link} differ by factors of {factors} ({count})"
+    if apart := _within(found):
+        return f"; elsewhere they are within {apart}"
+    more = [one for one in found if one.seen and one.result.difference > 0]
+    less = [one for one in found if one.seen and one.result.difference < 0]
+    told = [
+        f"{than} in {len(some)} ({_factors(some)} times)" for than, some in (("more", more), ("less", less)) if some
+    ]
+    if unseen := len(found) - len(more) - len(less):
+        told.append(f"no difference can be told in {unseen}")
+    return f"; of {len(found)} other condition{'s' * (len(found) > 1)}, {', '.join(told)}"
+
+
+def _factors(found: Sequence[Alone]) -> str:
+    ratios = [one.ratio.value for one in found if one.ratio]
+    return " to ".join(dict.fromkeys(_times(ratio) for ratio in (min(ratios), max(ratios)))) if ratios else ""
+
+
+def _conditions(count: int) -> str:
+    return f"{count} condition{'' if count == 1 else 's'}"
 
 
 def _carries(one: Alone) -> str:
@@ -242,12 +262,16 @@ def _beside_detail(one: Beside) -> str:
 def _verdict(seen: bool, p_adjusted: float | None, blocks: int, needed: int | None) -> str:
     """A clause about the test."""
     if p_adjusted is None:
-        return f"{blocks} iterations are too few for a test"
+        return f"too few for a test: {_iterations(blocks)}"
     p = "p < 0.001" if p_adjusted < 0.001 else f"p = {p_adjusted:.2g}"
     if seen:
-        return f"{p}, {blocks} iterations"
+        return f"{p}, {_iterations(blocks)}"
     more = "more than 10,000" if needed is None else f"about {max(needed, blocks + 1)}"
-    return f"a difference can't be told ({p}, {blocks} iterations; {more} would do)"
+    return f"a difference can't be told ({p}, {_iterations(blocks)}; {more} would do)"
+
+
+def _iterations(count: int) -> str:
+    return f"{count} iteration{'' if count == 1 else 's'}"
 
 
 def _sentence(where: str, rest: str = "") -> str:
