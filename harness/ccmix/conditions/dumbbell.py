@@ -118,10 +118,13 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
 
 
 def _namespace_sysctls(namespace: str, topology: Topology) -> dict[str, str]:
-    """No IPv6: what it sends by itself, such as questions for routers, would pass netem and the bottleneck too."""
+    """No IPv6: what it sends by itself, such as questions for routers, would pass netem and the bottleneck too.
+
+    A router has no sockets, so it need not look for that of each packet (early demux).
+    """
     quiet = {IPV6_OFF: "1"} if sysctl_file(IPV6_OFF).exists() else {}
     if namespace in ROUTERS:
-        return quiet | {"net.ipv4.ip_forward": "1"}
+        return quiet | {"net.ipv4.ip_forward": "1", "net.ipv4.ip_early_demux": "0"}
     return (
         quiet
         | {
