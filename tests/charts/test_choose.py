@@ -13,6 +13,7 @@ from ccmix.charts.bbr_state import phase
 from ccmix.charts.chart import KINDS, Chart
 from ccmix.charts.choose import choose
 from ccmix.charts.distribution import steps
+from ccmix.charts.series import MOST_ESTIMATES, bandwidth_estimates
 from ccmix.charts.setting import spread
 from ccmix.model import Group, Topology
 from ccmix.report.results import Results
@@ -247,6 +248,27 @@ def test_the_state_of_a_bbr_flow(make: Make) -> None:
     assert [row["bbr_state"] for row in values(strip)][:3] == ["startup", "drain", "probe_bw, up"]
     assert {row["in_flight_packets"] for row in values(windows)} == {7}  # 9 - 2 - 1 + 1
     assert len(choose(results, ["bbr-state"], most=None).charts) == 2
+
+
+def test_boxes_of_what_bbr_estimates(make: Make) -> None:
+    results = make({"bbr": BBR}, BUFFERS, iterations=2)
+    write_sockets(results, [sample(0.1 * number, bbr_bandwidth_bps=1e6 * number) for number in range(31)])
+    [chart] = of_kind(results, "box")
+    [panel] = chart.spec["concat"]
+    rows = values(panel)
+    assert panel["encoding"]["x"]["scale"]["domain"] == ["0.1", "1", "10"]
+    assert [row["bandwidth_bps"] for row in rows if row["x"] == "1"] == [1e6 * number for number in range(10, 31)]
+    assert "bbr, 0.1, bbr: 20.0 Mbit/s" in chart.alt_text
+
+
+def test_many_estimates_have_the_same_quartiles(make: Make) -> None:
+    results = make({"bbr": BBR}, BUFFERS, iterations=1)
+    write_sockets(results, [sample(1 + number / 10_000, bbr_bandwidth_bps=float(number)) for number in range(10_000)])
+    found = bandwidth_estimates(results.runs[0])
+    assert found is not None
+    assert found.height == MOST_ESTIMATES
+    for share in (0.25, 0.5, 0.75):
+        assert found["bandwidth_bps"].quantile(share) == pytest.approx(10_000 * share, abs=60)
 
 
 def test_sockets_that_ss_saw_have_no_bbr_state(make: Make) -> None:

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from ccmix.charts import conditions, overview
+from ccmix.charts import conditions, overview, samples
 from ccmix.charts.chart import KINDS, Chart, Kind
 from ccmix.charts.frames import Family, families
 from ccmix.charts.heat_map import Choice
-from ccmix.charts.times import distribution_charts
 from ccmix.report.results import Results
 
 MOST_CONDITIONS = 12  # that have charts of their own in a report
@@ -45,7 +44,9 @@ def choose(
         if "heat-map" in kinds:
             charts += overview.heat_maps(family, steps)
         if "distribution" in kinds:
-            charts += distribution_charts(family)
+            charts += samples.distribution_charts(family)
+        if "box" in kinds:
+            charts += samples.estimate_charts(family)
     charts.sort(key=lambda chart: KINDS.index(chart.kind))
     sentences = []
     for kind, of_conditions in OF_CONDITIONS.items():

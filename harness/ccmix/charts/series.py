@@ -16,6 +16,7 @@ BBR_COLUMNS = (
     "cca", "bbr_bandwidth_bps", "bbr_min_rtt_s", "bbr_pacing_gain", "bbr_cwnd_gain", "rtt_s", "cwnd_packets",
     "delivery_rate_bps", "unacked", "sacked", "lost", "retransmitted_unacked",
 )  # fmt: skip
+MOST_ESTIMATES = 100
 _SAMPLE = ("time_s", "host", "port", "end", "final", "state")
 MOST_STEPS = 200  # of a line in a panel of 300 pixels
 
@@ -103,9 +104,24 @@ def rtts(result: Result) -> pl.DataFrame | None:
     sockets = _sampled(result, ["group", "rtt_s"])
     if sockets is None:
         return None
-    traffic = result.run.traffic
-    measured = pl.col("time_s").is_between(traffic.omit_s, traffic.seconds)
-    return sockets.filter(measured).select("group", seconds="rtt_s").drop_nulls()
+    return sockets.filter(_measured(result)).select("group", seconds="rtt_s").drop_nulls()
+
+
+def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
+    """What BBR's flows estimated in the measured time: group, bandwidth_bps, at most MOST_ESTIMATES of a group, evenly
+    ranked; None without sockets' samples. Raises ArchiveError.
+    """
+    if not may_have_bbr(result) or (sockets := _sampled(result, ["group", "cca", "bbr_bandwidth_bps"])) is None:
+        return None
+    known = sockets.filter(_measured(result), pl.col("cca") == "bbr", pl.col("bbr_bandwidth_bps") > 0)
+    ranked = known.select("group", bandwidth_bps="bbr_bandwidth_bps").sort("group", "bandwidth_bps")
+    number = pl.int_range(pl.len()).over("group")
+    every = (pl.len().over("group") / MOST_ESTIMATES).ceil()
+    return ranked.filter(number % every == every // 2)
+
+
+def _measured(result: Result) -> pl.Expr:
+    return pl.col("time_s").is_between(result.run.traffic.omit_s, result.run.traffic.seconds)
 
 
 def completions(result: Result) -> pl.DataFrame | None:

@@ -1,12 +1,14 @@
-"""Distribution functions that fit: of short flows' times where there are any, else of RTTs."""
+"""Charts of samples: distribution functions of the times of short flows or of RTTs, boxes of what BBR estimates."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
 from ccmix.charts import conditions, series
+from ccmix.charts.box import boxes
 from ccmix.charts.chart import Chart
 from ccmix.charts.distribution import distributions
+from ccmix.charts.encodings import RATE_AXIS, quantity
 from ccmix.charts.finish import file_name, finished, listed
 from ccmix.charts.frames import Family
 from ccmix.charts.settings import in_common
@@ -14,6 +16,7 @@ from ccmix.report.numbers import shown
 from ccmix.report.results import Result, Results
 
 MOST_PANELS = 6
+MOST_BOXES = 24
 
 Times = Callable[[Result], pl.DataFrame | None]
 
@@ -26,7 +29,7 @@ def distribution_charts(family: Family) -> Iterator[Chart]:
     frames: list[pl.DataFrame] = []
     drawn: list[Result] = []
     for one in conditions.spread(found, MOST_PANELS):
-        results = one.results if short else _first_iterations(one.results)
+        results = one.results if short else _first_of_each(one.results)
         told = [frame for result in results if (frame := _of_run(result, one.name, times)) is not None]
         frames += told
         drawn += results if told else []
@@ -49,10 +52,52 @@ def distribution_charts(family: Family) -> Iterator[Chart]:
     )
 
 
-def _first_iterations(results: tuple[Result, ...]) -> list[Result]:
-    first: dict[tuple[str, str], Result] = {}
+def estimate_charts(family: Family) -> Iterator[Chart]:
+    """Box plots of the bandwidth that BBR estimates, by the one swept number; of the first valid iteration.
+
+    Raises ArchiveError.
+    """
+    if len(family.sweeps) != 1 or len(family.sweeps[0].values) > MOST_BOXES:
+        return
+    [sweep] = family.sweeps
+    where = ("entry", "dst", "condition")
+    cases = {row[:3]: row[3] for row in family.groups.select(*where, "case").unique().iter_rows()}
+    frames: list[pl.DataFrame] = []
+    drawn: list[Result] = []
+    in_order = sorted(family.results, key=lambda result: sweep.values[result.run.condition[sweep.key]])
+    for result in _first_of_each(in_order):
+        run = result.run
+        found = series.bandwidth_estimates(result)
+        if found is not None and not found.is_empty():
+            case = cases[run.entry, run.dst, run.condition_name]
+            x = sweep.label(run.condition[sweep.key])
+            frames.append(found.with_columns(panel=pl.lit(case), x=pl.lit(x), cca=pl.lit("bbr")))
+            drawn.append(result)
+    if not frames:
+        return
+    whole = pl.concat(frames)
+    medians = whole.group_by("panel", "x", "group", maintain_order=True).agg(pl.col("bandwidth_bps").median())
+    words = [
+        f"{row['panel']}, {row['x']}, {row['group']}: {shown('_bps', row['bandwidth_bps'])}"
+        for row in medians.iter_rows(named=True)
+    ]
+    yield finished(
+        "box",
+        file_name(f"bandwidth estimate {','.join(dict.fromkeys(result.run.entry for result in drawn))}"),
+        f"BBR's bandwidth estimate of a flow by {sweep.title}",
+        in_common(drawn),
+        f"Box plots. Medians: {listed(words)}.",
+        boxes(whole, sweep.title, quantity("bandwidth_bps", "bandwidth estimate (bit/s)", RATE_AXIS)),
+        results=drawn,
+        panels=min(3, whole["panel"].n_unique()),
+    )
+
+
+def _first_of_each(results: Sequence[Result]) -> list[Result]:
+    """The first iteration of each entry, destination and condition."""
+    first: dict[tuple[str, str, str], Result] = {}
     for result in results:
-        first.setdefault((result.run.entry, result.run.dst), result)
+        first.setdefault((result.run.entry, result.run.dst, result.run.condition_name), result)
     return list(first.values())
 
 
