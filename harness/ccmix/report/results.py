@@ -1,5 +1,6 @@
 """What a report is made of: the runs of one or more campaigns, and the rows of their table."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ class Results:
     rtt_buckets: bool = False
     campaigns: tuple[Campaign, ...] = ()
 
-    @property
+    @functools.cached_property
     def rows(self) -> list[Row]:
         return table(((result.run, result.summary) for result in self.runs), self.rtt_buckets)
 

@@ -124,11 +124,11 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         numbers=tuple((name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"),
         groups=_table(("flows", "group"), [(str(group["streams"]), group["group"]) for group in groups],
                       OF_GROUPS, groups, shades),
-        flows=_table(("CCA", "flow"), [(str(flow.get("cca_used")), _flow_name(flow)) for flow in flows],
+        flows=_table(("CCA", "flow"), [(str(flow.get("cca_used") or "–"), _flow_name(flow)) for flow in flows],
                      OF_FLOWS, flows, shades),
         settings=tuple(_settings(run, summary)),
         repeat=origin.run(run) if origin else None,
-        commands=tuple(_commands(summary["facts"].get("commands"))),
+        commands=tuple(commands(summary["facts"].get("commands"))),
         setup=setups.number(of_setup(summary)),
         notices=(*summary["where"].get("notices", ()), *summary["where"].get("retries", ())),
         folder=str(result.folder.relative_to(result.outdir)),
@@ -206,11 +206,14 @@ def _given(data: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kept.items() if value not in (None, {}, [], (), "", False)}
 
 
-def _commands(data: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def commands(data: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Each with where it ran: ('h1 client', 'iperf3 --client ...'); the user's own are lines of the shell."""
     if isinstance(data, dict):
         for key, value in data.items():
-            yield from _commands(value, f"{name} {key}".strip())
+            yield from commands(value, f"{name} {key}".strip())
+    elif isinstance(data, list) and data and all(isinstance(one, list) for one in data):
+        for one in data:
+            yield from commands(one, name)
     elif isinstance(data, list) and name:
         yield name, shlex.join(map(str, data))
     elif isinstance(data, list):

@@ -80,7 +80,7 @@ def _drawn(series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[st
             f'<text x="{LEFT - 6}" y="{TOP + 8}" text-anchor="end">{format_rate(most_bps)}</text>',
             f'<text x="{LEFT - 6}" y="{ground}" text-anchor="end">0</text>',
             f'<text x="{LEFT}" y="{HEIGHT - 6}">0 s</text>',
-            f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{end_s:.4g} s</text>',
+            f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{end_s:.3g} s</text>',
             *lines,
             "</svg>",
         ]
