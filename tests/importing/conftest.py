@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from ccmix.cli import main
+from ccmix.cli.main import main
 from ccmix.tools import find_iperf3
 from importing_support import RATE_MBPS, SECONDS, STREAMS, TESTS, Import, Outcome, Outputs
 

@@ -34,7 +34,7 @@ def _read_table(file: Path, name: str, told: Told) -> Iterator[Found | LeftOut]:
 
 def _is_json(head: str) -> bool:
     """An object or a list, after lines of other programs if need be."""
-    begin = re.search(r"^[ \t]*[{\[][ \t\r]*([\"{}\]]|$)", head, re.MULTILINE)
+    begin = re.search(r"^[ \t]*[{\[][ \t\r]*([\"{}\[\]]|$)", head, re.MULTILINE)
     return begin is not None
 
 

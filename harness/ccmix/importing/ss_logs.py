@@ -62,7 +62,10 @@ def _tests(samples: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _since_last_begin(samples: pl.DataFrame, ends: list[str]) -> pl.DataFrame:
-    """Without what a socket's counters said before they began again, for another socket of the same ports."""
+    """Without what a socket's counters said before they began again, for another socket of the same ports; and with one
+    sample of a socket at a time.
+    """
+    samples = samples.unique([*ends, "time_s"], keep="last", maintain_order=True)
     again = (pl.col("bytes_acked").diff() < 0).fill_null(value=False).cum_sum().over(ends)
     return samples.with_columns(life=again).filter(pl.col("life") == pl.col("life").max().over(ends)).drop("life")
 

@@ -21,9 +21,13 @@ from ccmix.probes.sockets import BBR_NO_MIN_RTT
 
 CHUNK_BYTES = 2**25
 MOST_CHUNK_BYTES = 2**28  # between two lines with the time
+BLOCK_BYTES = 2**16  # in which the last line with the time is looked for, from the end
+LINE_BYTES = 64  # of a line with the time, at most
+LEAST_LINE_BYTES = 8  # in the mean
 _TIME = r"^(?:# )?(\d{9,10}\.\d{1,9})\s*$"
 _DATE = r"^(?:# )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?:Z|\+00:?00)?\s*$"
 _IS_TIME = re.compile(f"{_TIME}|{_DATE}", re.MULTILINE)
+_TIME_LINE = re.compile(_IS_TIME.pattern.replace(r"\s*$", r"[ \t\r]*\n").encode(), re.MULTILINE)
 _IS_SOCKET = re.compile(r"^(?:ESTAB +)?\d+ +\d+ +\S+:\d+ +\S+:\d+", re.MULTILINE)
 _SOCKET = (
     r"^(?:([A-Z][A-Z0-9-]{1,11})\s+)?(\d{1,12})\s+(\d{1,12})\s+(\S{1,80}):(\d{1,5})\s+(\S{1,80}):(\d{1,5})(?:\s|$)"
@@ -79,29 +83,31 @@ def read_samples(file: Path, name: str) -> pl.DataFrame:
 def _chunks(file: Path, name: str) -> Iterator[bytes]:
     """The file in parts that begin with a line with the time."""
     with file.open("rb") as opened:
-        kept, line = b"", 1
+        kept = b""
         while more := opened.read(CHUNK_BYTES):
+            if more.count(b"\n") * LEAST_LINE_BYTES > len(more):
+                raise SourceError(f"{name}: has far too many empty lines for a log of ss: leave it out")
             chunk = kept + more
-            cut = _last_time(chunk)
-            if cut <= 0:
-                if len(chunk) > MOST_CHUNK_BYTES:
-                    raise SourceError(f"{name}:{line}: has no line with the time after this, such as '# 1628535057.69'")
-                kept = chunk
-                continue
-            yield chunk[:cut]
-            line += chunk.count(b"\n", 0, cut)
+            cut = _last_time(chunk, len(kept))
+            if cut:
+                yield chunk[:cut]
+            elif len(chunk) > MOST_CHUNK_BYTES:
+                raise SourceError(
+                    f"{name}: has no line with the time for {len(chunk) >> 20} MiB, such as '# 1628535057.6'"
+                )
             kept = chunk[cut:]
     yield kept[: kept.rfind(b"\n") + 1]  # a line that was cut off says too little
 
 
-def _last_time(chunk: bytes) -> int:
-    """Where the last line with the time begins; 0 where only the first line is one."""
+def _last_time(chunk: bytes, since: int) -> int:
+    """Where the last line with the time begins, if after `since`; 0 where there is none."""
     end = len(chunk)
-    while (at := chunk.rfind(b"\n", 0, end)) >= 0:
-        line = chunk[at + 1 : at + 60].split(b"\n")[0].decode("ascii", "replace")
-        if _IS_TIME.match(line) and b"\n" in chunk[at + 1 : at + 60]:
-            return at + 1
-        end = at
+    while end > since:
+        begin = max(since, end - BLOCK_BYTES)
+        found = [match.start() for match in _TIME_LINE.finditer(chunk, max(begin - LINE_BYTES, 1), end)]
+        if found:
+            return found[-1]
+        end = begin
     return 0
 
 

@@ -14,11 +14,9 @@ def read_text(file: Path, name: str) -> str:
 
 def read_bytes(file: Path, name: str) -> bytes:
     """Raises SourceError where the file is too large to be what it seems, and OSError."""
-    with file.open("rb") as opened:
-        content = opened.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
+    if file.stat().st_size > MOST_BYTES:
         raise SourceError(f"{name}: is larger than {MOST_BYTES >> 20} MiB: split it")
-    return content
+    return file.read_bytes()
 
 
 def encoding_of(begin: bytes) -> str:
