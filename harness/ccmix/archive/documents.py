@@ -15,7 +15,7 @@ class ArchiveError(Exception):
 
 def located(error: OSError, place: Path) -> str:
     """What happened and where: an error of writing itself, such as that of a full disk, names no file."""
-    return str(error) if error.filename else f"{place}: {error.strerror}"
+    return f"{error.filename or place}: {error.strerror or error}"
 
 
 def write(file: Path, data: dict[str, Any]) -> None:
