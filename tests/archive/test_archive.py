@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccmix.archive import ArchiveError, Campaign, RunFolder
+from ccmix.archive import ArchiveError, Campaign, RunFolder, parquet
 from ccmix.archive.folders import SUMMARY
 from ccmix.model import Group, Run, Traffic
 from support import TOPOLOGY
@@ -59,7 +59,7 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
         ("", "can't be read"),
         ("[]", "can't be read"),
         ("null", "can't be read"),
-        ("{}", "can't be read: KeyError('schema')"),
+        ("{}", "can't be read: it has no schema's number"),
         ('{"schema": 2}', "can't be read: KeyError('runs')"),
         ('{"schema": 2, "runs": [{}], "ini": "", "about": {}}', "can't be read: KeyError"),
         ('{"schema": 2, "runs": 3, "ini": "", "about": {}}', "can't be read: TypeError"),
@@ -101,6 +101,29 @@ def test_a_damaged_run_is_named(text: str, tmp_path: Path) -> None:
     (folder.path / SUMMARY).write_text(text)
     with pytest.raises(ArchiveError, match=re.escape(str(folder.path / SUMMARY))):
         folder.summary()
+
+
+def test_what_is_no_number_is_unknown(tmp_path: Path) -> None:
+    folder = RunFolder.of(tmp_path, RUN)
+    folder.begin()
+    folder.finish({"metrics": [float("nan"), float("inf"), 1.5]})
+    assert folder.summary() == {"metrics": [None, None, 1.5]}
+
+
+def test_a_folder_whose_result_was_removed_is_not_measured_again_before_it_is_gone(tmp_path: Path) -> None:
+    folder = RunFolder.of(tmp_path, RUN)
+    folder.begin()
+    folder.finish({"right": True})
+    (folder.path / SUMMARY).unlink()
+    with pytest.raises(ArchiveError, match="so is no finished run: remove it, or put it back"):
+        folder.begin()
+
+
+def test_a_series_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for content in (b"", b"PAR1", b"x" * 1000):
+        (tmp_path / "a.parquet").write_bytes(content)
+        with pytest.raises(ArchiveError, match=r"a\.parquet: can't be read"):
+            parquet.read(tmp_path / "a.parquet", ["seconds"])
 
 
 def test_a_crash_while_the_plan_is_written_is_no_campaign(tmp_path: Path) -> None:

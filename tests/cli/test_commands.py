@@ -118,3 +118,10 @@ def test_ctrl_c_before_the_command_begins_says_nothing() -> None:
     argv = [sys.executable, "-c", INTERRUPTED_WHILE_LIBRARIES_LOAD, "--version"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "html"])
+def test_a_full_disk_is_told_with_the_file(form: str, ccmix: Ccmix) -> None:
+    told = ccmix("report", REPOSITORY / "archive" / "demo", "--format", form, "-o", "/dev/full")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr.endswith("/dev/full: No space left on device\n")

@@ -15,7 +15,7 @@ class ArchiveError(Exception):
 
 def located(error: OSError, place: Path) -> str:
     """What happened and where: an error of writing itself, such as that of a full disk, names no file."""
-    return str(error) if error.filename else f"{place}: {error.strerror}"
+    return f"{error.filename or place}: {error.strerror or error}"
 
 
 def write(file: Path, data: dict[str, Any]) -> None:
@@ -31,12 +31,18 @@ def write(file: Path, data: dict[str, Any]) -> None:
 def read(file: Path) -> dict[str, Any]:
     """What was written. Raises ArchiveError for a damaged file or another schema, FileNotFoundError for none."""
     try:
-        data = json.loads(file.read_text())
+        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=lambda _: None)  # NaN: nothing could tell it
         schema = data.pop("schema")
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(f"{file}: can't be read: {error!r}") from error
+    except UnicodeDecodeError as error:
+        raise ArchiveError(f"{file}: can't be read: byte {error.start} is not UTF-8") from error
+    except OSError as error:
+        raise ArchiveError(f"{file}: can't be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ArchiveError(f"{file}: can't be read: it is no JSON: {error}") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ArchiveError(f"{file}: can't be read: it has no schema's number, as ccmix writes it first") from error
     if schema != SCHEMA:
         raise ArchiveError(f"{file}: is of schema {schema}, and this ccmix reads {SCHEMA}")
     return dict(data)

@@ -33,7 +33,11 @@ class RunFolder:
         return (self.path / SUMMARY).exists()
 
     def begin(self) -> Path:
-        """An empty partial folder; what an earlier try left is removed."""
+        """An empty partial folder; what an earlier try left is removed. Raises ArchiveError where its name is taken."""
+        if self.path.is_symlink() or self.path.exists():
+            raise documents.ArchiveError(
+                f"{self.path}: has no {SUMMARY}, so is no finished run: remove it, or put it back"
+            )
         shutil.rmtree(self.partial, ignore_errors=True)
         self.partial.mkdir(parents=True)
         return self.partial

@@ -1,16 +1,14 @@
 """The files of runs as tidy frames for charts over time."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import polars as pl
-from polars.exceptions import PolarsError
 
-from ccmix.archive import ArchiveError
+from ccmix.archive import parquet
+from ccmix.archive.parquet import INTERVALS
 from ccmix.charts.bbr_state import phase
 from ccmix.report.results import Result
 
-INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
 SOCKETS, COMPLETIONS = "sockets.parquet", "completions.parquet"
 BBR_COLUMNS = (
     "cca", "bbr_bandwidth_bps", "bbr_min_rtt_s", "bbr_pacing_gain", "bbr_cwnd_gain", "rtt_s", "cwnd_packets",
@@ -35,7 +33,9 @@ def over_time(results: Sequence[Result]) -> pl.DataFrame:
 
 
 def _of_run(result: Result) -> pl.DataFrame:
-    intervals = read(result.folder / INTERVALS, ["time_s", "seconds", "group", "port", "goodput_bps", "retransmits"])
+    intervals = parquet.read(
+        result.folder / INTERVALS, ["time_s", "seconds", "group", "port", "goodput_bps", "retransmits"]
+    )
     ccas = {group["group"]: group["cca"] for group in result.summary["metrics"]["groups"]}
     interval_s = float(f"{float(intervals.select(pl.col('seconds').median()).item()):.2g}")
     end_s = float(intervals.select(pl.col("time_s").max()).item())
@@ -127,7 +127,7 @@ def _measured(result: Result) -> pl.Expr:
 def completions(result: Result) -> pl.DataFrame | None:
     """Times of the short flows that were completed: group, seconds; None where there are none. Raises ArchiveError."""
     file = result.folder / COMPLETIONS
-    return read(file, ["group", "seconds"]).drop_nulls() if file.exists() else None
+    return parquet.read(file, ["group", "seconds"]).drop_nulls() if file.exists() else None
 
 
 def _sampled(result: Result, columns: Sequence[str]) -> pl.DataFrame | None:
@@ -141,17 +141,5 @@ def _sampled(result: Result, columns: Sequence[str]) -> pl.DataFrame | None:
             return None
         of_sender = (pl.col("end") == "sender") & ~pl.col("final") & (pl.col("state") == "established")
         return lazy.filter(of_sender).select("time_s", "host", "port", *columns).collect()
-    except (PolarsError, OSError) as error:
-        raise _unreadable(file, error) from error
-
-
-def read(file: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """These columns of a series. Raises ArchiveError."""
-    try:
-        return pl.read_parquet(file, columns=list(columns))
-    except (PolarsError, OSError) as error:
-        raise _unreadable(file, error) from error
-
-
-def _unreadable(file: Path, error: Exception) -> ArchiveError:
-    return ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}")
+    except parquet.UNREADABLE as error:
+        raise parquet.unreadable(file, error) from error

@@ -13,6 +13,7 @@ import click
 from ccmix.archive import ArchiveError
 from ccmix.charts.chart import KINDS, Image, Kind
 from ccmix.cli import status
+from ccmix.cli.output import naming, put
 from ccmix.config import ConfigError, Overrides, load, select
 from ccmix.hosts import CommandError
 from ccmix.index.target import PATIENCE
@@ -50,8 +51,11 @@ class Commands(click.Group):
             context.exit(status.WRONG_INPUT)
         except BrokenPipeError:
             raise  # click ends quietly where nobody reads any more
-        except (GuestError, CommandError, OSError) as error:
+        except (GuestError, CommandError) as error:
             click.echo(error, err=True)
+            context.exit(status.BAD)
+        except OSError as error:
+            click.echo(f"{error.filename}: {error.strerror}" if error.filename else error, err=True)
             context.exit(status.BAD)
         except KeyboardInterrupt:
             context.exit(status.INTERRUPTED)
@@ -211,7 +215,10 @@ def report(
     elif form == "html":
         from ccmix.report.html import write_report  # noqa: PLC0415
 
-        click.echo(write_report(results, output or outdirs[0] / "report.html"))
+        page = output or outdirs[0] / "report.html"
+        with naming(page):
+            write_report(results, page)
+        click.echo(page)
         return
     elif form == "json":
         written = json.dumps([row.to_json() for row in results.rows], indent=1) + "\n"
@@ -219,10 +226,7 @@ def report(
         written = text.csv_table(results.rows, results.swept)
     else:
         written = text.render(results)
-    if output:
-        output.write_text(written, encoding="utf-8")
-    else:
-        click.echo(written, nl=False)
+    put(written, output)
     for sentence in text.notes(results) if form == "table" else ():
         click.echo(sentence, err=True)
 
@@ -284,10 +288,7 @@ def compare(outdir_a: Path, outdir_b: Path, form: str, margin: float, output: Pa
     from ccmix.cli import compare as command  # noqa: PLC0415
 
     written = command.compared(command.Options(outdir_a, outdir_b, margin, form))
-    if output:
-        output.write_text(written, encoding="utf-8")
-    else:
-        click.echo(written, nl=False)
+    put(written, output)
 
 
 @main.command()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ccmix.cli.output import put
 from ccmix.config.hostlist import read_hosts
 from ccmix.psconfig import Mesh, MeshError, read_mixes, template
 from ccmix.units import parse_time
@@ -43,11 +44,7 @@ def write(
         )
     except MeshError as error:
         raise click.UsageError(str(error)) from None
-    text = json.dumps(template(mesh), indent=2) + "\n"
-    if output:
-        output.write_text(text)
-    else:
-        click.echo(text, nl=False)
+    put(json.dumps(template(mesh), indent=2) + "\n", output)
 
 
 def _seconds(name: str, text: str) -> float:

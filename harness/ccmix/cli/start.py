@@ -17,8 +17,9 @@ import click
 from rich.console import Console
 
 from ccmix.agent import journal
-from ccmix.archive import ArchiveError, Campaign, located
+from ccmix.archive import ArchiveError, Campaign
 from ccmix.cli import status
+from ccmix.cli.output import naming
 from ccmix.config import Entry, Overrides, load, read_text, select
 from ccmix.doctor import kernel, this_machine
 from ccmix.doctor.examine import ThisMachine as ThisHost
@@ -227,10 +228,7 @@ def _report(kept: Campaign, skipped: int) -> int:
     click.echo(f"{valid} runs valid, {not_valid} not valid, {without_result - skipped} failed{told}", err=True)
     if results:
         click.echo(text.render(results), nl=False)
-        try:
+        with naming(kept.outdir):
             page = write_report(results, kept.outdir / "report.html")
-        except OSError as error:
-            click.echo(located(error, kept.outdir), err=True)
-            return status.BAD
         click.echo(page)
     return status.GOOD if valid == len(kept.runs) else status.BAD

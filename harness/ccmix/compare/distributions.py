@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ccmix.archive import parquet
 from ccmix.report.results import Result
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -28,13 +29,13 @@ class Distributions:
 
 
 def interval_goodputs(results: Sequence[Result], group: str) -> NDArray[np.float64]:
-    """In bit/s, of the measured time, summed over the group's flows; sorted."""
+    """In bit/s, of the measured time, summed over the group's flows; sorted. Raises ArchiveError."""
     found = []
     for result in results:
-        file = result.folder / "intervals.parquet"
+        file = result.folder / parquet.INTERVALS
         if not file.exists():
             continue
-        series = pl.read_parquet(file, columns=["time_s", "group", "omitted", "goodput_bps"])
+        series = parquet.read(file, ["time_s", "group", "omitted", "goodput_bps"])
         number = (pl.col("time_s") / result.run.traffic.interval_s).round()
         own = series.filter(pl.col("group") == group, ~pl.col("omitted")).group_by(number)
         found.append(own.agg(pl.col("goodput_bps").sum())["goodput_bps"].to_numpy())
@@ -42,7 +43,7 @@ def interval_goodputs(results: Sequence[Result], group: str) -> NDArray[np.float
 
 
 def distributions(a: Sequence[Result], b: Sequence[Result], group_a: str, group_b: str) -> Distributions | None:
-    """None where one of them has no intervals."""
+    """None where one of them has no intervals. Raises ArchiveError."""
     of_a, of_b = interval_goodputs(a, group_a), interval_goodputs(b, group_b)
     if not of_a.size or not of_b.size:
         return None

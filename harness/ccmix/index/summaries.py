@@ -12,7 +12,7 @@ from ccmix.analysis.measured import measured
 from ccmix.analysis.statistics import table
 from ccmix.analysis.tables import as_measured
 from ccmix.analysis.validity import CORE_TIMES
-from ccmix.archive import Campaign
+from ccmix.archive import Campaign, parquet
 from ccmix.index import context, measures
 from ccmix.index.context import Document, milliseconds
 from ccmix.model import HostPath, Loss, Run, UdpFlows
@@ -252,7 +252,7 @@ def _hosts(result: Result) -> Iterator[Document]:
 
 
 def _series(file: Path) -> pl.DataFrame:
-    return pl.read_parquet(file) if file.exists() else pl.DataFrame()
+    return parquet.read(file) if file.exists() else pl.DataFrame()
 
 
 COUNTERS = {

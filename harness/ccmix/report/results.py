@@ -59,14 +59,19 @@ class Results:
         return [*(key for key in keys if key not in RTT_KEYS), BUCKET] if self.rtt_buckets else keys
 
 
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
 def _checked(summary: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same, where it has what a report reads."""
     try:
         groups = summary["metrics"]["groups"]
         for group in groups:
             float(group["goodput_bps"])
-            _ = group["group"], group["cca"], group["streams"], group["retransmission_rate"], group["rtt_median_s"]
-        _ = summary["metrics"]["fairness"], summary["validity"]["status"]
+            _ = group["group"], group["cca"], group["streams"]
+            _ = _number(group["retransmission_rate"]), _number(group["rtt_median_s"])
+        _ = _number(summary["metrics"]["fairness"]), summary["validity"]["status"]
         _ = [finding["detail"] + str(finding["accepted"]) for finding in summary["validity"]["findings"]]
         _ = summary["facts"]["kernel"] + summary["facts"]["iperf3"] + summary["where"]["machine"]
     except (KeyError, TypeError, ValueError) as error:

@@ -9,13 +9,12 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 import polars as pl
-from polars.exceptions import PolarsError
 
-from ccmix.archive import ArchiveError
+from ccmix.archive import parquet
+from ccmix.archive.parquet import INTERVALS
 from ccmix.report.numbers import shown
 from ccmix.units import format_rate
 
-INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
 WIDTH, HEIGHT = 640, 150
 LEFT, RIGHT, TOP, BOTTOM = 78, 8, 10, 24  # of the drawing, around what is drawn over time
 MOST_POINTS = 120  # of each line
@@ -36,11 +35,7 @@ def strip(folder: Path, colours: dict[str, str], omit_s: float) -> str:
 
 def _series(file: Path) -> pl.DataFrame:
     """Per group and moment: end_s and the goodput of all its flows; several intervals are one point in a long run."""
-    try:
-        intervals = pl.read_parquet(file, columns=["time_s", "seconds", "group", "goodput_bps"])
-    except (PolarsError, OSError) as error:
-        raise ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}") from error
-    intervals = intervals.drop_nulls()
+    intervals = parquet.read(file, ["time_s", "seconds", "group", "goodput_bps"]).drop_nulls()
     if intervals.is_empty():
         return intervals.with_columns(end_s=pl.col("time_s"))
     step_s = float(intervals["seconds"].median())  # type: ignore[arg-type]
