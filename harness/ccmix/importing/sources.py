@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from polars.exceptions import PolarsError
+
 from ccmix.importing.found import Found, LeftOut, SourceError, Told
 from ccmix.importing.harness_folders import is_job
 from ccmix.importing.kinds import HARNESS, KINDS, recognise
 from ccmix.importing.text import writable
 
-NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+# what reading a file that its tool did not write, or not to the end, may raise
+NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
 
 
 @dataclass(frozen=True)
