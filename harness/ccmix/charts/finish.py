@@ -7,6 +7,7 @@ from ccmix.charts.chart import Chart, Kind
 from ccmix.charts.encodings import SCHEMA, Part
 from ccmix.report.results import Result
 
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # as wide everywhere as vl-convert's own, by which it places
 LETTER_WIDTH = 6.2  # pixels, of the settings' font
 TITLE_SIZE, SETTINGS_SIZE = 14, 12
 PANEL_WIDTH = 360  # with its axis
@@ -36,6 +37,7 @@ def finished(
             "text": title, "fontSize": TITLE_SIZE, "subtitle": lines, "subtitleFontSize": SETTINGS_SIZE,
             "anchor": "start", "offset": 12,
         },
+        "config": {"font": FONT},
         **drawing,
     }  # fmt: skip
     folders = tuple(result.folder for result in results)

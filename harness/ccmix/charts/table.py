@@ -6,17 +6,21 @@ from ccmix.charts.cells import SCHEME, cells
 from ccmix.charts.encodings import Part, largest, rows
 
 CELL_WIDTH, CELL_HEIGHT, LETTER_WIDTH = 64, 24, 6.5
+LABEL_PADDING, LINE_HEIGHT = 4, 12
 FORMAT = ".3s"
 
 
 def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> Part:
     """means: row and column, which are of `names` and `columns`, and goodput_bps (bit/s, null: no cell)."""
     known = means.drop_nulls("goodput_bps").with_columns(pl.col("goodput_bps").round_sig_figs(4))
-    longest = max(max(len(line) for line in _lines(column)) for column in columns)
-    width = max(CELL_WIDTH, round(longest * LETTER_WIDTH))
+    lines = [_lines(column) for column in columns]
+    width = max(CELL_WIDTH, *(round(len(line) * LETTER_WIDTH) for label in lines for line in label))
+    # Vega puts a label's first line where its only one would be, the others below that
+    padding = LABEL_PADDING + LINE_HEIGHT * (max(map(len, lines)) - 1)
     x: Part = {
         "field": "column", "type": "nominal", "title": None, "sort": None, "scale": {"domain": columns},
-        "axis": {"orient": "top", "labelAngle": 0, "labelExpr": "split(datum.label, ',')", "labelLimit": 400},
+        "axis": {"orient": "top", "labelAngle": 0, "labelExpr": "split(datum.label, ',')", "labelLimit": 400,
+                 "labelLineHeight": LINE_HEIGHT, "labelPadding": padding},
     }  # fmt: skip
     y: Part = {
         "field": "row", "type": "nominal", "title": None, "sort": None, "scale": {"domain": names},
