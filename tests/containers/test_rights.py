@@ -26,7 +26,8 @@ def doctor(docker: Docker, image: str, work: Path, *options: str, config: str = 
     if config:
         (work / "one.ini").write_text(config)
         words.append("one.ini")
-    reports = json.loads(docker("run", *BARE, f"--volume={work}:/work", *options, image, *words).stdout)
+    bare = [option for option in BARE if not (option == "--network=none" and "--network=host" in options)]
+    reports = json.loads(docker("run", *bare, f"--volume={work}:/work", *options, image, *words).stdout)
     return {
         one["check"].removeprefix("container: "): (one["status"], "".join(one["instead"][:1]))
         for one in reports[0]["checks"]

@@ -11,7 +11,7 @@ from containers_support import Docker, clone
 from plugin_runner import check, throughput
 from support import REPOSITORY
 
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 STAND_IN = "ccmix-tests/stand-in-for-testpoint"
 TOOL = "/usr/lib/pscheduler/classes/tool/iperf3mix"
 

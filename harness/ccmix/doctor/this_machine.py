@@ -47,7 +47,7 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[Finding]
     for what, place in places.items():
         try:
             yield Finding(what, Status.OK, str(place()))
-        except GuestError as error:
+        except (GuestError, FileNotFoundError) as error:  # no temporary folder can be written to
             why = "A guest's memory is a file that is executed: it takes room, and no noexec."
             if container.inside():
                 yield Finding(what, bad, str(error), why, instead=(container.LAB_MEMORY,), root=False)
