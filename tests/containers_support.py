@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,26 @@ from typing import Any
 from support import REPOSITORY
 
 OWNER = (4711, 4712)  # user and group, of which a container has never heard
+# What a production test takes, as compose's service dtn
+DTN = (
+    "--user=root", "--network=host", "--cap-drop=ALL", "--cap-add=NET_ADMIN", "--cap-add=NET_RAW",
+    "--cap-add=CHOWN", "--cap-add=DAC_OVERRIDE",
+    "--security-opt=no-new-privileges", "--security-opt=systempaths=unconfined",
+    "--volume=/sys/module:/sys/module", "--volume=state:/var/lib/ccmix", "--read-only", "--tmpfs=/tmp:exec",
+)  # fmt: skip
+# Of this machine's kernel, which other tests use too: a microsecond more makes no difference to them
+PARAMETER = Path("/sys/module/tcp_cubic/parameters/hystart_ack_delta_us")
+DEFAULT = "2000\n"
+# Two runs, each of which changes it
+SWEEP = f"""
+[sweep]
+type = nothing
+src = localhost
+dst = 127.0.0.1
+src-cmd = sleep 4
+duration = 4s
+param-sweep = tcp_cubic/parameters/{PARAMETER.name}, sys-module-list, 2001, 2002
+"""
 BUILDS_WITHIN_S = 2400  # without a layer in the cache, on a machine that does other things too
 
 
@@ -57,3 +78,25 @@ class Docker:
         return self.good(
             "run", "--rm", "--network=none", f"--user={user}", f"--entrypoint={program}", image, *arguments
         )
+
+
+def wait_for(files: Path, pattern: str, count: int = 1, timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while len(list(files.rglob(pattern))) < count:
+        assert time.monotonic() < deadline, f"there are no {count} files {pattern} in {files} after {timeout_s} s"
+        time.sleep(0.1)
+
+
+def wait_for_change() -> None:
+    """Until a campaign with SWEEP has changed the parameter."""
+    deadline = time.monotonic() + 60
+    while PARAMETER.read_text() == DEFAULT:
+        assert time.monotonic() < deadline, "the campaign changed nothing"
+        time.sleep(0.05)
+
+
+def clone(work: Path) -> None:
+    """As much of the repository as compose reads, in a user's folder."""
+    for name in ("compose.yaml", "elk/compose.yaml"):
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_bytes((REPOSITORY / name).read_bytes())

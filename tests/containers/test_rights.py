@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from containers_support import Docker
+from containers_support import DTN, Docker
 
 pytestmark = pytest.mark.timeout(3000)
 BARE = ("--rm", "--cap-drop=ALL", "--read-only", "--network=none")
@@ -26,7 +26,8 @@ def doctor(docker: Docker, image: str, work: Path, *options: str, config: str = 
     if config:
         (work / "one.ini").write_text(config)
         words.append("one.ini")
-    reports = json.loads(docker("run", *BARE, f"--volume={work}:/work", *options, image, *words).stdout)
+    bare = [option for option in BARE if not (option == "--network=none" and "--network=host" in options)]
+    reports = json.loads(docker("run", *bare, f"--volume={work}:/work", *options, image, *words).stdout)
     return {
         one["check"].removeprefix("container: "): (one["status"], "".join(one["instead"][:1]))
         for one in reports[0]["checks"]
@@ -74,6 +75,27 @@ def test_each_use_works_with_what_the_doctor_asks_for_and_not_without(docker: Do
         done = docker("run", *base, *options, harness, "-c", deed)
         assert done.returncode == 0, (use, done.stderr)
         assert docker("run", *base, "--user=root", harness, "-c", deed).returncode != 0, use
+
+
+def test_the_doctor_in_the_container_of_production_tests(docker: Docker, harness: str, work: Path) -> None:
+    """compose's service `dtn` has all but what topologies without --lab take, and its journals outlive it."""
+    found = doctor(docker, harness, work, *DTN)
+    assert {use for use, (status, _) in found.items() if status != "ok"} == {"topologies without --lab"}
+    assert found["topologies without --lab"][1].startswith("docker run --cap-add SYS_ADMIN ...")
+    without = doctor(docker, harness, work, *(option for option in DTN if "state:" not in option))
+    assert without["restore after a kill"] == ("warn", "docker run -v state:/var/lib/ccmix ...")
+
+
+def test_the_doctor_of_the_lab(docker: Docker, harness: str, work: Path) -> None:
+    """A read-only container has no place for a guest's memory but what it is given."""
+    for options, expected in (((), "docker run --tmpfs /tmp:exec ..."), (("--tmpfs=/tmp:exec",), None)):
+        said = docker("run", *BARE, *options, f"--volume={work}:/work", harness, "doctor", "--format", "json").stdout
+        checks = [one for one in json.loads(said)[0]["checks"] if one["check"].startswith("lab: ")]
+        bad = [one for one in checks if one["status"] != "ok"]
+        if expected is None:
+            assert bad == []
+        else:
+            assert [one["instead"] for one in bad if "memory" in one["check"]] == [[expected]]
 
 
 def test_a_hosts_network_is_told_from_a_private_one(docker: Docker, harness: str) -> None:

@@ -1,12 +1,12 @@
 """ccmix in its container: the demo, the lab without any right, a test between two, a capture, stop and kill."""
 
 import json
-import time
+import shutil
 from pathlib import Path
 
 import pytest
 
-from containers_support import OWNER, Docker
+from containers_support import DEFAULT, DTN, OWNER, PARAMETER, SWEEP, Docker, clone, wait_for, wait_for_change
 from support import REPOSITORY, SMALL
 
 pytestmark = pytest.mark.timeout(3000)
@@ -15,9 +15,6 @@ pytestmark = pytest.mark.timeout(3000)
 CONFINED = (
     "--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only", "--tmpfs=/tmp:exec", "--network=none",
 )  # fmt: skip
-# Of this machine's kernel, which other tests use too: a microsecond more makes no difference to them
-PARAMETER = Path("/sys/module/tcp_cubic/parameters/hystart_ack_delta_us")
-DEFAULT = "2000\n"
 
 
 def as_owner(work: Path) -> tuple[str, ...]:
@@ -26,20 +23,6 @@ def as_owner(work: Path) -> tuple[str, ...]:
 
 def belongs_to_owner(folder: Path) -> bool:
     return all((one.lstat().st_uid, one.lstat().st_gid) == OWNER for one in (folder, *folder.rglob("*")))
-
-
-def clone(work: Path) -> None:
-    """As much of the repository as compose reads, in a user's folder."""
-    for name in ("compose.yaml", "elk/compose.yaml"):
-        (work / name).parent.mkdir(exist_ok=True)
-        (work / name).write_bytes((REPOSITORY / name).read_bytes())
-
-
-def wait_for(files: Path, pattern: str, count: int = 1, timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
-    while len(list(files.rglob(pattern))) < count:
-        assert time.monotonic() < deadline, f"there are no {count} files {pattern} in {files} after {timeout_s} s"
-        time.sleep(0.1)
 
 
 class TestInTheLab:
@@ -82,6 +65,31 @@ class TestInTheLab:
         docker.good("rm", container)
 
 
+@pytest.mark.parametrize(
+    ("profile", "services"),
+    [
+        ("", "harness"),
+        ("dtn", "dtn harness"),
+        ("pair", "client harness server"),
+        ("elk", "elasticsearch elasticsearch-setup harness kibana kibana-setup secrets"),
+        ("testpoint", "harness testpoint"),
+    ],
+)
+def test_profiles_of_compose(docker: Docker, work: Path, profile: str, services: str) -> None:
+    clone(work)
+    shutil.copytree(REPOSITORY / "elk", work / "elk", dirs_exist_ok=True)
+    chosen = ("--profile", profile) if profile else ()
+    found = json.loads(docker.good("compose", *chosen, "config", "--format=json", cwd=work))["services"]
+    assert " ".join(sorted(found)) == services
+    missing = [
+        mount["source"]
+        for service in found.values()
+        for mount in service.get("volumes", ())
+        if mount["type"] == "bind" and not Path(mount["source"]).exists()
+    ]
+    assert missing == []
+
+
 class TestBetweenContainers:
     def test_mix_and_capture_of_compose(self, docker: Docker, harness: str, work: Path) -> None:
         """`docker compose --profile pair run client`, on its private network."""
@@ -117,37 +125,15 @@ class TestBetweenContainers:
 class TestOnTheHost:
     """With what a production test takes: the host's network, and the host's kernel to be changed and put back."""
 
-    DTN = (
-        "--user=root", "--network=host", "--cap-drop=ALL", "--cap-add=NET_ADMIN", "--cap-add=NET_RAW",
-        "--cap-add=CHOWN", "--cap-add=DAC_OVERRIDE",
-        "--security-opt=no-new-privileges", "--security-opt=systempaths=unconfined",
-        "--volume=/sys/module:/sys/module", "--read-only", "--tmpfs=/tmp:exec",
-    )  # fmt: skip
-    SWEEP = f"""
-[sweep]
-type = nothing
-src = localhost
-dst = 127.0.0.1
-src-cmd = sleep 4
-duration = 4s
-param-sweep = tcp_cubic/parameters/{PARAMETER.name}, sys-module-list, 2001, 2002
-"""
-
     @pytest.fixture
     def campaign(self, docker: Docker, harness: str, work: Path) -> tuple[str, ...]:
         assert PARAMETER.read_text() == DEFAULT
-        (work / "sweep.ini").write_text(self.SWEEP)
-        return (*self.DTN, f"--volume={work}:/work", "--volume=state:/var/lib/ccmix", harness)
-
-    def changed(self) -> None:
-        deadline = time.monotonic() + 60
-        while PARAMETER.read_text() == DEFAULT:
-            assert time.monotonic() < deadline, "the campaign changed nothing"
-            time.sleep(0.05)
+        (work / "sweep.ini").write_text(SWEEP)
+        return (*DTN, f"--volume={work}:/work", harness)
 
     def test_stop(self, docker: Docker, work: Path, campaign: tuple[str, ...]) -> None:
         container = docker.start(*campaign, "run", "sweep.ini", "-o", "results/a")
-        self.changed()
+        wait_for_change()
         docker.good("stop", "--time=30", container)
         assert PARAMETER.read_text() == DEFAULT
         assert docker.inspect(container)["State"]["ExitCode"] == 130
@@ -159,7 +145,7 @@ param-sweep = tcp_cubic/parameters/{PARAMETER.name}, sys-module-list, 2001, 2002
 
     def test_kill_and_restore(self, docker: Docker, work: Path, campaign: tuple[str, ...]) -> None:
         container = docker.start(*campaign, "run", "sweep.ini", "-o", "results/a")
-        self.changed()
+        wait_for_change()
         docker.good("kill", container)
         docker.good("rm", container)
         assert PARAMETER.read_text() != DEFAULT

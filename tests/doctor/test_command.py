@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ccmix.agent.journal import Journal
-from ccmix.doctor import others, this_machine
+from ccmix.doctor import container, others, this_machine
 from ccmix.doctor.checks import Options
 from ccmix.doctor.examine import examine
 from ccmix.doctor.findings import Finding, Status
@@ -192,11 +192,15 @@ def test_a_lab_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(this_machine, "find_kernel", no_kernel)
     monkeypatch.setattr(this_machine, "memory_dir", no_memory)
+    monkeypatch.setattr(container, "inside", lambda: False)
     for in_lab, status in ((True, Status.FAIL), (False, Status.WARN)):
         found = [finding for finding in this_machine.judge_lab((), in_lab) if finding.status is not Status.OK]
         assert [(finding.status, finding.mend) for finding in found] == [
             (status, ("make setup",)), (status, ("mount -o remount,exec,size=75% /dev/shm",))
         ]  # fmt: skip
+    monkeypatch.setattr(container, "inside", lambda: True)
+    *_, memory = [finding for finding in this_machine.judge_lab((), True) if finding.status is not Status.OK]
+    assert (memory.mend, memory.instead) == ((), ("docker run --tmpfs /tmp:exec ...",))
 
 
 def test_namespaces_of_a_shell_without_system_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -62,6 +62,15 @@ def test_network(tmp_path: Path) -> None:
     assert hosts.status is Status.OK
 
 
+def test_journals_that_would_be_lost() -> None:
+    """Below a folder that is no volume, there or not; /proc is a file system of its own."""
+    for folder in (Path("/"), Path("/no-such-folder/journals")):
+        [lost] = container.judge_state(folder)
+        assert (lost.status, lost.instead) == (Status.WARN, (f"docker run -v state:{folder} ...",))
+    [kept] = container.judge_state(Path("/proc/journals"))
+    assert kept.status is Status.OK
+
+
 @pytest.mark.parametrize("use", USES)
 def test_the_guide_has_every_use_with_its_options(use: container.Use) -> None:
     guide = (REPOSITORY / "docs/containers.md").read_text()

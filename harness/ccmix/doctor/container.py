@@ -16,6 +16,7 @@ MOUNTS = {
     "/proc/sys": ("--security-opt systempaths=unconfined",),
     "/sys/module": ("--security-opt systempaths=unconfined", "-v /sys/module:/sys/module"),
 }
+LAB_MEMORY = "docker run --tmpfs /tmp:exec ..."
 _EFFECTIVE = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE)
 
 
@@ -76,6 +77,20 @@ def judge(rights: Rights, needed: Collection[Use]) -> Iterator[Finding]:
             "The engine gives a container what it is started with, and nothing later. The lab needs none of it.",
             instead=(f"docker run {' '.join(words)} ...",), root=False,
         )  # fmt: skip
+
+
+def judge_state(folder: Path) -> Iterator[Finding]:
+    """Whether what root has changed can be undone after the container is gone: by the journals in this folder."""
+    what = "container: restore after a kill"
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if existing.stat().st_dev != Path("/").stat().st_dev:
+        yield Finding(what, Status.OK, f"{folder} outlives the container")
+        return
+    yield Finding(
+        what, Status.WARN, f"{folder} is lost with the container",
+        "The journals of what was changed on the host lie there.",
+        instead=(f"docker run -v state:{folder} ...",), root=False,
+    )  # fmt: skip
 
 
 def judge_network(devices: dict[str, bool]) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ccmix.doctor.container import Rights, capabilities
+from ccmix.doctor import container
 from ccmix.doctor.findings import Finding, Status, line, problem
 from ccmix.doctor.login import read_only
 from ccmix.lab.errors import GuestError
@@ -47,11 +47,13 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[Finding]
     for what, place in places.items():
         try:
             yield Finding(what, Status.OK, str(place()))
-        except GuestError as error:
-            yield Finding(
-                what, bad, str(error), "A guest's memory is a file that is executed: it takes room, and no noexec.",
-                (line("mount", "-o", "remount,exec,size=75%", "/dev/shm"),), (SMALL_TMPFS,),
-            )  # fmt: skip
+        except (GuestError, FileNotFoundError) as error:  # no temporary folder can be written to
+            why = "A guest's memory is a file that is executed: it takes room, and no noexec."
+            if container.inside():
+                yield Finding(what, bad, str(error), why, instead=(container.LAB_MEMORY,), root=False)
+            else:
+                remount = line("mount", "-o", "remount,exec,size=75%", "/dev/shm")
+                yield Finding(what, bad, str(error), why, (remount,), (SMALL_TMPFS,))
     for name in LAB_PROGRAMS:
         try:
             program(name)
@@ -67,10 +69,10 @@ def guest_bytes(topology: Topology) -> int:
     return guest_memory_bytes(topology)
 
 
-def read_rights() -> Rights:
+def read_rights() -> container.Rights:
     """Raises OSError or ValueError."""
     status, mounts = (Path("/proc/self", name).read_text() for name in ("status", "mounts"))
-    return Rights(os.geteuid(), capabilities(status), read_only(mounts))
+    return container.Rights(os.geteuid(), container.capabilities(status), read_only(mounts))
 
 
 def judge_namespaces(uid: int) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from containers_support import Docker
+from containers_support import Docker, clone
 from plugin_runner import check, throughput
 from support import REPOSITORY
 
@@ -105,3 +105,21 @@ def test_size(docker: Docker, testpoint: str, capsys: pytest.CaptureFixture[str]
 def test_labels(docker: Docker, testpoint: str) -> None:
     assert docker.inspect(testpoint)["Config"]["Labels"]["org.opencontainers.image.title"]
     assert "ARG TESTPOINT_IMAGE=perfsonar/testpoint:" in (REPOSITORY / "Dockerfile").read_text()
+
+
+def test_the_profile_of_compose(docker: Docker, testpoint: str, work: Path) -> None:
+    """It starts, is healthy by the image's own check, and has a doctor, as docs/containers.md says."""
+    clone(work)
+    compose = ("compose", "--profile", "testpoint")
+    try:
+        docker.good(*compose, "up", "--detach", "--no-build", cwd=work)
+        [container] = docker.good(*compose, "ps", "--quiet", cwd=work).split()
+        state = docker.inspect(container)["State"]
+        assert (state["Running"], state["Health"]["Status"]) == (True, "starting")
+        docker.good("exec", container, *docker.inspect(testpoint)["Config"]["Healthcheck"]["Test"][1:])
+        said = docker(*compose, "exec", "-T", "testpoint", "ccmix", "doctor", "--format", "json", cwd=work).stdout
+        [network] = [one for one in json.loads(said)[0]["checks"] if one["check"] == "container: network"]
+        assert network["status"] == "ok"
+        docker.good(*compose, "exec", "-T", "testpoint", "pscheduler", "internal", "warmboot", cwd=work)
+    finally:
+        docker.good(*compose, "down", "--volumes", "--timeout=5", cwd=work)
