@@ -1,0 +1,106 @@
+"""The published real paths and their emulation: what the page on them shows is what the archives hold."""
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ccmix.archive import Campaign
+from ccmix.report.results import Results, load_results
+from ccmix.units import format_percent, format_rate
+from support import REPOSITORY, Ccmix
+
+ARCHIVE = REPOSITORY / "archive"
+EMULATED = "real-and-emulated"
+PAGE = (REPOSITORY / "docs" / "real-and-emulated.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def real() -> Results:
+    return load_results([ARCHIVE / "tierney-2021"])
+
+
+def test_the_archive_of_real_paths_has_every_line_of_the_table(real: Results) -> None:
+    """With its CCA, streams, goodput, retransmission rate and RTT."""
+    with (ARCHIVE / "tierney-2021-bost-40g.csv").open() as file:
+        lines = sorted(
+            (line["host"], line["cca"], int(line["streams"]), float(line["throughput_Gbps"]),
+             float(line["retransmit_rate"]), float(line["rtt_ms"]))
+            for line in csv.DictReader(file)
+        )  # fmt: skip
+    groups = sorted(
+        (result.run.dst, group["cca"], result.run.traffic.streams, round(group["goodput_bps"] / 1e9, 9),
+         group["retransmission_rate"], round(group["rtt_median_s"] * 1e3, 9))
+        for result in real.runs
+        for group in result.summary["metrics"]["groups"]
+    )  # fmt: skip
+    assert groups == lines
+
+
+def test_the_page_has_the_comparison(ccmix: Ccmix) -> None:
+    """The table, and above it what is unknown of the real paths, word by word."""
+    made = ccmix("compare", ARCHIVE / "tierney-2021", ARCHIVE / EMULATED, "--format", "markdown")
+    assert made.returncode == 0, made.stderr
+    differences, _, goodputs = made.stdout.rpartition("\n\n")
+    summary = differences.rpartition("\n\n")[2]
+    assert goodputs in PAGE
+    assert summary in PAGE
+
+
+def test_the_emulation_is_that_of_the_sample(ccmix: Ccmix) -> None:
+    """Its configuration is the one in configs/, and every run was finished and valid."""
+    made = Campaign.load(ARCHIVE / EMULATED)
+    assert made.ini == (REPOSITORY / "configs" / f"{EMULATED}.ini").read_text()
+    assert (len(list(made.finished())), made.about["seed"], made.about["lab"]) == (len(made.runs), 1, True)
+    report = ccmix("report", ARCHIVE / EMULATED)
+    assert report.returncode == 0, report.stderr
+
+
+def test_the_page_tells_what_is_unknown(ccmix: Ccmix) -> None:
+    made = ccmix("compare", ARCHIVE / "tierney-2021", ARCHIVE / EMULATED, "--format", "markdown").stdout
+    unknown = [line.split(" | ")[0].removeprefix("| ") for line in made.splitlines() if " | unknown | " in line]
+    assert {"kernel", "sysctls", "offloads", "path.rate_bps", "path.buffer.amount", "traffic.duration_s"} <= {*unknown}
+    assert all(f"`{what}`" in PAGE for what in unknown)
+
+
+MIXED = (
+    ("perfsonar.oshean.org", "oshean-16-mixed"),
+    ("perfsonar-latency.grid.surfsara.nl", "surfsara-16-mixed"),
+    ("btw-bw.t1.grid.kiae.ru", "kiae-16-mixed"),
+)
+
+
+def mixed_lines(real: Results, emulated: Results) -> Iterator[str]:
+    """Of each host: the means of both groups, really with BBRv2 and emulated with BBRv1."""
+    for host, entry in MIXED:
+        of_real = [row for row in real.rows if (row.dst, row.condition["cca"]) == (host, "cubic,bbr2")]
+        of_emulated = [row for row in emulated.rows if row.entry == entry]
+        cells = [
+            f"{format_rate(row.goodput_mean_bps or 0)}, {format_percent(row.retransmission_rate_mean or 0)}"
+            for row in (*of_real, *of_emulated)
+        ]
+        yield f"| {' | '.join([host, *cells])} |"
+
+
+def test_the_mixed_tests_are_shown_but_no_match(real: Results, ccmix: Ccmix) -> None:
+    """BBRv1 stands where BBRv2 was: their means are beside each other, and no comparison is made."""
+    for line in mixed_lines(real, load_results([ARCHIVE / "real-and-emulated"])):
+        assert line in PAGE
+    made = ccmix("compare", ARCHIVE / "tierney-2021", ARCHIVE / EMULATED, "--format", "markdown").stdout
+    assert "mixed" not in made
+
+
+def published() -> list[Path]:
+    return sorted(file.parent for file in ARCHIVE.glob("*/campaign.json"))
+
+
+def test_what_is_published_is_small() -> None:
+    """A few MB each, and nothing in it names a place of the machine that made it."""
+    for folder in published():
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        assert sum(file.stat().st_size for file in files) < 5e6, folder
+        for file in files:
+            if file.suffix == ".json":
+                assert not {"/tmp/", "/home/", "/root/"} & {*re.findall("/[a-z]+/", file.read_text())}, file
