@@ -1,14 +1,17 @@
 """What tests share: the ccmix command of this checkout, a small configuration, and a look at processes."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ccmix.model import Buffer, Destination, Group, HostPath, Loss, Netem, NetemPlace, Run, Topology, Traffic
 
@@ -93,6 +96,19 @@ class Ccmix:
             except OSError:
                 continue
         return found
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of this size at the folder, which is made."""
+    if os.geteuid() != 0:
+        pytest.skip("a small file system takes root to mount: run the tests as root")
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
 def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:

@@ -115,6 +115,7 @@ def test_columns_that_are_settings(imported: Import, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ("h,1,bbr,fast,5", "t.csv:3: throughput_Gbps: 'fast' is no number"),
         ("h,1,bbr,nan,5", "t.csv:3: throughput_Gbps: 'nan' is no finite number"),
         ("h,1,bbr,1e308,5", "t.csv:3: throughput_Gbps: '1e308' is no finite number"),
         ("h,1,bbr,1e300,5", "t.csv:3: throughput_Gbps: '1e300' is no finite number"),

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 import shutil
 import signal
@@ -17,7 +16,7 @@ import pytest
 from elasticsearch_node import Node
 from index_support import DEMO, Index, of_archive, of_index
 from proxy import CUT, Fault, Forward, Reply, Request, proxy, rejection, said
-from support import wait_for
+from support import small_disk, wait_for
 
 KILLS, KILLS_IN_CI = 20, 1
 OF_CAMPAIGNS = ("ccmix-campaigns", "ccmix-conditions")
@@ -248,13 +247,8 @@ def test_node_killed_in_the_middle_of_many_bulks(index: Index, server: Node) -> 
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB: less than a bulk."""
-    if os.geteuid() != 0:
-        pytest.skip("a file system needs root: run the tests as root")
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], check=True)
-    yield folder
-    subprocess.run(["umount", folder], check=True)
+    with small_disk(tmp_path / "tiny", "256k") as folder:
+        yield folder
 
 
 def test_full_disk_of_the_spool_costs_nothing(index: Index, server: Node, small: Path, tiny_disk: Path) -> None:

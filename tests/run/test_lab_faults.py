@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import CCMIX, Ccmix, wait_for
+from support import CCMIX, Ccmix, small_disk, wait_for
 
 SHM = Path("/dev/shm")
 NOEXEC_MOUNTS = 'for folder in $NOEXEC; do mount -t tmpfs -o noexec tmpfs "$folder" || exit 99; done; exec "$@"'
@@ -27,13 +27,8 @@ def process_groups(ccmix: Ccmix) -> set[int]:
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system with room for one run at most."""
-    if os.geteuid() != 0:
-        pytest.skip("a small file system takes root to mount: run the tests as root")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", folder], check=True)
-    yield folder
-    subprocess.run(["umount", folder], check=True)
+    with small_disk(tmp_path / "disk", "100k") as folder:
+        yield folder
 
 
 def test_a_full_disk_is_told_with_its_place(ccmix: Ccmix, small_ini: Path, full_disk: Path) -> None:

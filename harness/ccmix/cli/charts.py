@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ccmix.archive import ArchiveError
 from ccmix.charts.chart import KINDS, Image, Kind
 from ccmix.charts.choose import choose
 from ccmix.charts.draw import write
@@ -26,10 +27,12 @@ def drawn(results: Results, options: Options) -> Iterator[Path]:
 
     Raises ArchiveError and OSError.
     """
-    options.folder.mkdir(parents=True, exist_ok=True)
     if options.kinds:
         chosen = choose(results, options.kinds, most=None, steps=options.colours)
     else:
         chosen = choose(results, KINDS, steps=options.colours)
+    if not chosen.charts:
+        raise ArchiveError(f"no chart fits these results of the kinds {', '.join(options.kinds or KINDS)}")
+    options.folder.mkdir(parents=True, exist_ok=True)
     for chart in chosen.charts:
         yield write(chart, options.folder, options.image)

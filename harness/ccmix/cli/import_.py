@@ -58,7 +58,12 @@ def _import(options: Options) -> None:
         _tell_left_out([f"{one.source}: {one.why}" for one in found.left_out])
         writing = progress.add_task("writing", total=len(planned))
         write(options.outdir, planned, options.told, identity, lambda: progress.advance(writing))
-    click.echo(f"{len(planned)} runs from {len(listing.sources)} files, into {options.outdir}", err=True)
+    counted = f"{_counted(len(planned), 'run')} from {_counted(len(listing.sources), 'file')}"
+    click.echo(f"{counted}, into {options.outdir}", err=True)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _tell_left_out(reasons: Sequence[str]) -> None:

@@ -9,6 +9,14 @@ MOST_COUNT = 2**53  # of bytes or segments: what JSON's numbers are exact to
 MOST_CLOCK_S = 4e9  # since 1970: to 2096
 
 
+def number_in(text: str) -> float:
+    """Raises ValueError with what is wrong, for a sentence."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("is no number") from None
+
+
 def bounded(value: float, most: float) -> float:
     """The number, where it is from 0 to `most`. Raises ValueError with what is wrong with it, for a sentence."""
     if not math.isfinite(value):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ccmix.importing.found import Found, GroupSums, SourceError, Told
-from ccmix.importing.numbers import MOST_RATE_BPS, MOST_TIME_S, bounded
+from ccmix.importing.numbers import MOST_RATE_BPS, MOST_TIME_S, bounded, number_in
 from ccmix.model import Group
 from ccmix.model.traffic import DEFAULT_CCA
 
@@ -133,7 +133,7 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Li
         if text is None:
             return None
         try:
-            return bounded(float(text) * columns.at[role][1], most)
+            return bounded(number_in(text) * columns.at[role][1], most)
         except ValueError as error:
             column = columns.names[columns.at[role][0]]
             raise SourceError(
