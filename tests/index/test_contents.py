@@ -13,7 +13,10 @@ from ccmix.cli.index import published
 from ccmix.index.fields import fields_of
 from ccmix.index.send import finished, run_lines
 from elasticsearch_node import Node
+from filled_index import RECORDED
 from index_support import DEMO, Index, documents, of_archive, of_index
+
+SMALL_ONE = RECORDED[0]
 
 
 def test_every_row_of_the_archive_is_there_with_its_values(index: Index, server: Node) -> None:
@@ -128,6 +131,18 @@ def test_a_new_analysis_replaces_the_old_one(index: Index, server: Node, tmp_pat
     assert len(before) - len(after) == 1 + sockets.height - 100 + _rows(
         DEMO / folder.relative_to(changed) / "queues.parquet"
     )
+
+
+def test_two_analyses_in_one_go_leave_the_later_one(index: Index, server: Node, tmp_path: Path) -> None:
+    """Also where the later one found more: the end of the first must not take it away."""
+    short = tmp_path / "short"
+    shutil.copytree(SMALL_ONE, short)
+    for file in short.glob("*/*/*/*/sockets.parquet"):
+        pl.read_parquet(file).head(10).write_parquet(file)
+    assert index(short, SMALL_ONE).returncode == 0
+    assert of_index(server) == of_archive(SMALL_ONE)
+    assert index(SMALL_ONE, short).returncode == 0
+    assert of_index(server) == of_archive(short)
 
 
 def test_a_copy_of_an_archive_is_the_same_campaign(tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ BODY_BYTES = 4 * 2**20  # of a bulk request
 CONNECTIONS = 2  # at the same time: one would leave the server idle between two requests
 WAITING_BYTES = 256 * 2**20  # in the spool, before whoever fills it has to wait
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 30.0
+ENDS_AT_ONCE = 50  # runs that are cleaned by one search
 OF_CAMPAIGNS = ("campaigns", "conditions")
+UnderWay = deque[tuple[Item, Future[None]]]
 
 
 class GaveUp(Exception):
@@ -137,12 +139,13 @@ class Sender:
 
     def _work(self) -> None:
         try:
-            under_way: deque[tuple[Item, Future[None]]] = deque()
-            while item := self._next(under_way):
+            under_way: UnderWay = deque()
+            ended: list[Item] = []
+            while item := self._next(under_way, ended):
+                if len(ended) >= ENDS_AT_ONCE or any(one.owner == item.owner for one in ended):
+                    self._settle(under_way, ended)
                 if item.is_end:
-                    self._done_with(under_way, 0)
-                    self.patiently(lambda item=item: self._clean(item))  # type: ignore[misc]
-                    self._done(item)
+                    ended.append(item)
                 else:
                     under_way.append((item, self._pool.submit(self._deliver, item)))
                     self._done_with(under_way, CONNECTIONS)
@@ -153,16 +156,14 @@ class Sender:
                 self._changed.notify_all()
             self._closing.set()
 
-    def _next(self, under_way: "deque[tuple[Item, Future[None]]]") -> Item | None:
+    def _next(self, under_way: UnderWay, ended: list[Item]) -> Item | None:
         """The next item, when there is one; None at the end."""
+        if (under_way or ended) and not self._waiting:
+            self._settle(under_way, ended)
         with self._changed:
             if not self._waiting and not under_way:
                 self._busy = False
                 self._changed.notify_all()
-        if under_way and not self._waiting:
-            self._done_with(under_way, 0)
-            return self._next(under_way)
-        with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing.is_set())
             if self._closing.is_set():
                 return None
@@ -171,7 +172,16 @@ class Sender:
             self._busy = True
             return self._waiting.popleft()
 
-    def _done_with(self, under_way: "deque[tuple[Item, Future[None]]]", most: int) -> None:
+    def _settle(self, under_way: UnderWay, ended: list[Item]) -> None:
+        """All that was taken so far is delivered, and what is beyond the ends is removed."""
+        self._done_with(under_way, 0)
+        if ended:
+            self.patiently(lambda: self._clean(ended))
+            for item in ended:
+                self._done(item)
+            ended.clear()
+
+    def _done_with(self, under_way: UnderWay, most: int) -> None:
         """Waits until no more than `most` are under way."""
         while len(under_way) > most:
             item, future = under_way.popleft()
@@ -243,24 +253,9 @@ class Sender:
         self.patiently(lambda: self._spool.reject(owner, reason, place, json.loads(document)))
         self.patiently(lambda: self._remove([(place["_index"], place["_id"])]))
 
-    def _clean(self, item: Item) -> None:
-        """Removes documents of the owner beyond those that it has now, from all indices."""
-        counts: Mapping[str, int] = json.loads(item.read())
-        of_campaign = any(kind in OF_CAMPAIGNS for kind in counts)
-        kinds = [kind for kind in KINDS.values() if (kind.name in OF_CAMPAIGNS) == of_campaign]
-        beyond = [
-            {
-                "bool": {
-                    "filter": [
-                        {"term": {"event.dataset": kind.dataset}},
-                        {"range": {"ccmix.row": {"gte": counts.get(kind.name, 0)}}},
-                    ]
-                }
-            }
-            for kind in kinds
-        ]
-        owner = {"term": {"ccmix.campaign.id" if of_campaign else "ccmix.run.id": item.owner}}
-        query = {"bool": {"filter": [owner], "should": beyond, "minimum_should_match": 1}}
+    def _clean(self, ended: Sequence[Item]) -> None:
+        """Removes documents of the owners beyond those that they have now, from all indices."""
+        query = {"bool": {"should": [_beyond(item) for item in ended], "minimum_should_match": 1}}
         self._server.refresh()
         while stale := list(self._server.find(query)):
             self._remove(stale)
@@ -281,6 +276,26 @@ class Sender:
         self._told(Waiting(why, seconds))
         if self._closing.wait(min(seconds, left_s)):
             raise GaveUp(f"was ended while it waited: {why}")
+
+
+def _beyond(end: Item) -> Mapping[str, Any]:
+    """A query for what an earlier analysis left."""
+    counts: Mapping[str, int] = json.loads(end.read())
+    of_campaign = any(kind in OF_CAMPAIGNS for kind in counts)
+    beyond = [
+        {
+            "bool": {
+                "filter": [
+                    {"term": {"event.dataset": kind.dataset}},
+                    {"range": {"ccmix.row": {"gte": counts.get(kind.name, 0)}}},
+                ]
+            }
+        }
+        for kind in KINDS.values()
+        if (kind.name in OF_CAMPAIGNS) == of_campaign
+    ]
+    owner = {"term": {"ccmix.campaign.id" if of_campaign else "ccmix.run.id": end.owner}}
+    return {"bool": {"filter": [owner], "should": beyond, "minimum_should_match": 1}}
 
 
 def _pairs(body: bytes) -> list[tuple[bytes, bytes]]:

@@ -17,10 +17,16 @@ Chosen = dict[str, list[Any]]  # what the filters of a dashboard are set to
 
 DEMO: Chosen = {"ccmix.campaign.name": ["demo"]}
 THE_RECORDED: Chosen = {"ccmix.campaign.name": [outdir.name for outdir in RECORDED]}
+MEASURED: Chosen = {"ccmix.campaign.name": [*DEMO["ccmix.campaign.name"], *THE_RECORDED["ccmix.campaign.name"]]}
 MIX: Chosen = {"ccmix.entry": ["mixed"], "ccmix.condition.name": ["delay=44ms,loss=0.1%"], "ccmix.run.iteration": [1]}
 SHOWN: dict[str, Chosen] = {
-    "campaigns": {}, "health": {}, "real-emulated": THE_RECORDED, "mesh": {}, "ccas": DEMO, "run": DEMO | MIX,
-}  # fmt: skip
+    "campaigns": MEASURED,
+    "health": MEASURED,
+    "real-emulated": THE_RECORDED | {"ccmix.entry": ["paced"]},
+    "mesh": {},
+    "ccas": DEMO,
+    "run": DEMO | MIX,
+}
 # The run of the demo has none of these: those of another run
 OF_ANOTHER_RUN: dict[str, Chosen] = {
     "ccmix-packets-*": {"ccmix.campaign.name": ["real"], "ccmix.mix": ["reno,bbr"], "ccmix.run.iteration": [1]},

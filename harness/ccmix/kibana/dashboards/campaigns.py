@@ -71,14 +71,14 @@ CAMPAIGNS = Dashboard(
         Panel(
             "conditions",
             Lens(
-                "Valid runs of each condition",
+                "Runs of each condition that tables count",
                 RUNS,
                 {
                     "entry": Terms("ccmix.entry", "entry"),
                     "condition": Terms("ccmix.condition.name", "condition"),
-                    "valid": _VERDICTS["valid"],
+                    "counted": Count("runs", common.COUNTED),
                 },
-                Heatmap("entry", "condition", "valid"),
+                Heatmap("entry", "condition", "counted"),
             ),
             28,
             13,

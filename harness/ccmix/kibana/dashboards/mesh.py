@@ -9,7 +9,7 @@ from ccmix.kibana.vega import VegaLite, metric, terms
 
 _MESH = "ccmix.path.kind: pscheduler"
 _SOURCE = Terms("source.address", "source")
-_DESTINATION = Terms("destination.address", "destination")
+_DESTINATION = Terms("destination.domain", "destination")
 _PAIR = Terms("ccmix.path.pair", "path")
 _GOODPUT = Metric("average", "ccmix.goodput_bps", "goodput of the group, mean")
 
@@ -19,7 +19,7 @@ _MATRIX = VegaLite(
     "Goodput of each pair: from the left to the top",
     GROUPS,
     {
-        "source": terms("source.address"), "destination": terms("destination.address"), "run": terms("ccmix.run.id"),
+        "source": terms("source.address"), "destination": terms("destination.domain"), "run": terms("ccmix.run.id"),
     },
     {"goodput": metric("sum", "ccmix.goodput_bps")},
     {
@@ -48,7 +48,7 @@ MESH = Dashboard(
     "Pairs of hosts that pScheduler measures",
     GROUPS,
     (
-        Control("source.address", "Source"), Control("destination.address", "Destination"),
+        Control("source.address", "Source"), Control("destination.domain", "Destination"),
         common.MIX, common.CCA, common.STREAMS, common.STATUS,
     ),
     (

@@ -66,7 +66,12 @@ _SIDE_BY_SIDE = VegaLite(
     _KEYS,
     _METRICS,
     {
-        "transform": [{"calculate": _SIDE, "as": "side"}, _ROW],
+        "transform": [
+            {"calculate": _SIDE, "as": "side"},
+            _ROW,
+            {"joinaggregate": [{"op": "distinct", "field": "side", "as": "sides"}], "groupby": ["row"]},
+            {"filter": "datum.sides === 2"},
+        ],
         "mark": {"type": "bar", "tooltip": True},
         "encoding": {
             "y": {"field": "row", "type": "nominal", "title": None, "axis": {"labelLimit": 260}},

@@ -1,6 +1,5 @@
 """Everything over time for one run. Where several are chosen, each line is the mean over them."""
 
-from ccmix.charts.encodings import of_cca
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.dashboards.over_time import goodput_over_time
@@ -97,25 +96,25 @@ _COMPLETIONS = VegaLite(
                   "title": "size (bytes)"},
             "y": {"field": "seconds.value", "type": "quantitative", "scale": {"type": "log"}, "axis": {"format": "~s"},
                   "title": "time (s)"},
-            **of_cca(field="key.cca"),
-            "shape": {"field": "key.group", "type": "nominal", "title": "group"},
+            "color": {"field": "key.group", "type": "nominal", "title": "group"},
+            "shape": {"field": "key.cca", "type": "nominal", "title": "CCA"},
             "tooltip": [{"field": f"key.{name}", "type": "nominal", "title": name}
                         for name in ("group", "number", "bytes", "run")],
         },
     },
 )  # fmt: skip
 _REQUESTS = Lens(
-    "Requests and short flows",
+    "Requests and short flows: medians of times",
     COMPLETIONS,
     {
         "group": Terms("ccmix.group.name", "group"),
         "cca": common.BY_CCA,
         "made": Count("begun"),
         "bytes": Metric("average", "ccmix.completion.bytes", "size, mean"),
-        "median": Metric("median", "ccmix.seconds", "time, median"),
-        "most": Metric("max", "ccmix.seconds", "time, longest"),
-        "first_byte": Metric("median", "ccmix.completion.first_byte_s", "until the first byte, median"),
-        "connect": Metric("median", "ccmix.completion.connect_s", "until connected, median"),
+        "median": Metric("median", "ccmix.seconds", "median"),
+        "most": Metric("max", "ccmix.seconds", "longest"),
+        "first_byte": Metric("median", "ccmix.completion.first_byte_s", "first byte"),
+        "connect": Metric("median", "ccmix.completion.connect_s", "connected"),
     },
     Table(("group", "cca", "made", "bytes", "median", "most", "first_byte", "connect")),
 )
