@@ -74,7 +74,7 @@ def terminal_table(results: Results) -> Table:
 
 
 def notes(results: Results) -> Iterator[str]:
-    """What was imported, why runs are not valid, and what has too few iterations to tell."""
+    """What was imported, why runs are not valid, and which iterations tell too little."""
     if foreign := sum(imported(result.summary) for result in results.runs):
         yield (
             f"{foreign} runs were imported: nobody looked whether their hosts limited them, or the path was as named; "
@@ -84,6 +84,11 @@ def notes(results: Results) -> Iterator[str]:
         for finding in result.summary["validity"]["findings"]:
             if not finding["accepted"]:
                 yield f"{result.run.name}: {finding['detail']}"
+    if same := sum(row.goodput_cv == 0 and row.runs - row.invalid > 1 for row in results.rows):
+        yield (
+            f"{same} of {len(results.rows)} rows have one goodput in all iterations, since nothing random happened on their "
+            "path: they are one observation, and their interval of 0 says nothing of other paths"
+        )
     yield from _too_few(results.rows)
 
 
