@@ -121,6 +121,14 @@ def test_notes_say_what_is_not_valid_and_where_iterations_are_too_few(results: R
     assert told[-1] == "4 of 8 rows have fewer than 3 valid iterations: there is no interval"
 
 
+def test_iterations_with_one_goodput_are_told_to_be_one_observation(results: Results) -> None:
+    first = results.runs[-1].summary
+    equal = replace(results, runs=tuple(replace(run, summary={**run.summary, **first}) for run in results.runs))
+    told = "8 of 8 rows have one goodput in all iterations: nothing random happened on their path, "
+    assert any(note.startswith(told) for note in notes(equal))
+    assert not any("one goodput" in note for note in notes(results))
+
+
 def test_rtt_buckets_have_a_column_of_their_own(results: Results) -> None:
     pooled = replace(results, rtt_buckets=True)
     assert headings(pooled)[:3] == ["entry", "base RTT", "group"]

@@ -86,8 +86,8 @@ def notes(results: Results) -> Iterator[str]:
                 yield f"{result.run.name}: {finding['detail']}"
     if same := sum(row.goodput_cv == 0 and row.runs - row.invalid > 1 for row in results.rows):
         yield (
-            f"{same} of {len(results.rows)} rows have one goodput in all iterations, since nothing random happened on their "
-            "path: they are one observation, and their interval of 0 says nothing of other paths"
+            f"{same} of {len(results.rows)} rows have one goodput in all iterations: nothing random happened on their "
+            "path, so they are one observation, and an interval of 0 says nothing of other paths"
         )
     yield from _too_few(results.rows)
 
