@@ -140,12 +140,27 @@ def test_a_wrong_line_is_named_and_nothing_is_written(
 
 def test_names_from_a_table_stay_names(imported: Import, tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
-    names = ["../../../evil", "..", "/etc/passwd", "a\x00b", "ü 漢", "[red]x[/]", ""]
+    names = ["../../../evil", "..", "/etc/passwd", "ü 漢", "[red]x[/]", ""]
     table.write_text("host,cca,throughput_Gbps\n" + "".join(f"{name},../..,1\n" for name in names))
     outcome = imported(table)
     assert [summary["run"]["dst"] for summary in outcome.summaries] == [*names[:-1], "unknown"]
     assert all(folder.resolve().is_relative_to(outcome.outdir) for folder in outcome.folders)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["imported", "t.csv"]
+
+
+def test_control_characters_reach_no_terminal_and_no_chart(
+    imported: Import, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    table = tmp_path / "t\x1b.csv"
+    table.write_text("host,entry,cca,throughput_Gbps,a\x1b\nh\x1b[31m,e\x07,c\x00,\x1b[2J,v\x9b\n")
+    assert "t?.csv:2: throughput_Gbps: '?[2J' is no number" in refused(table, "--setting", "a\x1b")
+    table.write_text(table.read_text().replace("\x1b[2J", "1"))
+    [summary] = imported(table, "--setting", "a\x1b").summaries
+    run = summary["run"]
+    assert (run["dst"], run["entry"]) == ("h?[31m", "e?")
+    assert run["condition"] == {"cca": "c?", "streams": "unknown", "a?": "v?"}
+    assert [group["group"] for group in summary["metrics"]["groups"]] == ["c?"]
+    assert summary["validity"]["findings"][0]["detail"].startswith("imported from t?.csv:2: ")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

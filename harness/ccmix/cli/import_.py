@@ -13,8 +13,9 @@ from rich.text import Text
 
 from ccmix.archive import ArchiveError, located
 from ccmix.importing import runs, sources
-from ccmix.importing.found import Told
+from ccmix.importing.found import SourceError, Told
 from ccmix.importing.pairs import paired
+from ccmix.importing.text import writable
 from ccmix.importing.write import same_import, write
 from ccmix.units import format_rate
 
@@ -36,6 +37,8 @@ def import_(options: Options) -> None:
     """Raises ArchiveError before anything is written."""
     try:
         _import(options)
+    except SourceError as error:
+        raise SourceError(writable(str(error))) from error
     except OSError as error:
         raise ArchiveError(located(error, options.outdir)) from error
 
@@ -68,7 +71,7 @@ def _counted(number: int, what: str) -> str:
 
 def _tell_left_out(reasons: Sequence[str]) -> None:
     for reason in reasons[:MOST_TOLD]:
-        click.echo(f"left out: {reason}", err=True)
+        click.echo(f"left out: {writable(reason)}", err=True)
     if len(reasons) > MOST_TOLD:
         click.echo(f"left out: {len(reasons) - MOST_TOLD} more", err=True)
 

@@ -61,7 +61,7 @@ def _named(one: Found, told: Told, entry: str) -> Found:
     for name, value in (("dst", dst), ("src", src), ("streams", streams)):
         entry = writable(entry.replace(f"{{{name}}}", value))
     settings = {"cca": ",".join(map(str, one.groups)), "streams": streams} | {
-        setting: writable(value) for setting, value in one.settings.items()
+        writable(setting): writable(value) for setting, value in one.settings.items()
     }
     if one.udp_bps is not None:
         settings["cca"] = UDP
@@ -178,5 +178,5 @@ def validity(run: Run, found: Found) -> Mapping[str, Any]:
     detail = f"imported from {found.source}: no probe looked"
     if found.missing:
         detail += f"; {', '.join(found.missing)}"
-    unseen = {"kind": IMPORTED, "detail": detail, "accepted": True}
+    unseen = {"kind": IMPORTED, "detail": writable(detail), "accepted": True}
     return {"status": "limited" if limits else UNKNOWN, "findings": [*limits, unseen]}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ccmix.importing.found import Found, GroupSums, SourceError, Told
 from ccmix.importing.numbers import MOST_RATE_BPS, MOST_TIME_S, bounded, number_in
+from ccmix.importing.text import writable
 from ccmix.model import Group
 from ccmix.model.traffic import DEFAULT_CCA
 
@@ -155,7 +156,7 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Li
             *(cells[at].strip() for at in columns.settings),
         ),
         group=GroupSums(
-            cca=cell("cca") or DEFAULT_CCA,
+            cca=writable(cell("cca") or DEFAULT_CCA),
             streams=int(streams or 0),
             goodput_bps=received_bps,
             throughput_bps=throughput_bps,

@@ -36,5 +36,7 @@ def decoded(content: bytes, name: str) -> str:
 
 
 def writable(name: str) -> str:
-    """The same in UTF-8, with ? for halves of characters, as JSON and names of files may have them."""
-    return name.encode(errors="replace").decode()
+    """The same with ? for what can't be printed: halves of characters, which no file takes, and control characters, by
+    which a terminal does other things than to print, and which no SVG may have.
+    """
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
