@@ -111,6 +111,7 @@ def test_what_is_named_twice_or_not_there(refused: Callable[..., str], tmp_path:
     assert "has nothing that can be imported" in refused(empty)
     assert "no such kind" in refused(TIERNEY, "--as", "excel")
     assert "is named twice" in refused(TIERNEY, TIERNEY)
+    assert "or within another" in refused(TIERNEY.parent, TIERNEY)
 
 
 def test_links_and_devices_in_a_folder_are_left_out(imported: Import, tmp_path: Path) -> None:

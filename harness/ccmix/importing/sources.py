@@ -58,8 +58,9 @@ def listing(paths: Sequence[Path], kind: str | None) -> Listing:
     """
     if kind is not None and kind not in KINDS:
         raise SourceError(f"--as {kind}: there is no such kind: use one of {', '.join(KINDS)}")
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise SourceError("a file or folder is named twice: its runs would count twice")
+    places = {path.resolve() for path in paths}
+    if len(places) < len(paths) or any(folder in places for place in places for folder in place.parents):
+        raise SourceError("a file or folder is named twice, or within another: its runs would count twice")
     sources, left_out = [], []
     for path in paths:
         if not path.exists():
