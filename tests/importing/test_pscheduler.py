@@ -100,3 +100,12 @@ def test_a_tool_that_tells_a_sum_only(imported: Import, tmp_path: Path) -> None:
     assert (group["cca"], group["streams"], group["goodput_bps"]) == ("cubic", 1, 9.5e9)
     assert summary["facts"]["imported"]["estimated"] == ["goodput_bps"]
     assert summary["run"]["traffic"]["duration_s"] == 30
+
+
+def test_the_cca_of_the_specification_is_not_the_user_s_to_change(imported: Import, tmp_path: Path) -> None:
+    result = {"succeeded": True, "summary": {"summary": {"throughput-bits": 9.5e9, "end": 30}, "streams": []}}
+    file = tmp_path / "nuttcp.json"
+    test = {"type": "throughput", "spec": {"congestion": "bbr"}}
+    file.write_text(json.dumps({"test": test, "run": {"result-merged": result}}))
+    (summary,) = imported(file, "--cca", "cubic").summaries
+    assert [group["cca"] for group in summary["metrics"]["groups"]] == ["bbr"]

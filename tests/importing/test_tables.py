@@ -85,6 +85,13 @@ def test_what_the_user_tells_is_taken(imported: Import) -> None:
     assert summary["metrics"]["utilisation"] == summary["metrics"]["goodput_bps"] / 40e9
 
 
+def test_the_cca_that_the_user_tells_is_of_tests_without_one(imported: Import, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("host,test,cca,throughput_Gbps\nh,1,bbr,1\nh,2,,1\n")
+    summaries = imported(table, "--cca", "cubic").summaries
+    assert [summary["run"]["condition"]["cca"] for summary in summaries] == ["bbr", "cubic"]
+
+
 def test_an_entry_for_each_path(imported: Import) -> None:
     outcome = imported(TIERNEY, "--entry", "{dst}-{streams} {x}")
     hosts, streams = ("psl01.pic.es", "perfsonar.oshean.org"), ("1", "16")

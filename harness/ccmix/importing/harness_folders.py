@@ -91,7 +91,7 @@ def read_job(folder: Path, name: str, told: Told) -> Iterator[Found | LeftOut]:
     """Raises SourceError and OSError."""
     job = _Job(folder, name)
     command = job.text("src_cmd") or ""
-    if not told.cca and (cca := _CCA.search(command)):
+    if cca := _CCA.search(command):
         told = replace(told, cca=cca[1])
     runs = job.runs()
     if not runs:

@@ -57,8 +57,8 @@ def found_in(document: Object, where: str, told: Told) -> Found | LeftOut:
         why = merged.get("error") or run.get("errors") or merged.get("diags") or "it gives no reason"
         return LeftOut(where, f"the run failed: {sentence(why)}")
     spec = _object(test.get("spec"))
-    asked = spec.get("congestion")
-    known_cca = told if told.cca or not isinstance(asked, str) else replace(told, cca=asked)
+    asked = _text(spec.get("congestion"))
+    known_cca = replace(told, cca=asked) if asked else told
     found = _of_iperf3(run, merged, where, known_cca) or _of_summary(spec, merged, where, known_cca)
     if isinstance(found, LeftOut):
         return found

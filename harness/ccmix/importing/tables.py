@@ -182,7 +182,9 @@ def _found(together: Sequence[Line], columns: Columns, name: str, told: Told) ->
     ]
     if first.test_streams and not all(dealt):
         raise SourceError(f"{name}:{first.number}: {first.test_streams} streams can't be of {len(together)} CCAs")
-    ccas = [told.cca if told.cca and len(together) == 1 else line.group.cca for line in together]
+    ccas = [line.group.cca for line in together]
+    if told.cca and ccas == [DEFAULT_CCA]:
+        ccas = [told.cca]
     results = tuple(
         GroupSums(
             cca, streams, one.goodput_bps, one.throughput_bps, one.retransmission_rate, one.rtt_median_s,
