@@ -153,6 +153,12 @@ def test_share_against_fair_share(make: Make) -> None:
     assert "mix, 3 : 1: 64.7%, fair 25%" in chart.alt_text
 
 
+def test_a_cca_called_as_a_mix_is_one(make: Make) -> None:
+    """As a table of others may call it."""
+    results = make({"a": (Group("cubic + bbr", 4),)}, [{"loss": loss} for loss in ("0.1%", "0.2%", "0.3%")])
+    assert "share" not in kinds(results)
+
+
 def test_against_a_setting_with_the_interval_of_the_mean(make: Make) -> None:
     [chart] = of_kind(make({"mixed": MIXED}, BUFFERS), "setting")
     fairness, goodput, _ = chart.spec["concat"][0]["vconcat"]

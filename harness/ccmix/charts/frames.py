@@ -55,7 +55,7 @@ class Family:
             of_run = {
                 "entry": run.entry, "dst": run.dst, "condition": run.condition_name, "iteration": run.iteration,
                 "case": " ".join([run.entry, *([run.dst] if several else []), *words]),
-                "mix": " + ".join(sorted({group["cca"] for group in metrics["groups"]}, key=_cubic_first)),
+                "mix": " + ".join(sorted({group["cca"] for group in metrics["groups"]}, key=cubic_first)),
                 "flows": sum(group["streams"] for group in metrics["groups"]),
                 "fairness": metrics.get("fairness"), "utilisation": metrics.get("utilisation"),
                 **{SETTING + key: value for key, value in run.condition.items()},
@@ -80,7 +80,7 @@ def families(results: Sequence[Result]) -> list[Family]:
     return [Family(tuple(runs)) for runs in found.values()]
 
 
-def _cubic_first(cca: str) -> tuple[bool, str]:
+def cubic_first(cca: str) -> tuple[bool, str]:
     return cca != "cubic", cca
 
 

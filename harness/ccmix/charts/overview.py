@@ -8,7 +8,7 @@ from ccmix.charts import box, heat_map
 from ccmix.charts.chart import Chart, Kind
 from ccmix.charts.encodings import Part
 from ccmix.charts.finish import file_name, finished, listed
-from ccmix.charts.frames import SETTING, Family, panels
+from ccmix.charts.frames import SETTING, Family, cubic_first, panels
 from ccmix.charts.heat_map import Choice, Measure
 from ccmix.charts.setting import against_setting
 from ccmix.charts.settings import in_common
@@ -149,9 +149,12 @@ def _of_pairs(means: pl.DataFrame, where: list[str]) -> Iterator[tuple[tuple[str
 
 def share_charts(family: Family) -> Iterator[Chart]:
     """Of two CCAs that are mixed in changing numbers."""
-    mixed = family.groups.filter(pl.col("fair_share").is_not_null(), pl.col("mix").str.count_matches(r" \+ ") == 1)
-    for (mix,), own in mixed.group_by("mix", maintain_order=True):
-        one, other = str(mix).split(" + ")
+    shared = family.groups.filter(pl.col("fair_share").is_not_null())
+    for (mix,), own in shared.group_by("mix", maintain_order=True):
+        ccas = own["cca"].unique(maintain_order=True).to_list()
+        if len(ccas) != 2:
+            continue
+        one, other = sorted(ccas, key=cubic_first)
         run = ["entry", "dst", "condition", "iteration"]
         flows = own.group_by(*run, "cca", maintain_order=True).agg(
             pl.col("streams", "share", "fair_share").sum(),
