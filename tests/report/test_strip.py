@@ -50,6 +50,16 @@ def test_a_long_run_is_few_points_of_the_same_mean(tmp_path: Path) -> None:
     assert len({up for _, up in found}) == 1  # each the mean of as many high as low intervals
 
 
+def test_a_last_point_of_fewer_intervals_is_no_fall(tmp_path: Path) -> None:
+    """121 intervals are 60 points of two each, and one more."""
+    write(tmp_path, [row(float(at), "bbr", 1e8) for at in range(1, 122)])
+    root = ET.fromstring(strip(tmp_path, COLOURS, 0))
+    [line] = root.findall("polyline")
+    assert len(points(line)) == 61
+    assert {up for _, up in points(line)} == {TOP}
+    assert [text.text for text in root.findall("text")][-1] == "121 s"
+
+
 def test_names_are_text(tmp_path: Path) -> None:
     write(tmp_path, [row(1.0, 'a "b" <c>', 1e6)])
     assert 'a "b" <c> on average' in (ET.fromstring(strip(tmp_path, {}, 0)).get("aria-label") or "")

@@ -39,13 +39,15 @@ def _series(file: Path) -> pl.DataFrame:
     if intervals.is_empty():
         return intervals.with_columns(end_s=pl.col("time_s"))
     step_s = float(intervals["seconds"].median())  # type: ignore[arg-type]
-    together = max(1, math.ceil(float(intervals["time_s"].max()) / step_s / MOST_POINTS)) * step_s  # type: ignore[arg-type]
+    end_s = float(intervals["time_s"].max())  # type: ignore[arg-type]
+    together = max(1, math.ceil(end_s / step_s / MOST_POINTS)) * step_s
     bits = pl.col("goodput_bps") * pl.col("seconds")
     return (
         intervals.with_columns(bin=((pl.col("time_s") - step_s / 2) / together).floor())
         .group_by("group", "bin", maintain_order=True)
-        .agg(goodput_bps=bits.sum() / together)
-        .with_columns(end_s=(pl.col("bin") + 1) * together)
+        .agg(bits=bits.sum())
+        .with_columns(end_s=pl.min_horizontal((pl.col("bin") + 1) * together, end_s))  # the last may have less
+        .with_columns(goodput_bps=pl.col("bits") / (pl.col("end_s") - pl.col("bin") * together))
         .sort("end_s", maintain_order=True)
     )
 
