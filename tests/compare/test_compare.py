@@ -158,6 +158,11 @@ def test_distributions_of_the_intervals(make: Make) -> None:
     assert same.groups[0].distributions.apart == 0
 
 
+def test_a_campaign_that_carried_nothing_is_drawn(make: Make, ccmix: Ccmix) -> None:
+    a, b = make("a", iterations([0.0, 0.0, 0.0])), make("b", iterations(NEAR))
+    assert "NaN" not in ccmix("compare", a, b, "--format", "svg").stdout
+
+
 def test_the_command(make: Make, ccmix: Ccmix) -> None:
     a, b = make("a", iterations(NEAR)), make("b", iterations([219e6, 220e6, 221e6]), kernel="<b>7</b>")
     table = ccmix("compare", a, b)

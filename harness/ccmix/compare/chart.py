@@ -16,7 +16,11 @@ def specification(compared: Compared, name_a: str, name_b: str) -> Part:
     """Vega-Lite, with its data: a panel for each condition and group of A, with a line for A and one for each of B."""
     points = list(_points(compared))
     within = f"grey: within ±{format_percent(compared.margin)} of A's mean"
-    goodput = quantity("goodput_bps", "goodput (bit/s), mean and its 95% interval", RATE_AXIS, type="log", nice=True)
+    above_0 = all(point["goodput_bps"] > 0 for point in points)
+    goodput = quantity(
+        "goodput_bps", "goodput (bit/s), mean and its 95% interval", RATE_AXIS,
+        type="log" if above_0 else "linear", nice=True,
+    )  # fmt: skip
     line = name("line", sort=None, axis={"labelLimit": 400, "ticks": False, "domain": False})
     names = [f"A: {name_a}", f"B: {name_b}"]
     legend = {"orient": "top"}
@@ -75,6 +79,6 @@ def _panel(condition: Condition, one: Tested) -> str:
 
 
 def _spread(spread: Spread) -> Part:
-    """The interval's lower end at least a hundredth of the mean: the scale is logarithmic."""
+    """The interval's lower end at least a hundredth of the mean: the scale is logarithmic, unless a mean is 0."""
     low, high = spread.ci95 or (spread.mean, spread.mean)
     return {"goodput_bps": spread.mean, "low_bps": max(low, spread.mean / 100), "high_bps": high}
