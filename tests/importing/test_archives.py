@@ -138,6 +138,19 @@ def test_the_archive_names_no_path_of_the_machine(imported: Import, tmp_path: Pa
     assert str(DATA).encode() not in runs
 
 
+def test_streams_and_durations_that_nobody_told_are_no_zeros(imported: Import, here: Here, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("host,cca,throughput_Gbps\nh,bbr,1\n")
+    outcome = imported(table)
+    [line] = [line for line in here("report", outcome.outdir).stdout.splitlines() if "1.00 Gbit/s" in line]
+    assert [cell.strip() for cell in line.split("│")][5:7] == ["bbr", "–"]
+    page = tmp_path / "page.html"
+    here("report", outcome.outdir, "--format", "html", "-o", page)
+    assert "<dt>traffic</dt><dd>flows of bbr</dd>" in page.read_text()
+    assert "measured time" not in page.read_text()
+    assert "imported, Linux unknown<" in page.read_text()
+
+
 def test_report_compare_and_json_of_an_import(imported: Import, here: Here, tmp_path: Path) -> None:
     outcome = imported(TIERNEY)
     page = tmp_path / "report.html"

@@ -84,7 +84,7 @@ def _title(results: Results) -> str:
 
 def _measured_on(summary: dict[str, Any]) -> str:
     facts = summary["facts"]
-    return f"{summary['where']['machine']}, Linux {facts['kernel']}, {facts['iperf3']}"
+    return ", ".join(filter(None, (summary["where"]["machine"], f"Linux {facts['kernel']}", facts["iperf3"])))
 
 
 def _lines(results: Results, parts: Sequence[Section], cells: Sequence[Sequence[str]]) -> list[Line]:

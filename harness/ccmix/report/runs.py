@@ -122,7 +122,7 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         headline=", ".join(f"{group['group']} {format_rate(group['goodput_bps'])}" for group in groups),
         strip=strip(result.folder, shades, run.traffic.omit_s),
         numbers=tuple((name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"),
-        groups=_table(("flows", "group"), [(str(group["streams"]), group["group"]) for group in groups],
+        groups=_table(("flows", "group"), [(str(group["streams"] or "–"), group["group"]) for group in groups],
                       OF_GROUPS, groups, shades),
         flows=_table(("CCA", "flow"), [(str(flow.get("cca_used") or "–"), _flow_name(flow)) for flow in flows],
                      OF_FLOWS, flows, shades),
@@ -174,7 +174,8 @@ def _settings(run: Run, summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "seed", str(run.seed)
     traffic, path = run.traffic, run.path
     yield "traffic", _traffic(run)
-    yield "measured time", f"{format_time(traffic.duration_s)} after {format_time(traffic.omit_s)} omitted"
+    if traffic.duration_s:  # else nobody told it
+        yield "measured time", f"{format_time(traffic.duration_s)} after {format_time(traffic.omit_s)} omitted"
     if traffic.pacing_bps is not None:
         yield "pacing of each flow", format_rate(traffic.pacing_bps)
     if isinstance(path, HostPath):
@@ -197,7 +198,8 @@ def _traffic(run: Run) -> str:
     if run.traffic.flows:
         return "; ".join(words.flows(line, line.host) for line in run.traffic.flows)
     groups = ",".join(map(str, run.traffic.groups))
-    return f"{run.traffic.streams} flows of {groups}" if groups else "what the command makes"
+    count = f"{run.traffic.streams} " if run.traffic.streams else ""
+    return f"{count}flows of {groups}" if groups else "what the command makes"
 
 
 def _given(data: dict[str, Any]) -> dict[str, Any]:

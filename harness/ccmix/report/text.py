@@ -26,7 +26,7 @@ def cells(row: Row) -> list[str]:
     interval = row.goodput_ci95_bps
     return [
         row.group,
-        str(row.streams),
+        str(row.streams or "–"),
         "–" if row.goodput_mean_bps is None else format_rate(row.goodput_mean_bps),
         "–" if interval is None else f"± {format_rate((interval[1] - interval[0]) / 2)}",
         "–" if row.goodput_cv is None else format_percent(row.goodput_cv),
