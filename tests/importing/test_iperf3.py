@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from importing_support import TESTS, Import, Outputs
+from importing_support import TESTS, Here, Import, Outputs, rows
 
 Outcomes = dict[str, Outputs]
 STREAMS = {"tcp": 2, "reverse": 1, "bidir": 4, "udp": 2, "bytes": 1, "mix": 3, "stream": 2}
@@ -276,3 +276,22 @@ def test_failed_tests_alone(refused: Callable[..., str], tmp_path: Path) -> None
     failed = tmp_path / "failed.json"
     failed.write_text(json.dumps({"start": {}, "error": "no route"}))
     assert "failed.json:1: the test failed: no route" in refused(failed)
+
+
+def test_durations_that_clocks_tell_a_little_apart_are_one_condition(
+    imported: Import, here: Here, tmp_path: Path
+) -> None:
+    """Text without -V has the time that passed, not the one that was asked for."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number, seconds in enumerate(("10.00", "60.00", "10.04", "10.01")):
+        ends = (f"[  5]   0.00-{seconds}  sec  1.10 GBytes   943 Mbits/sec  {end}\n" for end in ("sender", "receiver"))
+        (folder / f"{number}.txt").write_text("".join(["Connecting to host h, port 5201\n", *ends]))
+    outcome = imported(folder)
+    runs = [summary["run"] for summary in outcome.summaries]
+    assert [(run["condition"]["duration"], run["iteration"]) for run in runs] == [
+        ("10s", 1), ("60s", 1), ("10s", 2), ("10s", 3),
+    ]  # fmt: skip
+    assert [(row["condition"]["duration"], row["runs"]) for row in rows(here, outcome.outdir)] == [
+        ("10s", 3), ("60s", 1),
+    ]  # fmt: skip

@@ -19,6 +19,7 @@ from ccmix.terms import IMPORTED, LIMITS
 UNKNOWN = "unknown"  # a name that no source tells
 MACHINE = "imported"
 UDP = "udp"
+ALIKE = 0.05  # by which durations of a condition's runs may be longer than the shortest
 MOST_NAME_BYTES = 255  # of a folder, on every file system of Linux
 
 
@@ -34,23 +35,40 @@ def plan(found: Sequence[tuple[Source, Found]], told: Told) -> list[Imported]:
     """Runs in the order of their sources; those of a condition and destination are its iterations.
 
     A condition is the mix of CCAs and the number of streams, then the settings of the source. Where runs that are alike
-    in these have other durations or sources, that is one of their settings. Raises SourceError.
+    in these have other durations or sources, that is one of their settings. Durations within ALIKE are one, the
+    shortest: some sources tell the time that passed, and not that which was asked for. Raises SourceError.
     """
     named = [_named(one, told, source.entry) for source, one in found]
-    for setting, value in (("src", lambda one: one.src), ("duration", lambda one: f"{one.duration_s:g}s")):
-        values: dict[tuple[Any, ...], set[str]] = {}
-        for one in named:
-            values.setdefault(_cell(one), set()).add(value(one))
-        named = [
-            replace(one, settings={**one.settings, setting: value(one)}) if len(values[_cell(one)]) > 1 else one
-            for one in named
-        ]
+    named = _apart(named, "src", [one.src or UNKNOWN for one in named])
+    named = [replace(one, duration_s=duration_s) for one, duration_s in zip(named, _durations_s(named), strict=True)]
+    named = _apart(named, "duration", [f"{one.duration_s:g}s" if one.duration_s else UNKNOWN for one in named])
     iterations: Counter[tuple[Any, ...]] = Counter()
     planned = []
     for one in named:
         iterations[_cell(one)] += 1
         planned.append(Imported(_run(one, iterations[_cell(one)]), one))
     return planned
+
+
+def _apart(found: Sequence[Found], setting: str, values: Sequence[str]) -> list[Found]:
+    """The same, with this setting where runs of a condition differ in it."""
+    of_cell: dict[tuple[Any, ...], set[str]] = {}
+    for one, value in zip(found, values, strict=True):
+        of_cell.setdefault(_cell(one), set()).add(value)
+    return [
+        replace(one, settings={**one.settings, setting: value}) if len(of_cell[_cell(one)]) > 1 else one
+        for one, value in zip(found, values, strict=True)
+    ]
+
+
+def _durations_s(found: Sequence[Found]) -> list[float]:
+    """Of each run the shortest one of its condition that its own is like: clocks and samples end a little apart."""
+    shortest: dict[tuple[Any, ...], list[float]] = {}
+    for one in sorted(found, key=lambda one: one.duration_s):
+        known = shortest.setdefault(_cell(one), [])
+        if not known or one.duration_s > known[-1] * (1 + ALIKE):
+            known.append(one.duration_s)
+    return [max(known for known in shortest[_cell(one)] if known <= one.duration_s) for one in found]
 
 
 def _named(one: Found, told: Told, entry: str) -> Found:
