@@ -19,7 +19,8 @@ RUN = Run("mixed", {"delay": "44ms", "loss": "0.1%"}, "receiver", 3, 7,
         ("run a/demo.ini --lab -o results/demo", "run demo.ini --lab --seed 5"),
         ("run --lab --jobs=2 --only mixed --resume --seed 5 a/demo.ini", "run demo.ini --lab --seed 5"),
         ("run -H h.csv dtn.ini -i eth0 -j 2 --outdir x", "run dtn.ini -H h.csv -i eth0 --seed 5"),
-        ("run dtn.ini --netem-at=n1:eth0,eth1", "run dtn.ini --netem-at=n1:eth0,eth1 --seed 5"),
+        ("run dtn.ini --netem-at=n1:eth0,eth1", "run dtn.ini --netem-at n1:eth0,eth1 --seed 5"),
+        ("run -j4 dtn.ini -Hh.csv -ox --lab", "run dtn.ini -H h.csv --lab --seed 5"),
         ("run my-tests --run 'mixed all #1'", "run campaign.ini --seed 5"),
     ],
 )
@@ -46,3 +47,7 @@ def test_of_a_campaign() -> None:
 def test_what_ccmix_did_not_run_has_no_command(about: dict[str, object]) -> None:
     assert Origin(about).campaign is None
     assert Origin(about).run(RUN) is None
+
+
+def test_options_that_nobody_knows_make_no_command() -> None:
+    assert Origin({"command": ["ccmix", "run", "x.ini", "--turbo", "9"], "seed": 1}).run(RUN) is None

@@ -1,5 +1,6 @@
 """The commands that make a campaign, or one run of it, again."""
 
+import getopt
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +9,9 @@ from typing import Any
 
 from ccmix.model import Run
 
-DROPPED = {"-o": 1, "--outdir": 1, "--only": 1, "--run": 1, "-j": 1, "--jobs": 1, "--resume": 0, "--seed": 1}
+# The options of `ccmix run` in getopt's writing; of these, one run needs those that say where and how it is measured.
+SHORT, LONG = "o:j:H:i:", ("outdir=", "jobs=", "only=", "run=", "resume", "seed=", "lab", "hosts=", "nic=", "netem-at=")
+KEPT = ("--lab", "-H", "--hosts", "-i", "--nic", "--netem-at")
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,14 @@ class Origin:
         return shlex.join(["ccmix", *command[1:]]) if self._ran else None
 
     def run(self, run: Run) -> str | None:
-        """The command that makes this run alone again, of the INI file in the working folder, with the same seed."""
-        if not self._ran:
+        """The command that makes this run alone again, of the INI file in the working folder, with the same seed.
+
+        None where ccmix did not run it, or with options that this version doesn't have.
+        """
+        if not self._ran or (options := self._options()) is None:
             return None
         seed = ["--seed", str(self.about["seed"])]
-        return shlex.join(["ccmix", "run", self.config, *self._options(), *seed, "--run", run.name, "-o", "again"])
+        return shlex.join(["ccmix", "run", self.config, *options, *seed, "--run", run.name, "-o", "again"])
 
     @property
     def _ran(self) -> bool:
@@ -43,17 +49,10 @@ class Origin:
     def _words(self) -> Sequence[str]:
         return [str(word) for word in self.about.get("command", [])][2:]
 
-    def _options(self) -> list[str]:
-        """What the command line said of hosts, devices and the lab; a file's folder is left out."""
-        kept: list[str] = []
-        words = iter(self._words)
-        for word in words:
-            name = word.partition("=")[0]
-            if name in DROPPED:
-                if DROPPED[name] and "=" not in word:
-                    next(words, None)
-            elif word.startswith("-"):
-                kept.append(word)
-                if name != "--lab" and "=" not in word:
-                    kept.append(next(words, ""))
-        return kept
+    def _options(self) -> list[str] | None:
+        """What the command line said of hosts, devices and the lab; None where no `ccmix run` takes it."""
+        try:
+            given, _ = getopt.gnu_getopt(self._words, SHORT, LONG)
+        except getopt.GetoptError:
+            return None
+        return [word for name, value in given if name in KEPT for word in (name, value) if word]
