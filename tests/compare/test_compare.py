@@ -177,9 +177,9 @@ def test_the_command(make: Make, ccmix: Ccmix) -> None:
     assert "<script" not in page
     assert page.count("<svg") == 1
     assert "Matched by: same entry, condition, CCAs, streams and destination" in page
-    assert "| one all | one all | 3, 3 | cubic | 100 Mbit/s ± 2.48 Mbit/s | 220 Mbit/s ± 2.48 Mbit/s | 2.200 |" in (
-        ccmix("compare", a, b, "--format", "markdown").stdout
-    )
+    tables = ccmix("compare", a, b, "--format", "markdown").stdout
+    assert "| one all | one all | 3, 3 | cubic | 100 Mbit/s ± 2.48 Mbit/s | 220 Mbit/s ± 2.48 Mbit/s |" in tables
+    assert "| &lt;b&gt;7&lt;/b&gt; |" in tables
     for wrong in ("0%", "ten", "200%"):
         refused = ccmix("compare", a, b, "--margin", wrong)
         assert (refused.returncode, refused.stdout) == (2, "")

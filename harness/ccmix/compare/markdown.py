@@ -1,5 +1,6 @@
 """A comparison as Markdown tables, for a page: what differs, and the goodput of all conditions."""
 
+import html
 from collections.abc import Iterator, Sequence
 
 from ccmix.compare import text, words
@@ -27,5 +28,5 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
 
 
 def _row(cells: Sequence[str]) -> str:
-    escaped = (cell.replace("|", r"\|") for cell in cells)
+    escaped = (html.escape(cell, quote=False).replace("|", r"\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
