@@ -119,6 +119,12 @@ def test_destinations_are_told_apart(make: Make) -> None:
     assert (len(twin.conditions), len(twin.only_a), len(twin.only_b)) == (0, 2, 1)
 
 
+def test_destinations_within_the_entry_s_name_have_names_of_their_own(make: Make) -> None:
+    paths = [replace(PATH, dst=Destination(name, "192.0.2.2", name)) for name in ("dtn1", "dtn2")]
+    runs = [one for path in paths for one in iterations(NEAR, path=path, entry="dtn1-dtn2")]
+    assert [cell.name for cell in cells(load(make("a", runs)).runs)] == ["dtn1-dtn2 all dtn1", "dtn1-dtn2 all dtn2"]
+
+
 def test_between_two_alike_nobody_guesses(make: Make) -> None:
     """A has 5 and 44 ms; of B's, one has 44 ms, and two others might be A's 5 ms by their traffic."""
     a = load(make("a", [one for delay in ("5ms", "44ms") for one in iterations(NEAR, delay=delay)]))

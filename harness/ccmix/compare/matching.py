@@ -18,6 +18,7 @@ class Cell:
 
     results: tuple[Result, ...]
     path: KnownPath
+    one_of_several: bool = False  # destinations of its entry
 
     @property
     def first(self) -> Result:
@@ -31,7 +32,7 @@ class Cell:
     def name(self) -> str:
         """Entry, condition, and the destination where there is one that the entry isn't named after."""
         run = self.first.run
-        named = run.dst == "receiver" or run.dst in run.entry
+        named = run.dst == "receiver" or (run.dst in run.entry and not self.one_of_several)
         return " ".join([run.entry, run.condition_name, *([] if named else [run.dst])])
 
     @property
@@ -72,7 +73,8 @@ def cells(results: Sequence[Result]) -> list[Cell]:
     for result in results:
         found.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(result)
         to.setdefault(result.run.dst, []).append(result)
-    return [Cell(tuple(own), path_of(own[0], to[own[0].run.dst])) for own in found.values()]
+    several = Counter(entry for entry, _ in {(result.run.entry, result.run.dst) for result in results})
+    return [Cell(tuple(own), path_of(own[0], to[dst]), several[entry] > 1) for (entry, _, dst), own in found.items()]
 
 
 def _by_key_and_destination(cell: Cell) -> Hashable:
