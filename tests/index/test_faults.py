@@ -213,16 +213,19 @@ def _kill_node_in_bulks(index: Index, server: Node, outdir: Path, times: int) ->
     """The node is killed when it has got a bulk's first half, and again when it has answered one nobody hears of."""
     chosen = random.Random(8)
     killed = 0
+    dead = False  # the client has several bulks on the way: while one of them kills the node, others find none
 
     async def fault(request: Request, forward: Forward) -> Reply | None:
-        nonlocal killed
-        if killed < times and chosen.random() < 0.5:
+        nonlocal killed, dead
+        if not dead and killed < times and chosen.random() < 0.5:
+            dead = True
             killed += 1
             sent = asyncio.ensure_future(forward())
             await asyncio.sleep(chosen.uniform(0.0, 0.2))
             server.kill()
             await asyncio.gather(sent, return_exceptions=True)
             await asyncio.to_thread(server.start)
+            dead = False
             return CUT
         return await forward()
 

@@ -125,8 +125,8 @@ def test_every_field_that_ss_prints_in_the_middle_of_traffic(cca: str, guest: An
     if cca == "cubic":
         assert fields >= {"sacked", "retrans.now"}
     if cca == "vegas":
-        rows = guest.stream("stream-12").sockets
-        assert rows["vegas_enabled"].all()
+        rows = guest.stream("stream-12").sockets.filter("vegas_enabled")  # it is off in recovery: tcp_vegas.c
+        assert rows.height
         # what the kernel calls its RTT is the base RTT, and the minimum is that of the last RTT
         assert 0.009 < rows["vegas_rtt_s"][0] <= rows["vegas_min_rtt_s"][0] < 1
     if cca == "dctcp":
