@@ -231,8 +231,9 @@ def _kill_node_in_bulks(index: Index, server: Node, outdir: Path, times: int) ->
 
     with proxy(server.port, fault) as between:
         while killed < times:
-            made = index(outdir, url=between.url)
-            assert made.returncode == 0, made.stderr
+            running = index.start(outdir, url=between.url)
+            said = running.communicate(timeout=240 + 60 * times)
+            assert running.returncode == 0, said
     assert killed == times
     assert of_index(server) == of_archive(outdir)
 
