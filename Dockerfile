@@ -96,6 +96,7 @@ COPY container/python-environment container/
 RUN container/python-environment "$(container/python-of)" libraries
 COPY plugin plugin
 RUN plugin/build /opt/ccmix/packages
+COPY lab/init lab/fstab lab/
 COPY harness harness
 RUN container/python-environment "$(container/python-of)" ccmix
 

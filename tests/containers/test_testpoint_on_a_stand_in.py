@@ -11,7 +11,7 @@ from containers_support import Docker, clone
 from plugin_runner import check, throughput
 from support import REPOSITORY
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 STAND_IN = "ccmix-tests/stand-in-for-testpoint"
 TOOL = "/usr/lib/pscheduler/classes/tool/iperf3mix"
 
@@ -43,7 +43,9 @@ def test_the_plugin_is_installed_from_its_package(docker: Docker, testpoint: str
     said = docker.in_image(testpoint, "dpkg", "--listfiles", "pscheduler-tool-iperf3mix")
     methods = {"enumerate", "can-run", "duration", "participant-data", "run", "merged-results"}
     assert methods <= {line.removeprefix(f"{TOOL}/") for line in said.splitlines()}
-    assert docker.in_image(testpoint, "dpkg", "--verify", "pscheduler-tool-iperf3mix") == ""
+    wrong = docker.in_image(testpoint, "dpkg", "--verify", "pscheduler-tool-iperf3mix").splitlines()
+    # Ubuntu's minimal image has its packages' manuals left out
+    assert [line for line in wrong if "/usr/share/doc" not in line and "/usr/share/man" not in line] == []
 
 
 def test_it_is_registered(docker: Docker, testpoint: str) -> None:
@@ -62,7 +64,7 @@ def test_methods(docker: Docker, testpoint: str) -> None:
     check(method(docker, testpoint, "duration", mixed), "duration")
     data = method(docker, testpoint, "participant-data", {"participant": 1, "test": mixed})
     check(data, "participant-data")
-    assert "mix" in " ".join(data["features"])
+    assert "groups" in data["features"]
 
 
 def test_ccmix_is_there_and_changes_nothing_for_the_base(docker: Docker, testpoint: str) -> None:
@@ -82,8 +84,9 @@ def test_ccmix_is_there_and_changes_nothing_for_the_base(docker: Docker, testpoi
     assert python == "/usr/bin/python3"
     assert rest == []
     base, image = (docker.inspect(one) for one in (STAND_IN, testpoint))
-    for name in ("Cmd", "Entrypoint", "User", "Env"):
+    for name in ("Cmd", "Entrypoint", "Env"):
         assert image["Config"][name] == base["Config"][name], name
+    assert image["Config"]["User"] == (base["Config"]["User"] or "root")
 
 
 def test_the_lab_works_there(docker: Docker, testpoint: str) -> None:
@@ -112,8 +115,8 @@ def test_the_profile_of_compose(docker: Docker, testpoint: str, work: Path) -> N
     clone(work)
     compose = ("compose", "--profile", "testpoint")
     try:
-        docker.good(*compose, "up", "--detach", "--no-build", cwd=work)
-        [container] = docker.good(*compose, "ps", "--quiet", cwd=work).split()
+        docker.good(*compose, "up", "--detach", "--no-build", "testpoint", cwd=work)
+        [container] = docker.good(*compose, "ps", "--quiet", "testpoint", cwd=work).split()
         state = docker.inspect(container)["State"]
         assert (state["Running"], state["Health"]["Status"]) == (True, "starting")
         docker.good("exec", container, *docker.inspect(testpoint)["Config"]["Healthcheck"]["Test"][1:])
