@@ -2,7 +2,7 @@
 
 import contextlib
 import fcntl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,9 +60,12 @@ class Campaign:
         if not (self.outdir / FILE).exists():
             raise ArchiveError(f"{self.outdir}: its {FILE} was removed: nothing is written there any more")
 
-    def finished(self) -> Iterator[tuple[Run, dict[str, Any], Path]]:
-        """Each finished run in the order of the plan, with its run.json and its folder."""
-        for run in self.runs:
+    def finished(self, wanted: Callable[[Run], bool] = lambda _: True) -> Iterator[tuple[Run, dict[str, Any], Path]]:
+        """Each finished run that is wanted, in the order of the plan, with its run.json and its folder.
+
+        Of others nothing is read.
+        """
+        for run in filter(wanted, self.runs):
             folder = RunFolder.of(self.outdir, run)
             if folder.finished:
                 yield run, folder.summary(), folder.path

@@ -21,7 +21,7 @@ from ccmix.index.spool import Spool
 from ccmix.index.target import Target, TargetError, find_target
 
 DEMO = Path(ccmix.__file__).parents[2] / "archive"
-LOOKS_EACH_S = 0.5  # for runs that have finished
+LOOKS_EACH_S = 0.2  # for runs that have finished
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,9 @@ def _follow(server: Server, sender: Sender, campaign: Campaign, only: Sequence[s
     last = False
     while not last:
         last = ended.wait(LOOKS_EACH_S)
-        for result in finished(campaign, only):
-            if result.run.name not in sent:
-                send_run(sender, campaign, result)
-                sent.add(result.run.name)
+        for result in finished(campaign, only, but=sent):
+            send_run(sender, campaign, result)
+            sent.add(result.run.name)
     send_campaign(sender, campaign, only)
     return len(sent)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ccmix.archive import Campaign
 from ccmix.index import context
@@ -26,11 +26,10 @@ def send_run(sender: Sender, campaign: Campaign, result: Result) -> int:
     return _put(sender, owner, run_lines(owner, campaign, result))
 
 
-def finished(campaign: Campaign, entries: Sequence[str] = ()) -> Iterator[Result]:
-    """In the order of the plan; of these entries alone, where there are any."""
-    for run, summary, folder in campaign.finished():
-        if chosen(run, entries):
-            yield Result(run, summary, folder)
+def finished(campaign: Campaign, entries: Sequence[str] = (), but: Container[str] = ()) -> Iterator[Result]:
+    """In the order of the plan; of these entries alone, where there are any, and without the runs of these names."""
+    for run, summary, folder in campaign.finished(lambda run: chosen(run, entries) and run.name not in but):
+        yield Result(run, summary, folder)
 
 
 def chosen(run: Run, entries: Sequence[str]) -> bool:
