@@ -27,19 +27,15 @@ def belongs_to_owner(folder: Path) -> bool:
 
 class TestInTheLab:
     def test_demo_of_compose(self, docker: Docker, harness: str, work: Path) -> None:
-        """A third of it; `make test-long` runs it whole. The clone belongs to a user, and so do the results."""
+        """The clone belongs to a user, and so do the results."""
         clone(work)
-        said = docker.good("compose", "run", "--rm", "harness", "demo", "--only", "mixed", cwd=work, timeout_s=600)
+        said = docker.good("compose", "run", "--rm", "harness", "demo", cwd=work, timeout_s=1200)
         assert "results/demo/report.html" in said
-        assert said.count("mixed") == 8
-        assert len(list((work / "results/demo").rglob("run.json"))) == 20
+        verdicts = [
+            json.loads(file.read_text())["validity"]["status"] for file in (work / "results/demo").rglob("run.json")
+        ]
+        assert verdicts == ["valid"] * 60
         assert belongs_to_owner(work / "results")
-
-    @pytest.mark.long
-    def test_whole_demo(self, docker: Docker, harness: str, work: Path) -> None:
-        said = docker.good("run", "--rm", *CONFINED, *as_owner(work), harness, "demo", timeout_s=1200)
-        assert len(list((work / "results/demo").rglob("run.json"))) == 60
-        assert "not valid" in said
 
     def test_netem_as_an_ordinary_user_without_a_capability(self, docker: Docker, harness: str, work: Path) -> None:
         lossy = "ip link set lo up; tc qdisc add dev lo root netem delay 20ms; ping -c 2 -i 0.2 127.0.0.1; id -u"
