@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,9 +12,9 @@ from ccmix.compare.paths import KnownPath
 from ccmix.compare.surroundings import MOST_VALUES
 from ccmix.compare.verdicts import Compared, Condition, Tested
 from ccmix.report.numbers import shown
+from ccmix.report.terminal import plain
 from ccmix.units import format_percent, format_time
 
-MOST_WIDTH = 10_000
 OVERVIEW = (
     "A", "B", "runs", "group", "goodput of A", "goodput of B", "B/A", "95% interval", "verdict", "retransmitted",
     "median RTT",
@@ -135,8 +134,4 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         table.add_column(heading, no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row))
-    console = Console(color_system=None)
-    console.width = console.measure(table, options=console.options.update(width=MOST_WIDTH)).maximum
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get().rstrip("\n")
+    return plain(table).rstrip("\n")

@@ -16,23 +16,21 @@ from ccmix.analysis.tables import RunTables
 from ccmix.generators.results import sentence
 from ccmix.importing.found import Found, LeftOut, SourceError, Told
 from ccmix.importing.numbers import (
+    LEAST_INTERVAL_S,
     MOST_CLOCK_S,
     MOST_RATE_BPS,
     MOST_TIME_S,
     known,
     known_count,
 )
-from ccmix.importing.text import writable
+from ccmix.importing.values import Object, object_in, objects_in, text_in
 from ccmix.model import Group, Traffic
 from ccmix.model.traffic import DEFAULT_CCA
 
 MOST_STREAMS = 1024  # iperf3 itself takes 128
-LEAST_INTERVAL_S = 1e-3  # of the patched iperf3
 MOST_RTT_S = 1000.0
 UDP = "udp"
 _CLIENT, _SERVER = "connecting_to", "accepted_connection"
-
-Object = Mapping[str, Any]
 
 
 def is_test(document: Object) -> bool:
@@ -58,23 +56,11 @@ def found_in(document: Object, where: str, told: Told, kind: str, server: Object
 
 def cookie_of(document: Object) -> tuple[str, str] | None:
     """What both ends of a test share, and which end the document is of: 'client' or 'server'."""
-    start = _object(document.get("start"))
+    start = object_in(document.get("start"))
     cookie = start.get("cookie")
     if not isinstance(cookie, str) or not cookie:
         return None
     return (cookie, "client") if _CLIENT in start else (cookie, "server") if _SERVER in start else None
-
-
-def _object(value: Any) -> Object:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> list[Object]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str | None:
-    return writable(value) if isinstance(value, str) and value else None
 
 
 class _Test:
@@ -82,8 +68,8 @@ class _Test:
 
     def __init__(self, document: Object, where: str) -> None:
         self.where, self.document = where, document
-        self.start, self.end = _object(document.get("start")), _object(document.get("end"))
-        self.asked = _object(self.start.get("test_start"))
+        self.start, self.end = object_in(document.get("start")), object_in(document.get("end"))
+        self.asked = object_in(self.start.get("test_start"))
         self.error = document.get("error")
         self.at_server = _SERVER in self.start and _CLIENT not in self.start
         self.reverse = bool(known_count(self.asked.get("reverse")))
@@ -99,7 +85,7 @@ class _Test:
         """The client's port of each stream, as far as that is told."""
         key = "remote_port" if self.at_server else "local_port"
         ports: dict[int, int] = {}
-        for connected in _objects(self.start.get("connected")):
+        for connected in objects_in(self.start.get("connected")):
             socket, port = known_count(connected.get("socket")), known_count(connected.get(key))
             if socket is not None and port is not None and port not in ports.values():
                 ports.setdefault(socket, port)
@@ -114,12 +100,12 @@ class _Test:
     def _intervals(self, document: Object) -> list[dict[str, Any]]:
         """As iperf3 writes them, without those whose time or bytes nobody knows; streams with a port of their own."""
         found = []
-        for interval in _objects(document.get("intervals")):
-            streams = [stream for stream in map(self._interval, _objects(interval.get("streams"))) if stream]
-            whole = _object(interval.get("sum"))
+        for interval in objects_in(document.get("intervals")):
+            streams = [stream for stream in map(self._interval, objects_in(interval.get("streams"))) if stream]
+            whole = object_in(interval.get("sum"))
             end_s = known(whole.get("end"), MOST_TIME_S)
             if end_s is None and streams:
-                end_s = known(_objects(interval.get("streams"))[0].get("end"), MOST_TIME_S)
+                end_s = known(objects_in(interval.get("streams"))[0].get("end"), MOST_TIME_S)
             if end_s is not None and streams:
                 omitted = bool(whole.get("omitted", any(stream["omitted"] for stream in streams)))
                 found.append({"sum": {"end": end_s, "omitted": omitted}, "streams": streams})
@@ -142,7 +128,7 @@ class _Test:
     def _streams(self) -> list[dict[str, Any]]:
         """A row of FLOW_COLUMNS each, and `back`, whether it is the other direction of a test in both."""
         ends = (
-            () if self.udp and self.at_server else _objects(self.end.get("streams"))
+            () if self.udp and self.at_server else objects_in(self.end.get("streams"))
         )  # a server's count is of nothing
         ended = [row for stream in ends if (row := self._ended(stream))]
         rows = list({row["socket"]: row for row in ended or self._of_intervals()}.values())
@@ -153,8 +139,8 @@ class _Test:
         return rows
 
     def _ended(self, stream: Object) -> dict[str, Any] | None:
-        udp = _object(stream.get("udp"))
-        sender, receiver = (udp, udp) if udp else (_object(stream.get("sender")), _object(stream.get("receiver")))
+        udp = object_in(stream.get("udp"))
+        sender, receiver = (udp, udp) if udp else (object_in(stream.get("sender")), object_in(stream.get("receiver")))
         socket = known_count((sender or receiver).get("socket"))
         if socket is None:
             return None
@@ -174,7 +160,7 @@ class _Test:
             "throughput_bps": sent_bps,
             "retransmits": known_count(sender.get("retransmits")),
             "bytes_sent": known_count(sender.get("bytes")) if sent_bps is not None else None,
-            "cca_used": _text(sender.get("congestion")),
+            "cca_used": text_in(sender.get("congestion")),
             "group_number": known_count(stream.get("group") or sender.get("group")),
         }
 
@@ -212,7 +198,7 @@ class _Test:
 
     def found(self, told: Told, kind: str, other: "_Test | None") -> Found:
         """As found_in()."""
-        ended = bool(_objects(self.end.get("streams")))
+        ended = bool(objects_in(self.end.get("streams")))
         missing = [] if ended else ["the test has no end: rates are those of its intervals"]
         if self.error:
             missing.append(f"iperf3 said: {sentence(self.error)}")
@@ -262,14 +248,14 @@ class _Test:
     def _groups(self, told: Told, other: "_Test | None") -> tuple[tuple[Group, ...], dict[int, str]]:
         """Of the patched iperf3 all groups, with their CCAs; else the one CCA that iperf3 names, if it names any."""
         named: dict[int, str] = {}
-        for connected in _objects(self.start.get("connected")):
-            number, cca = known_count(connected.get("group")), _text(connected.get("congestion"))
+        for connected in objects_in(self.start.get("connected")):
+            number, cca = known_count(connected.get("group")), text_in(connected.get("congestion"))
             if number and cca:
                 named.setdefault(number, cca)
         if len(named) > 1 and sorted(named) == list(range(1, len(named) + 1)):
             return tuple(Group(named[number]) for number in sorted(named)), named
         used = next(iter(named.values()), None)
-        of_ends = [_text(test.end.get("sender_tcp_congestion")) for test in (self, other) if test is not None]
+        of_ends = [text_in(test.end.get("sender_tcp_congestion")) for test in (self, other) if test is not None]
         cca = used or next((cca for cca in of_ends if cca), None) or told.cca or DEFAULT_CCA
         return (Group(UDP if self.udp else cca),), {}
 
@@ -304,7 +290,7 @@ class _Test:
         lengths = [after - before for before, after in zip([0.0, *ends], ends, strict=False) if after > before]
         asked_s = known(self.asked.get("interval"), MOST_TIME_S)
         interval_s = asked_s or (round(statistics.median(lengths), 3) if lengths else 0.0)
-        sums = (_object(self.end.get(name)) for name in ("sum_sent", "sum_received", "sum"))
+        sums = (object_in(self.end.get(name)) for name in ("sum_sent", "sum_received", "sum"))
         took = [seconds for one in sums if (seconds := known(one.get("seconds"), MOST_TIME_S))]
         duration_s = known(self.asked.get("duration"), MOST_TIME_S) or (took or [max(ends, default=0.0)])[0]
         return omit_s, max(interval_s, LEAST_INTERVAL_S) if self.intervals else 0.0, duration_s
@@ -354,27 +340,27 @@ class _Test:
     def _ends(self, other: "_Test | None") -> dict[str, Any]:
         """Names of sender and receiver: a host's own, and what it was called by."""
         own = self._hostname()
-        remote = _text(_object(self.start.get(_SERVER if self.at_server else _CLIENT)).get("host"))
+        remote = text_in(object_in(self.start.get(_SERVER if self.at_server else _CLIENT)).get("host"))
         if other is not None and other._hostname() and remote is None:
             remote = other._hostname()
-        connected = _objects(self.start.get("connected"))
-        address = _text(connected[0].get("remote_host")) if connected else None
+        connected = objects_in(self.start.get("connected"))
+        address = text_in(connected[0].get("remote_host")) if connected else None
         if self.reverse != self.at_server:
             return {"src": remote, "dst": own, "dst_address": None}
         return {"src": own, "dst": remote or address, "dst_address": address}
 
     def _hostname(self) -> str | None:
         """By uname, as in system_info: 'Linux dtn1 6.1.0 ...'."""
-        words = (_text(self.start.get("system_info")) or "").split()
+        words = (text_in(self.start.get("system_info")) or "").split()
         return words[1] if len(words) > 2 else None
 
     def _began_s(self) -> float | None:
-        stamp = _object(self.start.get("timestamp"))
+        stamp = object_in(self.start.get("timestamp"))
         milliseconds = known(stamp.get("timemillisecs"), MOST_CLOCK_S * 1e3)
         return milliseconds / 1e3 if milliseconds else known(stamp.get("timesecs"), MOST_CLOCK_S) or None
 
     def _facts(self) -> dict[str, Any]:
-        words = (_text(self.start.get("system_info")) or "").split()
+        words = (text_in(self.start.get("system_info")) or "").split()
         sends_here = self.reverse == self.at_server
         kernel = {"kernel": words[2]} if sends_here and len(words) > 2 and words[0] == "Linux" else {}
-        return {"iperf3": _text(self.start.get("version")) or "", **kernel}
+        return {"iperf3": text_in(self.start.get("version")) or "", **kernel}

@@ -7,6 +7,7 @@ MOST_RATE_BPS = 1e15  # beyond what any path has
 MOST_TIME_S = 1e9  # 30 years
 MOST_COUNT = 2**53  # of bytes or segments: what JSON's numbers are exact to
 MOST_CLOCK_S = 4e9  # since 1970: to 2096
+LEAST_INTERVAL_S = 1e-3  # of the patched iperf3
 
 
 def number_in(text: str) -> float:

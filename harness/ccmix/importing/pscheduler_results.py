@@ -5,7 +5,6 @@ Where a participant's diagnostics have iperf3's own JSON, that is what is read; 
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from ccmix.generators.results import embedded, sentence
 from ccmix.importing import iperf3_tests
 from ccmix.importing.found import Found, LeftOut, Told
 from ccmix.importing.numbers import (
+    LEAST_INTERVAL_S,
     MOST_CLOCK_S,
     MOST_RATE_BPS,
     MOST_TIME_S,
@@ -27,16 +27,15 @@ from ccmix.importing.numbers import (
     known_count,
 )
 from ccmix.importing.text import writable
+from ccmix.importing.values import Object, object_in, objects_in, text_in
 from ccmix.model import Group, Traffic
 from ccmix.model.traffic import DEFAULT_CCA
 
 KIND = "pscheduler"
 MOST_RTT_US = 1e9
-LEAST_INTERVAL_S = 1e-3
 _DURATION = re.compile(
     r"P(?:(?P<days>\d{1,5})D)?(?:T(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,8})M)?(?:(?P<seconds>\d{1,9}(?:\.\d{1,9})?)S)?)?"
 )
-Object = Mapping[str, Any]
 
 
 def is_result(document: Object) -> bool:
@@ -47,24 +46,24 @@ def is_result(document: Object) -> bool:
 
 def found_in(document: Object, where: str, told: Told) -> Found | LeftOut:
     """Raises SourceError for iperf3's part."""
-    run = _object(document.get("run")) or document
-    test = _object(document.get("test")) or _object(_object(document.get("task")).get("test"))
+    run = object_in(document.get("run")) or document
+    test = object_in(document.get("test")) or object_in(object_in(document.get("task")).get("test"))
     kind = test.get("type", "throughput")
-    merged = _object(run.get("result-merged")) or _object(document.get("result")) or _object(document)
+    merged = object_in(run.get("result-merged")) or object_in(document.get("result")) or object_in(document)
     if kind != "throughput":
         return LeftOut(where, f"is pScheduler's result of {sentence(kind)}, and only those of throughput are imported")
     if not merged.get("succeeded"):
         why = merged.get("error") or run.get("errors") or merged.get("diags") or "it gives no reason"
         return LeftOut(where, f"the run failed: {sentence(why)}")
-    spec = _object(test.get("spec"))
-    asked = _text(spec.get("congestion"))
+    spec = object_in(test.get("spec"))
+    asked = text_in(spec.get("congestion"))
     known_cca = replace(told, cca=asked) if asked else told
     found = _of_iperf3(run, merged, where, known_cca) or _of_summary(spec, merged, where, known_cca)
     if isinstance(found, LeftOut):
         return found
     participants = document.get("participants") or run.get("participants")
     first = participants[0] if isinstance(participants, list) and participants else None
-    src, dst = (_text(name) for name in (spec.get("source") or first, spec.get("dest")))
+    src, dst = (text_in(name) for name in (spec.get("source") or first, spec.get("dest")))
     if spec.get("reverse"):
         src, dst = dst, src
     began_s = _moment_s(run.get("start-time")) or found.began_s
@@ -140,16 +139,16 @@ class _Result:
     """A throughput test's result, with what is no possible number taken for a gap."""
 
     def __init__(self, merged: Object) -> None:
-        summary = _object(merged.get("summary"))
-        whole = _object(summary.get("summary"))
-        told = [_stream(one) for one in _objects(summary.get("streams")) or [whole]]
+        summary = object_in(merged.get("summary"))
+        whole = object_in(summary.get("summary"))
+        told = [_stream(one) for one in objects_in(summary.get("streams")) or [whole]]
         self.streams = [stream for stream in told if stream is not None][: iperf3_tests.MOST_STREAMS]
         self.sums = {
             name: rate
             for name in ("throughput-bits", "receiver-throughput-bits")
             if (rate := known(whole.get(name), MOST_RATE_BPS)) is not None
         }
-        congestion = _object(summary.get("congestion"))
+        congestion = object_in(summary.get("congestion"))
         self.ccas = {str(name): writable(cca) for name, cca in congestion.items() if isinstance(cca, str) and cca}
         self.mss_bytes = known_count(merged.get("mss"))
         self.intervals = self._intervals(merged)
@@ -159,8 +158,8 @@ class _Result:
 
     def _intervals(self, merged: Object) -> list[dict[str, Any]]:
         found = []
-        for interval in _objects(merged.get("intervals")):
-            streams = [_stream(one) for one in _objects(interval.get("streams"))]
+        for interval in objects_in(merged.get("intervals")):
+            streams = [_stream(one) for one in objects_in(interval.get("streams"))]
             there = [
                 one | {"start": one["start"] or 0.0}
                 for one in streams
@@ -203,18 +202,6 @@ def _stream(stream: Object) -> dict[str, Any] | None:
         "omitted": bool(stream.get("omitted")),
     }
     return found if received_bps is None else found | {"receiver-throughput-bits": received_bps}
-
-
-def _object(value: Any) -> Object:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> list[Object]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str | None:
-    return writable(value) if isinstance(value, str) and value else None
 
 
 def _moment_s(value: Any) -> float | None:

@@ -16,11 +16,11 @@ from ccmix.analysis.tables import (
     intervals_of_sockets,
 )
 from ccmix.importing.found import Found, LeftOut
+from ccmix.importing.numbers import LEAST_INTERVAL_S
 from ccmix.importing.ss_samples import read_samples
 from ccmix.model import Group
 from ccmix.model.traffic import DEFAULT_CCA
 
-LEAST_INTERVAL_S = 1e-3
 UNSEEN = "the log of ss doesn't show all of its flows"
 
 

@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 import jinja2
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ccmix.analysis.against import Baseline, Comparison, name_of
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.report.numbers import shown
-
-MOST_WIDTH = 10_000
+from ccmix.report.terminal import plain
 
 
 def render(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
@@ -25,11 +23,7 @@ def render(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
                          no_wrap=True)  # fmt: skip
     for one in comparisons:
         table.add_row(*map(Text, _cells(baseline, one)))
-    console = Console(color_system=None)
-    console.width = console.measure(table, options=console.options.update(width=MOST_WIDTH)).maximum
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get()
+    return plain(table)
 
 
 def headings(baseline: Baseline) -> list[str]:

@@ -4,7 +4,6 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,11 +12,11 @@ from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.statistics import Row
 from ccmix.model import condition_name
 from ccmix.report.results import Results
+from ccmix.report.terminal import plain
 from ccmix.units import format_percent, format_rate, format_time
 
 # A heading for each column, and how a row fills it.
 COLUMNS = ("group", "streams", "goodput", "95% interval", "CV", "retransmitted", "median RTT", "runs", "not valid")
-MOST_WIDTH = 10_000
 MOST_NOTES = 10
 
 
@@ -108,12 +107,7 @@ def _too_few(rows: Sequence[Row]) -> Iterator[str]:
 
 def render(results: Results) -> str:
     """The table as plain text, as wide as it needs to be."""
-    table = terminal_table(results)
-    console = Console(color_system=None)
-    console.width = console.measure(table, options=console.options.update(width=MOST_WIDTH)).maximum
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get()
+    return plain(terminal_table(results))
 
 
 def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
