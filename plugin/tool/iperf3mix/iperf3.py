@@ -80,13 +80,16 @@ def connected(diags: object) -> list[dict[str, int]]:
 
 
 def _json(stdout: str) -> dict[str, Any]:
-    """iperf3's output; empty where it is none.
+    """iperf3's output, or the first of two; empty where it is none.
+
+    Stock iperf3, too, ends in one of three ways when a signal meets the other end's good-bye: as it should, with its
+    output printed twice, or never (then it is killed, and says nothing).
 
     Without the description of the system: pScheduler's own tool, too, keeps that (kernel, host name) from the results,
     which everybody may read.
     """
     try:
-        output = json.loads(stdout[max(stdout.find("{"), 0) :])  # something may be printed before
+        output, _ = json.JSONDecoder().raw_decode(stdout, max(stdout.find("{"), 0))  # something may be printed before
     except ValueError:
         return {}
     if not isinstance(output, dict):

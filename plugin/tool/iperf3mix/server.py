@@ -31,6 +31,8 @@ def run(request: Request, agreement: Agreement, slot: Slot, program: str) -> Res
         said = iperf3.run(command(request, agreement, slot, program), slot.stop, request.server_cpu)
         if _is_of_this_run(said, request, agreement) and (said.test_began or said.error.startswith(_PERMANENT)):
             return _result(said, request, notes)
+        if not said.in_time and not said.output:
+            return results.failure("iperf3 had to be killed when its slot ended: it left no result", said.diags(notes))
         if not said.in_time or time.time() + RESTART_EVERY_S > slot.stop:
             last = f"; {notes[-1]}" if notes else ""
             return results.failure(f"no test of this run began before its slot ended{last}", said.diags(notes))
