@@ -76,7 +76,7 @@ def of_archive(*outdirs: Path) -> Contents:
 def documents(lines: Iterable[Lines]) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
     """Kind, place (index and id) and document."""
     for some in lines:
-        each = some.text.splitlines()
+        each = some.content.splitlines()
         assert len(each) == 2 * some.documents
         for action, document in zip(each[::2], each[1::2], strict=True):
             yield some.kind, json.loads(action)["index"], json.loads(document)

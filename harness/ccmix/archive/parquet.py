@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 
 from ccmix.archive.documents import ArchiveError
 
 INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
-UNREADABLE = (PolarsError, OSError)
+UNREADABLE = (PolarsError, PanicException, OSError)  # polars panics at some damages, and says so itself, too
 
 
 def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -20,6 +20,6 @@ def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
         raise unreadable(file, error) from error
 
 
-def unreadable(file: Path, error: Exception) -> ArchiveError:
+def unreadable(file: Path, error: BaseException) -> ArchiveError:
     """What is raised instead of one of UNREADABLE."""
     return ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}")

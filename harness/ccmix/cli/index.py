@@ -4,7 +4,7 @@ import hashlib
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ccmix.index.sender import GaveUp, Sender, Waiting
 from ccmix.index.server import Server, ServerError
 from ccmix.index.spool import Spool
 from ccmix.index.target import Target, TargetError, find_target
+from ccmix.model import Run
 
 DEMO = Path(ccmix.__file__).parents[2] / "archive"
 LOOKS_EACH_S = 0.2  # for runs that have finished
@@ -80,31 +81,63 @@ def _send(target: Target, campaigns: Sequence[Campaign], options: Options) -> in
         return status.GOOD
     with Spool(options.spool or spool_folder(target.url)) as spool:
         sender = Sender(server, spool, options.patience_s, _Teller())
+        sending = _Sending(sender, options.only)
         with sender:
             if options.follow:
-                runs = _follow(server, sender, campaigns[0], options.only)
+                _follow(server, sending, campaigns[0])
             else:
                 server.check_set_up()
-                runs = _all(sender, campaigns, options.only)
+                for campaign in campaigns:
+                    sending.runs(campaign)
+                    sending.campaign(campaign)
             sender.finish()
-        click.echo(f"{target.url}: has {runs} runs, {sender.sent} documents", err=True)
+        click.echo(f"{target.url}: has {sending.whole} runs, {sender.sent} documents", err=True)
         if sender.rejected:
             click.echo(f"{sender.rejected} documents were not taken: see {spool.rejected_folder}", err=True)
-            return status.BAD
-    return status.GOOD
+        return status.BAD if sender.rejected or sending.unread else status.GOOD
 
 
-def _all(sender: Sender, campaigns: Sequence[Campaign], only: Sequence[str]) -> int:
-    runs = 0
-    for campaign in campaigns:
-        for result in finished(campaign, only):
-            send_run(sender, campaign, result)
-            runs += 1
-        send_campaign(sender, campaign, only)
-    return runs
+class _Sending:
+    """What is sent of campaigns, each run once. What can't be read is told, and the rest sent."""
+
+    def __init__(self, sender: Sender, only: Sequence[str]) -> None:
+        self.sender = sender
+        self.whole = 0  # runs of which all was sent
+        self.unread: set[str] = set()
+        self._only = only
+
+    def runs(self, campaign: Campaign, but: Container[str] = ()) -> set[str]:
+        """Those that have finished, without those of these names; returns their names."""
+        names: set[str] = set()
+
+        def unread(run: Run, error: ArchiveError) -> None:
+            names.add(run.name)
+            self._tell(error)
+
+        for result in finished(campaign, self._only, but, unread):
+            names.add(result.run.name)
+            try:
+                send_run(self.sender, campaign, result)
+                self.whole += 1
+            except ArchiveError as error:
+                self._tell(error)
+        return names
+
+    def campaign(self, campaign: Campaign) -> None:
+        """Its own documents."""
+        try:
+            send_campaign(self.sender, campaign, self._only)
+        except ArchiveError as error:
+            self._tell(error)
+
+    def _tell(self, error: ArchiveError) -> None:
+        for sentence in str(error).splitlines():
+            if sentence not in self.unread:
+                self.unread.add(sentence)
+                click.echo(f"not indexed: {sentence}", err=True)
 
 
-def _follow(server: Server, sender: Sender, campaign: Campaign, only: Sequence[str]) -> int:
+def _follow(server: Server, sending: _Sending, campaign: Campaign) -> None:
     """Each run when it has finished, until standard input ends, and then the campaign; `ccmix run` uses it."""
     ended = threading.Event()
 
@@ -113,16 +146,13 @@ def _follow(server: Server, sender: Sender, campaign: Campaign, only: Sequence[s
         ended.set()
 
     threading.Thread(target=wait_for_end, daemon=True).start()
-    sender.patiently(server.check_set_up)
+    sending.sender.patiently(server.check_set_up)
     sent: set[str] = set()
     last = False
     while not last:
         last = ended.wait(LOOKS_EACH_S)
-        for result in finished(campaign, only, but=sent):
-            send_run(sender, campaign, result)
-            sent.add(result.run.name)
-    send_campaign(sender, campaign, only)
-    return len(sent)
+        sent |= sending.runs(campaign, but=sent)
+    sending.campaign(campaign)
 
 
 class _Teller:

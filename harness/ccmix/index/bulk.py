@@ -6,7 +6,7 @@ names with dots and nulls.
 
 import datetime
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,11 @@ from ccmix.index.context import Document, milliseconds
 from ccmix.index.fields import ECS_VERSION, KINDS, PREFIX, Kind
 from ccmix.index.samples import Samples
 
-DOCUMENTS_AT_ONCE = 500  # some 0.6 MB
+DOCUMENTS_AT_ONCE = 1000  # some 1.1 MB
 OURS = "ccmix"
 WITHOUT_THE_SAME = ("ccmix.end", "ccmix.final", "ccmix.cca", "ccmix.queue.place")  # what decides which values there are
+
+Pieces = list[str | pl.Expr]  # of a line: the same in all, or of each document
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,17 @@ class Lines:
     """Actions and documents of one kind, as a body has them."""
 
     kind: str
+    index: str
     documents: int
-    text: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Body:
+    """Of a bulk request, and the indices that its documents go to."""
+
+    content: bytes
+    indices: frozenset[str]
 
 
 def index_name(kind: Kind, begin_s: float) -> str:
@@ -48,60 +59,75 @@ def document_lines(owner: str, documents: Iterable[tuple[str, Document]]) -> Ite
     for name, document in documents:
         kind = KINDS[name]
         row = counts[name] = counts.get(name, -1) + 1
-        action = {"index": {"_index": index_name(kind, 0.0), "_id": document_id(owner, row)}}
+        index = index_name(kind, 0.0)
+        action = {"index": {"_index": index, "_id": document_id(owner, row)}}
         there = {field: value for field, value in document.items() if value is not None}
         whole = _nested(_of_every_document(kind) | {"ccmix.row": row} | there)
-        yield Lines(name, 1, f"{_compact(action)}\n{_compact(whole)}\n")
+        yield Lines(name, index, 1, f"{_compact(action)}\n{_compact(whole)}\n".encode())
 
 
 def sample_lines(owner: str, shared: Mapping[str, Any], begin_s: float, samples: Samples) -> Iterator[Lines]:
     """Some thousand documents at a time; those with values for the same fields together.
 
-    `shared` is what all of them say; nearly all of it is made into JSON once.
+    `shared` is what all of them say. What is the same in all documents is made into JSON once.
     """
     kind = KINDS[samples.kind]
+    index = index_name(kind, begin_s)
     moment = pl.col("ccmix.elapsed_s").fill_null(0.0) * 1000 + milliseconds(begin_s)
     row = pl.int_range(samples.first, samples.first + pl.len(), dtype=pl.Int64)
     rows = samples.table.with_columns(moment.round().cast(pl.Int64).alias("@timestamp"), row.alias("ccmix.row"))
-    constant = {
-        field: value
-        for field, value in (_of_every_document(kind) | dict(shared)).items()
-        if value is not None and field not in rows.columns
-    }
-    objects = {_object(column) for column in rows.columns}
-    once = {field: value for field, value in constant.items() if _object(field) not in objects and _is_ours(field)}
-    each = [pl.lit(value).alias(field) for field, value in constant.items() if field not in once]
-    action = pl.lit(f'{{"index":{{"_index":"{index_name(kind, begin_s)}","_id":"{owner}-')
-    begin = pl.lit('"}}\n{"' + OURS + '":' + _compact(_nested(once)[OURS])[:-1] + ",")
+    given = {field: value for field, value in (_of_every_document(kind) | dict(shared)).items() if value is not None}
+    action: Pieces = [f'{{"index":{{"_index":"{index}","_id":"{owner}-', pl.col("ccmix.row"), '"}}\n']
     alike = [column for column in WITHOUT_THE_SAME if column in rows.columns]
     for part in rows.partition_by(alike) if alike else [rows]:
-        known = part.select(column for column in part if column.null_count() < part.height).with_columns(each)
-        ours, others = (_json(known.columns, ours=own) for own in (True, False))
-        lines = pl.concat_str(action, "ccmix.row", begin, ours, pl.lit(","), others, pl.lit("\n"))
-        for some in known.iter_slices(DOCUMENTS_AT_ONCE):
-            yield Lines(samples.kind, some.height, some.select(lines.str.join("")).item())
+        members = {field: _compact(value) for field, value in given.items()} | _members(part)
+        pieces = [*action, *_document(members), "\n"]
+        line = pl.concat_str(pl.lit(piece) if isinstance(piece, str) else piece for piece in pieces)
+        for some in part.iter_slices(DOCUMENTS_AT_ONCE):
+            yield Lines(samples.kind, index, some.height, some.select(line.str.join("").cast(pl.Binary)).item())
 
 
-def _object(field: str) -> str:
-    """The member of the object `ccmix`, or of the document, that a field is, or is in."""
-    return ".".join(field.split(".")[: 2 if _is_ours(field) else 1])
+def _members(table: pl.DataFrame) -> dict[str, str | pl.Expr]:
+    """Of the columns that have values: the value as JSON where all rows have the same, else the column."""
+    known = table.select(column for column in table if column.null_count() < table.height)
+    alike = known.select(pl.all().eq_missing(pl.all().first()).all()).row(0, named=True)
+    first = known.row(0, named=True)
+    return {name: _compact(first[name]) if alike[name] else pl.col(name) for name in known.columns}
 
 
-def _is_ours(field: str) -> bool:
-    return field.startswith(f"{OURS}.")
+def _document(members: Mapping[str, str | pl.Expr]) -> Pieces:
+    """`members`: of each field, JSON or a column; at least one is JSON."""
+    made = _object(_nested(members))
+    assert not isinstance(made, pl.Expr)
+    return [made] if isinstance(made, str) else made
 
 
-def _json(columns: Sequence[str], *, ours: bool) -> pl.Expr:
-    """The members of the object `ccmix`, or all other members, and the brace that ends the object."""
-    chosen = {column: column for column in columns if _is_ours(column) == ours}
-    tree = _nested(chosen)
-    return _struct(tree[OURS] if ours else tree).struct.json_encode().str.slice(1)
-
-
-def _struct(tree: Mapping[str, Any]) -> pl.Expr:
-    return pl.struct(
-        (_struct(part) if isinstance(part, dict) else pl.col(part)).alias(name) for name, part in tree.items()
-    )  # fmt: skip
+def _object(tree: Mapping[str, Any]) -> "str | pl.Expr | Pieces":
+    """The JSON of an object whose members are JSON, columns, or such objects: text where all of it is the same in all
+    documents, a struct where none is.
+    """
+    same: list[str] = []
+    mixed: list[Pieces] = []
+    own: list[pl.Expr] = []
+    for name, member in tree.items():
+        made = _object(member) if isinstance(member, Mapping) else member
+        if isinstance(made, str):
+            same.append(f"{_compact(name)}:{made}")
+        elif isinstance(made, pl.Expr):
+            own.append(made.alias(name))
+        else:
+            mixed.append([f"{_compact(name)}:", *made])
+    if not mixed and not own:
+        return f"{{{','.join(same)}}}"
+    if not mixed and not same:
+        return pl.struct(own)
+    members: list[Pieces] = [[",".join(same)]] if same else []
+    members += mixed
+    if own:
+        members.append([pl.struct(own).struct.json_encode().str.strip_prefix("{")])  # its last brace is the object's
+    else:
+        members[-1].append("}")
+    return ["{", *(piece for number, member in enumerate(members) for piece in ([","] if number else []) + member)]
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

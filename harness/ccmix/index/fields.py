@@ -223,11 +223,13 @@ _MEASURES = (
         for name, meaning in (("median", "median"), ("p95", "95th percentile"), ("p99", "99th percentile"))
     ),
     _gauge("ccmix.startup_s", "s", "from the first data to 90% of the steady goodput (docs/metrics.md)", "runs",
-           "groups"),
-    _gauge("ccmix.overshoot", "percent", "by which goodput first exceeds the steady one, a fraction", "runs", "groups"),
+           "groups", "flows"),
+    _gauge("ccmix.overshoot", "percent", "by which goodput first exceeds the steady one, a fraction", "runs", "groups",
+           "flows"),
     _gauge("ccmix.fair_share", "percent", "share of the run's flows, a fraction", "groups"),
     _gauge("ccmix.fairness_of_groups", "1", "Jain's index of the groups' goodput per flow", "runs"),
-    _gauge("ccmix.convergence_s", "s", "delta-fair convergence time (RFC 5166)", "runs"),
+    _gauge("ccmix.convergence_s", "s", "from the start of the last flow until the run is delta-fair (RFC 5166); of "
+           "flows, until the flow has its fair share; null: never", "runs", "flows"),
     _gauge("ccmix.netem_loss", "percent", "lost by netem in the data direction, by its own count, a fraction", "runs"),
     _gauge("ccmix.bottleneck.backlog_mean_bytes", "byte", "mean backlog of the bottleneck", "runs"),
     _gauge("ccmix.bottleneck.backlog_p95_bytes", "byte", "95th percentile of it", "runs"),

@@ -8,6 +8,7 @@ from ccmix.index.context import Document
 OF_DELAY = ("rtt_p95_s", "rtt_p99_s", "queueing_delay_median_s", "queueing_delay_p95_s", "queueing_delay_p99_s")
 OF_START_UP = ("startup_s", "overshoot")
 OF_GROUP = (*OF_DELAY, *OF_START_UP, "fair_share")
+OF_FLOW = (*OF_DELAY, *OF_START_UP, "convergence_s")
 OF_RUN = (*OF_DELAY, *OF_START_UP, "fairness_of_groups", "convergence_s", "netem_loss")
 OF_BOTTLENECK = (
     "backlog_mean_bytes",
@@ -29,7 +30,7 @@ def of_group(group: Mapping[str, Any]) -> Document:
 
 
 def of_flow(flow: Mapping[str, Any]) -> Document:
-    return _named(flow, OF_DELAY)
+    return _named(flow, OF_FLOW)
 
 
 def of_host(metrics: Mapping[str, Any], role: str) -> Document:

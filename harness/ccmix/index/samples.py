@@ -11,6 +11,7 @@ import polars as pl
 
 from ccmix.analysis import bbr
 from ccmix.analysis.series import IPV4_IN_IPV6
+from ccmix.archive import ArchiveError, parquet
 from ccmix.index import context
 from ccmix.index.fields import SAMPLES, fields_of
 from ccmix.model import Run, Topology
@@ -34,7 +35,9 @@ class Samples:
 
 
 def sample_tables(run: Run, summary: Mapping[str, Any], folder: Path) -> Iterator[Samples]:
-    """Of each series that the run has, some rows at a time. Raises polars' errors where a file is damaged."""
+    """Of each series that the run has, some rows at a time. Raises ArchiveError, after all else, where a file can't be
+    read.
+    """
     host = pl.col("host").replace(context.shown_host(run, summary["facts"]))
     began_s = summary.get("began_s", summary["started_s"]) or 0.0  # unknown of runs that were imported without times
     files: dict[str, tuple[str, Sequence[str], Callable[[Collection[str]], Columns]]] = {
@@ -46,12 +49,19 @@ def sample_tables(run: Run, summary: Mapping[str, Any], folder: Path) -> Iterato
         "completions": ("completions", (), lambda _: _completions(summary)),
     }
     assert set(files) == set(SAMPLES)
+    unread: list[str] = []
     for kind, (name, keys, columns) in files.items():
         file = folder / f"{name}.parquet"
-        if file.exists():
+        if not file.exists():
+            continue
+        try:
             known = pl.scan_parquet(file).collect_schema().names()
             made = {"ccmix.elapsed_s": pl.col("time_s")} if "time_s" in known else {}
             yield from _of_file(kind, file, [key for key in keys if key in known], made | columns(known))
+        except parquet.UNREADABLE as error:
+            unread.append(str(parquet.unreadable(file, error)))
+    if unread:
+        raise ArchiveError("\n".join(unread))
 
 
 def _of_file(kind: str, file: Path, keys: Sequence[str], columns: Columns) -> Iterator[Samples]:

@@ -2,34 +2,64 @@
 
 import json
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from pathlib import Path
 
-from ccmix.archive import Campaign
+from polars.exceptions import PolarsError
+
+from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.index import context
-from ccmix.index.bulk import Lines, document_lines, sample_lines
+from ccmix.index.bulk import Body, Lines, document_lines, sample_lines
 from ccmix.index.samples import sample_tables
 from ccmix.index.sender import BODY_BYTES, Sender
 from ccmix.index.summaries import campaign_documents, run_documents
 from ccmix.model import Run
 from ccmix.report.results import Result
 
+NOT_UNDERSTOOD = (LookupError, TypeError, ValueError, AttributeError, PolarsError)
+
 
 def send_campaign(sender: Sender, campaign: Campaign, entries: Sequence[str] = ()) -> int:
-    """Its own documents and its conditions'; of these entries alone, where there are any. Returns their number."""
+    """Its own documents and its conditions'; of these entries alone, where there are any. Returns their number.
+
+    Raises ArchiveError where a run.json can't be read: conditions are not sent then.
+    """
     owner = context.campaign_id(campaign)
-    return _put(sender, owner, document_lines(owner, campaign_documents(campaign, entries)))
+    lines = document_lines(owner, campaign_documents(campaign, entries))
+    return _put(sender, owner, _understood(lines, campaign.outdir))
 
 
 def send_run(sender: Sender, campaign: Campaign, result: Result) -> int:
-    """All documents of a finished run; returns their number."""
+    """All documents of a finished run; returns their number.
+
+    Raises ArchiveError where some of the run can't be read: all else is sent then, and nothing removed that was there.
+    """
     owner = context.run_id(context.campaign_id(campaign), result.run)
     return _put(sender, owner, run_lines(owner, campaign, result))
 
 
-def finished(campaign: Campaign, entries: Sequence[str] = (), but: Container[str] = ()) -> Iterator[Result]:
-    """In the order of the plan; of these entries alone, where there are any, and without the runs of these names."""
-    for run, summary, folder in campaign.finished(lambda run: chosen(run, entries) and run.name not in but):
-        yield Result(run, summary, folder)
+def finished(
+    campaign: Campaign,
+    entries: Sequence[str] = (),
+    but: Container[str] = (),
+    unread: Callable[[Run, ArchiveError], None] | None = None,
+) -> Iterator[Result]:
+    """In the order of the plan; of these entries alone, where there are any, and without the runs of these names.
+
+    A run.json that can't be read is told to `unread`; without one, raises its ArchiveError.
+    """
+    for run in campaign.runs:
+        folder = RunFolder.of(campaign.outdir, run)
+        if not chosen(run, entries) or run.name in but or not folder.finished:
+            continue
+        try:
+            summary = folder.summary()
+        except ArchiveError as error:
+            if unread is None:
+                raise
+            unread(run, error)
+        else:
+            yield Result(run, summary, folder.path)
 
 
 def chosen(run: Run, entries: Sequence[str]) -> bool:
@@ -37,39 +67,73 @@ def chosen(run: Run, entries: Sequence[str]) -> bool:
 
 
 def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[Lines]:
-    """All documents of a run; `owner` is its id."""
+    """All documents of a run; `owner` is its id. Raises ArchiveError, after all else, where some can't be read."""
+    unread: list[str] = []
+    for part in (_summaries, _samples):
+        try:
+            yield from _understood(part(owner, campaign, result), result.folder)
+        except ArchiveError as error:
+            unread.append(str(error))
+    if unread:
+        raise ArchiveError("\n".join(dict.fromkeys(unread)))
+
+
+def _understood(lines: Iterator[Lines], folder: Path) -> Iterator[Lines]:
+    """The same. Raises ArchiveError where what is below the folder has another form than ccmix gives it."""
+    try:
+        yield from lines
+    except NOT_UNDERSTOOD as error:
+        raise ArchiveError(f"{folder}: is not what ccmix writes: {error!r}") from error
+
+
+def _summaries(owner: str, campaign: Campaign, result: Result) -> Iterator[Lines]:
     yield from document_lines(owner, run_documents(campaign, result))
+
+
+def _samples(owner: str, campaign: Campaign, result: Result) -> Iterator[Lines]:
     shared = context.of_run(campaign, result.run, result.summary)
     begin_s = context.begin_s(campaign, result.summary)
     for samples in sample_tables(result.run, result.summary, result.folder):
         yield from sample_lines(owner, shared, begin_s, samples)
 
 
-def bodies(lines: Iterable[Lines]) -> Iterator[bytes]:
+def bodies(lines: Iterable[Lines]) -> Iterator[Body]:
     """Of bulk requests, of some MB."""
-    waiting: list[str] = []
+    waiting: list[Lines] = []
     size = 0
     for some in lines:
-        if size and size + len(some.text) > BODY_BYTES:
-            yield "".join(waiting).encode()
+        if size and size + len(some.content) > BODY_BYTES:
+            yield _body(waiting)
             waiting, size = [], 0
-        waiting.append(some.text)
-        size += len(some.text)
+        waiting.append(some)
+        size += len(some.content)
     if waiting:
-        yield "".join(waiting).encode()
+        yield _body(waiting)
+
+
+def _body(lines: Sequence[Lines]) -> Body:
+    return Body(b"".join(some.content for some in lines), frozenset(some.index for some in lines))
 
 
 def _put(sender: Sender, owner: str, lines: Iterable[Lines]) -> int:
-    """In bodies, and at last how many documents there are of each kind."""
+    """In bodies, and at last how many documents there are of each kind; not where some can't be read: an earlier
+    indexing may have had them.
+    """
     sender.begin(owner)
     counts: Counter[str] = Counter()
+    unread: list[ArchiveError] = []
 
     def counted() -> Iterator[Lines]:
-        for some in lines:
-            counts[some.kind] += some.documents
-            yield some
+        try:
+            for some in lines:
+                counts[some.kind] += some.documents
+                yield some
+        except ArchiveError as error:
+            unread.append(error)
 
     for body in bodies(counted()):
-        sender.put(owner, body)
+        sender.put(owner, body.content, indices=body.indices)
+    if unread:
+        raise unread[0]
     sender.put(owner, json.dumps(counts).encode(), is_end=True)
     return counts.total()

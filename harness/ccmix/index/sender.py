@@ -88,18 +88,18 @@ class Sender:
         """Documents kept aside, of the runs and campaigns that this process sent."""
         return sum(self._spool.rejected(owner) for owner in self._owners)
 
-    def put(self, owner: str, content: bytes, *, is_end: bool = False) -> None:
+    def put(self, owner: str, content: bytes, *, is_end: bool = False, indices: frozenset[str] | None = None) -> None:
         """Spools a body, or an end. Waits where there is too much in the spool, or no room on its disk.
 
         Raises what made the sender give up, or Refused.
         """
         self._wait_until(lambda: self._bytes < WAITING_BYTES)
         try:
-            item = self._spool.add(owner, content, is_end=is_end)
+            item = self._spool.add(owner, content, is_end=is_end, indices=indices)
         except OSError as error:  # the disk is full: the archive has it all, so memory will do, for one at a time
             self._told(Waiting(f"the spool can't be written: {error}", 0.0))
             self._wait_until(lambda: not self._waiting and not self._busy)
-            item = Item(owner, is_end, None, content)
+            item = Item(owner, is_end, None, content, indices)
         with self._changed:
             self._waiting.append(item)
             self._bytes += len(content)
@@ -147,7 +147,7 @@ class Sender:
                 if item.is_end:
                     ended.append(item)
                 else:
-                    under_way.append((item, self._pool.submit(self._deliver, item)))
+                    under_way.append((item, self._submit(item)))
                     self._done_with(under_way, CONNECTIONS)
             self._done_with(under_way, 0)
         except Exception as error:
@@ -156,8 +156,19 @@ class Sender:
                 self._changed.notify_all()
             self._closing.set()
 
+    def _submit(self, item: Item) -> Future[None]:
+        future = self._pool.submit(self._deliver, item)
+        future.add_done_callback(lambda _: self._tell())
+        return future
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
     def _next(self, under_way: UnderWay, ended: list[Item]) -> Item | None:
         """The next item, when there is one; None at the end."""
+        with self._changed:  # what comes meanwhile needn't wait for what is under way
+            self._changed.wait_for(lambda: self._waiting or all(future.done() for _, future in under_way))
         if (under_way or ended) and not self._waiting:
             self._settle(under_way, ended)
         with self._changed:
@@ -196,20 +207,21 @@ class Sender:
             self._changed.notify_all()
 
     def _deliver(self, item: Item) -> None:
-        self._send(item.owner, item.read())
+        body = item.read()
+        self._send(item.owner, body, item.indices or _indices(body))
 
-    def _send(self, owner: str, body: bytes) -> None:
+    def _send(self, owner: str, body: bytes, indices: frozenset[str]) -> None:
         """Until each document was taken or kept aside."""
         attempt = 0
         while body:
             try:
-                for index in _indices(body):
+                for index in indices:
                     self._server.prepare(index)
                 answers = self._server.bulk(body)
             except Unavailable as error:
                 self._wait(attempt, str(error))
             except NotTaken as error:
-                self._send_parts(owner, body, str(error))
+                self._send_parts(owner, body, indices, str(error))
                 return
             else:
                 self._taken_at = time.monotonic()
@@ -238,14 +250,14 @@ class Sender:
                 self._reject(owner, action, document, f"{answer.status} {answer.kind}: {answer.reason}")
         return b"".join(line + b"\n" for line in again), why
 
-    def _send_parts(self, owner: str, body: bytes, why: str) -> None:
+    def _send_parts(self, owner: str, body: bytes, indices: frozenset[str], why: str) -> None:
         pairs = _pairs(body)
         if len(pairs) == 1:
             self._reject(owner, *pairs[0], why)
             return
         middle = len(pairs) // 2
         for some in (pairs[:middle], pairs[middle:]):
-            self._send(owner, b"".join(line + b"\n" for pair in some for line in pair))
+            self._send(owner, b"".join(line + b"\n" for pair in some for line in pair), indices)
 
     def _reject(self, owner: str, action: bytes, document: bytes, reason: str) -> None:
         """Keeps it aside, and takes what an earlier analysis left under its id out of the index."""
@@ -303,6 +315,6 @@ def _pairs(body: bytes) -> list[tuple[bytes, bytes]]:
     return list(zip(lines[::2], lines[1::2], strict=True))
 
 
-def _indices(body: bytes) -> set[str]:
+def _indices(body: bytes) -> frozenset[str]:
     """By its actions: {"index":{"_index":"NAME", ..."""
-    return {name.decode() for name in {action.split(b'"', 6)[5] for action in body.split(b"\n")[:-1:2]}}
+    return frozenset(name.decode() for name in {action.split(b'"', 6)[5] for action in body.split(b"\n")[:-1:2]})

@@ -26,6 +26,7 @@ class Item:
     is_end: bool
     file: Path | None
     content: bytes | None = None
+    indices: frozenset[str] | None = None  # that documents of it go to; None: only its actions say so
 
     def read(self) -> bytes:
         if self.file is None:
@@ -64,7 +65,7 @@ class Spool:
         """What an earlier process could not send, in order."""
         return [self._item(file) for file in self._files()]
 
-    def add(self, owner: str, content: bytes, *, is_end: bool = False) -> Item:
+    def add(self, owner: str, content: bytes, *, is_end: bool = False, indices: frozenset[str] | None = None) -> Item:
         """On disk when it returns. Raises OSError; then nothing of it is left there."""
         self._number += 1
         file = self._folder / f"{self._number:012d}-{owner}{END if is_end else BULK}"
@@ -79,7 +80,7 @@ class Spool:
             part.unlink(missing_ok=True)
             raise
         _sync(self._folder)
-        return self._item(file)
+        return self._item(file, indices)
 
     def remove(self, item: Item) -> None:
         """After it was sent."""
@@ -111,8 +112,8 @@ class Spool:
     def _files(self) -> list[Path]:
         return sorted([*self._folder.glob(f"*{BULK}"), *self._folder.glob(f"*{END}")])
 
-    def _item(self, file: Path) -> Item:
-        return Item(file.stem.partition("-")[2], file.suffix == END, file)
+    def _item(self, file: Path, indices: frozenset[str] | None = None) -> Item:
+        return Item(file.stem.partition("-")[2], file.suffix == END, file, indices=indices)
 
 
 def _lockable(folder: Path) -> tuple[Path, IO[bytes]]:

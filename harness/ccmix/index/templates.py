@@ -46,7 +46,7 @@ def settings(kind: Kind, *, lifecycle: bool) -> dict[str, Any]:
     index: dict[str, Any] = {
         "number_of_shards": 1,
         "auto_expand_replicas": "0-1",
-        "refresh_interval": "5s",
+        "refresh_interval": "30s" if kind.samples else "5s",  # less work while many come; the end of a run refreshes
         "mapping": {"total_fields": {"limit": 1000}},
     }
     if kind.samples and lifecycle:

@@ -55,11 +55,13 @@ _RUNS = Lens(
         "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
         "utilisation": Metric("average", "ccmix.utilisation", "utilisation"),
         "fairness": Metric("average", "ccmix.fairness", "fairness"),
+        "convergence": Metric("average", "ccmix.convergence_s", "converged after"),
         "rtt": Metric("average", "ccmix.rtt_median_s", "RTT, median"),
         "retransmitted": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
     },
-    Table(("run", "entry", "condition", "status", "goodput", "utilisation", "fairness", "rtt", "retransmitted")),
-)
+    Table(("run", "entry", "condition", "status", "goodput", "utilisation", "fairness", "convergence", "rtt",
+           "retransmitted")),
+)  # fmt: skip
 _FLOWS = Lens(
     "Flows",
     FLOWS,
@@ -69,11 +71,13 @@ _FLOWS = Lens(
         "cca": common.BY_CCA,
         "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
         "share": Metric("average", "ccmix.goodput_share", "share"),
+        "startup": Metric("average", "ccmix.startup_s", "start-up"),
+        "convergence": Metric("average", "ccmix.convergence_s", "converged after"),
         "rtt": Metric("average", "ccmix.rtt_median_s", "RTT, median"),
         "rate": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
         "retransmits": Metric("sum", "ccmix.retransmits", "segments retransmitted"),
     },
-    Table(("flow", "group", "cca", "goodput", "share", "rtt", "rate", "retransmits")),
+    Table(("flow", "group", "cca", "goodput", "share", "startup", "convergence", "rtt", "rate", "retransmits")),
 )
 _LOST = Metric("sum", "ccmix.retransmits", "segments retransmitted")
 _QUEUE = Terms("ccmix.queue.place", "queue")
