@@ -1,9 +1,12 @@
 """The commands as a user types them: help, plans, and what wrong usage says. Nothing here starts a run."""
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -15,21 +18,43 @@ from support import REPOSITORY, Ccmix
 DEMO = REPOSITORY / "configs" / "demo.ini"
 
 
-def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command that can be called, as its words."""
-    found: list[tuple[str, ...]] = []
-    for name, command in group.commands.items():
-        found += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
-    return found
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every group and command, as its words."""
+    yield path
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
 
 
-@pytest.mark.parametrize("words", commands(main))
+def called(words: Sequence[str]) -> click.Context:
+    """The command of a line as it would be called. Raises click.UsageError."""
+    command: click.Command | None = main
+    while isinstance(command, click.Group):
+        command = command.get_command(click.Context(command), words[0])
+        assert command, words
+        words = words[1:]
+    assert command
+    return command.make_context(None, list(words))
+
+
+@pytest.mark.parametrize("words", list(commands(main)), ids=" ".join)
 def test_every_command_teaches_and_is_documented(words: tuple[str, ...], ccmix: Ccmix) -> None:
     shown = ccmix(*words, "--help")
     assert shown.returncode == 0
     assert len(shown.stdout.splitlines()) > 5
+    assert [line for line in shown.stdout.splitlines()[1:] if len(line) > 80 or line.endswith("...")] == []
     guide = (REPOSITORY / "docs" / "running.md").read_text()
     assert f"ccmix {' '.join(words)}" in guide
+    joined = re.sub(r"\\\n +", "", shown.stdout)
+    examples = [line for line in joined.splitlines() if line.startswith("  ccmix ")]
+    assert examples or words == ("lab",)
+    for example in examples:
+        line, _, _ = example.strip().partition("  ")  # what it is for follows
+        assert called(shlex.split(line)[1:])
 
 
 @pytest.mark.parametrize(("number", "runs"), [(0, 2 * 3 * 5), (1, 3 * 6 * 10 + 10)])
