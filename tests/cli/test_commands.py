@@ -1,6 +1,7 @@
 """The commands as a user types them: help, plans, and what wrong usage says. Nothing here starts a run."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -13,7 +14,7 @@ import click
 import pytest
 
 from ccmix.cli.main import main
-from support import REPOSITORY, Ccmix
+from support import CCMIX, REPOSITORY, Ccmix
 
 DEMO = REPOSITORY / "configs" / "demo.ini"
 
@@ -149,4 +150,30 @@ def test_ctrl_c_before_the_command_begins_says_nothing() -> None:
 def test_a_full_disk_is_told_with_the_file(form: str, ccmix: Ccmix) -> None:
     told = ccmix("report", REPOSITORY / "archive" / "demo", "--format", form, "-o", "/dev/full")
     assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr.endswith("/dev/full: No space left on device\n")
+    assert told.stderr == "/dev/full: No space left on device: make room on that disk, or choose another place\n"
+
+
+@pytest.mark.parametrize("arguments", [("plan", DEMO), ("plan", DEMO, "--format", "json"), ("doctor",),
+                                       ("report", REPOSITORY / "archive" / "demo")], ids=str)  # fmt: skip
+def test_a_full_standard_output(arguments: tuple[object, ...]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    argv = [CCMIX, *map(str, arguments)]
+    with Path("/dev/full").open("w") as full:
+        told = subprocess.run(
+            argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=environment
+        )
+    assert told.returncode == 1
+    assert told.stderr.splitlines()[-1].startswith("standard output: No space left on device: ")
+    assert "Traceback" not in told.stderr
+
+
+def test_a_read_only_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a read-only file system takes root to mount: run the tests as root")
+    mounted = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"'
+    page = tmp_path / "report.html"
+    command = (CCMIX, "report", REPOSITORY / "archive" / "demo", "-o", page)
+    argv = ["unshare", "--mount", "sh", "-c", mounted, tmp_path, *command]
+    told = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr == f"{page}: Read-only file system: mount it to be written to, or choose another place\n"

@@ -3,6 +3,7 @@
 from ccmix.archive import ArchiveError
 from ccmix.cli import status
 from ccmix.config import ConfigError
+from ccmix.failures import located
 from ccmix.hosts import CommandError
 from ccmix.lab.errors import GuestError
 from ccmix.tools import ToolError
@@ -16,5 +17,5 @@ def told(error: Exception) -> tuple[str, int]:
         case GuestError() | CommandError():
             return str(error), status.BAD
         case OSError():
-            return f"{error.filename}: {error.strerror}" if error.filename else str(error), status.BAD
+            return located(error), status.BAD
     raise error

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ccmix.cli.output import put
 from ccmix.config import Overrides, load, select
 from ccmix.plan import make_plan, span
 from ccmix.report import plan_text
@@ -21,7 +22,8 @@ def plan(config: Path, overrides: Overrides, only: Sequence[str], seed: int, for
     for notice in loaded.notices:
         click.echo(notice, err=True)
     if form == "json":
-        click.echo(json.dumps([{key: getattr(run, key) for key in KEYS} | {"seconds": run.seconds} for run in runs]))
+        rows = [{key: getattr(run, key) for key in KEYS} | {"seconds": run.seconds} for run in runs]
+        put(json.dumps(rows) + "\n")
         return
-    click.echo(plan_text.render(entries, runs), nl=False)
+    put(plan_text.render(entries, runs))
     click.echo(plan_text.total(span(runs)), err=True)

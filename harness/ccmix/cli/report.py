@@ -9,7 +9,8 @@ import click
 
 from ccmix.charts.chart import Image, Kind
 from ccmix.cli.options import Colours
-from ccmix.cli.output import naming, put
+from ccmix.cli.output import put
+from ccmix.failures import naming
 from ccmix.report import text
 from ccmix.report.results import load_results
 
@@ -39,7 +40,7 @@ def report(options: Options) -> None:
         for file in charts.drawn(
             results, charts.Options(options.charts, options.kinds, options.image, options.colours)
         ):
-            click.echo(file)
+            put(f"{file}\n")
         return
     if options.against:
         from ccmix.cli.against import compared  # noqa: PLC0415
@@ -51,7 +52,7 @@ def report(options: Options) -> None:
         page = options.output or options.outdirs[0] / "report.html"
         with naming(page):
             write_report(results, page)
-        click.echo(page)
+        put(f"{page}\n")
         return
     elif options.form == "json":
         written = json.dumps([row.to_json() for row in results.rows], indent=1) + "\n"
