@@ -1,10 +1,9 @@
 """The series of a finished run, beside its run.json. For who has polars: it takes long to import."""
 
-import contextlib
-import os
-import re
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import polars as pl
 from polars.exceptions import PolarsError
@@ -13,7 +12,6 @@ from ccmix.archive.documents import ArchiveError
 
 INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
 UNREADABLE = (PolarsError, OSError)
-SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")  # as Rust's std::io::Error ends
 
 
 def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -30,20 +28,33 @@ def unreadable(file: Path, error: Exception) -> ArchiveError:
 
 
 def write(table: pl.DataFrame | pl.LazyFrame, file: Path) -> None:
-    """Raises OSError, which names the file; Polars tells those of the system in words of its own."""
-    with _system_errors(file):
-        if isinstance(table, pl.LazyFrame):
-            table.sink_parquet(file)
-        else:
-            table.write_parquet(file)
-
-
-@contextlib.contextmanager
-def _system_errors(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except (PolarsError, OSError) as error:
-        if not (found := SYSTEM_ERROR.search(str(error))):
+    """Raises OSError, which names the file."""
+    with file.open("wb", buffering=0) as opened:
+        out = _Output(opened)
+        try:
+            if isinstance(table, pl.LazyFrame):
+                table.sink_parquet(cast("BinaryIO", out))
+            else:
+                table.write_parquet(cast("BinaryIO", out))
+        except PolarsError:
+            if out.error:
+                raise OSError(out.error.errno, out.error.strerror, str(file)) from out.error
             raise
-        number = int(found[1])
-        raise OSError(number, os.strerror(number), str(file)) from error
+
+
+class _Output(io.RawIOBase):
+    """Keeps the system's error: Polars tells it in words of its own, or not at all."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.error: OSError | None = None
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
