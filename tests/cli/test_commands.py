@@ -1,35 +1,61 @@
 """The commands as a user types them: help, plans, and what wrong usage says. Nothing here starts a run."""
 
 import json
+import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 import pytest
 
 from ccmix.cli.main import main
-from support import REPOSITORY, Ccmix
+from support import CCMIX, REPOSITORY, Ccmix
 
 DEMO = REPOSITORY / "configs" / "demo.ini"
 
 
-def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command that can be called, as its words."""
-    found: list[tuple[str, ...]] = []
-    for name, command in group.commands.items():
-        found += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
-    return found
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every group and command, as its words."""
+    yield path
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
 
 
-@pytest.mark.parametrize("words", commands(main))
+def called(words: Sequence[str]) -> click.Context:
+    """The command of a line as it would be called. Raises click.UsageError."""
+    command: click.Command | None = main
+    while isinstance(command, click.Group):
+        command = command.get_command(click.Context(command), words[0])
+        assert command, words
+        words = words[1:]
+    assert command
+    return command.make_context(None, list(words))
+
+
+@pytest.mark.parametrize("words", list(commands(main)), ids=" ".join)
 def test_every_command_teaches_and_is_documented(words: tuple[str, ...], ccmix: Ccmix) -> None:
     shown = ccmix(*words, "--help")
     assert shown.returncode == 0
     assert len(shown.stdout.splitlines()) > 5
+    assert [line for line in shown.stdout.splitlines()[1:] if len(line) > 80 or line.endswith("...")] == []
     guide = (REPOSITORY / "docs" / "running.md").read_text()
     assert f"ccmix {' '.join(words)}" in guide
+    joined = re.sub(r"\\\n +", "", shown.stdout)
+    examples = [line for line in joined.splitlines() if line.startswith("  ccmix ")]
+    assert examples or words == ("lab",)
+    for example in examples:
+        line, _, _ = example.strip().partition("  ")  # what it is for follows
+        assert called(shlex.split(line)[1:])
 
 
 @pytest.mark.parametrize(("number", "runs"), [(0, 2 * 3 * 5), (1, 3 * 6 * 10 + 10)])
@@ -124,4 +150,30 @@ def test_ctrl_c_before_the_command_begins_says_nothing() -> None:
 def test_a_full_disk_is_told_with_the_file(form: str, ccmix: Ccmix) -> None:
     told = ccmix("report", REPOSITORY / "archive" / "demo", "--format", form, "-o", "/dev/full")
     assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr.endswith("/dev/full: No space left on device\n")
+    assert told.stderr == "/dev/full: No space left on device: make room on that disk, or choose another place\n"
+
+
+@pytest.mark.parametrize("arguments", [("plan", DEMO), ("plan", DEMO, "--format", "json"), ("doctor",),
+                                       ("report", REPOSITORY / "archive" / "demo")], ids=str)  # fmt: skip
+def test_a_full_standard_output(arguments: tuple[object, ...]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    argv = [CCMIX, *map(str, arguments)]
+    with Path("/dev/full").open("w") as full:
+        told = subprocess.run(
+            argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=environment
+        )
+    assert told.returncode == 1
+    assert told.stderr.splitlines()[-1].startswith("standard output: No space left on device: ")
+    assert "Traceback" not in told.stderr
+
+
+def test_a_read_only_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a read-only file system takes root to mount: run the tests as root")
+    mounted = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"'
+    page = tmp_path / "report.html"
+    command = (CCMIX, "report", REPOSITORY / "archive" / "demo", "-o", page)
+    argv = ["unshare", "--mount", "sh", "-c", mounted, tmp_path, *command]
+    told = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr == f"{page}: Read-only file system: mount it to be written to, or choose another place\n"

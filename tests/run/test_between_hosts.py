@@ -452,7 +452,11 @@ src-cmd = {find_iperf3()} -c {{dst}} -t 1 -i 0.1 -b 20M -J
     finally:
         subprocess.run(["umount", tmp_path / "out"], check=True)
     assert done.returncode == 1
-    assert "No space left on device" in done.stderr
+    full = [line for line in done.stderr.splitlines() if "No space left on device" in line]
+    assert full
+    for line in full:
+        assert f" {tmp_path}/out" in line
+        assert line.endswith("No space left on device: make room on that disk, or choose another place"), line
     assert "Traceback" not in done.stderr
     assert pair.near_says("sysctl", "-n", "net.ipv4.tcp_reordering") == "3\n"
     assert pair.running() == []
@@ -585,7 +589,7 @@ def test_an_output_folder_that_is_read_only(ccmix: Ccmix, ini: Write, pair: Pair
     finally:
         subprocess.run(["umount", place], check=True)
     assert done.returncode == 2
-    assert f"{place / 'out'}: can't be written: Read-only file system" in done.stderr
+    assert f"{place / 'out'}: Read-only file system: mount it to be written to, or choose another" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "ran").exists()
     assert pair.running() == []

@@ -2,9 +2,10 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,21 +25,22 @@ def process_groups(ccmix: Ccmix) -> set[int]:
     return groups
 
 
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with room for one run at most."""
-    with small_disk(tmp_path / "disk", "100k") as folder:
-        yield folder
-
-
-def test_a_full_disk_is_told_with_its_place(ccmix: Ccmix, small_ini: Path, full_disk: Path) -> None:
-    small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 4"))
-    done = ccmix("run", small_ini, "--lab", "-o", full_disk / "out")
+# What is written when it is full: the raw files of the first run, its tables, the second run or the report
+@pytest.mark.parametrize(
+    "size", ["100k", "160k", *(pytest.param(f"{kib}k", marks=pytest.mark.long) for kib in range(8, 400, 24))]
+)
+def test_a_full_disk_is_told_with_its_place(ccmix: Ccmix, small_ini: Path, tmp_path: Path, size: str) -> None:
+    with small_disk(tmp_path / "disk", size) as disk:
+        done = ccmix("run", small_ini, "--lab", "-o", disk / "out")
+        kept = [file.name for file in disk.rglob("run.json*")]
     assert done.returncode == 1
-    lines = [line.strip() for line in done.stderr.splitlines() if "No space left on device" in line]
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("/")]
     assert lines
-    assert all(line.startswith(f"{full_disk}/out") for line in lines), lines
-    assert not list(full_disk.rglob("run.json.part"))
+    for line in lines:
+        assert re.fullmatch(f"{disk}/out[^:]*: No space left on device: make room on that disk, or .*", line)
+    assert f"{len(kept)} runs valid, 0 not valid, {2 - len(kept)} failed" in done.stderr
+    assert kept in ([], ["run.json"], 2 * ["run.json"])
+    assert "Traceback" not in done.stderr
 
 
 def test_a_guest_that_dies_takes_its_own_run_only(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:

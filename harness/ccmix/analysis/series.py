@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ccmix.archive import parquet
 from ccmix.hosts.words import last_line
 from ccmix.probes import processors, rtt, rtt_beside, sockets, sockmon
 from ccmix.probes.sampler import Sample, read_samples
@@ -132,7 +133,7 @@ def read_series(parts: Iterable[Part]) -> Series:
 
 
 def write_tables(parts: Iterable[Tables], folder: Path) -> None:
-    """NAME.parquet of each table that has rows."""
+    """NAME.parquet of each table that has rows. Raises OSError."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         written: dict[str, list[Path]] = {}
         for number, tables in enumerate(parts):
@@ -140,13 +141,13 @@ def write_tables(parts: Iterable[Tables], folder: Path) -> None:
                 if not table.is_empty():
                     files = written.setdefault(name, [])
                     files.append(Path(place, f"{name}-{number}.parquet"))
-                    table.write_parquet(files[-1])
+                    parquet.write(table, files[-1])
         for name, files in written.items():
             if len(files) == 1:
                 files[0].rename(folder / f"{name}.parquet")
             else:
                 whole = pl.concat([pl.scan_parquet(file) for file in files], how="diagonal")
-                whole.sink_parquet(folder / f"{name}.parquet")
+                parquet.write(whole, folder / f"{name}.parquet")
 
 
 def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:

@@ -13,11 +13,6 @@ class ArchiveError(Exception):
     """A folder or file that is not what it should be; the message names it and says what to do."""
 
 
-def located(error: OSError, place: Path) -> str:
-    """What happened and where: an error of writing itself, such as that of a full disk, names no file."""
-    return f"{error.filename or place}: {error.strerror or error}"
-
-
 def write(file: Path, data: dict[str, Any]) -> None:
     """On disk when it returns. Raises OSError."""
     part = file.with_name(file.name + PARTIAL)

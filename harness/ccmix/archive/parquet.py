@@ -1,7 +1,9 @@
 """The series of a finished run, beside its run.json. For who has polars: it takes long to import."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
@@ -23,3 +25,36 @@ def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
 def unreadable(file: Path, error: BaseException) -> ArchiveError:
     """What is raised instead of one of UNREADABLE."""
     return ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}")
+
+
+def write(table: pl.DataFrame | pl.LazyFrame, file: Path) -> None:
+    """Raises OSError, which names the file."""
+    with file.open("wb", buffering=0) as opened:
+        out = _Output(opened)
+        try:
+            if isinstance(table, pl.LazyFrame):
+                table.sink_parquet(cast("BinaryIO", out))
+            else:
+                table.write_parquet(cast("BinaryIO", out))
+        except PolarsError:
+            if out.error:
+                raise OSError(out.error.errno, out.error.strerror, str(file)) from out.error
+            raise
+
+
+class _Output(io.RawIOBase):
+    """Keeps the system's error: Polars tells it in words of its own, or not at all."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.error: OSError | None = None
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise

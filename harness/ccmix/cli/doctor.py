@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ccmix.cli import status
+from ccmix.cli.output import put
 from ccmix.config import Overrides, load, select
 from ccmix.doctor import text
 from ccmix.doctor.checks import Options
@@ -35,8 +36,8 @@ def doctor(
     else:
         reports = examine(options)
     if form == "json":
-        click.echo(text.to_json(reports))
+        put(text.to_json(reports) + "\n")
     else:
-        click.echo(text.render(reports), nl=False)
+        put(text.render(reports))
         click.echo(text.summary(reports), err=True)
     return status.BAD if failed(reports) else status.GOOD

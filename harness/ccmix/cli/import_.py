@@ -11,7 +11,9 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from ccmix.archive import ArchiveError, located
+from ccmix.archive import ArchiveError
+from ccmix.cli.output import put
+from ccmix.failures import located
 from ccmix.importing import runs, sources
 from ccmix.importing.found import SourceError, Told
 from ccmix.importing.pairs import paired
@@ -98,4 +100,4 @@ def _tell(planned: list[runs.Imported]) -> None:
     console = Console(color_system=None, width=10_000)
     with console.capture() as capture:
         console.print(table)
-    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    put("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from ccmix.cli.output import put
 from ccmix.conditions.layout import NAMESPACE_PREFIX, layout
 from ccmix.config import load
 from ccmix.lab import JOB_DIR, GuestSpec, run_guest, run_shell
@@ -44,7 +45,7 @@ def run_in_guest(options: Options) -> int:
     """Prints what the command printed and returns its exit status. Raises GuestError, ConfigError, ToolError."""
     with _spec(options.command, options) as spec:
         result = asyncio.run(run_guest(find_kernel(), spec))
-    click.echo(result.console, nl=False)
+    put(result.console)
     return result.exit_status
 
 

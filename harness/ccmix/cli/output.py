@@ -1,25 +1,25 @@
 """Where a command's result goes."""
 
-import contextlib
-from collections.abc import Iterator
+import os
 from pathlib import Path
 
 import click
 
+from ccmix.failures import naming
 
-def put(text: str, file: Path | None) -> None:
-    """To the file or, without one, to standard output. Raises OSError, which names the file."""
-    if file is None:
-        click.echo(text, nl=False)
-        return
-    with naming(file):
-        file.write_text(text, encoding="utf-8")
+STANDARD_OUTPUT = 1
 
 
-@contextlib.contextmanager
-def naming(place: Path) -> Iterator[None]:
-    """Gives an OSError that names no file, such as that of a full disk, this place."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, error.filename or str(place)) from error
+def put(text: str, file: Path | None = None) -> None:
+    """To the file or, without one, to standard output. Raises OSError, which names it."""
+    with naming(file or "standard output"):
+        if file:
+            file.write_text(text, encoding="utf-8")
+            return
+        try:
+            click.echo(text, nl=False)
+        except BrokenPipeError:
+            raise  # click's own
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)  # else Python tries again when it ends
+            raise

@@ -19,11 +19,12 @@ from rich.console import Console
 from ccmix.agent import journal
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.cli import status
-from ccmix.cli.output import naming
+from ccmix.cli.output import put
 from ccmix.config import Entry, Overrides, load, read_text, select
 from ccmix.doctor import kernel, this_machine
 from ccmix.doctor.examine import ThisMachine as ThisHost
 from ccmix.doctor.findings import Status
+from ccmix.failures import located, naming
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.pool import Hosts
 from ccmix.index.beside import sending
@@ -186,7 +187,7 @@ def _open(options: Options, config: Path, ini: str, runs: Sequence[Run]) -> Camp
     try:
         return Campaign.create(options.outdir, runs, ini, about)
     except OSError as error:
-        raise ArchiveError(f"{options.outdir}: can't be written: {error.strerror}") from error
+        raise ArchiveError(f"{located(error, options.outdir)}; nothing was started") from error
 
 
 async def _interruptible(kept: Campaign, left: Sequence[Run], machine: Machine, jobs: int) -> int:
@@ -227,8 +228,8 @@ def _report(kept: Campaign, skipped: int) -> int:
     told = f", {skipped} skipped" if skipped else ""
     click.echo(f"{valid} runs valid, {not_valid} not valid, {without_result - skipped} failed{told}", err=True)
     if results:
-        click.echo(text.render(results), nl=False)
+        put(text.render(results))
         with naming(kept.outdir):
             page = write_report(results, kept.outdir / "report.html")
-        click.echo(page)
+        put(f"{page}\n")
     return status.GOOD if valid == len(kept.runs) else status.BAD

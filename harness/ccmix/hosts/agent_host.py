@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from ccmix.failures import located
 from ccmix.hosts.connection import Connection
 from ccmix.hosts.errors import CommandError, HostLost
 
@@ -76,7 +77,9 @@ class AgentProcess:
             if name in message:
                 try:
                     sink.write(base64.b64decode(message[name]))
-                except (OSError, ValueError) as error:  # a full disk; or closed, since nobody wants it any more
+                except OSError as error:
+                    self._failed = self._failed or f"its {name} can't be written here: {located(error, sink.name)}"
+                except ValueError as error:  # closed, since nobody wants it any more
                     self._failed = self._failed or f"its {name} can't be written here: {error}"
         self._failed = message.get("failed", self._failed)
         self._status = message.get("exit", self._status)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from ccmix.failures import located
 from ccmix.index.fields import KINDS
 from ccmix.index.server import NO_INDEX, Answer, NotTaken, Refused, Server, Unavailable
 from ccmix.index.spool import Item, Spool
@@ -97,7 +98,7 @@ class Sender:
         try:
             item = self._spool.add(owner, content, is_end=is_end, indices=indices)
         except OSError as error:  # the disk is full: the archive has it all, so memory will do, for one at a time
-            self._told(Waiting(f"the spool can't be written: {error}", 0.0))
+            self._told(Waiting(f"the spool can't be written: {located(error)}", 0.0))
             self._wait_until(lambda: not self._waiting and not self._busy)
             item = Item(owner, is_end, None, content, indices)
         with self._changed:

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from ccmix.failures import naming
+
 BULK, END, PARTIAL = ".bulk", ".end", ".partial"
 
 
@@ -71,7 +73,7 @@ class Spool:
         file = self._folder / f"{self._number:012d}-{owner}{END if is_end else BULK}"
         part = file.with_name(file.name + PARTIAL)
         try:
-            with part.open("wb") as out:
+            with naming(file), part.open("wb") as out:
                 out.write(content)
                 out.flush()
                 os.fsync(out.fileno())
@@ -97,7 +99,7 @@ class Spool:
         known = [json.loads(line)["action"] for line in file.read_text().splitlines()] if file.exists() else []
         if action in known:
             return
-        with file.open("a") as out:
+        with naming(file), file.open("a") as out:
             out.write(json.dumps({"reason": reason, "action": action, "document": document}) + "\n")
             out.flush()
             os.fsync(out.fileno())

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ccmix.failures import located
 from ccmix.lab.errors import GuestError
 
 _PREFIX = "ccmix-lab-"
@@ -45,7 +46,7 @@ def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _fill(folder, command, job_dir)
         except OSError as error:
-            raise GuestError("start", f"the lab cannot make its launch folder in {parent}: {error}") from error
+            raise GuestError("start", f"the lab cannot make its launch folder: {located(error, parent)}") from error
         yield folder
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ccmix.archive import ArchiveError, Campaign, RunFolder, located
+from ccmix.archive import ArchiveError, Campaign, RunFolder
+from ccmix.failures import located
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.lab import GuestError

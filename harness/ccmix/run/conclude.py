@@ -11,6 +11,7 @@ from ccmix import archive
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import as_measured, read_tables
 from ccmix.analysis.validity import judge
+from ccmix.archive import parquet
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Run
 from ccmix.probes import capflow
@@ -64,7 +65,7 @@ def _packets(folder: Path) -> Iterator[str]:
     except (capflow.CaptureError, ToolError) as error:
         yield f"the capture was not looked into: {error}"
         return
-    packets.write_parquet(folder / "packets.parquet")
-    connections.table.write_parquet(folder / "connections.parquet")
+    parquet.write(packets, folder / "packets.parquet")
+    parquet.write(connections.table, folder / "connections.parquet")
     if connections.problem:
         yield f"the capture's end is missing: {connections.problem}"
