@@ -74,6 +74,41 @@ def test_names_are_files_names_and_differ(make: Make) -> None:
     assert all("/" not in name and len(name.encode()) < 250 for name in names)
 
 
+def test_numbers_that_tell_names_apart_make_no_other_name(make: Make) -> None:
+    """Two topologies have a table of entry 'a' each; a third is of an entry that is called as the first would be."""
+    parts = []
+    for number, entry in enumerate(("a", "a", "a (1)")):
+        for result in make({entry: MIXED}, BUFFERS, folder=str(number)).runs:
+            path = replace(result.run.topology, name=f"path{number}")
+            parts.append(replace(result, run=replace(result.run, path=path)))
+    names = [chart.name for chart in choose(Results(tuple(parts), len(parts)), ["table"]).charts]
+    assert len(names) == len(set(names)) == 3
+
+
+def test_what_is_too_large_is_said(make: Make) -> None:
+    many = [{"buffer": f"{amount}bdp"} for amount in range(1, 26)]
+    chosen = choose(make({"mixed": MIXED}, many, iterations=5), ["box", "table"])
+    assert chosen.charts == ()
+    assert chosen.left_out == (
+        "Not drawn: “Goodput in 5 iterations” of mixed, which would have 25 places for boxes: "
+        "more than 24 can't be read.",
+        "Not drawn: “Goodput by entry and condition” of mixed, which would have 25 columns: "
+        "more than 16 can't be read.",
+    )
+
+
+def test_panels_that_are_too_many_are_said(make: Make) -> None:
+    entries = {f"entry{number:02d}": MIXED for number in range(13)}
+    swept, mapped = (choose(make(entries, points, 1, folder=folder), ["setting", "heat-map"])
+                     for points, folder in ((BUFFERS, "one"), (GRID, "two")))  # fmt: skip
+    assert swept.charts == ()
+    assert "which would have 13 panels: more than 12 can't be read" in swept.left_out[0]
+    assert [chart.title.split(" ")[0] for chart in mapped.charts] == []
+    assert [sentence.split(" by ")[0] for sentence in mapped.left_out] == [
+        "Not drawn: “Goodput gain of bbr over cubic", "Not drawn: “Utilisation", "Not drawn: “Retransmission rate",
+    ]  # fmt: skip
+
+
 def test_charts_without_any_valid_run(make: Make) -> None:
     assert choose(make({"mixed": MIXED}, BUFFERS, iterations=1, invalid=(0, 1, 2))).charts == ()
 
@@ -145,9 +180,9 @@ def test_share_against_fair_share(make: Make) -> None:
     [chart] = of_kind(Results(tuple(entry), len(entry)), "share")
     [panel] = chart.spec["concat"]
     assert panel["layer"][1]["encoding"]["x"]["scale"]["domain"] == ["3 : 1", "2 : 2", "1 : 3"]
-    fair = {(row["flows_of"], row["cca"]): row["mean"] for row in values(panel) if row["line"] == "fair"}
+    fair = {(row["flows_of"], row["cca"]): row["fair_share"] for row in values(panel)}
     assert (fair["3 : 1", "cubic"], fair["3 : 1", "bbr"], fair["1 : 3", "bbr"]) == (0.75, 0.25, 0.75)
-    measured = {(row["flows_of"], row["cca"]): row["mean"] for row in values(panel) if row["line"] == "measured"}
+    measured = {(row["flows_of"], row["cca"]): row["mean"] for row in values(panel)}
     shares = [(2e8 + 1e7 * number) / (3e8 + 2e7 * number) for number in (1, 2, 3)]
     assert measured["3 : 1", "bbr"] == pytest.approx(sum(shares) / 3, rel=1e-3)
     assert "mix, 3 : 1: 64.7%, fair 25%" in chart.alt_text
@@ -224,6 +259,26 @@ def test_completions_come_before_rtts(make: Make) -> None:
     [chart] = of_kind(results, "distribution")
     assert chart.title == "Distribution of the completion times of short flows"
     assert [row["share"] for row in values(chart.spec["concat"][0])] == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_time_of_nothing_lies_at_the_edge_of_a_logarithmic_axis(make: Make) -> None:
+    results = make({"bbr": BBR}, [{}], iterations=1)
+    seconds = [0.0, *(0.001 * 1.1**number for number in range(200))]
+    results.runs[0].summary["metrics"]["completions"] = [{"group": "bbr"}]
+    pl.DataFrame({"group": "bbr", "seconds": seconds}).write_parquet(results.runs[0].folder / "completions.parquet")
+    [panel] = of_kind(results, "distribution")[0].spec["concat"]
+    assert panel["encoding"]["x"]["scale"]["type"] == "log"
+    assert panel["encoding"]["x"]["scale"]["domain"][0] == pytest.approx(0.001)
+    assert min(row["time"] for row in values(panel)) == pytest.approx(0.001)
+
+
+def test_conditions_without_a_panel_of_the_distribution_are_said(make: Make) -> None:
+    results = make({"bbr": BBR}, [{"buffer": f"{amount}bdp"} for amount in range(1, 9)], iterations=1)
+    write_sockets(results, [sample(1.0)])
+    assert choose(results, ["distribution"]).left_out == (
+        "“Distribution of the smoothed RTTs of all flows” of bbr has 6 of 8 conditions, evenly spread: "
+        "more panels can't be read.",
+    )
 
 
 def test_many_values_have_some_points_of_the_same_distribution() -> None:

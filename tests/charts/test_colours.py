@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ccmix.charts.colours import COLOURS
+from ccmix.charts.colours import COLOURS, NO_CCA
+from ccmix.charts.encodings import cca_scale
 
 LEAST_DIFFERENCE = 12.0  # of CIE 1976; about 2.3 can just be told apart side by side
 # Machado, Oliveira and Fernandes 2009, "A Physiologically-based Model for Simulation of Color Vision Deficiency",
@@ -35,3 +36,8 @@ def test_colours_of_ccas_can_be_told_apart(who: str) -> None:
     seen = {cca: lab(colour, SEEN_BY[who]) for cca, colour in COLOURS.items()}
     least = min((float(np.linalg.norm(seen[one] - seen[two])), one, two) for one, two in combinations(seen, 2))
     assert least[0] >= LEAST_DIFFERENCE, least
+
+
+def test_what_has_no_cca_has_a_colour_where_ccas_are_not_known_before() -> None:
+    scale = cca_scale()
+    assert dict(zip(scale["domain"], scale["range"], strict=True))["-"] == NO_CCA

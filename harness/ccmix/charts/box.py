@@ -3,14 +3,34 @@
 import polars as pl
 
 from ccmix.charts import encodings
-from ccmix.charts.encodings import Part, names_in_order, quantity, rows
+from ccmix.charts.encodings import Part, names_in_order, quantity
+from ccmix.charts.source import Source, inline
 
 STEP, LEAST_WIDTH, HEIGHT, COLUMNS = 70, 140, 180, 3
+NARROWEST, WIDEST = 4, 32  # pixels of a box
 WHISKERS = 1.5  # interquartile ranges beyond the box, at most (Tukey 1977, "Exploratory Data Analysis"); then points
 
 
+def boxes_by(source: Source, x: Part, beside: Part, y: Part, channels: Part, size: int = WIDEST) -> Part:
+    """One view: median, quartiles, whiskers and outliers of what y draws, at each value of x, groups `beside` each
+    other. `size`: pixels of a box.
+    """
+    return source.view(
+        {
+            "mark": {
+                "type": "boxplot",
+                "extent": WHISKERS,
+                "size": size,
+                "outliers": {"size": 12, "filled": True},
+                "median": {"color": "black"},
+            },
+            "encoding": {"x": x, "xOffset": beside, "y": y, **channels},
+        }
+    )
+
+
 def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
-    """Median, quartiles, whiskers and outliers; groups side by side.
+    """A panel for each value of `panel`.
 
     values: a row per value: panel, x (names, in the order of the axis), group, cca (str), and the field of `y`, a
     channel of numbers whose scale is extended to all values.
@@ -18,27 +38,17 @@ def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
     colour = encodings.of_cca(values["cca"].unique())["color"] | {"legend": {"symbolType": "square"}}
     field = y["field"]
     known = values.drop_nulls(field).with_columns(pl.col(field).round_sig_figs(4))
-    domain = [known[field].min(), known[field].max()]
+    y = y | {"scale": {"domain": [known[field].min(), known[field].max()], "nice": True, "zero": False}}
     panels = []
     for panel in names_in_order(known, "panel"):
         own = known.filter(pl.col("panel") == panel)
-        order = names_in_order(own, "x")
+        order, groups = names_in_order(own, "x"), names_in_order(own, "group")
         x: Part = {"field": "x", "type": "ordinal", "title": x_title, "sort": None,
                    "scale": {"domain": order}, "axis": {"labelAngle": 0, "labelOverlap": True}}  # fmt: skip
-        groups = names_in_order(own, "group")
-        panels.append(
-            {
-                "title": panel,
-                "data": rows(own.select("x", "group", "cca", field)),
-                "width": max(LEAST_WIDTH, STEP * len(order)), "height": HEIGHT,
-                "mark": {"type": "boxplot", "extent": WHISKERS, "size": max(4, 32 // len(groups)),
-                         "outliers": {"size": 12, "filled": True}, "median": {"color": "black"}},
-                "encoding": {
-                    "x": x, "xOffset": {"field": "group", "type": "nominal", "scale": {"domain": groups}},
-                    "y": y | {"scale": {"domain": domain, "nice": True, "zero": False}}, "color": colour,
-                },
-            }
-        )  # fmt: skip
+        beside = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
+        source = inline(own.select("x", "group", "cca", field))
+        drawn = boxes_by(source, x, beside, y, {"color": colour}, max(NARROWEST, WIDEST // len(groups)))
+        panels.append({"title": panel, "width": max(LEAST_WIDTH, STEP * len(order)), "height": HEIGHT, **drawn})
     return {"concat": panels, "columns": COLUMNS, "spacing": 24}
 
 

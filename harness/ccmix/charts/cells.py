@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from ccmix.charts.encodings import FAINT, Part
+from ccmix.charts.source import Source
 
 SCHEME = "cividis"  # even steps, for the colour-blind too (Nuñez, Anderton and Renslow 2018)
 Steps = Literal["linear", "log"]
@@ -11,11 +12,12 @@ DARK = 0.18  # relative luminance (WCAG 2.1) below which white has more contrast
 
 
 def cells(
-    x: Part, y: Part, value: str, format_: str, title: str, scale: dict[str, Any], steps: Steps = "linear"
-) -> Part:
-    """Rectangles with the number in them. In logarithmic steps, cells of 0 are grey.
+    source: Source, x: Part, y: Part, value: str, format_: str, title: str, scale: dict[str, Any],
+    steps: Steps = "linear",
+) -> Part:  # fmt: skip
+    """One view: rectangles with the number in them. In logarithmic steps, cells of 0 are grey.
 
-    scale: of the colours, beside their type.
+    Rows: what x and y draw, and `value`. scale: of the colours, beside their type.
     """
     colour = {
         "field": value, "type": "quantitative", "title": title, "legend": {"format": format_},
@@ -34,4 +36,4 @@ def cells(
         coloured["transform"] = [{"filter": f"datum['{value}'] > 0"}]
         layers.insert(0, {"mark": {"type": "rect", "color": FAINT}})
     layers.append({"mark": {"type": "text", "fontSize": FONT_SIZE}, "encoding": text})
-    return {"encoding": {"x": x, "y": y}, "layer": layers}
+    return source.view({"encoding": {"x": x, "y": y}, "layer": layers})

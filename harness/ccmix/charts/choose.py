@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 
 from ccmix.charts import conditions, overview, samples
 from ccmix.charts.chart import KINDS, Chart, Kind
@@ -11,7 +12,7 @@ from ccmix.charts.heat_map import Choice
 from ccmix.report.results import Results
 
 MOST_CONDITIONS = 12  # that have charts of their own in a report
-OVERVIEWS: dict[Kind, Callable[[Family], Iterator[Chart]]] = {
+OVERVIEWS: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
     "setting": overview.settings_charts, "share": overview.share_charts, "box": overview.box_charts,
     "table": overview.table_charts,
 }  # fmt: skip
@@ -36,19 +37,19 @@ def choose(
     most: of charts that each show one condition; None: all. steps: of the colours of heat maps. Raises ArchiveError
     where a series can't be read.
     """
-    charts: list[Chart] = []
+    found: list[Chart | str] = []
     for family in families(results.runs):
         for kind, made in OVERVIEWS.items():
             if kind in kinds:
-                charts += made(family)
+                found += made(family)
         if "heat-map" in kinds:
-            charts += overview.heat_maps(family, steps)
+            found += overview.heat_maps(family, steps)
         if "distribution" in kinds:
-            charts += samples.distribution_charts(family)
+            found += samples.distribution_charts(family)
         if "box" in kinds:
-            charts += samples.estimate_charts(family)
-    charts.sort(key=lambda chart: KINDS.index(chart.kind))
-    sentences = []
+            found += samples.estimate_charts(family)
+    charts = sorted((each for each in found if isinstance(each, Chart)), key=lambda chart: KINDS.index(chart.kind))
+    sentences = [each for each in found if isinstance(each, str)]
     for kind, of_conditions in OF_CONDITIONS.items():
         if kind in kinds:
             drawn, left_out = of_conditions(results, most)
@@ -58,10 +59,14 @@ def choose(
 
 
 def _named_apart(charts: list[Chart]) -> Iterator[Chart]:
-    """Charts of one name have a number each."""
+    """Charts of one name have a number each, with which no other chart's name ends up the same."""
     names = Counter(chart.name.casefold() for chart in charts)
-    seen: Counter[str] = Counter()
+    taken = set(names)
     for chart in charts:
         key = chart.name.casefold()
-        seen[key] += 1
-        yield replace(chart, name=f"{chart.name} ({seen[key]})") if names[key] > 1 else chart
+        if names[key] == 1:
+            yield chart
+            continue
+        number = next(at for at in count(1) if f"{key} ({at})" not in taken)
+        taken.add(f"{key} ({number})")
+        yield replace(chart, name=f"{chart.name} ({number})")

@@ -8,7 +8,7 @@ import polars as pl
 from ccmix.charts import series
 from ccmix.charts.bbr_state import state_over_time
 from ccmix.charts.chart import Chart
-from ccmix.charts.finish import file_name, finished
+from ccmix.charts.finish import finished
 from ccmix.charts.settings import describe
 from ccmix.charts.time_series import time_series
 from ccmix.report.numbers import shown
@@ -38,7 +38,7 @@ def each(results: Results) -> Iterator[Condition]:
     for name, paths in found.items():
         for number, (settings, valid) in enumerate(paths.items(), start=1):
             if valid:
-                yield Condition(f"{name} ({number})" if len(paths) > 1 else name, settings, tuple(valid))
+                yield Condition(f"{name}, path {number}" if len(paths) > 1 else name, settings, tuple(valid))
 
 
 def spread(found: Sequence[Condition], most: int | None) -> Sequence[Condition]:
@@ -80,7 +80,7 @@ def _time_series(one: Condition) -> Chart:
     drawing = time_series(frame, omit_s)
     return finished(
         "time-series",
-        file_name(one.name),
+        one.name,
         f"Goodput over time: {one.name}",
         one.settings,
         _words(frame, omit_s),
@@ -140,7 +140,7 @@ def _bbr_state(one: Condition) -> Chart | None:
     )
     return finished(
         "bbr-state",
-        file_name(f"BBR {run.entry} {one.name}"),
+        f"BBR {run.entry} {one.name}",
         f"One BBR flow over time: {run.entry}, {one.name}",
         one.settings,
         text,

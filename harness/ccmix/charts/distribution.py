@@ -3,15 +3,30 @@
 import polars as pl
 
 from ccmix.charts import encodings
-from ccmix.charts.encodings import Part, names_in_order, quantity, rows
+from ccmix.charts.encodings import Part, names_in_order, quantity
+from ccmix.charts.source import Source, inline
 
 WIDTH, HEIGHT, COLUMNS = 260, 170, 3
 MOST_POINTS = 100  # of a line
 LOG_FROM = 20.0  # of the 99th over the 1st percentile of all
 
 
+def distribution(source: Source, x: Part, channels: Part) -> Part:
+    """One view: a line of steps for each series.
+
+    Rows: series, cca, what x draws, and share (of the series' values that are at most so large).
+    """
+    y = quantity("share", "share at most so large", encodings.PERCENT_AXIS, domain=[0, 1])
+    return source.view(
+        {
+            "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": encodings.LINE_WIDTH},
+            "encoding": {"x": x, "y": y, "detail": encodings.name("series"), **channels},
+        }
+    )
+
+
 def distributions(times: pl.DataFrame, what: str) -> Part:
-    """The share of values at most so large; a step at each value, or at MOST_POINTS quantiles of many.
+    """A panel for each value of `panel`; a step at each value, or at MOST_POINTS quantiles of many.
 
     times: a row per value: panel, series, cca (str), seconds. All panels have the same axes, in ms or s.
     """
@@ -20,28 +35,26 @@ def distributions(times: pl.DataFrame, what: str) -> Part:
     channels = encodings.of_cca(times["cca"].unique())
     if times.select("series", "cca").unique().height > times["cca"].n_unique():
         channels |= encodings.dash("series", "group")
-    low, high = (float(times["time"].quantile(share) or 0.0) for share in (0.01, 0.99))
-    log = low > 0 and high / low >= LOG_FROM
-    ends = [float(value) for value in (times["time"].min(), times["time"].max())]  # type: ignore[arg-type]
-    scale: Part = {"type": "log", "domain": ends} if log else {"domain": [0, ends[1]]}
-    panels = []
-    for panel in names_in_order(times, "panel"):
-        own = times.filter(pl.col("panel") == panel)
-        panels.append(
-            {
-                "title": panel,
-                "data": rows(steps(own)),
-                "width": WIDTH, "height": HEIGHT,
-                "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": encodings.LINE_WIDTH},
-                "encoding": {
-                    "x": quantity("time", f"{what} ({unit})", {"tickCount": 5}, **scale),
-                    "y": quantity("share", "share at most so large", encodings.PERCENT_AXIS, domain=[0, 1]),
-                    "detail": encodings.name("series"),
-                    **channels,
-                },
-            }
-        )  # fmt: skip
+    scale = _scale(times["time"])
+    x = quantity("time", f"{what} ({unit})", {"tickCount": 5}, **scale)
+    times = times.with_columns(pl.col("time").clip(scale["domain"][0]))  # 0 has no place on a logarithmic axis
+    panels = [
+        {
+            "title": panel, "width": WIDTH, "height": HEIGHT,
+            **distribution(inline(steps(times.filter(pl.col("panel") == panel))), x, channels),
+        }
+        for panel in names_in_order(times, "panel")
+    ]  # fmt: skip
     return {"concat": panels, "columns": COLUMNS, "spacing": 24}
+
+
+def _scale(times: pl.Series) -> Part:
+    """From 0 on; where the values span decades, logarithmic from the smallest above 0 on."""
+    low, high = (float(times.quantile(share) or 0.0) for share in (0.01, 0.99))
+    most = encodings.largest(times.to_frame(), times.name)
+    if low > 0 and high / low >= LOG_FROM:
+        return {"type": "log", "domain": [times.filter(times > 0).min(), most]}
+    return {"domain": [0, most]}
 
 
 def steps(times: pl.DataFrame) -> pl.DataFrame:

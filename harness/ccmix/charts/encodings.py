@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.charts.colours import ONE_COLOUR, all_colours, colours_of
+from ccmix.charts.colours import NO_CCA, ONE_COLOUR, all_colours, colours_of
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 LINE_WIDTH = 2.0
@@ -74,8 +74,8 @@ def dash(field: str, title: str, **scale: Any) -> Part:
 
 
 def cca_scale(ccas: Iterable[str] | None = None) -> Part:
-    """The scale that gives each CCA its colour; None: of all CCAs of Linux."""
-    colours = all_colours() if ccas is None else colours_of(ccas)
+    """The scale that gives each CCA its colour; None: of all CCAs of Linux, and of what has none."""
+    colours = all_colours() | {"-": NO_CCA} if ccas is None else colours_of(ccas)
     return {"domain": list(colours), "range": list(colours.values())}
 
 

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 
+from ccmix.archive.folders import file_name
 from ccmix.charts.chart import Chart, Kind
 from ccmix.charts.encodings import SCHEMA, Part
 from ccmix.report.results import Result
@@ -27,7 +28,10 @@ def finished(
     panels: int = 1,
     condition: str | None = None,
 ) -> Chart:
-    """`panels`: how many are side by side, so how long a line of the settings may be; or as long as the title."""
+    """`name`: of its file, whatever its letters; that differs where names do, in all but very long ones.
+
+    panels: how many are side by side, so how long a line of the settings may be; or as long as the title.
+    """
     letters = max(panels * PANEL_WIDTH / LETTER_WIDTH, len(title) * TITLE_SIZE / SETTINGS_SIZE)
     lines = textwrap.wrap(settings, int(letters))
     spec: Part = {
@@ -41,13 +45,7 @@ def finished(
         **drawing,
     }  # fmt: skip
     folders = tuple(result.folder for result in results)
-    return Chart(kind, name, title, settings, alt_text, spec, condition, folders)
-
-
-def file_name(text: str) -> str:
-    """A file's name that differs where the texts do, in all but very long ones."""
-    name = "".join("_" if letter in '/\\\0:*?"<>|' or ord(letter) < 32 else letter for letter in text)
-    return name.encode()[:MOST_NAME_BYTES].decode(errors="ignore").strip(" .") or "chart"
+    return Chart(kind, file_name(name)[:MOST_NAME_BYTES], title, settings, alt_text, spec, condition, folders)
 
 
 def listed(phrases: Sequence[str]) -> str:

@@ -9,7 +9,8 @@ import polars as pl
 
 from ccmix.charts.cells import SCHEME, Steps, cells
 from ccmix.charts.colours import COLOURS, OTHER_COLOURS
-from ccmix.charts.encodings import Part, largest, names_in_order, rows
+from ccmix.charts.encodings import Part, largest, names_in_order
+from ccmix.charts.source import inline
 from ccmix.charts.sweep import Sweep
 
 CELL_WIDTH, CELL_HEIGHT, COLUMNS = 56, 30, 3
@@ -51,10 +52,14 @@ def gain_map(
     known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(3))
     most = max(largest(known.select(pl.col("value").abs()), "value"), 0.1)
     log = steps == "log" or (steps == "auto" and most >= GAIN_LOG_FROM)
+    return _panels(known, x, y, measure, gain_scale(ccas, most, log=log), "linear")
+
+
+def gain_scale(ccas: tuple[str, str], most: float, *, log: bool) -> Part:
+    """Colours of gains from -most to most: those of the CCA that gains."""
     first, second = (COLOURS.get(cca, spare) for cca, spare in zip(ccas, OTHER_COLOURS, strict=False))
     scale = {"domain": [-most, 0, most], "range": [second, NEUTRAL, first]}
-    scale |= {"type": "symlog", "constant": 0.1} if log else {}
-    return _panels(known, x, y, measure, scale, "linear")
+    return scale | ({"type": "symlog", "constant": 0.1} if log else {})
 
 
 def _steps(values: pl.Series) -> Steps:
@@ -67,15 +72,16 @@ def _steps(values: pl.Series) -> Steps:
 def _panels(known: pl.DataFrame, x: Sweep, y: Sweep, measure: Measure, scale: dict[str, Any], steps: Steps) -> Part:
     across = _names("x", x, x.labels, labelAngle=0)
     up = _names("y", y, y.labels[::-1])
-    drawn = cells(across, up, "value", measure.format, measure.title, scale, steps)
     size = {"width": CELL_WIDTH * len(x.values), "height": CELL_HEIGHT * len(y.values)}
+
+    def drawn(panel: str) -> Part:
+        own = inline(known.filter(pl.col("panel") == panel).drop("panel"))
+        return cells(own, across, up, "value", measure.format, measure.title, scale, steps)
+
     return {
         "columns": COLUMNS,
         "spacing": 24,
-        "concat": [
-            {"title": panel, "data": rows(known.filter(pl.col("panel") == panel).drop("panel")), **size, **drawn}
-            for panel in names_in_order(known, "panel")
-        ],
+        "concat": [{"title": panel, **size, **drawn(panel)} for panel in names_in_order(known, "panel")],
     }
 
 

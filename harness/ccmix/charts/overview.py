@@ -1,4 +1,7 @@
-"""Charts of all conditions of a family of entries: which fit, and what they show in words."""
+"""Charts of all conditions of a family of entries: which fit, and what they show in words.
+
+Of one that fits but is too large to be read, there is a sentence instead.
+"""
 
 from collections.abc import Iterator
 
@@ -7,7 +10,7 @@ import polars as pl
 from ccmix.charts import box, heat_map
 from ccmix.charts.chart import Chart, Kind
 from ccmix.charts.encodings import Part
-from ccmix.charts.finish import file_name, finished, listed
+from ccmix.charts.finish import finished, listed
 from ccmix.charts.frames import SETTING, Family, cubic_first, panels
 from ccmix.charts.heat_map import Choice, Measure
 from ccmix.charts.setting import against_setting
@@ -28,13 +31,15 @@ MOST_PANELS = 12
 BASELINE = "cubic"
 
 
-def settings_charts(family: Family) -> Iterator[Chart]:
+def settings_charts(family: Family) -> Iterator[Chart | str]:
     """Of one swept number, everything against it."""
     if len(family.sweeps) != 1:
         return
     [sweep] = family.sweeps
     runs = _with_setting(panels(family.groups), sweep)
-    if runs["panel"].n_unique() > MOST_PANELS:
+    title = f"Goodput, retransmissions and fairness by {sweep.title}"
+    if (count := runs["panel"].n_unique()) > MOST_PANELS:
+        yield too_large(title, family, f"{count} panels", MOST_PANELS)
         return
     means = runs.group_by("panel", "group", "setting", maintain_order=True).agg(pl.col("goodput_bps").mean())
     words = []
@@ -44,7 +49,6 @@ def settings_charts(family: Family) -> Iterator[Chart]:
             f"{panel}: {group} from {shown('_bps', least['goodput_bps'])} at {least['setting']} to "
             f"{shown('_bps', most['goodput_bps'])} at {most['setting']}"
         )
-    title = f"Goodput, retransmissions and fairness by {sweep.title}"
     yield _chart(
         family, "setting", f"by {sweep.key} {_entries(family)}", title,
         f"Lines with 95% bands over {sweep.title}. Goodput: {listed(words)}.",
@@ -57,7 +61,7 @@ def _with_setting(runs: pl.DataFrame, sweep: Sweep) -> pl.DataFrame:
     return runs.with_columns(setting=value).sort("setting", maintain_order=True)
 
 
-def heat_maps(family: Family, steps: Choice) -> Iterator[Chart]:
+def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
     """Of two swept numbers or more: goodput gain, utilisation and retransmissions over the two with the most values."""
     if len(family.sweeps) < 2 or len(family.sweeps[0].values) < LEAST_FOR_MAP:
         return
@@ -70,12 +74,12 @@ def heat_maps(family: Family, steps: Choice) -> Iterator[Chart]:
     over = f"by {x.title} and {y.title}"
     gains = _gains(runs)
     for (one, other), frame in gains.items():
-        if frame["panel"].n_unique() <= MOST_PANELS:
-            measure = Measure("goodput gain", "+.0%")
-            yield _map(
-                family, f"gain of {one} over {other}", f"Goodput gain of {one} over {other} {over}", frame, measure,
-                heat_map.gain_map(frame, x, y, (one, other), measure, steps),
-            )  # fmt: skip
+        title, measure = f"Goodput gain of {one} over {other} {over}", Measure("goodput gain", "+.0%")
+        if (count := frame["panel"].n_unique()) > MOST_PANELS:
+            yield too_large(title, family, f"{count} panels", MOST_PANELS)
+        else:
+            drawing = heat_map.gain_map(frame, x, y, (one, other), measure, steps)
+            yield _map(family, f"gain of {one} over {other}", title, frame, measure, drawing)
     of_run = runs.unique(["case", "condition", "iteration"], maintain_order=True)
     case = pl.concat_str("case", "rest")
     group = pl.when(pl.col("mix") == pl.col("cca")).then(case).otherwise(pl.concat_str(case, pl.lit(": "), "group"))
@@ -85,9 +89,12 @@ def heat_maps(family: Family, steps: Choice) -> Iterator[Chart]:
     ):
         frame = rows.with_columns(panel=panel).drop_nulls(column)
         frame = frame.group_by("panel", "x", "y", maintain_order=True).agg(value=pl.col(column).mean())
-        if not frame.is_empty() and frame["panel"].n_unique() <= MOST_PANELS:
+        title = f"{measure.title.capitalize()} {over}"
+        if (count := frame["panel"].n_unique()) > MOST_PANELS:
+            yield too_large(title, family, f"{count} panels", MOST_PANELS)
+        elif count:
             drawing = heat_map.heat_map(frame, x, y, measure, "linear" if measure.limits else steps)
-            yield _map(family, measure.title, f"{measure.title.capitalize()} {over}", frame, measure, drawing)
+            yield _map(family, measure.title, title, frame, measure, drawing)
 
 
 def _map(family: Family, name: str, title: str, frame: pl.DataFrame, measure: Measure, drawing: Part) -> Chart:
@@ -183,16 +190,21 @@ def share_charts(family: Family) -> Iterator[Chart]:
         )  # fmt: skip
 
 
-def box_charts(family: Family) -> Iterator[Chart]:
+def box_charts(family: Family) -> Iterator[Chart | str]:
     """Of many iterations."""
     runs = panels(family.groups)
     iterations = max(runs.group_by("case", "condition", "group").len()["len"])
     if iterations < LEAST_FOR_BOXES:
         return
     labelled = _by_settings(runs, family.sweeps)
-    if labelled["x"].n_unique() > MOST_BOXES or labelled["panel"].n_unique() > MOST_PANELS:
-        return
     title = f"Goodput in {iterations} iterations"
+    for count, most, what in (
+        (labelled["x"].n_unique(), MOST_BOXES, "places for boxes"),
+        (labelled["panel"].n_unique(), MOST_PANELS, "panels"),
+    ):
+        if count > most:
+            yield too_large(title, family, f"{count} {what}", most)
+            return
     medians = labelled.group_by("panel", "x", "group", maintain_order=True).agg(
         median=pl.col("goodput_bps").median(), least=pl.col("goodput_bps").min(), most=pl.col("goodput_bps").max()
     )
@@ -220,7 +232,7 @@ def _by_settings(runs: pl.DataFrame, sweeps: list[Sweep]) -> pl.DataFrame:
     return runs.with_columns(x=pl.concat_str(labels, separator=", ")).sort(numbers, maintain_order=True)
 
 
-def table_charts(family: Family) -> Iterator[Chart]:
+def table_charts(family: Family) -> Iterator[Chart | str]:
     """Of several groups and conditions, as long as they can be read."""
     sweeps = family.sweeps
     groups = family.groups
@@ -234,17 +246,27 @@ def table_charts(family: Family) -> Iterator[Chart]:
     named = groups.with_columns(row=pl.concat_str("case", rest, group), column=column)
     means = named.group_by("row", "column", maintain_order=True).agg(pl.col("goodput_bps").mean())
     rows = means["row"].unique(maintain_order=True)
-    if means.height < 4 or not 2 <= rows.len() <= MOST_ROWS or not 2 <= len(columns) <= MOST_COLUMNS:
+    if means.height < 4 or rows.len() < 2 or len(columns) < 2:
         return
+    title = "Goodput by entry and condition"
+    for count, most, what in ((rows.len(), MOST_ROWS, "rows"), (len(columns), MOST_COLUMNS, "columns")):
+        if count > most:
+            yield too_large(title, family, f"{count} {what}", most)
+            return
     words = [
         f"{row}: "
         + ", ".join(f"{each['column']} {shown('_bps', each['goodput_bps'])}" for each in own.iter_rows(named=True))
         for (row,), own in means.group_by("row", maintain_order=True)
     ]
     yield _chart(
-        family, "table", f"table {_entries(family)}", "Goodput by entry and condition",
+        family, "table", f"table {_entries(family)}", title,
         f"Table of mean goodputs. {listed(words)}.", goodput_table(means, rows.to_list(), columns), panels=2,
     )  # fmt: skip
+
+
+def too_large(title: str, family: Family, size: str, most: int) -> str:
+    """The sentence for a chart that could not be read."""
+    return f"Not drawn: “{title}” of {_entries(family)}, which would have {size}: more than {most} can't be read."
 
 
 def _pairs(keys: list[str], separator: str) -> pl.Expr:
@@ -256,6 +278,4 @@ def _entries(family: Family) -> str:
 
 
 def _chart(family: Family, kind: Kind, name: str, title: str, text: str, drawing: Part, panels: int) -> Chart:
-    return finished(
-        kind, file_name(name), title, in_common(family.results), text, drawing, results=family.results, panels=panels
-    )
+    return finished(kind, name, title, in_common(family.results), text, drawing, results=family.results, panels=panels)

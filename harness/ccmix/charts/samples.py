@@ -9,26 +9,30 @@ from ccmix.charts.box import boxes
 from ccmix.charts.chart import Chart
 from ccmix.charts.distribution import distributions
 from ccmix.charts.encodings import RATE_AXIS, quantity
-from ccmix.charts.finish import file_name, finished, listed
+from ccmix.charts.finish import finished, listed
 from ccmix.charts.frames import Family
+from ccmix.charts.overview import MOST_BOXES, too_large
 from ccmix.charts.settings import in_common
 from ccmix.report.numbers import shown
 from ccmix.report.results import Result, Results
 
 MOST_PANELS = 6
-MOST_BOXES = 24
 
 Times = Callable[[Result], pl.DataFrame | None]
 
 
-def distribution_charts(family: Family) -> Iterator[Chart]:
-    """A panel a condition. RTTs are those of the first valid iteration alone. Raises ArchiveError."""
+def distribution_charts(family: Family) -> Iterator[Chart | str]:
+    """A panel a condition, and a sentence where these are too many. RTTs are those of the first valid iteration alone.
+
+    Raises ArchiveError.
+    """
     short = any(result.summary["metrics"].get("completions") for result in family.results)
     times, what = (series.completions, "completion time") if short else (series.rtts, "smoothed RTT")
     found = list(conditions.each(Results(family.results, len(family.results))))
     frames: list[pl.DataFrame] = []
     drawn: list[Result] = []
-    for one in conditions.spread(found, MOST_PANELS):
+    shown_ones = conditions.spread(found, MOST_PANELS)
+    for one in shown_ones:
         results = one.results if short else _first_of_each(one.results)
         told = [frame for result in results if (frame := _of_run(result, one.name, times)) is not None]
         frames += told
@@ -42,7 +46,7 @@ def distribution_charts(family: Family) -> Iterator[Chart]:
     title = f"Distribution of the {what}" + ("s of short flows" if short else "s of all flows")
     yield finished(
         "distribution",
-        file_name(f"distribution {entries}"),
+        f"distribution {entries}",
         title,
         in_common(drawn),
         _words(whole),
@@ -50,16 +54,26 @@ def distribution_charts(family: Family) -> Iterator[Chart]:
         results=drawn,
         panels=min(3, whole["panel"].n_unique()),
     )
+    if len(shown_ones) < len(found):
+        yield (
+            f"“{title}” of {entries} has {len(shown_ones)} of {len(found)} conditions, evenly spread: "
+            "more panels can't be read."
+        )
 
 
-def estimate_charts(family: Family) -> Iterator[Chart]:
+def estimate_charts(family: Family) -> Iterator[Chart | str]:
     """Box plots of the bandwidth that BBR estimates, by the one swept number; of the first valid iteration.
 
     Raises ArchiveError.
     """
-    if len(family.sweeps) != 1 or len(family.sweeps[0].values) > MOST_BOXES:
+    if len(family.sweeps) != 1:
         return
     [sweep] = family.sweeps
+    title = f"BBR's bandwidth estimate of a flow by {sweep.title}"
+    if len(sweep.values) > MOST_BOXES:
+        if any(map(series.may_have_bbr, family.results)):
+            yield too_large(title, family, f"{len(sweep.values)} places for boxes", MOST_BOXES)
+        return
     where = ("entry", "dst", "condition")
     cases = {row[:3]: row[3] for row in family.groups.select(*where, "case").unique().iter_rows()}
     frames: list[pl.DataFrame] = []
@@ -83,8 +97,8 @@ def estimate_charts(family: Family) -> Iterator[Chart]:
     ]
     yield finished(
         "box",
-        file_name(f"bandwidth estimate {','.join(dict.fromkeys(result.run.entry for result in drawn))}"),
-        f"BBR's bandwidth estimate of a flow by {sweep.title}",
+        f"bandwidth estimate {','.join(dict.fromkeys(result.run.entry for result in drawn))}",
+        title,
         in_common(drawn),
         f"Box plots. Medians: {listed(words)}.",
         boxes(whole, sweep.title, quantity("bandwidth_bps", "bandwidth estimate (bit/s)", RATE_AXIS)),

@@ -1,11 +1,15 @@
 """Fairness, goodput and retransmissions against a swept setting, as in figures 4, 5, 7 and 8 of Gomez et al. 2024."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import polars as pl
 
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.charts import encodings
 from ccmix.charts.colours import ONE_COLOUR
-from ccmix.charts.encodings import PERCENT_AXIS, RATE_AXIS, Part, largest, names_in_order, plain, quantity, rows
+from ccmix.charts.encodings import PERCENT_AXIS, RATE_AXIS, Part, largest, names_in_order, plain, quantity
+from ccmix.charts.source import Source, inline
 from ccmix.charts.sweep import Sweep
 
 PANEL_WIDTH, HEIGHT, COLUMNS = 280, 130, 3
@@ -26,6 +30,40 @@ def _band(values: list[float]) -> tuple[float, float, float]:
     return sum(values) / len(values), low, high
 
 
+def banded_lines(source: Source, x: Part, y: Part, channels: Part, apart: Sequence[str] = ()) -> Part:
+    """One view: a line of means with a band, a point at each value of the setting.
+
+    Rows: mean, low, high, what x and the channels draw, and columns that tell lines of one colour `apart`. y has the
+    title, axis and scale of the mean.
+    """
+    detail = [encodings.name(column) for column in apart]
+    band = {"x": x, "y": plain("low"), "y2": {"field": "high"}, "color": channels["color"], "detail": detail}
+    return source.view(
+        {
+            "layer": [
+                {"mark": {"type": "area", "opacity": 0.2, "clip": True}, "encoding": band},
+                {
+                    "mark": {"type": "line", "strokeWidth": encodings.LINE_WIDTH},
+                    "encoding": {"x": x, "y": y | plain("mean"), "detail": detail, **channels},
+                },
+                {"mark": encodings.POINTS, "encoding": {"x": x, "y": plain("mean"), "color": channels["color"]}},
+            ],
+        }
+    )
+
+
+def fairness_axis() -> Part:
+    return quantity("mean", "Jain's index", {"tickCount": 5}, domain=[0, 1])
+
+
+def goodput_axis(**scale: Any) -> Part:
+    return quantity("mean", "goodput (bit/s)", RATE_AXIS, **scale)
+
+
+def retransmissions_axis(**scale: Any) -> Part:
+    return quantity("mean", "retransmission rate", PERCENT_AXIS, **scale)
+
+
 def against_setting(runs: pl.DataFrame, sweep: Sweep) -> Part:
     """A column of plots for each panel: fairness over all flows of a run, goodput and retransmission rate by group.
 
@@ -40,51 +78,37 @@ def against_setting(runs: pl.DataFrame, sweep: Sweep) -> Part:
     for panel in names_in_order(runs, "panel"):
         own = pl.col("panel") == panel
         several = runs.filter(own).group_by("cca").agg(pl.col("group").n_unique())["group"].max() != 1
-        dash: Part = encodings.dash("group", "group") if several else {}
-        column = []
-        if not shared.is_empty():
-            column.append(_fairness(shared.filter(own), of_cca))
-        goodput = quantity("mean", "goodput (bit/s)", RATE_AXIS, domain=[0, largest(goodputs, "high")])
-        column.append(_plot(goodputs.filter(own), goodput, of_cca | dash))
-        lost = quantity("mean", "retransmission rate", PERCENT_AXIS, domain=[0, largest(losses, "high")])
-        column.append(_plot(losses.filter(own), lost, of_cca | dash))
-        plots.append({"title": panel, "spacing": 6, "vconcat": _with_axis(column, sweep)})
+        channels = of_cca | (encodings.dash("group", "group") if several else {})
+        column = [] if shared.is_empty() else [_fairness(shared.filter(own), of_cca)]
+        column += [
+            (means.filter(own).drop("panel"), y, channels, ["group"])
+            for means, y in (
+                (goodputs, goodput_axis(domain=[0, largest(goodputs, "high")])),
+                (losses, retransmissions_axis(domain=[0, largest(losses, "high")])),
+            )
+        ]
+        drawn = [_plot(*plot, _x(sweep, labelled=number == len(column))) for number, plot in enumerate(column, 1)]
+        plots.append({"title": panel, "spacing": 6, "vconcat": drawn})
     return {"concat": plots, "columns": COLUMNS, "spacing": 24}
 
 
-def _fairness(runs: pl.DataFrame, of_cca: Part) -> Part:
+Plot = tuple[pl.DataFrame, Part, Part, list[str]]  # rows, y, further channels, columns that tell lines apart
+
+
+def _fairness(runs: pl.DataFrame, of_cca: Part) -> Plot:
     """One line where the flows of a run are of several CCAs, else one for each."""
-    index = quantity("mean", "Jain's index", {"tickCount": 5}, domain=[0, 1])
     alone = runs.group_by("panel", "cca").agg(pl.col("mix").n_unique())
     if alone.height > 1 and not runs["mix"].str.contains(r"\+").any():
-        return _plot(spread(runs, "fairness", ["cca", "setting"]), index, of_cca)
+        return spread(runs, "fairness", ["cca", "setting"]), fairness_axis(), of_cca, []
     each = runs.unique(["entry", "condition", "iteration"], maintain_order=True)
-    return _plot(spread(each, "fairness", ["setting"]), index, {"color": {"value": ONE_COLOUR}})
+    return spread(each, "fairness", ["setting"]), fairness_axis(), {"color": {"value": ONE_COLOUR}}, []
 
 
-def _plot(means: pl.DataFrame, y: Part, channels: Part) -> Part:
-    """Bands, lines and points; the x axis comes later."""
-    detail = [encodings.name("group")] if "group" in means.columns else []
-    band = {"y": plain("low"), "y2": {"field": "high"}, "color": channels["color"], "detail": detail}
-    clipped = {"clip": True}
-    return {
-        "data": rows(means.drop("panel", strict=False)),
-        "width": PANEL_WIDTH, "height": HEIGHT,
-        "layer": [
-            {"mark": {"type": "area", "opacity": 0.2} | clipped, "encoding": band},
-            {"mark": {"type": "line", "strokeWidth": encodings.LINE_WIDTH},
-             "encoding": {"y": y, "detail": detail, **channels}},
-            {"mark": encodings.POINTS, "encoding": {"y": plain("mean"), "color": channels["color"]}},
-        ],
-    }  # fmt: skip
+def _plot(means: pl.DataFrame, y: Part, channels: Part, apart: list[str], x: Part) -> Part:
+    return {"width": PANEL_WIDTH, "height": HEIGHT, **banded_lines(inline(means), x, y, channels, apart)}
 
 
-def _with_axis(column: list[Part], sweep: Sweep) -> list[Part]:
+def _x(sweep: Sweep, *, labelled: bool) -> Part:
     """Of plots one above the other, only the last one has labels."""
-    for number, plot in enumerate(column):
-        x = sweep.channel()
-        if number < len(column) - 1:
-            x["title"], x["axis"] = None, x["axis"] | {"labels": False}
-        for layer in plot["layer"]:
-            layer["encoding"]["x"] = x
-    return column
+    x = sweep.channel()
+    return x if labelled else x | {"title": None, "axis": x["axis"] | {"labels": False}}

@@ -21,6 +21,7 @@ _SHOWN = {
     "size": (("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
 }
 Spacing = Literal["linear", "log", "even"]
+AXIS = {"format": ".6~g", "labelOverlap": "greedy", "labelFlush": False, "grid": False}
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Sweep:
     def channel(self) -> Part:
         """Of an axis with a tick at each value; rows have the number as `setting`."""
         numbers = list(self.values.values())
-        axis: Part = {"values": numbers, "format": ".6~g", "labelOverlap": "greedy", "labelFlush": False, "grid": False}
+        axis: Part = AXIS | {"values": numbers}
         if self.spacing == "even":
-            return {"field": "setting", "type": "ordinal", "title": self.title, "axis": axis | {"labelAngle": 0}}
+            return even(self.title) | {"axis": axis | {"labelAngle": 0}}
         scale = {"type": self.spacing, "domain": [numbers[0], numbers[-1]], "nice": False, "zero": False}
         return {"field": "setting", "type": "quantitative", "title": self.title, "axis": axis, "scale": scale}
 
@@ -52,6 +53,11 @@ class Sweep:
     @property
     def labels(self) -> list[str]:
         return [self.label(text) for text in self.values]
+
+
+def even(title: str) -> Part:
+    """Of an axis with a place for each value of `setting`, in ascending order."""
+    return {"field": "setting", "type": "ordinal", "title": title, "axis": AXIS | {"labelAngle": 0}}
 
 
 def numbers(key: str, texts: Iterable[str]) -> Sweep | None:

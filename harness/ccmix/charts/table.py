@@ -1,13 +1,22 @@
 """A table of groups by conditions whose cells are coloured by their number, as figure 13 of Gomez et al. 2024."""
 
+from typing import Any
+
 import polars as pl
 
 from ccmix.charts.cells import SCHEME, cells
-from ccmix.charts.encodings import Part, largest, rows
+from ccmix.charts.encodings import Part, largest
+from ccmix.charts.source import Source, inline
 
 CELL_WIDTH, CELL_HEIGHT, LETTER_WIDTH = 64, 24, 6.5
 LABEL_PADDING, LINE_HEIGHT = 4, 12
 FORMAT = ".3s"
+
+
+def goodput_cells(source: Source, x: Part, y: Part, **scale: Any) -> Part:
+    """One view: goodput_bps (bit/s) at each column and row, which x and y draw. scale: of the colours."""
+    across = x | {"axis": {"orient": "top", "labelAngle": 0} | x.get("axis", {})}
+    return cells(source, across, y, "goodput_bps", FORMAT, "goodput (bit/s)", {"scheme": SCHEME, **scale})
 
 
 def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> Part:
@@ -19,20 +28,16 @@ def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> 
     padding = LABEL_PADDING + LINE_HEIGHT * (max(map(len, lines)) - 1)
     x: Part = {
         "field": "column", "type": "nominal", "title": None, "sort": None, "scale": {"domain": columns},
-        "axis": {"orient": "top", "labelAngle": 0, "labelExpr": "split(datum.label, ',')", "labelLimit": 400,
+        "axis": {"labelExpr": "split(datum.label, ',')", "labelLimit": 400,
                  "labelLineHeight": LINE_HEIGHT, "labelPadding": padding},
     }  # fmt: skip
     y: Part = {
         "field": "row", "type": "nominal", "title": None, "sort": None, "scale": {"domain": names},
         "axis": {"labelLimit": 300},
     }  # fmt: skip
-    scale = {"scheme": SCHEME, "domain": [0, largest(known, "goodput_bps")]}
-    return {
-        "data": rows(known.select("row", "column", "goodput_bps")),
-        "width": width * len(columns),
-        "height": CELL_HEIGHT * len(names),
-        **cells(x, y, "goodput_bps", FORMAT, "goodput (bit/s)", scale, "linear"),
-    }
+    source = inline(known.select("row", "column", "goodput_bps"))
+    drawn = goodput_cells(source, x, y, domain=[0, largest(known, "goodput_bps")])
+    return {"width": width * len(columns), "height": CELL_HEIGHT * len(names), **drawn}
 
 
 def _lines(column: str) -> list[str]:

@@ -5,25 +5,105 @@ of both can be compared at a glance.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from ccmix.charts import encodings
-from ccmix.charts.encodings import FAINT, LINE_WIDTH, Part, largest, names_in_order, plain, quantity, rows
+from ccmix.charts.encodings import LINE_WIDTH, Part, largest, names_in_order, plain, quantity
+from ccmix.charts.source import Source, inline
 
-PANEL_WIDTH, GOODPUT_HEIGHT, RETRANSMITS_HEIGHT = 300, 180, 80
+PANEL_WIDTH, PANEL_HEIGHT = 300, 264
+# Of a panel's height, from the top: where the upper part ends and the lower one begins
+GOODPUT_ENDS, RETRANSMITS_BEGIN = 0.68, 0.71
 MOST_THIN_LINES = 5  # iterations of a panel that are drawn each; of more, the range
 
 
-def goodput_lines(channels: Part) -> Part:
-    """A line for each group of rows with time_s, goodput_bps, group and cca; for Kibana too."""
-    return {
-        "mark": {"type": "line", "tooltip": True, "strokeWidth": LINE_WIDTH},
+@dataclass(frozen=True)
+class Scales:
+    """What all panels share; as Vega-Lite has it."""
+
+    time: Part = field(default_factory=dict)
+    goodput: Part = field(default_factory=dict)
+    retransmits: Part = field(default_factory=dict)
+
+
+def over_time(
+    source: Source, channels: Part, *, apart: Sequence[str] = (), scales: Scales | None = None, each: Part | None = None
+) -> Part:
+    """One view: a line of goodput for each group, and below it the segments that it retransmitted.
+
+    Rows: begin_s and time_s (the interval's begin and end), goodput_bps, retransmits (segments in the interval, null
+    where nobody counted), group, cca, low_bps and high_bps (the range that is drawn behind the line), omit_s (seconds
+    at the start that aren't measured; they are grey). apart: further columns that tell lines from each other.
+    each: a layer that is drawn instead of the range.
+    """
+    scales = scales or Scales()
+    lines = [encodings.name(column) for column in ("group", *apart)]
+    top = scales.goodput | {"range": [{"expr": f"{GOODPUT_ENDS} * height"}, 0]}
+    x = encodings.time(**scales.time) | {"axis": {"grid": False}}  # a grid would end where one of the parts does
+    omitted = {
+        "transform": [
+            {"aggregate": [{"op": "max", "field": "omit_s", "as": "to_s"}]},
+            {"calculate": "0", "as": "from_s"},
+        ],
+        "mark": {"type": "rect", "color": "#888888", "opacity": 0.15},
+        "encoding": {"x": plain("from_s"), "x2": {"field": "to_s"}},
+    }
+    spread = {
+        "mark": {"type": "area", "opacity": 0.2},
         "encoding": {
-            "x": encodings.time(), "y": encodings.goodput(), "detail": encodings.name("group"), **channels,
+            "x": x,
+            "y": plain("low_bps") | {"scale": top},
+            "y2": {"field": "high_bps"},
+            "detail": lines,
+            "color": channels["color"],
         },
-    }  # fmt: skip
+    }
+    line = {
+        "mark": {"type": "line", "strokeWidth": LINE_WIDTH},
+        "encoding": {
+            "x": x,
+            "y": encodings.goodput(**top),
+            "detail": lines,
+            **channels,
+            "tooltip": [
+                encodings.name("group", "group"),
+                quantity("time_s", "s"),
+                quantity("goodput_bps", "bit/s") | {"format": ".3s"},
+                quantity("retransmits", "retransmitted"),
+            ],
+        },
+    }
+    return source.view(
+        {
+            "layer": [omitted, {"layer": [each or spread, line]}, _retransmitted(x, lines, channels, scales)],
+            "resolve": {"scale": {"y": "independent"}},
+        }
+    )
+
+
+def _retransmitted(x: Part, lines: list[Part], channels: Part, scales: Scales) -> Part:
+    """Bars of each group's intervals, in one outline."""
+    counted = "(datum.retransmits || 0)"
+    scale = scales.retransmits | {"range": [{"expr": "height"}, {"expr": f"{RETRANSMITS_BEGIN} * height"}]}
+    axis = {"tickCount": 3, "format": "~s", "orient": "left"}
+    y = quantity("of_interval", ["retransmitted", "/ interval"], axis, **scale)
+    return {
+        "transform": [
+            {"calculate": "[datum.begin_s, datum.begin_s, datum.time_s, datum.time_s]", "as": "corner_s"},
+            {"calculate": f"[0, {counted}, {counted}, 0]", "as": "of_interval"},
+            {"flatten": ["corner_s", "of_interval"]},
+        ],
+        "mark": {"type": "area", "opacity": 0.45},
+        "encoding": {
+            "x": x | {"field": "corner_s"},
+            "y": y | {"stack": None},
+            "detail": lines,
+            "color": channels["color"],
+        },
+    }
 
 
 def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
@@ -31,13 +111,15 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
 
     `series`: a row per entry, iteration, group and interval: entry, group, cca (str); iteration (int); time_s and
     begin_s (the interval's end and begin), goodput_bps, retransmits (segments in the interval, null where nobody
-    counted). omit_s: seconds at the start of each entry's runs that aren't measured; they are grey.
+    counted). omit_s: seconds at the start of each entry's runs that aren't measured.
     """
     series = series.with_columns(pl.col("goodput_bps").round_sig_figs(4), pl.col("time_s", "begin_s").round(4))
     mean = series.group_by("entry", "time_s", "group", "cca", maintain_order=True).agg(
         pl.col("begin_s").mean().round(4),
         pl.col("goodput_bps").mean().round_sig_figs(4),
         pl.col("retransmits").mean().round_sig_figs(3),
+        low_bps=pl.col("goodput_bps").min(),
+        high_bps=pl.col("goodput_bps").max(),
     )
     channels = encodings.of_cca(series["cca"].unique())
     if series.select("group", "cca").unique().height > series["cca"].n_unique():
@@ -47,103 +129,27 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
         goodput={"domain": [0, largest(series, "goodput_bps")]},
         retransmits={"domain": [0, largest(mean, "retransmits")]},
     )
-    return {
-        "spacing": 24,
-        "hconcat": [
-            _panel(
-                entry,
-                series.filter(pl.col("entry") == entry).drop("entry"),
-                mean.filter(pl.col("entry") == entry).drop("entry"),
-                omit_s[entry],
-                channels,
-                scales,
-            )
-            for entry in names_in_order(series, "entry")
-        ],
-    }
+    panels = []
+    for entry in names_in_order(series, "entry"):
+        own = pl.col("entry") == entry
+        of_entry = inline(mean.filter(own).drop("entry").with_columns(omit_s=pl.lit(omit_s[entry])))
+        drawn = over_time(of_entry, channels, scales=scales, each=_thin(series.filter(own), channels, scales))
+        panels.append({"title": entry, "width": PANEL_WIDTH, "height": PANEL_HEIGHT, **drawn})
+    return {"spacing": 24, "hconcat": panels}
 
 
-@dataclass(frozen=True)
-class Scales:
-    """What all panels share."""
-
-    time: Part
-    goodput: Part
-    retransmits: Part
-
-
-def _panel(title: str, series: pl.DataFrame, mean: pl.DataFrame, omit_s: float, channels: Part, scales: Scales) -> Part:
-    omitted = {
-        "data": {"values": [{"from_s": 0, "to_s": omit_s}]},
-        "mark": {"type": "rect", "color": FAINT},
-        "encoding": {"x": plain("from_s"), "x2": {"field": "to_s"}},
-    }
-    bold = goodput_lines(channels)
-    bold["encoding"] |= {
-        "x": quantity("time_s", None, {"labels": False}, **scales.time),
-        "y": encodings.goodput(**scales.goodput),
-        "tooltip": [
-            encodings.name("group", "group"),
-            quantity("time_s", "s"),
-            quantity("goodput_bps", "bit/s") | {"format": ".3s"},
-        ],
-    }
-    retransmitted = quantity(
-        "retransmits", ["retransmitted", "segments / interval"], {"tickCount": 3, "format": "~s"}, **scales.retransmits
-    )
-    lost = {
-        "data": rows(_outline(mean)),
-        "mark": {"type": "area", "opacity": 0.45, "interpolate": "step-before"},
-        "encoding": {
-            "x": encodings.time(**scales.time),
-            "y": retransmitted | {"stack": None},
-            "detail": encodings.name("group"), "color": channels["color"],
-        },
-    }  # fmt: skip
-    return {
-        "title": title,
-        "data": rows(mean),
-        "spacing": 4,
-        "vconcat": [
-            {
-                "width": PANEL_WIDTH, "height": GOODPUT_HEIGHT,
-                "layer": [omitted, _spread(series, channels), bold],
-            },
-            {"width": PANEL_WIDTH, "height": RETRANSMITS_HEIGHT, "layer": [omitted, lost]},
-        ],
-    }  # fmt: skip
-
-
-def _spread(series: pl.DataFrame, channels: Part) -> Part:
-    """The iterations: thin lines, or the range of all."""
-    if series["iteration"].n_unique() <= MOST_THIN_LINES:
-        return {
-            "data": rows(series.select("time_s", "goodput_bps", "group", "cca", "iteration")),
+def _thin(series: pl.DataFrame, channels: Part, scales: Scales) -> Part | None:
+    """A line for each iteration, unless they are many."""
+    if series["iteration"].n_unique() > MOST_THIN_LINES:
+        return None
+    return inline(series.select("time_s", "goodput_bps", "group", "cca", "iteration")).view(
+        {
             "mark": {"type": "line", "strokeWidth": 0.7, "opacity": 0.4},
             "encoding": {
-                "x": plain("time_s"), "y": plain("goodput_bps"),
-                "detail": [encodings.name("group"), encodings.name("iteration")], "color": channels["color"],
+                "x": plain("time_s"),
+                "y": plain("goodput_bps"),
+                "detail": [encodings.name("group"), encodings.name("iteration")],
+                "color": channels["color"],
             },
-        }  # fmt: skip
-    ranges = series.group_by("time_s", "group", "cca", maintain_order=True).agg(
-        least_bps=pl.col("goodput_bps").min(), most_bps=pl.col("goodput_bps").max()
+        }
     )
-    return {
-        "data": rows(ranges),
-        "mark": {"type": "area", "opacity": 0.2},
-        "encoding": {
-            "x": plain("time_s"), "y": plain("least_bps"), "y2": {"field": "most_bps"},
-            "detail": encodings.name("group"), "color": channels["color"],
-        },
-    }  # fmt: skip
-
-
-def _outline(mean: pl.DataFrame) -> pl.DataFrame:
-    """The tops of the bars of each group's intervals, which one path of steps goes along; 0 where nobody counted, and
-    where an interval is missing.
-    """
-    tops = mean.select("begin_s", "time_s", "group", "cca", pl.col("retransmits").fill_null(0.0))
-    before = pl.col("time_s").shift().over("group")
-    after_gaps = tops.filter(pl.col("begin_s").ne_missing(before))
-    begins = after_gaps.with_columns(time_s="begin_s", retransmits=pl.lit(0.0))
-    return pl.concat([tops, begins]).sort("time_s", maintain_order=True).drop("begin_s")

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 from ccmix.archive import ArchiveError
 from ccmix.charts.chart import KINDS, Image, Kind
 from ccmix.charts.choose import choose
@@ -36,3 +38,5 @@ def drawn(results: Results, options: Options) -> Iterator[Path]:
     options.folder.mkdir(parents=True, exist_ok=True)
     for chart in chosen.charts:
         yield write(chart, options.folder, options.image)
+    for sentence in chosen.left_out:
+        click.echo(sentence, err=True)

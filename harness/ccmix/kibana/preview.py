@@ -12,6 +12,7 @@ from typing import Any
 import vl_convert
 
 from ccmix.charts.colours import colours_of
+from ccmix.charts.finish import FONT as MEASURED
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.dashboard import LINKS_HEIGHT, WIDTH, Dashboard, Place
 from ccmix.kibana.dashboard import Panel as DashboardPanel
@@ -26,6 +27,7 @@ VEGA_LITE = "5.20"
 PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3))
 # Of a field's unit: by what values are multiplied, the unit's name then, and d3's format of an axis.
 AXES = {"bit/s": (1, "bit/s", ".2s"), "byte": (1, "B", ".2s"), "percent": (100, "%", "~r"), "s": (1000, "ms", "~r")}
+_SPOKEN = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
 IN_SECONDS = "ccmix.elapsed_s"
 
 
@@ -51,7 +53,7 @@ def draw(dashboard: Dashboard, objects: Mapping[str, SavedObject], views: Mappin
 
 def render(spec: Mapping[str, Any]) -> str:
     """The SVG of a Vega-Lite specification with data. Raises ValueError where it doesn't compile."""
-    svg: str = vl_convert.vegalite_to_svg(dict(spec), vl_version=VEGA_LITE)
+    svg: str = vl_convert.vegalite_to_svg({"config": {"font": MEASURED}, **spec}, vl_version=VEGA_LITE)
     return svg
 
 
@@ -60,10 +62,10 @@ def _text(x: float, y: float, text: str, size: int, colour: str = "#1a1c21", mor
 
 
 def _framed(number: int, panel: DashboardPanel, place: Place, inside: str) -> str:
-    """A panel with its title; the ids inside are made unique in the dashboard."""
+    """A panel with its title; the ids inside are made unique in the dashboard, and no mark is read aloud."""
     x, y = place.x * COLUMN + GAP / 2, HEAD + (place.y - LINKS_HEIGHT) * ROW_HEIGHT + GAP / 2
     width, height = place.width * COLUMN - GAP, place.height * ROW_HEIGHT - GAP
-    unique = re.sub(r"""(id=["']|url\(#)([\w-]+)""", rf"\g<1>p{number}-\2", inside)
+    unique = re.sub(r"""(id=["']|url\(#)([\w-]+)""", rf"\g<1>p{number}-\2", _SPOKEN.sub("", inside))
     return "\n".join([
         f"<g transform='translate({x:g},{y:g})'>",
         f"<rect width='{width:g}' height='{height:g}' rx='4' fill='white' stroke='#d3dae6'/>",

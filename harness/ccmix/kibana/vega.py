@@ -1,11 +1,12 @@
 """Charts in Vega-Lite, for what Lens can't draw; Kibana puts Elasticsearch's answer where their data is."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ccmix.charts.encodings import SCHEMA
+from ccmix.charts.encodings import SCHEMA, Part
+from ccmix.charts.source import Source
 from ccmix.kibana.data_views import DataView
 from ccmix.kibana.saved import SavedObject, embedded
 
@@ -17,23 +18,25 @@ class VegaLite:
     """A chart of rows that Elasticsearch makes: `keys` are sources of a composite aggregation, `metrics` aggregations.
 
     A row of the chart has a member `key.NAME` for each key, and `NAME.value` for each metric; `doc_count` too.
-    `match` are filters that all documents pass.
+    `drawing` is one of ccmix.charts, of rows of which `transform` makes those that its docstring names. `match` are
+    filters that all documents pass.
     """
 
     title: str
     view: DataView
     keys: Mapping[str, dict[str, Any]]
     metrics: Mapping[str, dict[str, Any]]
-    drawing: Mapping[str, Any]
+    drawing: Callable[[Source], Part]
+    transform: Sequence[Part] = ()
     match: tuple[dict[str, Any], ...] = ()
 
     def spec(self) -> dict[str, Any]:
         """The specification as Kibana reads it, its data a request with the dashboard's filters and times."""
+        answer = {"url": self._request(), "format": {"property": "aggregations.all.rows.buckets"}}
         return {
             "$schema": SCHEMA,
             "autosize": {"type": "fit", "contains": "padding"},
-            "data": {"url": self._request(), "format": {"property": "aggregations.all.rows.buckets"}},
-            **self.drawing,
+            **self.drawing(Source(answer, tuple(self.transform))),
         }
 
     def _request(self) -> dict[str, Any]:
@@ -71,6 +74,11 @@ def terms(field: str) -> dict[str, Any]:
 def steps(field: str, width: float) -> dict[str, Any]:
     """A key of a number in steps of `width`, in the field's unit."""
     return {"histogram": {"field": field, "interval": width}}
+
+
+def members(**formulas: str) -> list[Part]:
+    """Columns of a chart's rows, by expressions of a row of the answer."""
+    return [{"calculate": formula, "as": name} for name, formula in formulas.items()]
 
 
 def metric(operation: str, field: str) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from ccmix.charts.choose import choose
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.file import saved_objects
 from ccmix.kibana.preview import render
 from ccmix.kibana.requests import LensPanel, Panel, Row, VegaPanel, kql_of, panel_of
+from ccmix.report.results import load_results
 from ccmix_indices import bulk
 from elasticsearch_node import Node
-from filled_index import RECORDED, Filtered, Hit, hits, lines
+from filled_index import DEMO, RECORDED, Filtered, Hit, hits, lines
 
 SAVED = {each.id: each.to_json() for each in saved_objects()}
 INDICES = {id_: each["attributes"]["title"] for id_, each in SAVED.items() if each["type"] == "index-pattern"}
@@ -29,7 +31,7 @@ VEGA = {id_: panel for id_, panel in PANELS.items() if isinstance(panel, VegaPan
 # recorded campaigns.
 NOT_IN_THE_DEMO = re.compile(
     "ccmix-(campaigns-(limits|number)|health-(limits|cpu|hosts)|ccas-table"
-    "|run-(probe|packets-.*|completions|requests)|real-emulated-.*|mesh-.*)"
+    "|run-(probe|packets-.*|completion.*|requests)|real-emulated-.*|mesh-.*)"
 )
 CAMPAIGNS = ("demo", *(outdir.name for outdir in RECORDED))
 ON_BOTH_SIDES = "paced"  # the entry that was measured in the lab and between hosts
@@ -214,3 +216,15 @@ def test_vega_lite_compiles_and_draws_every_row_that_it_should(id_: str, filled:
 def test_rows_of_vega_lite_are_fewer_than_one_answer_may_have(id_: str, filled: Node) -> None:
     rows = VEGA[id_].body()["aggs"]["all"]["aggs"]["rows"]["composite"]["size"]
     assert len(VEGA[id_].rows(Filtered(filled))) < rows
+
+
+def test_the_table_has_the_numbers_of_the_report(filled: Node) -> None:
+    [chart] = choose(load_results([DEMO]), ["table"]).charts
+    panel = VEGA["ccmix-ccas-goodput-table"]
+    rows = panel.rows(Filtered(filled, shown_by("ccmix-ccas-goodput-table")))
+
+    def cells(spec: dict[str, Any]) -> list[str]:
+        return sorted(re.findall(r'font-size="11px"[^>]*>([\d.]+[kMG]?)</text>', render(spec)))
+
+    assert cells(panel.drawn(rows)) == cells(chart.spec)
+    assert len(rows) == 16

@@ -2,13 +2,12 @@
 
 from ccmix.charts.encodings import of_cca
 from ccmix.kibana.dashboard import Dashboard, Panel
-from ccmix.kibana.dashboards import common
+from ccmix.kibana.dashboards import charts, common
 from ccmix.kibana.data_views import CONDITIONS, GROUPS
 from ccmix.kibana.lens import XY, Lens, Metric, Table, Terms
 from ccmix.kibana.vega import VegaLite, metric, terms
 
 _GOODPUT = Metric("average", "ccmix.goodput_bps", "goodput of the group, mean")
-_RETRANSMITTED = Metric("average", "ccmix.retransmission_rate", "retransmission rate, mean")
 _RTT = Metric("median", "ccmix.rtt_median_s", "RTT under load, median")
 
 
@@ -24,10 +23,10 @@ def _by(title: str, across: Terms, value: Metric) -> Lens:
 
 
 _BY_MIX = Terms("ccmix.mix", "mix of CCAs")
-_BY_LOSS = Terms("ccmix.path.loss", "loss")
 _BY_RTT = Terms("ccmix.path.base_rtt_s", "base RTT")
-_BY_BUFFER = Terms("ccmix.path.buffer_bdp", "buffer (BDP)")
 
+_POINTS = of_cca(field="key.cca")
+_POINTS["color"]["legend"] |= {"symbolType": "circle", "symbolStrokeWidth": 0}
 _EACH_RUN = VegaLite(
     "Goodput and retransmissions of each run",
     GROUPS,
@@ -39,20 +38,20 @@ _EACH_RUN = VegaLite(
         "goodput": metric("avg", "ccmix.goodput_bps"),
         "retransmission_rate": metric("avg", "ccmix.retransmission_rate"),
     },
-    {
+    lambda source: source.view({
         "mark": {"type": "point", "filled": True, "opacity": 0.7, "size": 50},
         "encoding": {
             "x": {"field": "retransmission_rate.value", "type": "quantitative", "axis": {"format": ".1%"},
                   "title": "retransmission rate"},
             "y": {"field": "goodput.value", "type": "quantitative", "axis": {"format": ".2s"},
                   "title": "goodput of the group (bit/s)"},
-            **of_cca(field="key.cca"),
+            **_POINTS,
             "shape": {"field": "key.mix", "type": "nominal", "title": "mix"},
             "tooltip": [{"field": f"key.{name}", "type": "nominal", "title": name}
                         for name in ("condition", "mix", "group", "run")],
         },
-    },
-    ({"term": {"ccmix.validity.counted": True}},),
+    }),
+    match=charts.COUNTED,
 )  # fmt: skip
 
 CCAS = Dashboard(
@@ -66,11 +65,10 @@ CCAS = Dashboard(
     ),
     (
         Panel("goodput-mix", _by("Goodput by mix", _BY_MIX, _GOODPUT), 16, 12, leads_to="run"),
-        Panel("goodput-loss", _by("Goodput by loss", _BY_LOSS, _GOODPUT), 16, 12, leads_to="run"),
-        Panel("goodput-rtt", _by("Goodput by base RTT", _BY_RTT, _GOODPUT), 16, 12, leads_to="run"),
-        Panel("goodput-buffer", _by("Goodput by buffer", _BY_BUFFER, _GOODPUT), 16, 12, leads_to="run"),
-        Panel("retransmissions", _by("Retransmission rate by base RTT", _BY_RTT, _RETRANSMITTED), 16, 12,
-              leads_to="run"),
+        Panel("goodput-loss", charts.goodput_by("Goodput by loss", "loss"), 16, 12),
+        Panel("goodput-rtt", charts.goodput_by("Goodput by base RTT", "rtt"), 16, 12),
+        Panel("goodput-buffer", charts.goodput_by("Goodput by buffer", "buffer"), 16, 12),
+        Panel("retransmissions", charts.retransmissions_by("Retransmission rate by base RTT", "rtt"), 16, 12),
         Panel("rtt", _by("RTT under load by base RTT", _BY_RTT, _RTT), 16, 12, leads_to="run"),
         Panel(
             "fairness",
@@ -82,19 +80,16 @@ CCAS = Dashboard(
             ),
             16, 12,
         ),
-        Panel(
-            "share",
-            Lens(
-                "Share of goodput within a mix",
-                GROUPS,
-                {"mix": _BY_MIX, "cca": common.BY_CCA,
-                 "share": Metric("average", "ccmix.goodput_share", "share of the run's goodput, mean")},
-                XY("bar_stacked", "mix", ("share",), "cca", by_cca=True),
-                common.COUNTED,
-            ),
-            16, 12, leads_to="run",
-        ),
+        Panel("fairness-rtt", charts.fairness_by("Fairness by base RTT", "rtt"), 16, 12),
+        Panel("fairness-buffer", charts.fairness_by("Fairness by buffer", "buffer"), 16, 12),
+        Panel("share", charts.share_by_flows("Share of goodput against the fair share"), 16, 12),
+        Panel("gain", charts.gain_map("Goodput gain of BBR over CUBIC, each alone", "bbr", "cubic"), 16, 12),
+        Panel("utilisation", charts.utilisation_map("Utilisation"), 16, 12),
+        Panel("retransmissions-map", charts.retransmissions_map("Retransmission rate"), 16, 12),
+        Panel("boxes", charts.goodput_boxes("Goodput of runs: median, quartiles, outliers"), 16, 12),
+        Panel("distribution", charts.goodput_distribution("Goodput of runs: distribution"), 16, 12),
         Panel("each", _EACH_RUN, 16, 12),
+        Panel("goodput-table", charts.goodput_table("Goodput of each group and condition"), 32, 12),
         Panel(
             "table",
             Lens(

@@ -1,11 +1,11 @@
 """The mesh that pScheduler measures: a matrix of pairs of hosts, and how they change."""
 
-from ccmix.charts.cells import SCHEME, cells
+from ccmix.charts.table import goodput_cells
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.data_views import FLOWS, GROUPS
 from ccmix.kibana.lens import XY, Count, Heatmap, Lens, Metric, Table, Terms, Times
-from ccmix.kibana.vega import VegaLite, metric, terms
+from ccmix.kibana.vega import VegaLite, members, metric, terms
 
 _MESH = "ccmix.path.kind: pscheduler"
 _SOURCE = Terms("source.address", "source")
@@ -19,28 +19,26 @@ _MATRIX = VegaLite(
     "Goodput of each pair: from the left to the top",
     GROUPS,
     {
-        "source": terms("source.address"), "destination": terms("destination.domain"), "run": terms("ccmix.run.id"),
+        "source": terms("source.address"),
+        "destination": terms("destination.domain"),
+        "run": terms("ccmix.run.id"),
     },
     {"goodput": metric("sum", "ccmix.goodput_bps")},
-    {
-        "transform": [
-            {"calculate": "datum.key.source", "as": "source"},
-            {"calculate": "datum.key.destination", "as": "destination"},
-            {"calculate": "datum.goodput.value", "as": "goodput"},
-            {
-                "aggregate": [{"op": "mean", "field": "goodput", "as": "goodput_bps"}, {"op": "count", "as": "runs"}],
-                "groupby": ["source", "destination"],
-            },
-        ],
-        **cells(
-            {"field": "destination", "type": "nominal", "title": "destination",
-             "axis": {"orient": "top", "labelAngle": 0}},
-            {"field": "source", "type": "nominal", "title": "source"},
-            "goodput_bps", ".3s", "goodput (bit/s)", {"scheme": SCHEME, "domainMin": 0},
-        ),
-    },
+    lambda source: goodput_cells(
+        source,
+        {"field": "destination", "type": "nominal", "title": "destination"},
+        {"field": "source", "type": "nominal", "title": "source"},
+        domainMin=0,
+    ),
+    [
+        *members(source="datum.key.source", destination="datum.key.destination", goodput="datum.goodput.value"),
+        {
+            "aggregate": [{"op": "mean", "field": "goodput", "as": "goodput_bps"}, {"op": "count", "as": "runs"}],
+            "groupby": ["source", "destination"],
+        },
+    ],
     ({"term": {"ccmix.path.kind": "pscheduler"}},),
-)  # fmt: skip
+)
 
 MESH = Dashboard(
     "mesh",

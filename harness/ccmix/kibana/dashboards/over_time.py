@@ -1,41 +1,29 @@
-"""Goodput of groups over the time of a run, as a chart for one run or for several beside each other."""
+"""Goodput of groups over the time of a run with its retransmissions, for one run or for several beside each other."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from ccmix.charts.encodings import of_cca
-from ccmix.charts.time_series import goodput_lines
+from ccmix.charts.time_series import over_time
 from ccmix.kibana.data_views import INTERVALS
-from ccmix.kibana.vega import VegaLite, metric, steps, terms
+from ccmix.kibana.vega import VegaLite, members, metric, steps, terms
 
 STEP_S = 1.0
-# A step may hold several intervals of a flow, or none: the mean over the flows' intervals times the number of flows.
-GROUP_GOODPUT = "datum.goodput.value * datum.flows.value"
 
 
 def goodput_over_time(
     title: str,
     keys: Mapping[str, str] = MappingProxyType({}),
-    encoding: Mapping[str, Any] = MappingProxyType({}),
+    channels: Mapping[str, Any] = MappingProxyType({}),
     transform: Sequence[Mapping[str, Any]] = (),
     apart: Sequence[str] = (),
 ) -> VegaLite:
-    """A line for each group, the mean over runs; and for each value of the members `apart`.
+    """A line for each group, the mean over runs, and their range; and for each value of the columns `apart`.
 
     `transform` may make these, and leave rows out, by `keys`: names of further members `key.NAME`, with their fields.
     Steps of a second suit samples at intervals up to that; longer ones leave gaps.
     """
-    lines = goodput_lines(of_cca())
-    made = [
-        *transform,
-        {"calculate": GROUP_GOODPUT, "as": "group_goodput"},
-        *({"calculate": f"datum.key.{name}", "as": name} for name in ("group", "cca", "time_s")),
-        {
-            "aggregate": [{"op": "mean", "field": "group_goodput", "as": "goodput_bps"}],
-            "groupby": ["group", "cca", "time_s", *apart],
-        },
-    ]
     return VegaLite(
         title,
         INTERVALS,
@@ -46,6 +34,34 @@ def goodput_over_time(
             "cca": terms("ccmix.cca"),
             "time_s": steps("ccmix.elapsed_s", STEP_S),
         },
-        {"goodput": metric("avg", "ccmix.goodput_bps"), "flows": metric("cardinality", "ccmix.flow.id")},
-        {**lines, "transform": made, "encoding": lines["encoding"] | encoding},
+        {
+            "goodput": metric("avg", "ccmix.goodput_bps"),
+            "retransmits": metric("avg", "ccmix.retransmits"),
+            "flows": metric("cardinality", "ccmix.flow.id"),
+            "omitted": metric("max", "ccmix.omitted"),
+        },
+        lambda source: over_time(source, of_cca() | dict(channels), apart=apart),
+        [
+            *map(dict, transform),
+            # A step may hold several intervals of a flow, or none: the mean over the flows' intervals, for each flow
+            *members(
+                of_group="datum.goodput.value * datum.flows.value",
+                lost="datum.retransmits.value * datum.flows.value",
+                omitted_s="datum.omitted.value ? datum.key.time_s : 0",
+                group="datum.key.group",
+                cca="datum.key.cca",
+                time_s="datum.key.time_s",
+            ),
+            {
+                "aggregate": [
+                    {"op": "mean", "field": "of_group", "as": "goodput_bps"},
+                    {"op": "min", "field": "of_group", "as": "low_bps"},
+                    {"op": "max", "field": "of_group", "as": "high_bps"},
+                    {"op": "mean", "field": "lost", "as": "retransmits"},
+                    {"op": "max", "field": "omitted_s", "as": "omit_s"},
+                ],
+                "groupby": ["group", "cca", "time_s", *apart],
+            },
+            *members(begin_s=f"max(0, datum.time_s - {STEP_S:g})"),
+        ],
     )

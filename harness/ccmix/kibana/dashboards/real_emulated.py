@@ -48,14 +48,16 @@ def _difference(title: str, value: str, formula: str, axis: str, format_: str) -
         GROUPS,
         _KEYS,
         _METRICS,
-        {
-            "transform": [*_pivot(value), {"calculate": formula, "as": "difference"}],
-            "mark": {"type": "bar", "color": SIDE_COLOURS["emulated"], "tooltip": {"content": "data"}},
-            "encoding": {
-                "y": {"field": "row", "type": "nominal", "title": None, "axis": {"labelLimit": 260}},
-                "x": {"field": "difference", "type": "quantitative", "title": axis, "axis": {"format": format_}},
-            },
-        },
+        lambda source: source.view(
+            {
+                "mark": {"type": "bar", "color": SIDE_COLOURS["emulated"], "tooltip": {"content": "data"}},
+                "encoding": {
+                    "y": {"field": "row", "type": "nominal", "title": None, "axis": {"labelLimit": 260}},
+                    "x": {"field": "difference", "type": "quantitative", "title": axis, "axis": {"format": format_}},
+                },
+            }
+        ),
+        [*_pivot(value), {"calculate": formula, "as": "difference"}],
         _COUNTED,
     )
 
@@ -65,13 +67,7 @@ _SIDE_BY_SIDE = VegaLite(
     GROUPS,
     _KEYS,
     _METRICS,
-    {
-        "transform": [
-            {"calculate": _SIDE, "as": "side"},
-            _ROW,
-            {"joinaggregate": [{"op": "distinct", "field": "side", "as": "sides"}], "groupby": ["row"]},
-            {"filter": "datum.sides === 2"},
-        ],
+    lambda source: source.view({
         "mark": {"type": "bar", "tooltip": True},
         "encoding": {
             "y": {"field": "row", "type": "nominal", "title": None, "axis": {"labelLimit": 260}},
@@ -81,7 +77,13 @@ _SIDE_BY_SIDE = VegaLite(
             "color": {"field": "side", "type": "nominal", "title": "path",
                       "scale": {"domain": list(SIDE_COLOURS), "range": list(SIDE_COLOURS.values())}},
         },
-    },
+    }),
+    [
+        {"calculate": _SIDE, "as": "side"},
+        _ROW,
+        {"joinaggregate": [{"op": "distinct", "field": "side", "as": "sides"}], "groupby": ["row"]},
+        {"filter": "datum.sides === 2"},
+    ],
     _COUNTED,
 )  # fmt: skip
 _AGAINST = VegaLite(
@@ -89,8 +91,7 @@ _AGAINST = VegaLite(
     GROUPS,
     _KEYS,
     _METRICS,
-    {
-        "transform": _pivot("goodput"),
+    lambda source: source.view({
         "layer": [
             {
                 "mark": {"type": "line", "color": "#999999"},
@@ -113,7 +114,8 @@ _AGAINST = VegaLite(
                 },
             },
         ],
-    },
+    }),
+    _pivot("goodput"),
     _COUNTED,
 )  # fmt: skip
 _OVER_TIME = goodput_over_time(
@@ -179,7 +181,7 @@ REAL_EMULATED = Dashboard(
                         "emulated less real (ms)", "+.1f"),
             16, 13,
         ),
-        Panel("time", _OVER_TIME, 48, 13),
+        Panel("time", _OVER_TIME, 48, 16),
         Panel(
             "numbers",
             Lens(

@@ -1,7 +1,10 @@
 """Everything over time for one run. Where several are chosen, each line is the mean over them."""
 
+from ccmix.charts.distribution import distribution
+from ccmix.charts.encodings import dash, of_cca, quantity
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
-from ccmix.kibana.dashboards import common
+from ccmix.kibana.dashboards import bbr, common
+from ccmix.kibana.dashboards.charts import shares_at_most
 from ccmix.kibana.dashboards.over_time import goodput_over_time
 from ccmix.kibana.data_views import (
     COMPLETIONS,
@@ -15,7 +18,7 @@ from ccmix.kibana.data_views import (
     DataView,
 )
 from ccmix.kibana.lens import XY, Count, Histogram, Lens, Metric, Series, Table, Terms
-from ccmix.kibana.vega import VegaLite, metric, terms
+from ccmix.kibana.vega import VegaLite, members, metric, terms
 
 _TIME = Histogram("ccmix.elapsed_s", "time since the traffic began (s)")
 _FLOW = Terms("ccmix.flow.id", "flow", size=100)
@@ -92,8 +95,7 @@ _COMPLETIONS = VegaLite(
         "number": terms("ccmix.completion.number"), "bytes": terms("ccmix.completion.bytes"),
     },
     {"seconds": metric("avg", "ccmix.seconds")},
-    {
-        "transform": [{"filter": "isValid(datum.seconds.value)"}],
+    lambda source: source.view({
         "mark": {"type": "point", "filled": True, "opacity": 0.7, "size": 40},
         "encoding": {
             "x": {"field": "key.bytes", "type": "quantitative", "scale": {"type": "log"}, "axis": {"format": ".2s"},
@@ -105,7 +107,29 @@ _COMPLETIONS = VegaLite(
             "tooltip": [{"field": f"key.{name}", "type": "nominal", "title": name}
                         for name in ("group", "number", "bytes", "run")],
         },
+    }),
+    [{"filter": "isValid(datum.seconds.value)"}],
+)  # fmt: skip
+_COMPLETION_TIMES = VegaLite(
+    "Distribution of the times of requests and short flows",
+    COMPLETIONS,
+    {
+        "run": terms("ccmix.run.id"), "group": terms("ccmix.group.name"), "cca": terms("ccmix.cca"),
+        "number": terms("ccmix.completion.number"),
     },
+    {"seconds": metric("avg", "ccmix.seconds")},
+    lambda source: distribution(
+        source,
+        quantity("seconds", "completion time (s)", {"tickCount": 5}),
+        of_cca() | dash("group", "group"),
+    ),
+    [
+        *members(
+            seconds="datum.seconds.value", group="datum.key.group", cca="datum.key.cca",
+            series="datum.key.group + ' ' + datum.key.cca",
+        ),
+        *shares_at_most("seconds"),
+    ],
 )  # fmt: skip
 _REQUESTS = Lens(
     "Requests and short flows: medians of times",
@@ -135,11 +159,11 @@ RUN = Dashboard(
     ),
     (
         Panel("runs", _RUNS, 48, 9, leads_to="real-emulated"),
-        Panel("goodput-group", goodput_over_time("Goodput of each group"), 24, 12),
+        Panel("goodput-group", goodput_over_time("Goodput and retransmissions of each group"), 24, 16),
         Panel(
             "goodput-flow",
             _over_time("Goodput of each flow", INTERVALS, _FLOW, Metric("average", "ccmix.goodput_bps", "goodput")),
-            24, 12,
+            24, 16,
         ),
         Panel("retransmits", _over_time("Retransmissions", INTERVALS, common.BY_CCA, _LOST, series="bar_stacked"),
               24, 10),
@@ -150,8 +174,8 @@ RUN = Dashboard(
               _over_time("BBR's states", SOCKETS, Terms("ccmix.bbr.state", "state"), _STATES, _SENDER,
                          "area_percentage_stacked"),
               24, 10),
-        Panel("bbr-bandwidth", _of_sockets("BBR's estimate of the bottleneck's rate", "ccmix.bbr.bandwidth_bps",
-                                           "of a flow, mean"), 24, 10),
+        Panel("bbr-bandwidth", bbr.RATES, 24, 10),
+        Panel("bbr-flows", bbr.STATES, 48, 10),
         Panel("queue", _over_time("Queues", QUEUES, _QUEUE, _BACKLOG), 24, 10),
         Panel("drops", _over_time("Drops of the queues", QUEUES, _QUEUE, _DROPS), 24, 10),
         Panel("flows", _FLOWS, 48, 12, leads_to="ccas"),
@@ -172,6 +196,7 @@ RUN = Dashboard(
                           Metric("sum", "ccmix.packets.retransmitted_bytes", "bytes"), "bar_stacked"),
               24, 10),
         Panel("completions", _COMPLETIONS, 24, 10),
+        Panel("completion-times", _COMPLETION_TIMES, 24, 10),
         Panel("requests", _REQUESTS, 24, 10),
     ),
 )  # fmt: skip

@@ -1,0 +1,53 @@
+"""What BBR does over the time of a run; of its first version, whose states are known."""
+
+from ccmix.charts import bbr_state
+from ccmix.charts.encodings import name, time
+from ccmix.kibana.data_views import SOCKETS
+from ccmix.kibana.vega import VegaLite, members, metric, steps, terms
+
+STEP_S = 0.1
+OF_SENDERS = ({"term": {"ccmix.end": "sender"}}, {"term": {"ccmix.final": False}})
+# What bbr_state.phase() tells of a sample
+PHASE = (
+    "datum.key.state !== 'probe_bw' ? datum.key.state : 'probe_bw, ' + "
+    "(datum.key.gain > 1 ? 'up' : datum.key.gain < 1 ? 'down' : 'cruise')"
+)
+
+STATES = VegaLite(
+    "State of each BBR flow",
+    SOCKETS,
+    {
+        "step": steps("ccmix.elapsed_s", STEP_S), "run": terms("ccmix.run.id"), "flow": terms("ccmix.flow.id"),
+        "state": terms("ccmix.bbr.state"), "gain": terms("ccmix.bbr.pacing_gain"),
+    },
+    {"time_s": metric("min", "ccmix.elapsed_s")},
+    lambda source: bbr_state.states(source, time(), name("flow")),
+    [
+        *members(time_s="datum.time_s.value", run="datum.key.run", bbr_state=PHASE),
+        {"joinaggregate": [{"op": "distinct", "field": "run", "as": "runs"}]},
+        *members(flow="datum.runs > 1 ? datum.run + ' ' + datum.key.flow : datum.key.flow"),
+        {
+            "window": [{"op": "lead", "field": "time_s", "as": "next_s"}],
+            "sort": [{"field": "time_s"}], "groupby": ["flow"],
+        },
+        {"filter": "isValid(datum.next_s)"},
+        *members(to_s="datum.next_s"),
+    ],
+    OF_SENDERS,
+)  # fmt: skip
+RATES = VegaLite(
+    "BBR's estimate of the bottleneck's rate, and the delivery rate: means over flows",
+    SOCKETS,
+    {"step": steps("ccmix.elapsed_s", STEP_S)},
+    {
+        "estimate": metric("avg", "ccmix.bbr.bandwidth_bps"),
+        "delivered": metric("avg", "ccmix.socket.delivery_rate_bps"),
+    },
+    lambda source: bbr_state.rates(source, time()),
+    members(
+        time_s="datum.key.step",
+        bbr_bandwidth_bps="datum.estimate.value",
+        delivery_rate_bps="datum.delivered.value",
+    ),
+    (*OF_SENDERS, {"exists": {"field": "ccmix.bbr.bandwidth_bps"}}),
+)
