@@ -52,6 +52,19 @@ def test_the_largest_difference_and_what_is_elsewhere() -> None:
     )
 
 
+def test_nothing_is_one_times_something() -> None:
+    alike, more = alone(1.0002, place(), 0.5), alone(1.0002, place())
+    assert told(alike) == (
+        "Alone on the path, no difference between bbr and cubic can be told: "
+        "its mean goodput is to three digits cubic's (1 condition)."
+    )
+    assert told(alone(2.2, place(0.005)), alone(1.2, place(0.1), 0.5), more).endswith(
+        "; of 2 other conditions, more in 1 (by less than 0.5%), no difference can be told in 1."
+    )
+    [(_, [sentence])] = answer(replace(NONE, alone=(alike,), singles=(single(place()),))).details
+    assert sentence.startswith("Alone, bbr carries to three digits cubic's goodput (400 Mbit/s against 400 Mbit/s")
+
+
 def test_a_smaller_goodput_can_be_the_largest_difference() -> None:
     assert told(alone(0.25, place()), alone(2.0, place(0.005))) == (
         "With 0.1% loss at a base RTT of 88 ms, bbr alone carries 0.25 times cubic's goodput "

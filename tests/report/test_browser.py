@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from browser import PHONE, chromium, dead_links, opened, too_wide, unfold, violations
+from browser import PHONE, Scheme, chromium, dead_links, opened, pale, too_wide, unfold, violations
 from ccmix.cli import against, compare
 from ccmix.report.html import write_report
 from ccmix.report.results import load_results
@@ -45,9 +45,22 @@ def test_opens_in_silence_and_without_a_network(browser: Browser, pages: dict[st
     assert there.asked == [pages[name].as_uri()]
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_accessible(browser: Browser, pages: dict[str, Path], name: str) -> None:
-    assert violations(opened(browser, pages[name]).page) == []
+def test_accessible(browser: Browser, pages: dict[str, Path], name: str, scheme: Scheme) -> None:
+    assert violations(opened(browser, pages[name], scheme=scheme).page) == []
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(18, 23, 29)")])
+def test_drawings_can_be_read_on_light_and_on_dark(browser: Browser, report: Path, scheme: Scheme, paper: str) -> None:
+    """axe-core doesn't look into drawings. Numbers on coloured cells (black or white by name) have their own ground."""
+    page = opened(browser, report, scheme=scheme).page
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
+    texts, lines = "figure svg text:not([fill=black]):not([fill=white])", "figure svg .mark-line path"
+    assert page.locator(texts).count() > 20
+    assert page.locator(lines).count() > 4
+    assert pale(page, texts, 4.5) == []
+    assert pale(page, lines, 3.0) == []
 
 
 @pytest.mark.parametrize("name", PAGES)

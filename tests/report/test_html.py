@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ccmix.charts.choose import choose
-from ccmix.report.html import write_report
+from ccmix.report.html import OF_A_REPORT, write_report
 from ccmix.report.results import Results, load_results
 from ccmix.report.runs import sections
 from ccmix.report.text import lines
@@ -141,7 +141,7 @@ def test_a_chart_for_each_condition_is_one_image_with_words(report: tuple[Result
 
 
 def test_svgs_lie_beside_the_page(report: tuple[Results, Path]) -> None:
-    folder = report[1].parent / "report"
+    folder = report[1].parent / "report-charts"
     assert {"delay=44ms.svg", "delay=5ms.svg"} <= {file.name for file in folder.iterdir()}
     for file in folder.glob("delay=*.svg"):
         root = ET.fromstring(file.read_text())
@@ -162,3 +162,18 @@ def test_a_report_without_a_chart_and_without_a_suffix(report: tuple[Results, Pa
     assert page.tags["figure"] == 0
     assert "No run is valid, so nothing can be told." in page.text
     assert [row[-2:] for row in page.rows(RESULTS)] == [["1", "1"]] * 2
+
+
+def test_charts_of_an_earlier_report_do_not_stay(make_campaign: Callable[..., Path], tmp_path: Path) -> None:
+    """And a campaign that is called as the page gets none."""
+    file = tmp_path / "a.html"
+    mixed, alone = (load_results([make_campaign(name)]) for name in ("mixed", "all-cubic"))
+    write_report(mixed, file)
+    (tmp_path / "a-charts" / "mine.svg").write_text("<svg/>")
+    (tmp_path / "a-charts" / "delay=1ms.svg").write_text(f"{OF_A_REPORT}\n<svg/>")
+    write_report(alone, file)
+    left = {each.name for each in (tmp_path / "a-charts").iterdir()}
+    assert "mine.svg" in left
+    assert "delay=1ms.svg" not in left
+    assert "delay=5ms.svg" in left
+    assert not (tmp_path / "a").exists()

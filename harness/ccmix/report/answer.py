@@ -12,6 +12,7 @@ from ccmix.units import format_percent, format_rate, format_time
 
 ALIKE = 0.05  # of the baseline's goodput: what is called within a few per cent, and not so many times
 DELAYS = ("delay", "lat-sweep", "netem-lat")  # swept keys that are told as a base RTT
+ONE = "1"  # a ratio that is 1 in its three digits
 MOST_NAMED = 3  # pairs of CCAs, or mixes, in the first paragraph
 
 
@@ -77,7 +78,8 @@ def _pair(cca: str, baseline: str, found: Sequence[Alone], where: Where) -> str:
     seen = [one for one in found if one.seen and one.ratio]
     if not seen:
         ratios = _factors(found)
-        told = f": its mean goodput is {ratios} times {baseline}'s ({_conditions(len(found))})" if ratios else ""
+        than = "to three digits" if ratios == ONE else f"{ratios} times"
+        told = f": its mean goodput is {than} {baseline}'s ({_conditions(len(found))})" if ratios else ""
         return f"Alone on the path, no difference between {cca} and {baseline} can be told{told}."
     most = max(seen, key=_apart)
     rest = [one for one in found if one is not most]
@@ -106,7 +108,9 @@ def _elsewhere(found: Sequence[Alone]) -> str:
     more = [one for one in found if one.seen and one.result.difference > 0]
     less = [one for one in found if one.seen and one.result.difference < 0]
     told = [
-        f"{than} in {len(some)} ({_factors(some)} times)" for than, some in (("more", more), ("less", less)) if some
+        f"{than} in {len(some)} ({'by less than 0.5%' if (ratios := _factors(some)) == ONE else f'{ratios} times'})"
+        for than, some in (("more", more), ("less", less))
+        if some
     ]
     if unseen := len(found) - len(more) - len(less):
         told.append(f"no difference can be told in {unseen}")
@@ -124,7 +128,8 @@ def _conditions(count: int) -> str:
 
 def _carries(one: Alone) -> str:
     assert one.ratio
-    return f"{_times(one.ratio.value)} times {one.baseline}'s goodput"
+    ratio = _times(one.ratio.value)
+    return f"{'to three digits' if ratio == ONE else f'{ratio} times'} {one.baseline}'s goodput"
 
 
 def _rates(one: Alone) -> str:

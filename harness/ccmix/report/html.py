@@ -22,6 +22,8 @@ from ccmix.report.repeat import Origin
 from ccmix.report.results import Results
 from ccmix.report.runs import Line, Section, anchor, colours, sections, views
 
+OF_A_REPORT = "<!-- a chart of ccmix report -->"  # begins each SVG beside a page
+
 
 @dataclass(frozen=True)
 class _Chart:
@@ -38,7 +40,10 @@ class _Link:
 
 
 def write_report(results: Results, file: Path) -> Path:
-    """Writes `file`, and a folder of its name without suffix with an SVG for each chart. Raises OSError."""
+    """Writes `file`, and for 'report.html' the folder 'report-charts' with an SVG for each chart.
+
+    Charts of an earlier report are removed from that. Raises OSError.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     environment = jinja2.Environment(loader=jinja2.PackageLoader("ccmix.report", "."), autoescape=True)
     found = sharing((result.outdir, result.run, result.summary, result.valid) for result in results.runs)
@@ -105,11 +110,12 @@ def _lines(results: Results, parts: Sequence[Section], cells: Sequence[Sequence[
 def _drawn(charts: Sequence[Chart], parts: Sequence[Section], file: Path) -> Iterator[_Chart]:
     """Each for the page, and as a file beside it."""
     numbers = {result.folder: number for part in parts for number, result in enumerate(part.runs, part.first)}
-    folder = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}-charts")
+    folder = file.with_name(f"{file.stem}-charts")
     folder.mkdir(exist_ok=True)
+    _remove_charts(folder)
     for number, chart in enumerate(charts, 1):
         svg = draw.svg(chart.spec)
-        (folder / f"{chart.name}.svg").write_text(svg, encoding="utf-8")
+        (folder / f"{chart.name}.svg").write_text(f"{OF_A_REPORT}\n{svg}", encoding="utf-8")
         shown = [numbers[run] for run in chart.runs] if chart.condition else []
         yield _Chart(
             title=chart.title,
@@ -117,6 +123,15 @@ def _drawn(charts: Sequence[Chart], parts: Sequence[Section], file: Path) -> Ite
             told=chart.alt_text,
             runs=tuple(_Link(anchor(run), str(at)) for at, run in enumerate(shown, 1)),
         )
+
+
+def _remove_charts(folder: Path) -> None:
+    """Those of an earlier report, and no other files."""
+    for file in folder.glob("*.svg"):
+        with file.open("rb") as start:
+            ours = start.read(len(OF_A_REPORT)) == OF_A_REPORT.encode()
+        if ours:
+            file.unlink()
 
 
 def _campaign(campaign: Campaign) -> dict[str, Any]:
