@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -10,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.archive import Campaign
+from ccmix.archive import ArchiveError, Campaign
+from ccmix.importing.found import Found, GroupSums, Told
+from ccmix.importing.runs import plan
+from ccmix.importing.sources import Source
+from ccmix.importing.write import write
+from ccmix.index.summaries import campaign_documents, run_documents
+from ccmix.report.results import load_results
 from importing_support import DATA, Here, Import
 from support import CCMIX
 
@@ -104,6 +111,32 @@ def test_a_killed_import_leaves_nothing_that_is_read(outdir: Path, tmp_path: Pat
     assert len(Campaign.load(outdir).runs) == 50
 
 
+def put_something_there(outdir: Path) -> None:
+    outdir.mkdir()
+    (outdir / "mine.txt").write_text("mine")
+
+
+def remove_what_was_written(outdir: Path) -> None:
+    for folder in outdir.parent.glob(".imported.import-*"):
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "raised", "said"),
+    [
+        (put_something_there, ArchiveError, "something was put there meanwhile"),
+        (remove_what_was_written, FileNotFoundError, "No such file or directory"),
+    ],
+)
+def test_why_an_archive_can_t_take_its_place(
+    meanwhile: Callable[[Path], None], raised: type[Exception], said: str, outdir: Path
+) -> None:
+    found = Found("table", "t.csv:2", (GroupSums("bbr", 1, 1e9),))
+    runs = plan([(Source(Path("t.csv"), "t.csv", "table", "t"), found)], Told())
+    with pytest.raises(raised, match=said):
+        write(outdir, runs, Told(), {}, lambda: meanwhile(outdir))
+
+
 def test_what_is_named_twice_or_not_there(refused: Callable[..., str], tmp_path: Path) -> None:
     assert "there is no such file or folder" in refused(tmp_path / "nothing")
     empty = tmp_path / "empty"
@@ -138,7 +171,7 @@ def test_the_archive_names_no_path_of_the_machine(imported: Import, tmp_path: Pa
     assert str(DATA).encode() not in runs
 
 
-def test_streams_and_durations_that_nobody_told_are_no_zeros(imported: Import, here: Here, tmp_path: Path) -> None:
+def test_what_nobody_told_is_unknown_and_no_zero(imported: Import, here: Here, tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("host,cca,throughput_Gbps\nh,bbr,1\n")
     outcome = imported(table)
@@ -146,9 +179,25 @@ def test_streams_and_durations_that_nobody_told_are_no_zeros(imported: Import, h
     assert [cell.strip() for cell in line.split("│")][5:7] == ["bbr", "–"]
     page = tmp_path / "page.html"
     here("report", outcome.outdir, "--format", "html", "-o", page)
-    assert "<dt>traffic</dt><dd>flows of bbr</dd>" in page.read_text()
-    assert "measured time" not in page.read_text()
-    assert "imported, Linux unknown<" in page.read_text()
+    text = page.read_text()
+    for what, told in (
+        ("seed", "unknown"), ("traffic", "an unknown number of flows of bbr"), ("measured time", "unknown"),
+        ("iperf3", "unknown"), ("sysctls", "unknown"), ("path src", "unknown"),
+    ):  # fmt: skip
+        assert f"<dt>{what}</dt><dd>{told}</dd>" in text, what
+    assert "path port" not in text
+    assert "imported, Linux unknown<" in text
+    assert "seed 0" not in text
+    campaign = Campaign.load(outcome.outdir)
+    assert (campaign.runs[0].seed, campaign.about.get("seed")) == (None, None)
+    [document] = [document for kind, document in campaign_documents(campaign) if kind == "campaigns"]
+    assert document["ccmix.campaign.seed"] is None
+    [result] = load_results([outcome.outdir]).runs
+    unknown = {"ccmix.run.seed", "ccmix.duration_s", "ccmix.omit_s", "ccmix.interval_s", "ccmix.streams"}
+    [of_run] = [document for kind, document in run_documents(campaign, result) if kind == "runs"]
+    assert {name for name in unknown if of_run[name] is not None} == set()
+    compared = here("compare", outcome.outdir, outcome.outdir, "--format", "json")
+    assert '"differences": []' in compared.stdout
 
 
 def test_report_compare_and_json_of_an_import(imported: Import, here: Here, tmp_path: Path) -> None:

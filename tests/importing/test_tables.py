@@ -109,7 +109,9 @@ def test_base_rtts_that_the_user_tells_make_buckets(imported: Import, here: Here
 
 def test_columns_that_are_settings(imported: Import, tmp_path: Path) -> None:
     table = tmp_path / "sweep.csv"
-    table.write_text("buffer_KB,cca,goodput_mean_Mbps,trials\n100,bbr,9.5,5\n100,cubic,9.6,5\n1000,bbr,9.7,5\n")
+    table.write_text(
+        "buffer_KB,test,cca,goodput_mean_Mbps,trials\n100,1,bbr,9.5,5\n100,1,cubic,9.6,5\n1000,2,bbr,9.7,5\n"
+    )
     outcome = imported(table, "--setting", "buffer_KB", "--dst", "h2")
     assert [summary["run"]["condition"] for summary in outcome.summaries] == [
         {"cca": "bbr,cubic", "streams": "unknown", "buffer_KB": "100"},
@@ -117,6 +119,30 @@ def test_columns_that_are_settings(imported: Import, tmp_path: Path) -> None:
     ]
     assert [group["goodput_bps"] for group in outcome.summaries[0]["metrics"]["groups"]] == [9.5e6, 9.6e6]
     assert outcome.summaries[0]["facts"]["imported"]["estimated"] == []
+
+
+def test_without_a_test_each_line_is_one_and_what_is_unclear_is_told(
+    imported: Import, here: Here, tmp_path: Path
+) -> None:
+    """Whether CCAs ran at the same time, nothing but a column 'test' can tell."""
+    table = tmp_path / "t.csv"
+    table.write_text("host,cca,throughput_Gbps\na,bbr,1\na,cubic,2\nb,cubic,3\nc,cubic,4\n")
+    outcome = imported(table)
+    assert [summary["run"]["condition"]["cca"] for summary in outcome.summaries] == ["bbr", *["cubic"] * 3]
+    assert outcome.stderr.count("t.csv: lines that follow each other differ in CCA and results alone") == 1
+    told = [len(summary["where"]["notices"]) for summary in outcome.summaries]
+    assert told == [2, 2, 1, 1]  # one says that goodput is the sender's
+    table.write_text("host,test,cca,throughput_Gbps\na,1,bbr,1\na,1,cubic,2\na,,bbr,3\n")
+    tests = here("import", table, "-o", tmp_path / "tests", "--dry-run")
+    assert (tests.exit_code, tests.stderr.strip(), len(tests.stdout.splitlines())) == (0, "", 1 + 2)
+
+
+def test_a_long_setting_is_answered_with_what_shortens_it(refused: Callable[..., str], tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text(f"host,note,throughput_Gbps\na,{'n' * 300},1\n")
+    assert "shorten note in the file or leave out its --setting" in refused(table, "--setting", "note")
+    table.write_text(f"host,src,throughput_Gbps\na,x,1\na,{'s' * 250},1\n")
+    assert "bytes too long for a folder's name: give another one with --src" in refused(table)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +159,8 @@ def test_columns_that_are_settings(imported: Import, tmp_path: Path) -> None:
         ("h,1.5,bbr,1,5", "t.csv:3: streams: 1.5 is no number of streams"),
         ("h,1,bbr,1", "t.csv:3: has 4 columns and the header 5"),
         ("h,1,bbr,1,-5", "t.csv:3: rtt_ms: '-5' is not from 0"),
-        (f"{'h' * 300},1,bbr,1,5", "t.csv:3: this is too long for a folder's name"),
+        (f"{'h' * 300},1,bbr,1,5", "is 45 bytes too long for a folder's name: give another one with --dst"),
+        (f"h,1,{'c' * 300},1,5", "bytes too long for a folder's name: shorten cca in the file"),
         (f"{'h' * 200_000},1,bbr,1,5", "t.csv:3: is not CSV: field larger than field limit"),
     ],
 )

@@ -1,9 +1,11 @@
 """What a condition is, so that it is found again in another archive: on a real path and on its emulated twin alike."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from ccmix.model import Run, Topology
+from ccmix.analysis.counting import imported
+from ccmix.model import Run, Topology, Traffic
 
 
 def mix(summary: Mapping[str, Any]) -> str:
@@ -14,6 +16,13 @@ def mix(summary: Mapping[str, Any]) -> str:
 def condition_key(run: Run, summary: Mapping[str, Any]) -> str:
     """Entry, condition, mix and streams: the same for a path and its emulated twin."""
     return f"{run.entry} {run.condition_name} {mix(summary)} {run.traffic.streams or '-'}"
+
+
+def traffic_asked(run: Run, summary: Mapping[str, Any]) -> Traffic:
+    """What was asked for. Of an imported run without the interval, which is that of its samples: no two logs have the
+    same to the millisecond.
+    """
+    return replace(run.traffic, interval_s=0.0) if imported(summary) else run.traffic
 
 
 def smallest_ping_s(summary: Mapping[str, Any]) -> float | None:

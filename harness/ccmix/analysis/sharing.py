@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ccmix.analysis.comparison import SIGNIFICANCE, Paired, holm, paired
+from ccmix.analysis.conditions import traffic_asked
 from ccmix.analysis.counting import imported
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.ratio import Ratio, paired_ratio
@@ -123,12 +124,11 @@ def _kind(summary: dict[str, Any]) -> str:
     return str(findings[0]["kind"]) if findings else str(summary["validity"]["status"])
 
 
-def place_of(run: Run) -> Place:
+def _place(run: Run, summary: dict[str, Any]) -> Place:
     condition = tuple(item for item in run.condition.items() if item[0] != CCA)
     path = replace(run.path, name="") if isinstance(run.path, Topology) else run.path
-    traffic = replace(
-        run.traffic, groups=_unnamed(run.traffic.groups), flows=tuple(map(_without_cca, run.traffic.flows))
-    )
+    asked = traffic_asked(run, summary)
+    traffic = replace(asked, groups=_unnamed(asked.groups), flows=tuple(map(_without_cca, asked.flows)))
     return Place(run.dst, condition, path, traffic)
 
 
@@ -156,7 +156,7 @@ def _alone(valid: Sequence[_Valid]) -> list[Alone]:
     cells: dict[Place, dict[tuple[str, str], dict[Hashable, float]]] = {}
     for campaign, run, summary in valid:
         if cca := _only_cca(summary):
-            goodputs = cells.setdefault(place_of(run), {}).setdefault((cca, run.entry), {})
+            goodputs = cells.setdefault(_place(run, summary), {}).setdefault((cca, run.entry), {})
             goodputs[campaign, run.iteration] = _goodput_bps(summary)
     found = []
     for place, sides in cells.items():
@@ -200,7 +200,7 @@ def _beside(valid: Sequence[_Valid]) -> list[Beside]:
         groups = summary["metrics"]["groups"]
         if len(groups) > 1 and all(group.get("fair_share") and group.get("share") is not None for group in groups):
             names = tuple((group["group"], group["streams"]) for group in groups)
-            cells.setdefault((run.entry, place_of(run), names), []).append(groups)
+            cells.setdefault((run.entry, _place(run, summary), names), []).append(groups)
     found = []
     for (_, place, names), runs in cells.items():
         for at, (group, streams) in enumerate(names):
@@ -235,7 +235,7 @@ def _singles(valid: Sequence[_Valid]) -> Iterable[Single]:
     cells: dict[tuple[str, Place, tuple[str, ...]], list[float]] = {}
     for _, run, summary in valid:
         names = tuple(group["group"] for group in summary["metrics"]["groups"])
-        cells.setdefault((run.entry, place_of(run), names), []).append(_goodput_bps(summary))
+        cells.setdefault((run.entry, _place(run, summary), names), []).append(_goodput_bps(summary))
     for (entry, place, names), values in cells.items():
         if spread := Spread.of(values):
             yield Single(place, entry, names, spread)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ccmix.analysis.conditions import base_rtt_s
+from ccmix.analysis.conditions import base_rtt_s, traffic_asked
 from ccmix.analysis.counting import counts
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
 from ccmix.model import HostPath, Run, Topology, Traffic, condition_name
@@ -109,12 +109,12 @@ def table(finished: Iterable[Finished], rtt_buckets: bool = False) -> list[Row]:
         tuple[str, str, Topology | HostPath | str, Traffic, str], list[tuple[Run, dict[str, Any], dict[str, Any]]]
     ] = {}
     for run, summary in finished:
-        shown, place = run, run.path
+        shown, place, traffic = run, run.path, traffic_asked(run, summary)
         if rtt_buckets:
             shown = replace(run, condition=rtt_bucket(run, summary), dst="all")
         for group in summary["metrics"]["groups"]:
             cell = (
-                run.entry, shown.condition_name, "" if rtt_buckets else place, run.traffic, group["group"],
+                run.entry, shown.condition_name, "" if rtt_buckets else place, traffic, group["group"],
             )  # fmt: skip
             cells.setdefault(cell, []).append((shown, summary, group))
     return [_row(cell) for cell in cells.values()]

@@ -56,6 +56,7 @@ def _import(options: Options) -> None:
         reading = progress.add_task("reading", total=len(listing.sources))
         found = sources.read(listing.sources, options.told, lambda _: progress.advance(reading))
         planned = runs.plan(paired(found.found, options.told), options.told)
+        _tell_notices(planned)
         if options.dry_run:
             progress.stop()
             _tell(planned)
@@ -76,6 +77,12 @@ def _tell_left_out(reasons: Sequence[str]) -> None:
         click.echo(f"left out: {writable(reason)}", err=True)
     if len(reasons) > MOST_TOLD:
         click.echo(f"left out: {len(reasons) - MOST_TOLD} more", err=True)
+
+
+def _tell_notices(planned: Sequence[runs.Imported]) -> None:
+    """Each once, however many runs have it."""
+    for notice in dict.fromkeys(notice for one in planned for notice in one.found.notices):
+        click.echo(writable(notice), err=True)
 
 
 def _identity(listing: sources.Listing, options: Options) -> dict[str, Any]:

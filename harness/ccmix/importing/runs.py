@@ -1,7 +1,7 @@
 """What was found in sources to runs of a campaign, each with its run.json."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,16 @@ ALIKE = 0.05  # by which durations of a condition's runs may be longer than the 
 MOST_NAME_BYTES = 255  # of a folder, on every file system of Linux
 
 
+# What parts runs of a condition that differ in it, as a setting.
+APART: Mapping[str, Callable[[Found], str]] = {
+    "src": lambda one: one.src or UNKNOWN,
+    "address": lambda one: one.dst_address or UNKNOWN,
+    "duration": lambda one: f"{one.duration_s:g}s" if one.duration_s else UNKNOWN,
+    "omit": lambda one: f"{one.omit_s:g}s",
+    "bitrate": lambda one: f"{(one.udp_bps or 0) / 1e6:g}mbit",
+}
+
+
 @dataclass(frozen=True)
 class Imported:
     """A run of the campaign, and where it is from."""
@@ -35,13 +45,16 @@ def plan(found: Sequence[tuple[Source, Found]], told: Told) -> list[Imported]:
     """Runs in the order of their sources; those of a condition and destination are its iterations.
 
     A condition is the mix of CCAs and the number of streams, then the settings of the source. Where runs that are alike
-    in these have other durations or sources, that is one of their settings. Durations within ALIKE are one, the
-    shortest: some sources tell the time that passed, and not that which was asked for. Raises SourceError.
+    in these have other durations, sources, or any of APART, that is one of their settings. Durations within ALIKE are
+    one, the shortest: some sources tell the time that passed, and not that which was asked for. Raises SourceError.
     """
     named = [_named(one, told, source.entry) for source, one in found]
-    named = _apart(named, "src", [one.src or UNKNOWN for one in named])
     named = [replace(one, duration_s=duration_s) for one, duration_s in zip(named, _durations_s(named), strict=True)]
-    named = _apart(named, "duration", [f"{one.duration_s:g}s" if one.duration_s else UNKNOWN for one in named])
+    named = [replace(one, dst_address=address) for one, address in zip(named, _addresses(named), strict=True)]
+    for setting, value in APART.items():
+        named = _apart(named, setting, list(map(value, named)))
+    for one in named:
+        _check_lengths(one, told)
     iterations: Counter[tuple[Any, ...]] = Counter()
     planned = []
     for one in named:
@@ -71,6 +84,16 @@ def _durations_s(found: Sequence[Found]) -> list[float]:
     return [max(known for known in shortest[_cell(one)] if known <= one.duration_s) for one in found]
 
 
+def _addresses(found: Sequence[Found]) -> list[str | None]:
+    """Of each run its own; where its source doesn't tell, the only one that others of its condition have."""
+    known: dict[tuple[Any, ...], set[str]] = {}
+    for one in found:
+        if one.dst_address:
+            known.setdefault(_cell(one), set()).add(one.dst_address)
+    only = {cell: next(iter(addresses)) for cell, addresses in known.items() if len(addresses) == 1}
+    return [one.dst_address or only.get(_cell(one)) for one in found]
+
+
 def _named(one: Found, told: Told, entry: str) -> Found:
     dst = writable(told.dst or one.dst or UNKNOWN)
     src = writable(told.src or one.src or UNKNOWN)
@@ -85,21 +108,39 @@ def _named(one: Found, told: Told, entry: str) -> Found:
         settings["cca"] = UDP
     if one.pacing_bps is not None and "pacing" not in settings:
         settings["pacing"] = f"{one.pacing_bps / 1e6:g}mbit"
-    for name in (entry, dst, condition_name(settings)):
-        if len(file_name(name)) > MOST_NAME_BYTES:
-            raise SourceError(
-                f"{one.source}: this is too long for a folder's name: {name[:40]}…: give --entry or --dst"
-            )
     base_rtt_s = one.base_rtt_s if told.base_rtt_s is None else told.base_rtt_s
     return replace(
         one,
         entry=entry,
         src=src,
         dst=dst,
-        dst_address=writable(one.dst_address or dst),
+        dst_address=writable(one.dst_address) if one.dst_address else None,
         settings=settings,
         base_rtt_s=base_rtt_s,
     )
+
+
+def _check_lengths(one: Found, told: Told) -> None:
+    """Raises SourceError where a name of the run is too long for a folder, with what makes it shorter."""
+    assert one.entry is not None
+    assert one.dst is not None
+    for what, name, remedy in (
+        ("entry", one.entry, "give another one with --entry"),
+        ("destination", one.dst, "give another one with --dst"),
+        ("condition", condition_name(dict(one.settings)), _shorter_condition(one, told)),
+    ):
+        if (beyond := len(file_name(name)) - MOST_NAME_BYTES) > 0:
+            raise SourceError(
+                f"{one.source}: its {what}, {name[:40]}…, is {beyond} bytes too long for a folder's name: {remedy}"
+            )
+
+
+def _shorter_condition(one: Found, told: Told) -> str:
+    """By its longest setting."""
+    longest = max(one.settings, key=lambda setting: len(file_name(f"{setting}={one.settings[setting]}")))
+    if longest == "src":
+        return "give another one with --src"
+    return f"shorten {longest} in the file" + (" or leave out its --setting" if longest in told.settings else "")
 
 
 def _cell(one: Found) -> tuple[Any, ...]:
@@ -110,7 +151,6 @@ def _run(one: Found, iteration: int) -> Run:
     assert one.entry is not None
     assert one.src is not None
     assert one.dst is not None
-    assert one.dst_address is not None
     udp = one.udp_bps is not None
     traffic = Traffic(
         groups=() if udp else one.groups,
@@ -126,9 +166,9 @@ def _run(one: Found, iteration: int) -> Run:
         condition=dict(one.settings),
         dst=one.dst,
         iteration=iteration,
-        seed=0,
+        seed=None,
         traffic=traffic,
-        path=HostPath(one.src, Destination(one.dst, one.dst_address, one.dst), IMPORTED),
+        path=HostPath(one.src, Destination(one.dst, one.dst_address or one.dst, one.dst), IMPORTED),
     )
 
 

@@ -33,6 +33,10 @@ _UNITS = {
 }  # fmt: skip
 _MOST = {"goodput": MOST_RATE_BPS, "throughput": MOST_RATE_BPS, "rtt": MOST_TIME_S, "duration": MOST_TIME_S}
 MOST_STREAMS = 100_000
+UNCLEAR = (
+    "lines that follow each other differ in CCA and results alone, and have no 'test': each is taken for a test of its "
+    "own; where CCAs ran at the same time, give their lines the same value in a column 'test'"
+)
 _DELIMITERS = ",;\t"
 
 
@@ -51,7 +55,8 @@ class Line:
 
     number: int  # in the file, from 1
     text: tuple[str, ...]
-    identity: tuple[str | None, ...]  # the test: dst, src, entry, test and settings
+    test: str | None
+    identity: tuple[str | None, ...]  # dst, src, entry, test, streams, duration and settings
     group: GroupSums
     test_streams: int
     duration_s: float
@@ -83,24 +88,27 @@ def delimiter_of(header: str) -> str:
 def read_table(text: str, name: str, told: Told) -> Iterator[Found]:
     """The tests in a table; `name` is the file's, for messages. Raises SourceError.
 
-    Lines that follow each other and are alike in all but CCA and results are one test, mixed of their CCAs, unless the
-    CCA was there already. `streams` counts those of the whole test, which its CCAs share evenly, in their order.
+    A line is a test; lines that follow each other, have the same `test` and are alike in all but CCA and results are
+    one, mixed of their CCAs, unless the CCA was there already. `streams` counts those of the whole test, which its CCAs
+    share evenly, in their order.
     """
     header = text.partition("\n")[0]
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(header))
     try:
         columns = _columns(next(lines, []), name, told)
         together: list[Line] = []
+        unclear = False
         for cells in lines:
             if not any(cell.strip() for cell in cells):
                 continue
             line = _line(cells, columns, f"{name}:{lines.line_num}", lines.line_num)
             if together and not _same_test(together, line):
-                yield _found(together, columns, name, told)
-                together = []
+                beside = line.test is None and _alike(together, line)
+                yield _found(together, columns, name, told, unclear or beside)
+                together, unclear = [], beside
             together.append(line)
         if together:
-            yield _found(together, columns, name, told)
+            yield _found(together, columns, name, told, unclear)
     except csv.Error as error:
         raise SourceError(f"{name}:{lines.line_num}: is not CSV: {error}: mend this line or take it out") from error
 
@@ -151,6 +159,7 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Li
     return Line(
         number=number,
         text=tuple(cells),
+        test=cell("test"),
         identity=(
             *(cell(role) for role in ("dst", "src", "entry", "test", "streams", "duration")),
             *(cells[at].strip() for at in columns.settings),
@@ -170,11 +179,16 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Li
 
 
 def _same_test(together: Sequence[Line], line: Line) -> bool:
+    return line.test is not None and _alike(together, line)
+
+
+def _alike(together: Sequence[Line], line: Line) -> bool:
+    """In all but CCA and results."""
     ccas = {one.group.cca for one in together}
     return together[-1].identity == line.identity and line.group.cca not in ccas
 
 
-def _found(together: Sequence[Line], columns: Columns, name: str, told: Told) -> Found:
+def _found(together: Sequence[Line], columns: Columns, name: str, told: Told, unclear: bool) -> Found:
     first = together[0]
     dst, src, entry = first.identity[:3]
     dealt = [
@@ -206,6 +220,7 @@ def _found(together: Sequence[Line], columns: Columns, name: str, told: Told) ->
         duration_s=first.duration_s,
         rtt_median_s=rtts_s.pop() if len(rtts_s) == 1 else None,
         facts={"rows": [dict(zip(columns.names, line.text, strict=True)) for line in together]},
+        notices=(f"{name}: {UNCLEAR}",) if unclear else (),
         missing=("a table has no series", *(() if first.duration_s else ("the duration is not told",))),
         estimated=("goodput_bps",) if any(one.goodput_estimated for one in results) else (),
     )

@@ -1,6 +1,7 @@
 """An archive of imported runs: written whole or not at all, and never over anybody else's."""
 
 import contextlib
+import errno
 import fcntl
 import glob
 import importlib.metadata
@@ -18,6 +19,7 @@ from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.importing.found import Told
 from ccmix.importing.runs import Imported, summary
 
+TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # what rename(2) says of a place with something in it
 IMPORTED = "imported"  # of campaign.json's `about`
 
 
@@ -53,7 +55,6 @@ def write(
             "ccmix": importlib.metadata.version("ccmix"),
             "python": sys.version.split()[0],
             "command": sys.argv,
-            "seed": 0,
             "lab": False,
             "started_s": time.time(),
             IMPORTED: identity,
@@ -66,6 +67,8 @@ def write(
         try:
             made.rename(outdir)
         except OSError as error:
+            if error.errno not in TAKEN:
+                raise
             raise ArchiveError(f"{outdir}: something was put there meanwhile: give another folder with -o") from error
 
 

@@ -147,7 +147,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "ccmix.generator": facts.get("generator", "iperf3"),
         "ccmix.generator_version": facts["iperf3"] or None,
         "ccmix.duration_s": traffic.duration_s or None,
-        "ccmix.omit_s": traffic.omit_s,
+        "ccmix.omit_s": traffic.omit_s if traffic.seconds else None,
         "ccmix.interval_s": traffic.interval_s or None,
         "ccmix.goodput_bps": metrics["goodput_bps"],
         "ccmix.utilisation": metrics["utilisation"],

@@ -23,7 +23,7 @@ class Run:
     condition: dict[str, str]  # swept key to its value as written, in the order of the file
     dst: str
     iteration: int  # from 1
-    seed: int  # 0 to 2**32-1
+    seed: int | None  # 0 to 2**32-1; None of a run that ccmix did not make
     traffic: Traffic
     path: Topology | HostPath
     accept_limits: tuple[str, ...] = ()

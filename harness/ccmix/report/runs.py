@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ccmix.analysis.counting import imported
 from ccmix.charts.colours import OTHER_COLOURS, all_colours
 from ccmix.model import HostPath, Run
 from ccmix.report import words
@@ -16,6 +17,7 @@ from ccmix.report.results import Result, Results
 from ccmix.report.strip import strip
 from ccmix.units import format_rate, format_time
 
+UNKNOWN = "unknown"
 OF_GROUPS = (
     ("goodput", "goodput_bps"), ("share", "share"), ("fair share", "fair_share"),
     ("retransmitted", "retransmission_rate"), ("fairness", "fairness"), ("median RTT", "rtt_median_s"),
@@ -171,15 +173,14 @@ def _flow_name(flow: dict[str, Any]) -> str:
 
 def _settings(run: Run, summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What was asked for, and when it was measured."""
-    yield "seed", str(run.seed)
+    yield "seed", UNKNOWN if run.seed is None else str(run.seed)
     traffic, path = run.traffic, run.path
     yield "traffic", _traffic(run)
-    if traffic.duration_s:  # else nobody told it
-        yield "measured time", f"{format_time(traffic.duration_s)} after {format_time(traffic.omit_s)} omitted"
+    yield "measured time", _measured_time(run)
     if traffic.pacing_bps is not None:
         yield "pacing of each flow", format_rate(traffic.pacing_bps)
     if isinstance(path, HostPath):
-        yield from flattened({"path": _given(run.to_json()["path"])})
+        yield from flattened({"path": _told_path(path) if imported(summary) else _given(run.to_json()["path"])})
     else:
         yield "bottleneck", f"{words.rate(path)}, {words.queue(path)}"
         for sender in path.senders:
@@ -194,12 +195,24 @@ def _settings(run: Run, summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "measured", f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def _told_path(path: HostPath) -> dict[str, Any]:
+    """What an import can know."""
+    return {"src": path.src, "dst": {"name": path.dst.name, "address": path.dst.address}}
+
+
+def _measured_time(run: Run) -> str:
+    traffic = run.traffic
+    if not traffic.duration_s:
+        return UNKNOWN
+    return f"{format_time(traffic.duration_s)} after {format_time(traffic.omit_s)} omitted"
+
+
 def _traffic(run: Run) -> str:
     if run.traffic.flows:
         return "; ".join(words.flows(line, line.host) for line in run.traffic.flows)
     groups = ",".join(map(str, run.traffic.groups))
-    count = f"{run.traffic.streams} " if run.traffic.streams else ""
-    return f"{count}flows of {groups}" if groups else "what the command makes"
+    count = str(run.traffic.streams or "an unknown number of")
+    return f"{count} flows of {groups}" if groups else "what the command makes"
 
 
 def _given(data: dict[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class LabMachine:
         self._memory = SharedMemory()
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
+        assert run.seed is not None
         _write_job(run, folder)
         spec = GuestSpec(
             argv=_measure_argv(Path(), Programs(**{name: Path(JOB_DIR) / name for name in self._links})),
