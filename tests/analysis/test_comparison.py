@@ -114,14 +114,26 @@ def test_an_interval_of_the_ratio_ends_where_the_test_does() -> None:
 
 
 def test_two_samples_without_an_answer() -> None:
-    few = unpaired(sample([1, 2]), sample([3, 3, 3]))
+    few = unpaired(sample([1, 2]), sample([2, 3, 4]))
     assert (few.ratio, few.interval, few.p_different, few.p_same) == (2, None, None, None)
-    zero = unpaired(sample([0, 0, 0]), sample([0, 0, 0]))
-    assert (zero.ratio, zero.p_different, zero.p_same) == (None, 1, None)
+    below_0 = unpaired(sample([-1, 0, 0]), sample([0, 1, 2]))
+    assert (below_0.ratio, below_0.interval, below_0.p_same) == (None, None, None)
     wide = unpaired(sample([0.1, 30, 0.1]), sample([5, 6, 7]))
     assert wide.interval is None
-    exact = unpaired(sample([2, 2, 2]), sample([2, 2, 2]))
-    assert (exact.ratio, exact.interval, exact.p_different, exact.p_same) == (1, (1, 1), 1, 0)
+
+
+def test_values_that_are_all_alike_are_one_observation() -> None:
+    """However many; also of the two samples one alone. A millionth of the mean or more apart is a spread."""
+    for a, b in (([2.0] * 3, [2.0] * 30), ([2.0] * 3, [4.0, 4.1, 4.2]), ([4.0, 4.1, 4.2], [8.0, 8.0 + 8e-7, 8.0])):
+        found = unpaired(sample(a), sample(b))
+        assert (found.interval, found.p_different, found.p_same) == (None, None, None)
+        assert found.ratio
+        assert iterations_to_tell(sample(a), sample(b)) is None
+    assert sample([8.0] * 3).observations == 1
+    assert sample([0.0] * 3).observations == 1
+    apart = sample([8.0, 8.00002, 8.0])
+    assert (apart.alike, apart.observations) == (False, 3)
+    assert unpaired(apart, sample([8.0, 8.1, 8.2])).interval
 
 
 def shares(trials: int, a_mean: float, b_mean: float, deviation: float, count: int) -> tuple[float, float, float]:
@@ -212,6 +224,7 @@ def test_as_many_iterations_as_recommended_tell_mostly(b_mean: float, deviation:
 def test_no_number_of_iterations_where_nothing_varies_or_is_known() -> None:
     assert iterations_to_tell(sample([1]), sample([1, 2])) is None
     assert iterations_to_tell(sample([0, 0]), sample([1, 2])) is None
-    assert iterations_to_tell(sample([5, 5]), sample([5, 5])) == 3
+    assert iterations_to_tell(sample([5, 5]), sample([5, 5])) is None
+    assert iterations_to_tell(sample([5, 5.001]), sample([5, 5.001])) == 3
     on_the_margin = iterations_to_tell(sample([9.9, 10.1]), sample([9.9, 10.1]), margin=1e-6)
     assert on_the_margin is None

@@ -110,6 +110,7 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "short ping": (changed_facts("ping_rtt_s", "h1", value=[0.0097, 0.0101]), "rtt", "ping sees 9.7 ms"),
     "no ping": (changed_facts("ping_rtt_s", "h1", value=[]), "rtt", "ping sees"),
     "short RTT of sockets": (changed_sockets(min_rtt_s=pl.lit(0.0097)), "rtt", "the sockets see 9.7 ms"),
+    "whole RTT of sockets": (changed_sockets(min_rtt_s=pl.lit(0.008)), "rtt", "the sockets see 8 ms"),
     # 10 packets of 1514 bytes take 0.12 ms at 1 Gbit/s
     "long RTT of sockets": (changed_sockets(min_rtt_s=pl.lit(0.01033)), "rtt", "the sockets see 10.33 ms"),
     "no RTT of sockets": (changed_sockets(min_rtt_s=pl.lit(None, pl.Float64)), "rtt", "no minimum RTT"),
@@ -166,6 +167,7 @@ TOLERATED: dict[str, Change] = {
     "a little loss less": root_of("data-delay", "drops", 905),
     "ping": changed_facts("ping_rtt_s", "h1", value=[0.01019, 0.3]),
     "long RTT of sockets": changed_sockets(min_rtt_s=pl.lit(0.01031)),
+    "RTT of sockets by TCP's time stamps": changed_sockets(min_rtt_s=pl.lit(0.009)),
     "rate": changed_queues(bytes=(pl.col("bytes") * 1.009).cast(pl.Int64)),
     "slow without a queue": lambda tables, facts: changed_queues(backlog_bytes=pl.lit(0))(
         changed_queues(bytes=(pl.col("bytes") * 0.5).cast(pl.Int64))(tables, facts), facts

@@ -30,7 +30,7 @@ def test_the_same(make: Make) -> None:
     assert condition.verdict == "same"
     assert verdict(compared).startswith("same within ±10%: B has 0.5% more (95% CI of B/A 0.9")
     assert words.summary(compared) == (
-        "1 conditions in both: goodput 1 same, 0 different, 0 can't be told (margin ±10%)"
+        "1 condition in both: goodput 1 same, 0 different, 0 can't be told (margin ±10%)"
     )
 
 
@@ -56,6 +56,32 @@ def test_who_can_t_tell_says_how_many_more_runs_would(make: Make) -> None:
     assert f"about {goodput.more_runs} more runs of each would do" in verdict(compared)
     few = compare(load(wide), load(make("few", iterations([100e6, 101e6]))))
     assert verdict(few).endswith("each needs 3 valid runs at least, and there are 2")
+
+
+@pytest.mark.parametrize(
+    ("value", "where"), [(99e6, "below all of A"), (100.2e6, "among those of A"), (103e6, "above all of A")]
+)
+def test_runs_that_are_all_alike_are_one_observation(value: float, where: str, make: Make, ccmix: Ccmix) -> None:
+    """As those of the lab where nothing is random: they have neither an interval nor a verdict."""
+    a, b = make("a", iterations([100e6, 100.5e6, 101e6])), make("b", iterations([value] * 3))
+    compared = compare(load(a), load(b))
+    [condition] = compared.conditions
+    [goodput] = condition.goodputs
+    assert goodput.b
+    assert (condition.verdict, goodput.alike, goodput.b.ci95, goodput.more_runs) == ("can't tell", ("B",), None, None)
+    assert goodput.found
+    assert goodput.found.interval is None
+    assert "all runs of B are alike: one observation" in verdict(compared)
+    assert verdict(compared).endswith(f"the one observation of B is {where}")
+    assert "In 1 condition all runs of A or of B have one goodput" in words.summary(compared)
+    for form in ("table", "markdown", "html"):
+        said = ccmix("compare", a, b, "--format", form).stdout
+        assert "± 0.00" not in said
+        assert "one observation" in said
+    [mirrored] = compare(load(b), load(a)).conditions
+    assert mirrored.goodputs[0].single == where.replace("A", "B")
+    both = compare(load(b), load(b)).conditions[0].goodputs[0]
+    assert (both.verdict, both.alike, both.single) == ("can't tell", ("A", "B"), None)
 
 
 def test_runs_that_are_not_valid_are_left_out_and_counted(make: Make) -> None:

@@ -21,6 +21,7 @@ POWER = 0.8  # of a comparison with as many iterations as recommended
 FLIPS = 9999  # of signs: the smallest p-value is 1 / 10,000
 SEED = 11
 MARGIN = 0.1  # of the mean, within which two settings count as the same
+ALIKE = 1e-6  # of the mean: values no further apart tell no spread, as runs in which nothing random happened
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,6 @@ def _two_sided(difference: float, error: float, degrees: float) -> float:
 
 def _one_sided(excess: float, error: float, degrees: float) -> float:
     """The p-value of an excess that is not above 0."""
-    if not error:
-        return 0.0 if excess > 0 else 1.0
     return t_cdf(-excess / error, degrees)
 
 
@@ -137,13 +136,24 @@ class Sample:
         return statistics.fmean(self.values)
 
     @property
+    def alike(self) -> bool:
+        """Whether several values are all the same but for ALIKE: then they are one observation, made several times."""
+        return self.count > 1 and max(self.values) - min(self.values) <= ALIKE * abs(self.mean)
+
+    @property
+    def observations(self) -> int:
+        return 1 if self.alike else self.count
+
+    @property
     def variance(self) -> float:
         return statistics.variance(self.values)
 
 
 @dataclass(frozen=True)
 class Unpaired:
-    """B against A, as the ratio of their means; None where A's mean is not above 0, or either has too few values."""
+    """B against A, as the ratio of their means; None where A's mean is not above 0, or either has too few values that
+    are not all alike.
+    """
 
     ratio: float | None
     interval: tuple[float, float] | None  # 95%, of the ratio; None too where A's mean can't be told from 0
@@ -156,7 +166,7 @@ def unpaired(a: Sample, b: Sample, margin: float = MARGIN) -> Unpaired:
 
     A ratio's limits are tested as B - limit x A, whose mean is 0 there (Sasabuchi 1988); so is the interval (Fieller).
     """
-    if min(a.count, b.count) < LEAST_FOR_INTERVAL:
+    if min(a.observations, b.observations) < LEAST_FOR_INTERVAL:
         ratio = b.mean / a.mean if a.count and b.count and a.mean > 0 else None
         return Unpaired(ratio, None, None, None)
     p_different = _two_sided(b.mean - a.mean, *_error(a, b, 1.0))
@@ -170,8 +180,6 @@ def unpaired(a: Sample, b: Sample, margin: float = MARGIN) -> Unpaired:
 def _error(a: Sample, b: Sample, limit: float) -> tuple[float, float]:
     """Of mean B - limit x mean A: the standard error, and its degrees of freedom (Welch and Satterthwaite)."""
     of_a, of_b = limit**2 * a.variance / a.count, b.variance / b.count
-    if not of_a + of_b:
-        return 0.0, float(a.count + b.count - 2)
     degrees = (of_a + of_b) ** 2 / (of_a**2 / (a.count - 1) + of_b**2 / (b.count - 1))
     return math.sqrt(of_a + of_b), degrees
 
@@ -191,9 +199,9 @@ def _fieller(a: Sample, b: Sample) -> tuple[float, float] | None:
 def iterations_to_tell(a: Sample, b: Sample, margin: float = MARGIN) -> int | None:
     """Of each, so that one of unpaired()'s tests tells with POWER, if means and variances are as in these samples.
 
-    None where fewer than 2 values tell no variance, or it would take too many.
+    None where fewer than 2 values, or values that are all alike, tell no variance, or it would take too many.
     """
-    if min(a.count, b.count) < 2 or a.mean <= 0:
+    if min(a.observations, b.observations) < 2 or a.mean <= 0:
         return None
     apart = abs(b.mean - a.mean)
     inside = [margin * a.mean + sign * (b.mean - a.mean) for sign in (-1, 1)]

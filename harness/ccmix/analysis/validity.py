@@ -25,6 +25,7 @@ from ccmix.units import format_bytes, format_percent, format_rate, format_time
 RTT_LEAST_S = 0.2e-3  # what hosts and routers add, generously
 RTT_FRACTION = 0.01
 PATH_RTT_LEAST_S = 1e-3  # by which the RTT of a path that others use too may change between two pings
+TIMESTAMP_US = 1000  # in which TCP tells the RTT of segments sent again, rounded down (tcp_rtt_tsopt_us, tcp_input.c)
 SOCKET_RTT_PACKETS = 10  # of one host's flows, at the bottleneck's rate: the handshakes meet data of flows before them
 RATE_FRACTION = 0.01  # each sample reads its clock a little before the counter
 TRAIN_JITTER_S = 20e-6  # of the replies to a train, on a machine in real time
@@ -213,6 +214,8 @@ def _rtt_of_sender(run: Run, sender: Sender, tables: RunTables, facts: dict[str,
     least_s, most_s = _base_rtts_s(run.topology, sender)
     packets_s = SOCKET_RTT_PACKETS * run.topology.packet_bytes * 8 / _least_rate_bps(run.topology, sender)
     assert isinstance(socket_s, float | None)
+    if socket_s is not None and round(socket_s * 1e6) % TIMESTAMP_US == 0:
+        early_s += TIMESTAMP_US / 1e6
     if socket_s is None or not least_s - tolerance_s - early_s <= socket_s <= most_s + tolerance_s + packets_s:
         seen = "no minimum RTT" if socket_s is None else format_time(socket_s)
         yield "rtt", f"{host}the sockets see {seen}, configured are {format_time(configured_s)}"

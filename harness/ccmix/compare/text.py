@@ -99,7 +99,12 @@ def _line(one: Tested) -> tuple[str, ...]:
     found = one.found
     low_high = f"{found.interval[0]:.3f} to {found.interval[1]:.3f}" if found and found.interval else NONE
     ratio = f"{found.ratio:.3f}" if found and found.ratio is not None else NONE
-    return one.group, one.metric, _spread(one.metric, one.a), _spread(one.metric, one.b), ratio, low_high, one.verdict
+    return one.group, one.metric, _spread(one.metric, one.a), _spread(one.metric, one.b), ratio, low_high, _verdict(one)
+
+
+def _verdict(one: Tested) -> str:
+    """'can't tell: above all of A'."""
+    return one.verdict + (f": {one.single}" if one.single else "")
 
 
 def _spread(metric: str, spread: Spread | None) -> str:

@@ -29,6 +29,9 @@ class Tested:
     a: Spread | None
     b: Spread | None
     found: Unpaired | None
+    a_alike: bool = False  # A's runs all have the same value, and so are one observation
+    b_alike: bool = False
+    single: str | None = None  # where the one observation of a campaign is among those of the other
     p_different: float | None = None
     p_same: float | None = None
     iterations_needed: int | None = None  # of each campaign; None: nothing tells, or too many
@@ -48,8 +51,15 @@ class Tested:
         return min(self.a.runs if self.a else 0, self.b.runs if self.b else 0)
 
     @property
+    def alike(self) -> tuple[str, ...]:
+        """The campaigns whose runs are all alike."""
+        return tuple(name for name, alike in (("A", self.a_alike), ("B", self.b_alike)) if alike)
+
+    @property
     def more_runs(self) -> int | None:
-        """Of each campaign, until one could tell; None: too many, or nobody knows."""
+        """Of each campaign, until one could tell; None: too many, or nobody knows, or more would be alike, too."""
+        if self.alike:
+            return None
         if self.runs < LEAST_FOR_INTERVAL:
             return LEAST_FOR_INTERVAL - self.runs
         return None if self.iterations_needed is None else max(self.iterations_needed - self.runs, 1)
@@ -178,11 +188,35 @@ def _tested(a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: f
     return Tested(
         group=group_a,
         metric=metric,
-        a=Spread.of(of_a),
-        b=Spread.of(of_b),
+        a=_spread(sample_a),
+        b=_spread(sample_b),
+        a_alike=sample_a.alike,
+        b_alike=sample_b.alike,
+        single=_single(sample_a, sample_b),
         found=unpaired(sample_a, sample_b, margin) if of_a and of_b else None,
         iterations_needed=iterations_to_tell(sample_a, sample_b, margin) if of_a and of_b else None,
     )
+
+
+def _spread(sample: Sample) -> Spread | None:
+    """Without an interval where the values are all alike."""
+    spread = Spread.of(sample.values)
+    return replace(spread, ci95=None) if spread and sample.alike else spread
+
+
+def _single(a: Sample, b: Sample) -> str | None:
+    """'below all of A': where the one observation of a campaign is, if the other has enough that are not alike."""
+    one, others, name = (b, a, "A") if b.observations == 1 else (a, b, "B")
+    if one.observations != 1 or others.observations < LEAST_FOR_INTERVAL:
+        return None
+    where = (
+        "below all"
+        if one.mean < min(others.values)
+        else "above all"
+        if one.mean > max(others.values)
+        else "among those"
+    )
+    return f"{where} of {name}"
 
 
 def _values(cell: Cell, group: str, metric: str) -> list[float]:

@@ -34,12 +34,17 @@ def verdict(one: Tested, margin: float) -> str:
         return f"same {within}: {has}{', surely, but within that' if surely else ''}{known}"
     if one.verdict == "different":
         return f"different: {has}{known}"
-    return f"can't tell: {has}{known}; {_more(one)}"
+    where = f"; the one observation of {'AB'[one.single.endswith('A')]} is {one.single}" if one.single else ""
+    return f"can't tell: {has}{known}; {_more(one)}{where}"
 
 
 def _more(one: Tested) -> str:
+    if one.alike:
+        campaigns = " and of ".join(one.alike)
+        return f"all runs of {campaigns} are alike: one observation, and more tell no more"
     if one.runs < LEAST_FOR_INTERVAL:
-        return f"each needs {LEAST_FOR_INTERVAL} valid runs at least, and there are {one.runs}"
+        there = f"there {'is' if one.runs == 1 else 'are'} {one.runs}"
+        return f"each needs {LEAST_FOR_INTERVAL} valid runs at least, and {there}"
     if one.more_runs is None:
         return f"more than {MOST_ITERATIONS:,} runs of each would be needed"
     return f"about {one.more_runs} more run{'s' if one.more_runs > 1 else ''} of each would do"
@@ -58,7 +63,17 @@ def summary(compared: Compared) -> str:
     counts = [(word, sum(one.verdict == word for one in compared.conditions)) for word in ("same", "different")]
     told = ", ".join(f"{count} {word}" for word, count in counts)
     unknown = len(compared.conditions) - sum(count for _, count in counts)
-    return (
-        f"{len(compared.conditions)} conditions in both: goodput {told}, {unknown} can't be told "
-        f"(margin ±{format_percent(compared.margin)})"
+    count = len(compared.conditions)
+    alike = sum(any(tested.alike for tested in one.goodputs) for one in compared.conditions)
+    warning = (
+        f". In {_conditions(alike)} all runs of A or of B have one goodput: nothing random happened there, so they are "
+        "one observation, of which there is neither an interval nor a verdict"
     )
+    return (
+        f"{_conditions(count)} in both: goodput {told}, {unknown} can't be told "
+        f"(margin ±{format_percent(compared.margin)}){warning if alike else ''}"
+    )
+
+
+def _conditions(count: int) -> str:
+    return f"{count} condition{'' if count == 1 else 's'}"

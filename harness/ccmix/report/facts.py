@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-from ccmix.analysis.counting import imported
-
 OF_ONE_RUN = ("commands", "probes", "capture", "pscheduler")  # facts that differ from run to run
 
 
@@ -46,6 +44,6 @@ class Listings:
 def of_setup(summary: dict[str, Any]) -> dict[str, Any]:
     """What a run's hosts were."""
     shared = {name: value for name, value in summary["facts"].items() if name not in OF_ONE_RUN}
-    if imported(summary):
+    if "imported" in shared:
         shared = {name: "unknown" if value in ("", {}) else value for name, value in shared.items()}
     return {"machine": summary["where"]["machine"]} | shared
