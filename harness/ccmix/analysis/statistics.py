@@ -86,10 +86,16 @@ class Row:
 
 def value_of(metrics: Mapping[str, Any], name: str) -> float | None:
     """A metric of a run.json by its name, 'bottleneck.drop_rate'; None where an archive does not have it."""
+    found = found_in(metrics, name)
+    return None if found is None else float(found)
+
+
+def found_in(metrics: Mapping[str, Any], name: str) -> Any:
+    """The same, whatever it is."""
     found: Any = metrics
     for part in name.split("."):
         found = (found or {}).get(part)
-    return None if found is None else float(found)
+    return found
 
 
 def rtt_bucket(run: Run, summary: Mapping[str, Any]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 from ccmix.archive import documents
 from ccmix.archive.documents import ArchiveError
 from ccmix.archive.folders import RunFolder
+from ccmix.archive.types import check
 from ccmix.model import Run
 
 FILE = "campaign.json"
@@ -39,10 +40,15 @@ class Campaign:
         """Raises ArchiveError where the folder holds no campaign that this version can read."""
         try:
             data = documents.read(outdir / FILE)
-            return cls(outdir, tuple(map(Run.from_json, data["runs"])), data["ini"], data["about"])
+            runs = tuple([Run.from_json(one) for one in data["runs"]])  # no map(), which a StopIteration would end
+            for number, run in enumerate(runs, 1):
+                check(run, Run, f"run {number}")
+            check(data["ini"], str, "ini")
+            check(data["about"], dict, "about")
+            return cls(outdir, runs, data["ini"], data["about"])
         except FileNotFoundError as error:
             raise ArchiveError(f"{outdir}: has no {FILE}: name the folder that ccmix run wrote") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, StopIteration) as error:
             raise ArchiveError(f"{outdir / FILE}: can't be read: {error!r}") from error
 
     @contextlib.contextmanager

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ccmix.analysis.counting import counts
-from ccmix.analysis.statistics import BUCKET, RTT_KEYS, Row, table
+from ccmix.analysis.statistics import BUCKET, OF_GROUP, OF_RUN, RTT_KEYS, Row, found_in, table
 from ccmix.archive import ArchiveError, Campaign
+from ccmix.archive.types import check
 from ccmix.model import HostPath, Run
 
 
@@ -59,24 +60,51 @@ class Results:
         return [*(key for key in keys if key not in RTT_KEYS), BUCKET] if self.rtt_buckets else keys
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+MOST = 1e30  # of any metric: beyond, sums of squares are no numbers any more
+
+
+def _check_number(value: Any, name: str) -> None:
+    check(value, float | None, name)
+    if value is not None and abs(value) > MOST:
+        raise ValueError(f"{name}: {value:g} is no measure of anything")
 
 
 def _checked(summary: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same, where it has what a report reads."""
     try:
-        groups = summary["metrics"]["groups"]
-        for group in groups:
-            float(group["goodput_bps"])
-            _ = group["group"], group["cca"], group["streams"]
-            _ = _number(group["retransmission_rate"]), _number(group["rtt_median_s"])
-        _ = _number(summary["metrics"]["fairness"]), summary["validity"]["status"]
-        _ = [finding["detail"] + str(finding["accepted"]) for finding in summary["validity"]["findings"]]
-        _ = summary["facts"]["kernel"] + summary["facts"]["iperf3"] + summary["where"]["machine"]
-    except (KeyError, TypeError, ValueError) as error:
+        metrics, facts, validity = summary["metrics"], summary["facts"], summary["validity"]
+        for group in metrics["groups"]:
+            check(group["goodput_bps"], float, "goodput_bps")
+            for name, kind in (("group", str), ("cca", str), ("streams", int)):
+                check(group[name], kind, name)
+            for name in (*OF_GROUP, "fair_share"):
+                _check_number(group.get(name), name)
+            _ = group["retransmission_rate"], group["rtt_median_s"]
+        _ = metrics["fairness"]
+        for name in OF_RUN:
+            _check_number(found_in(metrics, name), name)
+        check(validity["status"], str, "status")
+        for finding in validity["findings"]:
+            check(finding["detail"], str, "detail")
+            check(finding["accepted"], bool, "accepted")
+            check(finding.get("kind", ""), str, "kind")
+        for name in ("kernel", "iperf3"):
+            check(facts[name], str, name)
+        check(summary["where"]["machine"], str, "machine")
+        _check_what_is_known_of_the_path(summary)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArchiveError(f"{folder}: run.json lacks what a report needs: {error!r}") from error
     return summary
+
+
+def _check_what_is_known_of_the_path(summary: dict[str, Any]) -> None:
+    """Raises TypeError, ValueError and AttributeError."""
+    imported = summary["facts"].get("imported") or {}
+    for name in ("base_rtt_s", "rate_bps"):
+        _check_number(imported.get(name), name)
+    pings = summary.get("ping_rtt_s") or []
+    for of_host in pings.values() if isinstance(pings, dict) else [pings]:
+        check(tuple(of_host), tuple[float, ...], "ping_rtt_s")
 
 
 def load_results(outdirs: Sequence[Path]) -> Results:

@@ -1,0 +1,90 @@
+"""Archives that somebody damaged: one line that names the file, and never a traceback."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ccmix.archive import ArchiveError
+from ccmix.cli.compare import Options, compared
+
+from .conftest import Make, iterations
+
+NEAR = [99e6, 100e6, 101e6]
+OF_CAMPAIGN: list[tuple[tuple[Any, ...], Any]] = [
+    (("runs", 0, "traffic", "omit_s"), {}),
+    (("runs", 0, "traffic", "omit_s"), "a"),
+    (("runs", 1, "entry"), []),
+    (("runs", 1, "path"), {}),
+    (("runs", 1, "path", "delay_s"), "fast"),
+    (("runs", 1, "path", "rate_bps"), 1e999),
+    (("runs", 1, "condition"), {"loss": "\ud800"}),
+    (("runs", 1, "traffic", "groups"), [None]),
+    (("ini",), None),
+    (("about",), []),
+]
+OF_RUN: list[tuple[tuple[Any, ...], Any]] = [
+    (("metrics", "groups", 0, "goodput_bps"), 10**40),
+    (("metrics", "groups", 0, "goodput_bps"), True),
+    (("metrics", "groups", 0, "streams"), "8"),
+    (("metrics", "groups", 0, "share"), "all"),
+    (("metrics", "groups"), {"cubic": 1}),
+    (("metrics", "bottleneck"), "full"),
+    (("facts", "imported"), "yes"),
+    (("facts", "kernel"), None),
+    (("ping_rtt_s",), ["slow"]),
+    (("validity", "findings"), [None]),
+    (("validity",), []),
+]
+
+
+def damage(file: Path, place: tuple[Any, ...], value: Any) -> None:
+    document = json.loads(file.read_text())
+    at = document
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = value
+    file.write_text(json.dumps(document))
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def refused(good: Path, bad: Path, file: Path) -> None:
+    for a, b in ((good, bad), (bad, good)):
+        with pytest.raises(ArchiveError) as raised:
+            compared(Options(a, b, 0.1, "table"))
+        said = str(raised.value)
+        assert str(file.parent) in said
+        assert "\n" not in said
+
+
+@pytest.fixture
+def campaigns(make: Make) -> tuple[Path, Path]:
+    return make("good", iterations(NEAR)), make("bad", iterations(NEAR))
+
+
+@pytest.mark.parametrize(("place", "value"), OF_CAMPAIGN)
+def test_a_campaign(place: tuple[Any, ...], value: Any, campaigns: tuple[Path, Path]) -> None:
+    good, bad = campaigns
+    file = bad / "campaign.json"
+    damage(file, place, value)
+    refused(good, bad, file)
+
+
+@pytest.mark.parametrize(("place", "value"), OF_RUN)
+def test_a_run(place: tuple[Any, ...], value: Any, campaigns: tuple[Path, Path]) -> None:
+    good, bad = campaigns
+    file = next(bad.rglob("run.json"))
+    damage(file, place, value)
+    refused(good, bad, file)
+
+
+@pytest.mark.parametrize("name", ["campaign.json", "run.json", "intervals.parquet"])
+def test_a_file_that_was_cut_off(name: str, campaigns: tuple[Path, Path]) -> None:
+    good, bad = campaigns
+    file = next(bad.rglob(name))
+    cut(file)
+    refused(good, bad, file)
