@@ -1,6 +1,7 @@
 """The published real paths and their emulation: what the page on them shows is what the archives hold."""
 
 import csv
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.archive import Campaign
+from ccmix.compare.words import relation
 from ccmix.report.results import Results, load_results
 from ccmix.units import format_percent, format_rate
 from support import REPOSITORY, Ccmix
@@ -73,10 +75,12 @@ MIXED = (
 
 
 def mixed_lines(real: Results, emulated: Results) -> Iterator[str]:
-    """Of each host: the means of both groups, really with BBRv2 and emulated with BBRv1."""
+    """Of each host: the means of both groups, really with BBRv2 and emulated, without random loss, with BBRv1."""
     for host, entry in MIXED:
         of_real = [row for row in real.rows if (row.dst, row.condition["cca"]) == (host, "cubic,bbr2")]
-        of_emulated = [row for row in emulated.rows if row.entry == entry]
+        of_emulated = [
+            row for row in emulated.rows if row.entry == entry and row.condition.get("loss", "0%") == "0%"
+        ]  # fmt: skip
         cells = [
             f"{format_rate(row.goodput_mean_bps or 0)}, {format_percent(row.retransmission_rate_mean or 0)}"
             for row in (*of_real, *of_emulated)
@@ -90,6 +94,52 @@ def test_the_mixed_tests_are_shown_but_no_match(real: Results, ccmix: Ccmix) -> 
         assert line in PAGE
     made = ccmix("compare", ARCHIVE / "tierney-2021", ARCHIVE / EMULATED, "--format", "markdown").stdout
     assert "mixed" not in made
+
+
+ALIKE = 0.05  # by which two ratios may be apart and as near to 1
+BOTH = (  # what was emulated, with the table's retransmission rate as random loss and without any
+    ("perfsonar.oshean.org", "1 CUBIC", "cubic", "1", "perfsonar.oshean.org-1", {}, "oshean-1-no-loss", {}),
+    ("perfsonar.oshean.org", "16 CUBIC", "cubic", "16", "perfsonar.oshean.org-16", {}, "oshean-16-no-loss",
+     {"buffer": "9.03mb"}),
+    ("perfsonar.oshean.org", "8 CUBIC beside 8 BBR", "cubic", "16", "oshean-16-mixed", {"loss": "0.0026%"},
+     "oshean-16-mixed", {"loss": "0%"}),
+    ("perfsonar.oshean.org", "8 BBR beside 8 CUBIC", "bbr2", "16", "oshean-16-mixed", {"loss": "0.0026%"},
+     "oshean-16-mixed", {"loss": "0%"}),
+    ("btw-bw.t1.grid.kiae.ru", "1 CUBIC", "cubic", "1", "btw-bw.t1.grid.kiae.ru-1", {}, "kiae-1-no-loss",
+     {"buffer": "233kb"}),
+    ("btw-bw.t1.grid.kiae.ru", "16 CUBIC", "cubic", "16", "btw-bw.t1.grid.kiae.ru-16", {}, "kiae-16-no-loss",
+     {"buffer": "233kb"}),
+    ("btw-bw.t1.grid.kiae.ru", "8 CUBIC beside 8 BBR", "cubic", "16", "kiae-16-mixed", {"loss": "0.146%"},
+     "kiae-16-mixed", {"loss": "0%"}),
+    ("btw-bw.t1.grid.kiae.ru", "8 BBR beside 8 CUBIC", "bbr2", "16", "kiae-16-mixed", {"loss": "0.146%"},
+     "kiae-16-mixed", {"loss": "0%"}),
+)  # fmt: skip
+
+
+def nearer_lines(real: Results, emulated: Results) -> Iterator[str]:
+    """Of each host and CCA: goodput really, with random loss and without, and which of both is nearer."""
+    for host, what, cca, streams, lossy, of_lossy, clean, of_clean in BOTH:
+        condition = {"cca": "cubic,bbr2" if "beside" in what else cca, "streams": streams}
+        [really] = [row for row in real.rows if (row.dst, row.condition, row.cca) == (host, condition, cca)]
+        found = [
+            row
+            for entry, settings in ((lossy, of_lossy), (clean, of_clean))
+            for row in emulated.rows
+            if (row.entry, row.cca) == (entry, cca.rstrip("2")) and settings.items() <= row.condition.items()
+        ]
+        ratios = [(row.goodput_mean_bps or 0) / (really.goodput_mean_bps or 0) for row in found]
+        with_loss, without = (abs(math.log(ratio)) for ratio in ratios)
+        nearer = "neither" if abs(with_loss - without) < ALIKE else "with" if with_loss < without else "without"
+        cells = [
+            f"{format_rate(row.goodput_mean_bps or 0)}, {relation(ratio)}"
+            for row, ratio in zip(found, ratios, strict=True)
+        ]
+        yield f"| {' | '.join([host, what, format_rate(really.goodput_mean_bps or 0), *cells, nearer])} |"
+
+
+def test_the_page_says_which_emulation_comes_nearer(real: Results) -> None:
+    for line in nearer_lines(real, load_results([ARCHIVE / EMULATED])):
+        assert line in PAGE, line
 
 
 def published() -> list[Path]:

@@ -66,8 +66,8 @@ def summary(compared: Compared) -> str:
     count = len(compared.conditions)
     alike = sum(any(tested.alike for tested in one.goodputs) for one in compared.conditions)
     warning = (
-        f". In {_conditions(alike)} all runs of A or of B have one goodput: nothing random happened there, so they are "
-        "one observation, of which there is neither an interval nor a verdict"
+        f". In {_conditions(alike)} all runs of A or of B have one goodput, as where nothing random happens: "
+        "they are one observation, of which there is neither an interval nor a verdict"
     )
     return (
         f"{_conditions(count)} in both: goodput {told}, {unknown} can't be told "
