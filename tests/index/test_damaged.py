@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ccmix.index.spool import Spool
 from elasticsearch_node import Node
 from index_support import DEMO, Index, of_archive, of_index
 
@@ -79,3 +80,17 @@ def test_summary_that_cannot_be_read(
     there = of_index(server)
     assert {place: value for place, value in there.items() if place[0] not in OF_CAMPAIGNS} == expected
     assert "ccmix-conditions" not in {place[0] for place in there}
+
+
+def test_half_a_line_of_what_was_kept_aside(tmp_path: Path) -> None:
+    """As a process leaves it that is killed while it writes."""
+    places = [{"_index": "ccmix-flows", "_id": f"run-{number}"} for number in range(2)]
+    with Spool(tmp_path) as spool:
+        for place in places:
+            spool.reject("run", "400", place, {})
+        (file,) = spool.rejected_folder.iterdir()
+        whole = file.read_text()
+        file.write_text(whole[:-10])
+        for place in places:
+            spool.reject("run", "400", place, {})
+        assert file.read_text() == whole

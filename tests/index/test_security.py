@@ -15,6 +15,7 @@ from proxy import CUT, Fault, Forward, Reply, Request, proxy
 from support import REPOSITORY, Ccmix, wait_for
 
 SECRET = "tell-nobody-4711"
+PASSWORD = f"{SECRET}-ü"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def _tls(certificates: Path, name: str) -> ssl.SSLContext:
 @pytest.fixture
 def credentials(tmp_path: Path) -> Iterator[Path]:
     file = tmp_path / "credentials"
-    file.write_text(f"# of the writer\nuser = ccmix\npassword = {SECRET}\n")
+    file.write_text(f"# of the writer\nuser = ccmix\npassword = {PASSWORD}\n")
     file.chmod(0o600)
     return file  # type: ignore[return-value]
 
@@ -84,8 +85,8 @@ def test_api_key_from_the_environment(index: Index, server: Node, certificates: 
 def test_user_and_password_from_the_environment_or_a_file(
     index: Index, server: Node, certificates: Path, credentials: Path
 ) -> None:
-    basic = {"Basic " + base64.b64encode(f"ccmix:{SECRET}".encode()).decode()}
-    given = {"CCMIX_INDEX_USER": "ccmix", "CCMIX_INDEX_PASSWORD": SECRET}
+    basic = {"Basic " + base64.b64encode(f"ccmix:{PASSWORD}".encode()).decode()}
+    given = {"CCMIX_INDEX_USER": "ccmix", "CCMIX_INDEX_PASSWORD": PASSWORD}
     assert _authorization(index, server, certificates, **given) == basic
     assert _authorization(index, server, certificates, "--credentials", credentials) == basic
     assert _authorization(index, server, certificates, CCMIX_INDEX_CREDENTIALS=str(credentials)) == basic
@@ -145,14 +146,32 @@ def test_credentials_in_the_clear_are_refused() -> None:
         ("user = y\n", 0o600, "a user needs a password"),
         ("key = x\n", 0o600, "has other lines than"),
         ("user = x\nuser = y\npassword = z\n", 0o600, "has other lines than"),
+        (f"api-key = {SECRET}é\n", 0o600, "the API key has characters that none has"),
+        (f"user = a:b\npassword = {SECRET}\n", 0o600, "the user has characters that none has"),
+        (f"user = a\npassword = {SECRET}\a\n", 0o600, "the password has characters that none has"),
+        (f"api-key = {SECRET}\udcff\n", 0o600, "it is not UTF-8"),
     ],
 )
 def test_file_of_credentials_that_is_wrong(tmp_path: Path, content: str, mode: int, reason: str) -> None:
     file = tmp_path / "credentials"
-    file.write_text(content)
+    file.write_bytes(content.encode("utf-8", "surrogateescape"))
     file.chmod(mode)
-    with pytest.raises(TargetError, match=reason):
+    with pytest.raises(TargetError, match=reason) as refused:
         find_target("https://localhost", file, environment={})
+    assert SECRET not in str(refused.value)
+
+
+def test_secret_with_a_line_break_is_refused_before_a_header_has_it() -> None:
+    with pytest.raises(TargetError, match="the environment: the API key has characters") as refused:
+        find_target("https://localhost", environment={"CCMIX_INDEX_API_KEY": f"{SECRET}\nx"})
+    assert SECRET not in str(refused.value)
+
+
+def test_file_of_certificates_that_has_none(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_bytes(bytes(range(256)))
+    with pytest.raises(TargetError, match="is no file of CA certificates in PEM"):
+        find_target("https://localhost", ca=file, environment={})
 
 
 def test_secrets_are_not_in_what_objects_say_of_themselves() -> None:
@@ -170,6 +189,8 @@ def test_secrets_are_not_in_what_objects_say_of_themselves() -> None:
         "https://x?api_key=1",
         "https://x/#y",
         "https://x:99999",
+        "https://[::1",
+        f"https://u:{SECRET}@x\u2100y",
         "a b",
     ],
 )

@@ -1,5 +1,6 @@
 """An Elasticsearch of version 8, by its official client, which is imported here and only when a server is needed."""
 
+import base64
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -201,7 +202,8 @@ def _client(target: Target) -> "Elasticsearch":
     if given.api_key:
         options["api_key"] = given.api_key
     elif given.user and given.password:
-        options["basic_auth"] = (given.user, given.password)
+        pair = f"{given.user}:{given.password}".encode()  # UTF-8, where the client would take ASCII alone
+        options["headers"] = {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
     parts = urlsplit(target.url)
     if parts.scheme == "https":
         options["verify_certs"] = True

@@ -96,9 +96,12 @@ class Spool:
     def reject(self, owner: str, reason: str, action: Mapping[str, Any], document: Any) -> None:
         """Keeps a document aside, once. Raises OSError."""
         file = self._rejected_file(owner)
-        known = [json.loads(line)["action"] for line in file.read_text().splitlines()] if file.exists() else []
-        if action in known:
+        there = file.read_text() if file.exists() else ""
+        whole = there[: there.rfind("\n") + 1]  # a process that was killed may have left half a line
+        if action in [json.loads(line)["action"] for line in whole.splitlines()]:
             return
+        if whole != there:
+            os.truncate(file, len(whole))
         with naming(file), file.open("a") as out:
             out.write(json.dumps({"reason": reason, "action": action, "document": document}) + "\n")
             out.flush()

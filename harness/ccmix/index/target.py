@@ -4,6 +4,7 @@ INI file or the command line, where the archive or the list of processes would h
 
 import ipaddress
 import os
+import ssl
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ CREDENTIALS, CA = "CCMIX_INDEX_CREDENTIALS", "CCMIX_INDEX_CA"
 PATIENCE = "CCMIX_INDEX_PATIENCE"
 SECRETS = (API_KEY, USER, PASSWORD)
 KEYS = ("api-key", "user", "password")  # of the file
+NO_URL = "is no URL of a server: write https://HOST:PORT, such as https://elastic.example.org:9200"
 
 
 class TargetError(Exception):
@@ -47,14 +49,17 @@ def read_url(text: str) -> str:
     """An http or https URL of a server, without a slash at its end. Raises ValueError."""
     if not text.isprintable() or " " in text:
         raise ValueError("has characters that no URL has")
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:  # its message may have the password
+        raise ValueError(NO_URL) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("is no URL of a server: write https://HOST:PORT, such as https://elastic.example.org:9200")
+        raise ValueError(NO_URL)
     if parts.username is not None or parts.password is not None:
         raise ValueError(f"has a user or password in it: take them out, and see {CREDENTIALS} in docs/indexing.md")
     if parts.query or parts.fragment:
         raise ValueError("has a query or fragment: write https://HOST:PORT")
-    _ = parts.port  # raises ValueError where it is no port
     return text.rstrip("/")
 
 
@@ -72,21 +77,43 @@ def find_target(
         raise TargetError(f"a user needs a password, and the other way round: {file or f'{USER} and {PASSWORD}'}")
     if found.api_key and found.user:
         raise TargetError(f"both an API key and a user are given: leave one out of {file or 'the environment'}")
+    _check_words(found, str(file or "the environment"))
     authority = ca or (Path(environment[CA]) if environment.get(CA) else None)
-    if authority and not authority.is_file():
-        raise TargetError(f"{authority}: there is no such file of CA certificates")
+    if authority:
+        _check_authority(authority)
     if found.given and not _is_private(url):
         raise TargetError(f"{url}: credentials would pass the network in the clear: use https")
     return Target(url, found, authority)
+
+
+def _check_words(found: Credentials, place: str) -> None:
+    """What no HTTP header could carry (RFC 9110, RFC 7617)."""
+    if found.api_key and not (found.api_key.isascii() and found.api_key.isprintable() and " " not in found.api_key):
+        raise TargetError(f"{place}: the API key has characters that none has")
+    if found.user and (":" in found.user or not found.user.isprintable()):
+        raise TargetError(f"{place}: the user has characters that none has")
+    if found.password and not found.password.isprintable():
+        raise TargetError(f"{place}: the password has characters that none has")
+
+
+def _check_authority(file: Path) -> None:
+    if not file.is_file():
+        raise TargetError(f"{file}: there is no such file of CA certificates")
+    try:
+        ssl.create_default_context(cafile=file)
+    except OSError as error:
+        raise TargetError(f"{file}: is no file of CA certificates in PEM: {error.strerror or error}") from error
 
 
 def _read(file: Path) -> Credentials:
     """`KEY = VALUE` lines, for the owner's eyes alone."""
     try:
         mode = file.stat().st_mode
-        text = file.read_text()
+        text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise TargetError(f"{file}: can't be read: {error.strerror}") from error
+    except UnicodeDecodeError:  # it has the content
+        raise TargetError(f"{file}: can't be read: it is not UTF-8") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise TargetError(f"{file}: others may read it: chmod 600 {file}")
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
