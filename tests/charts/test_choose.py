@@ -43,6 +43,14 @@ def test_one_swept_number(make: Make) -> None:
     assert kinds(make({"mixed": MIXED}, BUFFERS)) == ["setting", "table", "time-series"]
 
 
+def test_entries_with_a_value_each_have_no_lines(make: Make) -> None:
+    one, other = (
+        make({"one": CUBIC}, BUFFERS[:1], folder="1").runs,
+        make({"other": CUBIC}, BUFFERS[1:2], folder="2").runs,
+    )
+    assert of_kind(Results((*one, *other), 6), "setting") == []
+
+
 def test_two_swept_numbers(make: Make) -> None:
     assert kinds(make({"cubic": CUBIC, "bbr": BBR}, GRID)) == ["heat-map", "table", "time-series"]
 
@@ -304,7 +312,7 @@ def test_the_state_of_a_bbr_flow(make: Make) -> None:
     chosen = choose(results, ["bbr-state"])
     [chart] = chosen.charts
     assert chart.condition == "buffer=1bdp"
-    assert chosen.left_out[0].startswith("Of 2 conditions, 1 have")
+    assert chosen.left_out[0].startswith("Of 2 conditions, 1 has")
     strip, *_, windows = chart.spec["vconcat"]
     assert [row["bbr_state"] for row in values(strip)][:3] == ["startup", "drain", "probe_bw, up"]
     assert {row["in_flight_packets"] for row in values(windows)} == {7}  # 9 - 2 - 1 + 1

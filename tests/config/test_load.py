@@ -145,7 +145,8 @@ MISTAKES = {
     "no delay, swept or not": ("[topology dtn]\nrate = 1gbit\n" + ENTRY, "topology dtn", "delay", 1, "is missing"),
     "no type": (TOPOLOGY + "[one]\ntopology = dtn\n", "one", "type", 4, "is missing: what makes the traffic"),
     "no topology": (TOPOLOGY + "[one]\ntype = iperf3\n", "one", None, 4, "names no path: write topology"),
-    "name of a file of ours": (TOPOLOGY + ENTRY.replace("one", "report"), "report", None, 4, "choose another"),
+    "name of a file of ours": (
+        TOPOLOGY + ENTRY.replace("one", "report-charts"), "report-charts", None, 4, "choose another"),
     "name that no folder has": (
         TOPOLOGY + f"[{'x' * 81}]\ntype = iperf3\ntopology = dtn\n", "x" * 81, None, 4, "is too long"),
     "unknown topology": (TOPOLOGY + "[one]\ntype = iperf3\ntopology = dtm\n", "one", "topology", 6, "mean 'dtn'?"),

@@ -16,7 +16,7 @@ WIDTH, STRIP_HEIGHT, HEIGHT = 640, 18, 110
 MOST_POINTS = 700  # of a line: about one a pixel
 STATES = {
     "startup": "#D55E00", "drain": "#E69F00", "probe_bw, up": "#0072B2", "probe_bw, down": "#56B4E9",
-    "probe_bw, cruise": "#DDEBF5", "probe_rtt": "#000000",
+    "probe_bw, cruise": "#DDEBF5", "probe_rtt": "#CC79A7",
 }  # fmt: skip
 # Column: its name in the legend, and its colour
 RATES = {"bbr_bandwidth_bps": ("bandwidth estimate", "#0072B2"), "delivery_rate_bps": ("delivery rate", "#E69F00")}

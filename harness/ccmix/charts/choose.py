@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from itertools import count
 
 from ccmix.charts import conditions, overview, samples
 from ccmix.charts.chart import KINDS, Chart, Kind
@@ -59,14 +58,10 @@ def choose(
 
 
 def _named_apart(charts: list[Chart]) -> Iterator[Chart]:
-    """Charts of one name have a number each, with which no other chart's name ends up the same."""
+    """Charts of one name have a number each, in parentheses, which no name has (archive.file_name)."""
     names = Counter(chart.name.casefold() for chart in charts)
-    taken = set(names)
+    seen: Counter[str] = Counter()
     for chart in charts:
         key = chart.name.casefold()
-        if names[key] == 1:
-            yield chart
-            continue
-        number = next(at for at in count(1) if f"{key} ({at})" not in taken)
-        taken.add(f"{key} ({number})")
-        yield replace(chart, name=f"{chart.name} ({number})")
+        seen[key] += 1
+        yield replace(chart, name=f"{chart.name} ({seen[key]})") if names[key] > 1 else chart

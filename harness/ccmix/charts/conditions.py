@@ -64,10 +64,8 @@ def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart],
 def left_out(kind: str, drawn: int, of: int) -> str | None:
     if drawn == of:
         return None
-    return (
-        f"Of {of} conditions, {drawn} have a chart of their own here; for all of them: "
-        f"ccmix report OUTDIR --charts DIR --chart {kind}"
-    )
+    have = "has a chart of its own" if drawn == 1 else "have a chart of their own"
+    return f"Of {of} conditions, {drawn} {have} here; for all of them: ccmix report OUTDIR --charts DIR --chart {kind}"
 
 
 def _time_series(one: Condition) -> Chart:

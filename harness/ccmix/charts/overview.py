@@ -32,11 +32,14 @@ BASELINE = "cubic"
 
 
 def settings_charts(family: Family) -> Iterator[Chart | str]:
-    """Of one swept number, everything against it."""
+    """Of one swept number, everything against it, where a panel has several of its values."""
     if len(family.sweeps) != 1:
         return
     [sweep] = family.sweeps
     runs = _with_setting(panels(family.groups), sweep)
+    runs = runs.filter(pl.col("setting").n_unique().over("panel") > 1)
+    if runs.is_empty():
+        return
     title = f"Goodput, retransmissions and fairness by {sweep.title}"
     if (count := runs["panel"].n_unique()) > MOST_PANELS:
         yield too_large(title, family, f"{count} panels", MOST_PANELS)

@@ -88,7 +88,7 @@ def _retransmitted(x: Part, lines: list[Part], channels: Part, scales: Scales) -
     """Bars of each group's intervals, in one outline."""
     counted = "(datum.retransmits || 0)"
     scale = scales.retransmits | {"range": [{"expr": "height"}, {"expr": f"{RETRANSMITS_BEGIN} * height"}]}
-    axis = {"tickCount": 3, "format": "~s", "orient": "left"}
+    axis = encodings.RATE_AXIS | {"tickCount": 3, "orient": "left"}
     y = quantity("of_interval", ["retransmitted", "/ interval"], axis, **scale)
     return {
         "transform": [

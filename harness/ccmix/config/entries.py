@@ -32,7 +32,7 @@ from ccmix.config.telling import Telling
 from ccmix.model import HostPath, NetemPlace
 
 TOPOLOGY = "topology"
-RESERVED_NAMES = ("campaign.json", "report", "report.html")  # beside the entries' folders in OUTDIR
+RESERVED_NAMES = ("campaign.json", "report-charts", "report.html")  # beside the entries' folders in OUTDIR
 OFF = ("false", "no", "off", "0")
 _BELONGS = (
     (HOST_ENTRY, "with dst"),
