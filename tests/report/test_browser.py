@@ -109,11 +109,12 @@ def test_a_run_is_one_click_away(browser: Browser, report: Path) -> None:
 
 
 def test_prints_the_answer_and_the_charts(browser: Browser, report: Path) -> None:
-    page = opened(browser, report).page
+    page = opened(browser, report, scheme="dark").page
     folded = page.get_by_role("region", name="Shares, start-up and queues")
     assert not folded.is_visible()
     page.emulate_media(media="print")
     assert folded.is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator(".answer").is_visible()
     assert page.locator("figure svg").first.is_visible()
     assert not page.locator("nav").is_visible()
