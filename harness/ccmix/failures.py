@@ -9,6 +9,7 @@ WHAT_TO_DO = {
     errno.ENOSPC: "make room on that disk, or choose another place",
     errno.EDQUOT: "make room below your quota, or choose another place",
     errno.EROFS: "mount it to be written to, or choose another place",
+    errno.ENOTDIR: "a part of this path is a file: choose another place",
     errno.EACCES: "take a user who has the right to it, or choose another place",
 }
 

@@ -78,6 +78,8 @@ class Mesh:
             raise MeshError("groups: write each mix once, such as cubic:8,bbr:8")
         if self.archive and urlsplit(self.archive).scheme not in ("http", "https"):
             raise MeshError(f"archive: {self.archive!r} is no URL that begins with http:// or https://")
+        if not self.duration_s:
+            raise MeshError("duration: is zero: write for instance 30s")
         if self.interval_s < self.busy_s:
             raise MeshError(
                 f"interval: {format_time(self.interval_s)} is too short: with {len(self.hosts)} hosts and "

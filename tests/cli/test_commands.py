@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,6 +112,11 @@ def test_only_some_entries(ccmix: Ccmix) -> None:
         (("run", DEMO, "--jobs", "0"), "0 is not in the range"),
         (("runn",), "No such command"),
         (("report",), "Missing argument"),
+        (("plan", ""), "it is empty"),
+        (("run", DEMO, "--lab", "-o", ""), "it is empty"),
+        (("psconfig", "a", "b", "--groups", "cubic", "--duration", "0s"), "duration: is zero"),
+        (("index", "--url", "http://localhost", "--setup", "--patience", "-1"), "is not in the range"),
+        (("report", REPOSITORY / "archive" / "demo", "--against", "cca=bbr"), "only entry, group, delay, loss"),
     ],
 )
 def test_wrong_usage_is_told_in_few_lines(arguments: tuple[object, ...], says: str, ccmix: Ccmix) -> None:
@@ -154,6 +160,7 @@ def test_a_full_disk_is_told_with_the_file(form: str, ccmix: Ccmix) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("plan", DEMO), ("plan", DEMO, "--format", "json"), ("doctor",),
+                                       ("--help",), ("--version",), ("run", "--help"),
                                        ("report", REPOSITORY / "archive" / "demo")], ids=str)  # fmt: skip
 def test_a_full_standard_output(arguments: tuple[object, ...]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -163,7 +170,7 @@ def test_a_full_standard_output(arguments: tuple[object, ...]) -> None:
             argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=environment
         )
     assert told.returncode == 1
-    assert told.stderr.splitlines()[-1].startswith("standard output: No space left on device: ")
+    assert "standard output: No space left on device: " in told.stderr.splitlines()[-1]
     assert "Traceback" not in told.stderr
 
 
@@ -177,3 +184,12 @@ def test_a_read_only_disk_is_told_with_the_file(tmp_path: Path) -> None:
     told = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert (told.returncode, told.stdout) == (1, "")
     assert told.stderr == f"{page}: Read-only file system: mount it to be written to, or choose another place\n"
+
+
+def test_a_folder_of_a_name_that_is_not_utf8(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    place = os.fsdecode(bytes(tmp_path) + b"/caf\xe9")
+    done = ccmix("run", small_ini, "--lab", "-o", place)
+    assert (done.returncode, Path(place).exists()) == (2, False)
+    assert done.stderr.endswith("caf\\xe9': is no UTF-8: give a folder of another name\n")
+    shutil.copytree(REPOSITORY / "archive" / "demo", place)
+    assert ccmix("report", place).stderr == done.stderr

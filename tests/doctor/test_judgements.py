@@ -1,7 +1,9 @@
 """Each judgement, by what real tools said on good hosts and bad ones."""
 
 import shlex
+import subprocess
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
@@ -20,8 +22,10 @@ from ccmix.doctor import (
     queues,
     way,
 )
+from ccmix.doctor.disk import judge_outdir
 from ccmix.doctor.findings import Finding, Status, to_run
 from ccmix.doctor.needs import Load
+from support import small_disk
 
 OK, WARN, FAIL, UNKNOWN = Status.OK, Status.WARN, Status.FAIL, Status.UNKNOWN
 FOLDER = "/proc/sys/net/ipv4"
@@ -453,3 +457,10 @@ def test_commands_are_for_who_runs_them_and_where() -> None:
     }.items():
         assert to_run([one], "netns:x", 1000, root=True) == [expected + one]
     assert to_run(["make setup"], "localhost", 1000, root=False) == ["make setup"]
+
+
+def test_results_on_a_disk_that_is_mounted_read_only(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64k") as place:
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+        [found] = judge_outdir(place / "out", 1, 0)
+    assert (found.status, found.seen, found.mend) == (Status.FAIL, f"{place} is mounted read-only", ())

@@ -43,6 +43,17 @@ def test_a_full_disk_is_told_with_its_place(ccmix: Ccmix, small_ini: Path, tmp_p
     assert "Traceback" not in done.stderr
 
 
+def test_ctrl_c_while_the_report_is_made(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 1"))
+    running = ccmix.start("run", small_ini, "--lab", "-o", tmp_path / "out")
+    assert running.stderr
+    assert any("1 runs valid, 0 not valid, 0 failed" in line for line in running.stderr)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert errors == f"interrupted: finished runs are kept; their report: {CCMIX} report {tmp_path}/out --format html\n"
+
+
 def test_a_guest_that_dies_takes_its_own_run_only(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
     outdir = tmp_path / "out"
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 4"))

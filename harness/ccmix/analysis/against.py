@@ -63,12 +63,14 @@ def against(baseline: Baseline, finished: Iterable[tuple[Hashable, Run, dict[str
     A block is an iteration, or of groups the run. p-values are adjusted for the number of comparisons (Holm).
     Raises ValueError where nothing has the baseline's value.
     """
-    values = [value for campaign, run, summary in finished for value in _values(baseline, campaign, run, summary)]
+    runs = list(finished)
+    values = [value for campaign, run, summary in runs for value in _values(baseline, campaign, run, summary)]
     cells: dict[tuple[str, str, tuple[tuple[str, str], ...]], dict[str, dict[Hashable, float | None]]] = {}
     for one in values:
         cells.setdefault(one.like, {}).setdefault(one.setting, {})[one.block] = one.value
     if not any(baseline.value in settings for settings in cells.values()):
-        there = ", ".join(dict.fromkeys(one.setting for one in values)) or "no such key"
+        keys = dict.fromkeys(["entry", "group", *(key for _, run, _ in runs for key in run.condition)])
+        there = ", ".join(dict.fromkeys(one.setting for one in values)) or f"no such key, only {', '.join(keys)}"
         raise ValueError(f"nothing has {baseline.key}={baseline.value}: there is {there}")
     found = [
         (like, setting, *_paired(blocks, settings[baseline.value]))

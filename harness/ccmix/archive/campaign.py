@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ class Campaign:
     @classmethod
     def create(cls, outdir: Path, runs: Sequence[Run], ini: str, about: dict[str, Any]) -> "Campaign":
         """Makes the folder. Raises ArchiveError where there is something in it, OSError where it can't be made."""
-        file = outdir / FILE
+        file = _named(outdir) / FILE
         if outdir.exists() and any(found.name != FILE + documents.PARTIAL for found in outdir.iterdir()):
             raise ArchiveError(f"{outdir}: is not empty: give another folder with -o, or --resume to go on with it")
         outdir.mkdir(parents=True, exist_ok=True)
@@ -39,7 +40,7 @@ class Campaign:
     def load(cls, outdir: Path) -> "Campaign":
         """Raises ArchiveError where the folder holds no campaign that this version can read."""
         try:
-            data = documents.read(outdir / FILE)
+            data = documents.read(_named(outdir) / FILE)
             runs = tuple([Run.from_json(one) for one in data["runs"]])  # no map(), which a StopIteration would end
             for number, run in enumerate(runs, 1):
                 check(run, Run, f"run {number}")
@@ -75,3 +76,12 @@ class Campaign:
             folder = RunFolder.of(self.outdir, run)
             if folder.finished:
                 yield run, folder.summary(), folder.path
+
+
+def _named(outdir: Path) -> Path:
+    """Raises ArchiveError where Polars could not read below it."""
+    try:
+        str(outdir).encode()
+    except UnicodeEncodeError as error:
+        raise ArchiveError(f"{os.fsencode(outdir)!r}: is no UTF-8: give a folder of another name") from error
+    return outdir

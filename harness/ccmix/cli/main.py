@@ -36,6 +36,14 @@ class Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(f"ccmix.cli.commands.{name}"), name)
         return command
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # of --help or --version, which are printed here
+            raise click.ClickException(self._told(error)[0]) from error
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -46,11 +54,14 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             ctx.exit(status.INTERRUPTED)
         except Exception as error:
-            from ccmix.cli.errors import told  # noqa: PLC0415
-
-            sentence, exit_status = told(error)
+            sentence, exit_status = self._told(error)
             click.echo(sentence, err=True)
             ctx.exit(exit_status)
+
+    def _told(self, error: Exception) -> tuple[str, int]:
+        from ccmix.cli.errors import told  # noqa: PLC0415
+
+        return told(error)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -11,15 +11,14 @@ STANDARD_OUTPUT = 1
 
 
 def put(text: str, file: Path | None = None) -> None:
-    """To the file or, without one, to standard output. Raises OSError, which names it."""
-    with naming(file or "standard output"):
-        if file:
+    """To the file or, without one, to standard output. Raises OSError."""
+    if file:
+        with naming(file):
             file.write_text(text, encoding="utf-8")
-            return
-        try:
-            click.echo(text, nl=False)
-        except BrokenPipeError:
-            raise  # click's own
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)  # else Python tries again when it ends
-            raise
+    else:
+        click.echo(text, nl=False)
+
+
+def drop_the_rest() -> None:
+    """Of what could not be written to standard output, which Python would try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)

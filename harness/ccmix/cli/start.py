@@ -85,7 +85,12 @@ def campaign(config: Path, options: Options) -> int:
             again = [*sys.argv, *(() if options.resume else ("--resume",))]
             click.echo(f"interrupted: finished runs are kept; go on with: {shlex.join(again)}", err=True)
             return status.INTERRUPTED
-        return _report(kept, skipped)
+        try:
+            return _report(kept, skipped)
+        except KeyboardInterrupt:
+            report = shlex.join([sys.argv[0], "report", str(kept.outdir), "--format", "html"])
+            click.echo(f"interrupted: finished runs are kept; their report: {report}", err=True)
+            return status.INTERRUPTED
 
 
 def _selected(runs: Sequence[Run], names: Sequence[str], config: Path) -> Sequence[Run]:

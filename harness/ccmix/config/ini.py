@@ -53,10 +53,15 @@ def read(path: Path, text: str) -> IniFile:
             problems.append(Problem(path, number, None, None, message))
 
     lines = parser.lines
-    default = Section(DEFAULT, lines.get((DEFAULT, None), 0), dict(parser.defaults()), {}, _key_lines(lines, DEFAULT))
+    lines_of: dict[str, dict[str, int]] = {}
+    for (name, key), line in lines.items():
+        if key is not None:
+            lines_of.setdefault(name, {})[key] = line
+    default_lines = lines_of.get(DEFAULT, {})
+    default = Section(DEFAULT, lines.get((DEFAULT, None), 0), dict(parser.defaults()), {}, default_lines)
     sections = []
     for name in parser.sections():
-        key_lines = _key_lines(lines, name)
+        key_lines = lines_of.get(name, {})
         values = dict(parser.items(name))
         own = {key: value for key, value in values.items() if key in key_lines}
         inherited = {key: value for key, value in values.items() if key not in key_lines}
@@ -130,7 +135,3 @@ class _Parser(configparser.ConfigParser):
         if first != number:
             message = f"stands twice, first in line {first}: remove one"
             self.problems.append(Problem(self._path, number, self._section, key, message))
-
-
-def _key_lines(lines: dict[tuple[str, str | None], int], section: str) -> dict[str, int]:
-    return {key: line for (name, key), line in lines.items() if name == section and key is not None}

@@ -23,16 +23,16 @@ def existing(folder: Path) -> Path:
 def judge_outdir(outdir: Path, runs: int, capture_bytes: int) -> Iterator[Finding]:
     """Of this machine. `capture_bytes`: of all runs' captures, uncompressed and at their caps. Raises OSError."""
     place = existing(outdir)
+    status = os.statvfs(place)
+    if status.f_flag & os.ST_RDONLY:
+        yield Finding("results", Status.FAIL, f"{place} is mounted read-only", "The results of the runs go there.",
+                      instead=(line("ccmix", "run", "-o", "/another/folder", "..."),), root=False)  # fmt: skip
+        return
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         yield Finding(
             "results", Status.FAIL, f"{place} can't be written to", "The results go there, or where -o says.",
             (line("chown", str(os.getuid()), str(place)),),
         )  # fmt: skip
-        return
-    status = os.statvfs(place)
-    if status.f_flag & os.ST_RDONLY:
-        yield Finding("results", Status.FAIL, f"{place} is mounted read-only", "The results of the runs go there.",
-                      instead=(line("ccmix", "run", "-o", "/another/folder", "..."),), root=False)  # fmt: skip
         return
     free = status.f_bavail * status.f_frsize
     yield from judge_room("results", str(place), free, runs * RUN_BYTES, capture_bytes)

@@ -25,6 +25,7 @@ from ccmix.run.limits import Budget, seconds_until_open
 from ccmix.run.machines import Machine
 from ccmix.run.measure import ERROR
 
+LOOKS_AT_CLOCK_EACH_S = 30.0  # which may be set, and goes on where this machine sleeps
 _IMPORTING = threading.Lock()  # of two threads that import modules in a circle, one may get half a module
 
 
@@ -127,10 +128,14 @@ class _Work:
         if not path.time_window:
             return
         now = datetime.datetime.now(datetime.UTC)
-        if seconds := seconds_until_open(path.time_window, run.seconds, now):
-            opens = now + datetime.timedelta(seconds=seconds)
-            self._watcher.waiting(run, f"waits for its time window, until {opens:%H:%M} UTC")
-            await asyncio.sleep(seconds)
+        told = False
+        while seconds := seconds_until_open(path.time_window, run.seconds, now):
+            if not told:
+                opens = now + datetime.timedelta(seconds=seconds)
+                self._watcher.waiting(run, f"waits for its time window, until {opens:%H:%M} UTC")
+            told = True
+            await asyncio.sleep(min(seconds, LOOKS_AT_CLOCK_EACH_S))
+            now = datetime.datetime.now(datetime.UTC)
 
     async def _once(self, run: Run, folder: RunFolder, cpu: int, failures: Sequence[str]) -> Outcome:
         where = await self._machine.measure(run, folder.begin(), cpu)

@@ -28,8 +28,8 @@ class Share(click.ParamType[float]):
 
 
 @click.command("compare", short_help="Say what differs between two campaigns, and by how much.")
-@click.argument("outdir_a", type=click.Path(path_type=Path), metavar="A")
-@click.argument("outdir_b", type=click.Path(path_type=Path), metavar="B")
+@click.argument("outdir_a", type=options.PathType(), metavar="A")
+@click.argument("outdir_b", type=options.PathType(), metavar="B")
 @options.form("table", "json", "html", "markdown", "svg")
 @click.option("--margin", type=Share(), default="10%", show_default=True,
               help="Means whose ratio is within 1 ± this are the same.")  # fmt: skip

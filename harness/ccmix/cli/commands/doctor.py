@@ -10,7 +10,7 @@ from ccmix.config.overrides import Overrides
 
 
 @click.command("doctor", short_help="Say whether hosts are fit for a test, and how to mend them.")
-@click.argument("config", type=click.Path(path_type=Path), required=False)
+@click.argument("config", type=options.PathType(), required=False)
 @options.only
 @options.hosts
 @options.nic

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ccmix.cli import options
 from ccmix.units import parse_rate, parse_time
 
 
@@ -28,8 +29,8 @@ class Quantity(click.ParamType[float]):
 
 
 @click.command("import", short_help="Make an archive of what others measured, to be put beside.")
-@click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("-o", "--outdir", type=click.Path(path_type=Path, file_okay=False), required=True,
+@click.argument("paths", type=options.PathType(), nargs=-1, required=True)
+@click.option("-o", "--outdir", type=options.PathType(file_okay=False), required=True,
               help="A new folder for the archive.")  # fmt: skip
 @click.option("--as", "kind", metavar="KIND", help="What the files are  [default: recognised by their content]")
 @click.option("--entry", metavar="NAME",

@@ -1,5 +1,6 @@
 """`ccmix index`: its options and help."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -10,19 +11,20 @@ from ccmix.index.target import PATIENCE
 
 
 @click.command("index", short_help="Put campaigns into an Elasticsearch, for Kibana.")
-@click.argument("outdirs", type=click.Path(path_type=Path), nargs=-1)
+@click.argument("outdirs", type=options.PathType(), nargs=-1)
 @click.option("--url", metavar="URL", envvar="CCMIX_INDEX_URL", required=True,
               help="Of Elasticsearch 8, such as https://elastic.example.org:9200; without a password.")  # fmt: skip
 @click.option("--setup", is_flag=True, help="Make or update templates, indices and the policy for samples first.")
 @click.option("--demo", is_flag=True, help="The archives that come with ccmix, into a server that --setup prepares.")
 @options.only
-@click.option("--credentials", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+@click.option("--credentials", type=options.PathType(dir_okay=False), metavar="FILE",
               help="With 'api-key = ...', or 'user = ...' and 'password = ...'; see CCMIX_INDEX_... too.")  # fmt: skip
-@click.option("--ca", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+@click.option("--ca", type=options.PathType(dir_okay=False), metavar="FILE",
               help="CA certificates that verify the server's  [default: the system's]")  # fmt: skip
-@click.option("--spool", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+@click.option("--spool", type=options.PathType(file_okay=False), metavar="FOLDER",
               help="Where documents wait  [default: in ccmix's state folder]")  # fmt: skip
-@click.option("--patience", type=float, envvar=PATIENCE, default=600.0, show_default=True, metavar="SECONDS",
+@click.option("--patience", type=click.FloatRange(0, math.inf, max_open=True), envvar=PATIENCE, default=600.0,
+              show_default=True, metavar="SECONDS",
               help="How long the server may take nothing before this gives up.")  # fmt: skip
 @click.option("--follow", is_flag=True, hidden=True)
 def index(

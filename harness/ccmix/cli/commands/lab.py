@@ -17,7 +17,7 @@ _memory = click.option(
     "--memory", type=click.IntRange(64), default=1024, show_default=True, help="Of the guest, in MiB."
 )
 _on_path = click.option(
-    "--path", type=click.Path(path_type=Path, dir_okay=False),
+    "--path", type=options.PathType(dir_okay=False),
     help="An INI file: with the emulated path of its first run set up.",
 )  # fmt: skip
 _of_run = click.option("--run", "run_name", default="", help="Of the first run with this in its name in `ccmix plan`.")

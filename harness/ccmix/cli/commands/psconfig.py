@@ -10,9 +10,7 @@ from ccmix.cli import options
 
 @click.command("psconfig", short_help="Write the template of a mesh of perfSONAR hosts.")
 @click.argument("hosts", nargs=-1)
-@click.option(
-    "-H", "--hosts-file", type=click.Path(path_type=Path), metavar="HOSTS.csv", help="More hosts, as for run."
-)
+@click.option("-H", "--hosts-file", type=options.PathType(), metavar="HOSTS.csv", help="More hosts, as for run.")
 @click.option("--groups", metavar="GROUPS", multiple=True, required=True,
               help="A mix of CCAs, such as cubic:8,bbr:8; several times for several tasks.")  # fmt: skip
 @click.option("--streams", type=click.IntRange(1, 128), help="Of each test  [default: the largest sum of weights]")

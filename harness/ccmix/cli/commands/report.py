@@ -10,14 +10,14 @@ from ccmix.cli import options
 
 
 @click.command("report", short_help="Print results as a table, JSON, CSV or HTML, or draw charts.")
-@click.argument("outdirs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("outdirs", type=options.PathType(), nargs=-1, required=True)
 @options.form("table", "json", "csv", "html")
 @options.output("Write to this file instead of standard output; html: [default: OUTDIR/report.html]")
 @click.option("--rtt-buckets", is_flag=True, help="Pool all base RTTs below 30 ms, and all others.")
 @click.option("--against", metavar="KEY=VALUE",
               help="Compare with this one, paired by block: of a swept key, or entry=NAME, or group=NAME.")  # fmt: skip
 @click.option("--metric", default="goodput_bps", show_default=True, help="What --against compares (docs/metrics.md).")
-@click.option("--charts", "charts_folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+@click.option("--charts", "charts_folder", type=options.PathType(file_okay=False), metavar="FOLDER",
               help="Draw the charts that fit into this folder instead, and print their files.")  # fmt: skip
 @click.option("--chart", "kinds", type=click.Choice(KINDS), multiple=True,
               help="Only charts of this kind, of all conditions; may be given several times.")  # fmt: skip
