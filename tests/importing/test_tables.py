@@ -137,10 +137,18 @@ def test_without_a_test_each_line_is_one_and_what_is_unclear_is_told(
     assert (tests.exit_code, tests.stderr.strip(), len(tests.stdout.splitlines())) == (0, "", 1 + 2)
 
 
+def test_two_columns_of_one_name_are_refused(refused: Callable[..., str], tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("host,host,throughput_Gbps\na,b,1\n")
+    assert "t.csv:1: several columns are named 'host'" in refused(table)
+
+
 def test_a_long_setting_is_answered_with_what_shortens_it(refused: Callable[..., str], tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text(f"host,note,throughput_Gbps\na,{'n' * 300},1\n")
     assert "shorten note in the file or leave out its --setting" in refused(table, "--setting", "note")
+    table.write_text("host,throughput_Gbps\na,1\n")
+    assert "bytes too long for a folder's name: give another one with --cca" in refused(table, "--cca", "c" * 300)
     table.write_text(f"host,src,throughput_Gbps\na,x,1\na,{'s' * 250},1\n")
     assert "bytes too long for a folder's name: give another one with --src" in refused(table)
 
@@ -149,6 +157,8 @@ def test_a_long_setting_is_answered_with_what_shortens_it(refused: Callable[...,
     ("line", "said"),
     [
         ("h,1,bbr,fast,5", "t.csv:3: throughput_Gbps: 'fast' is no number"),
+        ("h,1,bbr,1_000,5", "t.csv:3: throughput_Gbps: '1_000' is no number"),
+        ("h,1,bbr,١,5", "t.csv:3: throughput_Gbps: '١' is no number"),
         ("h,1,bbr,nan,5", "t.csv:3: throughput_Gbps: 'nan' is no finite number"),
         ("h,1,bbr,1e308,5", "t.csv:3: throughput_Gbps: '1e308' is no finite number"),
         ("h,1,bbr,1e300,5", "t.csv:3: throughput_Gbps: '1e300' is no finite number"),

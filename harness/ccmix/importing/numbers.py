@@ -7,15 +7,18 @@ MOST_RATE_BPS = 1e15  # beyond what any path has
 MOST_TIME_S = 1e9  # 30 years
 MOST_COUNT = 2**53  # of bytes or segments: what JSON's numbers are exact to
 MOST_CLOCK_S = 4e9  # since 1970: to 2096
+NO_NUMBER = "is no number"
 LEAST_INTERVAL_S = 1e-3  # of the patched iperf3
 
 
 def number_in(text: str) -> float:
-    """Raises ValueError with what is wrong, for a sentence."""
+    """In digits that any program understands. Raises ValueError with what is wrong, for a sentence."""
+    if "_" in text or not text.isascii():
+        raise ValueError(NO_NUMBER)
     try:
         return float(text)
     except ValueError:
-        raise ValueError("is no number") from None
+        raise ValueError(NO_NUMBER) from None
 
 
 def bounded(value: float, most: float) -> float:

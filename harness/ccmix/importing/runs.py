@@ -138,8 +138,9 @@ def _check_lengths(one: Found, told: Told) -> None:
 def _shorter_condition(one: Found, told: Told) -> str:
     """By its longest setting."""
     longest = max(one.settings, key=lambda setting: len(file_name(f"{setting}={one.settings[setting]}")))
-    if longest == "src":
-        return "give another one with --src"
+    told_by = {"src": True, "cca": told.cca is not None}
+    if told_by.get(longest):
+        return f"give another one with --{longest}"
     return f"shorten {longest} in the file" + (" or leave out its --setting" if longest in told.settings else "")
 
 

@@ -121,6 +121,8 @@ def _columns(header: Sequence[str], name: str, told: Told) -> Columns:
             f"{name}:1: no column has a rate: name one of them goodput_Gbps or throughput_Gbps (or _Mbps, _bps); "
             f"there are {', '.join(names)[:200]}"
         )
+    if twice := next((one for one in names if one and names.count(one) > 1), None):
+        raise SourceError(f"{name}:1: several columns are named '{twice[:40]}': rename or remove all but one")
     for setting in told.settings:
         if setting not in names:
             raise SourceError(f"{name}:1: has no column '{setting}' for --setting; it has {', '.join(names)[:200]}")
