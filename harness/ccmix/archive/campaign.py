@@ -49,7 +49,7 @@ class Campaign:
             return cls(outdir, runs, data["ini"], data["about"])
         except FileNotFoundError as error:
             raise ArchiveError(f"{outdir}: has no {FILE}: name the folder that ccmix run wrote") from error
-        except (ValueError, KeyError, TypeError, OverflowError, StopIteration) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, StopIteration) as error:
             raise ArchiveError(f"{outdir / FILE}: can't be read: {error!r}") from error
 
     @contextlib.contextmanager

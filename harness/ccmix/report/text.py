@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from ccmix.analysis.comparison import ALIKE
 from ccmix.analysis.counting import imported
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.statistics import Row
@@ -83,7 +84,7 @@ def notes(results: Results) -> Iterator[str]:
         for finding in result.summary["validity"]["findings"]:
             if not finding["accepted"]:
                 yield f"{result.run.name}: {finding['detail']}"
-    if same := sum(row.goodput_cv == 0 and row.runs - row.invalid > 1 for row in results.rows):
+    if same := sum(row.goodput_cv is not None and row.goodput_cv <= ALIKE for row in results.rows):
         yield (
             f"{same} of {len(results.rows)} rows have one goodput in all iterations: nothing random happened on their "
             "path, so they are one observation, and an interval of 0 says nothing of other paths"
