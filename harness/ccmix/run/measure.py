@@ -72,7 +72,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> None:
             facts["started_s"] = time.time()
             with ExitStack() as started:
                 lines.serve(started)
-                with changes.running():
+                with changes.running(lines.lead_s):
                     lines.run(started)
             facts["ended_s"] = time.time()
         facts["after"] = _counters(path)
