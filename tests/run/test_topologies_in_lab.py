@@ -40,6 +40,19 @@ loss = 0.1%
 at.2s = loss 2%
 at.4s = rate 20mbit, loss 0%
 
+[topology apart]
+rate = 100mbit
+host.near = delay 5ms
+host.far = delay 80ms
+
+[apart]
+topology = apart
+interval = 100ms
+flows.near = near cubic:1
+flows.far = far cubic:4
+flows.late = near reno:2+3s
+flows.noise = far udp:2@1M
+
 [dctcp]
 topology = marking
 cca = dctcp
@@ -61,7 +74,7 @@ def outdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "paths.ini").write_text(PATHS)
     done = Ccmix(folder)("run", folder / "paths.ini", "--lab", "-o", folder / "out")
     assert done.returncode == 0, done.stderr
-    assert "4 runs valid, 0 not valid, 0 failed" in done.stderr
+    assert "5 runs valid, 0 not valid, 0 failed" in done.stderr
     return folder / "out"
 
 
@@ -88,6 +101,19 @@ def test_each_host_has_a_path_of_its_own(receivers: str, outdir: Path) -> None:
     goodputs = {flow["host"]: flow["goodput_bps"] for flow in flows}
     assert set(goodputs) == {"near", "far"}
     assert goodputs["far"] < 20e6
+
+
+def test_lines_send_from_when_they_are_due(outdir: Path) -> None:
+    """Over 160 ms the four streams' test and its connections take 1.4 s before the first byte, over 10 ms 0.06 s."""
+    recorded = outdir / "apart/all/receiver/001"
+    sent = pl.read_parquet(recorded / "sockets.parquet").filter(pl.col("bytes_sent") > 2000)
+    begun = dict(sent.group_by("group").agg(pl.col("time_s").min()).iter_rows())
+    queued = pl.read_parquet(recorded / "queues.parquet").filter(pl.col("place") == "sender-queue far")
+    control_bytes = 10_000  # of two tests
+    begun["noise or far"] = queued.filter(pl.col("bytes") - pl.col("bytes").first() > control_bytes)["time_s"].min()
+    assert {group: moment // 0.1 * 0.1 for group, moment in begun.items()} == pytest.approx(
+        {"near": 0.0, "far": 0.0, "noise or far": 0.0, "late": 3.0}
+    )
 
 
 def test_changes_are_made_at_their_moments(outdir: Path) -> None:

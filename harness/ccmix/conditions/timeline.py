@@ -35,10 +35,10 @@ class Timeline:
         self.made: list[dict[str, Any]] = []  # at_s as configured, time_s of the wall clock, qdiscs before the change
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Raises CommandError at the end where a change could not be made."""
+    def running(self, lead_s: float) -> Iterator[None]:
+        """The traffic begins in `lead_s` seconds. Raises CommandError at the end where a change could not be made."""
         ended = threading.Event()
-        thread = threading.Thread(target=self._run, args=(ended,), daemon=True)
+        thread = threading.Thread(target=self._run, args=(time.monotonic() + lead_s, ended), daemon=True)
         if self._moments:
             thread.start()
         try:
@@ -50,8 +50,7 @@ class Timeline:
         if self._failed:
             raise self._failed
 
-    def _run(self, ended: threading.Event) -> None:
-        begin_s = time.monotonic()
+    def _run(self, begin_s: float, ended: threading.Event) -> None:
         try:
             for at_s, changes in self._moments:
                 if ended.wait(begin_s + at_s - time.monotonic()):

@@ -15,6 +15,8 @@ PORT = 5201  # of the first line; the others have the ports after it
 MOST_PORTS = 1000
 LABEL = "h1"  # of a test that is alone
 STARTS_WITHIN_S = 10.0
+# From the start of a client to its first data, beside one for each stream: as measured over an empty path
+ROUND_TRIPS_TO_TCP, ROUND_TRIPS_TO_UDP = 5, 3
 ROUND_TRIPS_A_TEST = 12  # of its control connection, before and after the traffic
 ROUND_TRIPS_A_STREAM = 4  # streams connect one after the other, and their first packet may wait or be lost
 ENDS_WITHIN_S = 60.0  # beyond that and the time of the traffic: draining, exchanging results

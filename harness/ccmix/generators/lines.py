@@ -24,6 +24,9 @@ HTTP_COLUMNS = ("http_code", "size_download", "time_connect", "time_starttransfe
 class Generator(Protocol):
     """What makes the flows of one line."""
 
+    lead_s: float
+    """From its start to that of its traffic."""
+
     def serve(self, started: ExitStack) -> None:
         """Starts what must be there before any traffic. Raises GeneratorError or CommandError."""
 
@@ -52,15 +55,20 @@ class Lines:
             for number, line in enumerate(run.flows)
         ]
 
+    @property
+    def lead_s(self) -> float:
+        """From run() to the begin of the traffic."""
+        return max(generator.lead_s for _, generator in self._lines)
+
     def serve(self, started: ExitStack) -> None:
         for _, generator in self._lines:
             generator.serve(started)
 
     def run(self, started: ExitStack) -> None:
-        """From the first line's start to the last one's end."""
-        begin_s, self.began_s = time.monotonic(), time.time()
-        for line, generator in sorted(self._lines, key=lambda pair: pair[0].start_s):
-            time.sleep(max(0.0, begin_s + line.start_s - time.monotonic()))
+        """From the first line's start to the last one's end; each has its traffic when it is due, whatever its path."""
+        begin_s, self.began_s = time.monotonic() + self.lead_s, time.time() + self.lead_s
+        for line, generator in sorted(self._lines, key=lambda pair: pair[0].start_s - pair[1].lead_s):
+            time.sleep(max(0.0, begin_s + line.start_s - generator.lead_s - time.monotonic()))
             generator.start(started)
         for _, generator in self._lines:
             generator.finish(begin_s + self._run.seconds)
@@ -81,10 +89,12 @@ def _generator(run: Run, line: Flows, port: int, path: Dumbbell, iperf3_path: st
         case Iperf3Flows(streams=streams):
             longest_s = iperf3.longest_s(run.traffic, run.topology.longest_rtt_s, streams) - run.traffic.seconds
             arguments = iperf3.tcp_arguments(run.traffic.of_line(line))
-            return _Iperf3(ends, arguments, run.traffic.interval_s, folder, line.label, longest_s)
+            lead_s = (iperf3.ROUND_TRIPS_TO_TCP + streams) * pair.sender.base_rtt_s
+            return _Iperf3(ends, arguments, run.traffic.interval_s, folder, line.label, longest_s, lead_s)
         case UdpFlows() as udp:
             arguments = _udp_arguments(run, run.traffic.of_line(line), udp.rate_bps)
-            return _Iperf3(ends, arguments, run.traffic.interval_s, folder, line.label, iperf3.ENDS_WITHIN_S)
+            lead_s = (iperf3.ROUND_TRIPS_TO_UDP + udp.udp_streams) * pair.sender.base_rtt_s
+            return _Iperf3(ends, arguments, run.traffic.interval_s, folder, line.label, iperf3.ENDS_WITHIN_S, lead_s)
         case HttpFlows() as http:
             server = python_module("http_server", pair.sender_address, port, http.size_bytes, http.http_cca)
             clients = [curl(requests, pair.sender_address, port) for requests in http.requests_of_clients]
@@ -125,10 +135,12 @@ def python_module(module: str, *arguments: object) -> list[str]:
 
 class _Iperf3(iperf3.Iperf3Test):
     def __init__(
-        self, ends: iperf3.Ends, arguments: list[str], interval_s: float, folder: Path, label: str, longest_s: float
-    ) -> None:
+        self, ends: iperf3.Ends, arguments: list[str], interval_s: float, folder: Path, label: str, longest_s: float,
+        lead_s: float,
+    ) -> None:  # fmt: skip
         super().__init__(ends, arguments, interval_s, folder, label)
         self._longest_s = longest_s
+        self.lead_s = lead_s
 
     def finish(self, end_s: float) -> None:
         super().finish(end_s + self._longest_s - time.monotonic())
@@ -140,6 +152,8 @@ class _Iperf3(iperf3.Iperf3Test):
 
 class _Service:
     """A server on one host, and clients on another that write down when their flows were through."""
+
+    lead_s = 0.0
 
     def __init__(
         self, server_host: Host, server: list[str], client_host: Host, clients: Sequence[list[str]], port: int,
@@ -222,6 +236,8 @@ def client_file(stem: Path, number: int) -> Path:
 
 class _Command:
     """A shell line of the user's, which is ended when the traffic's time is over."""
+
+    lead_s = 0.0
 
     def __init__(self, line: Flows, path: Dumbbell, folder: Path) -> None:
         assert isinstance(line.what, CommandFlows)

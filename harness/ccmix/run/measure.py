@@ -6,7 +6,6 @@ standard library, since starting a guest's Python costs more than the run's set-
 
 import json
 import os
-import platform
 import signal
 import sys
 import time
@@ -17,20 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from ccmix.agent.journal import Journal
-from ccmix.conditions import qdisc
+from ccmix.conditions import namespaces, qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import Pair
-from ccmix.conditions.sysctl import OF_TCP, read_sysctls
+from ccmix.conditions.sysctl import OF_TCP
 from ccmix.conditions.timeline import Timeline
 from ccmix.generators.lines import Lines
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, Host, LocalHost
+from ccmix.hosts.namespace import entered
 from ccmix.model import Run, Topology
 from ccmix.probes import rtt_beside, sockets, sockmon
 from ccmix.probes.sampler import sampling
 
 JOB, ERROR = Path("logs/job.json"), Path("logs/error.txt")  # below the run's folder
-OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload")
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
 SAMPLED_QUEUES = ("bottleneck", "sender-queue")
@@ -54,12 +53,13 @@ def measure(run: Run, folder: Path, programs: Programs) -> None:
     generators, logs = folder / "generators", folder / "logs"
     generators.mkdir()
     logs.mkdir(exist_ok=True)
-    facts: dict[str, Any] = {"kernel": platform.release(), "kernel_version": platform.version()}
+    facts: dict[str, Any] = {"kernel": os.uname().release, "kernel_version": os.uname().version}
     facts["iperf3"] = _iperf3_version(programs.iperf3)
     with Journal() as journal, dumbbell(run.topology, journal) as path:
         first = path.sender(path.pairs[0])
         _check_ccas(run, first)
-        facts["sysctls"] = read_sysctls(first, OF_TCP)
+        with entered(first.name):
+            facts["sysctls"] = namespaces.sysctls(OF_TCP)
         facts["offloads"] = _offloads(path)
         facts["ping_rtt_s"] = _ping(path)
         facts["train_s"] = _packet_train(path, run.topology)
@@ -72,7 +72,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> None:
             facts["started_s"] = time.time()
             with ExitStack() as started:
                 lines.serve(started)
-                with changes.running():
+                with changes.running(lines.lead_s):
                     lines.run(started)
             facts["ended_s"] = time.time()
         facts["after"] = _counters(path)
@@ -105,14 +105,13 @@ def _pace(path: Dumbbell, pacing_bps: float) -> None:
 
 def _offloads(path: Dumbbell) -> dict[str, bool]:
     """What could make one packet of many, on a device that sends and on the router whose netem comes next."""
-    features = {}
+    features: dict[str, bool] = {}
     pair = path.pairs[0]
     for device in (pair.sender_queue, pair.ack_delay):
         host = path.host(device.place.namespace)
-        for line in host.run(["ethtool", "-k", device.place.device]).splitlines():
-            name, _, state = line.strip().partition(": ")
-            if name in OFFLOADS:
-                features[f"{host.name} {name}"] = state.startswith("on")
+        with entered(host.name):
+            states = namespaces.offloads(device.place.device)
+        features |= {f"{host.name} {name}": on for name, on in states.items()}
     return features
 
 
