@@ -16,20 +16,25 @@ def _number(pattern: str) -> dict[str, Any]:
     return {"id": "number", "params": {"pattern": pattern}}
 
 
+def _duration(output: str) -> dict[str, Any]:
+    return {
+        "id": "duration",
+        "params": {
+            "inputFormat": "seconds", "outputFormat": output, "outputPrecision": 2, "showSuffix": True,
+            "useShortSuffix": True,
+        },
+    }  # fmt: skip
+
+
 # Kibana's format for each unit of the table of fields; units without one are written as plain numbers.
 FORMATS = {
     "bit/s": _number("0,0.[0]bitd"),
     "byte": {"id": "bytes", "params": {"pattern": "0,0.0b"}},
     "percent": {"id": "percent", "params": {"pattern": "0,0.00%"}},
-    "s": {
-        "id": "duration",
-        "params": {
-            "inputFormat": "seconds", "outputFormat": "asMilliseconds", "outputPrecision": 2,
-            "showSuffix": True, "useShortSuffix": True,
-        },
-    },
+    "s": _duration("asMilliseconds"),
     "BDP": _number("0,0.[00]"),
 }  # fmt: skip
+OF_SECONDS = ("ccmix.startup_s", "ccmix.convergence_s")  # some seconds: they are not written as milliseconds
 LONG_TIMES = ("ccmix.elapsed_s", "ccmix.duration_s", "ccmix.omit_s", "ccmix.interval_s", "ccmix.seconds",
               "ccmix.run.real_seconds")  # fmt: skip
 
@@ -61,7 +66,7 @@ class DataView:
 
     def saved(self) -> SavedObject:
         formats = {
-            field.name: FORMATS[field.unit]
+            field.name: _duration("asSeconds") if field.name in OF_SECONDS else FORMATS[field.unit]
             for field in fields_of(self.kind.name)
             if field.unit in FORMATS and field.name not in LONG_TIMES
         }

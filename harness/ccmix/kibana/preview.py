@@ -16,13 +16,14 @@ from ccmix.charts.finish import FONT as MEASURED
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.dashboard import LINKS_HEIGHT, WIDTH, Dashboard, Place
 from ccmix.kibana.dashboard import Panel as DashboardPanel
+from ccmix.kibana.data_views import OF_SECONDS
 from ccmix.kibana.lens import SHADES
 from ccmix.kibana.requests import LensPanel, Row, Search, VegaPanel, panel_of
 from ccmix.kibana.saved import SavedObject
 
 COLUMN, ROW_HEIGHT, GAP, TITLE, HEAD = 25, 21, 8, 20, 62  # pixels
 TABLE_ROW, LETTER = 16, 6.2
-FONT = "font-family='DejaVu Sans, sans-serif'"
+FONT = f"font-family='{MEASURED}'"
 VEGA_LITE = "5.20"
 PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3))
 # Of a field's unit: by what values are multiplied, the unit's name then, and d3's format of an axis.
@@ -105,6 +106,8 @@ def _axis(panel: LensPanel, name: str) -> tuple[float, str, str]:
     field = FIELDS.get(column["sourceField"])
     if field is None or column["operationType"] == "unique_count" or field.name == IN_SECONDS:
         return 1, "", "~s"
+    if field.name in OF_SECONDS:
+        return 1, "s", "~r"
     return AXES.get(field.unit or "", (1, "", "~s"))
 
 

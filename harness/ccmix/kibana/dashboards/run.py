@@ -85,7 +85,7 @@ _FLOWS = Lens(
 _LOST = Metric("sum", "ccmix.retransmits", "segments retransmitted")
 _QUEUE = Terms("ccmix.queue.place", "queue")
 _BACKLOG = Metric("average", "ccmix.queue.backlog_bytes", "backlog, mean")
-_DROPS = Metric("average", "ccmix.queue.drops_per_s", "packets dropped a second, mean")
+_DROPS = Metric("average", "ccmix.queue.drops_per_s", "drops a second, mean")
 _STATES = Count("samples of flows")
 _COMPLETIONS = VegaLite(
     "Time of each request and short flow",
