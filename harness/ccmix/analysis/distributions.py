@@ -1,8 +1,8 @@
 """Probabilities of the normal, Student's t and the binomial distribution.
 
 Python has the normal's; both others are the regularised incomplete beta function, here as a continued fraction.
-Relative errors are math.lgamma's, some 1e-16 n ln n for n trials or degrees of freedom: 1e-6 where n is 1e8, 1e-10
-where it is 1e4.
+Relative errors of the binomial are math.lgamma's, some 1e-16 n ln n for n trials: 1e-6 where n is 1e8. Those of t are
+below 1e-11 for up to 10,000 degrees of freedom.
 """
 
 import functools
@@ -11,6 +11,7 @@ import statistics
 
 _NORMAL = statistics.NormalDist()
 _EPSILON = 1e-15
+_LARGE = 20.0  # from where on the terms of Stirling's series that are left out are below 2e-15
 
 
 def normal_cdf(z: float) -> float:
@@ -72,7 +73,17 @@ def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
 
 
 def _log_beta(a: float, b: float) -> float:
-    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    """Where one is large, without taking two large numbers from each other: by Stirling's series (DLMF 5.11.1)."""
+    small, large = min(a, b), max(a, b)
+    if large < _LARGE:
+        return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    main = small - (large - 0.5) * math.log1p(small / large) - small * math.log(large + small)
+    return math.lgamma(small) + main + _stirling(large) - _stirling(large + small)
+
+
+def _stirling(x: float) -> float:
+    """What ln Gamma(x) is more than (x - 1/2) ln x - x + ln(2 pi) / 2."""
+    return 1 / (12 * x) - 1 / (360 * x**3) + 1 / (1260 * x**5) - 1 / (1680 * x**7)
 
 
 def _continued_fraction(a: float, b: float, x: float) -> float:
