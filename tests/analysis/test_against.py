@@ -29,7 +29,7 @@ def by_place(found: list[Comparison]) -> dict[tuple[str, str], Comparison]:
 
 def test_each_setting_against_the_baseline_with_all_else_equal(run: Run) -> None:
     finished = runs(run, {"cubic": [10, 20, 30], "bbr": [11, 22, 33], "reno": [10, 20, 30]})
-    finished += runs(run, {"cubic": [5, 5, 5], "bbr": [6, 6, 6]}, delay="44ms")
+    finished += runs(run, {"cubic": [5, 6, 5], "bbr": [6, 7, 6]}, delay="44ms")
     found = by_place(against(Baseline("cca", "cubic"), finished))
     assert set(found) == {("5ms", "bbr"), ("5ms", "reno"), ("44ms", "bbr")}
     bbr = found["5ms", "bbr"]

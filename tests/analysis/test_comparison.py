@@ -35,12 +35,24 @@ def test_too_few_pairs_have_no_p_value() -> None:
     assert found
     assert (found.p_value, found.interval, found.difference) == (None, None, 1.5)
     assert paired([], []) is None
-    nothing = paired([5, 5, 5], [5, 5, 5])
+    nothing = paired([5, 6, 7], [5, 6, 7])
     assert nothing
     assert (nothing.p_value, nothing.effect_size, nothing.iterations_needed) == (1, None, None)
-    always = paired([6, 6, 6], [5, 5, 5])
+    always = paired([6, 7, 8], [5, 6, 7])
     assert always
     assert (always.p_value, always.iterations_needed) == (0, 3)
+
+
+@pytest.mark.parametrize("other", [5.0, 6.0])
+def test_iterations_that_all_say_the_same_are_one_observation(other: float) -> None:
+    found = paired([other, other, other * (1 + 1e-7)], [5, 5, 5])
+    assert found
+    assert found.alike
+    assert (found.p_value, found.interval, found.effect_size, found.iterations_needed) == (None, None, None, None)
+    assert found.difference == pytest.approx(other - 5, abs=1e-6)
+    varied = paired([6, 6, 6.1], [5, 5, 5])
+    assert varied
+    assert (varied.alike, varied.p_value is None) == (False, False)
 
 
 @settings(max_examples=50, deadline=None)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ccmix.analysis.ratio import Ratio
 from ccmix.analysis.sharing import Finished, Sharing, sharing
 from ccmix.model import Group, Run, Topology, Traffic
 from support import TOPOLOGY
@@ -82,6 +83,15 @@ def test_iterations_are_paired_and_those_without_a_partner_left_out() -> None:
     assert one.ratio.value == 2
     apart = [*alone("cubic", [1, 2]), *alone("bbr", [1, 2], campaign="two")]
     assert sharing(apart).alone == ()
+
+
+def test_iterations_that_all_say_the_same_tell_no_interval() -> None:
+    [found] = sharing([*alone("cubic", [100, 100, 100]), *alone("bbr", [200, 200, 200])]).alone
+    assert (found.seen, found.ratio) == (False, Ratio(2.0, None))
+    [varied] = sharing([*alone("cubic", [100, 100, 100]), *alone("bbr", [200, 201, 202])]).alone
+    assert varied.seen
+    assert varied.ratio
+    assert varied.ratio.interval
 
 
 def test_shares_in_a_mix() -> None:

@@ -162,6 +162,10 @@ def test_warnings_say_how_many_iterations_would_do() -> None:
     endless = alone(1.0001, place(), p=0.99, needed=None)
     [warning] = answer(replace(NONE, alone=(endless,))).warnings
     assert warning.endswith("not even 10,000 would do.")
+    alike = alone(2.0, place(), p=None)
+    alike = replace(alike, result=replace(alike.result, alike=True))
+    [warning] = answer(replace(NONE, alone=(alike,))).warnings
+    assert warning.startswith("1 of 1 comparisons is of iterations that all say the same")
     untested = alone(2.0, place(), p=None)
     [warning] = answer(replace(NONE, alone=(untested,))).warnings
     assert warning.startswith("1 of 1 comparisons have fewer than 3 iterations")

@@ -84,7 +84,7 @@ def page(report: tuple[Results, Path]) -> Page:
 
 def test_the_answer_comes_first(page: Page) -> None:
     shown = " ".join(page.text.split())
-    answer, table = shown.index("take more than their fair share"), shown.index("Goodput is what the receiver's")
+    answer, table = shown.index("take 66.7% of the goodput"), shown.index("Goodput is what the receiver's")
     assert answer < table
     assert "66.7% of the goodput where 50% would be fair" in shown
     assert "1 of 11 runs is left out of all numbers, for what their own probes saw: 1 by rtt." in shown
@@ -93,7 +93,7 @@ def test_the_answer_comes_first(page: Page) -> None:
 def test_the_page_holds_the_table(report: tuple[Results, Path], page: Page) -> None:
     assert page.rows(RESULTS) == lines(report[0])
     assert "11 of 12 planned runs" in page.text
-    assert "1 runs are missing" in page.text
+    assert "1 run is missing" in page.text
     assert "Linux 7.2.12-ccmix" in page.text
 
 

@@ -26,7 +26,10 @@ ALIKE = 1e-6  # of the mean: values no further apart tell no spread, as runs in 
 
 @dataclass(frozen=True)
 class Paired:
-    """Values less those of the baseline, in the values' unit, over the blocks that have both."""
+    """Values less those of the baseline, in the values' unit, over the blocks that have both.
+
+    Where several blocks all say the same, they are `alike`: one observation, of which there is no interval and no test.
+    """
 
     blocks: int
     baseline_mean: float
@@ -36,6 +39,7 @@ class Paired:
     effect_size: float | None  # Hedges' g of the differences
     p_value: float | None
     iterations_needed: int | None  # to see such a difference
+    alike: bool = False
 
 
 def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
@@ -44,15 +48,17 @@ def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
         return None
     differences = [value - other for value, other in zip(values, baseline, strict=True)]
     difference, baseline_mean = statistics.fmean(differences), statistics.fmean(baseline)
+    alike = Sample(tuple(values)).alike and Sample(tuple(baseline)).alike
     return Paired(
         blocks=len(differences),
         baseline_mean=baseline_mean,
         difference=difference,
-        interval=confidence_interval(differences),
+        interval=None if alike else confidence_interval(differences),
         gain_percent=difference / baseline_mean * 100 if baseline_mean else None,
-        effect_size=_hedges_g(differences),
-        p_value=_p_value(differences),
-        iterations_needed=_blocks_for(differences),
+        effect_size=None if alike else _hedges_g(differences),
+        p_value=None if alike else _p_value(differences),
+        iterations_needed=None if alike else _blocks_for(differences),
+        alike=alike,
     )
 
 

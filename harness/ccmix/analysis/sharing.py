@@ -176,11 +176,16 @@ def _alone(valid: Sequence[_Valid]) -> list[Alone]:
                         cca=_side_name(side, sides),
                         baseline=_side_name(against, sides),
                         result=result,
-                        ratio=paired_ratio(ours, theirs),
+                        ratio=_ratio(ours, theirs, result),
                         p_adjusted=None,
                     )
                 )
     return found
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float], result: Paired) -> Ratio | None:
+    ratio = paired_ratio(ours, theirs)
+    return replace(ratio, interval=None) if ratio and result.alike else ratio
 
 
 def _side_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
@@ -209,7 +214,7 @@ def _beside(valid: Sequence[_Valid]) -> list[Beside]:
             shares, fair_share = [float(groups[at]["share"]) for groups in runs], float(runs[0][at]["fair_share"])
             result = paired(shares, [fair_share] * len(shares))
             assert result  # of at least one run
-            interval = confidence_interval(shares)
+            interval = None if result.alike else confidence_interval(shares)
             found.append(
                 Beside(
                     place=place,

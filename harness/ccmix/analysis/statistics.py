@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ccmix.analysis.comparison import Sample
 from ccmix.analysis.conditions import base_rtt_s, traffic_asked
 from ccmix.analysis.counting import counts
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
@@ -34,7 +35,7 @@ class Spread:
     mean: float
     deviation: float | None  # standard deviation with n-1; None of one run
     cv: float | None
-    ci95: tuple[float, float] | None
+    ci95: tuple[float, float] | None  # None too of values that are alike, and so one observation
 
     @classmethod
     def of(cls, values: Sequence[float | None]) -> "Spread | None":
@@ -45,7 +46,8 @@ class Spread:
         mean = statistics.fmean(known)
         deviation = statistics.stdev(known) if len(known) > 1 else None
         cv = deviation / mean if deviation is not None and mean else None
-        return cls(len(known), mean, deviation, cv, confidence_interval(known))
+        ci95 = None if Sample(tuple(known)).alike else confidence_interval(known)
+        return cls(len(known), mean, deviation, cv, ci95)
 
 
 @dataclass(frozen=True)

@@ -188,20 +188,14 @@ def _tested(a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: f
     return Tested(
         group=group_a,
         metric=metric,
-        a=_spread(sample_a),
-        b=_spread(sample_b),
+        a=Spread.of(sample_a.values),
+        b=Spread.of(sample_b.values),
         a_alike=sample_a.alike,
         b_alike=sample_b.alike,
         single=_single(sample_a, sample_b),
         found=unpaired(sample_a, sample_b, margin) if of_a and of_b else None,
         iterations_needed=iterations_to_tell(sample_a, sample_b, margin) if of_a and of_b else None,
     )
-
-
-def _spread(sample: Sample) -> Spread | None:
-    """Without an interval where the values are all alike."""
-    spread = Spread.of(sample.values)
-    return replace(spread, ci95=None) if spread and sample.alike else spread
 
 
 def _single(a: Sample, b: Sample) -> str | None:

@@ -102,6 +102,8 @@ def verdict(one: Comparison) -> str:
     """'more', 'less', or that nothing can be told, and how many iterations would do."""
     if one.result is None:
         return "can't tell: no block has valid runs of both"
+    if one.result.alike:
+        return "can't tell: all iterations are alike, and so one observation"
     if one.p_adjusted is None:
         return f"can't tell: at least {LEAST_FOR_INTERVAL} iterations are needed"
     if one.seen:

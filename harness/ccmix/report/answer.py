@@ -209,9 +209,8 @@ def _goodput(one: Single, where: Where) -> str:
 
 
 def _runs(found: Sharing) -> str:
-    told = f" {found.imported} runs were imported: nobody looked whether their hosts limited them." * (
-        found.imported > 0
-    )
+    were = "run was" if found.imported == 1 else "runs were"
+    told = f" {found.imported} {were} imported: nobody looked whether their hosts limited them." * (found.imported > 0)
     if not found.left_out:
         return told.strip() or ("The one run is valid." if found.runs == 1 else f"All {found.runs} runs are valid.")
     why = ", ".join(f"{count} by {kind}" for kind, count in found.left_out)
@@ -222,8 +221,12 @@ def _runs(found: Sharing) -> str:
 
 def _warnings(found: Sharing) -> Iterable[str]:
     every: list[Alone | Beside] = [*found.alone, *found.beside]
-    untested = sum(one.p_adjusted is None for one in every)
-    if untested:
+    if alike := sum(one.result.alike for one in every):
+        yield (
+            f"{alike} of {len(every)} comparisons {'is' if alike == 1 else 'are'} of iterations that all say the same, "
+            "as where nothing random happens: one observation each, of which there is no interval and no test."
+        )
+    if untested := sum(one.p_adjusted is None and not one.result.alike for one in every):
         yield (
             f"{untested} of {len(every)} comparisons have fewer than {LEAST_FOR_INTERVAL} iterations with valid runs: "
             f"there is no interval and no test. Make at least {LEAST_FOR_INTERVAL} iterations."
@@ -253,7 +256,7 @@ def _details(found: Sharing, where: Where) -> Iterable[tuple[str, tuple[str, ...
 def _alone_detail(one: Alone) -> str:
     ratio = _carries(one) if one.ratio else f"as much as {one.baseline} at best"
     told = f"Alone, {one.cca} carries {ratio} ({_rates(one)}{_interval(one)})"
-    return f"{told}; {_verdict(one.seen, one.p_adjusted, one.result.blocks, one.result.iterations_needed)}."
+    return f"{told}; {_verdict(one)}."
 
 
 def _beside_detail(one: Beside) -> str:
@@ -261,15 +264,18 @@ def _beside_detail(one: Beside) -> str:
         f"Beside {_others(one)}, {_flows(one.streams)} of {one.group} take {_percent(one.share)} of the goodput where "
         f"{_percent(one.fair_share)} would be fair" + (f" (95% CI {_percents(one.interval)})" if one.interval else "")
     )
-    return f"{told}; {_verdict(one.seen, one.p_adjusted, one.result.blocks, one.result.iterations_needed)}."
+    return f"{told}; {_verdict(one)}."
 
 
-def _verdict(seen: bool, p_adjusted: float | None, blocks: int, needed: int | None) -> str:
+def _verdict(one: Alone | Beside) -> str:
     """A clause about the test."""
+    blocks, needed, p_adjusted = one.result.blocks, one.result.iterations_needed, one.p_adjusted
+    if one.result.alike:
+        return f"one observation: {_iterations(blocks)}, all alike"
     if p_adjusted is None:
         return f"too few for a test: {_iterations(blocks)}"
     p = "p < 0.001" if p_adjusted < 0.001 else f"p = {p_adjusted:.2g}"
-    if seen:
+    if one.seen:
         return f"{p}, {_iterations(blocks)}"
     more = "more than 10,000" if needed is None else f"about {max(needed, blocks + 1)}"
     return f"a difference can't be told ({p}, {_iterations(blocks)}; {more} would do)"

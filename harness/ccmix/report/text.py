@@ -77,8 +77,8 @@ def notes(results: Results) -> Iterator[str]:
     """What was imported, why runs are not valid, and which iterations tell too little."""
     if foreign := sum(imported(result.summary) for result in results.runs):
         yield (
-            f"{foreign} runs were imported: nobody looked whether their hosts limited them, or the path was as named; "
-            "the table counts them"
+            f"{foreign} run{' was' if foreign == 1 else 's were'} imported: nobody looked whether their hosts limited "
+            "them, or the path was as named; the table counts them"
         )
     for result in results.runs:
         for finding in result.summary["validity"]["findings"]:
@@ -87,7 +87,7 @@ def notes(results: Results) -> Iterator[str]:
     if same := sum(row.goodput_cv is not None and row.goodput_cv <= ALIKE for row in results.rows):
         yield (
             f"{same} of {len(results.rows)} rows have one goodput in all iterations: nothing random happened on their "
-            "path, so they are one observation, and an interval of 0 says nothing of other paths"
+            "path, so they are one observation, of which there is no interval"
         )
     yield from _too_few(results.rows)
 
