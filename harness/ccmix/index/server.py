@@ -173,7 +173,7 @@ class Server:
         except elasticsearch.TransportError as error:
             if type(error).__name__ == "TlsError":
                 raise Refused(f"{self.url}: its certificate is not trusted: {error.message}") from None
-            raise Unavailable(f"{self.url}: {error.message}") from None
+            raise Unavailable(f"{self.url}: {_system_reason(error) or error.message}") from None
         except elasticsearch.UnsupportedProductError:
             raise Refused(f"{self.url}: is no Elasticsearch") from None
 
@@ -185,6 +185,16 @@ class Server:
         if status in (401, 403):
             return Refused(f"{self.url}: {status}: the credentials are not accepted, or not enough: {reason}", status)
         return Refused(f"{self.url}: {status} {kind}: {reason}", status)
+
+
+def _system_reason(error: BaseException) -> str:
+    """What the system said below all that libraries say of it: 'Connection refused'; empty where it said nothing."""
+    reason = ""
+    cause: BaseException | None = error
+    while cause:
+        reason = cause.strerror or reason if isinstance(cause, OSError) else reason
+        cause = cause.__cause__ or cause.__context__
+    return reason
 
 
 def _client(target: Target) -> "Elasticsearch":
