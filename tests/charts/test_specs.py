@@ -5,9 +5,12 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import altair
+import polars as pl
 import pytest
 
 from ccmix.charts.draw import png, svg
+from ccmix.charts.encodings import SCHEMA
+from ccmix.charts.table import goodput_table
 from chart_specs import GOLDEN, specs, written
 
 SPECS = specs()
@@ -86,3 +89,9 @@ def test_a_gains_colours_are_those_of_the_ccas() -> None:
 
     assert scale("heat-map-gain")["range"] == ["#D55E00", "#F7F7F7", "#0072B2"]
     assert scale("heat-map-gain-log")["type"] == "symlog"
+
+
+def test_a_number_is_rounded_once() -> None:
+    """978.53 is 979, and 978.5, to which it could be rounded first, 978 or 979."""
+    means = pl.DataFrame({"row": ["bbr"], "column": ["5ms"], "goodput_bps": [978_528_807.5]})
+    assert "979M" in texts(svg({"$schema": SCHEMA, **goodput_table(means, ["bbr"], ["5ms"])}))

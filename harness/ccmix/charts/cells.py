@@ -8,6 +8,7 @@ from ccmix.charts.source import Source
 SCHEME = "cividis"  # even steps, for the colour-blind too (Nuñez, Anderton and Renslow 2018)
 Steps = Literal["linear", "log"]
 FONT_SIZE = 11
+DIGITS = 9  # of the numbers: so many more than are written that none is rounded twice
 DARK = 0.18  # relative luminance (WCAG 2.1) below which white has more contrast than black
 
 

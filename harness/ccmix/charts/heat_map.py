@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from ccmix.charts.cells import SCHEME, Steps, cells
+from ccmix.charts.cells import DIGITS, SCHEME, Steps, cells
 from ccmix.charts.colours import COLOURS, OTHER_COLOURS
 from ccmix.charts.encodings import Part, largest, names_in_order
 from ccmix.charts.source import inline
@@ -31,7 +31,7 @@ class Measure:
 
 def heat_map(frame: pl.DataFrame, x: Sweep, y: Sweep, measure: Measure, steps: Choice = "auto") -> Part:
     """A panel for each value of `panel`; frame: panel, x, y (labels of the sweeps' values), value (null: no cell)."""
-    known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(4))
+    known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
     chosen = _steps(known["value"]) if steps == "auto" else steps
     scale: dict[str, Any] = {"scheme": SCHEME}
     if chosen == "linear":
@@ -49,7 +49,7 @@ def gain_map(
 
     Logarithmic steps are symmetric about 0, and linear near it.
     """
-    known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(3))
+    known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
     most = max(largest(known.select(pl.col("value").abs()), "value"), 0.1)
     log = steps == "log" or (steps == "auto" and most >= GAIN_LOG_FROM)
     return _panels(known, x, y, measure, gain_scale(ccas, most, log=log), "linear")

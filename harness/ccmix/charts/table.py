@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.charts.cells import SCHEME, cells
+from ccmix.charts.cells import DIGITS, SCHEME, cells
 from ccmix.charts.encodings import Part, largest
 from ccmix.charts.source import Source, inline
 
@@ -21,7 +21,7 @@ def goodput_cells(source: Source, x: Part, y: Part, **scale: Any) -> Part:
 
 def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> Part:
     """means: row and column, which are of `names` and `columns`, and goodput_bps (bit/s, null: no cell)."""
-    known = means.drop_nulls("goodput_bps").with_columns(pl.col("goodput_bps").round_sig_figs(4))
+    known = means.drop_nulls("goodput_bps").with_columns(pl.col("goodput_bps").round_sig_figs(DIGITS))
     lines = [_lines(column) for column in columns]
     width = max(CELL_WIDTH, *(round(len(line) * LETTER_WIDTH) for label in lines for line in label))
     # Vega puts a label's first line where its only one would be, the others below that

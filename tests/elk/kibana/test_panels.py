@@ -38,6 +38,12 @@ ON_BOTH_SIDES = "paced"  # the entry that was measured in the lab and between ho
 BUCKET_OF_CHANGES = 200  # documents that are changed at once, so that a median moves too
 # Panels ask for one side of these, or for all that is not that side
 OTHER_SIDE = {"ccmix.validity.status": ("valid", "limited"), "ccmix.path.kind": ("emulated", "real")}
+# Other values of these change the drawing only here: of BBR's gains, in probe_bw, those that don't probe upwards
+SHOWN_WHERE = {
+    "ccmix.bbr.pacing_gain": (
+        {"term": {"ccmix.bbr.state": "probe_bw"}}, {"range": {"ccmix.bbr.pacing_gain": {"lte": 1}}},
+    ),
+}  # fmt: skip
 A_YEAR_MS = 365 * 86_400_000
 FRAME = {"width": 400, "height": 250}
 
@@ -153,7 +159,11 @@ def affected_by(panel: Panel, field: str, node: Node, shown_now: Filter) -> list
         buckets = [each["field"] for kind in sources for each in kind.values()]
         metrics = [each["field"] for metric in rows["aggs"].values() for each in metric.values()]
     counted = [] if field in metrics else metrics[:1]
-    there = [shown_now, *({"exists": {"field": name}} for name in {*buckets, *counted, field})]
+    there = [
+        shown_now,
+        *SHOWN_WHERE.get(field, ()),
+        *({"exists": {"field": name}} for name in {*buckets, *counted, field}),
+    ]
     (first,) = hits(node, panel.index, {"bool": {"filter": conditions + there}}, most=1)
     same = [{"terms": {name: value if isinstance(value, list) else [value]}}
             for name in terms for value in (first["_source"][name],)]  # fmt: skip
