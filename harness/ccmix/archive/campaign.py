@@ -67,15 +67,26 @@ class Campaign:
         if not (self.outdir / FILE).exists():
             raise ArchiveError(f"{self.outdir}: its {FILE} was removed: nothing is written there any more")
 
-    def finished(self, wanted: Callable[[Run], bool] = lambda _: True) -> Iterator[tuple[Run, dict[str, Any], Path]]:
+    def finished(
+        self, wanted: Callable[[Run], bool] = lambda _: True, unread: Callable[[Run, ArchiveError], None] | None = None
+    ) -> Iterator[tuple[Run, dict[str, Any], Path]]:
         """Each finished run that is wanted, in the order of the plan, with its run.json and its folder.
 
-        Of others nothing is read.
+        Of others nothing is read. A run.json that can't be read is told to `unread`; without one, raises its
+        ArchiveError.
         """
         for run in filter(wanted, self.runs):
             folder = RunFolder.of(self.outdir, run)
-            if folder.finished:
-                yield run, folder.summary(), folder.path
+            if not folder.finished:
+                continue
+            try:
+                summary = folder.summary()
+            except ArchiveError as error:
+                if unread is None:
+                    raise
+                unread(run, error)
+            else:
+                yield run, summary, folder.path
 
 
 def _named(outdir: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from polars.exceptions import PolarsError
 
-from ccmix.archive import ArchiveError, Campaign, RunFolder
+from ccmix.archive import ArchiveError, Campaign
 from ccmix.index import context
 from ccmix.index.bulk import Body, Lines, document_lines, sample_lines
 from ccmix.index.samples import sample_tables
@@ -48,18 +48,8 @@ def finished(
 
     A run.json that can't be read is told to `unread`; without one, raises its ArchiveError.
     """
-    for run in campaign.runs:
-        folder = RunFolder.of(campaign.outdir, run)
-        if not chosen(run, entries) or run.name in but or not folder.finished:
-            continue
-        try:
-            summary = folder.summary()
-        except ArchiveError as error:
-            if unread is None:
-                raise
-            unread(run, error)
-        else:
-            yield Result(run, summary, folder.path)
+    for run, summary, folder in campaign.finished(lambda run: chosen(run, entries) and run.name not in but, unread):
+        yield Result(run, summary, folder)
 
 
 def chosen(run: Run, entries: Sequence[str]) -> bool:
