@@ -49,15 +49,16 @@ def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
     differences = [value - other for value, other in zip(values, baseline, strict=True)]
     difference, baseline_mean = statistics.fmean(differences), statistics.fmean(baseline)
     alike = Sample(tuple(values)).alike and Sample(tuple(baseline)).alike
+    telling = [] if alike else differences
     return Paired(
         blocks=len(differences),
         baseline_mean=baseline_mean,
         difference=difference,
-        interval=None if alike else confidence_interval(differences),
+        interval=confidence_interval(telling),
         gain_percent=difference / baseline_mean * 100 if baseline_mean else None,
-        effect_size=None if alike else _hedges_g(differences),
-        p_value=None if alike else _p_value(differences),
-        iterations_needed=None if alike else _blocks_for(differences),
+        effect_size=_hedges_g(telling),
+        p_value=_p_value(telling),
+        iterations_needed=_blocks_for(telling),
         alike=alike,
     )
 

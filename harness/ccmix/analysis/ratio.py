@@ -5,16 +5,20 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ccmix.analysis.comparison import Sample
 from ccmix.analysis.distributions import t_quantile
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of the mean of some values to the baseline's mean."""
+    """Of the mean of some values to the baseline's mean.
+
+    There is no interval of few blocks, of ones that all say the same, or where the baseline can't be told from 0.
+    """
 
     value: float
-    interval: tuple[float, float] | None  # 95%; None of few blocks, or where the baseline can't be told from 0
+    interval: tuple[float, float] | None  # 95%
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | None:
@@ -28,7 +32,8 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | 
         return None
     of_values, of_baseline = statistics.fmean(values), statistics.fmean(baseline)
     ratio = of_values / of_baseline
-    if len(values) < LEAST_FOR_INTERVAL:
+    alike = Sample(tuple(values)).alike and Sample(tuple(baseline)).alike
+    if alike or len(values) < LEAST_FOR_INTERVAL:
         return Ratio(ratio, None)
     reach = t_quantile(0.975, len(values) - 1) ** 2 / len(values)
     square = of_baseline**2 - reach * statistics.variance(baseline)

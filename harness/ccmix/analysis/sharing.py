@@ -176,16 +176,11 @@ def _alone(valid: Sequence[_Valid]) -> list[Alone]:
                         cca=_side_name(side, sides),
                         baseline=_side_name(against, sides),
                         result=result,
-                        ratio=_ratio(ours, theirs, result),
+                        ratio=paired_ratio(ours, theirs),
                         p_adjusted=None,
                     )
                 )
     return found
-
-
-def _ratio(ours: Sequence[float], theirs: Sequence[float], result: Paired) -> Ratio | None:
-    ratio = paired_ratio(ours, theirs)
-    return replace(ratio, interval=None) if ratio and result.alike else ratio
 
 
 def _side_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
