@@ -1,5 +1,5 @@
 # harness: ccmix on Debian stable. testpoint: the same, and the pScheduler plugin, on a perfSONAR test point.
-# Which capability and mount is for what: docs/containers.md.
+# Which capability and mount is for what: docs/howto/run-in-containers.md.
 
 ARG BASE=debian:trixie-slim
 ARG TESTPOINT_IMAGE=perfsonar/testpoint:v5.2.1
@@ -49,7 +49,7 @@ RUN apt-get update -qq \
 COPY --from=build /opt/ccmix /opt/ccmix
 COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
 # Python keeps what it compiled of what it imports; of what takes the most room and is used once a campaign, nothing is kept
-RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table \
+RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
  && find /opt/ccmix/lib -type d -name __pycache__ -regex '.*/\(elasticsearch\|numpy\|jinja2\)/.*' \
         -prune -exec rm -r {} + \
  && rm /opt/ccmix/container/import-all
@@ -112,7 +112,7 @@ RUN apt-get update -qq \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /opt/ccmix/packages \
  && ln -s /usr/lib/pscheduler-tool-iperf3mix/iperf3 /opt/ccmix/bin/ccmix-iperf3 \
  && ln -s /opt/ccmix/bin/ccmix /opt/ccmix/bin/ccmix-* /usr/local/bin/ \
- && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table
+ && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special
 COPY configs /usr/share/ccmix/configs
 HEALTHCHECK --interval=60s --timeout=30s --start-period=5m CMD ["pscheduler", "ping", "localhost"]
 ARG VERSION=0.1.0

@@ -2,7 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-long image image-test elk-test sanitize fuzz-iperf3 fuzz-capflow check format lock clean
+.PHONY: help demo setup setup-dev test test-fast test-deep test-long image image-test elk-test sanitize fuzz-iperf3 fuzz-capflow check format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -17,29 +17,29 @@ setup: ## install what running needs; leaves .venv/bin/ccmix
 setup-dev:
 	@tools/setup --dev
 
-test: check ## formatter, linter, types, all tests but the long ones, and those of C again with sanitizers
-	.venv/bin/pytest -m 'not long'
-	@$(MAKE) --no-print-directory sanitize
+test: check ## formatter, linter, types, and the tests, in ten minutes; sudo is asked for once
+	@tools/test test
 
-test-long: setup-dev ## long grids, kills and fuzzing
-	.venv/bin/pytest -m long --timeout 3600
+test-fast: setup-dev ## the tests without the lab, Docker, Elasticsearch and root, in a minute
+	@tools/test fast
+
+test-deep: setup-dev ## what CI runs besides: more cases, Docker, and those of C again with sanitizers, in 25 minutes
+	@tools/test deep
+
+test-long: setup-dev ## long grids, kills and fuzzing, by hand
+	@tools/test long --timeout 3600
 
 image: ## build ccmix:harness, with this machine's Docker or, where there is none, a private one
 	container/build harness
 
-image-test: setup-dev ## all tests of the images, in a private Docker engine; needs root
-	REQUIRE_DOCKER=1 .venv/bin/pytest --timeout 3600 tests/containers
+image-test: setup-dev ## all tests of the images, in a private Docker engine, which needs sudo
+	REQUIRE_DOCKER=1 tools/test test,deep,long --timeout 3600 tests/containers
 
 elk-test: setup-dev ## all tests of Elasticsearch and Kibana, against a real node, the long ones too
-	.venv/bin/pytest --timeout 3600 tests/index $(wildcard tests/elk)
+	tools/test test,deep,long --timeout 3600 tests/index $(wildcard tests/elk)
 
-sanitize: setup-dev ## the tests of the patched iperf3 and of the probes, built with AddressSanitizer and UBSan
-	binary=$$(iperf3-patch/build --sanitize) && \
-		CCMIX_IPERF3=$$binary ASAN_OPTIONS=detect_leaks=0 .venv/bin/pytest -m 'not long' tests/iperf3_patch
-	capflow=$$(probes/capflow/build --sanitize) && rtt=$$(probes/rtt/build --sanitize) && \
-		CCMIX_CAPFLOW=$$capflow CCMIX_RTT=$$rtt .venv/bin/pytest -m 'not long' tests/probes/capflow tests/probes/rtt
-	binary=$$(probes/sockmon/build --sanitize) && \
-		CCMIX_SOCKMON=$$binary .venv/bin/pytest -m 'not long' tests/probes -k 'sockmon and not in_lab'
+sanitize: setup-dev ## the tests of the C programs, built with AddressSanitizer and UBSan
+	@tools/test sanitize
 
 fuzz-iperf3: ## fuzz the patched iperf3 with clang's libFuzzer, and by talks with a server: four times 10 minutes
 	tools/setup --fuzz
@@ -49,10 +49,11 @@ fuzz-capflow: ## fuzz the reader of captures for 10 minutes
 	tools/setup --fuzz
 	probes/capflow/fuzz.py --seconds 600
 
-check: setup-dev ## formatter, linter, type checker
+check: setup-dev ## formatter, linter, type checker, layers of imports
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
 	shellcheck --severity=warning $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh
 
 format: setup-dev ## format the Python code

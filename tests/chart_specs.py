@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis.results import load_results
 from ccmix.charts import box, encodings
 from ccmix.charts.bbr_state import phase, state_over_time
 from ccmix.charts.choose import choose
@@ -16,16 +17,15 @@ from ccmix.charts.distribution import distributions
 from ccmix.charts.heat_map import Measure, gain_map, heat_map
 from ccmix.charts.setting import against_setting
 from ccmix.charts.share import share_against_fair_share
-from ccmix.charts.sweep import Sweep, numbers
+from ccmix.charts.sweep import SweptAxis, numbers
 from ccmix.charts.table import goodput_table
 from ccmix.charts.time_series import time_series
-from ccmix.report.results import load_results
+from published_archives import DEMO
 
 GOLDEN = Path(__file__).parent / "charts" / "golden"
-ARCHIVE = Path(__file__).resolve().parents[1] / "archive" / "demo"
 
 
-def sweep(key: str, *texts: str) -> Sweep:
+def sweep(key: str, *texts: str) -> SweptAxis:
     found = numbers(key, texts)
     assert found
     return found
@@ -110,7 +110,7 @@ def specs() -> dict[str, dict[str, Any]]:
 
 
 def _of_the_demo() -> dict[str, dict[str, Any]]:
-    [table] = choose(load_results([ARCHIVE]), ["table"]).charts
+    [table] = choose(load_results([DEMO]), ["table"]).charts
     return {"demo-table": table.spec}
 
 

@@ -5,13 +5,94 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from ccmix.hosts import NamespaceHost
 from elasticsearch_node import Node, elasticsearch_node, fetch
 from sshd import SSHD, SshServer, ssh_server
 from support import SMALL, Ccmix
+
+# What a test needs by the fixtures that it asks for: the fixture, the folder that defines it, marks (pyproject.toml).
+NEEDS = {
+    ("namespace", "tests"): ("namespaces",),
+    ("pair", "tests/run"): ("namespaces",),
+    ("sshd", "tests"): ("root",),
+    ("ends", "tests/plugin"): ("root",),
+    ("docker", "tests/containers"): ("root", "docker", "deep"),
+    ("elasticsearch", "tests"): ("elasticsearch",),
+    ("kernel", "tests/lab"): ("lab",),
+    ("guest", "tests/probes"): ("lab",),
+    ("cgroup", "tests/probes/test_sockmon_sockets.py"): ("root",),
+    ("tiny_disk", "tests/index/test_faults.py"): ("root",),
+    # a guest of root in a user namespace takes the setuid bit of others' programs for nobody's
+    ("noexec", "tests/run/test_lab_faults.py"): ("root", "lab"),
+    ("secrets", "tests/elk/test_compose.py"): ("root",),
+    # an ordinary user may not use every CCA
+    ("ccas", "tests/iperf3_patch"): ("namespaces",),
+    ("connection", "tests/probes"): ("namespaces",),
+    ("debian", "tests/iperf3_patch/test_interoperation.py"): ("deep",),
+    ("iperf3_outputs", "tests/importing"): ("namespaces",),
+    ("logs", "tests/importing"): ("namespaces",),
+}
+# Which tests one process runs, one after the other, where pytest-xdist has several: those of a file, which share the
+# fixtures of a module, but
+TOGETHER = {  # those of these folders, which share what is slow to make
+    "tests/containers/": "Docker",
+    "tests/elk/": "Elasticsearch",
+    "tests/index/": "Elasticsearch",
+    "tests/importing/": "iperf3's outputs",
+}
+APART = (  # and each of these files alone, which share nothing and take long
+    "tests/conditions/test_layout.py",
+    "tests/hosts/test_agent_host.py",
+    "tests/hosts/test_ssh.py",
+    "tests/lab/",
+    "tests/plugin/test_package.py",
+    "tests/plugin/test_run.py",
+    "tests/probes/test_sockmon_in_lab.py",
+    "tests/run/test_between_hosts.py",
+    "tests/run/test_calibration.py",
+    "tests/run/test_lab_campaign.py",
+    "tests/run/test_lab_faults.py",
+    "tests/run/test_pscheduler.py",
+    "tests/run/test_this_machine.py",
+    "tests/run/test_same_numbers.py",
+    "tests/run/test_validity_in_lab.py",
+)
+
+
+class Scheduling(LoadScopeScheduling):
+    """Gives the tests of a group to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(APART):
+            return nodeid
+        file = nodeid.partition("::")[0]
+        return next((group for folder, group in TOGETHER.items() if file.startswith(folder)), file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks tests by their fixtures, before pytest chooses by marks."""
+    for item in items:
+        definitions = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 - pytest has no public name for it
+        for name, defined in definitions.items():
+            for mark in NEEDS.get((name, defined[-1].baseid), ()):
+                item.add_marker(mark)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what a plain call of pytest has not the rights for; tools/test gives them."""
+    for mark in ("root", "namespaces"):
+        if item.get_closest_marker(mark) and os.geteuid() != 0:
+            pytest.skip(f"needs rights that only tools/test gives it (mark {mark!r})")
 
 
 @pytest.fixture
@@ -37,8 +118,6 @@ def ccmix(tmp_path: Path) -> Ccmix:
 @pytest.fixture
 def namespace() -> Iterator[NamespaceHost]:
     """A network namespace of the test's own."""
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root: run the tests as root")
     name = f"ccmix-test-{os.getpid()}"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if made.returncode != 0:
@@ -50,8 +129,6 @@ def namespace() -> Iterator[NamespaceHost]:
 @pytest.fixture
 def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
     """An sshd in a network namespace of its own, which ccmix's ssh reaches as 'dtn'."""
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root: run the tests as root")
     if not Path(SSHD).exists():
         pytest.skip("there is no sshd: run 'tools/setup --dev'")
     with ExitStack() as stack:

@@ -1,6 +1,7 @@
 """A real Elasticsearch: Elastic's cut-down distribution from Maven Central, run by a user who is not root.
 
-`mvn` fetches it into the cache once. It lacks ILM, API keys, roles and TLS: docs/indexing.md says what is untested so.
+`mvn` fetches it into the cache once. It lacks ILM, API keys, roles and TLS: docs/development.md says what is
+untested so.
 """
 
 import contextlib

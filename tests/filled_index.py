@@ -1,4 +1,4 @@
-"""An index with something for every panel, all of it measured: the published demo, the campaigns of
+"""An index with something for every panel, all of it measured: the demo, the campaigns of
 tests/data/index, and what Logstash's filter makes of messages that real pScheduler servers sent.
 """
 
@@ -9,9 +9,9 @@ from typing import Any
 from ccmix_indices import bulk
 from elasticsearch_node import Node
 from logstash_filter import as_bulk, filtered, of_mix, recorded
+from published_archives import DEMO
 from support import REPOSITORY, Ccmix
 
-DEMO = REPOSITORY / "archive" / "demo"
 RECORDED = tuple(REPOSITORY / "tests" / "data" / "index" / name for name in ("emulated", "real", "pscheduler"))
 MIXES = ("forward", "reverse", "repeated-second-run")
 PAGE = 5000
@@ -62,7 +62,7 @@ class Filtered:
 
 
 def fill(node: Node, folder: Path) -> None:
-    """The published demo and the recorded campaigns by `ccmix index`, and messages of pScheduler as by Logstash."""
+    """The demo and the recorded campaigns by `ccmix index`, and messages of pScheduler as by Logstash."""
     done = Ccmix(folder)("index", "--setup", DEMO, *RECORDED, "--url", node.url, "--spool", folder / "spool")
     assert done.returncode == 0, done.stderr
     bulk(node, as_bulk(filtered([recorded(), *(of_mix(name) for name in MIXES)])))

@@ -9,6 +9,7 @@ from typing import Any
 from click.testing import Result
 
 from ccmix.archive import Campaign
+from ccmix.model.run_files import SUMMARY
 from support import REPOSITORY
 
 DATA = REPOSITORY / "tests" / "data" / "importing"
@@ -32,8 +33,8 @@ class Outcome:
     def __init__(self, outdir: Path, stderr: str) -> None:
         self.outdir = outdir
         self.stderr = stderr
-        self.summaries: list[dict[str, Any]] = [summary for _, summary, _ in Campaign.load(outdir).finished()]
-        self.folders: list[Path] = [folder for _, _, folder in Campaign.load(outdir).finished()]
+        self.folders: list[Path] = [folder for _, folder in Campaign.load(outdir).finished()]
+        self.summaries: list[dict[str, Any]] = [json.loads((folder / SUMMARY).read_text()) for folder in self.folders]
 
     def files(self) -> dict[str, bytes]:
         """All files by their names within the archive."""

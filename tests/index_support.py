@@ -11,13 +11,11 @@ from typing import Any
 
 from ccmix.archive import Campaign
 from ccmix.index import context
-from ccmix.index.bulk import Lines, document_lines
+from ccmix.index.bulk import BulkDocuments, document_lines
 from ccmix.index.send import finished, run_lines
 from ccmix.index.summaries import campaign_documents
 from elasticsearch_node import Node
-from support import CCMIX, REPOSITORY
-
-DEMO = REPOSITORY / "archive" / "demo"
+from support import CCMIX
 
 
 @dataclass
@@ -73,7 +71,7 @@ def of_archive(*outdirs: Path) -> Contents:
     return found
 
 
-def documents(lines: Iterable[Lines]) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
+def documents(lines: Iterable[BulkDocuments]) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
     """Kind, place (index and id) and document."""
     for some in lines:
         each = some.content.splitlines()

@@ -18,7 +18,10 @@ Message = dict[str, Any]
 
 
 def recorded() -> Message:
-    """A run of two BBR streams by stock iperf3 between two real pScheduler 5.2 servers."""
+    """A run of two BBR streams by stock iperf3 between two real pScheduler 5.2 servers.
+
+    run.result-merged has no diags, which result has too.
+    """
     message: Message = json.loads((HERE / "recorded-run.json").read_text())
     return message
 

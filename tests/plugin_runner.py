@@ -1,4 +1,4 @@
-"""What pScheduler does with a tool: calls its methods with JSON, and runs its participants at the same time.
+"""Does what pScheduler does with a tool: calls its methods with JSON, and runs its participants at the same time.
 
 The tool is that of the built package, unpacked below a folder; its methods run as a user without privileges.
 """
@@ -37,12 +37,12 @@ Json = dict[str, Any]
 
 
 def check(value: object, schema: str) -> None:
-    """Raises where a value doesn't keep to one of the schemas."""
+    """Raises ValidationError where a value doesn't keep to its schema."""
     jsonschema.validate(value, json.loads((SCHEMAS / f"{schema}.json").read_text()))
 
 
 def throughput(**options: object) -> Json:
-    """A test: options with _ for -."""
+    """Returns a test of these options, which have _ for -."""
     spec = {"schema": 4, "dest": "10.99.7.2", "congestion": "reno:1,bbr:1", "parallel": 2, "duration": "PT1S"}
     spec |= {"link-rtt": "PT0.01S"} | {name.replace("_", "-"): value for name, value in options.items()}
     return {"type": "throughput", "spec": {name: value for name, value in spec.items() if value is not None}}
@@ -50,7 +50,7 @@ def throughput(**options: object) -> Json:
 
 @dataclass
 class Participant:
-    """A `run` under way."""
+    """Holds a `run` that was started."""
 
     process: subprocess.Popen[str]
     ends_at: float  # when the runner kills it
@@ -65,7 +65,7 @@ class Participant:
         self._thread.start()
 
     def result(self) -> Any:
-        """What the runner makes of it: null where it said nothing, or was killed."""
+        """Returns the result that the runner reads: null where the method wrote nothing or was killed."""
         assert self._thread is not None
         self._thread.join()
         assert self.process.returncode == 0 or self.killed, (self.process.returncode, self.stderr)
@@ -89,7 +89,7 @@ class Participant:
 
 @dataclass(frozen=True)
 class Run:
-    """Both participants under way."""
+    """Holds the participants of a run that were started."""
 
     test: Json
     start: float
@@ -107,7 +107,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Tool:
-    """The unpacked package, at one end: a network namespace; "" is the test's own."""
+    """Calls the unpacked package at one end, which is a network namespace; "" is the test's own."""
 
     root: Path
     namespace: str = ""
@@ -121,7 +121,7 @@ class Tool:
         return ["ip", "netns", "exec", self.namespace, *argv] if self.namespace else argv
 
     def say(self, method: str, given: object, timeout: float = 5) -> subprocess.CompletedProcess[str]:
-        """One method's answer to a JSON value, or to a text as it is."""
+        """Returns one method's answer to a JSON value, or to text as it is."""
         text = given if isinstance(given, str) else json.dumps(given)
         argv, environment = self.command(method), self._environment()
         return subprocess.run(
@@ -129,11 +129,11 @@ class Tool:
         )
 
     def call(self, method: str, given: object) -> Any:
-        """The same where the method is to answer, as an object."""
-        said = self.say(method, given)
-        assert said.returncode == 0, said
-        assert not said.stderr, said.stderr
-        return json.loads(said.stdout)
+        """Returns the object that a method answers, which must succeed."""
+        process = self.say(method, given)
+        assert process.returncode == 0, process
+        assert not process.stderr, process.stderr
+        return json.loads(process.stdout)
 
     def start(self, given: Json, ends_at: float) -> Participant:
         process = subprocess.Popen(
@@ -165,10 +165,10 @@ def start_run(
     checked: bool = True,
     early_s: float = START_MARGIN_S,
 ) -> Run:
-    """Starts a run on the participants (or only some of them), so early before its time, each as many seconds late.
+    """Starts a run on the participants, or on `only` some, `early_s` before its start; `late_s` delays each of them.
 
-    What they are given keeps to the schema, unless it is what pScheduler gives when something went wrong (not
-    `checked`); then `data` is given as it is.
+    The input keeps to the schema, unless pScheduler gives other input after a failure (not `checked`); then `data` is
+    given as it is.
     """
     tools = ends[: 1 if "single-ended" in test["spec"] else 2]
     if seconds is None:
@@ -197,7 +197,7 @@ def start_run(
 
 @contextmanager
 def unpacked_package() -> Iterator[Path]:
-    """The package's files below a folder that everybody may read, with the binary's path in its configuration."""
+    """Yields a folder with the package's files that everybody may read, with the binary's path in its configuration."""
     folder = Path(tempfile.mkdtemp(prefix="ccmix-plugin-"))
     try:
         folder.chmod(0o755)

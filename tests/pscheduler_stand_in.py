@@ -1,7 +1,7 @@
-"""A stand-in for a pScheduler server, written from the same documentation as ccmix's client of it.
+"""Stands in for a pScheduler server; written from the same documentation as ccmix's client of it.
 
 It answers the requests that ccmix makes as pScheduler 5.2 does, over TLS, and carries out one throughput test at a time
-with whatever a test gives it for that. It is no pScheduler: what real servers do is in tests/data/pscheduler.
+with what a test gives it for that. What real servers do is in tests/data/pscheduler.
 """
 
 import datetime
@@ -29,7 +29,7 @@ Carry = Callable[[dict[str, Any]], list[dict[str, Any] | None]]  # a test's spec
 
 @dataclass
 class Fault:
-    """What is done instead of the right answer, to `times` requests whose 'METHOD path' has the pattern."""
+    """Describes what happens instead of the right answer to `times` requests whose 'METHOD path' has the pattern."""
 
     pattern: str
     times: int = 1
@@ -44,7 +44,7 @@ class Fault:
 
 @dataclass
 class Run:
-    """A run of a task; times of the wall clock."""
+    """Holds a run of a task; its times are those of the wall clock."""
 
     begins_s: float
     ends_s: float
@@ -57,7 +57,7 @@ class Run:
 
 @dataclass
 class Task:
-    """A task as it was posted."""
+    """Holds a task as a client posted it."""
 
     document: dict[str, Any]
     runs: list[Run]
@@ -65,7 +65,7 @@ class Task:
 
 
 class StandIn:
-    """`starts_after_s`: of a run after its task was posted; `ahead_s`: its clock, of this machine's."""
+    """Sets how long after its task was posted a run starts, and by how much the server's clock is ahead."""
 
     def __init__(self, carry: Carry, starts_after_s: float = 1.0, ahead_s: float = 0.0) -> None:
         self.carry = carry
@@ -89,13 +89,13 @@ class StandIn:
         return task
 
     def answer(self, method: str, path: str, query: dict[str, str], body: str) -> tuple[int, Any]:
-        """Status, and what is sent as JSON; a string beside another status than 200 is sent as it is."""
+        """Returns the status and the JSON; with another status than 200, text is sent as it is."""
         words = path.removeprefix("/pscheduler/").split("/")
         if method == "POST" and words == ["tasks"]:
             return self._post(json.loads(body))
         if words[0] == "tasks" and len(words) > 1:
             return self._of_task(method, words[1], words[2:], query.get("key"))
-        said = {
+        answers = {
             "": lambda: "This is a stand-in for a pScheduler API server",
             "api": lambda: 6,
             "clock": lambda: {"time": self._time(time.time()), "synchronized": True, "source": "ntp", "offset": 0.0},
@@ -103,7 +103,7 @@ class StandIn:
             "tests/throughput/spec/is-valid": lambda: {"valid": "dest" in json.loads(query["spec"])},
             "tasks": lambda: self._known_by(json.loads(query["json"])["reference"]["ccmix"]["id"]),
         }.get("/".join(words))
-        return (200, said()) if method == "GET" and said else (404, "Resource not found.")
+        return (200, answers()) if method == "GET" and answers else (404, "Resource not found.")
 
     def _known_by(self, identity: str) -> list[str]:
         return [
@@ -128,7 +128,7 @@ class StandIn:
             case ["runs", identity]:
                 for run in task.runs:
                     if run.identity == identity:
-                        return 200, self._told(name, run)
+                        return 200, self._run_document(name, run)
         return 404, "Resource not found."
 
     def _post(self, document: dict[str, Any]) -> tuple[int, Any]:
@@ -162,11 +162,13 @@ class StandIn:
             results = self.carry(task.document["test"]["spec"])
         time.sleep(max(0.0, run.ends_s + self.merging_s - time.time()))
         first = results[0] or {"succeeded": False}
-        diags = "".join(f"Participant {number}:\n{(one or {}).get('diags')}\n" for number, one in enumerate(results))
+        diags = "".join(
+            f"Participant {number}:\n{(result or {}).get('diags')}\n" for number, result in enumerate(results)
+        )
         run.results, run.merged, run.errors = results, first | {"diags": diags}, self.errors
         run.state = "canceled" if task.cancelled else "finished" if first["succeeded"] else "failed"
 
-    def _told(self, name: str, run: Run) -> dict[str, Any]:
+    def _run_document(self, name: str, run: Run) -> dict[str, Any]:
         url = self._url(name)
         return {
             "start-time": self._time(run.begins_s),
@@ -189,11 +191,11 @@ class StandIn:
         return datetime.datetime.fromtimestamp(wall_s + self.ahead_s, datetime.UTC).isoformat()
 
     def _url(self, name: str) -> str:
-        """The server names itself as nobody else does, as real ones may."""
+        """Returns the name by which the server calls itself, which clients need not know."""
         return f"https://known.to.itself.invalid/pscheduler/tasks/{name}"
 
     def fault(self, what: str) -> Fault | None:
-        """The one for this request, if any; it is used up."""
+        """Returns the fault for this request, if there is one, and counts it."""
         with self._lock:
             self.asked.append(what)
             for fault in self.faults:
@@ -204,7 +206,7 @@ class StandIn:
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """One request."""
+    """Answers one request."""
 
     stand_in: StandIn
     protocol_version = "HTTP/1.1"
@@ -224,8 +226,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if not fault.right:
                 self._send(fault.status, fault.body, fault.headers)
                 return
-        status, said = self.stand_in.answer(self.command, parts.path, query, body)
-        self._send(status, said if status != 200 else json.dumps(said), {})
+        status, answer = self.stand_in.answer(self.command, parts.path, query, body)
+        self._send(status, answer if status != 200 else json.dumps(answer), {})
 
     do_GET = do_POST = do_DELETE = _do
 
@@ -238,26 +240,26 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Logs nothing."""
 
 
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """Clients that go away are part of the tests."""
+        """Ignores clients that go away, which are part of the tests."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """PEM files."""
+    """Holds PEM files."""
 
     certificate: Path
     key: Path
 
 
 def certificate(folder: Path, names: str = "DNS:localhost,IP:127.0.0.1", days: int = 2) -> Certificate:
-    """A self-signed certificate for these names; with negative `days` it has expired."""
+    """Makes a self-signed certificate for these names; with negative `days` it has expired."""
     folder.mkdir(exist_ok=True)
     key, request, signed = folder / "key.pem", folder / "request.pem", folder / "certificate.pem"
     for argv in (
@@ -271,7 +273,7 @@ def certificate(folder: Path, names: str = "DNS:localhost,IP:127.0.0.1", days: i
 
 @contextmanager
 def serving(stand_in: StandIn, shown: Certificate) -> Iterator[StandIn]:
-    """At localhost, at a port of its own, until the context ends."""
+    """Serves at localhost, at a port of its own, until the context ends."""
     handler = type("Handler", (_Handler,), {"stand_in": stand_in})
     server = _Server(("127.0.0.1", 0), handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -289,7 +291,7 @@ def serving(stand_in: StandIn, shown: Certificate) -> Iterator[StandIn]:
 
 
 def succeeds(_: dict[str, Any]) -> list[dict[str, Any] | None]:
-    """Results without a test."""
+    """Returns results without a test."""
     sums = {"throughput-bits": 100e6, "throughput-bytes": 12_500_000, "receiver-throughput-bits": 90e6}
     streams = [
         {
@@ -310,17 +312,17 @@ def succeeds(_: dict[str, Any]) -> list[dict[str, Any] | None]:
         },
     ]
     summary = {"streams": streams, "summary": sums, "congestion": {"5": "cubic", "7": "bbr"}}
-    one = {"succeeded": True, "diags": "", "intervals": [{"streams": streams, "summary": sums}], "summary": summary}
-    return [one, one]
+    result = {"succeeded": True, "diags": "", "intervals": [{"streams": streams, "summary": sums}], "summary": summary}
+    return [result, result]
 
 
 def fails(_: dict[str, Any]) -> list[dict[str, Any] | None]:
-    """A run whose tool failed at one end, and said nothing at the other."""
+    """Returns the results of a run whose tool failed at one end, and wrote nothing at the other."""
     return [{"succeeded": False, "error": "iperf3 returned an error: unable to connect", "diags": "iperf3 -c"}, None]
 
 
 def by_iperf3(pair: Pair) -> Carry:
-    """Real tests of the patched iperf3 between two namespaces, with results as pScheduler's iperf3 tool gives them."""
+    """Makes real tests of the patched iperf3 between two namespaces, with results like those of pScheduler's tool."""
 
     def carry(spec: dict[str, Any]) -> list[dict[str, Any] | None]:
         binary = str(find_iperf3())
@@ -336,8 +338,8 @@ def by_iperf3(pair: Pair) -> Carry:
         listening = ["ip", "netns", "exec", pair.far, "ss", "-ltnH", "sport = :5201"]
         wait_for(lambda: subprocess.run(listening, capture_output=True, check=True).stdout, 10, "iperf3 listens")
         client = _started(pair.near, client_argv)
-        said = [one.communicate(timeout=60)[0] for one in (client, server)]
-        return [_of_tool(argv, text) for argv, text in zip((client_argv, server_argv), said, strict=True)]
+        outputs = [process.communicate(timeout=60)[0] for process in (client, server)]
+        return [_of_tool(argv, text) for argv, text in zip((client_argv, server_argv), outputs, strict=True)]
 
     return carry
 
@@ -346,15 +348,15 @@ def _started(namespace: str, argv: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(["ip", "netns", "exec", namespace, *argv], stdout=subprocess.PIPE, text=True)
 
 
-def _of_tool(argv: list[str], said: str) -> dict[str, Any]:
-    result = json.loads(said)
-    diags = f"{' '.join(argv)}\n\n{said}"
+def _of_tool(argv: list[str], output: str) -> dict[str, Any]:
+    result = json.loads(output)
+    diags = f"{' '.join(argv)}\n\n{output}"
     if "error" in result:
         return {"succeeded": False, "error": f"iperf3 returned an error: {result['error']}", "diags": diags}
     streams = [
-        {"stream-id": one["sender"]["socket"], "throughput-bits": one["sender"]["bits_per_second"],
-         "throughput-bytes": one["sender"]["bytes"], "start": 0, "end": one["sender"]["end"]}
-        for one in result["end"]["streams"]
+        {"stream-id": stream["sender"]["socket"], "throughput-bits": stream["sender"]["bits_per_second"],
+         "throughput-bytes": stream["sender"]["bytes"], "start": 0, "end": stream["sender"]["end"]}
+        for stream in result["end"]["streams"]
     ]  # fmt: skip
-    sums = {"throughput-bits": sum(one["throughput-bits"] for one in streams)}
+    sums = {"throughput-bits": sum(stream["throughput-bits"] for stream in streams)}
     return {"succeeded": True, "diags": diags, "intervals": [], "summary": {"streams": streams, "summary": sums}}

@@ -1,8 +1,8 @@
-"""A stream of ccmix-sockmon, made by hand."""
+"""Makes a stream of ccmix-sockmon by hand."""
 
 import struct
 
-from ccmix.probes.stream_columns import TCP_INFO_FIELDS
+from ccmix.probes.stream.socket_columns import TCP_INFO_FIELDS
 
 INFO = 248
 TEXT = b"ticks_per_s=100\npage_bytes=4096\nsockets.0=h1\ndevice.0=r/eth0\ndevice.1=/lo\ncounters.0=\n"
@@ -50,7 +50,7 @@ def sockets(rows: list[bytes], kind: int = SOCKETS, at: float = 7, info: int = I
 
 
 def whole() -> bytes:
-    """One of everything."""
+    """Returns a stream with one record of everything."""
     queue = struct.pack("<IIQQIIIIII", 0, 36, 9000, 6, 2, 3000, 5, 4, 3, 0)
     xstats = struct.pack("<10I", 0, 0, 8, 12, 0, 0, 0, 28, 0, 0)[:36].ljust(160, b"\0")
     return b"".join(

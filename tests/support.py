@@ -7,13 +7,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from ccmix.model import Buffer, Destination, Group, HostPath, Loss, Netem, NetemPlace, Run, Topology, Traffic
+from ccmix.model import (
+    Buffer,
+    Destination,
+    Group,
+    HostPath,
+    Iperf3Source,
+    Loss,
+    Netem,
+    NetemPlace,
+    Run,
+    Sender,
+    Topology,
+    Traffic,
+)
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
 REPOSITORY = Path(__file__).parent.parent
@@ -36,8 +47,38 @@ omit = 1s
 iterations = 2
 """
 
+
+def one_sender(
+    rate_bps: float, delay_s: float, loss: Loss | None, buffer: Buffer, mtu_bytes: int, offloads: bool, **more: Any
+) -> Topology:
+    """Returns the emulated path of a sender h1."""
+    senders = (Sender("h1", delay_s, loss),)
+    return Topology(rate_bps, senders, buffer, mtu_bytes, offloads, **more)
+
+
+def with_senders(topology: Topology, **settings: Any) -> Topology:
+    """Returns the path with settings of each sender changed."""
+    return replace(topology, senders=tuple(replace(sender, **settings) for sender in topology.senders))
+
+
+def iperf3_traffic(
+    groups: tuple[Group, ...], streams: int, duration_s: float, omit_s: float, interval_s: float, *,
+    pacing_bps: float | None = None, host: str = "h1",
+) -> Traffic:  # fmt: skip
+    """Returns the traffic of one test of ccmix's own iperf3."""
+    return Traffic((Iperf3Source("", host, groups, streams),), duration_s, omit_s, interval_s, pacing_bps)
+
+
+def with_groups(traffic: Traffic, *groups: Group, streams: int | None = None) -> Traffic:
+    """Returns the traffic of one test with other groups, and other streams where they are given."""
+    test = traffic.test
+    assert isinstance(test, Iperf3Source)
+    changed = replace(test, groups=groups, streams=test.streams if streams is None else streams)
+    return replace(traffic, sources=(changed,))
+
+
 # An emulated path of one sender, with a little loss
-TOPOLOGY = Topology(
+TOPOLOGY = one_sender(
     rate_bps=1e9,
     delay_s=0.005,
     loss=Loss("random", (0.001,)),
@@ -54,7 +95,7 @@ def host_run(
     emulation: dict[str, Any] = {}
     if netem:
         emulation = {"netem": Netem(0.01, Loss("random", (0.01,))), "netem_at": NetemPlace(src, netem, None)}
-    traffic = Traffic((Group("bbr"),), 2, 10.0, 0.0, 0.5, pacing_bps)
+    traffic = iperf3_traffic((Group("bbr"),), 2, 10.0, 0.0, 0.5, pacing_bps=pacing_bps, host="src")
     return Run(
         "one",
         {},
@@ -100,9 +141,7 @@ class Ccmix:
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A file system of this size at the folder, which is made."""
-    if os.geteuid() != 0:
-        pytest.skip("a small file system takes root to mount: run the tests as root")
+    """Mounts a file system of this size at the folder, which is made; the test has the mark "namespaces"."""
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
     try:

@@ -9,31 +9,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccmix.archive.codec import Codec
 from ccmix.config import Condition, Entry, load
 from ccmix.model import (
     Buffer,
     Capture,
     Commands,
+    CommandSource,
     Destination,
     Group,
     HostPath,
+    ImportedSource,
+    Iperf3Source,
     Loss,
     ModuleParameter,
     Netem,
     NetemPlace,
     Run,
     Traffic,
+    UdpSource,
 )
 from ccmix.plan import RECEIVER, make_plan, named, span
-from support import TOPOLOGY
+from support import TOPOLOGY, iperf3_traffic, with_senders
 
 DEMO = Path(__file__).parents[1] / "configs" / "demo.ini"
-TRAFFIC = Traffic(groups=(Group("cubic"), Group("bbr")), streams=4, duration_s=10.0, omit_s=3.0, interval_s=0.5)
+TRAFFIC = iperf3_traffic(groups=(Group("cubic"), Group("bbr")), streams=4, duration_s=10.0, omit_s=3.0, interval_s=0.5)
+
+RUN = Codec(Run)
 
 
 def entry(name: str = "one", delays: int = 6, iterations: int = 4, order: str = "shuffled") -> Entry:
     conditions = [
-        Condition({"delay": f"{delay}ms"}, replace(TOPOLOGY, delay_s=delay / 1000), TRAFFIC)
+        Condition({"delay": f"{delay}ms"}, with_senders(TOPOLOGY, delay_s=delay / 1000), TRAFFIC)
         for delay in range(1, delays + 1)
     ]
     return Entry(name, iterations, order, ("rtt",), tuple(conditions))
@@ -49,7 +56,9 @@ def test_every_condition_in_every_iteration_once() -> None:
         [("one", f"{delay}ms", iteration) for delay in range(1, 7) for iteration in range(1, 5)]
         + [("two", f"{delay}ms", 1) for delay in (1, 2)]
     )
-    assert all(run.topology.delay_s * 1000 == float(run.condition["delay"].removesuffix("ms")) for run in runs)
+    assert all(
+        run.topology.senders[0].delay_s * 1000 == float(run.condition["delay"].removesuffix("ms")) for run in runs
+    )
     assert {run.accept_limits for run in runs} == {("rtt",)}
 
 
@@ -99,20 +108,22 @@ def test_the_demo_s_plan() -> None:
 
 def test_a_run_survives_json() -> None:
     for run in make_plan([*load(DEMO).entries, entry()], seed=7):
-        assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+        assert RUN.decode(json.loads(json.dumps(RUN.encode(run)))) == run
 
 
 TEXT = st.text(max_size=12)
 NUMBER = st.floats(0, 1e15)
-LOSS = st.builds(Loss, st.sampled_from(["random", "gemodel"]), st.lists(st.floats(0, 1), min_size=1).map(tuple))
+LOSS = st.builds(
+    Loss, st.sampled_from(["random", "gemodel"]), st.lists(st.floats(0.001, 1), min_size=1, max_size=4).map(tuple)
+)
 NETEM = st.builds(Netem, NUMBER, st.none() | LOSS, st.none() | st.integers(1), st.none() | NUMBER)
 PATH = st.builds(
     HostPath,
     src=TEXT,
     dst=st.builds(Destination, TEXT, TEXT, TEXT, st.none() | TEXT, st.lists(st.tuples(TEXT, TEXT)).map(tuple)),
     label=TEXT,
-    commands=st.builds(Commands, *([st.none() | TEXT] * 8), st.booleans(), st.booleans()),
-    server=TEXT,
+    commands=st.builds(Commands, *([st.none() | TEXT] * 7), st.booleans()),
+    server=st.sampled_from(["ssh", "running"]),
     port=st.integers(1, 65535),
     nic=st.none() | TEXT,
     netem=st.none() | NETEM,
@@ -132,10 +143,19 @@ GROUPS = st.lists(st.builds(Group, TEXT, st.integers(1), st.none() | NUMBER, NUM
 CONDITION = st.dictionaries(TEXT, TEXT, max_size=3)
 
 
-@given(CONDITION, PATH, st.builds(Traffic, GROUPS, st.integers(0), NUMBER, NUMBER, NUMBER, st.none() | NUMBER))
+SOURCE = st.one_of(
+    st.builds(Iperf3Source, TEXT, TEXT, GROUPS, st.integers(0)),
+    st.builds(UdpSource, TEXT, TEXT, NUMBER, st.integers(0)),
+    st.builds(CommandSource, TEXT, TEXT, TEXT, st.booleans()),
+    st.builds(ImportedSource, TEXT, TEXT, GROUPS, st.none() | st.integers(0)),
+)
+SOURCES = st.lists(SOURCE, min_size=1, max_size=3).map(tuple)
+
+
+@given(CONDITION, PATH, st.builds(Traffic, SOURCES, st.none() | NUMBER, NUMBER, NUMBER, st.none() | NUMBER))
 def test_any_run_between_hosts_survives_json(condition: dict[str, str], path: HostPath, traffic: Traffic) -> None:
     run = Run("one", condition, path.dst.name, 3, 7, traffic, path, ("rtt",))
-    assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+    assert RUN.decode(json.loads(json.dumps(RUN.encode(run)))) == run
 
 
 def host_condition(values: dict[str, str], dst: str, **path: float) -> Condition:
@@ -177,7 +197,7 @@ def test_the_seeds_of_a_topology_are_those_they_always_were() -> None:
 
 
 def test_how_long_a_plan_takes() -> None:
-    unknown = replace(TRAFFIC, duration_s=0.0, omit_s=0.0)
+    unknown = replace(TRAFFIC, duration_s=None, omit_s=0.0)
     paused = [host_condition({}, "a", pause_s=5.0), replace(host_condition({}, "b", pause_s=5.0), traffic=unknown)]
     runs = make_plan([Entry("one", 2, "in-order", (), tuple(paused)), entry(delays=1, iterations=1)], seed=1)
     assert (span(runs).runs, span(runs).seconds, span(runs).pauses_s, span(runs).unknown) == (5, 39, 15, 2)
@@ -202,6 +222,6 @@ def test_a_buffer_in_bytes_is_at_least_one_packet(amount: float, kind: str, size
 
 @given(st.floats(1e3, 1e12), st.floats(1e-6, 10), st.floats(1e-3, 100))
 def test_a_bdp_is_what_is_in_flight_in_a_base_rtt(rate_bps: float, delay_s: float, share: float) -> None:
-    topology = replace(TOPOLOGY, rate_bps=rate_bps, delay_s=delay_s, buffer=Buffer(share, "bdp"))
+    topology = with_senders(replace(TOPOLOGY, rate_bps=rate_bps, buffer=Buffer(share, "bdp")), delay_s=delay_s)
     drained_s = topology.buffer_bytes * 8 / rate_bps
     assert drained_s == pytest.approx(share * 2 * delay_s, abs=8 / rate_bps) or topology.buffer_bytes == 1514

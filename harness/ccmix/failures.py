@@ -1,4 +1,4 @@
-"""What is said where a file can't be written or read: which file, why, and what to do."""
+"""Describes why a file can't be written or read: which file, the reason, and what to do."""
 
 import contextlib
 import errno
@@ -8,17 +8,17 @@ from pathlib import Path
 WHAT_TO_DO = {
     errno.ENOSPC: "make room on that disk, or choose another place",
     errno.EDQUOT: "make room below your quota, or choose another place",
-    errno.EROFS: "mount it to be written to, or choose another place",
+    errno.EROFS: "mount it for writing, or choose another place",
     errno.ENOTDIR: "a part of this path is a file: choose another place",
-    errno.EACCES: "take a user who has the right to it, or choose another place",
+    errno.EACCES: "use an account that may access it, or choose another place",
 }
 
 
 def located(error: OSError, place: Path | str = "") -> str:
-    """Of an error that names no file, such as that of a write to a full disk, the file is `place`."""
+    """Returns file, reason and remedy; `place` is the file of an error that names none, such as a full disk's."""
     where = error.filename or place
-    found = f"{where}: {error.strerror or error}" if where else error.strerror or str(error)
-    return f"{found}: {WHAT_TO_DO[error.errno]}" if error.errno in WHAT_TO_DO else found
+    failure = f"{where}: {error.strerror or error}" if where else error.strerror or str(error)
+    return f"{failure}: {WHAT_TO_DO[error.errno]}" if error.errno in WHAT_TO_DO else failure
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ RECEIVER = "receiver"  # the destination of a run on an emulated topology
 
 
 def make_plan(entries: Iterable[Entry], seed: int) -> tuple[Run, ...]:
-    """All runs in the order in which they are started.
+    """Returns all runs in the order in which they are started.
 
     An iteration is a block: each of its conditions to each destination once, in the order of the file or shuffled by
     the seed, so that what drifts during a campaign hits all alike.
@@ -21,8 +21,9 @@ def make_plan(entries: Iterable[Entry], seed: int) -> tuple[Run, ...]:
 
 
 def named(runs: Sequence[Run], names: Sequence[str]) -> tuple[Run, ...]:
-    """The runs with these names, or all without any; their seeds stay the same. Raises KeyError with a name that none
-    has.
+    """Returns the runs with these names, or all without any; their seeds stay the same.
+
+    Raises KeyError with a name that none has.
     """
     by_name = {run.name: run for run in runs}
     for name in names:
@@ -51,7 +52,7 @@ def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
 
 
 def _run_seed(seed: int, entry: str, condition: dict[str, str], dst: str | None, iteration: int) -> int:
-    """A seed of the run's own, 32 bits, that stays the same when other entries or iterations are added."""
+    """Returns a seed of the run's own, 32 bits, that stays the same when other entries or iterations are added."""
     place = () if dst is None else (dst,)  # an emulated path has one destination
     text = repr((seed, entry, sorted(condition.items()), *place, iteration))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
@@ -59,7 +60,9 @@ def _run_seed(seed: int, entry: str, condition: dict[str, str], dst: str | None,
 
 @dataclass(frozen=True)
 class Span:
-    """How long runs take: `seconds` of traffic as far as that is known, `pauses_s` before runs, `unknown` runs."""
+    """Holds how long runs take: `seconds` of traffic as far as that is known, `pauses_s` before runs, `unknown`
+    runs.
+    """
 
     runs: int
     seconds: float
@@ -68,10 +71,10 @@ class Span:
 
 
 def span(runs: Sequence[Run]) -> Span:
-    """Of runs that are started one after the other."""
+    """Returns how long runs take that are started one after the other."""
     return Span(
         runs=len(runs),
-        seconds=sum(run.seconds for run in runs),
+        seconds=sum(run.seconds or 0.0 for run in runs),
         pauses_s=sum(run.path.pause_s for run in runs[1:] if isinstance(run.path, HostPath)),
-        unknown=sum(not run.seconds for run in runs),
+        unknown=sum(run.seconds is None for run in runs),
     )

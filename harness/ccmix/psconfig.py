@@ -1,7 +1,7 @@
-"""A pSConfig template: a mesh of perfSONAR hosts that test mixes of CCAs with each other, on a schedule.
+"""Writes a pSConfig template: a mesh of perfSONAR hosts that test mixes of CCAs with each other, on a schedule.
 
-Every test is pScheduler's `throughput`. Several mixes make several tasks of the mesh, such as each CCA alone beside the
-mix; with one CCA alone, pScheduler uses its own iperf3.
+Every test is pScheduler's `throughput`. Each mix is a task of the mesh: for instance CUBIC and BBR
+together, and each of them alone. For one CCA alone pScheduler uses its own iperf3.
 """
 
 import ipaddress
@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from ccmix.config.groups import GROUPS
 from ccmix.model import Group
-from ccmix.model.traffic import streams_of_groups
+from ccmix.model.group_grammar import streams_of_groups
 from ccmix.units import format_time
 
 MOST_STREAMS = 128  # of iperf3
 TOOL = "iperf3mix"
-# What a run takes besides its traffic: round trips of iperf3 at 200 ms for 16 streams, starting, ending, and what
-# pScheduler leaves between two runs of a host
+# The time that a run takes besides its traffic: round trips of iperf3 at 200 ms for 16 streams, starting, ending, and
+# the pause of pScheduler between two runs of a host
 OVERHEAD_S = 20.0
 
 _NAME = re.compile(r"[a-zA-Z0-9:._-]+")  # pSConfig's NameType
@@ -29,12 +29,12 @@ _HOST = re.compile(
 
 
 class MeshError(ValueError):
-    """A mesh that can't be; the text names the parameter and says what would be right."""
+    """Says that a mesh is not possible: the text names the parameter and says what would be right."""
 
 
 @dataclass(frozen=True)
 class Mix:
-    """One of a mesh's tests: as it was written, without blanks, its groups, and the streams they share."""
+    """Describes one test of a mesh: its text without blanks, its groups, and the streams that they share."""
 
     text: str
     groups: tuple[Group, ...]
@@ -42,18 +42,18 @@ class Mix:
 
     @property
     def needs_tool(self) -> bool:
-        """Whether stock iperf3 doesn't understand it."""
+        """Returns whether stock iperf3 can't make it."""
         return any(mark in self.text for mark in ",:@+") or self.text == "-"
 
     @property
     def name(self) -> str:
-        """For pSConfig's names of tests and tasks."""
+        """Returns the name of its test and its task in the template."""
         return "throughput-" + re.sub(r"[^a-zA-Z0-9:._-]", "_", self.text)
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """All of a mesh. Times in seconds; `archive` is the URL of a Logstash or other HTTP end, or empty."""
+    """Describes a mesh. `archive` is the URL that takes results by HTTP, such as Logstash's, or empty."""
 
     hosts: tuple[str, ...]
     mixes: tuple[Mix, ...]
@@ -69,10 +69,10 @@ class Mesh:
         if len(self.hosts) < 2:
             raise MeshError("hosts: a mesh needs two or more")
         if twice := [host for host in self.hosts if self.hosts.count(host) > 1]:
-            raise MeshError(f"hosts: {twice[0]} is there twice")
+            raise MeshError(f"hosts: {twice[0]} is named twice")
         for host in self.hosts:
             if not _is_host(host):
-                raise MeshError(f"hosts: {host!r} is no host name and no address")
+                raise MeshError(f"hosts: {host!r} is neither a host name nor an address")
         names = [mix.name for mix in self.mixes]
         if not names or len(set(names)) < len(names):
             raise MeshError("groups: write each mix once, such as cubic:8,bbr:8")
@@ -88,12 +88,14 @@ class Mesh:
 
     @property
     def busy_s(self) -> float:
-        """How long a host is busy in each interval: throughput tests exclude each other, at both ends."""
+        """Returns how long a host is busy in each interval: throughput tests exclude each other, at both ends."""
         return 2 * (len(self.hosts) - 1) * len(self.mixes) * (self.omit_s + self.duration_s + OVERHEAD_S)
 
 
 def read_mixes(texts: Sequence[str], streams: int | None) -> tuple[Mix, ...]:
-    """Mixes of the group grammar, such as `cubic:8,bbr:8`; by default with as many streams as the largest has weights.
+    """Reads mixes of the group grammar, such as `cubic:8,bbr:8`.
+
+    Without `streams`, each mix has as many as the largest sum of weights.
 
     Raises MeshError.
     """
@@ -106,7 +108,9 @@ def read_mixes(texts: Sequence[str], streams: int | None) -> tuple[Mix, ...]:
             raise MeshError(f"groups: {compact!r} {error}") from None
     count = streams or max(sum(group.weight for group in groups) for _, groups in mixes)
     if count > MOST_STREAMS:
-        raise MeshError(f"groups: the weights come to {count} streams, and iperf3 has {MOST_STREAMS}: say how many")
+        raise MeshError(
+            f"groups: the weights add up to {count} streams, more than the {MOST_STREAMS} of iperf3: give --streams"
+        )
     for compact, groups in mixes:
         if 0 in streams_of_groups(groups, count):
             raise MeshError(f"groups: {compact!r} has a group that gets none of the {count} streams")
@@ -114,14 +118,14 @@ def read_mixes(texts: Sequence[str], streams: int | None) -> tuple[Mix, ...]:
 
 
 def template(mesh: Mesh) -> dict[str, Any]:
-    """The mesh as pSConfig reads it."""
+    """Returns the mesh as pSConfig reads it."""
     schedule = f"every-{_duration(mesh.interval_s)}"
     archives = {"archive": _archive(mesh)} if mesh.archive else {}
     return {
         "addresses": {_name(host): {"address": host} for host in mesh.hosts},
         "groups": {"mesh": {"type": "mesh", "addresses": [{"name": _name(host)} for host in mesh.hosts]}},
         "tests": {mix.name: {"type": "throughput", "spec": _spec(mesh, mix)} for mix in mesh.mixes},
-        # Anywhere in the interval, so that the mesh doesn't ask for all at once
+        # pScheduler may put a test anywhere in the interval, so that not all begin at once
         "schedules": {
             schedule: {
                 "repeat": _duration(mesh.interval_s),
@@ -163,7 +167,7 @@ def _spec(mesh: Mesh, mix: Mix) -> Mapping[str, Any]:
 def _archive(mesh: Mesh) -> dict[str, Any]:
     return {
         "schema": 2,  # the first that has runs
-        "runs": "all",  # by default pScheduler keeps failures to itself
+        "runs": "all",  # by default pScheduler sends no failures
         "archiver": "http",
         "data": {
             "schema": 3,
@@ -189,5 +193,5 @@ def _is_host(text: str) -> bool:
 
 
 def _duration(seconds: float) -> str:
-    """ISO 8601."""
+    """Writes a duration as ISO 8601 has it."""
     return f"PT{seconds:.6f}".rstrip("0").rstrip(".") + "S"

@@ -1,13 +1,13 @@
-"""Names that several parts share: congestion control algorithms, and what a run can be limited by."""
+"""Defines names that several packages share: congestion control algorithms, and what can limit a run."""
 
 # CCAs by the names that the kernel knows them by (net/ipv4/Kconfig of Linux 7.2), and the BBR versions that ccmix or
-# Google's tree add. Which of them a host really has is asked of the host before a run.
+# Google's tree add. Before a run ccmix asks the host which of them it has.
 CCAS = (
     "bbr", "bbr2", "bbr3", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "reno",
     "scalable", "vegas", "veno", "westwood", "yeah",
 )  # fmt: skip
 
-# What a run that is not valid was limited by, and the sentence that says so in a report.
+# What can limit a run that is not valid, and the phrase for it in a report.
 LIMITS = {
     "receiver-window": "the receiver's window",
     "send-buffer": "the sender's socket buffer",

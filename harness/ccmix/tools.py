@@ -1,4 +1,4 @@
-"""The programs that ccmix brings along, and where they were installed."""
+"""Finds the programs that ccmix brings along."""
 
 import os
 import shutil
@@ -7,40 +7,43 @@ from pathlib import Path
 
 
 class ToolError(Exception):
-    """A program is missing; the message says what installs it."""
+    """Says that a program is missing, and what installs it."""
 
 
 def find_iperf3() -> Path:
-    """The patched iperf3: $CCMIX_IPERF3, or as `find` says. Raises ToolError."""
+    """Returns the patched iperf3. Raises ToolError, as all of these do."""
     return find("ccmix-iperf3", "CCMIX_IPERF3", "the patched iperf3")
 
 
 def find_kernel() -> Path:
-    """The lab's kernel: $CCMIX_LAB_KERNEL, or as `find` says. Raises ToolError."""
+    """Returns the lab's kernel."""
     return find("ccmix-lab-kernel", "CCMIX_LAB_KERNEL", "the lab's kernel")
 
 
 def find_sockmon() -> Path:
-    """What samples sockets, queues and processors: $CCMIX_SOCKMON, or as `find` says. Raises ToolError."""
+    """Returns the probe that samples sockets, queues and processors."""
     return find("ccmix-sockmon", "CCMIX_SOCKMON", "ccmix-sockmon")
 
 
 def find_capflow() -> Path:
-    """What turns a capture into series: $CCMIX_CAPFLOW, or as `find` says. Raises ToolError."""
+    """Returns the program that turns a capture into series."""
     return find("ccmix-capflow", "CCMIX_CAPFLOW", "ccmix-capflow")
 
 
 def find_rtt() -> Path:
-    """What measures RTTs beside the traffic: $CCMIX_RTT, or as `find` says. Raises ToolError."""
+    """Returns the probe that measures RTTs beside the traffic."""
     return find("ccmix-rtt", "CCMIX_RTT", "ccmix-rtt")
 
 
 def find(name: str, variable: str, what: str) -> Path:
-    """What the variable names, else the program beside this Python, where `make setup` puts it, else on PATH."""
+    """Returns what the variable names, else the program beside this Python, where `make setup` puts it, else on PATH.
+
+    `what` names the program in the message of ToolError.
+    """
     installed = Path(sys.prefix) / "bin" / name
-    found = os.environ.get(variable) or (installed if os.access(installed, os.X_OK) else shutil.which(name))
-    if not found:
+    program = os.environ.get(variable) or (installed if os.access(installed, os.X_OK) else shutil.which(name))
+    if not program:
         raise ToolError(f"{what} is not at {installed}: run 'make setup' in ccmix's folder, or set {variable}")
-    if not os.access(found, os.X_OK):
-        raise ToolError(f"{what} at {found} is no program that this user can run")
-    return Path(found).resolve()
+    if not os.access(program, os.X_OK):
+        raise ToolError(f"{what} at {program} can't be run by this user")
+    return Path(program).resolve()

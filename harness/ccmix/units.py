@@ -1,4 +1,4 @@
-"""Quantities as people write them in INI files, and back.
+"""Reads quantities as people write them in INI files, and writes them for people.
 
 Values in data are SI numbers: bits per second, bytes, seconds, fractions. A parser raises ValueError with a sentence
 that says what would be right; the caller adds file, section and key.
@@ -13,13 +13,13 @@ SIZE_BYTES = {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**2
 
 LEAST_RATE_BPS, MOST_RATE_BPS = 1e3, 1e15  # beyond what any path has, and within what tc counts in
 MOST_TIME_S = 7 * 86400.0
-_MOST = 1e15  # of a number before its unit, so that no product of quantities is infinite
+_MOST = 1e15  # for a number before its unit: no product of quantities becomes infinite
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*(?P<unit>[A-Za-z%/]*)", re.ASCII)
 
 
 def quantity(text: str, units: Iterable[str], examples: str) -> tuple[float, str]:
-    """A number that is not negative and its unit, in small letters."""
+    """Returns a number that is not negative, and its unit in small letters."""
     match = _QUANTITY.fullmatch(text.strip())
     if not match:
         raise ValueError(f"is not a number with a unit: write for instance {examples}")
@@ -41,7 +41,7 @@ def _scaled(text: str, units: Mapping[str, float], examples: str) -> float:
 
 
 def parse_rate(text: str) -> float:
-    """'2.4gbit' to bits per second, 1 kbit = 1000 bit as in tc(8).
+    """Reads '2.4gbit' as bits per second; 1 kbit = 1000 bit as in tc(8).
 
     tc's own 'bps' means bytes per second and is refused, since a reader takes it for bits.
     """
@@ -52,7 +52,7 @@ def parse_rate(text: str) -> float:
 
 
 def parse_time(text: str) -> float:
-    """'44ms' to seconds."""
+    """Reads '44ms' as seconds."""
     seconds = _scaled(text, TIME_S, "500ms, 10s, 2m")
     if seconds > MOST_TIME_S:
         raise ValueError("is more than a week: write for instance 500ms, 10s, 2m")
@@ -60,7 +60,7 @@ def parse_time(text: str) -> float:
 
 
 def parse_percent(text: str) -> float:
-    """'0.1%' to a fraction, 0.001."""
+    """Reads '0.1%' as a fraction, 0.001."""
     fraction = _scaled(text, {"%": 0.01}, "0.1%, 0%")
     if fraction > 1:
         raise ValueError("is more than 100%")
@@ -68,7 +68,7 @@ def parse_percent(text: str) -> float:
 
 
 def format_rate(rate_bps: float) -> str:
-    """Bits per second for people, three significant digits: '961 Mbit/s'."""
+    """Writes bits per second with three significant digits: '961 Mbit/s'."""
     for unit, scale in (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
         if rate_bps >= scale * 0.9995:
             return f"{_three_digits(rate_bps / scale)} {unit}"
@@ -76,20 +76,20 @@ def format_rate(rate_bps: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """Seconds for people: '88 ms', '10 s'."""
+    """Writes seconds: '88 ms', '10 s'."""
     if seconds >= 1 or seconds == 0:
         return f"{seconds:g} s"
     return f"{seconds * 1e3:g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:g} us"
 
 
 def format_percent(fraction: float) -> str:
-    """A fraction for people: '0.1%'."""
+    """Writes a fraction: '0.1%'."""
     percent = fraction * 100
     return f"{percent:.3g}%" if abs(percent) < 999.5 else f"{percent:.0f}%"
 
 
 def format_bytes(size_bytes: float) -> str:
-    """Bytes for people: '1.25 MB'."""
+    """Writes bytes: '1.25 MB'."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size_bytes >= scale * 0.9995:
             value = size_bytes / scale

@@ -1,7 +1,7 @@
 /*
- * Fuzz the parser of -C, and check what it says: of a malformed list, where
- * the error points; of any other, that every group keeps its limits, and that
- * the streams get the groups by their weights.
+ * Fuzz the parser of -C, and check what it returns: where the error of a
+ * malformed list points, that every group of another list keeps its limits,
+ * and that the streams get the groups by their weights.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -20,16 +20,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 check_error(const char *spec)
 {
-    const char *said = iperf_congestion_strerror(), *p;
+    const char *error = iperf_congestion_strerror(), *p;
     int column, i;
 
     assert(i_errno == IECONGESTIONLIST);
-    for (p = said; *p != '\0'; ++p)
+    for (p = error; *p != '\0'; ++p)
         assert(!iscntrl((unsigned char) *p));
     /* The list itself comes first, and may have anything in it */
-    for (p = said + strlen(said); p > said && sscanf(p, "': column %d, at '", &column) != 1; --p)
+    for (p = error + strlen(error); p > error && sscanf(p, "': column %d, at '", &column) != 1; --p)
         ;
-    assert(p > said);
+    assert(p > error);
     assert(column >= 1 && (size_t) column <= strlen(spec) + 1);
     p = strstr(p, ", at '") + 6;
     for (i = column - 1; i < column + 19 && spec[i] != '\0'; ++i, ++p)
@@ -75,7 +75,7 @@ check_list(const struct iperf_congestion_list *list, const char *spec)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    /* Of exactly its size, so that reading past its end is noticed */
+    /* The copy has exactly its size, so that reading past its end is noticed */
     size_t len = strnlen((const char *) data, size);
     char *spec = malloc(len + 1);
     struct iperf_congestion_list *list;

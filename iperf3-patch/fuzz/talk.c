@@ -1,5 +1,5 @@
 /*
- * Fuzz what one side of a test does with what the other side says, without
+ * Fuzz how one side of a test handles the messages of the other, without
  * connections and threads: ROLE is 's' or 'c'.
  *
  * The input's first byte has options, '0' for none. Then there are three
@@ -8,21 +8,21 @@
 #include <assert.h>
 #include <stdint.h>
 
-/* Its static functions are what is to be reached */
+/* For its static functions */
 #include "iperf_api.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { WITH_JSON = 1, WITH_JSON_STREAM = 2, WITH_TCP_INFO = 4, REVERSE = 8, BIDIR = 16, SERVER_OUTPUT = 32 };
 
-/* Of a direction; more of them would only be slow */
+/* In each direction; more of them would only be slow */
 #define STREAMS 5
 
 static FILE *nowhere;
 static int ours, theirs = -1;
-static int sockets[2 * STREAMS]; /* not connected: the kernel says something of each */
+static int sockets[2 * STREAMS]; /* not connected, but the kernel reports on each */
 
-/* Let the next line of the input come from the other side, as one message. */
+/* Send the next line of the input from the other side, as one message. */
 static void
 say(const uint8_t **data, const uint8_t *end)
 {
@@ -35,7 +35,7 @@ say(const uint8_t **data, const uint8_t *end)
     *data += len + (newline != NULL);
 }
 
-/* A stream like those that iperf_new_stream() makes, but without a connection. */
+/* Add a stream like those that iperf_new_stream() makes, but without a connection. */
 static void
 add_stream(struct iperf_test *test, int n, int sender)
 {

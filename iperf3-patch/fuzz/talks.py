@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fuzz a real server with what a client says to it, over real sockets: parameters, streams, results.
+"""Fuzz a real server with a client's parameters, streams and results, over real sockets.
 
     iperf3-patch/fuzz/talks.py [--seconds N] [--seed N] [--binary PATH]
 
 Unlike the other targets, which coverage guides, this one has the server's sockets, threads and states in it. Without
---binary, `iperf3-patch/build --sanitize` makes one. Exit status: 0 nothing found, 1 something was found (the input and
+--binary, `iperf3-patch/build --sanitize` makes one. Exit status: 0 without a fault, 1 with one (the input and
 the sanitizer's report are printed).
 """
 
@@ -34,8 +34,8 @@ PIECES = [
     " ", "%s%n", "\\", '"', "é", "\x01", "x" * 15, "x" * 16, "x" * 400, "cubic", "," * 127, "a," * 200, "1e400",
 ]  # fmt: skip
 NUMBERS = [0, 1, -1, 2, 3, 127, 128, 129, 1000, 65536, 0.5, 1e9]
-# What may be asked of a server for each of these keys; other numbers than these end a test by themselves, or make it
-# take memory and time as upstream's server does for anybody.
+# The values that a client sends for each of these keys. Other numbers end a test by themselves, or make it take memory
+# and time, as upstream's server does for every client.
 KEYS: dict[str, list[Any]] = {
     "parallel": [0, 1, 2, 3, 4, 128, 129, -1],
     "len": [1, 1000, 131072],
@@ -96,7 +96,7 @@ def mutate_streams(random_: random.Random, streams: list[dict[str, Any]]) -> lis
 
 
 def labels(random_: random.Random, ports: list[tuple[int, int]]) -> dict[str, Any]:
-    """What the client says of its streams before the test."""
+    """Returns what the client sends about its streams before the test."""
     streams = [
         {"congestion": "cubic", "group": number, "local_port": local, "remote_port": remote}
         for number, (local, remote) in enumerate(ports, 1)
@@ -127,7 +127,7 @@ def encode(random_: random.Random, value: Any) -> bytes:
 
 
 def talk(random_: random.Random, port: int) -> bool:
-    """One client: as far through a test as the server goes along. Returns whether that was to the results."""
+    """Makes one test, as far as the server goes along. Returns whether that was as far as the results."""
     cookie = b"fuzzfuzzfuzzfuzzfuzzfuzzfuzzfuzzfuzz\0"
     with contextlib.ExitStack() as stack:
 
@@ -181,7 +181,7 @@ def talk(random_: random.Random, port: int) -> bool:
 
 
 class Server:
-    """A server that serves until it dies, with what it says in a file."""
+    """Runs a server until it dies, with its standard error in a file."""
 
     def __init__(self, binary: str, folder: Path, *arguments: str) -> None:
         self._log = folder / "server.log"
@@ -195,7 +195,7 @@ class Server:
             )  # fmt: skip
 
     def listens(self) -> bool:
-        """Whether it takes connections again, after the last client has gone."""
+        """Returns whether it takes connections again, after the last client has gone."""
         end = time.monotonic() + 4 * TIMEOUT_S
         table = Path(f"/proc/{self._process.pid}/net/tcp")
         while self._process.poll() is None and time.monotonic() < end:
@@ -204,13 +204,14 @@ class Server:
             time.sleep(0.002)
         return False
 
-    def found(self) -> str | None:
-        said = self._log.read_text(errors="replace")
-        if suspicious(said):
-            return said
-        # upstream's server gives up after five errors in a row, which is its right
+    def fault(self) -> str | None:
+        """Returns the report of a sanitizer, or of a death; None without one."""
+        log = self._log.read_text(errors="replace")
+        if "Sanitizer" in log or "runtime error" in log:
+            return log
+        # upstream's server ends on purpose after five errors in a row
         if self._process.poll() is not None and self._process.returncode not in (0, 1):
-            return f"the server ended with status {self._process.returncode}\n{said}"
+            return f"the server ended with status {self._process.returncode}\n{log}"
         return None
 
     def alive(self) -> bool:
@@ -219,10 +220,6 @@ class Server:
     def stop(self) -> None:
         self._process.kill()
         self._process.wait()
-
-
-def suspicious(said: str) -> bool:
-    return "Sanitizer" in said or "runtime error" in said
 
 
 def main() -> int:
@@ -251,18 +248,17 @@ def main() -> int:
                     with contextlib.suppress(OSError, struct.error, ValueError):
                         whole += talk(random_, server.port)
                     talks += 1
-                    if not server.alive() and (found := server.found()):
+                    if not server.alive() and (fault := server.fault()):
                         random_.setstate(before)
-                        print(f"seed {options.seed}, talk {talks}: {parameters(random_)}\n{found}")
+                        print(f"seed {options.seed}, talk {talks}: {parameters(random_)}\n{fault}")
                         return 1
-                if found := server.found():
-                    print(f"seed {options.seed}, by talk {talks}:\n{found}")
+                if fault := server.fault():
+                    print(f"seed {options.seed}, by talk {talks}:\n{fault}")
                     return 1
             finally:
                 server.stop()
     print(
-        f"{talks} talks with {servers} servers, {whole} of them up to the results, "
-        f"in {options.seconds:g} s: nothing found"
+        f"{talks} talks with {servers} servers, {whole} of them up to the results, in {options.seconds:g} s: no fault"
     )
     return 0
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a packet says about its connection. Words and definitions are those of README.md. */
+/* Counts what each packet adds to its connection. README.md defines the terms. */
 #include "connection.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "memory.h"
 
 /* No window is larger than 2^30, so what is farther from the highest number seen is not of this connection. */
 #define FAR (1U << 30)
 
 struct connection *connection_create(const struct packet *packet, uint64_t number)
 {
-	struct connection *connection = create(sizeof(*connection));
+	struct connection *connection = create(1, sizeof(*connection));
 
 	connection->number = number;
 	connection->version = packet->version;
@@ -39,7 +39,7 @@ void connection_free(struct connection *connection)
 
 /*
  * Lays a sequence or acknowledgment number out in 64 bits, near the highest one seen; false if it is far from it, and
- * from the last one that was. So one wild packet does no harm, and a gap of gigabytes in the capture is got over.
+ * from the last one that was. So one wild packet does no harm, and counting goes on after a gap of gigabytes.
  */
 static bool unwrap(struct space *space, struct stray *stray, uint32_t number, uint64_t *place)
 {
@@ -163,7 +163,7 @@ static void count_data(struct side *side, const struct packet *packet)
 	}
 }
 
-/* One byte or none, just below what is acknowledged: not data, but a question whether the other side is there. */
+/* Returns whether it is a keep-alive or a probe: one byte or none, just below what is acknowledged. */
 static bool asks(const struct side *side, const struct packet *packet, uint64_t place)
 {
 	return packet->payload <= 1 && !(packet->flags & (FLAG_SYN | FLAG_FIN | FLAG_RST)) && side->data_known &&
@@ -194,7 +194,7 @@ static void add_syn(struct side *side, const struct packet *packet, uint64_t pla
 	side->sack_permitted |= packet->sack_permitted;
 }
 
-/* Data from begin to end: what of it is new, what old, what out of order. */
+/* Counts data from begin to end: how much of it is new, old and out of order. */
 static void add_data(struct side *side, uint64_t begin, uint64_t end)
 {
 	struct interval *now = &side->now;
@@ -232,7 +232,7 @@ static void add_data(struct side *side, uint64_t begin, uint64_t end)
 		side->data_end = end;
 }
 
-/* The times from which RTTs are taken. In a capture of one direction there is nobody to take them. */
+/* Notes the times from which RTTs are taken; a capture of one direction has no ACKs that could take them. */
 static void add_waiting(struct side *side, const struct side *other, const struct packet *packet, uint64_t begin,
 			uint64_t end, bool first_time)
 {
@@ -295,7 +295,7 @@ static void add_sequence(struct side *side, const struct side *other, const stru
 	add_waiting(side, other, packet, place, end + fin, place >= highest && (!syn || side->syn_packets == 1));
 }
 
-/* RFC 2883: the first block lies below the cumulative ACK, or within the second block. */
+/* Returns whether the first block lies below the cumulative ACK, or within the second block (RFC 2883). */
 static bool is_dsack(const struct packet *packet)
 {
 	if ((int32_t)(packet->sack[0].right - packet->acknowledgment) <= 0)
@@ -343,7 +343,7 @@ static uint64_t add_window(const struct connection *connection, struct side *sid
 	return window;
 }
 
-/* RFC 5681: no data, the same ACK and window as before, while something is outstanding. */
+/* Counts a duplicate ACK (RFC 5681): no data, the same ACK and window as before, while data is outstanding. */
 static void add_duplicate(struct side *data)
 {
 	data->duplicate_acks++;

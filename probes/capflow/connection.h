@@ -10,7 +10,7 @@
 #include "ranges.h"
 #include "samples.h"
 
-/* What happened to a direction in one interval; README.md defines each. */
+/* Counts of a direction in one interval; README.md defines each. */
 struct interval {
 	/* This way */
 	uint64_t packets, data_packets, bytes;
@@ -31,13 +31,13 @@ struct space {
 	uint64_t highest;
 };
 
-/* A number that was far from all others of its space, and is believed when a second one is near it. */
+/* A number far from all others of its space; it counts when a second one is near it. */
 struct stray {
 	bool any;
 	uint32_t at;
 };
 
-/* One direction: what one end sends, and what the other says about it. */
+/* One direction: what one end sends, and what the other end acknowledges of it. */
 struct side {
 	/* Sequence numbers */
 	struct space space;
@@ -94,18 +94,18 @@ struct connection {
 	int64_t interval_ns;  /* when the open interval began */
 };
 
-/* A new connection whose first packet this is; it has yet to be given that packet. */
+/* Returns a new connection; the caller still has to count its first packet. */
 struct connection *connection_create(const struct packet *packet, uint64_t number);
 
 void connection_free(struct connection *connection);
 
-/* Whether a packet with a SYN begins another connection between the same ends and ports. */
+/* Returns whether a packet with a SYN begins another connection between the same ends and ports. */
 bool connection_is_over(const struct connection *connection, int direction, const struct packet *packet);
 
-/* Counts a packet; the caller has closed the interval if the packet begins another. */
+/* Counts a packet; the caller has closed the interval if the packet begins another one. */
 void connection_add(struct connection *connection, int direction, const struct packet *packet);
 
-/* Whether windows are scaled, as far as the capture shows. */
+/* Returns whether windows are scaled, as far as the capture shows. */
 bool connection_scales(const struct connection *connection);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of connections: which packet belongs to which, and when each is written. */
+/* Finds the connection of each packet, and writes connections when they end. */
 #include "flows.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "memory.h"
 #include "series.h"
 #include "summary.h"
 
@@ -21,13 +21,13 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 
 static uint64_t hash_end(const struct endpoint *end)
 {
-	uint64_t words[2];
+	uint64_t halves[2];
 
-	memcpy(words, end->address, sizeof(words));
-	return mix(mix(mix(0, words[0]), words[1]), end->port);
+	memcpy(halves, end->address, sizeof(halves));
+	return mix(mix(mix(0, halves[0]), halves[1]), end->port);
 }
 
-/* The same for both directions. */
+/* Returns the slot of a connection, the same for both directions. */
 static uint64_t slot_of(const struct flows *flows, const struct endpoint *a, const struct endpoint *b)
 {
 	return mix(0, hash_end(a) + hash_end(b)) & (flows->slot_count - 1);
@@ -38,7 +38,7 @@ static bool same_end(const struct endpoint *a, const struct endpoint *b)
 	return a->port == b->port && !memcmp(a->address, b->address, sizeof(a->address));
 }
 
-/* 0 or 1 where the packet is of this connection, else -1. */
+/* Returns 0 or 1 where the packet belongs to this connection, else -1. */
 static int direction_of(const struct connection *connection, const struct packet *packet)
 {
 	if (connection->version != packet->version)
@@ -66,8 +66,7 @@ static void widen(struct flows *flows)
 {
 	free(flows->slots);
 	flows->slot_count *= 2;
-	flows->slots = resize(NULL, flows->slot_count, sizeof(struct connection *));
-	memset(flows->slots, 0, flows->slot_count * sizeof(struct connection *));
+	flows->slots = create(flows->slot_count, sizeof(struct connection *));
 	for (struct connection *c = flows->oldest; c; c = c->newer) {
 		uint64_t slot = slot_of(flows, &c->ends[0], &c->ends[1]);
 
@@ -134,8 +133,7 @@ void flows_open(struct flows *flows, const struct outputs *outputs)
 	memset(flows, 0, sizeof(*flows));
 	flows->outputs = *outputs;
 	flows->slot_count = SLOTS_AT_START;
-	flows->slots = resize(NULL, flows->slot_count, sizeof(struct connection *));
-	memset(flows->slots, 0, flows->slot_count * sizeof(struct connection *));
+	flows->slots = create(flows->slot_count, sizeof(struct connection *));
 	if (outputs->series)
 		series_begin(outputs->series);
 	if (outputs->json)

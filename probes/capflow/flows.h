@@ -5,17 +5,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "capture.h"
 #include "connection.h"
 #include "packet.h"
-
-/* What was in the capture. */
-struct capture {
-	uint64_t packets;
-	uint64_t verdicts[VERDICTS];
-	uint64_t filtered;  /* TCP, but not of the host or port that was asked for */
-	uint64_t backwards; /* a time before that of the packet before */
-	int64_t first_ns, last_ns;
-};
 
 /* Where results go; each may be NULL. */
 struct outputs {
@@ -30,7 +22,7 @@ struct flows {
 	uint64_t slot_count; /* a power of 2 */
 	uint64_t count, created, written;
 	struct connection *oldest, *newest;
-	struct connection *last; /* that had a packet */
+	struct connection *last; /* the one that had the last packet */
 };
 
 void flows_open(struct flows *flows, const struct outputs *outputs);
@@ -38,7 +30,7 @@ void flows_open(struct flows *flows, const struct outputs *outputs);
 /* Gives a packet to its connection. */
 void flows_add(struct flows *flows, const struct packet *packet);
 
-/* Writes what is left, and the end of each output. */
+/* Writes the connections that are left, and the end of each output. */
 void flows_close(struct flows *flows, const struct capture *capture);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libFuzzer's entry. The first byte says whether to write summaries, and how to read the rest: as a file for libpcap, or
+ * libFuzzer's entry. Bits of the first byte ask for summaries, and for the rest to be read as a file for libpcap, or
  * (the faster way to deep places) as frames of a link type, each after 8 bytes: captured and wire length, and how much
  * time has passed.
  */
@@ -19,7 +19,7 @@ static const int links[] = { DLT_EN10MB, DLT_RAW, DLT_LINUX_SLL, DLT_LINUX_SLL2,
 
 static FILE *nowhere;
 
-/* What must hold for each connection, whatever came in. */
+/* Checks what must hold for each connection, whatever came in. */
 static void check(const struct flows *flows)
 {
 	for (const struct connection *c = flows->oldest; c; c = c->newer) {
@@ -63,7 +63,7 @@ static void run_frames(struct flows *flows, struct capture *capture, int link, c
 		size -= 8;
 		if (captured > size)
 			captured = (uint32_t)size;
-		/* A copy of its own, so that reading past its end is seen */
+		/* Copy it, so that AddressSanitizer sees a read past its end */
 		frame = malloc(captured ? captured : 1);
 		memcpy(frame, data, captured);
 		capture->packets++;

@@ -96,9 +96,9 @@ def main() -> int:
         corpus.mkdir(exist_ok=True)
         for number, seed in enumerate(seeds()):
             (corpus / f"seed-{number}").write_bytes(seed)
-        found = Path(tempfile.gettempdir()) / "ccmix-capflow-found-"
+        artifacts = Path(tempfile.gettempdir()) / "ccmix-capflow-found-"
         argv = [built.stdout.strip(), f"-max_total_time={arguments.seconds}", "-max_len=8192", "-timeout=20"]
-        done = subprocess.run([*argv, "-print_final_stats=1", f"-artifact_prefix={found}", corpus], check=False)
+        done = subprocess.run([*argv, "-print_final_stats=1", f"-artifact_prefix={artifacts}", corpus], check=False)
     return 0 if done.returncode == 0 else 1
 
 

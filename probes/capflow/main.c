@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ccmix-capflow: a capture to series and summaries of its TCP connections. README.md says what they mean. */
+/* ccmix-capflow turns a capture into series and summaries of its TCP connections. README.md defines them. */
 #include <errno.h>
 #include <pcap/pcap.h>
 #include <signal.h>
@@ -7,16 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "error.h"
+#include "fail.h"
 #include "flows.h"
 #include "options.h"
 #include "packet.h"
 #include "reader.h"
 
-static pcap_t *volatile reading; /* NULL: not to be ended any more */
+static pcap_t *volatile reading; /* NULL: the capture is read */
 static volatile sig_atomic_t asked_to_end;
 
-/* Ctrl-C ends tcpdump and this at once: what was read counts. */
+/* Ctrl-C ends tcpdump and this program at once; the packets that were read count. */
 static void end_reading(int signal)
 {
 	(void)signal;
@@ -73,8 +73,7 @@ static void close_output(FILE *output, const char *file)
 	if (!output)
 		return;
 	if (ferror(output) | (fclose(output) == EOF))
-		fail(STATUS_FAILED, "%s: not all could be written: %s", strcmp(file, "-") ? file : "standard output",
-		     strerror(errno));
+		fail_errno("%s: not all could be written", strcmp(file, "-") ? file : "standard output");
 }
 
 int main(int count, char **arguments)
@@ -87,7 +86,7 @@ int main(int count, char **arguments)
 	pcap_t *pcap;
 	bool whole;
 
-	signal(SIGPIPE, SIG_IGN); /* a write that fails says so itself */
+	signal(SIGPIPE, SIG_IGN); /* so that write() reports it as an error */
 	listen_for_end();
 	reading = pcap = open_capture(options.file);
 	outputs = (struct outputs){

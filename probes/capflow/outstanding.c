@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "memory.h"
 
 /* Sequence numbers and time stamps wrap; these are right for distances below 2^31. */
 static bool before(uint32_t a, uint32_t b)

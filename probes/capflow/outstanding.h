@@ -7,7 +7,7 @@
 
 #include "samples.h"
 
-/* Bounds of what is remembered per direction; what does not fit is not timed, and counted. */
+/* Bounds per direction: segments and time stamps beyond them are counted, but not timed. */
 #define SEGMENTS_MAX 32768
 #define STAMPS_MAX 1024
 
@@ -27,17 +27,17 @@ struct outstanding {
 	uint64_t untracked; /* segments for which there was no room */
 };
 
-/* A segment of new data, above all before. */
+/* Adds a segment of new data, above all before. */
 void outstanding_send(struct outstanding *out, uint32_t begin, uint32_t end, int64_t time_ns);
 
 /*
- * A transmission below the highest sequence number, of old data or into a hole. Adds the time since the transmission
- * before to `waits`; returns how often the segment that was repeated most has now been.
+ * Notes a transmission below the highest sequence number, of old data or into a hole. Adds the time since the
+ * transmission before to `waits`; returns how often the segment of it that was repeated most has been repeated.
  */
 uint32_t outstanding_repeat(struct outstanding *out, uint32_t begin, uint32_t end, int64_t time_ns,
 			    struct samples *waits);
 
-/* A cumulative ACK that advances; returns the RTT, or -1 where it is not known whose ACK this is. */
+/* Takes a cumulative ACK that advances; returns the RTT, or -1 where the ACK may be that of another transmission. */
 int64_t outstanding_acknowledge(struct outstanding *out, uint32_t acknowledgment, int64_t time_ns);
 
 void outstanding_free(struct outstanding *out);
@@ -56,7 +56,7 @@ struct stamps {
 /* Notes when a value is sent for the first time. */
 void stamps_send(struct stamps *stamps, uint32_t value, int64_t time_ns);
 
-/* A value comes back; returns the RTT the first time that it does, else -1. */
+/* Takes a value that comes back; returns the RTT the first time that it does, else -1. */
 int64_t stamps_echo(struct stamps *stamps, uint32_t value, int64_t time_ns);
 
 void stamps_free(struct stamps *stamps);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Link layer, IP and TCP headers to a struct packet. Nothing is read beyond what was captured. */
+/* Decodes link layer, IP and TCP headers, and reads nothing beyond the captured bytes. */
 #include "packet.h"
 
 #include <pcap/dlt.h>
@@ -28,7 +28,7 @@ static uint32_t get32(const uint8_t *at)
 	return (uint32_t)get16(at) << 16 | get16(at + 2);
 }
 
-/* Moves past a header; false if it was not captured whole. */
+/* Moves past a header; returns false if it was not captured whole. */
 static bool skip(struct rest *rest, uint32_t bytes)
 {
 	if (rest->captured < bytes || rest->length < bytes)
@@ -164,7 +164,7 @@ static enum verdict decode_ip4(struct packet *packet, struct rest rest)
 	return decode_tcp(packet, rest);
 }
 
-/* The length that a jumbo payload option (RFC 2675) gives, or 0. */
+/* Returns the length that a jumbo payload option (RFC 2675) gives, or 0. */
 static uint32_t jumbo_length(const uint8_t *at, uint32_t length)
 {
 	for (uint32_t i = 2; i + 1 < length; i += at[i] == 0 ? 1 : 2U + at[i + 1]) {
@@ -190,7 +190,7 @@ static enum verdict decode_ip6(struct packet *packet, struct rest rest)
 	packet->ecn = rest.at[1] >> 4 & 3;
 	memcpy(packet->source.address, rest.at + 8, 16);
 	memcpy(packet->destination.address, rest.at + 24, 16);
-	jumbo = length == 0; /* a jumbo option says, or as in IPv4 the frame */
+	jumbo = length == 0; /* the length is in a jumbo option, or it is the frame's as in IPv4 */
 	if (!skip(&rest, 40))
 		return VERDICT_CUT;
 	if (!jumbo) {
@@ -232,14 +232,14 @@ static enum verdict decode_ip6(struct packet *packet, struct rest rest)
 		if (header > rest.captured)
 			return VERDICT_CUT;
 		if (next == 0 && jumbo) {
-			uint32_t said = jumbo_length(rest.at, header);
+			uint32_t given = jumbo_length(rest.at, header);
 
-			if (said && said < header)
+			if (given && given < header)
 				return VERDICT_MALFORMED;
-			if (said) {
-				rest.length = said;
-				if (rest.captured > said)
-					rest.captured = said;
+			if (given) {
+				rest.length = given;
+				if (rest.captured > given)
+					rest.captured = given;
 			}
 		}
 		next = rest.at[0];
@@ -280,7 +280,7 @@ static enum verdict decode_type(struct packet *packet, uint32_t type, struct res
 	}
 }
 
-/* A link layer header of `header` bytes with an Ethernet type at `type`. */
+/* Decodes a link layer header of `header` bytes with an Ethernet type at `type`. */
 static enum verdict decode_link(struct packet *packet, struct rest rest, uint32_t header, uint32_t type)
 {
 	uint32_t value;
@@ -293,7 +293,7 @@ static enum verdict decode_link(struct packet *packet, struct rest rest, uint32_
 	return decode_type(packet, value, rest);
 }
 
-/* BSD's loopback: the address family in the byte order of the machine that captured, or (LOOP) of the network. */
+/* Decodes BSD's loopback: an address family in the byte order of the capturing machine, or (LOOP) of the network. */
 static enum verdict decode_loopback(struct packet *packet, struct rest rest)
 {
 	uint32_t family;

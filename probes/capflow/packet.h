@@ -17,7 +17,7 @@ struct endpoint {
 	uint16_t port;
 };
 
-/* A TCP segment as it was on the wire, whatever was captured of it. */
+/* A TCP segment as it was on the wire, even if less of it was captured. */
 struct packet {
 	int64_t time_ns;
 	uint8_t version; /* of IP: 4 or 6 */
@@ -47,7 +47,7 @@ enum verdict {
 	VERDICTS,
 };
 
-/* Whether packets of this link type (libpcap's DLT_*) can be decoded. */
+/* Returns whether packets of this link type (libpcap's DLT_*) can be decoded. */
 bool packet_link_known(int link);
 
 /* Decodes a frame of `length` bytes of which `captured` are at data; fills all but the time. */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "memory.h"
 
-/* The first range that ends at or after a place: the first that can touch what begins there. */
+/* Returns the first range that ends at or after a place, and so the first that can touch one that begins there. */
 static uint32_t first_touching(const struct ranges *ranges, uint64_t place)
 {
 	uint32_t low = 0, high = ranges->count;
@@ -55,7 +55,7 @@ uint64_t ranges_add(struct ranges *ranges, uint64_t begin, uint64_t end)
 	struct range *into, *last = ranges->count ? &ranges->all[ranges->count - 1] : NULL;
 	uint32_t at, next;
 
-	if (last && last->end == begin) { /* what nearly every packet does */
+	if (last && last->end == begin) { /* the case of nearly every packet */
 		last->end = end;
 		return length;
 	}

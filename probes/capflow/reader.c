@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From libpcap's packets to the flows. */
+/* Passes libpcap's packets to the flows. */
 #include "reader.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ bool reader_run(pcap_t *pcap, const struct options *options, struct flows *flows
 		packet.time_ns = time_ns;
 		flows_add(flows, &packet);
 	}
-	if (got == PCAP_ERROR_BREAK) /* the end of the file, or a signal's wish */
+	if (got == PCAP_ERROR_BREAK) /* the end of the file, or a signal */
 		return true;
 	strncpy(problem, pcap_geterr(pcap), PCAP_ERRBUF_SIZE - 1);
 	problem[PCAP_ERRBUF_SIZE - 1] = '\0';

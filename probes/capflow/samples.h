@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* Durations: their number, extremes, mean, and by Welford's way their deviation. */
+/* The number, extremes and mean of durations, and by Welford's algorithm their deviation. */
 struct samples {
 	uint64_t count;
 	int64_t min_ns, max_ns;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* CSV, a line per direction and interval. A value that is not known is empty. */
+/* Writes CSV, a line per direction and interval. A value that is not known is empty. */
 #include "series.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 static const struct column {
 	const char *name;
 	size_t place; /* of a uint64_t in struct interval */
-	size_t known; /* of the bool that says whether there is a value, or 0 */
+	size_t known; /* place of the bool that is true where there is a value; 0: there always is one */
 } columns[] = {
 #define COLUMN(name, member) { name, offsetof(struct interval, member), 0 }
 #define COLUMN_IF(name, member, known) { name, offsetof(struct interval, member), offsetof(struct interval, known) }

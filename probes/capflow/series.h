@@ -6,10 +6,10 @@
 
 #include "connection.h"
 
-/* The names of the columns. */
+/* Writes the names of the columns. */
 void series_begin(FILE *file);
 
-/* A line for each direction of the connection: its open interval. */
+/* Writes the open interval of a connection, a line for each direction. */
 void series_write(FILE *file, const struct connection *connection);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a connection was, in JSON and in text: both are made of one list of values. */
+/* Writes the summary of a connection as JSON and as text; both are made of one list of values. */
 #include "summary.h"
 
 #include <arpa/inet.h>
@@ -188,7 +188,7 @@ static const char *address_of(const struct connection *connection, int end, char
 	return inet_ntop(family, connection->ends[end].address, text, (socklen_t)size) ? text : "";
 }
 
-/* Both FINs, the SYNs too: nothing of it lies outside the capture. */
+/* Returns whether the capture has all of it: the SYN and the FIN of both ends. */
 static bool is_complete(const struct connection *connection)
 {
 	const struct side *a = &connection->sides[0], *b = &connection->sides[1];
@@ -196,18 +196,18 @@ static bool is_complete(const struct connection *connection)
 	return a->syn_packets && b->syn_packets && a->fin_packets && b->fin_packets;
 }
 
-static void write_value(FILE *file, const struct value *value, const char *unknown, bool words)
+static void write_value(FILE *file, const struct value *value, const char *unknown, bool as_text)
 {
 	if (!value->known)
 		fputs(unknown, file);
-	else if (value->kind == KIND_YES_NO && words)
+	else if (value->kind == KIND_YES_NO && as_text)
 		fprintf(file, "%16s", value->count ? "yes" : "no");
 	else if (value->kind == KIND_YES_NO)
 		fputs(value->count ? "true" : "false", file);
 	else if (value->kind == KIND_COUNT)
-		fprintf(file, words ? "%16" PRIu64 : "%" PRIu64, value->count);
+		fprintf(file, as_text ? "%16" PRIu64 : "%" PRIu64, value->count);
 	else
-		fprintf(file, words ? "%16.6f" : "%.9f", value->real);
+		fprintf(file, as_text ? "%16.6f" : "%.9f", value->real);
 }
 
 static void write_time(FILE *file, int64_t ns)

@@ -5,15 +5,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "capture.h"
 #include "connection.h"
-#include "flows.h"
 
-/* One JSON document: version, connections, capture. */
+/* Write one JSON document: version, connections, capture. */
 void summary_begin_json(FILE *file);
 void summary_write_json(FILE *file, const struct connection *connection, bool first);
 void summary_end_json(FILE *file, const struct capture *capture, uint64_t connections);
 
-/* Text to read, both directions side by side. */
+/* Write text to read, both directions side by side. */
 void summary_write_text(FILE *file, const struct connection *connection);
 void summary_end_text(FILE *file, const struct capture *capture, uint64_t connections);
 

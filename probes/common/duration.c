@@ -2,22 +2,35 @@
 #include "duration.h"
 
 #include <math.h>
-#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define UNITS (sizeof(units) / sizeof(units[0]))
+
+static const struct {
+	const char *name;
+	long milliseconds;
+} units[] = { { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 } };
+
 double duration_s(const char *text)
 {
-	static const struct {
-		const char *name;
-		double seconds;
-	} units[] = { { "ms", 1e-3 }, { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 } };
 	char *end;
 	double value = strtod(text, &end);
 
-	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(units[0]); i++) {
+	for (size_t i = 0; end != text && i < UNITS; i++) {
 		if (!strcmp(end, units[i].name))
-			return value * units[i].seconds;
+			return value * ((double)units[i].milliseconds / 1e3);
 	}
 	return NAN;
+}
+
+void duration_write(double seconds, char *text, size_t room)
+{
+	long milliseconds = (long)(seconds * 1e3 + 0.5);
+	size_t unit = UNITS - 1;
+
+	while (milliseconds % units[unit].milliseconds)
+		unit--;
+	snprintf(text, room, "%ld%s", milliseconds / units[unit].milliseconds, units[unit].name);
 }

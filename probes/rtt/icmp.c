@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ICMP echo, by a ping socket where the user's group may have one (net.ipv4.ping_group_range), else by a raw socket. */
+/* Asks by ICMP echo, with a ping socket where net.ipv4.ping_group_range allows one to the user, else a raw socket. */
 #include <errno.h>
 #include <netinet/icmp6.h>
 #include <netinet/ip.h>
@@ -9,16 +9,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "fail.h"
 #include "rtt.h"
 
-/* Of linux/icmp.h, which can't stand beside netinet/ip_icmp.h */
+/* As in linux/icmp.h, which can't be included together with netinet/ip_icmp.h */
 #define ICMP_FILTER 1
 
 /* An echo, of either version. */
 struct echo {
 	uint8_t type, code;
 	uint16_t checksum, identifier, number;
-	uint64_t mark; /* that of this process */
+	uint64_t mark; /* a random number of this process */
 	int64_t sequence;
 };
 
@@ -38,7 +40,7 @@ static void open_socket(int family, int protocol)
 	raw = true;
 }
 
-/* A raw socket would otherwise wake for every ICMP message of the host. */
+/* Lets only answers through; a raw socket would otherwise wake for every ICMP message of the host. */
 static void filter_raw(void)
 {
 	if (version6) {
@@ -63,22 +65,22 @@ static int icmp_open(const struct options *options)
 	if (raw)
 		filter_raw();
 	if (getrandom(&mark, sizeof(mark), 0) != sizeof(mark))
-		fail(STATUS_FAILED, "no random number: %s", strerror(errno));
-	/* When the answer came, whenever this process gets to run */
+		fail_errno("no random number");
+	/* The kernel stamps the answer, so that it does not matter when this process gets to run */
 	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
 	if (connect(fd, (const struct sockaddr *)&options->address, options->address_size))
-		fail(STATUS_FAILED, "no way to this address: %s", strerror(errno));
+		fail_errno("no way to this address");
 	return fd;
 }
 
 static uint16_t checksum(const void *data, size_t size)
 {
-	const uint16_t *words = data;
+	const uint16_t *halves = data;
 	uint32_t sum = 0;
 
 	for (size_t i = 0; i < size / 2; i++)
-		sum += words[i];
+		sum += halves[i];
 	sum = (sum >> 16) + (sum & 0xffff);
 	return (uint16_t)~(sum + (sum >> 16));
 }
@@ -116,7 +118,7 @@ static int64_t arrival_ns(struct msghdr *message)
 	return -1;
 }
 
-static void take(const struct questions *questions, const uint8_t *data, size_t size, int64_t wall_ns)
+static void take(const struct questions *questions, const uint8_t *data, size_t size, int64_t stamp_ns)
 {
 	struct question *question;
 	struct echo echo;
@@ -138,9 +140,9 @@ static void take(const struct questions *questions, const uint8_t *data, size_t 
 	question = question_at(questions, echo.sequence);
 	if (question->sequence != echo.sequence || question->over)
 		return;
-	/* By the kernel's stamp, unless somebody has set the clock in between */
-	late_ns = clock_ns(CLOCK_MONOTONIC) - question->monotonic_ns;
-	question->rtt_ns = wall_ns - question->wall_ns;
+	/* Take the kernel's stamp, unless the clock was set in between */
+	late_ns = mono_ns() - question->monotonic_ns;
+	question->rtt_ns = stamp_ns - question->wall_ns;
 	if (question->rtt_ns < 0 || question->rtt_ns > late_ns)
 		question->rtt_ns = late_ns;
 	question->over = true;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ccmix-rtt: questions on absolute deadlines, and how long their answers took. README.md defines the output. */
-#include <errno.h>
+/* ccmix-rtt asks on absolute deadlines, and writes how long the answers took. README.md defines the output. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "clock.h"
+#include "fail.h"
+#include "memory.h"
 #include "rtt.h"
 
 static volatile sig_atomic_t asked_to_end;
@@ -19,15 +20,7 @@ static void end(int signal)
 	asked_to_end = 1;
 }
 
-int64_t clock_ns(int clock)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	return time.tv_sec * SECOND_NS + time.tv_nsec;
-}
-
-/* What runs: questions `first` to `next` - 1 are open, or lie behind an open one. */
+/* The state of the probe: questions `first` to `next` - 1 are open, or were asked after an open one. */
 struct run {
 	const struct options *options;
 	const struct way *way;
@@ -55,13 +48,13 @@ static void write_line(const struct question *question)
 	if (question->rtt_ns >= 0)
 		printf("%lld.%09lld", (long long)(question->rtt_ns / SECOND_NS), (long long)(question->rtt_ns % SECOND_NS));
 	if (putchar('\n') == EOF)
-		fail(STATUS_FAILED, "the output can't be written: %s", strerror(errno));
+		fail_errno("the output can't be written");
 }
 
 /* Writes, in their order, questions that are over; `first` is then the oldest that is open. */
 static void settle(struct run *run)
 {
-	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	int64_t now_ns = mono_ns();
 
 	for (; run->first < run->next; run->first++) {
 		struct question *question = question_at(&run->questions, run->first);
@@ -79,7 +72,7 @@ static void settle(struct run *run)
 /* Asks what is due; of several deadlines that have passed, only the last can still be met. */
 static void ask(struct run *run)
 {
-	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	int64_t now_ns = mono_ns();
 	struct question *question;
 
 	if (!asks_more(run) || now_ns < deadline_ns(run, run->next))
@@ -90,8 +83,8 @@ static void ask(struct run *run)
 		return;
 	question = question_at(&run->questions, run->next);
 	*question = (struct question){ .sequence = run->next, .rtt_ns = -1, .fd = -1 };
-	question->wall_ns = clock_ns(CLOCK_REALTIME);
-	question->monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+	question->wall_ns = wall_ns();
+	question->monotonic_ns = mono_ns();
 	run->way->ask(run->options, question);
 	run->next++;
 }
@@ -110,14 +103,14 @@ static void wait(const struct run *run, int fd, const sigset_t *signals)
 		if (lost_ns < until_ns)
 			until_ns = lost_ns;
 	}
-	rest_ns = until_ns - clock_ns(CLOCK_MONOTONIC);
+	rest_ns = until_ns - mono_ns();
 	if (rest_ns < 0)
 		rest_ns = 0;
 	rest = (struct timespec){ rest_ns / SECOND_NS, rest_ns % SECOND_NS };
 	ppoll(&poll, 1, &rest, signals);
 }
 
-/* Signals come while the program waits, and only then. */
+/* Blocks SIGINT and SIGTERM but while the program waits. */
 static void listen_for_end(sigset_t *waiting)
 {
 	struct sigaction action = { .sa_handler = end };
@@ -146,9 +139,7 @@ int main(int count, char **arguments)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (run.questions.room = 16; run.questions.room <= options.timeout_ns / 1000 * options.rate_hz / 1000000 + 2;)
 		run.questions.room *= 2;
-	run.questions.all = calloc((size_t)run.questions.room, sizeof(*run.questions.all));
-	if (!run.questions.all)
-		fail(STATUS_FAILED, "out of memory");
+	run.questions.all = create((size_t)run.questions.room, sizeof(*run.questions.all));
 	for (int64_t i = 0; i < run.questions.room; i++)
 		run.questions.all[i] = (struct question){ .sequence = -1, .over = true, .fd = -1 };
 	run.count = options.duration_ns / 1000 * options.rate_hz / 1000000;
@@ -156,7 +147,7 @@ int main(int count, char **arguments)
 		run.count = 1;
 	fd = run.way->open(&options);
 	puts("time_s,sequence,rtt_s");
-	run.begin_ns = clock_ns(CLOCK_MONOTONIC);
+	run.begin_ns = mono_ns();
 	while (asks_more(&run) || (!asked_to_end && run.first < run.next)) {
 		run.way->listen(&run.questions);
 		settle(&run);
@@ -167,7 +158,7 @@ int main(int count, char **arguments)
 	run.way->listen(&run.questions);
 	settle(&run);
 	if (fclose(stdout) == EOF)
-		fail(STATUS_FAILED, "the output can't be written: %s", strerror(errno));
+		fail_errno("the output can't be written");
 	free(run.questions.all);
 	return STATUS_GOOD;
 }

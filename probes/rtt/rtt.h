@@ -7,12 +7,6 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "fail.h"
-
-#define SECOND_NS 1000000000LL
-
-enum { STATUS_GOOD = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
-
 struct options {
 	struct sockaddr_storage address;
 	socklen_t address_size;
@@ -44,13 +38,13 @@ static inline struct question *question_at(const struct questions *questions, in
 
 /* How to ask: ICMP echo, or TCP's SYN. */
 struct way {
-	/* Returns what poll(2) can wait on; ends the program where this host can't ask so. */
+	/* Returns a file for poll(2) to wait on; ends the program where this host can't ask in this way. */
 	int (*open)(const struct options *options);
-	/* The times of the question are set. */
+	/* Sends the question, whose times are set. */
 	void (*ask)(const struct options *options, struct question *question);
 	/* Takes all answers that are there. */
 	void (*listen)(const struct questions *questions);
-	/* The question is over. */
+	/* Frees what belongs to a question that is over. */
 	void (*forget)(struct question *question);
 };
 
@@ -58,7 +52,5 @@ extern const struct way icmp_way, tcp_way;
 
 /* Ends the program where an option is wrong, or was --help. */
 struct options options_read(int count, char **arguments);
-
-int64_t clock_ns(int clock);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TCP: a SYN, and its answer SYN/ACK or RST. What was accepted is reset at once, without a word said. */
+/* Asks by TCP: a SYN, and its answer SYN/ACK or RST. An accepted connection is reset at once, without any data. */
 #include <errno.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "fail.h"
 #include "rtt.h"
 
 static int set;
@@ -22,7 +22,7 @@ static int tcp_open(const struct options *options)
 	}
 	set = epoll_create1(EPOLL_CLOEXEC);
 	if (set < 0)
-		fail(STATUS_FAILED, "epoll: %s", strerror(errno));
+		fail_errno("epoll");
 	return set;
 }
 
@@ -35,7 +35,7 @@ static void tcp_forget(struct question *question)
 
 static void answered(struct question *question)
 {
-	question->rtt_ns = clock_ns(CLOCK_MONOTONIC) - question->monotonic_ns;
+	question->rtt_ns = mono_ns() - question->monotonic_ns;
 	question->over = true;
 	tcp_forget(question);
 }

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Counters of a network namespace, from /proc/net/snmp and /proc/net/netstat, and of the machine's
  * backlogs.
  */
 #include "fail.h"
-#include "sockmon.h"
+#include "memory.h"
+#include "netns.h"
+#include "recorders.h"
 #include "stream.h"
 #include "text.h"
 
@@ -15,7 +18,7 @@
 #define MAX_WANTED 64
 #define SOFTNET_COLUMNS 3
 
-/* In the order of the files; a kernel that lacks one leaves it out. */
+/* In the order of the files; a counter that the kernel lacks is left out. */
 static const char *const wanted[] = {
 	"Ip.InReceives", "Ip.InDiscards", "Ip.OutRequests", "Ip.OutDiscards", "Ip.ReasmFails",
 	"Ip.FragCreates", "Tcp.ActiveOpens", "Tcp.PassiveOpens", "Tcp.AttemptFails",
@@ -57,6 +60,7 @@ struct target {
 };
 
 static struct target *targets;
+static int target_count;
 static int softnet = -1;
 static uint32_t softnet_id, softnet_cores, next_id;
 
@@ -82,22 +86,25 @@ static bool is_wanted(const char *name)
 	return false;
 }
 
-/* The lines come in pairs: names and numbers, each with the group's name and a colon before. */
+/*
+ * Notes where the wanted counters are. Lines come in pairs, names and numbers, and begin with the
+ * group's name and a colon.
+ */
 static void learn(struct file *file, int target)
 {
 	char *text = read_text(file->fd), *line, *rest = text;
 
 	for (int number = 0; (line = strsep(&rest, "\n")) && *line; number++) {
-		char *group = strsep(&line, ":"), *word;
+		char *group = strsep(&line, ":"), *column_name;
 
 		if (number % 2 || !line)
 			continue;
-		for (int column = 0; (word = strsep(&line, " "));) {
+		for (int column = 0; (column_name = strsep(&line, " "));) {
 			char name[128];
 
-			if (!*word)
+			if (!*column_name)
 				continue;
-			snprintf(name, sizeof(name), "%s.%s", group, word);
+			snprintf(name, sizeof(name), "%s.%s", group, column_name);
 			if (is_wanted(name) && file->count < MAX_WANTED)
 				file->wanted[file->count++] =
 					(struct wanted){ put_identity(name, target, -1), number + 1,
@@ -185,10 +192,10 @@ static void learn_softnet(void)
 
 void counters_sample(void)
 {
-	if (!options.counter_count)
+	if (!target_count)
 		return;
 	sample_begin(RECORD_COUNTERS, next_id, sizeof(struct row_counter), 0);
-	for (int n = 0; n < options.counter_count; n++)
+	for (int n = 0; n < target_count; n++)
 		for (int i = 0; i < 2; i++)
 			read_file(&targets[n].files[i]);
 	if (softnet >= 0)
@@ -196,19 +203,19 @@ void counters_sample(void)
 	sample_end();
 }
 
-void counters_open(void)
+void counters_open(const struct options *options)
 {
 	static char *const paths[] = { "/proc/self/net/snmp", "/proc/self/net/netstat" };
 
-	if (!options.counter_count)
+	if (!options->counter_count)
 		return;
-	targets = must_realloc(NULL, (size_t)options.counter_count * sizeof(*targets));
-	memset(targets, 0, (size_t)options.counter_count * sizeof(*targets));
-	for (int n = 0; n < options.counter_count; n++) {
+	target_count = options->counter_count;
+	targets = create((size_t)target_count, sizeof(*targets));
+	for (int n = 0; n < target_count; n++) {
 		for (int i = 0; i < 2; i++) {
 			struct file *file = &targets[n].files[i];
 
-			file->fd = open_in_netns(options.counters[n], open_file, paths[i]);
+			file->fd = open_in_netns(options->counters[n], open_file, paths[i]);
 			if (file->fd < 0 || !read_text(file->fd))
 				fail_errno("%s", paths[i]);
 			learn(file, n);

@@ -1,6 +1,8 @@
-/* The time of each core, from /proc/stat, and its frequency, where /sys tells it. */
+// SPDX-License-Identifier: Apache-2.0
+/* The time of each core, from /proc/stat, and its frequency, where /sys has it. */
 #include "fail.h"
-#include "sockmon.h"
+#include "memory.h"
+#include "recorders.h"
 #include "stream.h"
 #include "text.h"
 
@@ -10,15 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_CORES 8192
-
 static int stat_fd = -1;
 static int *frequencies;	/* by core; -1 where there is none */
 static size_t cores;
+static const uint8_t *chosen;	/* a bit for each core; NULL: cores are not recorded */
 
 static bool is_chosen(unsigned long core)
 {
-	return core < MAX_CORES && options.cores[core / 8] >> core % 8 & 1;
+	return core < MAX_CORES && chosen[core / 8] >> core % 8 & 1;
 }
 
 static uint32_t frequency_khz(size_t core)
@@ -39,7 +40,7 @@ void cpu_sample(void)
 {
 	char *at;
 
-	if (!options.cpu)
+	if (!chosen)
 		return;
 	sample_begin(RECORD_CPU, cores, sizeof(struct row_cpu), 0);
 	at = read_text(stat_fd);
@@ -62,15 +63,16 @@ void cpu_sample(void)
 	sample_end();
 }
 
-void cpu_open(void)
+void cpu_open(const struct options *options)
 {
-	if (!options.cpu)
+	if (!options->cpu)
 		return;
+	chosen = options->cores;
 	stat_fd = open("/proc/stat", O_RDONLY | O_CLOEXEC);
 	if (stat_fd < 0)
 		fail_errno("/proc/stat");
 	cores = (size_t)sysconf(_SC_NPROCESSORS_CONF);
-	frequencies = must_realloc(NULL, cores * sizeof(*frequencies));
+	frequencies = resize(NULL, cores, sizeof(*frequencies));
 	for (size_t core = 0; core < cores; core++) {
 		char path[96];
 

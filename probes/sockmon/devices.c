@@ -1,11 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Queues and links over rtnetlink. The kernel dumps all qdiscs of all devices of a namespace, so a
  * dump is for finding them; then each is asked for by itself, with the link's counters in the same
  * system call.
  */
 #include "fail.h"
+#include "memory.h"
 #include "netlink.h"
-#include "sockmon.h"
+#include "netns.h"
+#include "recorders.h"
+#include "report.h"
 #include "stream.h"
 
 #include <linux/gen_stats.h>
@@ -49,6 +53,7 @@ struct device {
 };
 
 static struct device *devices;
+static int device_count;
 static uint32_t next_id;
 
 static bool has_kind(const struct qdisc *q, const struct rtattr **a)
@@ -67,7 +72,7 @@ static struct qdisc *find(struct device *d, const struct tcmsg *m, const struct 
 	return NULL;
 }
 
-/* Who asks for one by its handle isn't told its parent, but has numbered the request. */
+/* The answer to a request by handle lacks the parent, but has the number of the request. */
 static struct qdisc *find_asked(struct device *d, uint32_t number, const struct tcmsg *m,
 				const struct rtattr **a)
 {
@@ -76,7 +81,7 @@ static struct qdisc *find_asked(struct device *d, uint32_t number, const struct 
 	return number < d->count && q->handle == m->tcm_handle && has_kind(q, a) ? q : NULL;
 }
 
-/* Whether it is a qdisc of the device, whole; then its attributes are in `a`. */
+/* Returns whether the message is a whole one, of a qdisc of the device; then its attributes are in `a`. */
 static bool is_qdisc(const struct device *d, const struct nlmsghdr *message,
 		     const struct rtattr **a)
 {
@@ -89,7 +94,7 @@ static bool is_qdisc(const struct device *d, const struct nlmsghdr *message,
 	return true;
 }
 
-static void on_found(const struct nlmsghdr *message, void *argument)
+static void on_dumped(const struct nlmsghdr *message, void *argument)
 {
 	const struct tcmsg *m = NLMSG_DATA(message);
 	const struct rtattr *a[TCA_MAX + 1];
@@ -161,7 +166,7 @@ static void discover(struct device *d)
 
 	for (unsigned int i = 0; i < d->count; i++)
 		d->qdiscs[i].seen = false;
-	dump(d, on_found);
+	dump(d, on_dumped);
 	for (unsigned int i = 0; i < d->count; i++)
 		if (d->qdiscs[i].seen)
 			d->qdiscs[kept++] = d->qdiscs[i];
@@ -172,7 +177,7 @@ static void discover(struct device *d)
 
 void devices_discover(void)
 {
-	for (int n = 0; n < options.device_count; n++)
+	for (int n = 0; n < device_count; n++)
 		if (devices[n].name->queue)
 			discover(&devices[n]);
 }
@@ -194,7 +199,7 @@ static void put_qdisc(const struct qdisc *q, const struct rtattr *stats)
 	row->id = q->id;
 	row->bytes = basic.bytes;
 	row->packets = basic.packets;
-	if (a[TCA_STATS_PKT64])		/* there only where 32 bits are too few */
+	if (a[TCA_STATS_PKT64])		/* only sent where 32 bits are too few */
 		netlink_copy(a[TCA_STATS_PKT64], &row->packets, sizeof(row->packets));
 	row->backlog_packets = queue.qlen;
 	row->backlog_bytes = queue.backlog;
@@ -213,7 +218,7 @@ static void on_qdisc(const struct nlmsghdr *message, void *argument)
 	const struct qdisc *q;
 
 	if (message->nlmsg_type == NLMSG_ERROR) {
-		report.device_errors++;
+		report_add(REPORT_DEVICE_ERRORS, 1);
 		d->stale = true;
 		return;
 	}
@@ -233,12 +238,12 @@ static void sample_queues(void)
 {
 	size_t all = 0;
 
-	for (int n = 0; n < options.device_count; n++)
+	for (int n = 0; n < device_count; n++)
 		all += devices[n].count;
 	if (!all)
 		return;
 	sample_begin(RECORD_QUEUES, all, sizeof(struct row_queue), 0);
-	for (int n = 0; n < options.device_count; n++) {
+	for (int n = 0; n < device_count; n++) {
 		struct device *d = &devices[n];
 
 		if (d->dumps)
@@ -248,7 +253,7 @@ static void sample_queues(void)
 					 d->count, on_qdisc, d);
 	}
 	sample_end();
-	for (int n = 0; n < options.device_count; n++)
+	for (int n = 0; n < device_count; n++)
 		if (devices[n].stale)
 			discover(&devices[n]);
 }
@@ -261,7 +266,7 @@ static void on_link(const struct nlmsghdr *message, void *argument)
 
 	if (message->nlmsg_type != RTM_NEWSTATS ||
 	    message->nlmsg_len < NLMSG_LENGTH(sizeof(struct if_stats_msg))) {
-		report.device_errors++;
+		report_add(REPORT_DEVICE_ERRORS, 1);
 		return;
 	}
 	netlink_attributes(message, sizeof(struct if_stats_msg), a, IFLA_STATS_MAX + 1);
@@ -275,8 +280,8 @@ static void on_link(const struct nlmsghdr *message, void *argument)
 
 static void sample_links(void)
 {
-	sample_begin(RECORD_LINKS, (size_t)options.device_count, sizeof(struct row_link), 0);
-	for (int n = 0; n < options.device_count; n++) {
+	sample_begin(RECORD_LINKS, (size_t)device_count, sizeof(struct row_link), 0);
+	for (int n = 0; n < device_count; n++) {
 		struct device *d = &devices[n];
 		struct link_request request = {
 			.header = {
@@ -298,7 +303,7 @@ static void sample_links(void)
 
 void devices_sample(void)
 {
-	if (!options.device_count)
+	if (!device_count)
 		return;
 	sample_queues();
 	sample_links();
@@ -306,27 +311,27 @@ void devices_sample(void)
 
 static int get_ifindex(void *argument)
 {
-	const struct device_name *name = argument;
-	unsigned int ifindex = if_nametoindex(name->name);
+	const struct device *d = argument;
+	unsigned int ifindex = if_nametoindex(d->name->name);
 
 	return ifindex ? (int)ifindex : -1;
 }
 
-void devices_open(void)
+void devices_open(const struct options *options)
 {
-	if (!options.device_count)
+	if (!options->device_count)
 		return;
-	devices = must_realloc(NULL, (size_t)options.device_count * sizeof(*devices));
-	memset(devices, 0, (size_t)options.device_count * sizeof(*devices));
-	for (int n = 0; n < options.device_count; n++) {
-		struct device_name *name = &options.devices[n];
+	device_count = options->device_count;
+	devices = create((size_t)device_count, sizeof(*devices));
+	for (int n = 0; n < device_count; n++) {
+		const struct device_name *name = &options->devices[n];
 		struct device *d = &devices[n];
 
 		d->name = name;
 		d->number = (uint32_t)n;
-		d->ifindex = open_in_netns(name->netns, get_ifindex, name);
+		d->ifindex = open_in_netns(name->netns, get_ifindex, d);
 		if (d->ifindex < 0)
-			fail(EXIT_RUN, "there is no device %s%s%s", name->name,
+			fail(STATUS_FAILED, "there is no device %s%s%s", name->name,
 			     name->netns[0] ? " in network namespace " : "", name->netns);
 		d->fd = netlink_open(name->netns, NETLINK_ROUTE, name->name);
 	}

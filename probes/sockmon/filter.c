@@ -1,4 +1,5 @@
-#include "sockmon.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "filter.h"
 
 #include <linux/inet_diag.h>
 #include <string.h>

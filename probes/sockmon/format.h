@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stream, version 1, as README.md documents it: a header, then records. Numbers are in the byte
- * order of the machine that records; the header tells which. Every struct here has its natural
+ * order of the machine that records; the header says which. Every struct here has its natural
  * alignment and no padding.
  */
 #ifndef CCMIX_FORMAT_H
@@ -59,7 +60,7 @@ struct id_socket {
 	uint32_t id;
 	uint32_t target;	/* sockets.N of the header */
 	uint64_t cookie;
-	uint64_t mono_ns;	/* when it was found */
+	uint64_t mono_ns;	/* when the probe first saw it */
 	uint32_t family;	/* AF_INET or AF_INET6 */
 	uint16_t local_port;
 	uint16_t remote_port;
@@ -69,7 +70,7 @@ struct id_socket {
 	uint32_t reserved;
 	uint8_t local[16];	/* IPv4: the first four */
 	uint8_t remote[16];
-	char cca[16];		/* empty: found by its destroy event alone, which doesn't tell */
+	char cca[16];		/* empty: only its destroy event was seen, which lacks it */
 };
 
 struct id_queue {
@@ -96,7 +97,7 @@ struct id_process {
 	char name[24];
 };
 
-/* What a socket's row has beside the counters. */
+/* Bits of row_socket.has: the parts that the kernel sent. */
 #define HAS_MEMORY 1
 #define HAS_VEGAS 2
 #define HAS_DCTCP 4
@@ -130,7 +131,7 @@ struct row_queue {
 	uint32_t requeues;
 	uint32_t overlimits;
 	uint32_t reserved;
-	uint8_t xstats[XSTATS_BYTES];	/* what the qdisc's kind tells beyond these */
+	uint8_t xstats[XSTATS_BYTES];	/* what qdiscs of this kind count beyond these */
 };
 
 #define LINK_COUNTERS 25

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "netlink.h"
 
+#include "clock.h"
 #include "fail.h"
-#include "sockmon.h"
+#include "netns.h"
+#include "report.h"
 
 #include <errno.h>
 #include <string.h>
@@ -24,13 +27,13 @@ static int open_socket(void *protocol)
 
 int netlink_open(const char *netns, int protocol, const char *what)
 {
-	int fd = open_in_netns(netns, open_socket, &protocol), bytes = RECEIVE_BYTES, one = 1;
+	int fd = open_in_netns(netns, open_socket, &protocol), bytes = RECEIVE_BYTES, on = 1;
 
 	if (fd < 0)
 		fail_errno("no netlink socket for %s", what);
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &one, sizeof(one));
+	setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on));
 	for (int i = 0; i < ANSWERS; i++) {
 		vectors[i] = (struct iovec){ answers[i], sizeof(answers[i]) };
 		headers[i].msg_hdr = (struct msghdr){ .msg_iov = &vectors[i], .msg_iovlen = 1 };
@@ -54,7 +57,7 @@ static int receive(int fd, unsigned int most, netlink_handler handler, void *arg
 
 	for (int i = 0; i < got; i++) {
 		if (headers[i].msg_hdr.msg_flags & MSG_TRUNC)
-			report.truncated++;
+			report_add(REPORT_TRUNCATED, 1);
 		else
 			hand_over(answers[i], headers[i].msg_len, handler, argument);
 	}
@@ -69,7 +72,7 @@ void netlink_exchange(int fd, const void *requests, size_t bytes, unsigned int c
 	unsigned int missing = count;
 
 	if (send(fd, requests, bytes, 0) < 0) {
-		report.lost_replies += count;
+		report_add(REPORT_LOST_REPLIES, count);
 		return;
 	}
 	while (missing) {
@@ -81,12 +84,12 @@ void netlink_exchange(int fd, const void *requests, size_t bytes, unsigned int c
 			break;
 		missing -= (unsigned int)got;
 	}
-	report.lost_replies += missing;
+	report_add(REPORT_LOST_REPLIES, missing);
 }
 
 int netlink_dump(int fd, const void *request, size_t bytes, netlink_handler handler, void *argument)
 {
-	uint64_t begin_ns = mono_ns(), took_ns;
+	int64_t begin_ns = mono_ns();
 	const struct nlmsghdr *m;
 	int error = 0;
 	bool more = true;
@@ -103,7 +106,7 @@ int netlink_dump(int fd, const void *request, size_t bytes, netlink_handler hand
 			return errno;
 		for (m = (const void *)dump; NLMSG_OK(m, left); m = NLMSG_NEXT(m, left)) {
 			if (m->nlmsg_flags & NLM_F_DUMP_INTR)
-				report.interrupted_dumps++;
+				report_add(REPORT_INTERRUPTED_DUMPS, 1);
 			if (m->nlmsg_type == NLMSG_DONE || m->nlmsg_type == NLMSG_ERROR) {
 				/* both begin with an int; an old kernel's DONE may be without */
 				if (m->nlmsg_len >= NLMSG_LENGTH(sizeof(int)))
@@ -114,10 +117,8 @@ int netlink_dump(int fd, const void *request, size_t bytes, netlink_handler hand
 			handler(m, argument);
 		}
 	}
-	report.dumps++;
-	took_ns = mono_ns() - begin_ns;
-	if (took_ns > report.longest_dump_ns)
-		report.longest_dump_ns = took_ns;
+	report_add(REPORT_DUMPS, 1);
+	report_largest(REPORT_LONGEST_DUMP_NS, mono_ns() - begin_ns);
 	return -error;
 }
 
@@ -127,39 +128,39 @@ void netlink_drain(int fd, netlink_handler handler, void *argument)
 		int got = receive(fd, ANSWERS, handler, argument);
 
 		if (got < 0 && errno == ENOBUFS)
-			report.lost_events++;
+			report_add(REPORT_LOST_EVENTS, 1);
 		else if (got < 0 && errno != EINTR)
 			return;
 	}
 }
 
-static void attributes(const struct rtattr *attribute, size_t bytes, const struct rtattr **found,
+static void attributes(const struct rtattr *attribute, size_t bytes, const struct rtattr **by_type,
 		       unsigned int types)
 {
 	unsigned int left = (unsigned int)bytes;
 
-	memset(found, 0, types * sizeof(*found));
+	memset(by_type, 0, types * sizeof(*by_type));
 	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
 		unsigned int type = attribute->rta_type & NLA_TYPE_MASK;
 
 		if (type < types)
-			found[type] = attribute;
+			by_type[type] = attribute;
 	}
 }
 
-void netlink_attributes(const struct nlmsghdr *message, size_t body, const struct rtattr **found,
+void netlink_attributes(const struct nlmsghdr *message, size_t body, const struct rtattr **by_type,
 			unsigned int types)
 {
 	const char *begin = (const char *)NLMSG_DATA(message) + NLMSG_ALIGN(body);
 	size_t before = NLMSG_LENGTH(NLMSG_ALIGN(body));
 
 	attributes((const void *)begin,
-		   message->nlmsg_len > before ? message->nlmsg_len - before : 0, found, types);
+		   message->nlmsg_len > before ? message->nlmsg_len - before : 0, by_type, types);
 }
 
-void netlink_nested(const struct rtattr *nest, const struct rtattr **found, unsigned int types)
+void netlink_nested(const struct rtattr *nest, const struct rtattr **by_type, unsigned int types)
 {
-	attributes(RTA_DATA(nest), RTA_PAYLOAD(nest), found, types);
+	attributes(RTA_DATA(nest), RTA_PAYLOAD(nest), by_type, types);
 }
 
 size_t netlink_copy(const struct rtattr *attribute, void *into, size_t bytes)

@@ -1,4 +1,5 @@
-#include "sockmon.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "netns.h"
 
 #include "fail.h"
 

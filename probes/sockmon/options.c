@@ -1,19 +1,17 @@
-/* The command line: getopt_long() reads it, one function a kind of value checks it. */
-#include "fail.h"
-#include "sockmon.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <getopt.h>
-#include <math.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct options options = {
-	.rate_hz = 100,
-	.slow_hz = 10,
-	.discover_hz = 5,
+#include "fail.h"
+#include "option_table.h"
+
+#define PLACE(member) .place = offsetof(struct options, member)
+
+static struct options chosen = {
 	.filter = {
 		.local_ports = { 0, UINT16_MAX },
 		.remote_ports = { 0, UINT16_MAX },
@@ -21,91 +19,7 @@ struct options options = {
 	},
 };
 
-static const char usage[] =
-	"Usage: ccmix-sockmon WHAT... [OPTION]...\n"
-	"\n"
-	"Samples what the kernel knows of TCP sockets, queues, links, counters and processors, on absolute deadlines and\n"
-	"without starting a process, and writes a binary stream that ccmix turns into tables (probes/sockmon/README.md).\n"
-	"It ends with a last sample on SIGTERM and SIGINT.\n"
-	"\n"
-	"What to record; each may be given more than once, and NETNS is a name as of 'ip netns':\n"
-	"  -s, --sockets[=NETNS]       TCP sockets that have a peer, here or in a network namespace\n"
-	"  -q, --queue=[NETNS/]DEVICE  the qdiscs of a device\n"
-	"  -l, --link=[NETNS/]DEVICE   the counters of a device\n"
-	"  -n, --counters[=NETNS]      SNMP and TcpExt counters, and the machine's softnet backlog\n"
-	"  -c, --cpu[=LIST]            cores: all, or as in 0,4-7\n"
-	"  -p, --pid=PID               the processor time of a process\n"
-	"  -t, --tree=PID              that of a process and of all that descend from it\n"
-	"\n"
-	"Which sockets (all conditions must hold; PORTS is 5201 or 5201-5210):\n"
-	"      --local=ADDRESS[/BITS]  --remote=ADDRESS[/BITS], up to 8 times: any of them\n"
-	"      --local-port=PORTS      --remote-port=PORTS\n"
-	"      --port=PORTS            at either end\n"
-	"      --cgroup=FOLDER         made by a process of this cgroup v2, as in /sys/fs/cgroup/test.slice; not by one of a\n"
-	"                              cgroup below it. Sockets that no search saw are left out, as nobody knows theirs\n"
-	"\n"
-	"How often, in Hz:\n"
-	"  -r, --rate=HZ               sockets, queues and links; 0.1 to 1000, by default 100\n"
-	"      --slow-rate=HZ          counters, cores and processes; by default 10\n"
-	"      --discover-rate=HZ      new sockets and qdiscs are looked for; by default 5. Sockets that live for less than\n"
-	"                              that leave their final counters, where the kernel tells of their end\n"
-	"\n"
-	"How long, and where to:\n"
-	"  -d, --duration=SECONDS      end by itself\n"
-	"  -e, --until-eof             end when standard input does, as when an SSH connection breaks\n"
-	"  -o, --output=FILE           instead of standard output\n"
-	"  -h, --help\n"
-	"\n"
-	"Exit status: 0 recorded, 1 failed, 2 wrong options. Destroy events and other namespaces need CAP_NET_ADMIN and\n"
-	"CAP_SYS_ADMIN; the rest any user may read.\n"
-	"\n"
-	"  ccmix-sockmon --sockets --port=5201 --rate=1000 --cpu --counters --until-eof -o run.sockmon\n"
-	"  ccmix-sockmon --sockets=h1 --queue=router/eth1 --rate=1000 --duration=60 -o run.sockmon\n";
-
-enum { LOCAL = 256, REMOTE, LOCAL_PORT, REMOTE_PORT, PORT, CGROUP, SLOW_RATE, DISCOVER_RATE };
-
-static const struct option long_options[] = {
-	{ "sockets", optional_argument, NULL, 's' },
-	{ "queue", required_argument, NULL, 'q' },
-	{ "link", required_argument, NULL, 'l' },
-	{ "counters", optional_argument, NULL, 'n' },
-	{ "cpu", optional_argument, NULL, 'c' },
-	{ "pid", required_argument, NULL, 'p' },
-	{ "tree", required_argument, NULL, 't' },
-	{ "local", required_argument, NULL, LOCAL },
-	{ "remote", required_argument, NULL, REMOTE },
-	{ "local-port", required_argument, NULL, LOCAL_PORT },
-	{ "remote-port", required_argument, NULL, REMOTE_PORT },
-	{ "port", required_argument, NULL, PORT },
-	{ "cgroup", required_argument, NULL, CGROUP },
-	{ "rate", required_argument, NULL, 'r' },
-	{ "slow-rate", required_argument, NULL, SLOW_RATE },
-	{ "discover-rate", required_argument, NULL, DISCOVER_RATE },
-	{ "duration", required_argument, NULL, 'd' },
-	{ "until-eof", no_argument, NULL, 'e' },
-	{ "output", required_argument, NULL, 'o' },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
-
-static void wrong(const char *option, const char *value, const char *right)
-{
-	fail(EXIT_USAGE, "--%s=%s: %s is expected; see --help", option, value, right);
-}
-
-static double read_number(const char *option, const char *value, double least, double most)
-{
-	char right[64], *end;
-	double number = strtod(value, &end);
-
-	if (end != value && !*end && number >= least && number <= most)
-		return number;
-	snprintf(right, sizeof(right), "a number from %g to %g", least, most);
-	wrong(option, value, right);
-	return 0;
-}
-
-/* "N" or "N-M" up to `most`, and *value moves behind it. */
+/* Reads "N" or "N-M" up to `most`, and moves *value behind it. */
 static bool read_range(const char **value, unsigned long most, unsigned long *low,
 		       unsigned long *high)
 {
@@ -123,18 +37,19 @@ static bool read_range(const char **value, unsigned long most, unsigned long *lo
 	return *low <= *high && *high <= most;
 }
 
-static void read_ports(const char *option, const char *value, struct ports *ports)
+static void read_ports(const struct option_row *option, const char *value, void *into)
 {
+	struct ports *ports = (void *)((char *)into + option->place);
 	const char *at = value;
 	unsigned long low, high;
 
 	if (!read_range(&at, UINT16_MAX, &low, &high) || *at)
-		wrong(option, value, "a port or a range of ports, as in 5201-5210,");
+		option_refuse(option, value, "a port or a range of ports, as in 5201-5210");
 	ports->low = (uint16_t)low;
 	ports->high = (uint16_t)high;
 }
 
-static void read_host(const char *option, const char *value, struct host *host)
+static void parse_host(const struct option_row *option, const char *value, struct host *host)
 {
 	const char *slash = strchr(value, '/');
 	char address[64] = "";
@@ -148,157 +63,214 @@ static void read_host(const char *option, const char *value, struct host *host)
 	else if (inet_pton(AF_INET6, address, host->address) == 1)
 		host->family = AF_INET6;
 	else
-		wrong(option, value, "an IPv4 or IPv6 address, as in 10.0.0.1 or 2001:db8::/64,");
+		option_refuse(option, value, "an IPv4 or IPv6 address, as in 10.0.0.1 or 2001:db8::/64");
 	host->prefix = host->family == AF_INET ? 32 : 128;
 	if (slash) {
 		const char *at = slash + 1;
 
 		if (!read_range(&at, host->prefix, &bits, &bits) || *at)
-			wrong(option, value, "a prefix length no longer than the address");
+			option_refuse(option, value, "a prefix length no longer than the address");
 		host->prefix = (unsigned int)bits;
 	}
 }
 
-static void read_remote(const char *option, const char *value, struct filter *filter)
+static void read_local(const struct option_row *option, const char *value, void *into)
 {
-	if (filter->remote_count == MAX_REMOTES)
-		fail(EXIT_USAGE, "--%s is given more than %d times", option, MAX_REMOTES);
-	read_host(option, value, &filter->remotes[filter->remote_count++]);
+	struct options *options = into;
+
+	parse_host(option, value, &options->filter.local);
 }
 
-static void read_name(const char *option, const char *value, const char *name, size_t bytes,
-		      char *into)
+static void read_remote(const struct option_row *option, const char *value, void *into)
+{
+	struct filter *filter = &((struct options *)into)->filter;
+
+	if (filter->remote_count == MAX_REMOTES)
+		fail(STATUS_USAGE, "--%s is given more than %d times", option->name, MAX_REMOTES);
+	parse_host(option, value, &filter->remotes[filter->remote_count++]);
+}
+
+static void parse_name(const struct option_row *option, const char *value, const char *name,
+		       size_t bytes, char *copy)
 {
 	if (!bytes || bytes >= NAME_BYTES || !strncmp(name, ".", bytes) ||
-	    !strncmp(name, "..", bytes) ||
-	    memchr(name, '/', bytes) || memchr(name, '\n', bytes))
-		wrong(option, value,
-		      "a name, or a network namespace's and a device's with '/' between them,");
-	memcpy(into, name, bytes);
-	into[bytes] = 0;
+	    !strncmp(name, "..", bytes) || memchr(name, '/', bytes) || memchr(name, '\n', bytes))
+		option_refuse(option, value,
+			      "a name, or a network namespace's and a device's with '/' between them");
+	memcpy(copy, name, bytes);
+	copy[bytes] = 0;
 }
 
-static void count_target(const char *option, int *count)
+/* Makes room for one more, and returns its place. */
+static int add_target(const struct option_row *option, int *count)
 {
 	if (*count == MAX_TARGETS)
-		fail(EXIT_USAGE, "--%s is given more than %d times", option, MAX_TARGETS);
-	(*count)++;
+		fail(STATUS_USAGE, "--%s is given more than %d times", option->name, MAX_TARGETS);
+	return (*count)++;
 }
 
-static void read_netns(const char *option, const char *value, char (*names)[NAME_BYTES], int *count)
+static void read_sockets(const struct option_row *option, const char *value, void *into)
 {
-	count_target(option, count);
-	names[*count - 1][0] = 0;
+	struct options *options = into;
+	char *netns = options->sockets[add_target(option, &options->socket_count)];
+
 	if (value)
-		read_name(option, value, value, strlen(value), names[*count - 1]);
+		parse_name(option, value, value, strlen(value), netns);
 }
 
-static void read_device(const char *option, const char *value, bool queue)
+static void read_counters(const struct option_row *option, const char *value, void *into)
+{
+	struct options *options = into;
+	char *netns = options->counters[add_target(option, &options->counter_count)];
+
+	if (value)
+		parse_name(option, value, value, strlen(value), netns);
+}
+
+/* Returns the device's place among those that other options named, or a new one. */
+static struct device_name *read_device(const struct option_row *option, const char *value,
+				       struct options *options)
 {
 	const char *slash = strchr(value, '/'), *name = slash ? slash + 1 : value;
 	struct device_name device = { 0 };
-	int n = 0;
 
 	if (slash)
-		read_name(option, value, value, (size_t)(slash - value), device.netns);
-	read_name(option, value, name, strlen(name), device.name);
-	while (n < options.device_count && (strcmp(options.devices[n].netns, device.netns) ||
-					    strcmp(options.devices[n].name, device.name)))
-		n++;
-	if (n == options.device_count) {
-		count_target(option, &options.device_count);
-		options.devices[n] = device;
+		parse_name(option, value, value, (size_t)(slash - value), device.netns);
+	parse_name(option, value, name, strlen(name), device.name);
+	for (int n = 0; n < options->device_count; n++) {
+		struct device_name *other = &options->devices[n];
+
+		if (!strcmp(other->netns, device.netns) && !strcmp(other->name, device.name))
+			return other;
 	}
-	if (queue)
-		options.devices[n].queue = true;
-	else
-		options.devices[n].link = true;
+	options->devices[add_target(option, &options->device_count)] = device;
+	return &options->devices[options->device_count - 1];
 }
 
-static void read_cores(const char *option, const char *value)
+static void read_queue(const struct option_row *option, const char *value, void *into)
 {
-	const unsigned long most = sizeof(options.cores) * 8 - 1;
+	read_device(option, value, into)->queue = true;
+}
+
+static void read_link(const struct option_row *option, const char *value, void *into)
+{
+	read_device(option, value, into)->link = true;
+}
+
+static void read_cores(const struct option_row *option, const char *value, void *into)
+{
+	static const char expected[] = "'all' or a list of cores, as in 0,4-7";
+	struct options *options = into;
 	const char *at = value;
 	unsigned long low, high;
 
-	options.cpu = true;
+	options->cpu = true;
 	if (!value || !strcmp(value, "all")) {
-		memset(options.cores, 0xff, sizeof(options.cores));
+		memset(options->cores, 0xff, sizeof(options->cores));
 		return;
 	}
 	do {
-		if (!read_range(&at, most, &low, &high))
-			wrong(option, value, "'all' or a list of cores, as in 0,4-7,");
+		if (!read_range(&at, MAX_CORES - 1, &low, &high))
+			option_refuse(option, value, expected);
 		for (; low <= high; low++)
-			options.cores[low / 8] |= (uint8_t)(1 << low % 8);
+			options->cores[low / 8] |= (uint8_t)(1 << low % 8);
 	} while (*at++ == ',');
 	if (at[-1])
-		wrong(option, value, "'all' or a list of cores, as in 0,4-7,");
+		option_refuse(option, value, expected);
 }
 
-static void read_pid(const char *option, const char *value, bool tree)
+static void parse_pid(const struct option_row *option, const char *value, bool tree,
+		      struct options *options)
 {
 	const char *at = value;
 	unsigned long pid, same;
+	int n;
 
 	if (!read_range(&at, 1 << 22, &pid, &same) || *at || !pid)
-		wrong(option, value, "a process's number");
-	count_target(option, &options.pid_count);
-	options.pids[options.pid_count - 1].pid = (int)pid;
-	options.pids[options.pid_count - 1].tree = tree;
+		option_refuse(option, value, "a process's number");
+	n = add_target(option, &options->pid_count);
+	options->pids[n].pid = (int)pid;
+	options->pids[n].tree = tree;
 }
 
-static void read_option(int letter, const char *name, const char *value)
+static void read_pid(const struct option_row *option, const char *value, void *into)
 {
-	struct filter *filter = &options.filter;
-
-	switch (letter) {
-	case 's': read_netns(name, value, options.sockets, &options.socket_count); break;
-	case 'n': read_netns(name, value, options.counters, &options.counter_count); break;
-	case 'q': read_device(name, value, true); break;
-	case 'l': read_device(name, value, false); break;
-	case 'c': read_cores(name, value); break;
-	case 'p': read_pid(name, value, false); break;
-	case 't': read_pid(name, value, true); break;
-	case LOCAL: read_host(name, value, &filter->local); break;
-	case REMOTE: read_remote(name, value, filter); break;
-	case LOCAL_PORT: read_ports(name, value, &filter->local_ports); break;
-	case REMOTE_PORT: read_ports(name, value, &filter->remote_ports); break;
-	case PORT: read_ports(name, value, &filter->any_ports); break;
-	case CGROUP: options.cgroup = value; break;
-	case 'r': options.rate_hz = read_number(name, value, 0.1, 1000); break;
-	case SLOW_RATE: options.slow_hz = read_number(name, value, 0.01, 1000); break;
-	case DISCOVER_RATE: options.discover_hz = read_number(name, value, 0.01, 1000); break;
-	case 'd': options.duration_s = read_number(name, value, 0.001, 1e8); break;
-	case 'e': options.until_eof = true; break;
-	case 'o': options.output = value; break;
-	}
+	parse_pid(option, value, false, into);
 }
 
-void read_options(int argc, char **argv)
+static void read_tree(const struct option_row *option, const char *value, void *into)
 {
-	int letter;
+	parse_pid(option, value, true, into);
+}
 
-	while ((letter = getopt_long(argc, argv, "s::q:l:n::c::p:t:r:d:eo:h", long_options,
-				     NULL)) != -1) {
-		const struct option *option = long_options;
+static const struct option_row rows[] = {
+	{ .help = "What to record; each may be given more than once. NETNS is a name of 'ip netns':" },
+	{ 's', "sockets", "[=NETNS]", NULL, "TCP sockets that have a peer, here or in a network namespace",
+	  .parse = read_sockets },
+	{ 'q', "queue", "=[NETNS/]DEVICE", NULL, "the qdiscs of a device", .parse = read_queue },
+	{ 'l', "link", "=[NETNS/]DEVICE", NULL, "the counters of a device", .parse = read_link },
+	{ 'n', "counters", "[=NETNS]", NULL,
+	  "SNMP and TcpExt counters, and the machine's softnet backlog", .parse = read_counters },
+	{ 'c', "cpu", "[=LIST]", NULL, "the time of cores: all, or as in 0,4-7", .parse = read_cores },
+	{ 'p', "pid", "=PID", NULL, "the processor time of a process", .parse = read_pid },
+	{ 't', "tree", "=PID", NULL,
+	  "the processor time of a process and of all that descend from it", .parse = read_tree },
 
-		if (letter == 'h') {
-			fputs(usage, stdout);
-			exit(0);
-		}
-		if (letter == '?')
-			exit(EXIT_USAGE);	/* getopt has said why */
-		while (option->val != letter)
-			option++;
-		read_option(letter, option->name, optarg);
-	}
-	if (optind < argc)
-		fail(EXIT_USAGE, "%s is no option; see --help", argv[optind]);
-	if (!options.socket_count && !options.device_count && !options.counter_count &&
-	    !options.cpu &&
-	    !options.pid_count)
-		fail(EXIT_USAGE,
-		     "nothing to record: --sockets, --queue, --link, --counters, --cpu, --pid or --tree; "
-		     "see --help");
+	{ .help = "Which sockets; all conditions must hold. PORTS is 5201 or 5201-5210:" },
+	{ 0, "local", "=ADDRESS[/BITS]", NULL, "the local address", .parse = read_local },
+	{ 0, "remote", "=ADDRESS[/BITS]", NULL, "the peer's address; given up to 8 times: one of them",
+	  .parse = read_remote },
+	{ 0, "local-port", "=PORTS", NULL, "the local port",
+	  .parse = read_ports, PLACE(filter.local_ports) },
+	{ 0, "remote-port", "=PORTS", NULL, "the peer's port",
+	  .parse = read_ports, PLACE(filter.remote_ports) },
+	{ 0, "port", "=PORTS", NULL, "the port at either end",
+	  .parse = read_ports, PLACE(filter.any_ports) },
+	{ 0, "cgroup", "=FOLDER", NULL,
+	  "made by a process of this cgroup v2, as in /sys/fs/cgroup/test.slice, but not of a cgroup "
+	  "below it; sockets that no search saw are left out, as their cgroup is not known",
+	  .parse = option_text, PLACE(cgroup) },
+
+	{ .help = "How often, in Hz:" },
+	{ 'r', "rate", "=HZ", "100", "sockets, queues and links",
+	  .parse = option_number, PLACE(rate_hz), .least = 0.1, .most = 1000 },
+	{ 0, "slow-rate", "=HZ", "10", "counters, cores and processes",
+	  .parse = option_number, PLACE(slow_hz), .least = 0.01, .most = 1000 },
+	{ 0, "discover-rate", "=HZ", "5",
+	  "search for new sockets and qdiscs; sockets that live for less than the time between two "
+	  "searches leave their final counters, where the kernel reports their end",
+	  .parse = option_number, PLACE(discover_hz), .least = 0.01, .most = 1000 },
+
+	{ .help = "How long, and where to:" },
+	{ 'd', "duration", "=SECONDS", NULL, "end by itself",
+	  .parse = option_number, PLACE(duration_s), .least = 0.001, .most = 1e8 },
+	{ 'e', "until-eof", NULL, NULL, "end when standard input does, as when an SSH connection breaks",
+	  .parse = option_flag, PLACE(until_eof) },
+	{ 'o', "output", "=FILE", NULL, "write to FILE instead of standard output",
+	  .parse = option_text, PLACE(output) },
+};
+
+static const struct option_table table = {
+	.usage = "WHAT... [OPTION]...",
+	.about = "Samples the kernel's state of TCP sockets, queues, links, counters and processors, on absolute\n"
+		 "deadlines and without starting a process, and writes a binary stream that ccmix turns into\n"
+		 "tables (probes/sockmon/README.md). It ends with a last sample on SIGTERM and SIGINT.\n",
+	.notes = "Exit status: 0 recorded, 1 failed, 2 wrong options. Destroy events and other namespaces need\n"
+		 "CAP_NET_ADMIN and CAP_SYS_ADMIN; any user may read the rest.\n"
+		 "\n"
+		 "  ccmix-sockmon --sockets --port=5201 --rate=1000 --cpu --counters --until-eof -o run.sockmon\n"
+		 "  ccmix-sockmon --sockets=h1 --queue=router/eth1 --rate=1000 --duration=60 -o run.sockmon\n",
+	.rows = rows,
+	.count = sizeof(rows) / sizeof(rows[0]),
+};
+
+const struct options *options_read(int count, char **arguments)
+{
+	options_parse(&table, count, arguments, &chosen);
+	if (!chosen.socket_count && !chosen.device_count && !chosen.counter_count && !chosen.cpu &&
+	    !chosen.pid_count)
+		fail(STATUS_USAGE,
+		     "nothing to record: give --sockets, --queue, --link, --counters, --cpu, --pid "
+		     "or --tree; see --help");
+	return &chosen;
 }

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The processor time of given processes, and of all that descend from given ones, from
  * /proc/PID/stat.
  */
 #include "fail.h"
-#include "sockmon.h"
+#include "memory.h"
+#include "recorders.h"
 #include "stream.h"
 #include "text.h"
 
@@ -98,13 +100,13 @@ static void add(int fd, int pid, bool tree, const struct status *status)
 {
 	if (count == room) {
 		room = room ? 2 * room : 64;
-		processes = must_realloc(processes, room * sizeof(*processes));
+		processes = resize(processes, room, sizeof(*processes));
 	}
 	processes[count] = (struct process){ .fd = fd, .pid = pid, .tree = tree };
 	put_identity(&processes[count++], status);
 }
 
-/* After exec() it goes on under another identity. */
+/* Gives processes that ran exec() another identity. */
 static void rename_processes(void)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -184,16 +186,16 @@ void processes_sample(void)
 	rename_processes();
 }
 
-void processes_open(void)
+void processes_open(const struct options *options)
 {
-	for (int n = 0; n < options.pid_count; n++) {
+	for (int n = 0; n < options->pid_count; n++) {
 		struct status status;
-		int pid = options.pids[n].pid, fd = open_stat(pid);
+		int pid = options->pids[n].pid, fd = open_stat(pid);
 
 		if (fd < 0 || !parse(read_text(fd), &status))
-			fail(EXIT_RUN, "there is no process %d", pid);
-		add(fd, pid, options.pids[n].tree, &status);
-		if (options.pids[n].tree && !proc) {
+			fail(STATUS_FAILED, "there is no process %d", pid);
+		add(fd, pid, options->pids[n].tree, &status);
+		if (options->pids[n].tree && !proc) {
 			proc = opendir("/proc");
 			if (!proc)
 				fail_errno("/proc");

@@ -1,14 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * TCP sockets over NETLINK_SOCK_DIAG. A dump costs with the size of the kernel's hash table, so it
- * is only for finding sockets; the known ones are asked for one by one, all in one system call.
- * What a dump misses, because it lived for less than the time between two, and everybody's final
- * counters come with destroy events.
+ * only finds new sockets; each known one is asked for by itself, many in one system call.
+ * Destroy events bring the final counters of all, also of sockets that lived for less than the time
+ * between two dumps.
  */
+#include "cgroup.h"
+#include "clock.h"
 #include "fail.h"
+#include "filter.h"
+#include "memory.h"
 #include "netlink.h"
-#include "sockmon.h"
+#include "recorders.h"
+#include "report.h"
 #include "stream.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/sock_diag.h>
@@ -26,7 +33,7 @@
 #define INFO_BYTES 512		/* more than any kernel has; this year's is 280 */
 #define EXTENSION(number) (1 << ((number) - 1))
 
-/* All that have peers and are no mini sockets: not listening, not in TIME_WAIT. */
+/* The states of sockets that have a peer and are no mini sockets: not listening, not in TIME_WAIT. */
 #define STATES (1 << TCP_ESTABLISHED | 1 << TCP_SYN_SENT | 1 << TCP_SYN_RECV | \
 		1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT | \
 		1 << TCP_LAST_ACK | 1 << TCP_CLOSING)
@@ -53,7 +60,7 @@ struct target {
 	const char *netns;
 	uint32_t number;
 	int fd, events;		/* events: -1 where they are refused */
-	/* Parallel, so that requests lie one after the other as the kernel takes them. */
+	/* two arrays, so that requests lie one after the other as the kernel takes them */
 	struct known *known;
 	struct request *requests;
 	uint32_t count, room;
@@ -63,6 +70,8 @@ struct target {
 };
 
 static struct target *targets;
+static int target_count;
+static struct filter filter;
 static size_t info_bytes;
 static uint32_t next_id;
 
@@ -96,7 +105,7 @@ static struct leaving *find_leaving(struct target *t, uint64_t cookie)
 static bool is_ours(const struct inet_diag_msg *m)
 {
 	return m->id.idiag_dport &&
-	       filter_matches(&options.filter, m->idiag_family, m->id.idiag_src, m->id.idiag_dst,
+	       filter_matches(&filter, m->idiag_family, m->id.idiag_src, m->id.idiag_dst,
 			      ntohs(m->id.idiag_sport), ntohs(m->id.idiag_dport));
 }
 
@@ -149,8 +158,8 @@ static void add(struct target *t, const struct inet_diag_msg *m, const char *cca
 {
 	if (t->count == t->room) {
 		t->room = t->room ? 2 * t->room : 256;
-		t->known = must_realloc(t->known, t->room * sizeof(*t->known));
-		t->requests = must_realloc(t->requests, t->room * sizeof(*t->requests));
+		t->known = resize(t->known, t->room, sizeof(*t->known));
+		t->requests = resize(t->requests, t->room, sizeof(*t->requests));
 	}
 	t->known[t->count] = (struct known){ .cookie = cookie_of(&m->id),
 		.id = put_identity(t, m, cca) };
@@ -172,10 +181,10 @@ static void add(struct target *t, const struct inet_diag_msg *m, const char *cca
 	};
 	number_request(t, t->count);
 	link_known(t, t->count++);
-	report.sockets_found++;
+	report_add(REPORT_SOCKETS_FOUND, 1);
 }
 
-/* The last one takes the place of the one that is dropped. */
+/* Moves the last one into the place of the one that is dropped. */
 static void drop(struct target *t, uint32_t at)
 {
 	uint32_t last = --t->count;
@@ -193,12 +202,12 @@ static void drop(struct target *t, uint32_t at)
 static void leave(struct target *t, const struct known *known)
 {
 	if (t->events < 0) {
-		report.sockets_vanished++;
+		report_add(REPORT_SOCKETS_VANISHED, 1);
 		return;
 	}
 	if (t->leaving_count == t->leaving_room) {
 		t->leaving_room = t->leaving_room ? 2 * t->leaving_room : 256;
-		t->leaving = must_realloc(t->leaving, t->leaving_room * sizeof(*t->leaving));
+		t->leaving = resize(t->leaving, t->leaving_room, sizeof(*t->leaving));
 	}
 	t->leaving[t->leaving_count++] = (struct leaving){ known->cookie, mono_ns(), known->id };
 }
@@ -212,12 +221,12 @@ static void forget_leaving(struct target *t)
 		if (now_ns - t->leaving[i].since_ns < LEAVING_NS)
 			t->leaving[kept++] = t->leaving[i];
 		else
-			report.sockets_vanished++;
+			report_add(REPORT_SOCKETS_VANISHED, 1);
 	}
 	t->leaving_count = kept;
 }
 
-/* The CCA's own state: which attribute there is tells whose it is. */
+/* Copies the CCA's own state; its attribute's type is that of the CCA. */
 static void copy_cca_state(struct row_socket *row, const struct rtattr **a)
 {
 	static const struct {
@@ -309,12 +318,12 @@ void sockets_sample(void)
 {
 	size_t all = 0;
 
-	for (int n = 0; n < options.socket_count; n++)
+	for (int n = 0; n < target_count; n++)
 		all += targets[n].count;
 	if (!all)
 		return;
 	sample_begin(RECORD_SOCKETS, all, sizeof(struct row_socket) + info_bytes, info_bytes);
-	for (int n = 0; n < options.socket_count; n++) {
+	for (int n = 0; n < target_count; n++) {
 		struct target *t = &targets[n];
 
 		for (uint32_t at = 0; at < t->count; at += BATCH) {
@@ -325,11 +334,11 @@ void sockets_sample(void)
 		}
 	}
 	sample_end();
-	for (int n = 0; n < options.socket_count; n++)
+	for (int n = 0; n < target_count; n++)
 		sweep(&targets[n]);
 }
 
-static void on_found(const struct nlmsghdr *message, void *argument)
+static void on_dumped(const struct nlmsghdr *message, void *argument)
 {
 	const struct inet_diag_msg *m = NLMSG_DATA(message);
 	const struct rtattr *a[INET_DIAG_MAX + 1];
@@ -371,7 +380,7 @@ static int discover(struct target *t)
 		},
 	};
 	size_t bytes = NLMSG_LENGTH(sizeof(dump.body));
-	size_t code = filter_bytecode(&options.filter, dump.code);
+	size_t code = filter_bytecode(&filter, dump.code);
 
 	if (code) {
 		dump.attribute.rta_type = INET_DIAG_REQ_BYTECODE;
@@ -379,7 +388,7 @@ static int discover(struct target *t)
 		bytes += RTA_SPACE(code);
 	}
 	dump.header.nlmsg_len = (uint32_t)bytes;
-	return netlink_dump(t->fd, &dump, bytes, on_found, t);
+	return netlink_dump(t->fd, &dump, bytes, on_dumped, t);
 }
 
 /* The message of an event has the counters and the addresses, and nothing else. */
@@ -395,7 +404,7 @@ static void on_destroyed(const struct nlmsghdr *message, void *argument)
 	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
 	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
 		return;
-	report.events++;
+	report_add(REPORT_EVENTS, 1);
 	netlink_attributes(message, sizeof(*m), a, INET_DIAG_MAX + 1);
 	if (!is_ours(m) || !a[INET_DIAG_INFO])
 		return;
@@ -407,13 +416,13 @@ static void on_destroyed(const struct nlmsghdr *message, void *argument)
 	} else if (leaving) {
 		id = leaving->id;
 		*leaving = t->leaving[--t->leaving_count];
-	} else if (options.filter.cgroup) {
-		return;		/* nothing tells its cgroup any more */
+	} else if (filter.cgroup) {
+		return;		/* its cgroup is not known any more */
 	} else {
 		id = put_identity(t, m, cca);
-		report.sockets_found++;
+		report_add(REPORT_SOCKETS_FOUND, 1);
 	}
-	report.sockets_closed++;
+	report_add(REPORT_SOCKETS_CLOSED, 1);
 	sample_begin(RECORD_CLOSED, 1, sizeof(struct row_socket) + info_bytes, info_bytes);
 	put_row(id, m, a);
 	sample_end();
@@ -431,34 +440,34 @@ static const char *advice(int refused)
 {
 	if (refused == ENOENT || refused == EOPNOTSUPP)
 		return " (modprobe tcp_diag)";
-	if (refused == EINVAL && options.filter.cgroup)
+	if (refused == EINVAL && filter.cgroup)
 		return " (--cgroup needs Linux 5.9 with SOCK_CGROUP_DATA)";
 	return "";
 }
 
 void sockets_discover(void)
 {
-	for (int n = 0; n < options.socket_count; n++) {
+	for (int n = 0; n < target_count; n++) {
 		int refused;
 
 		take_events(&targets[n]);
 		refused = discover(&targets[n]);
 		if (refused)
-			fail(EXIT_RUN, "the kernel refuses to list its TCP sockets: %s%s",
+			fail(STATUS_FAILED, "the kernel refuses to list its TCP sockets: %s%s",
 			     strerror(refused), advice(refused));
 	}
 }
 
 /*
- * A socket's event comes some milliseconds after its end: the kernel waits for all readers, then
- * for a worker.
+ * Waits, since a socket's event comes some milliseconds after its end: the kernel waits for all
+ * readers, then for a worker.
  */
 void sockets_last_events(void)
 {
-	for (int n = 0; n < options.socket_count; n++)
+	for (int n = 0; n < target_count; n++)
 		if (targets[n].events >= 0)
 			usleep(n ? 0 : 50000);
-	for (int n = 0; n < options.socket_count; n++)
+	for (int n = 0; n < target_count; n++)
 		take_events(&targets[n]);
 }
 
@@ -479,7 +488,7 @@ static int open_events(const struct target *t)
 		snprintf(text, sizeof(text),
 			 "no destroy events: %s; short flows and final counters are not recorded",
 			 strerror(errno));
-		say("%s", text);
+		complain("%s", text);
 		stream_text(RECORD_NOTE, text);
 		close(fd);
 		return -1;
@@ -487,7 +496,7 @@ static int open_events(const struct target *t)
 	return fd;
 }
 
-/* What getsockopt() gives is as long as what the kernel sends over netlink. */
+/* The tcp_info of getsockopt() is as long as the one that the kernel sends over netlink. */
 static void learn_info_bytes(void)
 {
 	char info[INFO_BYTES];
@@ -500,18 +509,20 @@ static void learn_info_bytes(void)
 	info_bytes = (bytes + 7u) & ~7u;
 }
 
-void sockets_open(void)
+void sockets_open(const struct options *options)
 {
-	if (!options.socket_count)
+	if (!options->socket_count)
 		return;
 	learn_info_bytes();
-	if (options.cgroup)
-		options.filter.cgroup = cgroup_id(options.cgroup);
-	targets = must_realloc(NULL, (size_t)options.socket_count * sizeof(*targets));
-	for (int n = 0; n < options.socket_count; n++) {
+	filter = options->filter;
+	if (options->cgroup)
+		filter.cgroup = cgroup_id(options->cgroup);
+	target_count = options->socket_count;
+	targets = create((size_t)target_count, sizeof(*targets));
+	for (int n = 0; n < target_count; n++) {
 		struct target *t = &targets[n];
 
-		*t = (struct target){ .netns = options.sockets[n], .number = (uint32_t)n };
+		*t = (struct target){ .netns = options->sockets[n], .number = (uint32_t)n };
 		memset(t->buckets, 0xff, sizeof(t->buckets));
 		t->fd = netlink_open(t->netns, NETLINK_SOCK_DIAG, "TCP sockets");
 		t->events = open_events(t);

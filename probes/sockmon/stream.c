@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stream.h"
 
+#include "clock.h"
 #include "fail.h"
-#include "sockmon.h"
+#include "memory.h"
+#include "report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +12,7 @@
 #include <unistd.h>
 
 #define FLUSH_NS 100000000ull	/* a crash loses no more than this */
-/* while it still is in the cache: a third of the time of all went here */
+/* few enough to be in the cache still; larger buffers cost a third of all time */
 #define FLUSH_BYTES (1u << 16)
 
 static struct {
@@ -34,7 +37,7 @@ static char *reserve(size_t bytes)
 {
 	if (stream.used + bytes > stream.room) {
 		stream.room = 2 * (stream.used + bytes);
-		stream.buffer = must_realloc(stream.buffer, stream.room);
+		stream.buffer = resize(stream.buffer, stream.room, 1);
 	}
 	return stream.buffer + stream.used;
 }
@@ -57,7 +60,7 @@ void stream_open(const char *path, const char *text)
 			fail_errno("%s", path);
 	}
 	memcpy(header.magic, STREAM_MAGIC, sizeof(header.magic));
-	/* so that it needn't grow later, and touched now for the same reason */
+	/* reserved and touched now, so that later samples are not late for it */
 	reserve(2 * FLUSH_BYTES);
 	memset(stream.buffer, 0, stream.room);
 	at = reserve(sizeof(header) + header.text_bytes);
@@ -68,7 +71,7 @@ void stream_open(const char *path, const char *text)
 	stream_flush(true);
 }
 
-/* The sample under construction moves on, and keeps the room that it has reserved. */
+/* Moves the sample under construction on; it keeps the room that it has reserved. */
 static char *make_room_before_sample(size_t bytes)
 {
 	char *at;
@@ -151,7 +154,7 @@ void sample_end(void)
 
 void stream_flush(bool now)
 {
-	uint64_t begin_ns = mono_ns(), took_ns;
+	uint64_t begin_ns = mono_ns();
 	size_t done = 0;
 
 	if (!now && stream.used < FLUSH_BYTES && begin_ns < stream.flush_ns)
@@ -164,11 +167,9 @@ void stream_flush(bool now)
 		if (wrote > 0)
 			done += (size_t)wrote;
 	}
-	report.stream_bytes += stream.used;
-	report.writes += stream.used > 0;
+	report_add(REPORT_STREAM_BYTES, stream.used);
+	report_add(REPORT_WRITES, stream.used > 0);
 	stream.used = 0;
-	took_ns = mono_ns() - begin_ns;
-	if (took_ns > report.longest_write_ns)
-		report.longest_write_ns = took_ns;
+	report_largest(REPORT_LONGEST_WRITE_NS, mono_ns() - begin_ns);
 	stream.flush_ns = begin_ns + FLUSH_NS;
 }

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream's writer: records are made in a buffer, which is written now and then, after a sample.
+ * The stream's writer makes records in a buffer, and writes the buffer now and then, after a sample.
  */
 #ifndef CCMIX_STREAM_H
 #define CCMIX_STREAM_H
@@ -11,18 +12,19 @@
 
 void stream_open(const char *path, const char *text);
 
-/* A record of one struct. */
+/* Adds a record of one struct. */
 void stream_put(enum record_type type, const void *body, size_t bytes);
 void stream_text(enum record_type type, const char *text);
 
 /*
- * A sample: begin with room for so many rows, add rows, end. Nothing is left of one without rows.
+ * A sample begins with room for so many rows; then come the rows, then its end. A sample without rows
+ * is dropped.
  */
 void sample_begin(enum record_type type, size_t most_rows, size_t row_bytes, size_t info_bytes);
 void *sample_row(void);	/* zeroed; NULL where there is no more room */
 void sample_end(void);
 
-/* Writes what there is, if it is time, or at once. */
+/* Writes the buffer if it is time, or at once if `now`. */
 void stream_flush(bool now);
 
 #endif

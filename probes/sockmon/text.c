@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text.h"
 
-#include "fail.h"
+#include "memory.h"
 
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ char *read_text(int fd)
 
 		if (room - used < 4096) {
 			room += 16384;
-			buffer = must_realloc(buffer, room);
+			buffer = resize(buffer, room, 1);
 		}
 		got = pread(fd, buffer + used, room - used - 1, (off_t)used);
 		if (got < 0)
@@ -36,7 +37,7 @@ uint64_t next_number(char **at)
 
 	while (*digit == ' ' || *digit == '\t')
 		digit++;
-	/* none of ours is below zero, but iowait of old kernels and Tcp's MaxConn */
+	/* only iowait of old kernels and Tcp's MaxConn can be below zero */
 	if (*digit == '-')
 		digit++;
 	if (*digit < '0' || *digit > '9')

@@ -1,4 +1,4 @@
-"""The undo journal, with changes that are words in a file: `do` adds one, `undo` takes it away."""
+"""Tests the undo journal with changes to a file of lines: `do` adds one, `undo` takes it away."""
 
 import fcntl
 import json
@@ -22,7 +22,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 class Undone(Exception):
-    """What a test raises inside a change."""
+    """Is raised by a test inside a change."""
 
 
 def log(file: Path, word: str) -> list[str]:
@@ -38,7 +38,7 @@ def journals(state: Path) -> list[Path]:
 
 
 def write_journal(state: Path, undos: Sequence[tuple[list[str], bool]], boot_id: str = BOOT_ID, torn: str = "") -> Path:
-    """A journal as a process leaves it that died; each undo with whether its change was made for certain."""
+    """Writes a journal as a process that died leaves it; each undo says whether its change was made for certain."""
     state.mkdir(exist_ok=True)
     lines: list[dict[str, object]] = [{"boot_id": boot_id, "pid": 1}]
     for number, (undo, certain) in enumerate(undos):
@@ -109,7 +109,7 @@ def test_a_change_that_fails_may_have_nothing_to_undo(state: Path) -> None:
 
 
 def test_a_change_that_is_interrupted_is_undone(state: Path, tmp_path: Path) -> None:
-    """SIGTERM becomes SystemExit while `do` runs, as in ccmix.run.measure."""
+    """Turns SIGTERM into SystemExit while `do` runs, as ccmix.run.measure does."""
     words = tmp_path / "words"
 
     def terminate(*_: object) -> None:
@@ -179,8 +179,8 @@ with Journal(Path({str(state)!r})) as journal:
     process.wait()
     process.stdout.close()
     assert logged(words) == ["a", "b", "c", "undo-c"]
-    told = [(undo.what, undo.certain, reason) for undo, reason in restore(state)]
-    assert told == [("b on localhost", True, None), ("a on localhost", True, None)]
+    restored = [(undo.what, undo.certain, reason) for undo, reason in restore(state)]
+    assert restored == [("b on localhost", True, None), ("a on localhost", True, None)]
     assert logged(words) == ["a", "b", "c", "undo-c", "undo-b", "undo-a"]
     assert journals(state) == []
     assert list(restore(state)) == []

@@ -1,4 +1,4 @@
-"""The agent's source as it is sent: for Python 3.9, and with nothing but its standard library."""
+"""Tests that the agent's source, as it is sent, is Python 3.9 with nothing but its standard library."""
 
 import ast
 import sys

@@ -4,7 +4,6 @@
 bottleneck, in 82,563 packets of 1514 bytes.
 """
 
-import copy
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 
 from ccmix.analysis.series import Series
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Buffer, Group, Run, Traffic
-from support import TOPOLOGY, packet_train
+from ccmix.model import Buffer, Counters, Facts, Group, Measurement, ProbeReport, QdiscCounters, Run
+from support import TOPOLOGY, iperf3_traffic, packet_train
 
 PORTS = {40000: "cubic", 40002: "bbr"}
 NETSTAT = "TcpExt: SyncookiesSent TCPMemoryPressures TCPX\nTcpExt: 1 5 0\nIpExt: InNoRoutes\nIpExt: 0\n"
@@ -30,7 +29,7 @@ def run() -> Run:
         iteration=1,
         seed=7,
         path=TOPOLOGY,
-        traffic=Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=4.0, omit_s=1.0, interval_s=1.0),
+        traffic=iperf3_traffic((Group("cubic"), Group("bbr")), streams=2, duration_s=4.0, omit_s=1.0, interval_s=1.0),
     )
 
 
@@ -100,45 +99,48 @@ def tables() -> RunTables:
     return RunTables(flows(), pl.DataFrame(), Series(sockets=sockets(), queues=queues()), began_s=0.0)
 
 
-def root(kind: str, packets: int, drops: int, **options: float) -> list[dict[str, Any]]:
-    return [
-        {"kind": "child", "packets": 1, "drops": 99},
-        {"kind": kind, "root": True, "packets": packets, "drops": drops, "options": options},
-    ]
+def qdiscs(kind: str, packets: int, drops: int, **options: int) -> tuple[QdiscCounters, ...]:
+    """A leaf that is not to be read, and the root."""
+    counted: dict[str, Any] = {"device": "d", "bytes": 0, "backlog_bytes": 0, "backlog_packets": 0}
+    leaf = QdiscCounters(kind="child", handle="2:", parent="9:1", packets=1, drops=99, **counted)
+    return leaf, QdiscCounters(
+        kind=kind, handle="1:", parent=None, packets=packets, drops=drops, **counted, **options
+    )  # fmt: skip
 
 
 @pytest.fixture
-def facts() -> dict[str, Any]:
+def measurement() -> Measurement:
     # netem lost 1000 of 1,000,000 packets: just the 0.1% that is configured. Counters do not start at 0.
-    before = {
-        "qdiscs": {
-            "sender-queue": root("fq", 10, 4),
-            "data-delay": root("netem", 20, 5),
-            "ack-delay": root("netem", 30, 6),
-            "bottleneck": root("tbf", 40, 7),
+    before = Counters(
+        qdiscs={
+            "sender-queue": qdiscs("fq", 10, 4),
+            "data-delay": qdiscs("netem", 20, 5),
+            "ack-delay": qdiscs("netem", 30, 6),
+            "bottleneck": qdiscs("tbf", 40, 7),
         },
-        "netstat": {"ccmix-h1": NETSTAT, "ccmix-receiver": NETSTAT},
-        "softnet": {"localhost": SOFTNET},
-    }
-    after = copy.deepcopy(before)
-    after["qdiscs"] = {
-        "sender-queue": root("fq", 1_000_010, 4),
-        "data-delay": root("netem", 999_020, 1005),
-        "ack-delay": root("netem", 500_030, 6),
-        # 9976 us x 125 MB/s + 3000 B = 1,250,000 B
-        "bottleneck": root("tbf", 998_040, 5007, rate=125_000_000, burst=3000, lat=9976),
-    }
-    return {
-        "ping_rtt_s": {"h1": [0.0102, 0.0101, 0.0103]},
-        "train_s": packet_train(1514 * 8 / 1e9),
-        "before": before,
-        "after": after,
-        "offloads": {"ccmix-h1 generic-segmentation-offload": False, "ccmix-delay generic-receive-offload": False},
-        "probes": {
-            "sockets": {"samples": 6, "missed": 0, "failed": None},
-            "queues": {"samples": 6, "missed": 0, "failed": None},
+        netstat={"ccmix-h1": NETSTAT, "ccmix-receiver": NETSTAT},
+        softnet={"localhost": SOFTNET},
+    )
+    after = replace(
+        before,
+        qdiscs={
+            "sender-queue": qdiscs("fq", 1_000_010, 4),
+            "data-delay": qdiscs("netem", 999_020, 1005),
+            "ack-delay": qdiscs("netem", 500_030, 6),
+            # 9976 us x 125 MB/s + 3000 B = 1,250,000 B
+            "bottleneck": qdiscs("tbf", 998_040, 5007, rate_bytes_per_s=125_000_000, burst_bytes=3000, latency_us=9976),
         },
-    }
+    )
+    offloads = {"ccmix-h1 generic-segmentation-offload": False, "ccmix-delay generic-receive-offload": False}
+    return Measurement(
+        facts=Facts("7", offloads=offloads, probes={"sockets": ProbeReport(6, 0), "queues": ProbeReport(6, 0)}),
+        started_s=1000.0,
+        ended_s=1005.0,
+        ping_rtt_s={"h1": (0.0102, 0.0101, 0.0103)},
+        train_s=tuple(packet_train(1514 * 8 / 1e9)),
+        before=before,
+        after=after,
+    )
 
 
 @pytest.fixture

@@ -1,23 +1,23 @@
 """Conditions, entries and groups against one of them, paired by block."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from ccmix.analysis.against import Baseline, Comparison, against
-from ccmix.model import Run
+from ccmix.model import FinishedRun, Run, Status
+from finished_runs import finished_run, group_metrics, metrics
 
 
-def summary(goodput_bps: float, status: str = "valid", **groups: float) -> dict[str, Any]:
-    found = [{"group": name, "goodput_bps": value} for name, value in groups.items()]
-    return {"metrics": {"goodput_bps": goodput_bps, "groups": found}, "validity": {"status": status}}
+def finished_at(run: Run, goodput_bps: float, status: Status = "valid", **groups: float) -> FinishedRun:
+    of_groups = [group_metrics(name, value) for name, value in groups.items()]
+    return finished_run(run, metrics(of_groups, goodput_bps=goodput_bps), status)
 
 
-def runs(run: Run, values: dict[str, list[float]], delay: str = "5ms") -> list[tuple[str, Run, dict[str, Any]]]:
+def runs(run: Run, values: dict[str, list[float]], delay: str = "5ms") -> list[tuple[str, FinishedRun]]:
     """A run for each CCA and iteration."""
     return [
-        ("a", replace(run, condition={"delay": delay, "cca": cca}, iteration=number), summary(value))
+        ("a", finished_at(replace(run, condition={"delay": delay, "cca": cca}, iteration=number), value))
         for cca, of_cca in values.items()
         for number, value in enumerate(of_cca, 1)
     ]
@@ -44,8 +44,8 @@ def test_each_setting_against_the_baseline_with_all_else_equal(run: Run) -> None
 
 def test_blocks_without_a_valid_run_of_both_are_left_out_and_counted(run: Run) -> None:
     finished = runs(run, {"cubic": [10, 20, 30, 40], "bbr": [11, 22, 33]})
-    campaign, first, _ = finished[0]
-    finished[0] = (campaign, first, summary(999, "limited"))
+    campaign, first = finished[0]
+    finished[0] = (campaign, finished_at(first.run, 999, "limited"))
     [bbr] = against(Baseline("cca", "cubic"), finished)
     assert bbr.result
     assert (bbr.result.blocks, bbr.left_out, bbr.result.difference) == (2, 2, 2.5)
@@ -54,14 +54,14 @@ def test_blocks_without_a_valid_run_of_both_are_left_out_and_counted(run: Run) -
 
 def test_iterations_of_two_campaigns_are_blocks_of_their_own(run: Run) -> None:
     finished = runs(run, {"cubic": [10, 20, 30], "bbr": [11, 22, 33]})
-    [bbr] = against(Baseline("cca", "cubic"), finished + [("b", one, said) for _, one, said in finished])
+    [bbr] = against(Baseline("cca", "cubic"), finished + [("b", run) for _, run in finished])
     assert bbr.result
     assert (bbr.result.blocks, bbr.result.difference) == (6, 2)
 
 
 def test_groups_of_a_run_are_compared_within_it(run: Run) -> None:
     finished = [
-        ("a", replace(run, iteration=number), summary(0, cubic=value, bbr=value + 3))
+        ("a", finished_at(replace(run, iteration=number), 0, cubic=value, bbr=value + 3))
         for number, value in enumerate([10.0, 20.0, 30.0], 1)
     ]
     [bbr] = against(Baseline("group", "cubic"), finished)
@@ -71,7 +71,7 @@ def test_groups_of_a_run_are_compared_within_it(run: Run) -> None:
 
 def test_entries_of_the_same_condition(run: Run) -> None:
     finished = [
-        ("a", replace(run, entry=entry, iteration=number), summary(value + number))
+        ("a", finished_at(replace(run, entry=entry, iteration=number), value + number))
         for entry, value in (("one", 10), ("two", 20))
         for number in (1, 2, 3)
     ]

@@ -1,6 +1,5 @@
 """Runs between hosts: tables of what a command and the source's sockets said, and their verdict. Written by hand."""
 
-import copy
 import json
 import re
 from dataclasses import replace
@@ -12,8 +11,23 @@ import pytest
 
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import RunTables, as_measured, read_tables
-from ccmix.analysis.validity import Verdict, judge
-from ccmix.model import Commands, Destination, Group, HostPath, Loss, Netem, NetemPlace, Run, Traffic
+from ccmix.analysis.validity import judge
+from ccmix.model import (
+    CommandSource,
+    Counters,
+    Destination,
+    Facts,
+    HostPath,
+    Loss,
+    Measurement,
+    Netem,
+    NetemPlace,
+    ProbeReport,
+    QdiscCounters,
+    Run,
+    Traffic,
+    Verdict,
+)
 
 BEGIN_S = 1000.0
 NAMES, VALUES = "TcpExt: SyncookiesSent TCPMemoryPressures\n", "TcpExt: 0 0\n"
@@ -21,10 +35,8 @@ NAMES, VALUES = "TcpExt: SyncookiesSent TCPMemoryPressures\n", "TcpExt: 0 0\n"
 
 @pytest.fixture
 def run() -> Run:
-    path = HostPath(
-        "localhost", Destination("far", "10.0.3.2", "10.0.3.2"), "a label", Commands(src="transfer 10.0.3.2")
-    )
-    return Run("one", {}, "far", 1, 7, Traffic((), 0, 3.0, 0.0, 1.0), path)
+    path = HostPath("localhost", Destination("far", "10.0.3.2", "10.0.3.2"), "a label")
+    return Run("one", {}, "far", 1, 7, Traffic((CommandSource("", "src", "transfer 10.0.3.2"),), 3.0, 0.0, 1.0), path)
 
 
 @pytest.fixture
@@ -44,7 +56,6 @@ def folder(tmp_path: Path) -> Path:
             lines.append(flow(40004, "bbr", second, 2_000_000))
         samples.append({"time_s": BEGIN_S + second, "seconds": 0.01, "output": "".join(lines)})
     write(tmp_path, "sockets", samples)
-    (tmp_path / "facts.json").write_text(json.dumps({"started_s": BEGIN_S - 0.2, "ports_before": [41000]}))
     return tmp_path
 
 
@@ -82,7 +93,7 @@ def stock_iperf3(cca: str, streams: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_flows_of_any_command_are_its_sockets_that_carried_data(run: Run, folder: Path) -> None:
-    flows = read_tables(run, folder).flows.sort("port")
+    flows = read_tables(run, folder, measurement()).flows.sort("port")
     assert flows["port"].to_list() == [40000, 40002, 40004]
     assert flows["group"].to_list() == ["cubic", "bbr", "bbr"]
     # acknowledged over the time of all, so that flows one after the other don't add up to more than passed
@@ -92,7 +103,7 @@ def test_flows_of_any_command_are_its_sockets_that_carried_data(run: Run, folder
 
 
 def test_intervals_of_any_command(run: Run, folder: Path) -> None:
-    intervals = read_tables(run, folder).intervals.filter(pl.col("port") == 40002).sort("time_s")
+    intervals = read_tables(run, folder, measurement()).intervals.filter(pl.col("port") == 40002).sort("time_s")
     assert intervals["time_s"].to_list() == [1.0, 2.0, 3.0]
     assert intervals["goodput_bps"].to_list() == [24e6] * 3
     assert intervals["retransmits"].to_list() == [2, 2, 2]
@@ -100,21 +111,21 @@ def test_intervals_of_any_command(run: Run, folder: Path) -> None:
 
 
 def test_metrics_of_any_command(run: Run, folder: Path) -> None:
-    metrics = run_metrics(run, read_tables(run, folder), facts())
-    cubic, bbr = metrics["groups"]
-    assert (cubic["group"], cubic["cca"], cubic["goodput_bps"]) == ("cubic", "cubic", 8e6)
-    assert (bbr["streams"], bbr["goodput_bps"]) == (2, pytest.approx(24e6 + 16e6 / 3))
-    assert (metrics["goodput_bps"], metrics["utilisation"]) == (pytest.approx(32e6 + 16e6 / 3), None)
-    assert cubic["retransmission_rate"] == pytest.approx(6 / 30)
-    assert metrics["bytes_sent"] == 3_100_000 + 9_300_000 + 2_200_000
+    metrics = run_metrics(run, read_tables(run, folder, measurement()), measurement().ping_rtt_s, measurement())
+    cubic, bbr = metrics.groups
+    assert (cubic.group, cubic.cca, cubic.goodput_bps) == ("cubic", "cubic", 8e6)
+    assert (bbr.streams, bbr.goodput_bps) == (2, pytest.approx(24e6 + 16e6 / 3))
+    assert (metrics.goodput_bps, metrics.utilisation) == (pytest.approx(32e6 + 16e6 / 3), None)
+    assert cubic.retransmission_rate == pytest.approx(6 / 30)
+    assert metrics.bytes_sent == 3_100_000 + 9_300_000 + 2_200_000
 
 
 def test_a_command_without_any_connection(run: Run, folder: Path) -> None:
     write(folder, "sockets", [{"time_s": BEGIN_S, "seconds": 0.01, "output": ""}])
-    tables = read_tables(run, folder)
+    tables = read_tables(run, folder, measurement())
     assert (tables.flows.height, tables.intervals.height) == (0, 0)
-    assert run_metrics(run, tables, facts())["goodput_bps"] == 0
-    verdict = judge(run, tables, facts())
+    assert run_metrics(run, tables, {}).goodput_bps == 0
+    verdict = judge(run, tables, measurement())
     assert verdict.status == "unknown"
     assert "no connection to 10.0.3.2 carried data in view of localhost" in verdict.findings[0].detail
 
@@ -122,7 +133,7 @@ def test_a_command_without_any_connection(run: Run, folder: Path) -> None:
 def test_stock_iperf3_s_own_word_is_taken_where_there_is_one(run: Run, folder: Path) -> None:
     output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
     (folder / "generators" / "src-cmd.out").write_text(output)
-    tables = read_tables(run, folder)
+    tables = read_tables(run, folder, measurement())
     assert tables.flows["goodput_bps"].to_list() == [9e6, 25e6]
     assert tables.flows["group"].to_list() == ["bbr", "bbr"]
     assert sorted(tables.sockets["port"].unique()) == [40000, 40002]
@@ -134,7 +145,7 @@ def test_the_patched_iperf3_in_a_command_tells_the_cca_of_each_stream(run: Run, 
     for one, cca in zip(streams, ("cubic", "bbr"), strict=True):
         one["sender"]["congestion"] = cca
     (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("cubic,bbr", streams)))
-    assert read_tables(run, folder).flows["group"].to_list() == ["cubic", "bbr"]
+    assert read_tables(run, folder, measurement()).flows["group"].to_list() == ["cubic", "bbr"]
 
 
 def test_the_server_s_intervals_are_goodput(run: Run, folder: Path) -> None:
@@ -147,7 +158,7 @@ def test_the_server_s_intervals_are_goodput(run: Run, folder: Path) -> None:
         interval["streams"] = [{"socket": 8, "bytes": 125_000}, {"socket": 9, "bytes": 250_000}]
     client = stock_iperf3("bbr", [stream(5, 1e6), stream(7, 2e6)]) | {"server_output_json": server}
     (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
-    intervals = read_tables(run, folder).intervals.sort("port", "time_s")
+    intervals = read_tables(run, folder, measurement()).intervals.sort("port", "time_s")
     assert intervals["goodput_bps"].to_list() == [1e6] * 3 + [2e6] * 3
     assert intervals["retransmits"].to_list() == [1] * 6
 
@@ -155,19 +166,19 @@ def test_the_server_s_intervals_are_goodput(run: Run, folder: Path) -> None:
 def test_udp_that_was_lost_is_no_goodput(run: Run, folder: Path) -> None:
     udp = {"udp": {"socket": 5, "bits_per_second": 5e6, "packets": 100, "lost_packets": 90, "sender": True}}
     (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("cubic", [udp])))
-    assert read_tables(run, folder).flows["goodput_bps"].to_list() == [pytest.approx(5e5)]
+    assert read_tables(run, folder, measurement()).flows["goodput_bps"].to_list() == [pytest.approx(5e5)]
 
 
 def test_both_directions_at_once_are_groups_of_their_own(run: Run, folder: Path) -> None:
     streams = [stream(5, 9e6), stream(7, 25e6)]
     streams[0]["sender"]["sender"], streams[1]["sender"]["sender"] = True, False
     (folder / "generators" / "src-cmd.out").write_text(json.dumps(stock_iperf3("bbr", streams)))
-    assert read_tables(run, folder).flows["group"].to_list() == ["bbr", "bbr back"]
+    assert read_tables(run, folder, measurement()).flows["group"].to_list() == ["bbr", "bbr back"]
 
 
 def test_connections_that_were_there_before_are_not_the_run_s(run: Run, folder: Path) -> None:
-    (folder / "facts.json").write_text(json.dumps({"started_s": BEGIN_S, "ports_before": [40002]}))
-    assert read_tables(run, folder).flows["port"].to_list() == [40000, 40004]
+    there_before = replace(measurement(), ports_before=(40002,))
+    assert read_tables(run, folder, there_before).flows["port"].to_list() == [40000, 40004]
 
 
 def test_the_omitted_time_and_interval_of_a_command_are_iperf3_s(run: Run, folder: Path) -> None:
@@ -176,7 +187,7 @@ def test_the_omitted_time_and_interval_of_a_command_are_iperf3_s(run: Run, folde
     (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
     measured = as_measured(run, folder)
     assert (measured.traffic.omit_s, measured.traffic.interval_s) == (2.0, 0.2)
-    assert read_tables(measured, folder).intervals["time_s"].to_list()[:2] == [3.0, 3.0]
+    assert read_tables(measured, folder, measurement()).intervals["time_s"].to_list()[:2] == [3.0, 3.0]
 
 
 def test_a_processor_without_idle_time_limits_a_run(run: Run, folder: Path) -> None:
@@ -185,14 +196,12 @@ def test_a_processor_without_idle_time_limits_a_run(run: Run, folder: Path) -> N
         for second in range(3)
     ]
     write(folder, "processors-dst", samples)
-    [finding] = verdict(run, folder, facts()).findings
+    [finding] = verdict(run, folder, measurement()).findings
     assert (finding.kind, "core 3 of dst was idle 1% of the time" in finding.detail) == ("cpu", True)
 
 
 def test_a_sender_s_netem_loses_on_purpose(run: Run, folder: Path) -> None:
-    seen = facts()
-    seen["after"]["qdiscs"]["sender-queue"] = qdisc("netem", 99, 50)
-    assert verdict(run, folder, seen).status == "valid"
+    assert verdict(run, folder, changed_after(qdiscs={"sender-queue": qdisc("netem", 99, 50)})).status == "valid"
 
 
 def test_processors_are_those_that_were_asked_for(run: Run, folder: Path) -> None:
@@ -204,41 +213,53 @@ def test_processors_are_those_that_were_asked_for(run: Run, folder: Path) -> Non
     ]  # fmt: skip
     write(folder, "processors-src", samples)
     write(folder, "processors-dst", samples)
-    cores = read_tables(replace(run, path=replace(run.host_path, mpstat_cores="1")), folder).series.cpu
+    cores = read_tables(replace(run, path=replace(run.host_path, mpstat_cores="1")), folder, measurement()).series.cpu
     seconds = ("user_s", "softirq_s", "idle_s")
     assert cores.sort("host", "time_s").select("host", "core", *seconds).rows() == [
         (host, 1, 0.5 * second, 0.5 * second, 0.0) for host in ("dst", "src") for second in range(3)
     ]  # fmt: skip
-    every = read_tables(run, folder).series.cpu
+    every = read_tables(run, folder, measurement()).series.cpu
     assert sorted(every["core"].unique()) == [0, 1]
     assert every.filter((pl.col("core") == 0) & (pl.col("host") == "src"))["user_s"].to_list() == [0.0, 0.1, 0.2]
 
 
-def qdisc(kind: str, packets: int, drops: int) -> list[dict[str, Any]]:
-    return [{"kind": kind, "root": True, "packets": packets, "drops": drops, "options": {}}]
+def qdisc(kind: str, packets: int, drops: int) -> tuple[QdiscCounters, ...]:
+    return (QdiscCounters("eth0", kind, "1:", None, 0, packets, drops, 0, 0),)
 
 
-def facts() -> dict[str, Any]:
-    counters = {
-        "qdiscs": {"sender-queue": qdisc("fq", 10, 1), "data-delay": qdisc("netem", 20, 5)},
-        "netstat": {"localhost": NAMES + VALUES},
-        "softnet": {"localhost": "0000beef 00000000\n"},
-    }
-    after = copy.deepcopy(counters)
-    after["qdiscs"] = {"sender-queue": qdisc("fq", 99, 1), "data-delay": qdisc("netem", 999_020, 1005)}
-    return {
-        "ping_before_s": [0.0102, 0.0101], "ping_rtt_s": [0.0901, 0.0902], "offloads": {}, "before": counters,
-        "after": after, "probes": {"sockets": {"samples": 4, "missed": 0, "failed": None}},
-    }  # fmt: skip
+def measurement() -> Measurement:
+    before = Counters(
+        qdiscs={"sender-queue": qdisc("fq", 10, 1), "data-delay": qdisc("netem", 20, 5)},
+        netstat={"localhost": NAMES + VALUES},
+        softnet={"localhost": "0000beef 00000000\n"},
+    )
+    qdiscs = {"sender-queue": qdisc("fq", 99, 1), "data-delay": qdisc("netem", 999_020, 1005)}
+    return Measurement(
+        facts=Facts("6.1.0", offloads={}, probes={"sockets": ProbeReport(4, 0)}),
+        started_s=BEGIN_S - 0.2,
+        ended_s=BEGIN_S + 4,
+        ping_before_s=(0.0102, 0.0101),
+        ping_rtt_s={"src": (0.0901, 0.0902)},
+        before=before,
+        after=replace(before, qdiscs=qdiscs),
+        ports_before=(41000,),
+    )
 
 
-def verdict(run: Run, folder: Path, seen: dict[str, Any], **changed: Any) -> Verdict:
-    tables: RunTables = replace(read_tables(run, folder), **changed)
+def changed_after(**changed: dict[str, Any]) -> Measurement:
+    """Returns the measurement with other counters after the traffic, of the given keys."""
+    seen = measurement()
+    after = {name: getattr(seen.after, name) | value for name, value in changed.items()}
+    return replace(seen, after=replace(seen.after, **after))
+
+
+def verdict(run: Run, folder: Path, seen: Measurement, **changed: Any) -> Verdict:
+    tables: RunTables = replace(read_tables(run, folder, seen), **changed)
     return judge(run, tables, seen)
 
 
 def test_a_run_with_nothing_wrong_is_valid(run: Run, folder: Path) -> None:
-    assert verdict(run, folder, facts()).status == "valid"
+    assert verdict(run, folder, measurement()).status == "valid"
 
 
 NETEM = Netem(delay_s=0.04, loss=Loss("random", (0.001,)))
@@ -247,35 +268,35 @@ PLACE = NetemPlace("netem1", "eth2", "eth3")
 
 def test_netem_that_does_what_it_should(run: Run, folder: Path) -> None:
     path = replace(run.host_path, netem=NETEM, netem_at=PLACE)
-    assert verdict(replace(run, path=path), folder, facts()).status == "valid"
+    assert verdict(replace(run, path=path), folder, measurement()).status == "valid"
 
 
 @pytest.mark.parametrize(
-    ("netem", "change", "kind", "sentence"),
+    ("netem", "offloads", "kind", "sentence"),
     [
         (replace(NETEM, delay_s=0.02), {}, "rtt", "netem adds 80 ms to ping's RTT, configured are 40 ms"),
         (replace(NETEM, loss=Loss("random", (0.002,))), {}, "loss", "netem lost 1000 of 1000000 packets (0.1%)"),
-        (NETEM, {"offloads": {"netem1 eth2 generic-receive-offload": True}}, "offloads", "on are netem1 eth2 generic"),
+        (NETEM, {"netem1 eth2 generic-receive-offload": True}, "offloads", "on are netem1 eth2 generic"),
     ],
 )
 def test_netem_that_does_not(
-    run: Run, folder: Path, netem: Netem, change: dict[str, Any], kind: str, sentence: str
+    run: Run, folder: Path, netem: Netem, offloads: dict[str, bool], kind: str, sentence: str
 ) -> None:
     path = replace(run.host_path, netem=netem, netem_at=PLACE)
-    [finding] = verdict(replace(run, path=path), folder, facts() | change).findings
+    seen = measurement()
+    seen = replace(seen, facts=replace(seen.facts, offloads=offloads))
+    [finding] = verdict(replace(run, path=path), folder, seen).findings
     assert (finding.kind, sentence in finding.detail) == (kind, True), finding
 
 
 def test_a_destination_that_does_not_answer_pings_has_no_finding(run: Run, folder: Path) -> None:
     path = replace(run.host_path, netem=NETEM, netem_at=PLACE)
-    silent = facts() | {"ping_before_s": [], "ping_rtt_s": []}
+    silent = replace(measurement(), ping_before_s=(), ping_rtt_s={})
     assert verdict(replace(run, path=path), folder, silent).status == "valid"
 
 
 def test_drops_of_the_source_s_queue_and_of_its_softnet(run: Run, folder: Path) -> None:
-    seen = facts()
-    seen["after"]["qdiscs"]["sender-queue"] = qdisc("fq", 99, 4)
-    seen["after"]["softnet"]["localhost"] = "0000beef 00000002\n"
+    seen = changed_after(qdiscs={"sender-queue": qdisc("fq", 99, 4)}, softnet={"localhost": "0000beef 00000002\n"})
     details = [finding.detail for finding in verdict(run, folder, seen).findings]
     assert [detail.rpartition(": ")[2] for detail in details] == ["3 packets", "localhost dropped 2 packets"]
 
@@ -283,14 +304,13 @@ def test_drops_of_the_source_s_queue_and_of_its_softnet(run: Run, folder: Path) 
 def test_a_cca_that_iperf3_and_ss_see_differently(run: Run, folder: Path) -> None:
     output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
     (folder / "generators" / "src-cmd.out").write_text(output)
-    [finding] = verdict(run, folder, facts()).findings
+    [finding] = verdict(run, folder, measurement()).findings
     assert (finding.kind, "port 40000 ran bbr, cubic" in finding.detail) == ("cca", True), finding
 
 
 def test_the_default_cca_is_whatever_it_is_but_only_one(run: Run, folder: Path) -> None:
-    asked = replace(run, traffic=replace(run.traffic, groups=(Group("-"),), streams=2))
-    flows = read_tables(run, folder).flows.with_columns(cca_asked=pl.lit("-"))
-    assert verdict(asked, folder, facts(), flows=flows).status == "valid"
+    flows = read_tables(run, folder, measurement()).flows.with_columns(cca_asked=pl.lit("-"))
+    assert verdict(run, folder, measurement(), flows=flows).status == "valid"
 
 
 def test_a_test_of_the_other_direction_sends_nothing_from_here(run: Run, folder: Path) -> None:
@@ -299,6 +319,6 @@ def test_a_test_of_the_other_direction_sends_nothing_from_here(run: Run, folder:
     (folder / "generators" / "src-cmd.out").write_text(
         json.dumps(stock_iperf3("dctcp", [stream(5, 9e6), stream(7, 2e6)]))
     )
-    tables = read_tables(run, folder)
+    tables = read_tables(run, folder, measurement())
     assert tables.sockets["time_s"].min() == pytest.approx(0.2)  # since the command's start
-    assert judge(run, tables, facts()).status == "valid"
+    assert judge(run, tables, measurement()).status == "valid"

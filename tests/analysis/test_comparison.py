@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ccmix.analysis.comparison import Sample, holm, iterations_to_tell, paired, unpaired
+from ccmix.analysis.comparison import MetricSample, holm, iterations_to_decide, paired, unpaired
 
 numbers = st.floats(1, 1e4, allow_nan=False)
 
 
-def sample(values: object) -> Sample:
-    return Sample(tuple(np.asarray(values, float).tolist()))
+def sample(values: object) -> MetricSample:
+    return MetricSample(tuple(np.asarray(values, float).tolist()))
 
 
 def test_pairs_by_hand() -> None:
@@ -140,7 +140,7 @@ def test_values_that_are_all_alike_are_one_observation() -> None:
         found = unpaired(sample(a), sample(b))
         assert (found.interval, found.p_different, found.p_same) == (None, None, None)
         assert found.ratio
-        assert iterations_to_tell(sample(a), sample(b)) is None
+        assert iterations_to_decide(sample(a), sample(b)) is None
     assert sample([8.0] * 3).observations == 1
     assert sample([0.0] * 3).observations == 1
     apart = sample([8.0, 8.00002, 8.0])
@@ -227,16 +227,16 @@ def seen(trials: int, needed: int, b_mean: float, deviation: float) -> float:
 def test_as_many_iterations_as_recommended_tell_mostly(b_mean: float, deviation: float) -> None:
     """With a power of 80%, of samples whose mean and deviation are the truth's; 500 trials, four deviations."""
     spread = np.array([-1.0, 0, 1]) * deviation
-    needed = iterations_to_tell(sample(10 + spread), sample(b_mean + spread))
+    needed = iterations_to_decide(sample(10 + spread), sample(b_mean + spread))
     assert needed is not None
     assert 0.73 < seen(500, needed, b_mean, deviation) < 0.95
     assert seen(500, needed // 2, b_mean, deviation) < 0.73
 
 
 def test_no_number_of_iterations_where_nothing_varies_or_is_known() -> None:
-    assert iterations_to_tell(sample([1]), sample([1, 2])) is None
-    assert iterations_to_tell(sample([0, 0]), sample([1, 2])) is None
-    assert iterations_to_tell(sample([5, 5]), sample([5, 5])) is None
-    assert iterations_to_tell(sample([5, 5.001]), sample([5, 5.001])) == 3
-    on_the_margin = iterations_to_tell(sample([9.9, 10.1]), sample([9.9, 10.1]), margin=1e-6)
+    assert iterations_to_decide(sample([1]), sample([1, 2])) is None
+    assert iterations_to_decide(sample([0, 0]), sample([1, 2])) is None
+    assert iterations_to_decide(sample([5, 5]), sample([5, 5])) is None
+    assert iterations_to_decide(sample([5, 5.001]), sample([5, 5.001])) == 3
+    on_the_margin = iterations_to_decide(sample([9.9, 10.1]), sample([9.9, 10.1]), margin=1e-6)
     assert on_the_margin is None

@@ -1,4 +1,4 @@
-"""How often intervals miss and tests alarm, for values of several shapes: what docs/statistics.md states."""
+"""How often intervals miss and tests alarm, for values of several shapes, as docs/explanation/statistics.md states."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, Sample, paired, unpaired
+from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, MetricSample, paired, unpaired
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.ratio import paired_ratio
 
@@ -57,7 +57,7 @@ def rates(one: Draw, other: Draw, count: int, trials: int) -> Rates:
         by_block = paired(b.tolist(), a.tolist())
         assert by_block
         alarms.append((by_block.p_value or 0) <= SIGNIFICANCE)
-        found = unpaired(Sample(tuple(a.tolist())), Sample(tuple(b.tolist())))
+        found = unpaired(MetricSample(tuple(a.tolist())), MetricSample(tuple(b.tolist())))
         different.append((found.p_different or 0) <= SIGNIFICANCE)
         ratio.append(found.interval is not None and not found.interval[0] <= 1 <= found.interval[1])
         of_blocks = paired_ratio((1.5 * b).tolist(), a.tolist())
@@ -67,7 +67,7 @@ def rates(one: Draw, other: Draw, count: int, trials: int) -> Rates:
         )
         near_a, near_b = (MEAN + (values - MEAN) / 5 for values in (a, b))  # that "same" can be told at all
         for margin, claims in same.items():
-            at_margin = unpaired(Sample(tuple(near_a.tolist())), Sample(tuple((margin * near_b).tolist())))
+            at_margin = unpaired(MetricSample(tuple(near_a.tolist())), MetricSample(tuple((margin * near_b).tolist())))
             claims.append((at_margin.p_same or 0) <= SIGNIFICANCE)
     return Rates(
         share(mean), share(alarms), share(different), max(map(share, same.values())), share(ratio), share(paired_ratios)
@@ -109,6 +109,6 @@ def test_intervals_of_few_values_hold_the_mean_as_often_as_stated(shape: str) ->
 
 @pytest.mark.long
 def test_equal_means_of_other_shapes_alarm_more_often() -> None:
-    """As docs/statistics.md warns: 36% of three values with two modes, against normal ones."""
+    """As docs/explanation/statistics.md warns: 36% of three values with two modes, against normal ones."""
     found = rates(SHAPES["two modes, 8 of 10 high"], lambda rng, count: rng.normal(MEAN, 0.5, count), 3, 2000)
     assert 0.3 < found.different_alarms < 0.42

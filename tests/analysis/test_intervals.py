@@ -120,7 +120,7 @@ def test_of_very_many_values_both_are_the_same() -> None:
 def test_intervals_hold_the_mean_as_often_as_they_say(
     name: str, count: int, trials: int, least: float, most: float
 ) -> None:
-    """As docs/statistics.md says: of skewed values, few iterations show the long tail too rarely."""
+    """As docs/explanation/statistics.md says: of skewed values, few iterations show the long tail too rarely."""
     assert least < coverage(name, count, trials) < most
 
 

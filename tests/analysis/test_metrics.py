@@ -1,7 +1,6 @@
 """Metrics of one run, from tables made by hand (see conftest.py)."""
 
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 import pytest
@@ -9,7 +8,8 @@ import pytest
 from ccmix.analysis.fairness import jain_index
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Change, Flows, Group, HttpFlows, Iperf3Flows, Run, Sender, UdpFlows
+from ccmix.model import Group, HttpSource, Iperf3Source, Measurement, RateChange, Run, Sender, UdpSource
+from support import with_groups
 
 
 @pytest.mark.parametrize(
@@ -27,97 +27,100 @@ def test_jain_s_index(values: list[float], index: float | None) -> None:
     assert jain_index(values) == index
 
 
-def test_a_run_as_a_whole(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
-    metrics = run_metrics(run, tables, facts)
-    assert metrics["goodput_bps"] == 800e6
-    assert metrics["utilisation"] == 0.8
-    assert metrics["fairness"] == pytest.approx(0.8)  # of 1 and 3
+def test_a_run_as_a_whole(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    metrics = run_metrics(run, tables, measurement.ping_rtt_s, measurement)
+    assert metrics.goodput_bps == 800e6
+    assert metrics.utilisation == 0.8
+    assert metrics.fairness == pytest.approx(0.8)  # of 1 and 3
 
 
-def test_utilisation_is_of_the_mean_rate(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_utilisation_is_of_the_mean_rate(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """1 Gbit/s, and 600 Mbit/s in the last of the 4 measured seconds: 900 in the mean."""
-    path = replace(run.topology, changes=(Change(4.0, rate_bps=600e6),))
-    assert run_metrics(replace(run, path=path), tables, facts)["utilisation"] == pytest.approx(800 / 900)
+    path = replace(run.topology, changes=(RateChange(4.0, 600e6),))
+    assert run_metrics(
+        replace(run, path=path), tables, measurement.ping_rtt_s, measurement
+    ).utilisation == pytest.approx(800 / 900)
 
 
-def test_udp_is_no_flow_whose_share_could_be_fair(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
-    line = Flows("bbr", "h1", UdpFlows(1e6, 1))
-    traffic = replace(run.traffic, flows=(line,))
-    assert run_metrics(replace(run, traffic=traffic), tables, facts)["fairness"] == 1
+def test_udp_is_no_flow_whose_share_could_be_fair(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    line = UdpSource("bbr", "h1", 1e6, 1)
+    traffic = replace(run.traffic, sources=(line,))
+    assert run_metrics(replace(run, traffic=traffic), tables, measurement.ping_rtt_s, measurement).fairness == 1
 
 
-def test_a_sample_a_moment_early_is_of_the_measured_time(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_a_sample_a_moment_early_is_of_the_measured_time(run: Run, tables: RunTables, measurement: Measurement) -> None:
     early = tables.series.sockets.with_columns(pl.col("time_s") - 1e-6)
-    assert run_metrics(run, replace(tables, series=replace(tables.series, sockets=early)), facts) == run_metrics(
-        run, tables, facts
-    )
+    assert run_metrics(
+        run, replace(tables, series=replace(tables.series, sockets=early)), measurement.ping_rtt_s, measurement
+    ) == run_metrics(run, tables, measurement.ping_rtt_s, measurement)
 
 
-def test_rtts_beside_the_traffic(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_rtts_beside_the_traffic(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """A question each 10 ms, from a second before the traffic to a second after it; each tenth is lost."""
-    assert run_metrics(run, tables, facts)["rtt_probe"] is None
+    assert run_metrics(run, tables, measurement.ping_rtt_s, measurement).rtt_probe is None
     asked = pl.DataFrame({"time_s": [number / 100 - 1 for number in range(700)]}).with_columns(
         rtt_s=pl.when(pl.int_range(pl.len()) % 10 != 9).then(pl.col("time_s") / 100)
     )
     series = replace(tables.series, rtt=asked)
-    found = run_metrics(run, replace(tables, series=series), facts)["rtt_probe"]
-    assert (found["questions"], found["unanswered"]) == (401, pytest.approx(40 / 401))  # from 1 s to 5 s, both included
-    assert found["median_s"] == pytest.approx(0.03, abs=1e-4)
-    assert found["p95_s"] == pytest.approx(0.01 + 0.95 * 0.04, abs=1e-4)
-    assert found["p99_s"] == pytest.approx(0.01 + 0.99 * 0.04, abs=1e-4)
+    found = run_metrics(run, replace(tables, series=series), measurement.ping_rtt_s, measurement).rtt_probe
+    assert (found.questions, found.unanswered) == (401, pytest.approx(40 / 401))  # from 1 s to 5 s, both included
+    assert found.median_s == pytest.approx(0.03, abs=1e-4)
+    assert found.p95_s == pytest.approx(0.01 + 0.95 * 0.04, abs=1e-4)
+    assert found.p99_s == pytest.approx(0.01 + 0.99 * 0.04, abs=1e-4)
     nothing = replace(tables.series, rtt=asked.with_columns(rtt_s=pl.lit(None, pl.Float64)))
-    assert run_metrics(run, replace(tables, series=nothing), facts)["rtt_probe"]["p99_s"] is None
+    assert (
+        run_metrics(run, replace(tables, series=nothing), measurement.ping_rtt_s, measurement).rtt_probe.p99_s is None
+    )
 
 
-def test_groups_in_the_order_of_the_ccas(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
-    cubic, bbr = run_metrics(run, tables, facts)["groups"]
+def test_groups_in_the_order_of_the_ccas(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    cubic, bbr = run_metrics(run, tables, measurement.ping_rtt_s, measurement).groups
     # from 1 s (the omitted time) to 5 s: 4000 segments sent, 40 or 400 of them again
-    assert cubic["retransmission_rate"] == 0.01
-    assert bbr["retransmission_rate"] == 0.1
+    assert cubic.retransmission_rate == 0.01
+    assert bbr.retransmission_rate == 0.1
     # RTTs of 11, 12, 13, 14 and 15 ms; that of the omitted time, 510 ms, does not count
-    assert cubic["rtt_median_s"] == pytest.approx(0.013)
-    assert (cubic["group"], cubic["cca"], cubic["streams"]) == ("cubic", "cubic", 1)
-    assert (bbr["goodput_bps"], bbr["throughput_bps"]) == (600e6, 630e6)
+    assert cubic.rtt_median_s == pytest.approx(0.013)
+    assert (cubic.group, cubic.cca, cubic.streams) == ("cubic", "cubic", 1)
+    assert (bbr.goodput_bps, bbr.throughput_bps) == (600e6, 630e6)
 
 
-def test_a_group_of_two_flows(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
-    same = replace(run, traffic=replace(run.traffic, groups=(Group("bbr"),)))
+def test_a_group_of_two_flows(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    same = replace(run, traffic=with_groups(run.traffic, Group("bbr")))
     flows = tables.flows.with_columns(group=pl.lit("bbr"))
-    [group] = run_metrics(same, replace(tables, flows=flows), facts)["groups"]
-    assert (group["streams"], group["goodput_bps"]) == (2, 800e6)
-    assert group["retransmission_rate"] == pytest.approx(440 / 8000)
+    [group] = run_metrics(same, replace(tables, flows=flows), measurement.ping_rtt_s, measurement).groups
+    assert (group.streams, group.goodput_bps) == (2, 800e6)
+    assert group.retransmission_rate == pytest.approx(440 / 8000)
 
 
 def test_a_group_is_of_one_host(run: Run, tables: RunTables) -> None:
-    path = replace(run.topology, hosts=(Sender("h1", 0.005), Sender("h2", 0.08)))
-    several = replace(run, path=path, traffic=replace(run.traffic, groups=(Group("cubic"), Group("bbr"))))
-    first, second = several.flows
+    path = replace(run.topology, senders=(Sender("h1", 0.005), Sender("h2", 0.08)))
+    groups = (Group("cubic"), Group("bbr"))
+    first, second = Iperf3Source("", "h1", groups, 2), Iperf3Source("", "h2", groups, 2)
+    several = replace(run, path=path, traffic=replace(run.traffic, sources=(first, second)))
     assert [several.group_name(line, cca) for line in (first, second) for cca in ("cubic", "bbr")] == [
         "cubic@h1", "bbr@h1", "cubic@h2", "bbr@h2",
     ]  # fmt: skip
-    assert run.group_name(run.flows[0], "cubic") == "cubic"
-    mixed = Iperf3Flows((Group("cubic"), Group("bbr")), 2)
-    lines = (
-        Flows("long", "h1", mixed), Flows("long", "h2", mixed), Flows("short", "h1", mixed),
-        Flows("web", "h1", HttpFlows(1, 1, 1, "-")), Flows("web", "h2", HttpFlows(1, 1, 1, "-")),
-        Flows("noise", "h2", UdpFlows(1e6, 1)),
+    assert run.group_name(run.traffic.sources[0], "cubic") == "cubic"
+    named = (
+        Iperf3Source("long", "h1", groups, 2), Iperf3Source("long", "h2", groups, 2),
+        Iperf3Source("short", "h1", groups, 2), HttpSource("web", "h1", 1, 1, 1, "-"),
+        HttpSource("web", "h2", 1, 1, 1, "-"), UdpSource("noise", "h2", 1e6, 1),
     )  # fmt: skip
-    of_lines = replace(several, traffic=replace(several.traffic, groups=(), flows=lines))
-    assert [of_lines.group_name(line, "bbr") for line in lines] == [
+    of_named = replace(several, traffic=replace(several.traffic, sources=named))
+    assert [of_named.group_name(source, "bbr") for source in named] == [
         "long@h1 bbr", "long@h2 bbr", "short bbr", "web@h1", "web@h2", "noise",
     ]  # fmt: skip
 
 
-def test_flows_keep_their_numbers(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
-    first, second = run_metrics(run, tables, facts)["flows"]
-    assert (first["port"], first["data_segments"], first["retransmitted_segments"]) == (40000, 4000, 40)
-    assert (second["port"], second["goodput_bps"], second["retransmitted_segments"]) == (40002, 600e6, 400)
-    assert "rtts_s" not in first
+def test_flows_keep_their_numbers(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    first, second = run_metrics(run, tables, measurement.ping_rtt_s, measurement).flows
+    assert (first.port, first.data_segments, first.retransmitted_segments) == (40000, 4000, 40)
+    assert (second.port, second.goodput_bps, second.retransmitted_segments) == (40002, 600e6, 400)
 
 
-def test_a_flow_that_no_probe_saw_has_no_rate(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_a_flow_that_no_probe_saw_has_no_rate(run: Run, tables: RunTables, measurement: Measurement) -> None:
     seen = replace(tables.series, sockets=tables.sockets.filter(pl.col("port") != 40002))
     unseen = replace(tables, series=seen)
-    cubic, bbr = run_metrics(run, unseen, facts)["groups"]
-    assert cubic["retransmission_rate"] == 0.01
-    assert (bbr["retransmission_rate"], bbr["rtt_median_s"], bbr["goodput_bps"]) == (None, None, 600e6)
+    cubic, bbr = run_metrics(run, unseen, measurement.ping_rtt_s, measurement).groups
+    assert cubic.retransmission_rate == 0.01
+    assert (bbr.retransmission_rate, bbr.rtt_median_s, bbr.goodput_bps) == (None, None, 600e6)

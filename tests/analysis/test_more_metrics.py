@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 import pytest
@@ -12,7 +11,17 @@ from ccmix.analysis.dynamics import convergence_of_flows_s, convergence_s, goodp
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.path_metrics import mean_rate_bps
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Change, Destination, Flows, HostPath, HttpFlows, Run, UdpFlows
+from ccmix.model import (
+    DelayChange,
+    Destination,
+    HostPath,
+    HttpSource,
+    Measurement,
+    RateChange,
+    Run,
+    StartupMetrics,
+    UdpSource,
+)
 
 
 def intervals(goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:
@@ -35,100 +44,104 @@ def intervals(goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:
     )
 
 
-def test_percentiles_of_the_rtt_and_of_queueing(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_percentiles_of_the_rtt_and_of_queueing(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """Samples of 11, 12, 13, 14 and 15 ms over a base RTT of 10 ms: the 95th percentile is at 3.8 of 4 steps."""
-    cubic, bbr = run_metrics(run, tables, facts)["groups"]
-    assert cubic["rtt_p95_s"] == pytest.approx(0.0148)
-    assert cubic["rtt_p99_s"] == pytest.approx(0.01496)
-    assert cubic["queueing_delay_median_s"] == pytest.approx(0.003)
-    assert bbr["queueing_delay_p95_s"] == pytest.approx(0.0048)
-    of_flow = run_metrics(run, tables, facts)["flows"][0]
-    assert (of_flow["rtt_median_s"], of_flow["rtt_p95_s"]) == (pytest.approx(0.013), pytest.approx(0.0148))
+    cubic, bbr = run_metrics(run, tables, measurement.ping_rtt_s, measurement).groups
+    assert cubic.rtt_p95_s == pytest.approx(0.0148)
+    assert cubic.rtt_p99_s == pytest.approx(0.01496)
+    assert cubic.queueing_delay_median_s == pytest.approx(0.003)
+    assert bbr.queueing_delay_p95_s == pytest.approx(0.0048)
+    of_flow = run_metrics(run, tables, measurement.ping_rtt_s, measurement).flows[0]
+    assert (of_flow.rtt_median_s, of_flow.rtt_p95_s) == (pytest.approx(0.013), pytest.approx(0.0148))
 
 
 def test_flow_completion_times(run: Run) -> None:
     """Of 1, 2, 3, 4 and 10 s the mean is 4 s, the 95th percentile at 3.8 of 4 steps; one flow was cut off."""
-    line = Flows("web", "h1", HttpFlows(6, 1000, 1, "cubic"))
-    requests = replace(run, traffic=replace(run.traffic, groups=(), streams=0, flows=(line,)))
+    source = HttpSource("web", "h1", 6, 1000, 1, "cubic")
+    requests = replace(run, traffic=replace(run.traffic, sources=(source,)))
     seconds = [2.0, 1.0, None, 10.0, 4.0, 3.0]
     completions = pl.DataFrame({"group": ["web"] * 6, "seconds": seconds})
     [found] = completion_metrics(requests, completions)
-    assert (found["begun"], found["completed"], found["mean_s"], found["median_s"]) == (6, 5, 4.0, 3.0)
-    assert (found["p95_s"], found["p99_s"]) == (pytest.approx(8.8), pytest.approx(9.76))
+    assert (found.begun, found.completed, found.mean_s, found.median_s) == (6, 5, 4.0, 3.0)
+    assert (found.p95_s, found.p99_s) == (pytest.approx(8.8), pytest.approx(9.76))
     [none] = completion_metrics(requests, completions.filter(pl.col("seconds").is_null()))
-    assert (none["begun"], none["completed"], none["mean_s"], none["p99_s"]) == (1, 0, None, None)
+    assert (none.begun, none.completed, none.mean_s, none.p99_s) == (1, 0, None, None)
 
 
-def test_queueing_is_over_the_base_rtt_of_the_moment(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_queueing_is_over_the_base_rtt_of_the_moment(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """From 3 s on the delay is 6 ms: 1, 2, then 13 - 12, 14 - 12 and 15 - 12 ms."""
-    path = replace(run.topology, changes=(Change(3.0, delay_s=0.006),))
-    metrics = run_metrics(replace(run, path=path), tables, facts)
-    assert metrics["queueing_delay_median_s"] == pytest.approx(0.002)
-    assert metrics["queueing_delay_p99_s"] == pytest.approx(0.003)
+    path = replace(run.topology, changes=(DelayChange(3.0, None, 0.006),))
+    metrics = run_metrics(replace(run, path=path), tables, measurement.ping_rtt_s, measurement)
+    assert metrics.queueing_delay_median_s == pytest.approx(0.002)
+    assert metrics.queueing_delay_p99_s == pytest.approx(0.003)
 
 
-def test_between_hosts_the_base_rtt_is_the_smallest_seen(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_between_hosts_the_base_rtt_is_the_smallest_seen(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """Sockets saw 10.1 ms at least; the pings of 9 ms are less."""
     path = HostPath(src="src", dst=Destination("far", "192.0.2.1", "far"), label="iperf3")
-    real = replace(run, path=path, traffic=replace(run.traffic, groups=run.traffic.groups))
-    metrics = run_metrics(real, tables, facts | {"ping_rtt_s": [0.2]})
-    assert metrics["queueing_delay_median_s"] == pytest.approx(0.013 - 0.0101)
-    metrics = run_metrics(real, tables, facts | {"ping_rtt_s": [0.009]})
-    assert metrics["queueing_delay_median_s"] == pytest.approx(0.004)
-    assert (metrics["bottleneck"], metrics["utilisation"]) == (None, None)
+    real = replace(run, path=path)
+    metrics = run_metrics(real, tables, {"src": (0.2,)}, measurement)
+    assert metrics.queueing_delay_median_s == pytest.approx(0.013 - 0.0101)
+    metrics = run_metrics(real, tables, {"src": (0.009,)}, measurement)
+    assert metrics.queueing_delay_median_s == pytest.approx(0.004)
+    assert (metrics.bottleneck, metrics.utilisation) == (None, None)
 
 
-def test_shares_and_fairness_of_groups(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_shares_and_fairness_of_groups(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """200 and 600 Mbit/s; a third flow, of cubic, has 200 too: cubic's flows have 200 each, bbr's one 600."""
     third = tables.flows.filter(pl.col("port") == 40000).with_columns(port=pl.lit(40004, pl.Int64))
-    metrics = run_metrics(run, replace(tables, flows=pl.concat([tables.flows, third])), facts)
-    cubic, bbr = metrics["groups"]
-    assert (cubic["share"], cubic["fair_share"]) == (pytest.approx(0.4), pytest.approx(2 / 3))
-    assert (bbr["share"], bbr["fair_share"]) == (pytest.approx(0.6), pytest.approx(1 / 3))
-    assert (cubic["fairness"], bbr["fairness"]) == (pytest.approx(1), 1)
-    assert metrics["fairness"] == pytest.approx(1000**2 / (3 * (200**2 + 200**2 + 600**2)))
-    assert metrics["fairness_of_groups"] == pytest.approx(0.8)  # 200 and 600 a flow
-    assert metrics["flows"][1]["share"] == pytest.approx(0.6)
+    metrics = run_metrics(
+        run, replace(tables, flows=pl.concat([tables.flows, third])), measurement.ping_rtt_s, measurement
+    )
+    cubic, bbr = metrics.groups
+    assert (cubic.share, cubic.fair_share) == (pytest.approx(0.4), pytest.approx(2 / 3))
+    assert (bbr.share, bbr.fair_share) == (pytest.approx(0.6), pytest.approx(1 / 3))
+    assert (cubic.fairness, bbr.fairness) == (pytest.approx(1), 1)
+    assert metrics.fairness == pytest.approx(1000**2 / (3 * (200**2 + 200**2 + 600**2)))
+    assert metrics.fairness_of_groups == pytest.approx(0.8)  # 200 and 600 a flow
+    assert metrics.flows[1].share == pytest.approx(0.6)
 
 
-def test_beside_udp_no_share_is_the_fair_one(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
-    traffic = replace(run.traffic, flows=(Flows("bbr", "h1", UdpFlows(1e6, 1)),))
-    groups = run_metrics(replace(run, traffic=traffic), tables, facts)["groups"]
-    assert [group["fair_share"] for group in groups] == [None, None]
+def test_beside_udp_no_share_is_the_fair_one(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    traffic = replace(run.traffic, sources=(UdpSource("bbr", "h1", 1e6, 1),))
+    groups = run_metrics(replace(run, traffic=traffic), tables, measurement.ping_rtt_s, measurement).groups
+    assert [group.fair_share for group in groups] == [None, None]
 
 
-def test_retransmissions_of_the_run_and_of_a_flow(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
-    metrics = run_metrics(run, tables, facts)
-    assert metrics["retransmission_rate"] == pytest.approx(440 / 8000)
-    assert [flow["retransmission_rate"] for flow in metrics["flows"]] == [0.01, 0.1]
+def test_retransmissions_of_the_run_and_of_a_flow(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    metrics = run_metrics(run, tables, measurement.ping_rtt_s, measurement)
+    assert metrics.retransmission_rate == pytest.approx(440 / 8000)
+    assert [flow.retransmission_rate for flow in metrics.flows] == [0.01, 0.1]
 
 
-def test_loss_is_what_netem_lost(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_loss_is_what_netem_lost(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """5 to 1005 of its drops, and 20 to 999,020 packets that passed."""
-    assert run_metrics(run, tables, facts)["netem_loss"] == 1000 / 1_000_000
+    assert run_metrics(run, tables, measurement.ping_rtt_s, measurement).netem_loss == 1000 / 1_000_000
     joined = replace(run, path=replace(run.topology, offloads=True))
-    assert run_metrics(joined, tables, facts)["netem_loss"] is None
-    assert run_metrics(run, tables, {"ping_rtt_s": {}})["netem_loss"] is None
+    assert run_metrics(joined, tables, measurement.ping_rtt_s, measurement).netem_loss is None
+    assert run_metrics(run, tables, {}).netem_loss is None
 
 
-def test_the_bottleneck_s_queue(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_the_bottleneck_s_queue(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """In the measured time 1, 1.2, 1.249, 1 and 0 MB of 1.25 MB; 82,563 packets a second pass, 7 or so are dropped."""
     dropped = tables.series.queues.with_columns(drops=(pl.col("time_s") * 100).cast(pl.Int64) + 5)
-    found = run_metrics(run, replace(tables, series=replace(tables.series, queues=dropped)), facts)["bottleneck"]
-    assert found["backlog_mean_bytes"] == pytest.approx(4_449_000 / 5)
-    assert found["occupancy_mean"] == pytest.approx(4_449_000 / 5 / run.topology.buffer_bytes)
-    assert (found["backlog_median_bytes"], found["backlog_max_bytes"]) == (1_000_000, 1_249_000)
-    assert found["backlog_p95_bytes"] == pytest.approx(1_200_000 + 0.8 * 49_000)
-    assert (found["drops"], found["drop_rate"]) == (400, pytest.approx(400 / (400 + 4 * 82_563)))
-    assert found["utilisation"] == pytest.approx(1)
+    found = run_metrics(
+        run, replace(tables, series=replace(tables.series, queues=dropped)), measurement.ping_rtt_s, measurement
+    ).bottleneck
+    assert found.backlog_mean_bytes == pytest.approx(4_449_000 / 5)
+    assert found.occupancy_mean == pytest.approx(4_449_000 / 5 / run.topology.buffer_bytes)
+    assert (found.backlog_median_bytes, found.backlog_max_bytes) == (1_000_000, 1_249_000)
+    assert found.backlog_p95_bytes == pytest.approx(1_200_000 + 0.8 * 49_000)
+    assert (found.drops, found.drop_rate) == (400, pytest.approx(400 / (400 + 4 * 82_563)))
+    assert found.utilisation == pytest.approx(1)
 
 
 def test_the_mean_rate_of_a_time(run: Run) -> None:
-    path = replace(run.topology, changes=(Change(2.0, rate_bps=500e6),))
+    path = replace(run.topology, changes=(RateChange(2.0, 500e6),))
     assert mean_rate_bps(replace(run, path=path), 1.0, 5.0) == pytest.approx((1000e6 + 3 * 500e6) / 4)
 
 
-def test_processor_time_per_gigabit(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_processor_time_per_gigabit(run: Run, tables: RunTables, measurement: Measurement) -> None:
     """Of each second, core 0 was busy for 0.5 s and core 1 for 0.1 s; 0.8 Gbit arrive in it."""
     busy = {0: 0.5, 1: 0.1}
     times = ("user_s", "nice_s", "system_s", "idle_s", "iowait_s", "irq_s", "softirq_s", "steal_s")
@@ -143,20 +156,22 @@ def test_processor_time_per_gigabit(run: Run, tables: RunTables, facts: dict[str
         ]
     )  # fmt: skip
     series = replace(tables.series, cpu=cpu)
-    assert run_metrics(run, replace(tables, series=series), facts)["cpu_s_per_gbit"] == {"src": pytest.approx(0.75)}
+    assert run_metrics(run, replace(tables, series=series), measurement.ping_rtt_s, measurement).cpu_s_per_gbit == {
+        "src": pytest.approx(0.75)
+    }
     no_time = replace(series, cpu=cpu.with_columns(pl.lit(0.0).alias(name) for name in times))
-    assert run_metrics(run, replace(tables, series=no_time), facts)["cpu_s_per_gbit"] == {}
+    assert run_metrics(run, replace(tables, series=no_time), measurement.ping_rtt_s, measurement).cpu_s_per_gbit == {}
 
 
 def test_start_up_ends_at_90_percent_of_the_steady_goodput(run: Run) -> None:
     """Nothing in the first second; the median of 85, 150, 130, 100, 90 and 100 is 100; it is passed by up to 50%."""
     flows = goodputs(run, intervals({40000: [0, 30, 85, 150, 130, 100, 90, 100, 190]}))
     found = start_up(run, flows.filter(pl.col("interval") < 8))
-    assert found == {"startup_s": 3.0, "overshoot": pytest.approx(0.5)}
+    assert found == StartupMetrics(startup_s=3.0, overshoot=pytest.approx(0.5))
     # what comes after the first excursion, such as 190, is no overshoot; nor is steadiness
     steady = goodputs(run, intervals({40000: [50, 100, 100, 100, 100]}))
-    assert start_up(run, steady) == {"startup_s": 2.0, "overshoot": 0}
-    assert start_up(run, goodputs(run, intervals({40000: [0, 0, 0]}))) == {"startup_s": None, "overshoot": None}
+    assert start_up(run, steady) == StartupMetrics(startup_s=2.0, overshoot=0)
+    assert start_up(run, goodputs(run, intervals({40000: [0, 0, 0]}))) == StartupMetrics(startup_s=None, overshoot=None)
 
 
 def test_flows_converge_when_they_are_fair_for_two_seconds(run: Run) -> None:
@@ -195,11 +210,11 @@ def test_of_two_flows_each_converges_as_both_do(run: Run) -> None:
     assert convergence_of_flows_s(run, goodputs(run, intervals({40000: [90] * 5}))) == {}
 
 
-def test_dynamics_are_in_the_metrics(run: Run, tables: RunTables, facts: dict[str, Any]) -> None:
+def test_dynamics_are_in_the_metrics(run: Run, tables: RunTables, measurement: Measurement) -> None:
     series = intervals({40000: [10, 50, 50, 50, 50], 40002: [90, 50, 50, 50, 50]})
-    metrics = run_metrics(run, replace(tables, intervals=series), facts)
-    assert (metrics["startup_s"], metrics["overshoot"], metrics["convergence_s"]) == (1.0, 0.0, 3.0)
-    assert [group["startup_s"] for group in metrics["groups"]] == [2.0, 1.0]
-    assert [group["overshoot"] for group in metrics["groups"]] == [0.0, pytest.approx(0.8)]
-    of_flows = [(flow["startup_s"], flow["overshoot"], flow["convergence_s"]) for flow in metrics["flows"]]
+    metrics = run_metrics(run, replace(tables, intervals=series), measurement.ping_rtt_s, measurement)
+    assert (metrics.startup_s, metrics.overshoot, metrics.convergence_s) == (1.0, 0.0, 3.0)
+    assert [group.startup_s for group in metrics.groups] == [2.0, 1.0]
+    assert [group.overshoot for group in metrics.groups] == [0.0, pytest.approx(0.8)]
+    of_flows = [(flow.startup_s, flow.overshoot, flow.convergence_s) for flow in metrics.flows]
     assert of_flows == [(2.0, 0.0, 3.0), (1.0, pytest.approx(0.8), 3.0)]

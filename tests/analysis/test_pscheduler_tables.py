@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from ccmix.analysis.pscheduler_tables import read_flows, read_intervals
-from ccmix.model import Group, Traffic
+from ccmix.model import Group
+from support import iperf3_traffic
 
-TWO = Traffic((Group("cubic"), Group("bbr")), 2, 2.0, 1.0, 1.0)
+TWO = iperf3_traffic((Group("cubic"), Group("bbr")), 2, 2.0, 1.0, 1.0)
 
 
 def stream(identity: object, bits: float, **more: object) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def test_streams_as_iperf3mix_names_them(keys: tuple[str, ...]) -> None:
 
 
 def test_groups_with_the_same_cca_are_told_apart_by_their_number_only() -> None:
-    alike = Traffic((Group("bbr", pacing_bps=1e6), Group("bbr")), 2, 2.0, 0.0, 1.0)
+    alike = iperf3_traffic((Group("bbr", pacing_bps=1e6), Group("bbr")), 2, 2.0, 0.0, 1.0)
     told = read_flows(alike, result(stream("1:bbr:1", 1.0), stream("2:bbr:2", 1.0)), "src")
     assert told["group"].to_list() == ["bbr@1000000", "bbr"]
     untold = read_flows(alike, result(stream(1, 1.0), stream(2, 1.0), congestion={"1": "bbr", "2": "bbr"}), "src")

@@ -2,16 +2,17 @@
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from ccmix.analysis.series import Part, Series, earlier, read_series, recorded, sampled, write_tables
 from ccmix.analysis.tables import bytes_sampled
+from ccmix.model import Facts, Measurement, ProbeReport, SeriesNames
 from ccmix.probes.sockmon import errors_of
-from ccmix.probes.stream import stream_parts
+from ccmix.probes.stream.reader import stream_parts
 from sockmon_stream import (
     CLOSED,
     CPU,
@@ -28,7 +29,7 @@ from sockmon_stream import (
 )
 
 TEXT = b"ticks_per_s=100\npage_bytes=4096\nsockets.0=near\ndevice.0=r/east\ndevice.1=near/eth0\n"
-ROLES = {"sockets": {"near": "sender"}, "queues": {"r/east": "bottleneck", "near/eth0": "sender-queue"}}
+ROLES = SeriesNames({"near": "sender"}, {"r/east": "bottleneck", "near/eth0": "sender-queue"})
 GOOD = dict.fromkeys(("lost_replies", "lost_events", "truncated"), 0) | {
     "samples": 3, "missed": 1, "longest_delay_ns": 2_000_000,
 }  # fmt: skip
@@ -58,11 +59,14 @@ STREAM = b"".join(
 )
 
 
+NOTHING_KNOWN = Measurement(facts=Facts("6.1.0"), started_s=0.0, ended_s=0.0, ping_rtt_s={})
+
+
 def parts(folder: Path, stream: bytes, clocks_s: dict[str, float] | None = None, name: str = "run") -> list[Part]:
     (folder / "logs").mkdir(exist_ok=True)
     (folder / "logs" / f"{name}.sockmon").write_bytes(stream)
-    facts: dict[str, Any] = {"series": ROLES, "clocks_s": clocks_s or {}}
-    return list(recorded(folder / "logs", facts, ("src", "dst"), None))
+    measurement = replace(NOTHING_KNOWN, series=ROLES, clocks_s=clocks_s or {})
+    return list(recorded(folder / "logs", measurement, ("src", "dst"), None))
 
 
 def series(folder: Path, stream: bytes, clocks_s: dict[str, float] | None = None, name: str = "run") -> Series:
@@ -103,9 +107,9 @@ def test_the_clock_of_each_host(tmp_path: Path) -> None:
 def test_how_a_probe_did(tmp_path: Path) -> None:
     found = series(tmp_path, STREAM + report())
     assert found.probes == {
-        "sockmon-src": {"samples": 3, "missed": 1, "failed": None, "longest_delay_s": 0.002},
+        "sockmon-src": ProbeReport(3, 1, longest_delay_s=0.002),
     }  # fmt: skip
-    assert found.notices == ("sockmon-src: no destroy events",)
+    assert found.diagnostics == ("sockmon-src: no destroy events",)
 
 
 @pytest.mark.parametrize(
@@ -121,13 +125,13 @@ def test_a_probe_that_failed(tmp_path: Path, end: bytes, failed: str) -> None:
     (tmp_path / "logs").mkdir()
     errors_of(tmp_path / "logs" / "run.sockmon").write_text("ccmix-sockmon: no memory for 9 bytes\n")
     found = series(tmp_path, STREAM + end).probes["sockmon-src"]
-    assert found["failed"] == failed
-    assert (found["samples"] is None) == ("before its time" in failed), "without its report nobody knows how many"
+    assert found.failed == failed
+    assert (found.samples is None) == ("before its time" in failed), "without its report nobody knows how many"
 
 
 def test_a_probe_that_could_not_begin(tmp_path: Path) -> None:
     found = series(tmp_path, b"")
-    assert found.probes["sockmon-src"]["failed"] == "it ended before its time"
+    assert found.probes["sockmon-src"].failed == "it ended before its time"
     assert found.sockets.is_empty()
 
 
@@ -136,11 +140,11 @@ def test_questions_about_the_rtt(tmp_path: Path) -> None:
     (tmp_path / "logs" / "rtt.csv").write_text("time_s,sequence,rtt_s\n1002.5,0,0.25\n1003.5,2,\n")
     found = series(tmp_path, STREAM + report(), {"src": 0.5})
     assert found.rtt.rows() == [(1002.0, 0.25), (1003.0, None)]
-    assert found.probes["rtt"] == {"samples": 2, "missed": 1, "failed": None}
+    assert found.probes["rtt"] == ProbeReport(2, 1)
     (tmp_path / "logs" / "rtt.csv").write_text("")
     (tmp_path / "logs" / "rtt.log").write_text("ccmix-rtt: no socket\n")
     found = series(tmp_path, STREAM + report())
-    assert (found.rtt.is_empty(), found.probes["rtt"]["failed"]) == (True, "ccmix-rtt: no socket")
+    assert (found.rtt.is_empty(), found.probes["rtt"].failed) == (True, "ccmix-rtt: no socket")
 
 
 def test_ss_and_tc_say_less_in_the_same_columns(tmp_path: Path) -> None:
@@ -153,7 +157,7 @@ def test_ss_and_tc_say_less_in_the_same_columns(tmp_path: Path) -> None:
     for name, output in outputs.items():
         text = json.dumps({"time_s": 1002.0, "seconds": 0.01, "output": output}) + "\n"
         (tmp_path / "logs" / f"{name}.jsonl").write_text(text)
-    by_others = list(recorded(tmp_path / "logs", {}, ("src",), None))
+    by_others = list(recorded(tmp_path / "logs", NOTHING_KNOWN, ("src",), None))
     for part in by_others:
         [(name, table)] = part.tables.items()
         assert dict(table.schema).items() <= dict(by_probe.tables[name].schema).items(), name
@@ -175,7 +179,7 @@ def test_a_stream_in_parts_is_the_same_stream(tmp_path: Path, monkeypatch: pytes
     found = parts(tmp_path, data)
     assert len(found) > 20
     assert read_series(found).probes == whole.probes
-    assert read_series(found).notices == whole.notices
+    assert read_series(found).diagnostics == whole.diagnostics
     write_tables((earlier(part.tables, 1000) for part in found), tmp_path)
     for name, table in whole.tables.items():
         written = tmp_path / f"{name}.parquet"

@@ -7,35 +7,31 @@ from typing import Any
 import pytest
 
 from ccmix.analysis.ratio import Ratio
-from ccmix.analysis.sharing import Finished, Sharing, sharing
-from ccmix.model import Group, Run, Topology, Traffic
-from support import TOPOLOGY
+from ccmix.analysis.sharing import Sharing, sharing
+from ccmix.model import Finding, FinishedRun, Group, Run, Status, Topology
+from finished_runs import finished_run, group_metrics, metrics
+from support import TOPOLOGY, iperf3_traffic, with_groups, with_senders
 
-TRAFFIC = Traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0)
+TRAFFIC = iperf3_traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0)
 
 
 def finished(
-    entry: str, goodputs: dict[str, float], iteration: int, path: Topology = TOPOLOGY, status: str = "valid",
+    entry: str, goodputs: dict[str, float], iteration: int, path: Topology = TOPOLOGY, status: Status = "valid",
     campaign: str = "one", **condition: str,
-) -> Finished:  # fmt: skip
+) -> tuple[str, FinishedRun]:  # fmt: skip
     """A run with so many bits per second for each of its groups, which have 4 flows each."""
     total = sum(goodputs.values())
-    traffic = replace(TRAFFIC, groups=tuple(Group(cca) for cca in goodputs))
+    traffic = with_groups(TRAFFIC, *map(Group, goodputs))
     groups = [
-        {"group": cca, "cca": cca, "streams": 4, "goodput_bps": goodput, "share": goodput / total,
-         "fair_share": 1 / len(goodputs)}
+        group_metrics(cca, goodput, streams=4, share=goodput / total, fair_share=1 / len(goodputs))
         for cca, goodput in goodputs.items()
-    ]  # fmt: skip
-    findings = [] if status == "valid" else [{"kind": "cpu", "detail": "busy", "accepted": False}]
-    summary: dict[str, Any] = {
-        "metrics": {"groups": groups},
-        "validity": {"status": status, "findings": findings},
-        "facts": {},
-    }
-    return campaign, Run(entry, condition, "receiver", iteration, 7, traffic, path), summary, status == "valid"
+    ]
+    findings = [] if status == "valid" else [Finding("cpu", "busy", accepted=False)]
+    run = Run(entry, condition, "receiver", iteration, 7, traffic, path)
+    return campaign, finished_run(run, metrics(groups), status, findings)
 
 
-def alone(cca: str, values: Sequence[float], **more: Any) -> list[Finished]:
+def alone(cca: str, values: Sequence[float], **more: Any) -> list[tuple[str, FinishedRun]]:
     return [finished(f"all-{cca}", {cca: value}, at, **more) for at, value in enumerate(values, 1)]
 
 
@@ -57,7 +53,7 @@ def test_cubic_is_the_baseline_wherever_it_stands_else_the_first() -> None:
 
 
 def test_only_what_has_the_same_path_and_traffic_is_compared() -> None:
-    other = replace(TOPOLOGY, delay_s=TOPOLOGY.delay_s * 2)
+    other = with_senders(TOPOLOGY, delay_s=TOPOLOGY.senders[0].delay_s * 2)
     assert sharing([*alone("cubic", [1, 2, 3]), *alone("bbr", [1, 2, 3], path=other)]).alone == ()
 
 
@@ -112,9 +108,10 @@ def test_of_three_groups_each_has_a_share() -> None:
 
 
 def test_short_flows_have_no_fair_share() -> None:
-    found = finished("mixed", {"cubic": 1.0, "bbr": 2.0}, 1)
-    found[2]["metrics"]["groups"][0]["fair_share"] = None
-    assert sharing([found]).beside == ()
+    campaign, run = finished("mixed", {"cubic": 1.0, "bbr": 2.0}, 1)
+    first, second = run.metrics.groups
+    without = replace(run, metrics=replace(run.metrics, groups=(replace(first, fair_share=None), second)))
+    assert sharing([(campaign, without)]).beside == ()
 
 
 def test_runs_that_do_not_count_are_counted_by_why() -> None:

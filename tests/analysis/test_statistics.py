@@ -7,17 +7,24 @@ import pytest
 
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.statistics import table
-from ccmix.model import Run
+from ccmix.model import BottleneckMetrics, FinishedRun, Run, Status
+from finished_runs import finished_run, group_metrics, metrics
+from support import with_senders
 
 
-def summary(
-    goodput_bps: float, status: str = "valid", rate: float | None = 0.01, rtt_s: float | None = 0.02, cca: str = "cubic"
-) -> dict[str, Any]:
-    group = {
-        "group": cca, "cca": cca, "streams": 2, "goodput_bps": goodput_bps, "retransmission_rate": rate,
-        "rtt_median_s": rtt_s,
-    }  # fmt: skip
-    return {"metrics": {"groups": [group], "fairness": 0.5}, "validity": {"status": status}}
+def finished(
+    run: Run, goodput_bps: float, status: Status = "valid", rate: float | None = 0.01, rtt_s: float | None = 0.02,
+    cca: str = "cubic", **of_run: Any,
+) -> FinishedRun:  # fmt: skip
+    group = group_metrics(cca, goodput_bps, streams=2, retransmission_rate=rate, rtt_median_s=rtt_s)
+    return finished_run(run, metrics([group], fairness=0.5, **of_run), status)
+
+
+def bottleneck(drop_rate: float) -> BottleneckMetrics:
+    return BottleneckMetrics(
+        backlog_mean_bytes=0, backlog_median_bytes=0, backlog_p95_bytes=0, backlog_p99_bytes=0, backlog_max_bytes=0,
+        occupancy_mean=0.5, drops=0, drop_rate=drop_rate, utilisation=1.0,
+    )  # fmt: skip
 
 
 def test_an_interval_by_hand() -> None:
@@ -30,14 +37,14 @@ def test_an_interval_by_hand() -> None:
 
 
 def test_means_are_over_valid_runs_and_the_others_are_counted(run: Run) -> None:
-    finished = [
-        (run, summary(90e6, rate=0.01, rtt_s=0.010)),
-        (run, summary(110e6, rate=0.03, rtt_s=0.030)),
-        (run, summary(100e6, rate=None, rtt_s=0.011)),
-        (run, summary(999e6, status="limited", rate=0.9, rtt_s=0.9)),
-        (run, summary(999e6, status="unknown", rate=0.9, rtt_s=0.9)),
+    runs = [
+        finished(run, 90e6, rate=0.01, rtt_s=0.010),
+        finished(run, 110e6, rate=0.03, rtt_s=0.030),
+        finished(run, 100e6, rate=None, rtt_s=0.011),
+        finished(run, 999e6, status="limited", rate=0.9, rtt_s=0.9),
+        finished(run, 999e6, status="unknown", rate=0.9, rtt_s=0.9),
     ]
-    [row] = table(finished)
+    [row] = table(runs)
     assert (row.runs, row.invalid) == (5, 2)
     assert row.goodput_mean_bps == 100e6
     assert row.goodput_cv == pytest.approx(0.1)  # s = 10e6 with n-1 = 2
@@ -50,36 +57,43 @@ def test_means_are_over_valid_runs_and_the_others_are_counted(run: Run) -> None:
 
 
 def test_without_a_valid_run_there_is_no_number(run: Run) -> None:
-    [row] = table([(run, summary(1e6, status="limited"))] * 4)
+    [row] = table([finished(run, 1e6, status="limited")] * 4)
     assert (row.runs, row.invalid) == (4, 4)
     assert (row.goodput_mean_bps, row.goodput_cv, row.goodput_ci95_bps) == (None, None, None)
     assert (row.retransmission_rate_mean, row.rtt_median_s, row.fairness_mean) == (None, None, None)
 
 
 def test_one_run_varies_by_nothing(run: Run) -> None:
-    [row] = table([(run, summary(1e6))])
+    [row] = table([finished(run, 1e6)])
     assert (row.goodput_mean_bps, row.goodput_cv, row.goodput_ci95_bps) == (1e6, None, None)
-    [row] = table([(run, summary(0.0)), (run, summary(0.0))])
+    [row] = table([finished(run, 0.0), finished(run, 0.0)])
     assert (row.goodput_mean_bps, row.goodput_cv) == (0, None)
 
 
 def test_a_row_for_each_entry_condition_and_group_in_the_order_of_the_plan(run: Run) -> None:
     other = replace(run, condition={"delay": "44ms"})
-    finished = [
-        (run, summary(1.0)), (other, summary(2.0)), (replace(run, entry="two"), summary(3.0)),
-        (run, summary(4.0, cca="bbr")), (replace(other, iteration=2), summary(6.0)),
+    runs = [
+        finished(run, 1.0), finished(other, 2.0), finished(replace(run, entry="two"), 3.0),
+        finished(run, 4.0, cca="bbr"), finished(replace(other, iteration=2), 6.0),
     ]  # fmt: skip
-    rows = [(row.entry, row.condition["delay"], row.group, row.goodput_mean_bps) for row in table(finished)]
+    rows = [(row.entry, row.condition["delay"], row.group, row.goodput_mean_bps) for row in table(runs)]
     assert rows == [
         ("one", "5ms", "cubic", 1), ("one", "44ms", "cubic", 4), ("two", "5ms", "cubic", 3), ("one", "5ms", "bbr", 4),
     ]  # fmt: skip
 
 
 def test_every_metric_has_its_spread_over_the_valid_runs(run: Run) -> None:
-    finished = [(run, summary(90e6)), (run, summary(100e6)), (run, summary(110e6)), (run, summary(1e6, "limited"))]
-    for number, (_, one) in enumerate(finished):
-        one["metrics"] |= {"bottleneck": {"drop_rate": 0.01 * number}, "convergence_s": 2.0 if number == 1 else None}
-    [row] = table(finished)
+    runs = [finished(run, 90e6), finished(run, 100e6), finished(run, 110e6), finished(run, 1e6, "limited")]
+    runs = [
+        replace(
+            run,
+            metrics=replace(
+                run.metrics, bottleneck=bottleneck(0.01 * number), convergence_s=2.0 if number == 1 else None
+            ),
+        )
+        for number, run in enumerate(runs)
+    ]
+    [row] = table(runs)
     goodput, drops = row.group_metrics["goodput_bps"], row.run_metrics["bottleneck.drop_rate"]
     assert goodput
     assert drops
@@ -94,7 +108,7 @@ def test_every_metric_has_its_spread_over_the_valid_runs(run: Run) -> None:
 
 def test_from_15_runs_on_the_interval_is_a_bootstrap(run: Run) -> None:
     values = [100e6 + number**2 * 1e5 for number in range(15)]
-    [row] = table([(run, summary(value)) for value in values])
+    [row] = table([finished(run, value) for value in values])
     assert row.goodput_ci95_bps == confidence_interval(values)
     assert not row.too_few
 
@@ -102,10 +116,10 @@ def test_from_15_runs_on_the_interval_is_a_bootstrap(run: Run) -> None:
 def test_rtt_buckets_pool_what_differs_in_rtt_alone(run: Run) -> None:
     """10 and 20 ms are below 30 ms of base RTT; 30 ms is not."""
     at = {
-        delay: replace(run, condition={"delay": delay, "loss": "1%"}, path=replace(run.topology, delay_s=delay_s))
+        delay: replace(run, condition={"delay": delay, "loss": "1%"}, path=with_senders(run.topology, delay_s=delay_s))
         for delay, delay_s in (("5ms", 0.005), ("10ms", 0.010), ("15ms", 0.015))
     }
-    rows = table([(at["5ms"], summary(1e6)), (at["10ms"], summary(3e6)), (at["15ms"], summary(9e6))], rtt_buckets=True)
+    rows = table([finished(at["5ms"], 1e6), finished(at["10ms"], 3e6), finished(at["15ms"], 9e6)], rtt_buckets=True)
     assert [(row.condition, row.runs, row.goodput_mean_bps) for row in rows] == [
         ({"loss": "1%", "base RTT": "< 30ms"}, 2, 2e6),
         ({"loss": "1%", "base RTT": "≥ 30ms"}, 1, 9e6),

@@ -9,7 +9,8 @@ import pytest
 
 from ccmix.analysis.tables import read_tables
 from ccmix.generators.results import GeneratorError
-from ccmix.model import Buffer, Group, Run, Topology, Traffic
+from ccmix.model import Buffer, Facts, Group, Measurement, Run, SeriesNames
+from support import iperf3_traffic, one_sender
 
 # file descriptor, client's port
 STREAMS = {5: 40000, 7: 40002}
@@ -18,10 +19,10 @@ BEGIN_S = 1000.0
 
 @pytest.fixture
 def run() -> Run:
-    topology = Topology(
+    topology = one_sender(
         rate_bps=1e9, delay_s=0.005, loss=None, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False
     )
-    traffic = Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
+    traffic = iperf3_traffic((Group("cubic"), Group("bbr")), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
     return Run("one", {}, "receiver", 1, 7, traffic, topology)
 
 
@@ -88,6 +89,11 @@ def queue(size: int) -> str:
     )
 
 
+MEASUREMENT = Measurement(
+    facts=Facts("7"), started_s=0.0, ended_s=0.0, ping_rtt_s={}, series=SeriesNames(senders={"10.0.1.1": "h1"})
+)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "generators").mkdir()
@@ -102,12 +108,11 @@ def folder(tmp_path: Path) -> Path:
         + sample(3.5, control + ss(40000, "cubic", 200) + ss(40002, "bbr", 8))
     )
     (tmp_path / "logs" / "queues.jsonl").write_text(sample(2.5, queue(100)) + sample(4.5, queue(300)))
-    (tmp_path / "facts.json").write_text(json.dumps({"series": {"senders": {"10.0.1.1": "h1"}}}))
     return tmp_path
 
 
 def test_flows(run: Run, folder: Path) -> None:
-    assert read_tables(run, folder).flows.to_dicts() == [
+    assert read_tables(run, folder, MEASUREMENT).flows.to_dicts() == [
         {
             "host": "h1", "port": 40000, "stream": 0, "group": "cubic", "cca_asked": "cubic", "cca_used": "cubic",
             "goodput_bps": 40000.0, "throughput_bps": 80000.0, "retransmits": 6,
@@ -122,7 +127,8 @@ def test_flows(run: Run, folder: Path) -> None:
 
 
 def test_goodput_per_interval_is_of_bytes_and_ends(run: Run, folder: Path) -> None:
-    intervals = read_tables(run, folder).intervals.filter(pl.col("port") == 40000).sort("time_s", "omitted")
+    every = read_tables(run, folder, MEASUREMENT).intervals
+    intervals = every.filter(pl.col("port") == 40000).sort("time_s", "omitted")
     assert intervals["omitted"].to_list() == [True, False, False]
     assert intervals["time_s"].to_list() == pytest.approx([1.0, 2.0, 3.002])
     assert intervals["seconds"].to_list() == pytest.approx([1.0, 1.0, 1.002])
@@ -132,7 +138,7 @@ def test_goodput_per_interval_is_of_bytes_and_ends(run: Run, folder: Path) -> No
 
 
 def test_sockets_without_the_control_connection_from_the_first_data(run: Run, folder: Path) -> None:
-    sockets = read_tables(run, folder).sockets
+    sockets = read_tables(run, folder, MEASUREMENT).sockets
     assert sorted(sockets["port"].unique().to_list()) == [40000, 40002]
     assert sockets.filter(pl.col("port") == 40002).select("time_s", "group", "cca", "data_segs_out").rows() == [
         (-1.0, "bbr", "bbr", 1), (0.0, "bbr", "bbr", 8), (1.0, "bbr", "bbr", 9),
@@ -140,7 +146,7 @@ def test_sockets_without_the_control_connection_from_the_first_data(run: Run, fo
 
 
 def test_queues(run: Run, folder: Path) -> None:
-    tables = read_tables(run, folder)
+    tables = read_tables(run, folder, MEASUREMENT)
     assert tables.bottleneck.select("time_s", "bytes", "backlog_bytes").rows() == [(0.0, 100, 5), (2.0, 300, 5)]
     tables.write(folder)
     assert pl.read_parquet(folder / "queues.parquet").to_dicts() == [
@@ -151,7 +157,7 @@ def test_queues(run: Run, folder: Path) -> None:
 
 
 def test_series_are_written_as_parquet(run: Run, folder: Path) -> None:
-    tables = read_tables(run, folder)
+    tables = read_tables(run, folder, MEASUREMENT)
     tables.write(folder)
     assert sorted(file.name for file in folder.glob("*.parquet")) == [
         "intervals.parquet", "queues.parquet", "sockets.parquet",
@@ -179,4 +185,4 @@ def test_raw_files_that_cannot_be_understood(
 ) -> None:
     (folder / file).write_text(text)
     with pytest.raises(error, match=sentence):
-        read_tables(run, folder)
+        read_tables(run, folder, MEASUREMENT)

@@ -1,6 +1,7 @@
 """A campaign and its runs on disk."""
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder, parquet
-from ccmix.archive.folders import SUMMARY
-from ccmix.model import Group, Run, Traffic
-from support import TOPOLOGY
+from ccmix.model import Group, Run
+from ccmix.model.run_files import SUMMARY
+from finished_runs import campaign_plan, finished_run
+from support import TOPOLOGY, iperf3_traffic
 
 RUN = Run(
     entry="one",
@@ -23,46 +25,53 @@ RUN = Run(
     iteration=1,
     seed=7,
     path=TOPOLOGY,
-    traffic=Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=10.0, omit_s=0.0, interval_s=0.5),
+    traffic=iperf3_traffic((Group("cubic"), Group("bbr")), streams=2, duration_s=10.0, omit_s=0.0, interval_s=0.5),
     accept_limits=("rtt",),
 )
 RUNS = [RUN, replace(RUN, iteration=2), replace(RUN, entry="über / two")]
-ABOUT: dict[str, Any] = {"seed": 1, "command": ["ccmix", "run"]}
+PLAN = campaign_plan(RUNS, "[one]\n# ü\n", seed=1, command=("ccmix", "run"))
 
 
 def test_a_campaign_is_read_as_it_was_written(tmp_path: Path) -> None:
-    written = Campaign.create(tmp_path / "new" / "out", RUNS, "[one]\n# ü\n", ABOUT)
+    written = Campaign.create(tmp_path / "new" / "out", PLAN)
     read = Campaign.load(tmp_path / "new" / "out")
     assert read == written
-    assert (list(read.runs), read.ini, read.about) == (RUNS, "[one]\n# ü\n", ABOUT)
+    assert read.plan == PLAN
     assert [file.name for file in read.outdir.iterdir()] == ["campaign.json"]
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(ArchiveError, match="is not empty: give another folder with -o, or --resume"):
-        Campaign.create(tmp_path, RUNS, "", ABOUT)
+        Campaign.create(tmp_path, PLAN)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
-    assert Campaign.create(tmp_path, RUNS, "", ABOUT).outdir == tmp_path
+    assert Campaign.create(tmp_path, PLAN).outdir == tmp_path
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         (None, "has no campaign.json: name the folder that ccmix run wrote"),
-        ('{"schema": 99, "new": true}', "is of schema 99, and this ccmix reads 2"),
-        ('{"schema": "1"}', "is of schema 1, and this ccmix reads 2"),
+        ('{"schema": 99, "new": true}', "has schema 99, and this ccmix reads 2 and 3"),
+        ('{"schema": "1"}', "has schema '1', and this ccmix reads 2 and 3"),
+        ('{"schema": "1\\n2"}', r"has schema '1\n2', and this ccmix reads 2 and 3"),
         ('{"schema": 2, "ru', "can't be read"),
         ("", "can't be read"),
         ("[]", "can't be read"),
         ("null", "can't be read"),
-        ("{}", "can't be read: it has no schema's number"),
-        ('{"schema": 2}', "can't be read: KeyError('runs')"),
+        ("{}", "can't be read: it has no schema number"),
+        ('{"schema": 2}', "can't be read: KeyError('about')"),
         ('{"schema": 2, "runs": [{}], "ini": "", "about": {}}', "can't be read: KeyError"),
         ('{"schema": 2, "runs": 3, "ini": "", "about": {}}', "can't be read: TypeError"),
+        ('{"schema": 3}', "can't be read: origin: Field required"),
+        ('{"schema": 3, "origin": {}, "ini": 7, "runs": []}', "can't be read: ini: Input should be a valid string"),
+        ('{"schema": 3, "origin": {}, "ini": "", "runs": [], "more": 1}', "can't be read: more: Unexpected"),
+        ('{"schema": 3, "origin": {"started_s": NaN}, "ini": "", "runs": []}', "should be a finite number"),
+        ('{"schema": 3, "origin": {"started_s": 1e999}, "ini": "", "runs": []}', "should be a finite number"),
+        ("[" * 100_000, "can't be read"),
         ("\xff", "can't be read"),
     ],
 )
@@ -82,44 +91,57 @@ def test_a_file_instead_of_a_folder(tmp_path: Path) -> None:
         Campaign.load(tmp_path / "file")
 
 
+def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "campaign.json")
+    with pytest.raises(ArchiveError, match=r"campaign.json: can't be read: it is no regular file: put back"):
+        Campaign.load(tmp_path)
+
+
 def test_an_unfinished_run_is_never_read(tmp_path: Path) -> None:
-    campaign = Campaign.create(tmp_path, RUNS, "", ABOUT)
+    campaign = Campaign.create(tmp_path, PLAN)
     unfinished = RunFolder.of(tmp_path, RUNS[0])
     (unfinished.begin() / SUMMARY).write_text('{"wrong": true}')
     finished = RunFolder.of(tmp_path, RUNS[1])
     finished.begin()
-    finished.finish({"right": True})
-    assert list(campaign.finished()) == [(RUNS[1], {"right": True}, finished.path)]
+    finished.finish(finished_run(RUNS[1]))
+    assert list(campaign.finished()) == [(finished_run(RUNS[1]), finished.path)]
     assert not unfinished.finished
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"schema": 2, "met', '{"schema": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": 3, "met', '{"schema": 3}', '{"schema": 2}', '{"schema": 4}'])
 def test_a_damaged_run_is_named(text: str, tmp_path: Path) -> None:
     folder = RunFolder.of(tmp_path, RUN)
     folder.begin()
-    folder.finish({"right": True})
+    folder.finish(finished_run(RUN))
     (folder.path / SUMMARY).write_text(text)
     with pytest.raises(ArchiveError, match=re.escape(str(folder.path / SUMMARY))):
-        folder.summary()
+        folder.read()
 
 
-def test_what_is_no_number_is_unknown(tmp_path: Path) -> None:
+def test_a_number_that_is_not_finite_is_refused(tmp_path: Path) -> None:
     folder = RunFolder.of(tmp_path, RUN)
     folder.begin()
-    folder.finish({"metrics": [float("nan"), float("inf"), 1.5]})
-    assert folder.summary() == {"metrics": [None, None, 1.5]}
+    folder.finish(finished_run(RUN, ping_rtt_s={"h1": (0.1,)}))
+    text = (folder.path / SUMMARY).read_text()
+    for number in ("NaN", "Infinity", "1e999"):
+        (folder.path / SUMMARY).write_text(text.replace("0.1\n", f"{number}\n"))
+        with pytest.raises(ArchiveError, match=r"ping_rtt_s\.h1\.0: Input should be a finite number"):
+            folder.read()
 
 
 def test_a_folder_whose_result_was_removed_is_not_measured_again_before_it_is_gone(tmp_path: Path) -> None:
     folder = RunFolder.of(tmp_path, RUN)
     folder.begin()
-    folder.finish({"right": True})
+    folder.finish(finished_run(RUN))
     (folder.path / SUMMARY).unlink()
     with pytest.raises(ArchiveError, match="so is no finished run: remove it, or put it back"):
         folder.begin()
 
 
 def test_a_series_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.parquet")
+    with pytest.raises(ArchiveError, match=r"fifo\.parquet: can't be read: it is no regular file"):
+        parquet.read(tmp_path / "fifo.parquet", ["seconds"])
     for content in (b"", b"PAR1", b"x" * 1000):
         (tmp_path / "a.parquet").write_bytes(content)
         with pytest.raises(ArchiveError, match=r"a\.parquet: can't be read"):
@@ -128,18 +150,18 @@ def test_a_series_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_a_crash_while_the_plan_is_written_is_no_campaign(tmp_path: Path) -> None:
     (tmp_path / "campaign.json.partial").write_text('{"sch')
-    campaign = Campaign.create(tmp_path, RUNS, "", ABOUT)
+    campaign = Campaign.create(tmp_path, PLAN)
     assert Campaign.load(tmp_path).runs == campaign.runs
     assert [file.name for file in tmp_path.iterdir()] == ["campaign.json"]
 
 
 def test_runs_are_told_in_the_order_of_the_plan(tmp_path: Path) -> None:
-    campaign = Campaign.create(tmp_path, RUNS, "", ABOUT)
+    campaign = Campaign.create(tmp_path, PLAN)
     for number in (2, 0, 1):
         folder = RunFolder.of(tmp_path, RUNS[number])
         folder.begin()
-        folder.finish({"number": number})
-    assert [summary["number"] for _, summary, _ in campaign.finished()] == [0, 1, 2]
+        folder.finish(finished_run(RUNS[number]))
+    assert [finished.run for finished, _ in campaign.finished()] == RUNS
 
 
 def test_a_run_is_whole_when_its_final_name_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,9 +176,10 @@ def test_a_run_is_whole_when_its_final_name_appears(tmp_path: Path, monkeypatch:
         return rename(source, target)
 
     monkeypatch.setattr(Path, "rename", looked_at)
-    folder.finish({"status": "good"})
-    assert seen == [(False, {"schema": 2, "status": "good"})]
-    assert folder.summary() == {"status": "good"}
+    folder.finish(finished_run(RUN))
+    [(exists, document)] = seen
+    assert (exists, document["schema"], document["verdict"]["status"]) == (False, 3, "valid")
+    assert folder.read() == finished_run(RUN)
     assert sorted(file.name for file in folder.path.iterdir()) == ["raw", SUMMARY]
     assert not folder.partial.exists()
 
@@ -207,8 +230,8 @@ def test_odd_names_stay_inside_and_apart(tmp_path: Path) -> None:
         assert len(path.parts) == len(outdir.parts) + 4
         folder = RunFolder(path)
         folder.begin()
-        folder.finish({"number": number})
-    assert [RunFolder(path).summary()["number"] for path in paths] == list(range(len(ODD)))
+        folder.finish(finished_run(replace(RUN, iteration=number)))
+    assert [RunFolder(path).read().run.iteration for path in paths] == list(range(len(ODD)))
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
 
 

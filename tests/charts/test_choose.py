@@ -1,5 +1,7 @@
-"""Which charts fit which sweeps, and whether their numbers are those of the runs."""
+"""Tests which charts fit which sweeps, and that their numbers are those of the runs."""
 
+import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -9,14 +11,14 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.intervals import confidence_interval
+from ccmix.analysis.results import Results
 from ccmix.charts.bbr_state import phase
 from ccmix.charts.chart import KINDS, Chart
 from ccmix.charts.choose import choose
 from ccmix.charts.distribution import steps
 from ccmix.charts.series import MOST_ESTIMATES, bandwidth_estimates
 from ccmix.charts.setting import spread
-from ccmix.model import Group, Topology
-from ccmix.report.results import Results
+from ccmix.model import CommandSource, CompletionMetrics, Destination, Group, HostPath, Topology, Traffic
 
 Make = Callable[..., Results]
 CUBIC, BBR, MIXED = (Group("cubic"),), (Group("bbr"),), (Group("cubic"), Group("bbr"))
@@ -88,7 +90,7 @@ def test_numbers_that_tell_names_apart_make_no_other_name(make: Make) -> None:
     for number, entry in enumerate(("a", "a", "a (1)")):
         for result in make({entry: MIXED}, BUFFERS, folder=str(number)).runs:
             path = replace(result.run.topology, name=f"path{number}")
-            parts.append(replace(result, run=replace(result.run, path=path)))
+            parts.append(replace(result, finished=replace(result.finished, run=replace(result.run, path=path))))
     names = [chart.name for chart in choose(Results(tuple(parts), len(parts)), ["table"]).charts]
     assert len(names) == len(set(names)) == 3
 
@@ -134,7 +136,7 @@ def test_only_settings_in_common_are_written_on_a_chart_of_all_conditions(make: 
 
 
 def gained(cca: str, iteration: int, path: Topology) -> float:
-    return 1e8 * (2 if cca == "bbr" and path.loss and path.loss.parameters[0] else 1) + iteration
+    return 1e8 * (2 if cca == "bbr" and path.senders[0].loss else 1) + iteration
 
 
 def test_gain_of_one_cca_over_the_other(make: Make) -> None:
@@ -184,7 +186,9 @@ def test_share_against_fair_share(make: Make) -> None:
     for cubic in (3, 2, 1):
         groups = (Group("cubic", cubic), Group("bbr", 4 - cubic))
         parts += make({f"mix{cubic}": groups}, [{"cca": f"cubic:{cubic},bbr:{4 - cubic}"}], folder=f"{cubic}").runs
-    entry = [replace(result, run=replace(result.run, entry="mix")) for result in parts]
+    entry = [
+        replace(result, finished=replace(result.finished, run=replace(result.run, entry="mix"))) for result in parts
+    ]
     [chart] = of_kind(Results(tuple(entry), len(entry)), "share")
     [panel] = chart.spec["concat"]
     assert panel["layer"][1]["encoding"]["x"]["scale"]["domain"] == ["3 : 1", "2 : 2", "1 : 3"]
@@ -197,7 +201,7 @@ def test_share_against_fair_share(make: Make) -> None:
 
 
 def test_a_cca_called_as_a_mix_is_one(make: Make) -> None:
-    """As a table of others may call it."""
+    """A table of others may have such a name."""
     results = make({"a": (Group("cubic + bbr", 4),)}, [{"loss": loss} for loss in ("0.1%", "0.2%", "0.3%")])
     assert "share" not in kinds(results)
 
@@ -257,11 +261,27 @@ def test_rtts_of_the_measured_time_and_of_senders_alone_are_distributed(make: Ma
     assert "median 20 ms" in chart.alt_text
 
 
+def with_completions(results: Results) -> Results:
+    completed = CompletionMetrics(
+        group="bbr", host="h1", cca="bbr", begun=3, completed=2, mean_s=1.5, median_s=1.5, p95_s=2.0, p99_s=2.0
+    )
+    return replace(
+        results,
+        runs=tuple(
+            replace(
+                result,
+                finished=replace(result.finished, metrics=replace(result.finished.metrics, completions=(completed,))),
+            )
+            for result in results.runs
+        ),
+    )
+
+
 def test_completions_come_before_rtts(make: Make) -> None:
     results = make({"bbr": BBR}, [{}], iterations=2)
     write_sockets(results, [sample(1.0)])
+    results = with_completions(results)
     for result in results.runs:
-        result.summary["metrics"]["completions"] = [{"group": "bbr"}]
         times = pl.DataFrame({"group": ["bbr"] * 3, "seconds": [1.0, 2.0, None]})
         times.write_parquet(result.folder / "completions.parquet")
     [chart] = of_kind(results, "distribution")
@@ -272,7 +292,7 @@ def test_completions_come_before_rtts(make: Make) -> None:
 def test_a_time_of_nothing_lies_at_the_edge_of_a_logarithmic_axis(make: Make) -> None:
     results = make({"bbr": BBR}, [{}], iterations=1)
     seconds = [0.0, *(0.001 * 1.1**number for number in range(200))]
-    results.runs[0].summary["metrics"]["completions"] = [{"group": "bbr"}]
+    results = with_completions(results)
     pl.DataFrame({"group": "bbr", "seconds": seconds}).write_parquet(results.runs[0].folder / "completions.parquet")
     [panel] = of_kind(results, "distribution")[0].spec["concat"]
     assert panel["encoding"]["x"]["scale"]["type"] == "log"
@@ -346,6 +366,52 @@ def test_sockets_that_ss_saw_have_no_bbr_state(make: Make) -> None:
     write_sockets(results, [bare])
     assert of_kind(results, "bbr-state") == []
     assert len(of_kind(results, "distribution")) == 1
+
+
+def of_a_command(results: Results, omit_s: float) -> Results:
+    """Makes the runs those of a src-cmd of unknown length, whose iperf3 omits so many seconds."""
+    traffic = Traffic((CommandSource("", "src", "transfer 10.0.3.2"),), None, 0.0, 1.0)
+    path = HostPath("localhost", Destination("far", "10.0.3.2", "10.0.3.2"), "a label")
+    made = []
+    for result in results.runs:
+        run = replace(result.run, path=path, traffic=traffic)
+        made.append(replace(result, finished=replace(result.finished, run=run)))
+        output = {
+            "start": {"connected": [], "test_start": {"omit": omit_s, "interval": 1}},
+            "intervals": [],
+            "end": {"streams": []},
+        }
+        (result.folder / "generators").mkdir()
+        (result.folder / "generators" / "src-cmd.out").write_text(json.dumps(output))
+    return replace(results, runs=tuple(made))
+
+
+def test_a_command_of_unknown_length_has_rtts_after_the_time_that_it_omitted(make: Make) -> None:
+    results = make({"bbr": BBR}, [{}], iterations=1)
+    write_sockets(results, [sample(0.5, rtt_s=9.0), sample(1.5, rtt_s=0.03), sample(600.0, rtt_s=0.01)])
+    [chart] = of_kind(of_a_command(results, omit_s=1), "distribution")
+    assert "median 20 ms" in chart.alt_text
+
+
+def test_a_command_of_unknown_length_has_bbr_s_estimates_after_the_time_that_it_omitted(make: Make) -> None:
+    results = of_a_command(make({"bbr": BBR}, [{}], iterations=1), omit_s=1)
+    rates = {0.5: 1e6, 1.5: 2e6, 600.0: 3e6}
+    write_sockets(results, [sample(time_s, bbr_bandwidth_bps=rate) for time_s, rate in rates.items()])
+    estimates = bandwidth_estimates(results.runs[0])
+    assert estimates is not None
+    assert estimates["bandwidth_bps"].to_list() == [2e6, 3e6]
+
+
+def test_the_time_that_a_command_omitted_is_grey_over_time(make: Make) -> None:
+    [chart] = choose(of_a_command(make({"bbr": BBR}, [{}], iterations=1), omit_s=2), ["time-series"]).charts
+    assert {row["omit_s"] for row in values(chart.spec["hconcat"][0])} == {2.0}
+
+
+def test_a_command_whose_raw_files_are_not_kept_omits_what_was_planned(make: Make) -> None:
+    results = of_a_command(make({"bbr": BBR}, [{}], iterations=1), omit_s=2)
+    shutil.rmtree(results.runs[0].folder / "generators")
+    [chart] = choose(results, ["time-series"]).charts
+    assert {row["omit_s"] for row in values(chart.spec["hconcat"][0])} == {0.0}
 
 
 def test_the_demos_charts(demo: Results) -> None:

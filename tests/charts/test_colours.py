@@ -23,7 +23,7 @@ WHITE = TO_XYZ.sum(axis=1)
 
 
 def lab(colour: str, seen: object) -> np.ndarray:
-    """CIELAB of '#RRGGBB' as it is seen."""
+    """Returns CIELAB of '#RRGGBB' as it is seen."""
     coded = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
     linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
     ratio = TO_XYZ @ np.clip(np.array(seen) @ linear, 0, 1) / WHITE

@@ -1,4 +1,4 @@
-"""`ccmix report --charts`."""
+"""Tests `ccmix report --charts`."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,11 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from ccmix.cli.main import main
-from support import REPOSITORY
-
-DEMO = str(REPOSITORY / "archive" / "demo")
+from published_archives import DEMO
 
 
 def report(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["report", DEMO, *arguments])
+    return CliRunner().invoke(main, ["report", str(DEMO), *arguments])
 
 
 def test_charts_are_files_whose_names_are_printed(tmp_path: Path) -> None:

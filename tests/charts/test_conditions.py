@@ -1,4 +1,4 @@
-"""Charts of one condition each: which runs they show, and how they say so."""
+"""Tests charts of one condition each: which runs they show, and how they say so."""
 
 import re
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ccmix.analysis.results import Results
 from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
 from ccmix.charts.draw import svg
 from ccmix.charts.series import MOST_STEPS, over_time
 from ccmix.model import Group
-from ccmix.report.results import Results
 
 Make = Callable[..., Results]
 
@@ -22,7 +22,7 @@ DELAYS = ({"delay": "5ms"}, {"delay": "44ms"})
 
 
 def behind_the_lines(chart: Chart) -> dict[str, Any]:
-    """The layer of a time series below its first panel's bold lines."""
+    """Returns the layer of a time series below its first panel's bold lines."""
     layer: dict[str, Any] = chart.spec["hconcat"][0]["layer"][1]["layer"][0]
     return layer
 
@@ -51,7 +51,10 @@ def test_only_valid_runs_are_drawn(make: Make) -> None:
 def test_paths_that_differ_are_not_drawn_as_one(make: Make) -> None:
     """Entries without sweeps on two topologies: both have the condition 'all'."""
     results = make({"mixed": MIXED}, DELAYS)
-    alike = [replace(result, run=replace(result.run, condition={})) for result in results.runs]
+    alike = [
+        replace(result, finished=replace(result.finished, run=replace(result.run, condition={})))
+        for result in results.runs
+    ]
     charts = choose(Results(tuple(alike), 6), ["time-series"]).charts
     assert [(chart.name, chart.settings.split(", ")[1]) for chart in charts] == [
         ("all, path 1", "base RTT 10 ms"),

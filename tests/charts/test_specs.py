@@ -1,4 +1,4 @@
-"""Each type of chart: its specification as it was looked at, by Vega-Lite's own schema, and drawn."""
+"""Tests each type of chart: its reviewed specification, Vega-Lite's own schema, and its drawing."""
 
 import json
 from typing import Any
@@ -61,7 +61,7 @@ def test_a_legend_names_the_ccas_with_their_colours(name: str) -> None:
 
 
 def numbers_in_cells(drawn: str, suffix: str) -> dict[str, str]:
-    """The text of cells to their colour: texts of 11 pixels."""
+    """Returns the text of cells, which is 11 pixels high, and its colour."""
     found = {}
     for element in ET.fromstring(drawn).iter(f"{SVG}text"):
         text = "".join(element.itertext())

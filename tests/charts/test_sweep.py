@@ -1,4 +1,4 @@
-"""Swept settings as they are written in INI files, on axes."""
+"""Tests how swept settings of INI files become numbers on axes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Campaigns of which the numbers are chosen: on an emulated path, or between hosts."""
+"""Makes campaigns with chosen numbers: on an emulated path, or between hosts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,12 +8,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign, RunFolder
-from ccmix.model import Destination, Group, HostPath, Run, Topology, Traffic
-from ccmix.report.results import Results, load_results
-from support import TOPOLOGY
+from ccmix.model import Destination, FinishedRun, Group, HostPath, Run, Status, Topology
+from finished_runs import FACTS, campaign_plan, finished_run, group_metrics, metrics
+from support import TOPOLOGY, iperf3_traffic, with_groups
 
-TRAFFIC = Traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0)
+TRAFFIC = iperf3_traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0)
 PATH = HostPath("localhost", Destination("far", "192.0.2.1", "far"), "iperf3")
 
 Make = Callable[..., Path]
@@ -23,39 +24,30 @@ def make_run(
     cca: str = "cubic", iteration: int = 1, path: Topology | HostPath = TOPOLOGY, entry: str = "one", **condition: str
 ) -> Run:
     dst = path.dst.name if isinstance(path, HostPath) else "receiver"
-    traffic = replace(TRAFFIC, groups=tuple(Group(one) for one in cca.split(",")))
+    traffic = with_groups(TRAFFIC, *(Group(name) for name in cca.split(",")))
     return Run(entry, condition, dst, iteration, 7, traffic, path)
 
 
-def summary(run: Run, goodput_bps: float, status: str = "valid", **facts: Any) -> dict[str, Any]:
+def finished(run: Run, goodput_bps: float, status: Status = "valid", **facts: Any) -> FinishedRun:
     ccas = [group.cca for group in run.traffic.groups]
     groups = [
-        {
-            "group": cca, "cca": cca, "streams": 4, "goodput_bps": goodput_bps / len(ccas),
-            "retransmission_rate": 0.01, "rtt_median_s": 0.02,
-        }
+        group_metrics(cca, goodput_bps / len(ccas), streams=4, retransmission_rate=0.01, rtt_median_s=0.02)
         for cca in ccas
-    ]  # fmt: skip
-    emulated = isinstance(run.path, Topology)
-    return {
-        "run": run.to_json(),
-        "where": {"machine": "lab" if emulated else "hosts"},
-        "facts": {"kernel": "6.1.0", "iperf3": "iperf 3.20+ccmix1", "sysctls": {"net.ipv4.tcp_sack": "1"}} | facts,
-        "ping_rtt_s": {"h1": [0.0101]} if emulated else [0.0123, 0.012],
-        "metrics": {"groups": groups, "fairness": 0.9, "goodput_bps": goodput_bps, "flows": []},
-        "validity": {"status": status, "findings": []},
-    }
+    ]
+    pings = {"h1": (0.0101,)} if isinstance(run.path, Topology) else {"src": (0.0123, 0.012)}
+    known = replace(FACTS, **{"kernel": "6.1.0", **facts})
+    return finished_run(run, metrics(groups, fairness=0.9), status, facts=known, ping_rtt_s=pings)
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """A campaign of (run, goodput), of which `facts` are known; the runs at `limited` are not valid."""
+    """Makes a campaign of (run, goodput), of which `facts` are known; the runs at `limited` are not valid."""
 
     def made(
         name: str, found: Sequence[tuple[Run, float]], limited: Sequence[int] = (), version: str = "0.1.0", **facts: Any
     ) -> Path:
         outdir = tmp_path / name
-        Campaign.create(outdir, [run for run, _ in found], "", {"seed": 1, "ccmix": version})
+        Campaign.create(outdir, campaign_plan([run for run, _ in found], seed=1, ccmix=version))
         for number, (run, goodput_bps) in enumerate(found):
             folder = RunFolder.of(outdir, run)
             series = pl.DataFrame(
@@ -66,7 +58,7 @@ def make(tmp_path: Path) -> Make:
                 ]
             )
             series.write_parquet(folder.begin() / "intervals.parquet")
-            folder.finish(summary(run, goodput_bps, "limited" if number in limited else "valid", **facts))
+            folder.finish(finished(run, goodput_bps, "limited" if number in limited else "valid", **facts))
         return outdir
 
     return made

@@ -1,26 +1,30 @@
-"""Campaigns of known numbers, compared: which condition is which, what differs, and the verdicts."""
+"""Compares campaigns of known numbers: which condition is which, what differs, and the verdicts."""
 
 import json
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
-from ccmix.compare import words
+from ccmix.compare import verdict_text
 from ccmix.compare.chart import specification
+from ccmix.compare.distributions import interval_goodputs
 from ccmix.compare.matching import cells, match
 from ccmix.compare.verdicts import Compared, compare
 from ccmix.index.context import of_condition
-from ccmix.model import Destination
-from support import TOPOLOGY, Ccmix
+from ccmix.model import CommandSource, Destination, Traffic
+from support import TOPOLOGY, Ccmix, with_senders
 
-from .conftest import PATH, Make, iterations, load, make_run, summary
+from .conftest import PATH, Make, finished, iterations, load, make_run
+
+pytestmark = pytest.mark.slow
 
 NEAR = [99e6, 100e6, 101e6]
 
 
 def verdict(compared: Compared) -> str:
     [condition] = compared.conditions
-    return words.condition(condition, compared.margin)
+    return verdict_text.condition(condition, compared.margin)
 
 
 def test_the_same(make: Make) -> None:
@@ -29,8 +33,8 @@ def test_the_same(make: Make) -> None:
     [condition] = compared.conditions
     assert condition.verdict == "same"
     assert verdict(compared).startswith("same within ±10%: B has 0.5% more (95% CI of B/A 0.9")
-    assert words.summary(compared) == (
-        "1 condition in both: goodput 1 same, 0 different, 0 can't be told (margin ±10%)"
+    assert verdict_text.summary(compared) == (
+        "1 condition in both: goodput 1 same, 0 different, 0 undecided (margin ±10%)"
     )
 
 
@@ -42,7 +46,9 @@ def test_different_by_how_much(make: Make) -> None:
 
 def test_a_sure_difference_below_the_margin_is_the_same(make: Make) -> None:
     a, b = make("a", iterations([99.9e6, 100e6, 100.1e6])), make("b", iterations([101.9e6, 102e6, 102.1e6]))
-    assert verdict(compare(load(a), load(b))).startswith("same within ±10%: B has 2% more, surely, but within that")
+    assert verdict(compare(load(a), load(b))).startswith(
+        "same within ±10%: B has 2% more, a significant difference within the margin"
+    )
     assert verdict(compare(load(a), load(b), margin=0.01)).startswith("different: B has 2% more")
 
 
@@ -55,14 +61,14 @@ def test_who_can_t_tell_says_how_many_more_runs_would(make: Make) -> None:
     assert goodput.more_runs is not None
     assert f"about {goodput.more_runs} more runs of each would do" in verdict(compared)
     few = compare(load(wide), load(make("few", iterations([100e6, 101e6]))))
-    assert verdict(few).endswith("each needs 3 valid runs at least, and there are 2")
+    assert verdict(few).endswith("each campaign needs at least 3 valid runs, and one of them has 2")
 
 
 @pytest.mark.parametrize(
     ("value", "where"), [(99e6, "below all of A"), (100.2e6, "among those of A"), (103e6, "above all of A")]
 )
 def test_runs_that_are_all_alike_are_one_observation(value: float, where: str, make: Make, ccmix: Ccmix) -> None:
-    """As those of the lab where nothing is random: they have neither an interval nor a verdict."""
+    """Runs of the lab where nothing is random are such: they have neither an interval nor a verdict."""
     a, b = make("a", iterations([100e6, 100.5e6, 101e6])), make("b", iterations([value] * 3))
     compared = compare(load(a), load(b))
     [condition] = compared.conditions
@@ -71,9 +77,9 @@ def test_runs_that_are_all_alike_are_one_observation(value: float, where: str, m
     assert (condition.verdict, goodput.alike, goodput.b.ci95, goodput.more_runs) == ("can't tell", ("B",), None, None)
     assert goodput.found
     assert goodput.found.interval is None
-    assert "all runs of B are alike: one observation" in verdict(compared)
-    assert verdict(compared).endswith(f"the one observation of B is {where}")
-    assert "In 1 condition all runs of A or of B have one goodput" in words.summary(compared)
+    assert "all runs of B are alike: they are one observation" in verdict(compared)
+    assert verdict(compared).endswith(f"the only observation of B is {where}")
+    assert "In 1 condition all runs of A or of B have the same goodput" in verdict_text.summary(compared)
     for form in ("table", "markdown", "html"):
         said = ccmix("compare", a, b, "--format", form).stdout
         assert "± 0.00" not in said
@@ -92,7 +98,7 @@ def test_runs_that_are_not_valid_are_left_out_and_counted(make: Make) -> None:
 
 
 def test_many_comparisons_need_more(make: Make) -> None:
-    """One of p = 1.9% is seen, of 20 it is not."""
+    """A p of 1.9% is significant in one comparison, but not in 20."""
     a, b = [100e6, 102e6, 104e6, 106e6], [92e6, 94e6, 96e6, 98e6]
     [alone] = compare(load(make("a", iterations(a))), load(make("b", iterations(b))), margin=0.01).conditions
     assert alone.verdict == "different"
@@ -107,14 +113,14 @@ def test_groups_are_compared_each(make: Make) -> None:
     a, b = make("a", iterations(NEAR, cca="cubic,bbr")), make("b", iterations(NEAR, cca="cubic,bbr"))
     [condition] = compare(load(a), load(b)).conditions
     assert [one.group for one in condition.goodputs] == ["cubic", "bbr"]
-    assert words.condition(condition, 0.1).startswith("same. cubic: same within ±10%: B has 0% more")
+    assert verdict_text.condition(condition, 0.1).startswith("same. cubic: same within ±10%: B has 0% more")
 
 
 def test_a_real_path_and_its_twin_are_one_condition(make: Make) -> None:
-    """By the key of the index; and if the entries have other names, by the traffic that no other condition has."""
+    """They match by the key of the index or, if entries have other names, by traffic that no other condition has."""
     real = load(make("real", iterations(NEAR, path=PATH) + iterations(NEAR, path=PATH, cca="bbr", entry="two")))
     twin = load(make("twin", iterations(NEAR, cca="bbr", entry="two") + iterations(NEAR)))
-    path = replace(TOPOLOGY, delay_s=0.006)
+    path = with_senders(TOPOLOGY, delay_s=0.006)
     renamed = load(
         make("renamed", iterations(NEAR, path=path, cca="bbr", entry="x") + iterations(NEAR, path=path, entry="y"))
     )
@@ -128,7 +134,7 @@ def test_a_real_path_and_its_twin_are_one_condition(make: Make) -> None:
 
 def test_the_key_is_the_index_s() -> None:
     real, twin = make_run(path=PATH, cca="cubic,bbr"), make_run(cca="cubic,bbr")
-    keys = {of_condition(run, summary(run, 1e6))["ccmix.condition.key"] for run in (real, twin)}
+    keys = {of_condition(finished(run, 1e6))["ccmix.condition.key"] for run in (real, twin)}
     assert keys == {"one all cubic,bbr 8"}
 
 
@@ -176,8 +182,22 @@ def test_what_differs_comes_first(make: Make) -> None:
     assert compare(load(a), load(a)).differences == ()
 
 
+def test_intervals_of_a_command_are_as_long_as_its_iperf3_made_them(make: Make) -> None:
+    """Two measured intervals of 0.2 s each are two values, and not one of the second that was planned."""
+    [result] = load(make("a", iterations([100.0]))).runs
+    traffic = Traffic((CommandSource("", "src", "transfer 192.0.2.1"),), None, 0.0, 1.0)
+    run = replace(result.run, path=PATH, traffic=traffic)
+    output = {"start": {"connected": [], "test_start": {"omit": 0, "interval": 0.2}}, "intervals": [], "end": {}}
+    (result.folder / "generators").mkdir()
+    (result.folder / "generators" / "src-cmd.out").write_text(json.dumps(output))
+    intervals = {"time_s": [0.2, 0.4], "group": "cubic", "omitted": False, "goodput_bps": [1.0, 2.0]}
+    pl.DataFrame(intervals).write_parquet(result.folder / "intervals.parquet")
+    made = replace(result, finished=replace(result.finished, run=run))
+    assert interval_goodputs([made], "cubic").tolist() == [1.0, 2.0]
+
+
 def test_distributions_of_the_intervals(make: Make) -> None:
-    """Of each run the two measured intervals, a moment apart; of A 2 to 5 bit/s, of B 12 to 15."""
+    """Each run has two measured intervals, a moment apart; A has 2 to 5 bit/s, B 12 to 15."""
     a, b = make("a", iterations([0.0, 1.0, 2.0])), make("b", iterations([10.0, 11.0, 12.0]))
     [condition] = compare(load(a), load(b)).conditions
     [group] = condition.groups
@@ -219,7 +239,7 @@ def test_the_command(make: Make, ccmix: Ccmix) -> None:
 
 
 def test_the_drawing(make: Make, ccmix: Ccmix) -> None:
-    """A line for A and one for each of B, with A's margin behind them; nothing to draw is told."""
+    """A line for A and one for each of B are drawn, with A's margin behind; ccmix says if there is nothing to draw."""
     a, b = make("a", iterations(NEAR)), make("b", iterations([219e6, 220e6, 221e6]))
     spec = specification(compare(load(a), load(b)), "a", "b")
     points = {one["line"]: one for one in spec["data"]["values"]}
@@ -235,7 +255,7 @@ def test_the_drawing(make: Make, ccmix: Ccmix) -> None:
 
 def test_paths_of_another_base_rtt_say_so(make: Make, ccmix: Ccmix) -> None:
     a = make("a", iterations(NEAR, path=PATH))
-    b = make("b", iterations(NEAR, path=replace(TOPOLOGY, delay_s=0.006)))
+    b = make("b", iterations(NEAR, path=with_senders(TOPOLOGY, delay_s=0.006)))
     assert "one all far and one all: 3 valid runs over 12 ms in A, 3 valid runs over 12 ms in B" in (
         ccmix("compare", a, b).stdout
     )

@@ -1,4 +1,4 @@
-"""Campaigns that the lab really ran: another seed is no difference, twice the loss is one."""
+"""Compares campaigns that the lab really ran: another seed is no difference, twice the loss is one."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from support import Ccmix
+
+pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
 CAMPAIGN = """
 [DEFAULT]
@@ -35,7 +37,7 @@ iterations = 6
 
 @pytest.fixture(scope="module")
 def campaigns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By name: the first, the same with another seed, the same with twice the loss."""
+    """Makes campaigns by name: the first, the same with another seed, the same with twice the loss."""
     folder = tmp_path_factory.mktemp("campaigns")
     ccmix = Ccmix(folder)
     made = {}

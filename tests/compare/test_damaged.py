@@ -1,4 +1,4 @@
-"""Archives that somebody damaged: one line that names the file, and never a traceback."""
+"""Tests that a damaged archive gives one line that names the file, and never a traceback."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ccmix.archive import ArchiveError
-from ccmix.cli.compare import Options, compared
+from ccmix.cli.compare import compared
 
 from .conftest import Make, iterations
 
@@ -22,7 +22,7 @@ OF_CAMPAIGN: list[tuple[tuple[Any, ...], Any]] = [
     (("runs", 1, "condition"), {"loss": "\ud800"}),
     (("runs", 1, "traffic", "groups"), [None]),
     (("ini",), None),
-    (("about",), []),
+    (("origin",), []),
 ]
 OF_RUN: list[tuple[tuple[Any, ...], Any]] = [
     (("metrics", "groups", 0, "goodput_bps"), 10**40),
@@ -34,8 +34,8 @@ OF_RUN: list[tuple[tuple[Any, ...], Any]] = [
     (("facts", "imported"), "yes"),
     (("facts", "kernel"), None),
     (("ping_rtt_s",), ["slow"]),
-    (("validity", "findings"), [None]),
-    (("validity",), []),
+    (("verdict", "findings"), [None]),
+    (("verdict",), []),
 ]
 
 
@@ -55,7 +55,7 @@ def cut(file: Path) -> None:
 def refused(good: Path, bad: Path, file: Path) -> None:
     for a, b in ((good, bad), (bad, good)):
         with pytest.raises(ArchiveError) as raised:
-            compared(Options(a, b, 0.1, "table"))
+            compared(a, b, 0.1, "table")
         said = str(raised.value)
         assert str(file.parent) in said
         assert "\n" not in said

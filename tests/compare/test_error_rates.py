@@ -1,31 +1,33 @@
-"""How often verdicts on simulated conditions are wrong: in 5% of comparisons at most, of however many conditions."""
+"""Tests how often simulated verdicts are wrong: in 5% of comparisons at most, of however many conditions."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from ccmix.analysis.comparison import Sample, unpaired
+from ccmix.analysis.comparison import MetricSample, unpaired
 from ccmix.analysis.statistics import Spread
 from ccmix.compare import verdicts as of_compare
 from ccmix.compare.matching import Cell
 from ccmix.compare.paths import KnownPath
-from ccmix.compare.verdicts import VERDICT_METRIC, Condition, Word, adjusted
+from ccmix.compare.verdicts import VERDICT_METRIC, ComparedCondition, Word, adjusted
+
+pytestmark = pytest.mark.slow
 
 NOBODY = Cell((), KnownPath(True, None, False))
 
 
-def condition(rng: np.random.Generator, ratio: float, deviation: float, runs: int) -> Condition:
-    """Of A's mean 10 and B's `ratio` times that."""
+def condition(rng: np.random.Generator, ratio: float, deviation: float, runs: int) -> ComparedCondition:
+    """Makes a condition with A's mean 10 and B's `ratio` times that."""
     a, b = (rng.normal(mean, deviation, runs).tolist() for mean in (10, 10 * ratio))
-    found = unpaired(Sample(tuple(a)), Sample(tuple(b)))
-    return Condition(
+    found = unpaired(MetricSample(tuple(a)), MetricSample(tuple(b)))
+    return ComparedCondition(
         NOBODY, NOBODY, "", (), (of_compare.Tested("cubic", VERDICT_METRIC, Spread.of(a), Spread.of(b), found),)
     )
 
 
 def verdicts(trials: int, conditions: int, ratio: float, deviation: float, runs: int) -> Iterator[set[Word]]:
-    """Of each simulated comparison, those that any of its conditions has."""
+    """Returns for each simulated comparison the verdicts of its conditions."""
     rng = np.random.default_rng(6)
     for _ in range(trials):
         made = [condition(rng, ratio, deviation, runs) for _ in range(conditions)]
@@ -45,6 +47,6 @@ def test_a_comparison_is_wrong_no_more_often_than_it_says(
 
 
 def test_a_comparison_tells_what_is_plain() -> None:
-    """So that the rates above are not those of a test that never tells anything."""
+    """This shows that the rates above are not those of a test that never decides."""
     assert all(words == {"same"} for words in verdicts(20, 8, 1.0, 0.1, 5))
     assert all(words == {"different"} for words in verdicts(20, 8, 2.0, 0.5, 5))

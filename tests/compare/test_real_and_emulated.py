@@ -1,4 +1,4 @@
-"""A real path that others measured, beside emulated ones: which of these stand for it, and what of it is unknown."""
+"""Compares a real path that others measured with emulated ones: which stand for it, and what of it is unknown."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,11 +10,12 @@ import pytest
 from ccmix.archive import Campaign, RunFolder
 from ccmix.compare.matching import BESIDE, Cell, Matched, cells, match
 from ccmix.compare.verdicts import compare
-from ccmix.model import Group, HostPath, Loss, Run, Topology
+from ccmix.model import Execution, Finding, Group, HostPath, Loss, Run, Topology, Verdict
 from ccmix.terms import IMPORTED
-from support import TOPOLOGY
+from finished_runs import campaign_plan
+from support import TOPOLOGY, with_groups, with_senders
 
-from .conftest import PATH, TRAFFIC, Make, iterations, load, make_run, summary
+from .conftest import PATH, TRAFFIC, Make, finished, iterations, load, make_run
 
 NEAR = [99e6, 100e6, 101e6]
 Import = Callable[..., Path]
@@ -26,34 +27,38 @@ def to(name: str) -> HostPath:
 
 @pytest.fixture
 def imported(tmp_path: Path) -> Import:
-    """A campaign of (run, goodput, RTT under load), of which nothing else is told."""
+    """Makes a campaign of (run, goodput, RTT under load), of which nothing else is known."""
 
     def made(found: Sequence[tuple[Run, float, float]]) -> Path:
         runs = [
             replace(run, traffic=replace(run.traffic, duration_s=0.0, omit_s=0.0, interval_s=0.0))
             for run, _, _ in found
         ]  # fmt: skip
-        Campaign.create(tmp_path / "imported", runs, "", {"seed": 0, "ccmix": "0.1.0"})
+        Campaign.create(tmp_path / "imported", campaign_plan(runs, seed=0, ccmix="0.1.0"))
         for run, (_, goodput_bps, rtt_s) in zip(runs, found, strict=True):
-            told: dict[str, Any] = summary(run, goodput_bps, "unknown", kernel="unknown", iperf3="", sysctls={})
-            told["where"]["machine"], told["ping_rtt_s"] = "imported", []
-            told["metrics"]["rtt_median_s"] = rtt_s
-            told["validity"]["findings"] = [{"kind": IMPORTED, "detail": "from a table", "accepted": True}]
+            measured = finished(run, goodput_bps, kernel="unknown", iperf3="", sysctls={})
+            imported = replace(
+                measured,
+                execution=Execution("imported"),
+                ping_rtt_s={},
+                metrics=replace(measured.metrics, rtt_median_s=rtt_s),
+                verdict=Verdict("unknown", (Finding(IMPORTED, "from a table", accepted=True),)),
+            )
             folder = RunFolder.of(tmp_path / "imported", run)
             folder.begin()
-            folder.finish(told)
+            folder.finish(imported)
         return tmp_path / "imported"
 
     return made
 
 
 def three(name: str, rtt_s: float, cca: str = "cubic") -> list[tuple[Run, float, float]]:
-    """Three; the RTT under load of the first is the smallest."""
+    """Makes three; the RTT under load of the first is the smallest."""
     return [(run, value, rtt_s + at / 1000) for at, (run, value) in enumerate(iterations(NEAR, path=to(name), cca=cca))]
 
 
 def emulated(delay_s: float, **settings: Any) -> Topology:
-    return replace(TOPOLOGY, delay_s=delay_s, **settings)
+    return with_senders(TOPOLOGY, delay_s=delay_s, **settings)
 
 
 def names(matched: Matched) -> list[tuple[str, str, str]]:
@@ -64,7 +69,7 @@ def names(matched: Matched) -> list[tuple[str, str, str]]:
 
 
 def test_a_real_path_is_beside_every_emulated_one_of_its_rtt(imported: Import, make: Make) -> None:
-    """Whatever their loss; not beside that of another path, and in either order of the campaigns."""
+    """Their loss does not matter; it is not beside that of another path, and in either order of the campaigns."""
     real = cells(load(imported([*three("near", 0.01), *three("far", 0.1)])).runs)
     lab = [
         *iterations(NEAR, path=emulated(0.005), entry="near lossy"),
@@ -92,7 +97,7 @@ def test_between_two_real_paths_of_an_rtt_nobody_guesses(imported: Import, make:
 def test_other_ccas_and_numbers_of_streams_are_other_conditions(imported: Import, make: Make) -> None:
     """BBRv2 is not BBRv1, however alike all else is."""
     real = cells(load(imported(three("far", 0.1, cca="cubic,bbr2"))).runs)
-    more = replace(TRAFFIC, groups=(Group("cubic"),), streams=16)
+    more = with_groups(TRAFFIC, Group("cubic"), streams=16)
     lab = iterations(NEAR, path=emulated(0.05), cca="cubic,bbr")
     lab += [(replace(make_run(path=emulated(0.05), entry="more"), traffic=more), 1e8)]
     assert match(real, cells(load(make("lab", lab)).runs)).pairs == ()

@@ -16,7 +16,8 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.qdisc import replaced_qdisc
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.hosts import CommandError, NamespaceHost
-from ccmix.model import Buffer, Loss, Topology
+from ccmix.model import Buffer, Loss
+from support import one_sender
 
 FIFO = ["pfifo", "limit", "10"]
 
@@ -141,7 +142,7 @@ with Journal(Path({str(journal_state)!r})) as journal:
 def test_the_bottleneck_is_one_that_this_tc_takes(
     state: Path, namespace: NamespaceHost, limit: int, shown: str
 ) -> None:
-    topology = Topology(1e9, 0.0, None, Buffer(limit, "byte"), 1500, offloads=False)
+    topology = one_sender(1e9, 0.0, None, Buffer(limit, "byte"), 1500, offloads=False)
     [[_, *wanted]] = qdisc.shaper(topology)
     try:
         namespace.run(["tc", "qdisc", "replace", "dev", "lo", *wanted])

@@ -9,11 +9,11 @@ import pytest
 
 from ccmix.conditions.layout import Place, layout
 from ccmix.config import queues
-from ccmix.model import Buffer, Queue, Sender, Topology
-from support import REPOSITORY, Ccmix
+from ccmix.model import Buffer, Queue, Sender
+from support import REPOSITORY, Ccmix, one_sender
 
-PLAIN = Topology(1e8, 0.005, None, Buffer(100, "packet"), 1500, offloads=False)
-THREE = replace(PLAIN, hosts=tuple(Sender(f"h{number}", 0.005 * number) for number in (1, 2, 3)))
+PLAIN = one_sender(1e8, 0.005, None, Buffer(100, "packet"), 1500, offloads=False)
+THREE = replace(PLAIN, senders=tuple(Sender(f"h{number}", 0.005 * number) for number in (1, 2, 3)))
 
 
 def test_one_sender_and_one_receiver() -> None:
@@ -40,7 +40,7 @@ def test_each_sender_has_a_receiver_or_all_have_one() -> None:
 
 
 def test_no_address_and_no_device_is_there_twice() -> None:
-    many = replace(PLAIN, hosts=tuple(Sender(f"h{number}", 0.005) for number in range(254)))
+    many = replace(PLAIN, senders=tuple(Sender(f"h{number}", 0.005) for number in range(254)))
     for plan in (layout(many), layout(replace(many, receivers="one"))):
         ends = [end for link in plan.links for end in link]
         places = [end.place for end in ends]
@@ -68,7 +68,7 @@ from ccmix.config.queues import read_queue
 from ccmix.model import Buffer, Loss, Queue, Sender, Topology
 
 hosts = (Sender("h1", 0.005, Loss("gemodel", (0.01, 0.1, 0.7, 0.001)), 0.001, 0.01), Sender("h2", 0.01, rate_bps=5e7))
-path = Topology(1e8, 0.005, None, Buffer(100, "packet"), 1500, offloads=False, hosts=hosts, ecn=True)
+path = Topology(1e8, hosts, Buffer(100, "packet"), 1500, offloads=False, ecn=True)
 for text in sys.argv[1:]:
     for shaper in ("tbf", "htb"):
         topology = replace(path, queue=read_queue(text), shaper=shaper, name="t")
@@ -119,19 +119,19 @@ def test_what_tc_refuses_is_told_by_its_key(ccmix: Ccmix, script: Path) -> None:
 EACH_END = f"""
 import json, sys
 sys.path.insert(0, {str(REPOSITORY / "harness")!r})
-from ccmix.conditions.layout import BOTTLENECK, Emulating, Place, bottleneck_words
-from ccmix.conditions.tc_batch import tell_tc
+from ccmix.conditions.layout import BOTTLENECK, EmulatingDevice, Place, bottleneck_arguments
+from ccmix.conditions.tc_batch import run_tc
 from ccmix.config.queues import read_queue
 from ccmix.hosts import LocalHost
-from ccmix.model import Buffer, Topology
+from ccmix.model import Buffer, Sender, Topology
 
 machine = LocalHost()
 machine.run(["ip", "link", "add", "d0", "type", "dummy"])
 machine.run(["ip", "link", "set", "d0", "up"])
 for text in sys.argv[1:]:
-    topology = Topology(1e8, 0.005, None, Buffer(1000, "packet"), 1500, offloads=False, queue=read_queue(text))
-    device = Emulating(BOTTLENECK, Place("", "d0"), bottleneck_words(topology))
-    tell_tc(machine, topology, [(device, line) for line in device.lines("add")])
+    topology = Topology(1e8, (Sender("h1", 0.005),), Buffer(1000, "packet"), 1500, False, queue=read_queue(text))
+    device = EmulatingDevice(BOTTLENECK, Place("", "d0"), bottleneck_arguments(topology))
+    run_tc(machine, topology, [(device, line) for line in device.lines("add")])
     found = json.loads(machine.run(["tc", "-j", "qdisc", "show", "dev", "d0"]))[-1]
     print(json.dumps([found["kind"], found["options"].get(text.split()[1])]))
     machine.run(["tc", "qdisc", "del", "dev", "d0", "root"])

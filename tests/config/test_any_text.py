@@ -85,7 +85,7 @@ def loads_or_tells(content: bytes) -> None:
                     assert condition.traffic.seconds > 0
                 else:
                     is_safe(condition.path)
-                    assert condition.traffic.seconds >= 0
+                    assert condition.traffic.seconds is None or condition.traffic.seconds > 0
 
 
 @settings(max_examples=200, deadline=None)

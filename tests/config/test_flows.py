@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.config import Config, Problem
 from ccmix.generators.distributions import NAMED
-from ccmix.model import CommandFlows, Flows, Group, HttpFlows, Iperf3Flows, UdpFlows, WorkloadFlows
+from ccmix.model import CommandSource, Group, HttpSource, Iperf3Source, TrafficSource, UdpSource, WorkloadSource
 
 Files = Callable[..., Config]
 Told = Callable[..., tuple[Problem, ...]]
@@ -16,17 +16,17 @@ TOPOLOGY = "[topology t]\nrate = 100mbit\ndelay = 5ms\nhosts = 3\n"
 ENTRY = "[one]\ntype = iperf3\ntopology = t\n"
 
 
-def flows(read: Files, text: str) -> tuple[Flows, ...]:
+def flows(read: Files, text: str) -> tuple[TrafficSource, ...]:
     [condition] = read(TOPOLOGY + ENTRY + text).entries[0].conditions
     assert condition.traffic.groups == ()
-    return condition.traffic.flows
+    return condition.traffic.named_sources
 
 
 def test_groups_whose_weights_are_streams(read: Files) -> None:
     assert flows(read, "duration = 40s\nflows.short = h1 bbr:1\nflows.long = h2..h3 cubic:8,bbr:4+30s\n") == (
-        Flows("short", "h1", Iperf3Flows((Group("bbr"),), 1)),
-        Flows("long", "h2", Iperf3Flows((Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12)),
-        Flows("long", "h3", Iperf3Flows((Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12)),
+        Iperf3Source("short", "h1", (Group("bbr"),), 1),
+        Iperf3Source("long", "h2", (Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12),
+        Iperf3Source("long", "h3", (Group("cubic", 8), Group("bbr", 4, delay_s=30.0)), 12),
     )
 
 
@@ -38,35 +38,35 @@ def test_other_generators(read: Files) -> None:
         "flows.tool = h3 command ./tool --to {dst} + 5s\nflows.server = h3-receiver command ./tool --serve\n"
     )
     assert flows(read, text) == (
-        Flows("noise", "h1", UdpFlows(1e7, 1)),
-        Flows("more", "h2", UdpFlows(1e6, 2), 2.0),
-        Flows("web", "h1", HttpFlows(5000, 15_000, 3, "bbr"), 1.0),
-        Flows("load", "h2", WorkloadFlows("web-search", NAMED["web-search"], 3e7, "-")),
-        Flows("tool", "h3", CommandFlows("./tool --to {dst} + 5s")),
-        Flows("server", "h3-receiver", CommandFlows("./tool --serve")),
+        UdpSource("noise", "h1", 1e7, 1),
+        UdpSource("more", "h2", 1e6, 2, start_s=2.0),
+        HttpSource("web", "h1", 5000, 15_000, 3, "bbr", start_s=1.0),
+        WorkloadSource("load", "h2", "web-search", NAMED["web-search"], 3e7, "-"),
+        CommandSource("tool", "h3", "./tool --to {dst} + 5s"),
+        CommandSource("server", "h3-receiver", "./tool --serve"),
     )
 
 
 def test_files_of_lines_have_names_of_their_own() -> None:
     """'a' of host 'x-h1', 'a-x' of host 'h1'"""
-    labels = {Flows(name, host, UdpFlows(1e6, 1)).label for name, host in (("a", "x-h1"), ("a-x", "h1"))}
+    labels = {UdpSource(name, host, 1e6, 1).label for name, host in (("a", "x-h1"), ("a-x", "h1"))}
     assert len(labels) == 2
 
 
 def test_requests_are_dealt_out_to_clients() -> None:
-    assert HttpFlows(10, 1, 3, "-").requests_of_clients == (4, 3, 3)
+    assert HttpSource("web", "h1", 10, 1, 3, "-").requests_of_clients == (4, 3, 3)
 
 
 def test_a_distribution_of_one_s_own(read: Files, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("# bytes, share\n1000 0.5\n2000 1\n")
     [line] = flows(read, "flows.load = h1 workload mine.txt rate 5mbit cca cubic\n")
-    assert line.what == WorkloadFlows("mine.txt", ((1000.0, 0.5), (2000.0, 1.0)), 5e6, "cubic")
+    assert line == WorkloadSource(line.name, line.host, "mine.txt", ((1000.0, 0.5), (2000.0, 1.0)), 5e6, "cubic")
 
 
 def test_a_line_is_swept(read: Files) -> None:
     text = TOPOLOGY + ENTRY + "sweep.flows.a =\n  h1 cubic:1\n  h1 cubic:1,bbr:1\n"
     conditions = read(text).entries[0].conditions
-    assert [condition.traffic.flows[0].what.streams for condition in conditions] == [1, 2]
+    assert [condition.traffic.sources[0].streams for condition in conditions] == [1, 2]
 
 
 AT_KEY = {

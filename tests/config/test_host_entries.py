@@ -8,6 +8,7 @@ from ccmix.config import Config, Problem
 from ccmix.model import (
     Capture,
     Commands,
+    CommandSource,
     Destination,
     Group,
     HostPath,
@@ -17,6 +18,7 @@ from ccmix.model import (
     NetemPlace,
     Traffic,
 )
+from support import iperf3_traffic
 
 Files = Callable[..., Config]
 Told = Callable[..., tuple[Problem, ...]]
@@ -42,7 +44,7 @@ def test_ccmix_s_own_iperf3_and_all_defaults(read: Files) -> None:
     [condition] = entry.conditions
     assert condition.values == {}
     assert condition.path == HostPath("localhost", Destination("10.1.2.3", "10.1.2.3", "10.1.2.3"), "iperf3")
-    assert condition.traffic == Traffic((Group("cubic"),), 1, 10.0, 0.0, 0.5, None)
+    assert condition.traffic == iperf3_traffic((Group("cubic"),), 1, 10.0, 0.0, 0.5, host="src")
 
 
 def test_everything_at_once(read: Files) -> None:
@@ -88,7 +90,9 @@ interval = 100ms
     [entry] = read(text, nic="eth1").entries
     [condition] = entry.conditions
     assert (entry.iterations, entry.repeat_order, entry.accept_limits) == (3, "shuffled", ("rtt",))
-    assert condition.traffic == Traffic((), 0, 65.0, 0.0, 0.1, 2.4e9)
+    assert condition.traffic == Traffic(
+        (CommandSource("", "src", "numactl -N 1 iperf3 -c 2001:db8::1 -t 60 -O 5 -J"),), 65.0, 0.0, 0.1, 2.4e9
+    )
     assert condition.path == HostPath(
         src="op@dtn1",
         dst=Destination("geneva", "2001:db8::1", "op@mgmt.example.org"),
@@ -100,9 +104,7 @@ interval = 100ms
             pre_dst="b",
             post_src="c",
             post_dst="d {}",
-            src="numactl -N 1 iperf3 -c 2001:db8::1 -t 60 -O 5 -J",
             dst="iperf3 -s -1 -p 5205",
-            src_once=False,
             dst_once=True,
         ),
         server="ssh",
@@ -121,7 +123,10 @@ interval = 100ms
 
 def test_empty_values_and_keys_alone_are_unset(read: Files) -> None:
     text = "[DEFAULT]\ndst-cmd = iperf3 -s\n" + COMMAND + "dst-cmd =\npre-src-cmd\npre =\nmpstat\nnetem-lat =\n"
-    assert path(read, text).commands == Commands(src="iperf3 -c 10.1.2.3 -t 60 -J")
+    [condition] = read(text).entries[0].conditions
+    assert isinstance(condition.path, HostPath)
+    assert condition.path.commands == Commands()
+    assert condition.traffic.sources == (CommandSource("", "src", "iperf3 -c 10.1.2.3 -t 60 -J"),)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +159,7 @@ def test_a_destination_s_address_and_host(read: Files, dst: str, address: str, h
 @pytest.mark.parametrize(
     ("text", "loss"),
     [
-        ("0.001", Loss("random", (0.00001,))), ("0.001%", Loss("random", (0.00001,))), ("0", Loss("random", (0.0,))),
+        ("0.001", Loss("random", (0.00001,))), ("0.001%", Loss("random", (0.00001,))),
         ("0.001 gemodel", Loss("gemodel", (0.00001,))),
         ("gemodel 1% 10% 70% 0.1%", Loss("gemodel", (0.01, 0.1, 0.7, 0.001))),
         ("gemodel 1 10", Loss("gemodel", (0.01, 0.1))),
@@ -167,6 +172,11 @@ def test_losses(read: Files, text: str, loss: Loss) -> None:
     assert netem.loss.model == loss.model
     assert netem.loss.parameters == pytest.approx(loss.parameters)
     assert (netem.delay_s, netem.limit_packets) == (0, None)
+
+
+@pytest.mark.parametrize("text", ["0", "0%", "gemodel 0", "gemodel 0 10 70", "gemodel 1 10 0"])
+def test_what_loses_nothing_is_no_loss(read: Files, text: str) -> None:
+    assert path(read, OWN + f"netem-loss = {text}\nnetem-at = n:e\n").netem == Netem(0.0, None)
 
 
 def test_sweeps_of_the_original_multiply_in_the_order_of_the_file(read: Files) -> None:
@@ -263,9 +273,9 @@ def test_what_an_entry_says_stands_before_default(read: Files) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "seconds"),
-    [("", 60), ("duration = 30s\n", 30), ("duration = 1500ms\n", 1.5), ("src-cmd = ./mine\n", 0)],
+    [("", 60), ("duration = 30s\n", 30), ("duration = 1500ms\n", 1.5), ("src-cmd = ./mine\n", None)],
 )
-def test_how_long_a_command_takes(read: Files, keys: str, seconds: float) -> None:
+def test_how_long_a_command_takes(read: Files, keys: str, seconds: float | None) -> None:
     [entry] = read((OWN if "src-cmd" in keys else COMMAND) + keys).entries
     assert entry.conditions[0].traffic.seconds == seconds
 

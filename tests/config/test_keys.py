@@ -1,4 +1,4 @@
-"""The table of keys: each can be read as its own example says, and docs/keys.md says the same as the table."""
+"""The table of keys: each can be read as its own example says, and docs/reference/keys.md says the same."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from ccmix.config.keys import (
 )
 from support import REPOSITORY
 
-PAGE = REPOSITORY / "docs" / "keys.md"
+PAGE = REPOSITORY / "docs" / "reference" / "keys.md"
 SECTIONS = {
     "Every entry": EVERY_ENTRY,
     "An entry on an emulated path": TOPOLOGY_ENTRY,

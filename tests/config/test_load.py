@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ccmix.config import ConfigError, Entry, Problem, load
-from ccmix.model import Buffer, Loss, RttProbe, Topology
+from ccmix.model import Buffer, Loss, RttProbe
+from support import one_sender
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -58,7 +59,7 @@ def test_the_demo_has_three_entries_of_four_conditions_five_times() -> None:
         (("delay", "44ms"), ("loss", "0%")),
         (("delay", "44ms"), ("loss", "0.1%")),
     ]
-    assert entries[0].conditions[3].path == Topology(
+    assert entries[0].conditions[3].path == one_sender(
         rate_bps=1e9,
         name="dtn",
         delay_s=pytest.approx(0.044),
@@ -73,7 +74,7 @@ def test_values_come_from_the_entry_else_from_default_else_are_the_default(load_
     text = "[DEFAULT]\nduration = 20s\nmtu = 9000\nstreams = 3\n" + TOPOLOGY + ENTRY + "duration = 30s\n"
     [condition] = load_text(text)[0].conditions
     assert (condition.traffic.duration_s, condition.traffic.streams, condition.traffic.omit_s) == (30, 3, 0)
-    assert (condition.path.mtu_bytes, condition.path.loss) == (9000, None)
+    assert (condition.path.mtu_bytes, condition.path.senders[0].loss) == (9000, None)
 
 
 def test_probes_of_the_rtt(load_text: Load) -> None:
@@ -174,7 +175,7 @@ MISTAKES = {
     "probe too quick": (TOPOLOGY + ENTRY + "rtt-probe = icmp@1001\n", "one", "rtt-probe", 7, "1 to 1000 questions"),
     "probe of no port": (TOPOLOGY + ENTRY + "rtt-probe = tcp:65536@1\n", "one", "rtt-probe", 7, "is no probe"),
     "probe of iperf3": (TOPOLOGY + ENTRY + "rtt-probe = tcp:5201@1\n", "one", "rtt-probe", 7, "question for a test"),
-    "value of several lines": (TOPOLOGY + ENTRY + "cca =\n  bbr\n  cubic\n", "one", "cca", 7, "which is no CCA"),
+    "value of several lines": (TOPOLOGY + ENTRY + "cca =\n  bbr\n  cubic\n", "one", "cca", 7, "CCA 'bbr cubic'"),
 }  # fmt: skip
 
 
@@ -251,7 +252,7 @@ def test_a_sweep_over_lines_has_values_with_commas(load_text: Load) -> None:
 
 def test_sweeps_multiply_in_the_order_of_the_file(load_text: Load) -> None:
     [entry] = load_text(TOPOLOGY + ENTRY + "sweep.loss = 0%, 1%\nsweep.streams = 1,2,3\n")
-    points = [(condition.path.loss, condition.traffic.streams) for condition in entry.conditions]
+    points = [(condition.path.senders[0].loss, condition.traffic.streams) for condition in entry.conditions]
     lossy = Loss("random", (0.01,))
     assert points == [(None, 1), (None, 2), (None, 3), (lossy, 1), (lossy, 2), (lossy, 3)]
 
@@ -269,7 +270,7 @@ def test_a_sweep_is_inherited_and_overridden(load_text: Load) -> None:
     )
     one, two = load_text(text)
     assert [condition.values["delay"] for condition in one.conditions] == ["1ms", "2ms"]
-    assert [condition.path.delay_s for condition in two.conditions] == pytest.approx([0.007])
+    assert [condition.path.senders[0].delay_s for condition in two.conditions] == pytest.approx([0.007])
 
 
 def test_byte_order_mark_case_colons_line_ends_and_indentation(load_text: Load) -> None:
@@ -293,10 +294,15 @@ def test_section_names_may_hold_any_character(load_text: Load, name: str) -> Non
     assert entry.name == name
 
 
-@pytest.mark.parametrize("value", ["a#b", "50%", "%(cca)s", "a=b", "a:b", "a ; b"])
+def test_a_colon_stays_part_of_a_value(problems: Problems) -> None:
+    [problem] = problems(TOPOLOGY + ENTRY + "cca = a:b\n")
+    assert "'a:b' has 'a:b', which is no CCA[:WEIGHT]" in problem.message
+
+
+@pytest.mark.parametrize("value", ["a#b", "50%", "%(cca)s", "a=b", "a;b", "a ; b"])
 def test_values_are_taken_as_they_are_written(problems: Problems, value: str) -> None:
     [problem] = problems(TOPOLOGY + ENTRY + f"cca = {value}\n")
-    assert f"'{value}' has '{value}', which is no CCA" in problem.message
+    assert f"'{value}' has the unknown CCA '{value}'" in problem.message
 
 
 def test_a_disabled_entry_is_left_out_but_checked(load_text: Load, problems: Problems) -> None:

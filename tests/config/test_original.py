@@ -73,9 +73,11 @@ def test_what_the_profile_of_a_host_comes_to() -> None:
 
 
 def test_a_command_over_several_lines_is_one() -> None:
-    path = load(FOLDER / "pscheduler.ini").entries[0].conditions[0].path
+    condition = load(FOLDER / "pscheduler.ini").entries[0].conditions[0]
+    path, command = condition.path, condition.traffic.command
     assert isinstance(path, HostPath)
-    assert path.commands.src == (
+    assert command
+    assert command.line == (
         "pscheduler task --format json throughput --parallel 4 --duration PT60S --congestion cubic --dest 10.9.8.7"
     )
     assert path.commands.pre is path.commands.post is path.commands.pre_dst is None

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ccmix.archive.codec import Codec
 from ccmix.config import Config, Problem
 from ccmix.generators.pscheduler.task import task_document, throughput_spec
-from ccmix.model import HostPath, PschedulerTask, Run
+from ccmix.model import PschedulerTask, Run
 from ccmix.plan import make_plan
 from pscheduler_stand_in import certificate
 
@@ -23,7 +24,7 @@ def first(read: Files, text: str) -> Run:
 
 
 def asked(read: Files, text: str) -> PschedulerTask:
-    task = first(read, text).host_path.task
+    task = first(read, text).traffic.task
     assert task
     return task
 
@@ -33,8 +34,8 @@ def test_from_this_machine(read: Files) -> None:
     assert asked(read, BARE) == PschedulerTask(
         lead="localhost", source=None, observed=True, tool=None, slip_s=300.0, wait_s=900.0
     )
-    assert run.host_path.has_shell
-    assert not run.host_path.needs_dst_host
+    assert run.has_shell
+    assert not run.needs_dst_host
     assert throughput_spec(run.host_path, run.traffic) == {
         "schema": 4, "dest": "10.1.2.3", "duration": "PT10S", "interval": "PT1S", "parallel": 1, "congestion": "cubic",
     }  # fmt: skip
@@ -42,7 +43,7 @@ def test_from_this_machine(read: Files) -> None:
 
 def test_from_a_host_without_a_shell(read: Files) -> None:
     run = first(read, FAR + "user = dtn\n")
-    assert (run.host_path.src, run.host_path.has_shell) == ("ps1.example.org", False)
+    assert (run.host_path.src, run.has_shell) == ("ps1.example.org", False)
     assert asked(read, FAR).lead == "ps1.example.org"
     assert throughput_spec(run.host_path, run.traffic)["source"] == "ps1.example.org"
     assert asked(read, BARE + "src = 2001:db8::1\n").lead == "[2001:db8::1]"
@@ -50,7 +51,7 @@ def test_from_a_host_without_a_shell(read: Files) -> None:
 
 def test_from_a_host_with_a_shell(read: Files) -> None:
     run = first(read, FAR + "src-host = localhost\npacing = 1gbit\npre-src-cmd = true\n")
-    assert (run.host_path.src, run.host_path.has_shell) == ("localhost", True)
+    assert (run.host_path.src, run.has_shell) == ("localhost", True)
     assert first(read, FAR + "src-host = ps1\nuser = dtn\n").host_path.src == "dtn@ps1"
 
 
@@ -91,26 +92,18 @@ def test_a_repeated_task_is_for_the_iterations_that_are_left(read: Files) -> Non
 
 def test_sweeps(read: Files) -> None:
     runs = make_plan(read(FAR + "sweep.tool = iperf3,nuttcp\nsweep.spec.mss = 1400,8900\n").entries, 1)
-    said = [(run.host_path.task.tool, run.host_path.task.spec) for run in runs if run.host_path.task]
+    said = [(run.traffic.task.tool, run.traffic.task.spec) for run in runs if run.traffic.task]
     assert said == [(tool, (("mss", mss),)) for tool in ("iperf3", "nuttcp") for mss in ("1400", "8900")]
 
 
 def test_a_run_survives_json(read: Files) -> None:
     run = first(read, FAR + "tool = iperf3mix\nspec.mss = 1400\n")
-    assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
-
-
-def test_a_campaign_from_before_there_were_tasks(read: Files) -> None:
-    run = first(read, "[one]\ntype = iperf3\ndst = a\n")
-    written = json.loads(json.dumps(run.to_json()))
-    del written["path"]["task"]
-    assert isinstance(run.path, HostPath)
-    assert Run.from_json(written) == run
+    assert Codec(Run).decode(json.loads(json.dumps(Codec(Run).encode(run)))) == run
 
 
 def test_an_original_entry_keeps_its_command(read: Files) -> None:
     run = first(read, BARE + "src-cmd = pscheduler task --format json throughput --dest {dst}\n")
-    assert run.host_path.task is None
+    assert run.traffic.task is None
 
 
 def test_whom_to_trust(read: Files, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from ccmix.config import Config, Problem
 from ccmix.config.queues import QUEUES, read_queue
-from ccmix.model import Buffer, Change, Loss, Queue, Sender, Topology
+from ccmix.model import Buffer, DelayChange, Loss, LossChange, Queue, RateChange, Sender, Topology
+from support import one_sender
 
 Files = Callable[..., Config]
 Told = Callable[..., tuple[Problem, ...]]
@@ -39,7 +40,6 @@ def test_a_range_of_hosts_and_one_of_them(read: Files) -> None:
 
 def test_a_host_without_a_name_is_h1(read: Files) -> None:
     plain = path(read, "delay = 5ms\njitter = 1ms\nreorder = 1%\n")
-    assert plain.hosts == ()
     assert plain.senders == (Sender("h1", 0.005, None, 0.001, 0.01),)
 
 
@@ -52,7 +52,7 @@ def test_changes_in_the_order_of_their_moments(read: Files) -> None:
     changed = path(read, text)
     lossy = Loss("random", (0.01,))
     assert changed.changes == (
-        Change(2.0, rate_bps=1e8), Change(2.0, "h2", delay_s=0.02), Change(8.0, loss=lossy),
+        RateChange(2.0, 1e8), DelayChange(2.0, "h2", 0.02), LossChange(8.0, None, lossy),
     )  # fmt: skip
     (_, first), (two_s, second), (eight_s, third) = changed.phases
     assert (two_s, eight_s) == (2.0, 8.0)
@@ -80,7 +80,7 @@ def test_hosts_and_moments_are_swept(read: Files) -> None:
     )
     conditions = read(text).entries[0].conditions
     assert [condition.path.senders[0].delay_s for condition in conditions] == [0.001, 0.002]
-    assert [condition.path.changes for condition in conditions] == [(Change(1.0, rate_bps=1e6),)] * 2
+    assert [condition.path.changes for condition in conditions] == [(RateChange(1.0, 1e6),)] * 2
     assert conditions[0].values == {"host.h1": "delay 1ms", "at.1s": "rate 1mbit"}
 
 
@@ -98,7 +98,7 @@ def test_a_queue_s_parameters_in_the_units_that_tc_takes() -> None:
 def test_packets_of_a_buffer_in_bytes(read: Files) -> None:
     assert path(read, "delay = 5ms\nbuffer = 100p\n").buffer_packets == 100
     assert path(read, "delay = 5ms\nbuffer = 15140b\n").buffer_packets == 10
-    tiny = Topology(1e9, 0.005, None, Buffer(1.0, "byte"), 1500, offloads=False)
+    tiny = one_sender(1e9, 0.005, None, Buffer(1.0, "byte"), 1500, offloads=False)
     assert (tiny.buffer_packets, tiny.buffer_bytes) == (1, 1514)
 
 
@@ -121,6 +121,8 @@ MISTAKES = {
     "two RTTs of cake": ("delay = 5ms\nqdisc = cake rtt 20ms lan\n", "qdisc", "says both lan and rtt"),
     "min over max": ("delay = 5ms\nqdisc = red min 90kb max 30kb\n", "qdisc", "a min that is not less than its max"),
     "parameter twice": ("delay = 5ms\nqdisc = codel ecn ecn\n", "qdisc", "ecn twice"),
+    "delay below the step of tc": ("delay = 0.4us\n", "delay", "'0.4us' is less than 1us, the step in which tc"),
+    "jitter below the step of tc": ("delay = 5ms\njitter = 0.9us\n", "jitter", "'0.9us' is less than 1us"),
     "loss without unit": ("delay = 5ms\nloss = gemodel 1 10\n", "loss", "no unit"),
     "loss of five": ("delay = 5ms\nloss = gemodel 1% 1% 1% 1% 1%\n", "loss", "is no loss"),
     "almost all lost": ("delay = 5ms\nloss = 51%\n", "loss", "a path that loses 50% at most"),

@@ -32,7 +32,7 @@ class TestInTheLab:
         said = docker.good("compose", "run", "--rm", "harness", "demo", cwd=work, timeout_s=1200)
         assert "results/demo/report.html" in said
         verdicts = [
-            json.loads(file.read_text())["validity"]["status"] for file in (work / "results/demo").rglob("run.json")
+            json.loads(file.read_text())["verdict"]["status"] for file in (work / "results/demo").rglob("run.json")
         ]
         assert verdicts == ["valid"] * 60
         assert belongs_to_owner(work / "results")
@@ -109,7 +109,7 @@ class TestBetweenContainers:
             docker.good(*compose, "down", "--volumes", cwd=work)
         [file] = work.rglob("run.json")
         run = json.loads(file.read_text())
-        assert run["validity"]["status"] == "valid", run["validity"]
+        assert run["verdict"]["status"] == "valid", run["verdict"]
         groups = {group["cca"]: group for group in run["metrics"]["groups"]}
         assert set(groups) == {"cubic", "bbr"}
         assert all(150e6 < group["goodput_bps"] <= 203e6 for group in groups.values())

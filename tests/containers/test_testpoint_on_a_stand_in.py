@@ -111,7 +111,7 @@ def test_labels(docker: Docker, testpoint: str) -> None:
 
 
 def test_the_profile_of_compose(docker: Docker, testpoint: str, work: Path) -> None:
-    """It starts, is healthy by the image's own check, and has a doctor, as docs/containers.md says."""
+    """It starts, is healthy by the image's own check, and has a doctor, as docs/howto/run-in-containers.md says."""
     clone(work)
     compose = ("compose", "--profile", "testpoint")
     try:

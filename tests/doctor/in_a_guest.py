@@ -1,4 +1,4 @@
-"""Run in a guest of the lab: two namespaces and a user with wrong settings, the doctor before and after its commands.
+"""Runs in a guest of the lab: two namespaces and a user with wrong settings, the doctor before and after its commands.
 
 Prints a JSON object: for each stage, the checks before and after, as {check: [status, mend]}.
 """
@@ -11,9 +11,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from ccmix.doctor.checks import Options
+from ccmix.doctor.checks import DoctorOptions
 from ccmix.doctor.examine import examine
-from ccmix.doctor.text import to_json
+from ccmix.doctor.report_text import to_json
 from ccmix.model import Run
 from support import host_run
 
@@ -27,7 +27,7 @@ def sh(*lines: str) -> None:
 
 
 def checks(runs: Sequence[Run]) -> Checks:
-    reports = json.loads(to_json(examine(Options(tuple(runs), None))))
+    reports = json.loads(to_json(examine(DoctorOptions(tuple(runs), None))))
     return {
         f"{report['host']} {check['check']}": (check["status"], check["mend"])
         for report in reports
@@ -36,16 +36,16 @@ def checks(runs: Sequence[Run]) -> Checks:
 
 
 def settings() -> set[str]:
-    """What the doctor could have changed, in lines."""
+    """Returns in lines what the doctor could have changed."""
     files = "grep -s '' /proc/sys/net/core/* /proc/sys/net/ipv4/tcp_* | grep -v fastopen_key"
     lines = [f'ip netns exec {name} sh -c "tc qdisc; ip -o link; {files}"' for name in "ab"]
     script = "; ".join([*lines, "ip netns exec a ethtool -k va", "ls /sys/module"])
-    said = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True).stdout
-    return {re.sub(r"direct_packets_stat \d+", "", line) for line in said.splitlines()}
+    output = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True).stdout
+    return {re.sub(r"direct_packets_stat \d+", "", line) for line in output.splitlines()}
 
 
 def mended(runs: Sequence[Run], also: str = "nothing") -> dict[str, object]:
-    """What fails is mended by its commands, and this one check where it only warns."""
+    """Runs the commands that mend what fails, and this one check if it only warns."""
     was = settings()
     before = checks(runs)
     changed = sorted(was ^ settings())
@@ -77,26 +77,26 @@ def between_namespaces() -> dict[str, dict[str, object]]:
 
 
 def as_nobody() -> tuple[Checks, str]:
-    """The checks of an ordinary user, and whether its socket may be of BBR."""
+    """Returns the checks of an ordinary user, and whether its socket may use BBR."""
     read, write = os.pipe()
     if (pid := os.fork()) == 0:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-        found = checks([host_run("localhost", "localhost")])
-        with socket.socket() as one:
+        findings = checks([host_run("localhost", "localhost")])
+        with socket.socket() as tcp:
             try:
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"bbr")
+                tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"bbr")
                 may = "may"
             except PermissionError:
                 may = "EPERM"
-        os.write(write, json.dumps([found, may]).encode())
+        os.write(write, json.dumps([findings, may]).encode())
         os._exit(0)
     os.close(write)
-    with os.fdopen(read) as said:
-        found, may = json.loads(said.read())
+    with os.fdopen(read) as answer:
+        findings, may = json.loads(answer.read())
     os.waitpid(pid, 0)
-    return found, may
+    return findings, may
 
 
 def by_a_user() -> dict[str, object]:

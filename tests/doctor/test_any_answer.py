@@ -1,4 +1,4 @@
-"""Whatever a host says, a check ends in findings or in ValueError, which is told as unknown; never in a traceback."""
+"""Tests that a check ends in findings or in ValueError, whatever a host answers, and never in a traceback."""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import tool_outputs as outputs
 from ccmix.config import load
 from ccmix.doctor import buffers, ccas, clock, device, disk, kernel, login, needs, processors, programs, queues, way
-from ccmix.doctor.checks import Options
+from ccmix.doctor.checks import DoctorOptions
 from ccmix.doctor.examine import examine
-from ccmix.doctor.findings import Finding, Status, plain
+from ccmix.doctor.findings import DoctorFinding, Status, plain
 from ccmix.doctor.report import Report
-from ccmix.doctor.text import render, to_json
+from ccmix.doctor.report_text import render, to_json
 from ccmix.hosts import CommandError, Process
 from ccmix.plan import make_plan
 from support import REPOSITORY, host_run
@@ -59,7 +59,7 @@ JSON = (
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """A real answer, cut off, with something else in its middle."""
+    """Returns a real answer, cut off, with something else in its middle."""
     text = draw(st.sampled_from(REAL))
     begin, end = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
     junk = draw(st.sampled_from(["", "[", "{}", "null", '"', "-1", "9" * 30, "\0", "\x1b[2J", "٣", "1e999"]))
@@ -75,7 +75,7 @@ def test_a_judgement(name: str, text: str) -> None:
 
 
 class Babbler:
-    """A host that says the same to everything, whatever it is asked."""
+    """Gives the same answer, whatever it is asked."""
 
     name = "localhost"
 
@@ -115,14 +115,16 @@ class Babbler:
 )
 def test_a_host_that_babbles(host: Babbler) -> None:
     runs = (host_run("localhost", "localhost"), host_run("localhost", "localhost", pacing_bps=1e9, netem="eth0"))
-    reports = examine(Options(runs, None), lambda name: host)  # type: ignore[arg-type, return-value]
+    reports = examine(DoctorOptions(runs, None), lambda name: host)  # type: ignore[arg-type, return-value]
     assert sum(finding.status is Status.UNKNOWN for report in reports for finding in report.findings) >= 3
     assert to_json(reports).isascii()
     assert all(char.isprintable() or char == "\n" for char in render(reports))
 
 
 def test_what_a_host_says_stays_in_its_line() -> None:
-    report = Report("localhost", 0, [Finding("clock", Status.WARN, "a\nok     fq\x1b[31m " + "x" * 999, "Why\nnot.")])
+    report = Report(
+        "localhost", 0, [DoctorFinding("clock", Status.WARN, "a\nok     fq\x1b[31m " + "x" * 999, "Why\nnot.")]
+    )
     [host, check, why] = render([report]).splitlines()
     assert host == "localhost"
     assert len(check) < 330
@@ -131,7 +133,7 @@ def test_what_a_host_says_stays_in_its_line() -> None:
 
 
 def test_an_endless_plan_is_asked_once_a_way() -> None:
-    """A sweep of many conditions looks at each destination once."""
+    """Looks at each destination once in a sweep of many conditions."""
     runs = make_plan(load(REPOSITORY / "configs" / "demo.ini").entries, 1)
     assert len(needs.needs_of(runs)["localhost"].topologies) == 4
     many = [host_run("localhost", "localhost", pacing_bps=float(rate)) for rate in range(1000, 1100)]

@@ -1,4 +1,6 @@
-"""`ccmix doctor` on this machine, as it is typed: tables, JSON, exit statuses, an ordinary user; nothing is changed."""
+"""Tests `ccmix doctor` on this machine, as it is typed: tables, JSON, exit statuses, an ordinary user; it changes
+nothing.
+"""
 
 import json
 import os
@@ -8,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +20,15 @@ import yaml
 
 from ccmix.agent.journal import Journal
 from ccmix.doctor import container, others, this_machine
-from ccmix.doctor.checks import Options
+from ccmix.doctor.checks import DoctorOptions
 from ccmix.doctor.examine import examine
-from ccmix.doctor.findings import Finding, Status
+from ccmix.doctor.findings import DoctorFinding, Status
 from ccmix.doctor.report import Report, failed
 from ccmix.hosts import NamespaceHost
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.connect import connect
 from ccmix.lab import GuestError
-from ccmix.model import Capture, Commands, ModuleParameter
+from ccmix.model import Capture, Commands, CommandSource, ModuleParameter
 from ccmix.tools import ToolError
 from support import REPOSITORY, SMALL, Ccmix, host_run
 
@@ -43,13 +46,13 @@ def test_this_machine_without_a_configuration(ccmix: Ccmix) -> None:
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert done.stdout.startswith("localhost\n  ok      lab: kernel ")
     assert done.stderr.strip().endswith(" ok")
-    found = checks(ccmix("doctor", "--format", "json").stdout)
-    assert {check["status"] for check in found.values()} <= {"ok", "warn", "unknown"}, (
+    findings = checks(ccmix("doctor", "--format", "json").stdout)
+    assert {check["status"] for check in findings.values()} <= {"ok", "warn", "unknown"}, (
         "nothing is needed, nothing fails"
     )
-    assert all(check["why"] for check in found.values() if check["status"] == "warn")
+    assert all(check["why"] for check in findings.values() if check["status"] == "warn")
     for name in ("CCAs", "kernel: fq", "kernel: netem", "privileges", "patched iperf3", "cores", "programs"):
-        assert name in found
+        assert name in findings
 
 
 def test_a_topology_needs_the_lab_or_a_kernel_that_has_it_all(ccmix: Ccmix, small_ini: Path) -> None:
@@ -58,9 +61,9 @@ def test_a_topology_needs_the_lab_or_a_kernel_that_has_it_all(ccmix: Ccmix, smal
     assert set(checks(in_lab.stdout)) >= {"lab: kernel", "patched iperf3", "results"}
     assert not set(checks(in_lab.stdout)) & {"namespaces", "kernel: fq", "CCAs", "cores"}
     here = ccmix("doctor", small_ini, "--format", "json")
-    found = checks(here.stdout)
-    assert set(found) >= {"namespaces", "kernel: fq", "kernel: tbf", "CCA cubic", "CCA bbr", "lab: kernel"}
-    assert here.returncode == any(check["status"] == "fail" for check in found.values())
+    findings = checks(here.stdout)
+    assert set(findings) >= {"namespaces", "kernel: fq", "kernel: tbf", "CCA cubic", "CCA bbr", "lab: kernel"}
+    assert here.returncode == any(check["status"] == "fail" for check in findings.values())
 
 
 def test_wrong_input(ccmix: Ccmix, tmp_path: Path) -> None:
@@ -101,14 +104,14 @@ os._exit(9)
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Which any user may read."""
+    """Returns a folder that any user may read."""
     with tempfile.TemporaryDirectory(prefix="ccmix-doctor-user-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
 
 
 def test_an_ordinary_user(folder: Path) -> None:
-    """Who has none of root's rights, a home that can't be written to, and no installation of ccmix's programs."""
+    """Has none of root's rights, a home that can't be written to, and no installation of ccmix's programs."""
     shutil.copytree(REPOSITORY / "harness", folder / "harness")
     for library in (click, yaml):
         shutil.copytree(Path(library.__file__).parent, folder / "harness" / library.__name__)
@@ -133,54 +136,58 @@ def test_an_ordinary_user(folder: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (1, "")
-    found = checks(done.stdout)
-    assert (found["namespaces"]["status"], found["namespaces"]["instead"]) == (
+    findings = checks(done.stdout)
+    assert (findings["namespaces"]["status"], findings["namespaces"]["instead"]) == (
         "fail", ["ccmix run --lab ...", "sudo ccmix run ..."]
     )  # fmt: skip
-    assert (found["patched iperf3"]["status"], found["patched iperf3"]["mend"]) == ("fail", ["make setup"])
+    assert (findings["patched iperf3"]["status"], findings["patched iperf3"]["mend"]) == ("fail", ["make setup"])
     if os.geteuid() == 0:
-        assert (found["results"]["status"], found["results"]["mend"]) == ("fail", [f"sudo chown {NOBODY} {folder}"])
+        assert (findings["results"]["status"], findings["results"]["mend"]) == (
+            "fail",
+            [f"sudo chown {NOBODY} {folder}"],
+        )
     allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
     available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     for cca in {"cubic", "bbr"} & set(available):
-        assert found[f"CCA {cca}"]["status"] == ("ok" if cca in allowed else "fail")
-        assert cca in allowed or found[f"CCA {cca}"]["mend"][0].startswith("sudo sysctl -w ")
+        assert findings[f"CCA {cca}"]["status"] == ("ok" if cca in allowed else "fail")
+        assert cca in allowed or findings[f"CCA {cca}"]["mend"][0].startswith("sudo sysctl -w ")
 
 
 def found_by(*runs: Any, outdir: Path | None = None) -> dict[str, dict[str, Any]]:
-    reports = examine(Options(runs, outdir))
+    reports = examine(DoctorOptions(runs, outdir))
     return {report.host: {finding.check: finding for finding in report.findings} for report in reports}
 
 
 def test_entries_between_hosts(tmp_path: Path) -> None:
-    """Everything that an entry can ask for, of a machine that has little of it."""
+    """Needs everything that an entry can ask for, of a machine that has little of it."""
     commands = Commands(
-        src="no-such-iperf -w 1G -P 4 -C dctcp",
         pre_src="LANG=C /sbin/sysctl -w net.ipv4.tcp_congestion_control=vegas; x",
     )
     run = host_run(
         "localhost", "localhost", nic="eth9", commands=commands, capture=Capture((), 2**60),
         module_parameter=ModuleParameter("tcp_bbr2/parameters/loss_thresh", "2"),
     )  # fmt: skip
-    found = found_by(run, outdir=tmp_path / "out")["localhost"]
-    fails = {name: finding for name, finding in found.items() if finding.status is Status.FAIL}
+    command = CommandSource("", "src", "no-such-iperf -w 1G -P 4 -C dctcp")
+    run = replace(run, traffic=replace(run.traffic, sources=(command,)))
+    findings = found_by(run, outdir=tmp_path / "out")["localhost"]
+    fails = {name: finding for name, finding in findings.items() if finding.status is Status.FAIL}
     assert fails["NIC eth9"].mend == ("ip -br link",)
     assert fails["no-such-iperf"].mend == ()
     assert fails["parameter tcp_bbr2/parameters/loss_thresh"].mend == ("modprobe tcp_bbr2",)
     assert fails["net.core.wmem_max"].mend == ("sysctl -w net.core.wmem_max=1073741824",)
     assert "room for captures" in fails
-    assert found["results"].status is Status.WARN
-    assert {"CCA dctcp", "CCA vegas"} <= set(found)
-    assert "patched iperf3" not in found, "the entry's own command makes the traffic"
-    assert found["IPv4 127.0.0.1"].status is Status.OK
+    assert findings["results"].status is Status.WARN
+    assert {"CCA dctcp", "CCA vegas"} <= set(findings)
+    assert "patched iperf3" not in findings, "the entry's own command makes the traffic"
+    assert findings["IPv4 127.0.0.1"].status is Status.OK
 
 
 def test_hosts_that_are_not_there() -> None:
-    found = found_by(host_run("localhost", "nobody@nowhere.invalid", "nowhere.invalid"))
-    assert found["localhost"]["name nowhere.invalid"].status is Status.FAIL
-    assert found["localhost"]["name nowhere.invalid"].mend == ("getent ahosts nowhere.invalid",)
-    assert found["nobody@nowhere.invalid"]["connection"].status is Status.FAIL
-    assert found["nobody@nowhere.invalid"]["connection"].mend == ("ssh nobody@nowhere.invalid true",)
+    reports = found_by(host_run("localhost", "nobody@nowhere.invalid", "nowhere.invalid"))
+    assert reports["localhost"]["name nowhere.invalid"].status is Status.FAIL
+    assert reports["localhost"]["name nowhere.invalid"].mend == ("getent ahosts nowhere.invalid",)
+    assert reports["nobody@nowhere.invalid"]["connection"].status is Status.FAIL
+    assert reports["nobody@nowhere.invalid"]["connection"].mend == ("ssh nobody@nowhere.invalid true",)
 
 
 def test_a_lab_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,8 +201,8 @@ def test_a_lab_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(this_machine, "memory_dir", no_memory)
     monkeypatch.setattr(container, "inside", lambda: False)
     for in_lab, status in ((True, Status.FAIL), (False, Status.WARN)):
-        found = [finding for finding in this_machine.judge_lab((), in_lab) if finding.status is not Status.OK]
-        assert [(finding.status, finding.mend) for finding in found] == [
+        problems = [finding for finding in this_machine.judge_lab((), in_lab) if finding.status is not Status.OK]
+        assert [(finding.status, finding.mend) for finding in problems] == [
             (status, ("make setup",)), (status, ("mount -o remount,exec,size=75% /dev/shm",))
         ]  # fmt: skip
     monkeypatch.setattr(container, "inside", lambda: True)
@@ -238,4 +245,4 @@ def test_a_host_that_a_campaign_has_is_looked_at_all_the_same(
 
 def test_the_exit_status_is_of_what_fails() -> None:
     for status in Status:
-        assert failed([Report("a"), Report("b", 0, [Finding("x", status, "y")])]) is (status is Status.FAIL)
+        assert failed([Report("a"), Report("b", 0, [DoctorFinding("x", status, "y")])]) is (status is Status.FAIL)

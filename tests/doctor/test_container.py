@@ -1,4 +1,4 @@
-"""What the doctor says in a container, from what a container has."""
+"""Tests what the doctor reports in a container, from what a container has."""
 
 import re
 from pathlib import Path
@@ -7,13 +7,13 @@ import pytest
 
 from ccmix.doctor import container
 from ccmix.doctor.container import CAPTURES, NAMESPACES, PARAMETERS, USES, Rights, judge, judge_network
-from ccmix.doctor.findings import Finding, Status
+from ccmix.doctor.findings import DoctorFinding, Status
 from support import REPOSITORY
 
 ALL = frozenset(container.CAPABILITIES)
 
 
-def found(rights: Rights, *needed: container.Use) -> dict[str, Finding]:
+def findings_of(rights: Rights, *needed: container.Use) -> dict[str, DoctorFinding]:
     return {finding.check.removeprefix("container: "): finding for finding in judge(rights, needed)}
 
 
@@ -22,23 +22,25 @@ def test_a_container_with_everything() -> None:
 
 
 def test_what_an_entry_needs_fails_and_says_how_to_start_the_container() -> None:
-    said = found(Rights(1000, frozenset(), ("/proc/sys", "/sys/module")), CAPTURES, PARAMETERS)
-    assert said["captures"].status is Status.FAIL
-    assert said["captures"].seen == "user 1000 is not root, no NET_RAW"
-    assert said["captures"].instead == ("docker run --user root --cap-add NET_RAW ...",)
-    assert said["module parameters"].instead == (
+    findings = findings_of(Rights(1000, frozenset(), ("/proc/sys", "/sys/module")), CAPTURES, PARAMETERS)
+    assert findings["captures"].status is Status.FAIL
+    assert findings["captures"].seen == "user 1000 is not root, no NET_RAW"
+    assert findings["captures"].instead == ("docker run --user root --cap-add NET_RAW ...",)
+    assert findings["module parameters"].instead == (
         "docker run --user root --security-opt systempaths=unconfined -v /sys/module:/sys/module ...",
     )
-    assert said[NAMESPACES.feature].status is Status.WARN
+    assert findings[NAMESPACES.feature].status is Status.WARN
 
 
 @pytest.mark.parametrize("use", USES)
 def test_each_capability_and_mount_is_named_where_it_alone_is_missing(use: container.Use) -> None:
     for name in use.capabilities:
-        [finding] = [one for one in judge(Rights(0, ALL - {name}, ()), ()) if use.feature in one.check]
+        [finding] = [
+            candidate for candidate in judge(Rights(0, ALL - {name}, ()), ()) if use.feature in candidate.check
+        ]
         assert f"--cap-add {name} " in finding.instead[0]
     for tree in use.writes:
-        [finding] = [one for one in judge(Rights(0, ALL, (tree,)), ()) if use.feature in one.check]
+        [finding] = [candidate for candidate in judge(Rights(0, ALL, (tree,)), ()) if use.feature in candidate.check]
         assert finding.seen == f"{tree} is read-only"
 
 
@@ -63,7 +65,7 @@ def test_network(tmp_path: Path) -> None:
 
 
 def test_journals_that_would_be_lost() -> None:
-    """Below a folder that is no volume, there or not; /proc is a file system of its own."""
+    """Looks below a folder that is no volume, there or not; /proc is a file system of its own."""
     for folder in (Path("/"), Path("/no-such-folder/journals")):
         [lost] = container.judge_state(folder)
         assert (lost.status, lost.instead) == (Status.WARN, (f"docker run -v state:{folder} ...",))
@@ -73,7 +75,7 @@ def test_journals_that_would_be_lost() -> None:
 
 @pytest.mark.parametrize("use", USES)
 def test_the_guide_has_every_use_with_its_options(use: container.Use) -> None:
-    guide = (REPOSITORY / "docs/containers.md").read_text()
+    guide = (REPOSITORY / "docs/howto/run-in-containers.md").read_text()
     [row] = [line for line in guide.splitlines() if line.startswith(f"| {use.feature}")]
     assert set(re.findall(r"`([A-Z_]+)`", row)) == set(use.capabilities)
     assert ("systempaths" in row) == bool(use.writes)

@@ -1,4 +1,4 @@
-"""docs/doctor.md has every check that there is."""
+"""Tests that docs/reference/doctor-checks.md has every check that there is."""
 
 import re
 
@@ -18,6 +18,11 @@ def test_the_names_are_found() -> None:
 
 @pytest.mark.parametrize("name", [*NAMES, *login.CAPABILITIES, "net.ipv4.tcp_wmem", "net.core.wmem_max", "lab: kernel"])
 def test_a_check_is_in_the_guide(name: str) -> None:
-    table = (REPOSITORY / "docs" / "doctor.md").read_text().partition("## What is checked")[2].partition("\n## ")[0]
+    table = (
+        (REPOSITORY / "docs" / "reference" / "doctor-checks.md")
+        .read_text()
+        .partition("## What is checked")[2]
+        .partition("\n## ")[0]
+    )
     first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| ")]
     assert any(name.strip().removesuffix(":") in cell for cell in first), first

@@ -1,4 +1,6 @@
-"""What is wrong is found, and the command that the doctor gives mends it: in a guest of the lab, and in a namespace."""
+"""Tests that the doctor reports what is wrong, and that its command mends it: in a guest of the lab, and in a
+namespace.
+"""
 
 import json
 import subprocess
@@ -8,23 +10,25 @@ from typing import Any
 
 import pytest
 
-from ccmix.doctor.checks import Options
+from ccmix.doctor.checks import DoctorOptions
 from ccmix.doctor.examine import examine
 from ccmix.doctor.findings import Status, to_run
 from ccmix.hosts import NamespaceHost
 from support import CCMIX, REPOSITORY, host_run
 
+pytestmark = pytest.mark.lab
+
 
 @pytest.fixture(scope="module")
 def guest() -> dict[str, Any]:
-    """What tests/doctor/in_a_guest.py found, in one guest."""
+    """Returns what tests/doctor/in_a_guest.py reported, in one guest."""
     script = Path(__file__).with_name("in_a_guest.py")
     paths = f"PYTHONPATH={REPOSITORY / 'tests'}:{REPOSITORY / 'harness'}"
     argv = [CCMIX, "lab", "exec", "--", "env", paths, sys.executable, str(script)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    results: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return results
 
 
 WRONG = {
@@ -66,11 +70,11 @@ def test_drops_of_fq(guest: dict[str, Any]) -> None:
 
 
 def test_a_cca_that_a_user_may_not_use(guest: dict[str, Any]) -> None:
-    found = guest["user"]
+    user = guest["user"]
     mend = "sudo sysctl -w 'net.ipv4.tcp_allowed_congestion_control=reno cubic bbr'"
-    assert found["before"]["localhost CCA bbr"] == ["fail", [mend]]
-    assert found["after"]["localhost CCA bbr"] == ["ok", []]
-    assert found["socket"] == ["EPERM", "may"]
+    assert user["before"]["localhost CCA bbr"] == ["fail", [mend]]
+    assert user["after"]["localhost CCA bbr"] == ["ok", []]
+    assert user["socket"] == ["EPERM", "may"]
 
 
 def test_a_namespace_of_this_machine(namespace: NamespaceHost) -> None:
@@ -82,11 +86,11 @@ def test_a_namespace_of_this_machine(namespace: NamespaceHost) -> None:
     where = f"netns:{namespace.name}"
     runs = (host_run(where, where, pacing_bps=1e12),)
     wrong = {"net.ipv4.tcp_wmem": Status.FAIL, "MTU lo": Status.WARN}
-    report = {one.host: one for one in examine(Options(runs, None))}[where]
-    found = {finding.check: finding for finding in report.findings}
-    assert {name: found[name].status for name in wrong} == wrong
+    report = {host_report.host: host_report for host_report in examine(DoctorOptions(runs, None))}[where]
+    findings = {finding.check: finding for finding in report.findings}
+    assert {name: findings[name].status for name in wrong} == wrong
     for name in wrong:
-        for command in to_run(found[name].mend, where, report.uid, found[name].root):
+        for command in to_run(findings[name].mend, where, report.uid, findings[name].root):
             subprocess.run(["sh", "-c", command], check=True, capture_output=True)
-    report = {one.host: one for one in examine(Options(runs, None))}[where]
+    report = {host_report.host: host_report for host_report in examine(DoctorOptions(runs, None))}[where]
     assert {finding.status for finding in report.findings if finding.check in wrong} == {Status.OK}

@@ -1,4 +1,4 @@
-"""elk/compose.yaml as far as it can be tested without Docker: its form, what it promises, its services' script.
+"""Tests elk/compose.yaml as far as possible without Docker: its form, what it promises, its services' script.
 
 The script talks to a server that writes down what it is asked: neither the images nor Kibana can be had here.
 """
@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from elasticsearch_node import VERSION, Node
+from published_archives import DEMO_FILE
 from support import REPOSITORY, Ccmix
 
 ELK = REPOSITORY / "elk"
@@ -95,8 +96,6 @@ def test_no_password_is_written_anywhere() -> None:
 
 @pytest.fixture
 def secrets(tmp_path: Path) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("passwords are given to the images' user by root: run the tests as root")
     folder = tmp_path / "secrets"
     folder.mkdir()
     subprocess.run([SETUP, "secrets", folder], check=True)
@@ -154,7 +153,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 def _without_lifecycle(body: bytes) -> Any:
-    """Which the node of the tests doesn't know."""
+    """Removes the lifecycle, which the node of the tests doesn't know."""
     if not body:
         return None
     template = json.loads(body)
@@ -196,16 +195,15 @@ def test_elasticsearch_gets_users_roles_policies_and_templates(secrets: Path, se
     assert password not in done.stdout + done.stderr
 
 
+@pytest.mark.deep  # a node of its own: those of tests/index share one
 def test_what_is_set_up_so_takes_a_campaign(
     secrets: Path, server: Asked, elasticsearch: Node, ccmix: Ccmix, tmp_path: Path
 ) -> None:
-    """The commands of docs/kibana.md, with a real Elasticsearch behind; at the second start, nothing is lost."""
+    """The commands of docs/howto/kibana.md, with a real Elasticsearch behind; at the second start, nothing is lost."""
     server.node = elasticsearch
     try:
         assert run("elasticsearch", secrets, server).returncode == 0
-        done = ccmix(
-            "index", REPOSITORY / "archive" / "demo", "--url", elasticsearch.url, "--spool", tmp_path / "spool"
-        )
+        done = ccmix("index", DEMO_FILE, "--url", elasticsearch.url, "--spool", tmp_path / "spool")
         assert done.returncode == 0, done.stderr
         elasticsearch("POST", "/ccmix-*/_refresh")
         assert run("elasticsearch", secrets, server).returncode == 0

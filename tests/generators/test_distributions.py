@@ -1,4 +1,4 @@
-"""Sizes and arrivals of workloads."""
+"""Tests sizes and arrivals of workloads."""
 
 import statistics
 
@@ -16,13 +16,13 @@ def test_between_two_points_sizes_lie_on_a_line() -> None:
 
 @pytest.mark.parametrize(("name", "packets"), [("web-search", 1141), ("data-mining", 5117)])
 def test_the_means_of_the_published_ones(name: str, packets: int) -> None:
-    """Simulations that used them give 1138 and 5116 packets, by their own sums over the same points."""
+    """Expects 1138 and 5116 packets, which simulations that used them give by their own sums over the same points."""
     assert mean_bytes(NAMED[name]) / 1460 == pytest.approx(packets, abs=1)
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_drawn_sizes_and_arrivals_are_those_asked_for(name: str) -> None:
-    """20000 flows: by the distribution's own spread the mean is known to 2 or 5%, and their number to 0.7%."""
+    """Draws 20000 flows: by the distribution's own spread the mean is known to 2 or 5%, and their number to 0.7%."""
     points = NAMED[name]
     seconds = 20_000 * mean_bytes(points) * 8 / 1e9
     drawn = list(arrivals(points, 1e9, seconds, "seed"))
@@ -41,8 +41,8 @@ def test_drawn_sizes_and_arrivals_are_those_asked_for(name: str) -> None:
     [
         ("", "the last line is not 1"),
         ("1000 0.5", "the last line is not 1"),
-        ("1000", "line 1 is no BYTES SHARE"),
-        ("1000 0.5\nx 1", "line 2 is no BYTES SHARE"),
+        ("1000", "line 1 is not BYTES SHARE"),
+        ("1000 0.5\nx 1", "line 2 is not BYTES SHARE"),
         ("0 0.5\n1 1", "line 1: sizes are at least 1"),
         ("10 0.5\n5 1", "line 2: sizes and shares only grow"),
         ("10 0.5\n20 0.4\n30 1", "line 2: sizes and shares only grow"),
@@ -50,6 +50,6 @@ def test_drawn_sizes_and_arrivals_are_those_asked_for(name: str) -> None:
         ("nan 1", "line 1: sizes are at least 1"),
     ],
 )
-def test_a_wrong_distribution_is_told(text: str, sentence: str) -> None:
+def test_a_wrong_distribution_is_reported(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         read_points(text)

@@ -1,7 +1,8 @@
-"""How an iperf3 test is started, and what is said when it goes wrong; with hosts that only pretend."""
+"""Tests how an iperf3 test is started, and the errors when it goes wrong; with hosts that only pretend."""
 
 import itertools
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,17 +10,18 @@ from pathlib import Path
 import pytest
 
 from ccmix.generators import iperf3
-from ccmix.generators.iperf3 import Ends, longest_s, run_test
+from ccmix.generators.iperf3 import Iperf3Ends, longest_s, run_test
 from ccmix.generators.results import GeneratorError, load_json
 from ccmix.hosts import LocalHost
-from ccmix.model import Group, Traffic
+from ccmix.model import Group
+from support import iperf3_traffic
 
-TRAFFIC = Traffic(groups=(Group("cubic"), Group("bbr")), streams=8, duration_s=20.0, omit_s=3.0, interval_s=0.5)
+TRAFFIC = iperf3_traffic(groups=(Group("cubic"), Group("bbr")), streams=8, duration_s=20.0, omit_s=3.0, interval_s=0.5)
 GOOD = '{"end": {}}'
 
 
 class Ended:
-    """A process that has done its work."""
+    """Represents a process that has done its work."""
 
     def __init__(self, waited: list[float]) -> None:
         self._waited = waited
@@ -36,7 +38,7 @@ class Ended:
 
 
 class PretendedHost(LocalHost):
-    """Writes what iperf3 would write instead of starting it; `listens` as ss would say it."""
+    """Writes what iperf3 would write instead of starting it; `listens` is ss's output."""
 
     def __init__(self, name: str, says: str = GOOD, errors: str = "", listens: Sequence[str] = ("LISTEN 0",)) -> None:
         self.name = name
@@ -61,10 +63,10 @@ class PretendedHost(LocalHost):
 
 
 def run(sender: PretendedHost, receiver: PretendedHost, folder: Path) -> tuple[list[str], list[str]]:
-    ends = Ends(sender, "/opt/iperf3", receiver, "/opt/iperf3", "10.0.3.2")
-    client, server = run_test(ends, TRAFFIC, longest_s(TRAFFIC, 0.5), folder)
-    assert server
-    return client, server
+    ends = Iperf3Ends(sender, "/opt/iperf3", receiver, "/opt/iperf3", "10.0.3.2")
+    client, server = run_test(ends, TRAFFIC, longest_s(TRAFFIC, 0.5, 8), folder)
+    assert (client.role, server.role) == ("client", "server")
+    return shlex.split(client.line), shlex.split(server.line)
 
 
 def test_both_ends_are_started_with_what_was_asked_for(tmp_path: Path) -> None:

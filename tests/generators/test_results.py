@@ -1,4 +1,4 @@
-"""What commands say of their tests: real outputs of iperf3, and the shapes that pScheduler's has."""
+"""Tests the results that commands print: real outputs of iperf3, and the shapes of pScheduler's."""
 
 import json
 import subprocess
@@ -41,8 +41,8 @@ def test_an_error_in_iperf3_s_result() -> None:
 def test_what_the_patched_iperf3_writes_when_nobody_listens() -> None:
     argv = [find_iperf3(), "-c", "127.0.0.1", "-p", "1", "-t", "1"]
     for form in ("--json", "--json-stream"):
-        said = subprocess.run([*argv, form], capture_output=True, text=True, check=False)
-        result = read_result(said.stdout)
+        done = subprocess.run([*argv, form], capture_output=True, text=True, check=False)
+        result = read_result(done.stdout)
         assert result.kind == "iperf3"
         assert "unable to connect" in (result.error or "")
 
@@ -95,7 +95,7 @@ def test_any_output_is_read(output: str) -> None:
 
 
 def test_the_archived_run_s_shape(tmp_path: Path) -> None:
-    """A result as `pscheduler task --format json` prints it, around a real test of this iperf3."""
+    """Builds a result as `pscheduler task --format json` prints it, around a real test of this iperf3."""
     server = subprocess.Popen([find_iperf3(), "-s", "-1", "-p", "5398", "--json"], stdout=subprocess.PIPE, text=True)
     try:
         for _ in range(100):
@@ -103,10 +103,10 @@ def test_the_archived_run_s_shape(tmp_path: Path) -> None:
             client = subprocess.run(argv, capture_output=True, text=True, check=False)
             if "Connection refused" not in client.stdout:
                 break
-        said = server.communicate(timeout=20)[0]
+        output = server.communicate(timeout=20)[0]
     finally:
         server.kill()
-    diags = f"Participant 0:\niperf3\n\n{client.stdout}\nParticipant 1:\niperf3\n\n{said}\n"
+    diags = f"Participant 0:\niperf3\n\n{client.stdout}\nParticipant 1:\niperf3\n\n{output}\n"
     result = read_result(json.dumps({"succeeded": True, "diags": diags}))
     assert result.client == json.loads(client.stdout)
-    assert result.server == json.loads(said)
+    assert result.server == json.loads(output)

@@ -1,25 +1,25 @@
-"""What names a host, and that nothing else does."""
+"""Tests what names a host, and that nothing else does."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccmix.hosts.address import HostAddress, Kind, parse_host
+from ccmix.hosts.address import AddressKind, HostAddress, parse_host
 
 
 @pytest.mark.parametrize(
     ("text", "address", "name"),
     [
-        ("localhost", HostAddress(Kind.LOCAL, "localhost"), "localhost"),
-        ("127.0.0.1", HostAddress(Kind.LOCAL, "localhost"), "localhost"),
-        ("::1", HostAddress(Kind.LOCAL, "localhost"), "localhost"),
-        ("netns:h-1.a", HostAddress(Kind.NAMESPACE, "h-1.a"), "netns:h-1.a"),
-        ("dtn", HostAddress(Kind.SSH, "dtn"), "dtn"),
-        ("me@dtn.example.org", HostAddress(Kind.SSH, "dtn.example.org", "me"), "me@dtn.example.org"),
-        ("me@localhost", HostAddress(Kind.SSH, "localhost", "me"), "me@localhost"),
-        ("192.0.2.1", HostAddress(Kind.SSH, "192.0.2.1"), "192.0.2.1"),
-        ("2001:db8::1", HostAddress(Kind.SSH, "2001:db8::1"), "2001:db8::1"),
-        ("me@[fe80::1%eth0]", HostAddress(Kind.SSH, "fe80::1%eth0", "me"), "me@fe80::1%eth0"),
+        ("localhost", HostAddress(AddressKind.LOCAL, "localhost"), "localhost"),
+        ("127.0.0.1", HostAddress(AddressKind.LOCAL, "localhost"), "localhost"),
+        ("::1", HostAddress(AddressKind.LOCAL, "localhost"), "localhost"),
+        ("netns:h-1.a", HostAddress(AddressKind.NAMESPACE, "h-1.a"), "netns:h-1.a"),
+        ("dtn", HostAddress(AddressKind.SSH, "dtn"), "dtn"),
+        ("me@dtn.example.org", HostAddress(AddressKind.SSH, "dtn.example.org", "me"), "me@dtn.example.org"),
+        ("me@localhost", HostAddress(AddressKind.SSH, "localhost", "me"), "me@localhost"),
+        ("192.0.2.1", HostAddress(AddressKind.SSH, "192.0.2.1"), "192.0.2.1"),
+        ("2001:db8::1", HostAddress(AddressKind.SSH, "2001:db8::1"), "2001:db8::1"),
+        ("me@[fe80::1%eth0]", HostAddress(AddressKind.SSH, "fe80::1%eth0", "me"), "me@fe80::1%eth0"),
     ],
 )
 def test_names(text: str, address: HostAddress, name: str) -> None:

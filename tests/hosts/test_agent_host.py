@@ -1,4 +1,4 @@
-"""An agent in a network namespace: what it runs, what it ends, what it undoes, and whatever happens to it."""
+"""Tests an agent in a network namespace: what it runs, what it ends, what it undoes, and whatever happens to it."""
 
 import contextlib
 import os
@@ -67,7 +67,7 @@ time.sleep(60)
 
 @pytest.fixture
 def address(namespace: NamespaceHost, state: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of the test's namespace, whose agents keep their journals in `state`."""
+    """Returns the address of the test's namespace, whose agents keep their journals in `state`."""
     monkeypatch.setenv("CCMIX_STATE", str(state))
     return f"netns:{namespace.name}"
 
@@ -81,7 +81,7 @@ def host(address: str) -> Iterator[AgentHost]:
 
 @pytest.fixture
 def impatient(address: str) -> Iterator[AgentHost]:
-    """A host whose agent and controller take each other for lost after 2 s."""
+    """Connects a host whose agent and controller take each other for lost after 2 s."""
     connected = connect(parse_host(address), "a test", silence_s=2)
     yield connected
     connected.abandon(15)
@@ -130,7 +130,7 @@ def test_output_and_input_of_a_command(host: AgentHost) -> None:
     ],
     ids=["missing", "no program", "status", "signal", "standard error", "standard output", "no argument"],
 )
-def test_a_failed_command_is_told_in_one_line(argv: list[str], reason: str, host: AgentHost) -> None:
+def test_a_failed_command_is_reported_in_one_line(argv: list[str], reason: str, host: AgentHost) -> None:
     with pytest.raises(CommandError) as caught:
         host.run(argv)
     assert str(caught.value) == f"{host.name}: {' '.join(argv)}: {reason}"
@@ -198,7 +198,7 @@ def test_outputs_come_while_the_command_runs(host: AgentHost, tmp_path: Path) ->
 
 
 def test_two_commands_at_once(host: AgentHost, tmp_path: Path) -> None:
-    """One whose output is never at an end keeps nobody from using the host."""
+    """Shows that a command whose output never ends keeps nobody from using the host."""
     with host.start(["cat", "/dev/zero"], stdout=Path("/dev/null"), stderr=tmp_path / "e"):
         begin = time.monotonic()
         for word in ("a", "b", "c"):
@@ -223,7 +223,7 @@ def test_an_output_that_nobody_takes_is_not_kept_in_the_agents_memory(host: Agen
 
 
 def test_an_input_ends_while_another_command_runs(host: AgentHost, tmp_path: Path) -> None:
-    """No command holds another's pipes."""
+    """Shows that no command holds another's pipes."""
     counted: list[str] = []
     slow = ["sh", "-c", "sleep 0.3; wc -c"]
     thread = threading.Thread(target=lambda: counted.append(host.run(slow, stdin="x" * 200_000)))
@@ -245,7 +245,7 @@ def test_an_output_that_cannot_be_written_here(host: AgentHost) -> None:
 
 
 def test_daemons_end_with_the_command_that_left_them(host: AgentHost, namespace: NamespaceHost, tmp_path: Path) -> None:
-    """Also those that hear no SIGTERM, those that fork while they are killed, and those that closed everything."""
+    """Includes daemons that ignore SIGTERM, that fork while they are killed, and that closed everything."""
     script = f"""
     {sys.executable} -c '{DEAF_DAEMON}'
     {sys.executable} -c '{HOPPER}' &
@@ -305,7 +305,7 @@ def test_conditions_on_an_agents_host(host: AgentHost, namespace: NamespaceHost)
     tbf = ["tbf", "rate", "1gbit", "burst", "3000", "limit", "100000"]
     with changed_sysctls(host, {SACK: "0"}), qdisc.replaced_qdisc(host, "lo", tbf):
         assert sack(namespace) == "0"
-        assert [found["kind"] for found in qdisc.qdiscs(namespace, "lo")] == ["tbf"]
+        assert [tbf["kind"] for tbf in qdisc.qdiscs(namespace, "lo")] == ["tbf"]
     assert sack(namespace) == "1"
     assert qdisc.qdiscs(namespace, "lo") == before
 
@@ -321,7 +321,7 @@ def test_a_change_that_fails_is_undone_as_far_as_it_went(host: AgentHost, namesp
     host.close()
 
 
-def test_an_undo_that_fails_is_tried_again_and_told(host: AgentHost, state: Path, tmp_path: Path) -> None:
+def test_an_undo_that_fails_is_tried_again_and_reported(host: AgentHost, state: Path, tmp_path: Path) -> None:
     key = tmp_path / "key"
     with (
         pytest.raises(CommandError, match=f"test -e {key}: exit status 1"),
@@ -363,7 +363,7 @@ def test_a_change_is_not_made_where_its_undo_cannot_be_written(
 
 @contextlib.contextmanager
 def busy(host: AgentHost, namespace: NamespaceHost, tmp_path: Path) -> Iterator[None]:
-    """A change, and a command with a daemon, of a host whose connection is lost inside."""
+    """Makes a change, and starts a command with a daemon, on a host whose connection is lost inside."""
     argv = ["sh", "-c", "sleep 60 & sleep 60"]
     with (
         contextlib.suppress(HostLost),
@@ -378,7 +378,7 @@ def busy(host: AgentHost, namespace: NamespaceHost, tmp_path: Path) -> Iterator[
 def test_an_agent_that_is_killed(
     host: AgentHost, address: str, namespace: NamespaceHost, state: Path, tmp_path: Path
 ) -> None:
-    """The kernel and the keepers end its commands; the next agent undoes its changes, after they have ended."""
+    """Lets the kernel and the keepers end its commands; the next agent undoes its changes after they have ended."""
     folder, deaf = host.hello["folder"], tmp_path / "deaf"
     with (
         busy(host, namespace, tmp_path),
@@ -408,13 +408,13 @@ def test_ccmix_restore_there_undoes_what_a_killed_agent_left(
         wait_for(lambda: not commands_in(namespace.name), 15, "all have ended")
     assert list(restore(state)) == [], "in another namespace it would undo what was never done there"
     program = "from ccmix.agent.journal import restore; print([(undo.what, reason) for undo, reason in restore()])"
-    told = namespace.run([sys.executable, "-c", program])
-    assert f"('sack on {host.name}', None)" in told
+    restored = namespace.run([sys.executable, "-c", program])
+    assert f"('sack on {host.name}', None)" in restored
     assert is_as_before(namespace, state)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_an_agent_that_is_told_to_end(
+def test_an_agent_that_is_asked_to_end(
     number: int, host: AgentHost, namespace: NamespaceHost, state: Path, tmp_path: Path
 ) -> None:
     with busy(host, namespace, tmp_path):
@@ -425,8 +425,8 @@ def test_an_agent_that_is_told_to_end(
 
 
 def test_changes_are_undone_after_commands_have_ended(host: AgentHost, state: Path, tmp_path: Path) -> None:
-    pid, told = tmp_path / "pid", tmp_path / "told"
-    undo = ["sh", "-c", f"kill -0 $(cat {pid}) && echo alive >{told} || echo ended >{told}"]
+    pid, order = tmp_path / "pid", tmp_path / "told"
+    undo = ["sh", "-c", f"kill -0 $(cat {pid}) && echo alive >{order} || echo ended >{order}"]
     argv = ["sh", "-c", f"echo $$ >{pid}; exec sleep 60"]
     with (
         contextlib.suppress(HostLost),
@@ -437,7 +437,7 @@ def test_changes_are_undone_after_commands_have_ended(host: AgentHost, state: Pa
         os.kill(agent_pid(host), signal.SIGTERM)
         process.wait(60)
     wait_for(lambda: not list(state.iterdir()), 15, "it is undone")
-    assert told.read_text() == "ended\n"
+    assert order.read_text() == "ended\n"
 
 
 def test_an_agent_that_has_stopped(impatient: AgentHost, namespace: NamespaceHost, state: Path, tmp_path: Path) -> None:
@@ -488,11 +488,11 @@ def test_a_controller_that_has_nothing_to_say_is_not_taken_for_silent(impatient:
     assert impatient.run(["echo", "here"]) == "here\n"
 
 
-def test_a_second_campaign_is_told_who_has_the_host(host: AgentHost, address: str) -> None:
+def test_a_second_campaign_learns_who_has_the_host(host: AgentHost, address: str) -> None:
     with pytest.raises(ConnectError) as caught:
         connect(parse_host(address), "another campaign")
-    told = str(caught.value)
-    assert told.startswith(
+    refusal = str(caught.value)
+    assert refusal.startswith(
         f"{address}: the host is in use by a test, of root on {os.uname().nodename} (pid {os.getpid()})"
     )
     assert host.run(["echo", "undisturbed"]) == "undisturbed\n"
@@ -501,7 +501,7 @@ def test_a_second_campaign_is_told_who_has_the_host(host: AgentHost, address: st
 
 
 def test_an_onlooker_beside_a_campaign(host: AgentHost, address: str, namespace: NamespaceHost, state: Path) -> None:
-    """It takes nothing from the campaign, neither its lock nor its changes, and leaves nothing."""
+    """Shows that it takes nothing from the campaign, neither its lock nor its changes, and leaves nothing."""
     with host.changed("sack", SET_SACK, UNSET_SACK):
         before = sorted(state.iterdir())
         onlooker = connect(parse_host(address), "somebody", onlooker=True)
@@ -515,7 +515,7 @@ def test_an_onlooker_beside_a_campaign(host: AgentHost, address: str, namespace:
     assert is_as_before(namespace, state)
 
 
-def test_an_onlooker_tells_what_a_dead_run_left_and_lets_it_be(
+def test_an_onlooker_reports_what_a_dead_run_left_and_lets_it_be(
     host: AgentHost, address: str, namespace: NamespaceHost
 ) -> None:
     with contextlib.suppress(HostLost), host.changed("sack", SET_SACK, UNSET_SACK):
@@ -529,7 +529,7 @@ def test_an_onlooker_tells_what_a_dead_run_left_and_lets_it_be(
 
 
 def test_the_same_controller_replaces_its_agent(address: str, namespace: NamespaceHost, state: Path) -> None:
-    """Where the former one has not noticed yet that its connection is lost."""
+    """Connects anew while the former agent does not know yet that its connection is lost."""
     former = connect(parse_host(address), "a test", token="secret")
     with contextlib.suppress(HostLost), former.changed("sack", SET_SACK, UNSET_SACK):
         assert sack(namespace) == "0"
@@ -544,7 +544,7 @@ def test_the_same_controller_replaces_its_agent(address: str, namespace: Namespa
 
 
 def test_who_holds_the_lock_may_be_anybody(namespace: NamespaceHost, address: str) -> None:
-    """And what he says is printed: no control characters, no end that never comes."""
+    """Prints a stranger's answer without control characters, and does not wait for its end."""
     rogue = (
         "import socket,sys,time; s=socket.socket(socket.AF_UNIX); s.bind('\\0ccmix-host'); s.listen(); print('ready')\n"
         "sys.stdout.flush()\n"
@@ -598,7 +598,7 @@ def test_threads_at_once(host: AgentHost) -> None:
 
 
 def test_a_signal_wakes_the_main_thread(address: str, namespace: NamespaceHost, state: Path) -> None:
-    """Wherever the kernel may deliver it: what waits in this process has threads of the connection beside it."""
+    """Works wherever the kernel may deliver the signal: the connection has threads of its own in this process."""
     program = CONTROLLER.format(set=SET_SACK, unset=UNSET_SACK).replace("time.sleep(60)", "host.run(['sleep', '60'])")
     with subprocess.Popen(
         [sys.executable, "-c", program, address], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -635,7 +635,7 @@ def test_a_pool_is_abandoned_at_once(address: str, namespace: NamespaceHost, sta
 
 
 def test_this_machine_is_a_host_too(namespace: NamespaceHost, state: Path) -> None:
-    """Inside the namespace, so that campaigns of this machine keep their lock."""
+    """Runs inside the namespace, so that campaigns of this machine keep their lock."""
     program = f"""
 import os
 os.environ["CCMIX_STATE"] = {str(state)!r}

@@ -1,4 +1,4 @@
-"""Commands on this machine and in a network namespace: their errors, and that none outlives its context."""
+"""Tests commands on this machine and in a network namespace: their errors, and that none outlives its context."""
 
 import signal
 import subprocess
@@ -26,7 +26,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; a zombie that nobody has waited for has ended."""
+    """Returns whether the process runs; a zombie that nobody has waited for has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def test_output_and_input_of_a_command() -> None:
     ],
     ids=["missing program", "status", "status of a shell", "standard error", "standard output", "several lines"],
 )  # fmt: skip
-def test_a_failed_command_is_told_in_one_line(argv: list[str], message: str) -> None:
+def test_a_failed_command_is_reported_in_one_line(argv: list[str], message: str) -> None:
     with pytest.raises(CommandError) as caught:
         HOST.run(argv)
     assert str(caught.value) == message
@@ -116,7 +116,7 @@ def test_a_command_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: p
     assert time.monotonic() - begin < 10
 
 
-def test_a_missing_program_is_told_in_the_error_file(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_in_the_error_file(tmp_path: Path) -> None:
     with HOST.start(["no-such-program"], stdout=tmp_path / "o", stderr=tmp_path / "e") as process:
         assert process.wait(5) == 127
     assert "no-such-program: No such file" in (tmp_path / "e").read_text()
@@ -145,7 +145,9 @@ def test_a_namespace_has_devices_and_files_of_its_own(namespace: NamespaceHost) 
     assert ": lo:" in namespace.run(["ip", "-o", "link"])
     namespace.run(["sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=reno"])
     assert namespace.read("/proc/sys/net/ipv4/tcp_congestion_control") == "reno\n"
-    assert HOST.read("/proc/net/dev") != namespace.read("/proc/net/dev")
+    namespace.run(["ip", "link", "add", "only-there", "type", "veth", "peer", "name", "its-peer"])
+    assert "only-there:" in namespace.read("/proc/net/dev")
+    assert "only-there:" not in HOST.read("/proc/net/dev")
 
 
 def test_an_error_in_a_namespace_names_it(namespace: NamespaceHost) -> None:

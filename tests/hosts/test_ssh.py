@@ -1,4 +1,4 @@
-"""Hosts over OpenSSH, with a real sshd: its agents, what cuts them off, and why some hosts have none."""
+"""Tests hosts over OpenSSH, with a real sshd: its agents, what cuts them off, and why some hosts have none."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.hosts import CommandError
-from ccmix.hosts.address import HostAddress, Kind, parse_host
+from ccmix.hosts.address import AddressKind, HostAddress, parse_host
 from ccmix.hosts.agent_host import AgentHost
 from ccmix.hosts.connect import connect
 from ccmix.hosts.errors import ConnectError, HostLost, HostUnreachable
@@ -99,7 +99,7 @@ def test_a_connection_that_is_cut(
 
 
 def lose_client(server: SshServer, host: AgentHost) -> None:
-    """In the middle of a change, as if the client's machine had lost power."""
+    """Kills the client in the middle of a change, as if its machine had lost power."""
     with contextlib.suppress(HostLost), host.changed("sack", SET_SACK, UNSET_SACK):
         server.set_link("down")
         host.connection._process.kill()
@@ -107,7 +107,7 @@ def lose_client(server: SshServer, host: AgentHost) -> None:
 
 
 def test_the_pool_connects_again_to_a_host_that_was_lost(sshd: SshServer) -> None:
-    """At once: the agent that is cut off has not noticed, but knows its own controller's token."""
+    """Connects at once: the agent that is cut off does not know it yet, but knows its own controller's token."""
     with Hosts("a test", silence_s=30) as hosts:
         first = hosts.get(parse_host("dtn"))
         assert hosts.get(parse_host("dtn")) is first
@@ -210,9 +210,9 @@ def test_what_a_login_shell_prints_is_no_message(sshd: SshServer) -> None:
 
 
 def test_names_of_hosts_are_never_options() -> None:
-    """Neither for parse_host nor, where something else made the address, for OpenSSH: -V would tell its version."""
+    """Checks both parse_host and OpenSSH, for an address made elsewhere: -V would print its version."""
     with pytest.raises(ValueError, match="is no host"):
         parse_host("-V")
     with pytest.raises(ConnectError) as caught:
-        connect(HostAddress(Kind.SSH, "-V"), "a test")
+        connect(HostAddress(AddressKind.SSH, "-V"), "a test")
     assert "OpenSSH" not in str(caught.value)

@@ -11,15 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from ccmix.analysis.results import load_results
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.importing.found import Found, GroupSums, Told
+from ccmix.importing.foreign_run import ForeignRun, GroupSums
 from ccmix.importing.runs import plan
-from ccmix.importing.sources import Source
-from ccmix.importing.write import write
+from ccmix.importing.sources import ForeignFile
+from ccmix.importing.write import origin_of_this_import, write
 from ccmix.index.summaries import campaign_documents, run_documents
-from ccmix.report.results import load_results
+from ccmix.model import ImportIdentity, ImportOverrides
+from finished_runs import campaign_plan
 from importing_support import DATA, Here, Import
 from support import CCMIX
+
+pytestmark = pytest.mark.slow
 
 TIERNEY = DATA / "tierney-2021-excerpt.csv"
 
@@ -53,7 +57,7 @@ def test_a_file_that_changed_is_another_import(imported: Import, here: Here, tmp
 
 
 def test_a_campaign_of_ccmix_is_not_touched(outdir: Path, here: Here) -> None:
-    Campaign.create(outdir, [], "", {"started_s": 0.0})
+    Campaign.create(outdir, campaign_plan([], started_s=0.0))
     content = (outdir / "campaign.json").read_bytes()
     done = here("import", TIERNEY, "-o", outdir)
     assert done.exit_code == 2
@@ -131,10 +135,10 @@ def remove_what_was_written(outdir: Path) -> None:
 def test_why_an_archive_can_t_take_its_place(
     meanwhile: Callable[[Path], None], raised: type[Exception], said: str, outdir: Path
 ) -> None:
-    found = Found("table", "t.csv:2", (GroupSums("bbr", 1, 1e9),))
-    runs = plan([(Source(Path("t.csv"), "t.csv", "table", "t"), found)], Told())
+    found = ForeignRun("table", "t.csv:2", (GroupSums("bbr", 1, 1e9),))
+    runs = plan([(ForeignFile(Path("t.csv"), "t.csv", "table", "t"), found)], ImportOverrides())
     with pytest.raises(raised, match=said):
-        write(outdir, runs, Told(), {}, lambda: meanwhile(outdir))
+        write(outdir, runs, ImportOverrides(), origin_of_this_import(ImportIdentity(())), lambda: meanwhile(outdir))
 
 
 def test_what_is_named_twice_or_not_there(refused: Callable[..., str], tmp_path: Path) -> None:
@@ -164,7 +168,7 @@ def test_links_and_devices_in_a_folder_are_left_out(imported: Import, tmp_path: 
 def test_the_archive_names_no_path_of_the_machine(imported: Import, tmp_path: Path) -> None:
     outcome = imported(TIERNEY)
     campaign = json.loads((outcome.outdir / "campaign.json").read_text())
-    (file,) = campaign["about"]["imported"]["files"]
+    (file,) = campaign["origin"]["imported"]["files"]
     assert file["name"] == "tierney-2021-excerpt.csv"
     runs = b"".join(content for name, content in outcome.files().items() if name.endswith("run.json"))
     assert str(tmp_path).encode() not in runs
@@ -189,7 +193,7 @@ def test_what_nobody_told_is_unknown_and_no_zero(imported: Import, here: Here, t
     assert "imported, Linux unknown<" in text
     assert "seed 0" not in text
     campaign = Campaign.load(outcome.outdir)
-    assert (campaign.runs[0].seed, campaign.about.get("seed")) == (None, None)
+    assert (campaign.runs[0].seed, campaign.origin.seed) == (None, None)
     [document] = [document for kind, document in campaign_documents(campaign) if kind == "campaigns"]
     assert document["ccmix.campaign.seed"] is None
     [result] = load_results([outcome.outdir]).runs

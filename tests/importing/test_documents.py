@@ -43,7 +43,7 @@ def test_times_that_nobody_tells_are_left_out(imported: Import) -> None:
     result = next(iter(finished(campaign)))
     (run,) = (document for kind, _, document in documents(run_lines("0", campaign, result)) if kind == "runs")
     assert not {"start", "end", "duration"} & run["event"].keys()
-    assert run["@timestamp"] == round(campaign.about["started_s"] * 1000)
+    assert run["@timestamp"] == round(campaign.origin.started_s * 1000)
     assert run["ccmix"]["validity"].items() >= {"status": "unknown", "accepted_kinds": ["imported"]}.items()
     assert "interval_s" not in run["ccmix"]
     assert "duration_s" not in run["ccmix"]

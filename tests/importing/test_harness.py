@@ -47,8 +47,8 @@ def test_a_run_with_its_sockets(logs: dict[str, Path], imported: Import, tmp_pat
         assert (run["entry"], run["dst"], run["iteration"]) == ("iperf3_bbr_p3", "far", number)
         assert (run["path"]["src"], run["path"]["dst"]["address"]) == ("tbn-1", HOST)
         assert run["condition"] == {"cca": "bbr", "streams": str(STREAMS)}
-        assert summary["ping_rtt_s"] == [0.073]
-        assert summary["facts"]["job"]["MTU"] == "9000"
+        assert summary["ping_rtt_s"] == {"src": [0.073]}
+        assert dict(summary["facts"]["imported"]["details"])["job MTU"] == "9000"
         assert summary["metrics"]["goodput_bps"] == pytest.approx(received_bps, rel=0.01)
     seen = pl.read_parquet(outcome.folders[0] / "sockets.parquet")
     flows = {flow["port"] for flow in with_ss["metrics"]["flows"]}
@@ -74,18 +74,18 @@ def test_sweeps_are_conditions(iperf3_outputs: dict[str, Outputs], imported: Imp
         assert (condition.pop("netem-loss"), condition.pop("pacing")) == ("0.001%", "1gbit")
         assert summary["run"]["traffic"]["pacing_bps"] == 1e9
         found[tuple(condition.items()), summary["run"]["iteration"]] = (
-            summary["facts"]["iteration"],
+            int(dict(summary["facts"]["imported"]["details"])["iteration"]),
             summary["facts"]["imported"]["base_rtt_s"],
             summary["ping_rtt_s"],
         )
     assert found == {
-        ((("netem-lat", "10ms"),), 1): (1, pytest.approx(0.093), []),
-        ((("netem-lat", "10ms"),), 2): (2, pytest.approx(0.093), []),
-        ((("netem-lat", "50ms"),), 1): (1, pytest.approx(0.173), []),
-        ((("tcp_x", "7"),), 1): (1, 0.073, [0.073]),
-        ((("netem-lat", "10ms"), ("tcp_x", "8")), 1): (1, pytest.approx(0.093), []),
-        ((), 1): (9, 0.073, [0.073]),
-        ((), 2): (10, 0.073, [0.073]),
+        ((("netem-lat", "10ms"),), 1): (1, pytest.approx(0.093), {}),
+        ((("netem-lat", "10ms"),), 2): (2, pytest.approx(0.093), {}),
+        ((("netem-lat", "50ms"),), 1): (1, pytest.approx(0.173), {}),
+        ((("tcp_x", "7"),), 1): (1, 0.073, {"src": [0.073]}),
+        ((("netem-lat", "10ms"), ("tcp_x", "8")), 1): (1, pytest.approx(0.093), {}),
+        ((), 1): (9, 0.073, {"src": [0.073]}),
+        ((), 2): (10, 0.073, {"src": [0.073]}),
     }
 
 

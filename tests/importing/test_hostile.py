@@ -5,6 +5,7 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ccmix.analysis.results import load_results
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.cli.import_ import Options, import_
-from ccmix.importing.found import Told
+from ccmix.cli.import_ import ImportOptions, import_into_archive
 from ccmix.importing.kinds import KINDS
-from ccmix.report.results import load_results
 from importing_support import DATA, Import, Outputs
 from support import REPOSITORY
+
+pytestmark = pytest.mark.slow
 
 OFTEN = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -36,21 +38,21 @@ def outcome(content: bytes, kind: str | None = None, name: str = "file") -> str 
         file, outdir = Path(place, name), Path(place, "out")
         file.write_bytes(content)
         try:
-            import_(Options((file,), outdir, kind, Told(), dry_run=False))
+            import_into_archive(ImportOptions((file,), outdir, kind))
         except ArchiveError as error:
             said = str(error)
             assert not outdir.exists()
             assert 0 < len(said) < 2000
             assert "\n" not in said
             return said
-        for run, summary, folder in Campaign.load(outdir).finished():
+        for finished, folder in Campaign.load(outdir).finished():
             assert folder.resolve().is_relative_to(outdir.resolve())
-            assert summary["validity"]["status"] in ("unknown", "limited")
-            assert run.iteration >= 1
-            for path, number in numbers(summary["metrics"]):
+            assert finished.verdict.status in ("unknown", "limited")
+            assert finished.run.iteration >= 1
+            for path, number in numbers(asdict(finished.metrics)):
                 assert math.isfinite(number), path
                 assert number >= 0 or path.endswith("overshoot"), path
-            json.dumps(summary, allow_nan=False)
+            json.dumps(asdict(finished), allow_nan=False)
         assert load_results([outdir]).rows
         return None
 

@@ -48,7 +48,7 @@ def test_a_client_s_json(name: str, iperf3_outputs: Outcomes, imported: Import) 
     assert traffic["duration_s"] == asked["duration"] or name == "bytes"
     assert summary["began_s"] == pytest.approx(test["start"]["timestamp"]["timesecs"], abs=1)
     assert summary["facts"]["iperf3"] == test["start"]["version"]
-    assert summary["validity"]["status"] == "unknown"
+    assert summary["verdict"]["status"] == "unknown"
     assert (name == "reverse") == (summary["run"]["path"]["src"] == "127.0.0.1")
 
 
@@ -152,7 +152,7 @@ def test_text_says_the_same_in_fewer_digits(name: str, iperf3_outputs: Outcomes,
         traffic = summary["run"]["traffic"]
         assert (traffic["duration_s"], traffic["omit_s"]) == (asked["duration"], asked["omit"])
     assert summary["metrics"]["rtt_median_s"] is None
-    assert "three digits" in summary["validity"]["findings"][0]["detail"]
+    assert "three digits" in summary["verdict"]["findings"][0]["detail"]
 
 
 def test_intervals_of_text(iperf3_outputs: Outcomes, imported: Import) -> None:
@@ -256,7 +256,7 @@ def test_a_test_that_was_interrupted(iperf3_outputs: Outcomes, imported: Import,
         if not interval["sum"]["omitted"]
     )
     assert summary["metrics"]["goodput_bps"] == pytest.approx(8 * sent / test["intervals"][-1]["sum"]["end"])
-    detail = summary["validity"]["findings"][0]["detail"]
+    detail = summary["verdict"]["findings"][0]["detail"]
     assert "the test has no end: rates are those of its intervals" in detail
     assert "iperf3 said: interrupt - the client has terminated" in detail
     assert "goodput_bps" in summary["facts"]["imported"]["estimated"]

@@ -53,7 +53,7 @@ def test_pscheduler_s_own_format_says_the_same(file: str, imported: Import, tmp_
     copied.write_text(json.dumps(bare))
     outcome = imported(copied)
     (summary,) = outcome.summaries
-    assert "iperf3's own JSON is not there" in summary["validity"]["findings"][0]["detail"]
+    assert "iperf3's own JSON is not there" in summary["verdict"]["findings"][0]["detail"]
     for of_iperf3, group in zip(whole["metrics"]["groups"], summary["metrics"]["groups"], strict=True):
         assert (group["group"], group["streams"]) == (of_iperf3["group"], of_iperf3["streams"])
         assert group["goodput_bps"] == pytest.approx(of_iperf3["goodput_bps"], rel=0.02)
@@ -62,7 +62,7 @@ def test_pscheduler_s_own_format_says_the_same(file: str, imported: Import, tmp_
     assert summary["run"]["traffic"]["duration_s"] == 5
     assert summary["began_s"] == whole["began_s"]
     intervals = pl.read_parquet(outcome.folders[0] / "intervals.parquet")
-    assert intervals.height == 5 * summary["run"]["traffic"]["streams"]
+    assert intervals.height == 5 * summary["run"]["traffic"]["sources"][0]["streams"]
 
 
 def without_diags(value: Any) -> Any:

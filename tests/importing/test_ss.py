@@ -140,10 +140,10 @@ def test_a_log_that_shows_a_limit(imported: Import, tmp_path: Path) -> None:
         ),
     )
     (summary,) = imported(file).summaries
-    assert summary["validity"]["status"] == "limited"
-    details = [finding["detail"] for finding in summary["validity"]["findings"]]
+    assert summary["verdict"]["status"] == "limited"
+    details = [finding["detail"] for finding in summary["verdict"]["findings"]]
     assert details[0] == "the receiver's window: 50% of the busy time"
-    assert "no probe looked" in details[1]
+    assert "no probe observed the hosts" in details[1]
 
 
 def test_a_port_that_was_used_again(imported: Import, tmp_path: Path) -> None:

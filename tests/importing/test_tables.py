@@ -4,6 +4,7 @@ import csv
 import statistics
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,30 +52,39 @@ def test_what_a_table_lacks_is_marked_and_nothing_is_made_up(imported: Import, h
     outcome = imported(TIERNEY)
     assert len(outcome.summaries) == 50  # 60 lines, of which 20 are two of a mixed test
     for summary in outcome.summaries:
-        assert summary["validity"]["status"] == "unknown"
-        (finding,) = summary["validity"]["findings"]
+        assert summary["verdict"]["status"] == "unknown"
+        (finding,) = summary["verdict"]["findings"]
         assert (finding["kind"], finding["accepted"]) == ("imported", True)
-        assert "no probe looked; a table has no series, the duration is not told" in finding["detail"]
-        assert (summary["began_s"], summary["ended_s"], summary["ping_rtt_s"]) == (None, None, [])
+        assert "no probe observed the hosts; a table has no series, the duration is not known" in finding["detail"]
+        assert (summary["began_s"], summary["ended_s"], summary["ping_rtt_s"]) == (None, None, {})
         assert summary["facts"]["imported"]["estimated"] == ["goodput_bps"]
         unknown = ("utilisation", "fairness", "bytes_sent", "rtt_p95_s", "convergence_s", "bottleneck", "startup_s")
         assert {summary["metrics"][name] for name in unknown} == {None}
         assert summary["metrics"]["flows"] == []
     assert not list(outcome.outdir.rglob("*.parquet"))
     told = here("report", outcome.outdir)
-    assert "50 runs were imported: nobody looked whether their hosts limited them" in told.stderr
+    assert "50 runs were imported: ccmix did not check whether their hosts limited them" in told.stderr
+
+
+def table_rows(summary: dict[str, Any]) -> list[dict[str, str]]:
+    """Returns the lines of the table that the run keeps."""
+    rows: dict[str, dict[str, str]] = {}
+    for name, text in summary["facts"]["imported"]["details"]:
+        _, number, column = name.split(" ", 2)
+        rows.setdefault(number, {})[column] = text
+    return list(rows.values())
 
 
 def test_each_run_keeps_its_lines(imported: Import) -> None:
     summaries = imported(TIERNEY).summaries
-    kept = [row for summary in summaries for row in summary["facts"]["rows"]]
+    kept = [row for summary in summaries for row in table_rows(summary)]
     with TIERNEY.open() as file:
         assert kept == list(csv.DictReader(file))
     with TIERNEY.open() as file:
         lines = file.read().splitlines()
     for summary in summaries:
         number = int(summary["facts"]["imported"]["source"].rpartition(":")[2])
-        assert lines[number - 1] == ",".join(summary["facts"]["rows"][0].values())
+        assert lines[number - 1] == ",".join(table_rows(summary)[0].values())
 
 
 def test_what_the_user_tells_is_taken(imported: Import) -> None:
@@ -130,7 +140,7 @@ def test_without_a_test_each_line_is_one_and_what_is_unclear_is_told(
     outcome = imported(table)
     assert [summary["run"]["condition"]["cca"] for summary in outcome.summaries] == ["bbr", *["cubic"] * 3]
     assert outcome.stderr.count("t.csv: lines that follow each other differ in CCA and results alone") == 1
-    told = [len(summary["where"]["notices"]) for summary in outcome.summaries]
+    told = [len(summary["execution"]["diagnostics"]) for summary in outcome.summaries]
     assert told == [2, 2, 1, 1]  # one says that goodput is the sender's
     table.write_text("host,test,cca,throughput_Gbps\na,1,bbr,1\na,1,cubic,2\na,,bbr,3\n")
     tests = here("import", table, "-o", tmp_path / "tests", "--dry-run")
@@ -204,7 +214,7 @@ def test_control_characters_reach_no_terminal_and_no_chart(
     assert (run["dst"], run["entry"]) == ("h?[31m", "e?")
     assert run["condition"] == {"cca": "c?", "streams": "unknown", "a?": "v?"}
     assert [group["group"] for group in summary["metrics"]["groups"]] == ["c?"]
-    assert summary["validity"]["findings"][0]["detail"].startswith("imported from t?.csv:2: ")
+    assert summary["verdict"]["findings"][0]["detail"].startswith("imported from t?.csv:2: ")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

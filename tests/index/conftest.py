@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.index.server import Server
+from ccmix.index.server import ElasticsearchServer
 from ccmix.index.target import Target
 from elasticsearch_node import Node
 from index_support import Index
@@ -22,7 +22,7 @@ def server(elasticsearch: Node) -> Iterator[Node]:
 @pytest.fixture
 def index(server: Node, tmp_path: Path) -> Index:
     """On a server that was set up."""
-    connected = Server(Target(server.url))
+    connected = ElasticsearchServer(Target(server.url))
     connected.set_up()
     connected.close()
     return Index(server, tmp_path / "state")

@@ -9,6 +9,8 @@ from index_support import Index, of_archive, of_index
 from proxy import Forward, Reply, Request, proxy
 from support import SMALL, Ccmix
 
+pytestmark = pytest.mark.lab
+
 
 def _ini(folder: Path, url: str) -> Path:
     file = folder / "indexed.ini"

@@ -9,12 +9,14 @@ import polars as pl
 import pytest
 
 from ccmix.archive import Campaign
-from ccmix.cli.index import published
+from ccmix.archive.packed import opened
+from ccmix.cli.published import published
 from ccmix.index.fields import fields_of
 from ccmix.index.send import finished, run_lines
 from elasticsearch_node import Node
 from filled_index import RECORDED
-from index_support import DEMO, Index, documents, of_archive, of_index
+from index_support import Index, documents, of_archive, of_index
+from published_archives import DEMO
 
 SMALL_ONE = RECORDED[0]
 
@@ -151,11 +153,13 @@ def test_a_copy_of_an_archive_is_the_same_campaign(tmp_path: Path) -> None:
     assert of_archive(copy) == of_archive(DEMO)
 
 
+@pytest.mark.deep  # 60 runs of the demo and 286 more; tests/compare/test_published.py has what --demo sends
 def test_demo_fills_a_fresh_server(index: Index, server: Node) -> None:
     server.clear()
     made = index("--demo")
     assert made.returncode == 0, made.stderr
-    assert of_index(server) == of_archive(*published())
+    with published() as paths, opened(paths) as archives:
+        assert of_index(server) == of_archive(*archives.folders)
 
 
 def test_a_server_that_was_not_set_up_gets_nothing(server: Node, tmp_path: Path) -> None:

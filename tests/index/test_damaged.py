@@ -9,7 +9,8 @@ import pytest
 
 from ccmix.index.spool import Spool
 from elasticsearch_node import Node
-from index_support import DEMO, Index, of_archive, of_index
+from index_support import Index, of_archive, of_index
+from published_archives import DEMO
 
 CONDITION = "delay=5ms,loss=0%"
 OF_CAMPAIGNS = ("ccmix-campaigns", "ccmix-conditions")
@@ -30,7 +31,7 @@ def _run_of(archive: Path, entry: str) -> Path:
     return archive / entry / CONDITION / "receiver" / "001"
 
 
-@pytest.mark.parametrize("series", ["sockets", "counters"])
+@pytest.mark.parametrize("series", ["sockets", pytest.param("counters", marks=pytest.mark.deep)])
 def test_series_that_cannot_be_read(index: Index, server: Node, archive: Path, series: str) -> None:
     """`counters` is read with the summaries, for the hosts."""
     whole = of_archive(archive)
@@ -61,7 +62,13 @@ DAMAGES: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("options", [(), ("--follow",)], ids=["afterwards", "beside the campaign"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), id="afterwards"),
+        pytest.param(("--follow",), id="beside the campaign", marks=pytest.mark.deep),
+    ],
+)
 def test_summary_that_cannot_be_read(
     index: Index, server: Node, archive: Path, damage: str, options: tuple[str, ...]
 ) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.index.target import TargetError, find_target, read_url
+from ccmix.index.target import TargetError, find_target
+from ccmix.server_url import read_url
 from elasticsearch_node import Node
-from index_support import DEMO, Index, of_archive, of_index
+from index_support import Index, of_archive, of_index
 from proxy import CUT, Fault, Forward, Reply, Request, proxy
+from published_archives import DEMO
 from support import REPOSITORY, Ccmix, wait_for
 
 SECRET = "tell-nobody-4711"

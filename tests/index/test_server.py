@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from ccmix.index.server import Server, Unavailable
+from ccmix.index.server import ElasticsearchServer, Unavailable
 from ccmix.index.target import find_target
 
 
@@ -13,5 +13,5 @@ def test_nobody_listens() -> None:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(Unavailable) as error:
-            Server(find_target(url, environment={})).set_up()
+            ElasticsearchServer(find_target(url, environment={})).set_up()
     assert str(error.value) == f"{url}: Connection refused"

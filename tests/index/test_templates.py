@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ccmix.index import templates
-from ccmix.index.fields import FIELDS, KINDS, Kind
+from ccmix.index.fields import FIELDS, KINDS, DocumentKind
 from ccmix.index.write import FOLDER, TABLE
 from elasticsearch_node import Node
 from support import REPOSITORY
@@ -37,7 +37,7 @@ def test_units_in_names_are_those_of_the_metadata() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
-def test_server_has_every_field_as_the_table_says(elasticsearch: Node, kind: Kind) -> None:
+def test_server_has_every_field_as_the_table_says(elasticsearch: Node, kind: DocumentKind) -> None:
     elasticsearch("PUT", f"/_index_template/{templates.template_name(kind)}", templates.template(kind, lifecycle=False))
     index = kind.index_pattern.replace("*", "2026.11")
     try:

@@ -26,7 +26,7 @@ ENDS_WITHIN_S = 60.0
 
 @dataclass(frozen=True)
 class End:
-    """How one side of a test ended."""
+    """Holds how one side of a test ended."""
 
     status: int
     output: str
@@ -37,13 +37,13 @@ class End:
         return json.loads(self.output)
 
     def connected(self, sends: bool) -> list[dict[str, Any]]:
-        """The connected records of the streams that this side sends, or of those that it receives, in their order."""
+        """Returns the connected records of the streams that this side sends, or receives, in their order."""
         streams = [s["sender"] for s in self.json["end"]["streams"] if s["sender"]["sender"] == sends]
         sockets = {s["socket"] for s in streams}
         return [c for c in self.json["start"]["connected"] if c["socket"] in sockets]
 
     def congestion(self) -> list[str]:
-        """The CCA of each sending stream of this side, in the order in which they were connected."""
+        """Returns the CCA of each sending stream of this side, in the order in which they were connected."""
         return [c["congestion"] for c in self.connected(sends=True)]
 
 
@@ -55,7 +55,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Running:
-    """A server and a client, both started."""
+    """Holds a server and a client that were started."""
 
     port: int
     server: subprocess.Popen
@@ -81,7 +81,7 @@ def _free_port() -> int:
 
 
 def _listens(port: int, namespace_of: int) -> bool:
-    """Connecting would end a server that serves one client, so look at the kernel's table instead."""
+    """Returns whether the port is in the kernel's table: to connect would end a server that serves one client."""
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{namespace_of}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
@@ -102,7 +102,7 @@ def _await_listening(server: subprocess.Popen, port: int) -> None:
 
 @pytest.fixture(scope="session")
 def iperf3() -> Iterator[str]:
-    """The binary under test, where any user can run it."""
+    """Yields the binary under test, in a folder from which any user can run it."""
     source = os.environ.get("CCMIX_IPERF3")
     if source is None:
         build = REPOSITORY / "iperf3-patch" / "build"
@@ -115,7 +115,7 @@ def iperf3() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def stock() -> str:
-    """An iperf3 without the patches."""
+    """Returns an iperf3 without the patches."""
     if not STOCK.exists():
         pytest.skip(f"{STOCK} is missing: install the Debian package iperf3 to test against an unpatched one")
     return str(STOCK)
@@ -123,9 +123,10 @@ def stock() -> str:
 
 @pytest.fixture
 def start(iperf3: str) -> Iterator[Callable[..., Running]]:
-    """start(ARGUMENT..., server=, client=, before_server=, before_client=, address=): a server for one test, a client.
+    """Yields start(ARGUMENT..., server=, client=, before_server=, before_client=, address=).
 
-    The client's arguments come first; "before_..." are words in front of a command, as in `setpriv ... iperf3`.
+    It starts a server for one test, and a client with these arguments. "before_..." begins a command, as in
+    `setpriv ... iperf3`.
     """
     processes: list[subprocess.Popen] = []
 
@@ -162,7 +163,7 @@ def start(iperf3: str) -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture
 def pair(start: Callable[..., Running]) -> Callable[..., Pair]:
-    """Like start, and wait for both ends. Unless told otherwise, a test is short, and both sides report JSON."""
+    """Returns a function that starts both ends and waits for them; by default tests are short and both write JSON."""
 
     def run(*arguments: str, **options: Any) -> Pair:
         return start("-J", "-i", "0.1", "-n", "2M", *arguments, **options).finish()
@@ -172,7 +173,7 @@ def pair(start: Callable[..., Running]) -> Callable[..., Pair]:
 
 @pytest.fixture(scope="session")
 def ccas() -> tuple[str, str]:
-    """Two CCAs of this machine, of which the first one is not its default."""
+    """Returns two CCAs of this machine, of which the second is its default."""
     sysctls = Path("/proc/sys/net/ipv4")
     default = (sysctls / "tcp_congestion_control").read_text().strip()
     others = [c for c in (sysctls / "tcp_available_congestion_control").read_text().split() if c != default]

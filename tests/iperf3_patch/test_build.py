@@ -1,4 +1,4 @@
-"""iperf3-patch/build: its output, its cache, and the patches themselves. Building from scratch is left to the cache."""
+"""Tests iperf3-patch/build: its output, its cache, and the list of patches. The fixtures build from scratch."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def test_prints_the_binary_and_is_quick_the_second_time() -> None:
 
 
 def test_takes_the_newest_base_in_the_cache(tmp_path: Path) -> None:
-    """Without a look at the mirror: what is built there names its base."""
+    """The build does not ask the mirror: each cached binary names its base."""
     key, base = Path(build().stdout).parent.name.rsplit("-", 1)
     assert re.fullmatch(r"[0-9a-f]{16}", key)
     assert re.fullmatch(r"3\.\d+", base)
@@ -51,7 +51,7 @@ def test_takes_no_arguments() -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A copy of the part of the repository that the build needs, where Debian's source is an almost empty package."""
+    """Returns a copy of what the build needs, where Debian's source is an almost empty package."""
     if shutil.which("dpkg-source") is None:
         pytest.skip("dpkg-source is missing: install the Debian package dpkg-dev")
     tree = tmp_path / "iperf3-3.22"
@@ -75,17 +75,34 @@ def clone(tmp_path: Path) -> Path:
 
 
 def test_a_patch_that_does_not_fit_fails_with_the_end_of_the_log(clone: Path, tmp_path: Path) -> None:
-    """Nothing on standard output, nothing left in the cache."""
+    """The build prints nothing on standard output and leaves nothing in the cache."""
     cache = tmp_path / "cache"
     environment = os.environ | {"CCMIX_CACHE": str(cache)}
     got = subprocess.run(
         [clone / "iperf3-patch" / "build"], env=environment, capture_output=True, text=True, check=False
     )
     assert (got.returncode, got.stdout) == (1, "")
-    assert "apply 0001-congestion-list.patch: failed" in got.stderr
+    assert "apply 0001-no-busy-wait-at-end.patch: failed" in got.stderr
     assert "No file to patch" in got.stderr
     assert [p.name for p in (cache / "iperf3").iterdir()] == ["lock"]
 
 
 def test_series_names_every_patch() -> None:
     assert (FOLDER / "series").read_text().split() == sorted(p.name for p in FOLDER.glob("*.patch"))
+
+
+def test_no_patch_removes_a_line_that_an_earlier_one_added() -> None:
+    """Each patch brings its part in its final form."""
+    added: set[tuple[str, str]] = set()
+    for patch in (FOLDER / "series").read_text().split():
+        new: set[tuple[str, str]] = set()
+        file = ""
+        for line in (FOLDER / patch).read_text().partition("\ndiff --git ")[2].splitlines():
+            if line.startswith("+++ "):
+                file = line
+            elif line.startswith("-") and not line.startswith("--- "):
+                assert (file, line[1:]) not in added, patch
+            elif line.startswith("+"):
+                new.add((file, line[1:]))
+        added |= new
+    assert len(added) > 1000

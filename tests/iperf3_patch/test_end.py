@@ -1,4 +1,4 @@
-"""The end of a test: it comes, and the client waits for the server's results without taking a processor."""
+"""Tests that a test ends, and that the client waits for the server's results without using a processor."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 STOPPED_S = 2.0
-# With sanitizers, one such test in 6 did not end before the series had 0006-no-cancel-at-thread-end
+# With sanitizers, one such test in 6 did not end before the series had 0002-no-cancel-at-thread-end
 BYTE_TESTS = 30
 
 
@@ -24,6 +24,6 @@ def test_waiting_for_a_slow_server_costs_nothing(start: Callable[..., Any]) -> N
 
 
 def test_a_number_of_bytes_always_ends(pair: Callable[..., Any]) -> None:
-    """Its threads leave their loops just when they are cancelled."""
+    """The threads leave their loops just when they are cancelled."""
     for _ in range(BYTE_TESTS):
         assert pair("-P", "16").client.status == 0

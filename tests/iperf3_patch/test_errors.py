@@ -1,4 +1,4 @@
-"""A CCA that can't be used: the error says which, where and why, and nothing falls back to another one."""
+"""Tests a CCA that can't be set: the error names it, the side and the reason, and no other CCA is used instead."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ def message(cca: str, side: str, meaning: str) -> str:
 
 
 def not_allowed() -> tuple[str, str]:
-    """A CCA that this machine has but doesn't let an ordinary user set, or a skip."""
+    """Returns a CCA that this machine has but doesn't let an ordinary user set; skips the test without one."""
     sysctls = Path("/proc/sys/net/ipv4")
     available = (sysctls / "tcp_available_congestion_control").read_text().split()
     allowed = (sysctls / "tcp_allowed_congestion_control").read_text().split()
@@ -70,20 +70,18 @@ def test_not_permitted_on_the_server(pair: Callable) -> None:
     assert got.client.json["error"].endswith(message(cca, "server", NOT_PERMITTED))
 
 
+@pytest.mark.root
 def test_receiving_needs_no_permission(pair: Callable) -> None:
-    """The client of a reverse test need not have, nor be allowed to use, what the server sends with."""
+    """The client of a reverse test needs neither the CCA that the server sends with nor the right to use it."""
     cca, other = not_allowed()
-    if os.geteuid() != 0:
-        pytest.skip("root is needed for a server that may use every CCA")
     got = pair("-R", "-C", f"{other},{cca}", "-P", "2", before_client=unprivileged())
     assert (got.client.status, got.server.congestion()) == (0, [other, cca])
 
 
+@pytest.mark.namespaces
 def test_refused_on_the_stream_itself(pair: Callable, ccas: tuple[str, str]) -> None:
-    """A route that locks the CCA: the server can only see that once a stream is connected."""
+    """A route locks the CCA, which the server can see only once a stream is connected."""
     a, b = ccas
-    if os.geteuid() != 0:
-        pytest.skip("root is needed for a network namespace with a route that locks the CCA")
     holder = subprocess.Popen(["unshare", "--net", "sleep", "20"])
     try:
         while Path(f"/proc/{holder.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
@@ -175,7 +173,7 @@ def test_one_group_alone_is_strict_too(pair: Callable, direction: tuple[str, ...
 
 
 def test_one_unknown_name_alone_is_as_before(start: Callable) -> None:
-    """Stock: the client says this, and a server that only receives doesn't mind."""
+    """The client reports what stock iperf3 reports, and a server that only receives has no error."""
     got = start("-n", "1M", "-C", "nosuch", server_arguments=()).finish()
     assert got.client.errors == (
         "iperf3: error - unable to set TCP_CONGESTION: "

@@ -1,4 +1,4 @@
-"""What client and server say to each other about groups and streams, by one of them that says what a test wants."""
+"""Tests the exchange of groups and streams, with a client or a server that sends what a test wants."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ COOKIE = b"c" * 36 + b"\0"
 
 
 class Control:
-    """A control connection."""
+    """Holds a control connection."""
 
     def __init__(self, control: socket.socket) -> None:
         self.socket = control
@@ -75,7 +75,7 @@ def server(iperf3: str) -> Iterator[tuple[subprocess.Popen, int]]:
 
 @pytest.mark.parametrize("ports", ["right", "translated"])
 def test_connections_that_were_accepted_in_another_order(server: tuple[subprocess.Popen, int], ports: str) -> None:
-    """The receiver finds out by the ports, and takes the order where they are of no use."""
+    """The receiver matches streams by their ports, and by their order where the ports don't match."""
     process, port = server
     client = Control(connect(port))
     client.expect(PARAM_EXCHANGE)
@@ -85,7 +85,7 @@ def test_connections_that_were_accepted_in_another_order(server: tuple[subproces
     client.expect(EXCHANGE_STREAMS)
     labels = [label(streams[1], 1, "cubic"), label(streams[0], 2, "reno")]
     if ports == "translated":
-        labels = [one | {"local_port": 1} for one in labels]
+        labels = [label | {"local_port": 1} for label in labels]
     client.send({"streams": labels})
     assert client.receive() == {"streams": []}
     client.expect(TEST_START, TEST_RUNNING)
@@ -101,13 +101,13 @@ def test_connections_that_were_accepted_in_another_order(server: tuple[subproces
         s.close()
     output, errors = process.communicate(timeout=10)
     assert errors == ""
-    said = json.loads(output)
+    report = json.loads(output)
     groups = [2, 1] if ports == "right" else [1, 2]
     ccas = [{1: "cubic", 2: "reno"}[g] for g in groups]
-    for records in (said["start"]["connected"], said["end"]["streams"], said["intervals"][-1]["streams"]):
+    for records in (report["start"]["connected"], report["end"]["streams"], report["intervals"][-1]["streams"]):
         assert [r["group"] for r in records] == groups
         assert [r["congestion"] for r in records] == ccas
-    received = {g["group"]: (g["congestion"], g["receiver"]["bytes"]) for g in said["end"]["groups"]}
+    received = {g["group"]: (g["congestion"], g["receiver"]["bytes"]) for g in report["end"]["groups"]}
     assert received == {groups[0]: (ccas[0], 5000), groups[1]: (ccas[1], 0)}
 
 
@@ -128,16 +128,16 @@ def test_streams_that_mean_nothing(server: tuple[subprocess.Popen, int], streams
         client.expect(TEST_START, TEST_RUNNING)
     for s in (*connected, client.socket):
         s.close()
-    said = json.loads(process.communicate(timeout=10)[0])
+    report = json.loads(process.communicate(timeout=10)[0])
     if isinstance(streams, list):
-        assert [c["group"] for c in said["start"]["connected"]] == [1, 2]
-        assert not [c for c in said["start"]["connected"] if "congestion" in c]
+        assert [c["group"] for c in report["start"]["connected"]] == [1, 2]
+        assert not [c for c in report["start"]["connected"] if "congestion" in c]
     else:
-        assert said["error"].startswith("error - unable to exchange what is known about the streams")
+        assert report["error"].startswith("error - unable to exchange what is known about the streams")
 
 
 def test_a_client_that_does_not_ask_for_the_exchange(server: tuple[subprocess.Popen, int]) -> None:
-    """And the server confirms the groups that it sent in the results."""
+    """The server also confirms in the results the groups that it sent."""
     process, port = server
     client = Control(connect(port))
     client.expect(PARAM_EXCHANGE)
@@ -223,15 +223,15 @@ def test_a_server_must_exchange_and_confirm(iperf3: str, exchanges: bool, confir
             confirmation = {"congestion_list": "cubic,reno"} if confirms else {}
             control.send(UTILIZATION | {"streams": [result(1), result(3)]} | confirmation)
             control.say(DISPLAY_RESULTS)
-        said = json.loads(process.communicate(timeout=10)[0])
+        report = json.loads(process.communicate(timeout=10)[0])
     assert process.returncode == (0 if exchanges and confirms else 1)
     if not (exchanges and confirms):
-        assert said["error"] == (
+        assert report["error"] == (
             "the server did not confirm the list of congestion control algorithms 'cubic,reno': "
             "its iperf3 cannot use a list"
         )
-        assert "streams" not in said["end"]
+        assert "streams" not in report["end"]
     if exchanges:
-        assert [(c["group"], c["congestion"]) for c in said["start"]["connected"]] == [(2, "reno"), (1, "cubic")]
+        assert [(c["group"], c["congestion"]) for c in report["start"]["connected"]] == [(2, "reno"), (1, "cubic")]
     else:
-        assert said["intervals"] == []
+        assert report["intervals"] == []

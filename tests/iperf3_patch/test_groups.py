@@ -1,4 +1,4 @@
-"""-C with groups, CCA[:WEIGHT][@RATE][+DELAY]: seen in JSON, by the kernel (ss), and at the receiver."""
+"""Tests the groups of -C, CCA[:WEIGHT][@RATE][+DELAY], in JSON, in the kernel (ss) and at the receiver."""
 
 import json
 import re
@@ -14,7 +14,7 @@ SMALL_BLOCKS = ("-l", "4K")
 
 
 def senders(got: Any) -> list[list[dict[str, Any]]]:
-    """The connected records of each direction, from the side that sends."""
+    """Returns the connected records of each direction, from the side that sends."""
     connected = (end.connected(sends=True) for end in (got.client, got.server))
     return [c for c in connected if c]
 
@@ -24,14 +24,14 @@ def end_groups(end: Any, sends: bool) -> list[dict[str, Any]]:
 
 
 def received(got: Any) -> list[list[dict[str, Any]]]:
-    """The end's groups of each direction, from the side that receives."""
+    """Returns the end's groups of each direction, from the side that receives."""
     groups = (end_groups(end, sends=False) for end in (got.client, got.server))
     return [g for g in groups if g]
 
 
 def sampled(running: Any) -> dict[tuple[int, int], tuple[str, str, int]]:
-    """What ss sees last of the sending sockets: (CCA, max. pacing rate or "", payload bytes sent), by both ports."""
-    found = {}
+    """Returns what ss reports last about sending sockets, by both ports: (CCA, maximal pacing rate or "", bytes)."""
+    sockets = {}
     argv = ["ss", "-tinHO", f"( sport = :{running.port} or dport = :{running.port} )"]
     while running.client.poll() is None:
         for line in subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines():
@@ -40,8 +40,8 @@ def sampled(running: Any) -> dict[tuple[int, int], tuple[str, str, int]]:
             pacing = re.search(r"\spacing_rate \d+bps/(\d+)bps", line)
             sent = re.search(r"\sbytes_sent:(\d+)", line)
             if cca and sent:
-                found[int(local), int(remote)] = cca[1], pacing[1] if pacing else "", int(sent[1])
-    return found
+                sockets[int(local), int(remote)] = cca[1], pacing[1] if pacing else "", int(sent[1])
+    return sockets
 
 
 @DIRECTIONS
@@ -67,7 +67,7 @@ def test_weights(pair: Callable, ccas: tuple[str, str], direction: tuple[str, ..
     ],
 )
 def test_order(pair: Callable, ccas: tuple[str, str], weights: tuple[int, ...], streams: int, groups: str) -> None:
-    """Smooth weighted round robin, whatever the number of streams."""
+    """The order is smooth weighted round robin, whatever the number of streams."""
     spec = ",".join(f"{ccas[n % 2]}:{w}" for n, w in enumerate(weights))
     got = pair("-C", spec, "-P", str(streams))
     assert "".join(str(c["group"]) for c in got.client.json["start"]["connected"]) == groups
@@ -142,7 +142,7 @@ def test_a_delayed_group_sends_nothing_before_its_time(
 
 
 def test_the_kernel_sees_nothing_of_a_group_that_waits(start: Callable, ccas: tuple[str, str]) -> None:
-    """All that has been sent on its connection is the cookie, by which the server knows the connection."""
+    """Its connection has carried only the cookie, by which the server recognises the connection."""
     a, b = ccas
     running = start("-J", "-t", "1", "-C", f"{a}@50M,{b}+5s", "-P", "2")
     seen = sampled(running)
@@ -162,7 +162,7 @@ def test_a_delay_counts_with_the_omitted_time(start: Callable, ccas: tuple[str, 
 
 
 def test_a_delayed_group_does_not_catch_up_on_its_bitrate(start: Callable, ccas: tuple[str, str]) -> None:
-    """With --bitrate, which iperf3 reaches by counting what it should have sent so far."""
+    """iperf3 reaches --bitrate by counting what it should have sent so far."""
     a, b = ccas
     got = start("-J", "-t", "1", "-b", "20M", "-l", "16K", "-C", f"{a},{b}+0.7s", "-P", "2").finish()
     sent = [g["sender"]["bytes"] for g in end_groups(got.client, sends=True)]

@@ -1,4 +1,4 @@
-"""The patched iperf3 with those that Debian has, as client and as server, in all modes that don't ask for groups."""
+"""Tests the patched iperf3 against Debian's versions, as client and as server, in all modes without groups."""
 
 import json
 import os
@@ -34,7 +34,7 @@ MODES = {
 
 
 def unpack(package: str, pattern: str, suites: tuple[str, ...], root: Path, folder: Path) -> None:
-    """Fetches a package and unpacks it into root; skips the test where it is not to be had."""
+    """Fetches a package and unpacks it into root; skips the test where the mirror lacks it."""
     argv = [FETCH, "binary", package, pattern, folder, *suites]
     got = subprocess.run(argv, check=False, capture_output=True, text=True)
     if got.returncode != 0:
@@ -45,7 +45,7 @@ def unpack(package: str, pattern: str, suites: tuple[str, ...], root: Path, fold
 
 @pytest.fixture(scope="session")
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """debian(VERSION): a command that is Debian's iperf3 of that version, with its own C library, or a skip."""
+    """Returns debian(VERSION), which gives the command of Debian's iperf3 with its own C library, or skips the test."""
     made: dict[str, str] = {}
 
     def get(version: str) -> str:
@@ -109,6 +109,7 @@ def test_with_newer_ones(pair: Callable, debian: Callable[[str], str], version: 
     both_ways(pair, debian(version), mode)
 
 
+@pytest.mark.root  # a server of another version, which is downloaded, and every CCA
 @pytest.mark.parametrize("version", SUITES)
 @pytest.mark.parametrize("direction", ["-R", "--bidir"])
 def test_newer_servers_do_not_confirm_groups(

@@ -1,4 +1,4 @@
-"""What JSON says besides a list: one name alone, no -C at all, other protocols."""
+"""Tests JSON without a list: one name alone, no -C, other protocols."""
 
 import re
 import subprocess
@@ -27,12 +27,12 @@ ADDED = {
 
 
 def keys(value: Any, path: str = "") -> set[str]:
-    """Every key below a JSON value, with the type of what it holds."""
+    """Returns every key below a JSON value, with the type of its value."""
     if isinstance(value, dict):
-        found = set()
+        paths = set()
         for key, below in value.items():
-            found |= keys(below, f"{path}.{key}" if path else key)
-        return found
+            paths |= keys(below, f"{path}.{key}" if path else key)
+        return paths
     if isinstance(value, list):
         return set().union(*(keys(below, f"{path}[]") for below in value))
     kind = {bool: "boolean", str: "string"}.get(type(value), "number")

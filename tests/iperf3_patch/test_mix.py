@@ -1,4 +1,4 @@
-"""-C with a list: which stream gets which CCA, and what JSON says about it."""
+"""Tests which stream gets which CCA of a list, and what JSON reports about it."""
 
 import json
 import re
@@ -10,24 +10,24 @@ import pytest
 
 
 def by_port(end: Any, key: str = "local_port") -> dict[int, str | None]:
-    """The CCA in end.streams[].sender, by the port of the stream on that side."""
+    """Returns the CCA in end.streams[].sender, by the port of the stream on that side."""
     ports = {c["socket"]: c[key] for c in end.json["start"]["connected"]}
     senders = [s["sender"] for s in end.json["end"]["streams"]]
     return {ports[s["socket"]]: s.get("congestion") for s in senders}
 
 
 def seen_by_kernel(port: int) -> dict[tuple[int, int], str]:
-    """The CCA of both sockets of each connection to the port, by local and remote port."""
+    """Returns the CCA of both sockets of each connection to the port, by local and remote port."""
     sockets = subprocess.run(
         ["ss", "-tinHO", f"( sport = :{port} or dport = :{port} )"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
-    found = {}
+    ccas_by_ports = {}
     for line in sockets.splitlines():
         ports = re.findall(r"\S+:(\d+)\s", line)[:2]
         cca = re.search(r"\s(cubic|bbr|reno|vegas|dctcp|htcp|westwood|illinois)\s", line)
         if cca:
-            found[int(ports[0]), int(ports[1])] = cca[1]
-    return found
+            ccas_by_ports[int(ports[0]), int(ports[1])] = cca[1]
+    return ccas_by_ports
 
 
 def test_forward(pair: Callable, ccas: tuple[str, str]) -> None:
@@ -71,7 +71,7 @@ def test_bidirectional(pair: Callable, ccas: tuple[str, str]) -> None:
 
 
 def test_agrees_with_the_kernel(start: Callable, ccas: tuple[str, str]) -> None:
-    """ss sees the CCA of every sending socket, of both sides, while the test runs."""
+    """ss reports the CCA of every sending socket of both sides while the test runs."""
     a, b = ccas
     running = start("-J", "-t", "1", "-b", "20M", "--bidir", "-C", f"{a},{b}", "-P", "2")
     seen = {}
@@ -97,7 +97,7 @@ def test_text_names_each_stream_on_both_sides(start: Callable, ccas: tuple[str, 
 def test_every_record_of_both_sides_has_it_from_the_start(
     start: Callable, ccas: tuple[str, str], direction: tuple[str, ...], asked: str | None
 ) -> None:
-    """With --json-stream, where nothing can be added afterwards."""
+    """The events of --json-stream have it too, to which nothing can be added afterwards."""
     a, b = ccas
     expected = {"{a},{b}": [a, b], "{a}": [a, a], None: [b, b]}[asked]
     options = ("--json-stream", "-i", "0.1")

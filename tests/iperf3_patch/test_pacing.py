@@ -1,4 +1,4 @@
-"""The shares of groups that are paced, in a guest of the lab: in virtual time they don't depend on the machine."""
+"""Tests the shares of paced groups in a guest of the lab, whose virtual time does not depend on the machine."""
 
 import asyncio
 import json
@@ -9,6 +9,8 @@ import pytest
 from ccmix.lab import GuestSpec, run_guest
 from ccmix.run.machines import GUEST_ENVIRONMENT
 from ccmix.tools import find_kernel
+
+pytestmark = pytest.mark.lab
 
 # $1 is the iperf3, $2 the address, the rest the client's arguments. Port 5201 is 1451 in the kernel's table.
 SCRIPT = """
@@ -25,7 +27,7 @@ SHARE_BPS = 8_000_000
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize("streams", [1, 2, 3, 16, 128])
 def test_shares(iperf3: str, tmp_path: Path, direction: tuple[str, ...], address: str, streams: int) -> None:
-    """Two groups, of which the second one is paced to twice the rate of the first: so are their streams."""
+    """The streams of the second group send at twice the rate of those of the first, as they are paced."""
     spec = f"cubic@{SHARE_BPS},bbr@{2 * SHARE_BPS}"
     # a block is counted when it is whole: small ones, so that what is missing of the last one doesn't matter
     client = ("-t", "3", "-O", "1", "-l", "4K", "-C", spec, "-P", str(streams), *direction)

@@ -1,4 +1,4 @@
-"""--skip-rx-copy: the receiver waits for whole blocks, and loses no byte at the end."""
+"""Tests that a receiver with --skip-rx-copy waits for whole blocks and loses no byte at the end."""
 
 import re
 import shutil
@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> str:
 
 @pytest.fixture
 def recorder(tmp_path: Path, iperf3: str) -> tuple[str, ...]:
-    """Words in front of a command that make it tell how it called recv()."""
+    """Returns the beginning of a command whose process then records its calls of recv()."""
     if b"__asan_init" in Path(iperf3).read_bytes():
         pytest.skip("AddressSanitizer wants to be the first library of a process")
     if shutil.which("gcc") is None:

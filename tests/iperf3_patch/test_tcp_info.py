@@ -1,4 +1,4 @@
-"""--tcp-info, and intervals of 10 ms."""
+"""Tests --tcp-info, and intervals of 10 ms."""
 
 import subprocess
 from collections.abc import Callable
@@ -16,11 +16,11 @@ CUMULATIVE = (
 
 
 def by_stream(end: Any) -> dict[int, list[dict[str, Any]]]:
-    found: dict[int, list[dict[str, Any]]] = {}
+    intervals: dict[int, list[dict[str, Any]]] = {}
     for interval in end.json["intervals"]:
         for stream in interval["streams"]:
-            found.setdefault(stream["id"], []).append(stream)
-    return found
+            intervals.setdefault(stream["id"], []).append(stream)
+    return intervals
 
 
 def test_sender(start: Callable, ccas: tuple[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The lab kernel, built once per machine, and what a test needs to look at its processes."""
+"""Provides the lab kernel, built once per machine, and what a test needs to look at its processes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def processes_in(folder: Path) -> dict[int, str]:
-    """The processes whose working directory is in the folder: a guest's kernel and its stubs."""
-    found = {}
+    """Returns the processes whose working directory is in the folder: a guest's kernel and its stubs."""
+    processes = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if (entry / "cwd").readlink().is_relative_to(folder):
-                found[int(entry.name)] = (entry / "comm").read_text().strip()
+                processes[int(entry.name)] = (entry / "comm").read_text().strip()
         except OSError:
             continue  # ended meanwhile, or another user's
-    return found
+    return processes
 
 
 @pytest.fixture(scope="session")
 def kernel() -> Path:
-    """The lab kernel, from the cache. The first time, its build takes minutes."""
+    """Returns the lab kernel, from the cache. The first time, its build takes minutes."""
     built = subprocess.run([ROOT / "lab" / "build"], check=True, stdout=subprocess.PIPE, text=True)
     return Path(built.stdout.strip())
 
@@ -43,7 +43,7 @@ def job(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def launch_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The launch folders go here, so that whatever runs in one of them belongs to this test."""
+    """Puts the launch folders here, so that whatever runs in one of them belongs to this test."""
     folder = tmp_path / "launch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -55,5 +55,5 @@ def launch_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 @pytest.fixture(name="processes_in")
 def processes_in_fixture() -> Callable[[Path], dict[int, str]]:
-    """Tests are no package, so they cannot import it."""
+    """Returns processes_in(): tests are no package, so they cannot import it."""
     return processes_in

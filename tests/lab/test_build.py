@@ -1,4 +1,4 @@
-"""The build script, as far as it can be tested without three minutes of compiling."""
+"""Tests the build script, as far as it can be tested without three minutes of compiling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def build(script: Path, cache: Path | None = None) -> subprocess.CompletedProces
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A copy of what the build needs, but it cannot fetch: a build that should not have started fails at once."""
+    """Copies what the build needs, except that it cannot fetch: a build that should not have started fails at once."""
     shutil.copytree(BUILD.parent, tmp_path / "clone" / "lab")
     shutil.copytree(BUILD.parents[1] / "tools", tmp_path / "clone" / "tools")
     (tmp_path / "clone" / "tools" / "debian-fetch").write_text("#!/bin/sh\nexit 1\n")

@@ -1,4 +1,4 @@
-"""What a machine can be like, and a guest still works or says what is wrong."""
+"""Tests that a guest works on every kind of machine, or says what is wrong."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 
 from ccmix.lab import GuestError, GuestSpec, run_guest
 from support import CCMIX, NOT_EMULATED, REPOSITORY
+
+pytestmark = pytest.mark.lab
 
 MIB = 1 << 20
 
@@ -71,7 +73,7 @@ def run(kernel: Path, job: Path, *argv: str, stall_seconds: float = 120.0) -> st
 
 @pytest.mark.parametrize("flag", ["fpu", "avx512f", "amx_tile"])
 def test_registers_survive_signals(kernel: Path, job: Path, flag: str) -> None:
-    """Processors with large registers have large signal frames; AMX's have been too large for User-Mode Linux."""
+    """Covers large registers, which have large signal frames; AMX's have been too large for User-Mode Linux."""
     if flag not in Path("/proc/cpuinfo").read_text().split():
         pytest.skip(f"NOT TESTED: this machine's processor has no {flag}; run the tests on one that has")
     (job / "program.c").write_text(REGISTERS_AND_SIGNALS)
@@ -80,7 +82,7 @@ def test_registers_survive_signals(kernel: Path, job: Path, flag: str) -> None:
 
 
 def test_a_loop_that_never_ends_stops_the_clock_for_all(kernel: Path, job: Path) -> None:
-    """In virtual time nobody wakes while one computes, so a guest with such a loop is a hang, not a wrong result."""
+    """Shows that such a loop is a hang, not a wrong result: in virtual time nobody wakes while a process computes."""
     with pytest.raises(GuestError, match="hung") as error:
         run(kernel, job, "sh", "-c", "while :; do :; done & sleep 0.001; echo woke up", stall_seconds=3.0)
     assert error.value.reason == "hang"
@@ -88,7 +90,7 @@ def test_a_loop_that_never_ends_stops_the_clock_for_all(kernel: Path, job: Path)
 
 
 def test_a_guest_that_hardly_gets_a_processor_has_not_hung(kernel: Path, job: Path) -> None:
-    """It computes for longer than nothing may grow, since others compute on the same processor."""
+    """Lets it compute for longer than nothing may grow, while others compute on the same processor."""
     cpu = min(os.sched_getaffinity(0))
     hog = ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
     counting = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; echo $i"
@@ -105,7 +107,7 @@ def test_a_guest_that_hardly_gets_a_processor_has_not_hung(kernel: Path, job: Pa
 
 
 @pytest.mark.long
-def test_a_processor_without_xsave_is_told(tmp_path: Path) -> None:
+def test_a_processor_without_xsave_is_reported(tmp_path: Path) -> None:
     argv = [REPOSITORY / "lab" / "emulate", "Nehalem", tmp_path, "env", "PYTHONDONTWRITEBYTECODE=1"]
     done = subprocess.run([*argv, CCMIX, "lab", "exec", "--", "true"], capture_output=True, text=True, check=False)
     if done.returncode == NOT_EMULATED:

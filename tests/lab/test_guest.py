@@ -1,4 +1,4 @@
-"""One guest: what goes in, what comes out, and how it ends."""
+"""Tests one guest: what goes in, what comes out, and how it ends."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ import pytest
 from ccmix.lab import GuestError, GuestResult, GuestSpec, run_guest
 from ccmix.lab import guest as guest_module
 from ccmix.lab.spec import GUARD
+
+pytestmark = pytest.mark.lab
 
 HARNESS = Path(guest_module.__file__).resolve().parents[2]
 MIB = 1 << 20
@@ -217,7 +219,7 @@ def test_cancelling_at_any_moment_leaves_nothing(
     assert list(launch_parent.iterdir()) == []
 
 
-@pytest.mark.parametrize(("parent", "output"), [(os.getpid(), "guest\n"), (1, "")])
+@pytest.mark.parametrize(("parent", "output"), [(os.getpid(), "guest\n"), (1, "")], ids=["alive", "dead"])
 def test_a_guest_whose_harness_died_too_early_does_not_start(parent: int, output: str) -> None:
     started = subprocess.run(
         ["sh", "-c", GUARD, str(parent), "echo", "guest"], check=False, stdout=subprocess.PIPE, text=True
@@ -359,10 +361,10 @@ def test_wrong_specifications_say_what_is_wrong(kernel: Path, job: Path, tmp_pat
     file.touch()
     cases = [
         (tmp_path / "none", spec(job, "true"), r"none: No such file"),
-        (file, spec(job, "true"), r"file is no program .*make setup"),
+        (file, spec(job, "true"), r"file is not a program .*make setup"),
         (kernel, spec(tmp_path / "nowhere", "true"), r"nowhere: No such file"),
-        (kernel, spec(file, "true"), r"file is no folder"),
-        (kernel, spec(job), r"no command"),
+        (kernel, spec(file, "true"), r"file is not a folder"),
+        (kernel, spec(job), r"give the lab a command"),
         (kernel, spec(job, "a\0b"), r"NUL"),
         (kernel, spec(job, "true", environment={"A-B": "1"}), r"'A-B'"),
         (kernel, spec(job, "true", seed=-1), r"seed -1"),

@@ -1,9 +1,10 @@
-"""Where a guest's memory goes."""
+"""Tests where a guest's memory goes."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,15 +18,15 @@ MIB = 1 << 20
 
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Pretend that a folder has so much room, and these flags."""
+    """Pretends that a folder has so much room, and these flags."""
     true_statvfs = os.statvfs
-    told: dict[str, SimpleNamespace] = {}
+    status_by_folder: dict[str, SimpleNamespace] = {}
 
     def statvfs(folder: Path) -> object:
-        return told.get(str(folder)) or true_statvfs(folder)
+        return status_by_folder.get(str(folder)) or true_statvfs(folder)
 
     def tell(folder: Path, room_bytes: int, flags: int = 0) -> None:
-        told[str(folder)] = SimpleNamespace(f_flag=flags, f_bavail=room_bytes // 4096, f_frsize=4096)
+        status_by_folder[str(folder)] = SimpleNamespace(f_flag=flags, f_bavail=room_bytes // 4096, f_frsize=4096)
 
     monkeypatch.setattr(os, "statvfs", statvfs)
     return tell
@@ -56,10 +57,26 @@ def test_memory_on_a_disk(kernel: Path, job: Path, launch_parent: Path, pretend:
     assert list(launch_parent.iterdir()) == []
 
 
-def test_the_least_used_processor_is_taken() -> None:
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts no guest of another process, as of a test beside this one."""
+    monkeypatch.setattr(host, "TAKEN", f"{host.TAKEN}{os.getpid()}-")
+
+
+def test_the_least_used_processor_is_taken(alone: None) -> None:
     allowed = sorted(os.sched_getaffinity(0))
     with host.processor(None) as first, host.processor(None) as second:
         assert first == allowed[0]
         assert second == allowed[1 % len(allowed)]
     with host.processor(allowed[0]), host.processor(None) as other:
         assert other == allowed[1 % len(allowed)]
+
+
+def test_another_process_keeps_its_processor_to_itself(alone: None) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(f"{host.TAKEN}{allowed[0]}")
+        with host.processor(None) as first, host.processor(None) as second:
+            assert (first, second) == (allowed[1 % len(allowed)], allowed[0])
+    with host.processor(None) as again:
+        assert again == allowed[0]

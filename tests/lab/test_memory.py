@@ -1,4 +1,4 @@
-"""Guests that together need more memory than there is take turns."""
+"""Tests that guests take turns if together they need more memory than there is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ccmix.lab.memory import SharedMemory
 
 
 class Guests:
-    """Hold parts of a memory until they are told to end."""
+    """Holds parts of a memory until they are to end."""
 
     def __init__(self) -> None:
         self.memory = SharedMemory()

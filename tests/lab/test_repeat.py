@@ -1,4 +1,6 @@
-"""A network in the lab repeats itself: TCP, random loss and every counter, whatever else the machine does."""
+"""Tests that a network in the lab repeats itself: TCP, random loss and every counter, whatever else the machine
+does.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from ccmix.lab import GuestSpec, run_guest
+
+pytestmark = pytest.mark.lab
 
 NETWORK = """
 ip netns add a && ip netns add b
@@ -80,7 +84,9 @@ print(hashlib.sha256(repr([f(numbers.random()) for f in functions for _ in range
 
 
 def test_the_c_library_rounds_as_on_the_oldest_processor(kernel: Path, job: Path) -> None:
-    """libm's routines for processors with fused multiply-add round otherwise: arrivals of flows would follow."""
+    """Checks libm, whose routines for processors with fused multiply-add round otherwise: arrivals of flows would
+    follow.
+    """
 
     def here(tunables: str) -> str:
         python = [sys.executable, "-c", ROUNDED]

@@ -1,4 +1,4 @@
-"""A guest on a terminal: what is typed is done, and the terminal is as it was afterwards."""
+"""Tests a guest on a terminal: what is typed is done, and the terminal is afterwards as it was."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import pytest
 
 from support import CCMIX
 
+pytestmark = pytest.mark.lab
+
 WAIT_S = 60.0
 
 
 @dataclass
 class Terminal:
-    """`ccmix lab shell` on a terminal of its own."""
+    """Runs `ccmix lab shell` on a terminal of its own."""
 
     process: subprocess.Popen[bytes]
     ours: int
@@ -30,7 +32,7 @@ class Terminal:
         os.write(self.ours, f"{line}\n".encode())
 
     def wait_for(self, words: str) -> None:
-        """Reads on until the words have come since the last wait."""
+        """Reads on until the text has come since the last wait."""
         end = time.monotonic() + WAIT_S
         os.set_blocking(self.ours, False)
         while words not in self.seen:
@@ -44,7 +46,7 @@ class Terminal:
 
 @pytest.fixture
 def shell(request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    """With the options that the test is marked with by `parametrize`, if any."""
+    """Starts the shell with the options that `parametrize` gives the test, if any."""
     ours, theirs = pty.openpty()
     argv = [CCMIX, "lab", "shell", *getattr(request, "param", ())]
     process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)

@@ -1,4 +1,4 @@
-"""The tool out of its package, and two ends between which it measures."""
+"""Unpacks the tool from its package, and makes two ends between which it measures."""
 
 import os
 import subprocess
@@ -29,8 +29,6 @@ def tool(package: Path) -> Tool:
 
 @pytest.fixture(scope="session")
 def _namespaces() -> Iterator[None]:
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root: run the tests as root")
     allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
     if not {"reno", "bbr"} <= set(allowed):
         pytest.skip(f"this kernel allows users only {' '.join(allowed)}: run plugin/tool/allow-ccas as root")
@@ -54,7 +52,7 @@ def _namespaces() -> Iterator[None]:
 
 @pytest.fixture
 def ends(package: Path, _namespaces: None) -> Iterator[list[Tool]]:
-    """Source and dest; after the test nothing must run there any more."""
+    """Yields source and dest; after the test nothing may run there any more."""
     for name in (NEAR, FAR):
         wait_for(lambda name=name: not commands_in(name), 5, f"nothing runs in {name}")
     yield [Tool(package, NEAR), Tool(package, FAR)]

@@ -1,4 +1,4 @@
-"""Runs in a guest of the lab: a path of 200 ms there and back, and a run over it in the slot that the tool asks for.
+"""Makes a path with an RTT of 200 ms in a guest of the lab, and a run over it in the slot that the tool asks for.
 
     guest_long_path.py ROOT STREAMS [reverse]
 
@@ -30,7 +30,7 @@ def main() -> None:
     for command in COMMANDS.strip().splitlines():
         subprocess.run(command.split(), check=True)
     ends = [Tool(Path(root), "a"), Tool(Path(root), "b")]
-    # The link's RTT is the one that the tool takes where none is told; a little traffic is enough
+    # The link's RTT is the one that the tool takes where the test has none; a little traffic is enough
     mix = "reno:1" if streams == "1" else "reno:1,bbr:1"
     test = throughput(
         congestion=mix, parallel=int(streams), link_rtt=None, bandwidth=100_000, reverse=bool(rest) or None

@@ -1,4 +1,4 @@
-"""What both ends conclude from the participant-data of both."""
+"""Tests what both ends conclude from their participant-data."""
 
 from typing import Any
 
@@ -57,28 +57,28 @@ HTCP = throughput(source="ps1", dest="two.example", congestion="reno,htcp,nosuch
         (HTCP, both(), "CCA htcp is not allowed on ps1 (source), where net.ipv4.tcp_allowed_congestion_control is "
          "reno bbr; CCA nosuch is not available on ps1 (source), which has reno bbr htcp"),
         (HTCP, both({"net-admin": True}), ""),
-        (MIX, both({"features": ["groups", "weights"]}), "the iperf3 of ps1 (source) doesn't know delays, rates"),
+        (MIX, both({"features": ["groups", "weights"]}), "the iperf3 of ps1 (source) does not support delays, rates"),
         (MIX, both({"schema": 2, "tool-version": "9.9"}),
          "ps1 (participant 0) has a newer iperf3mix (9.9, participant-data of schema 2): update the other end, "
          "which knows schema 1"),
         (MIX, both(dest={"schema": "1"}), "sent participant-data of another tool, or of schema '1'"),
         (MIX, both(dest={"schema": None}), "of another tool"),
         (MIX, both({"schema": True}), "of another tool"),
-        (MIX, both({"congestion": OF_TWO}), "didn't say which CCAs it has"),
+        (MIX, both({"congestion": OF_TWO}), "sent no list of its CCAs"),
         (MIX, both({"congestion": {"available": "reno", "allowed": OF_TWO}}), "is no list of names"),
         (MIX, both({"congestion": {"available": OF_TWO, "allowed": [1]}}), "is no list of names"),
         (MIX, both(dest={"port": "5201"}), "sent the port '5201'"),
-        (MIX, both(dest={"port": 0}), "didn't say where its server is"),
+        (MIX, both(dest={"port": 0}), "sent no port or no token of its server"),
         (MIX, both(dest={"_token": ""}), "sent no token"),
         (MIX, both(dest={"host": 7}), "sent no host"),
         (MIX, both({"error": "/nowhere/iperf3 is not there"}), "ps1 (source): /nowhere/iperf3 is not there"),
-        (MIX, [ability()], "has not the data of 2 participants"),
+        (MIX, [ability()], "did not give the data of 2 participants"),
         (MIX, [ability(), None], "two.example (participant 1) sent no participant-data"),
         (MIX, [ability(), "down"], "sent no participant-data"),
-        (MIX, {}, "has not the data of 2 participants"),
-        (MIX, None, "has not the data of 2 participants"),
+        (MIX, {}, "did not give the data of 2 participants"),
+        (MIX, None, "did not give the data of 2 participants"),
         (throughput(single_ended=True), [ability()], ""),
-        (throughput(single_ended=True), both(), "has not the data of 1 participant"),
+        (throughput(single_ended=True), both(), "did not give the data of 1 participant"),
         (throughput(single_ended=True, reverse=True, congestion="reno,nosuch"), [ability()], ""),
         (throughput(parallel=None), both(),
          "group 2 (bbr:1) gets none of the 1 streams: ask for more with parallel, such as 2"),

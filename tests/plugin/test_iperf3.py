@@ -1,4 +1,4 @@
-"""What the server makes of an iperf3 that a signal ends: of stand-ins, as with iperf3 it takes hundreds of tries."""
+"""Tests a server whose iperf3 a signal ends; stand-ins print what iperf3 prints once in hundreds of tries."""
 
 import json
 import time
@@ -28,7 +28,7 @@ def test_a_stand_in_that_is_ended_by_a_signal(tmp_path: Path, on_signal: str, er
     program.chmod(0o755)
     now = time.time()
     result = server.run(
-        spec.read(throughput()), agreement.Agreement(5201, TOKEN), slot.Slot(now, now + 1), str(program)
+        spec.read(throughput()), agreement.Agreement(5201, TOKEN), slot.RunSlot(now, now + 1), str(program)
     )
     check(result, "result")
     assert not result["succeeded"]

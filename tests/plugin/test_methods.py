@@ -1,4 +1,4 @@
-"""The five methods that send nothing, fed what pScheduler feeds them, and worse."""
+"""Tests the five methods that send nothing with the input that pScheduler gives, and with worse."""
 
 import contextlib
 import json
@@ -14,11 +14,11 @@ from plugin_runner import CONF, Tool, check, throughput
 
 
 def test_enumerate(tool: Tool) -> None:
-    said = tool.call("enumerate", "")
-    check(said, "enumerate")
-    assert said["name"] == "iperf3mix"
-    assert said["tests"] == ["throughput"]
-    assert said["preference"] > 10  # iperf3's
+    answer = tool.call("enumerate", "")
+    check(answer, "enumerate")
+    assert answer["name"] == "iperf3mix"
+    assert answer["tests"] == ["throughput"]
+    assert answer["preference"] > 10  # iperf3's
 
 
 ACCEPTED = [
@@ -102,17 +102,17 @@ def spec_with(changes: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("changes", ACCEPTED, ids=str)
 def test_can_run(tool: Tool, changes: dict[str, Any]) -> None:
-    said = tool.call("can-run", spec_with(changes))
-    check(said, "can-run")
-    assert said == {"can-run": True, "reasons": []}
+    answer = tool.call("can-run", spec_with(changes))
+    check(answer, "can-run")
+    assert answer == {"can-run": True, "reasons": []}
 
 
 @pytest.mark.parametrize(("changes", "reason"), REFUSED, ids=str)
 def test_can_not_run(tool: Tool, changes: dict[str, Any], reason: str) -> None:
-    said = tool.call("can-run", spec_with(changes))
-    check(said, "can-run")
-    assert not said["can-run"]
-    assert any(each.startswith(reason) for each in said["reasons"]), said
+    answer = tool.call("can-run", spec_with(changes))
+    check(answer, "can-run")
+    assert not answer["can-run"]
+    assert any(each.startswith(reason) for each in answer["reasons"]), answer
 
 
 def test_can_run_gives_every_reason(tool: Tool) -> None:
@@ -129,9 +129,9 @@ def test_can_run_gives_every_reason(tool: Tool) -> None:
     ids=lambda text: text[:40],
 )
 def test_can_run_of_something_else(tool: Tool, text: str) -> None:
-    said = tool.call("can-run", text)
-    check(said, "can-run")
-    assert not said["can-run"]
+    answer = tool.call("can-run", text)
+    check(answer, "can-run")
+    assert not answer["can-run"]
 
 
 @settings(max_examples=150, deadline=None)
@@ -151,7 +151,7 @@ def test_a_spec_of_any_types_is_read_or_refused(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "seconds"),
     [
-        # 2 s to start and 2 s to end; 10 round trips, and one for each stream; 200 ms where none are told
+        # 2 s to start and 2 s to end; 10 round trips, and one for each stream; 200 ms by default
         ({"link-rtt": "PT0.1S", "parallel": 2, "duration": "PT30S"}, 2 + 1.2 + 30 + 2),
         ({"link-rtt": None, "parallel": 16, "duration": "PT1M", "omit": "PT5S"}, 2 + 5.2 + 65 + 2),
         ({"link-rtt": "PT0.01S", "parallel": 1, "duration": None}, 2 + 0.11 + 10 + 2),
@@ -159,17 +159,17 @@ def test_a_spec_of_any_types_is_read_or_refused(spec: dict[str, Any]) -> None:
     ],
 )
 def test_duration(tool: Tool, changes: dict[str, Any], seconds: float) -> None:
-    said = tool.call("duration", spec_with(changes))
-    check(said, "duration")
-    assert 0 <= int(said["duration"][2:-1]) - seconds < 1
+    answer = tool.call("duration", spec_with(changes))
+    check(answer, "duration")
+    assert 0 <= int(answer["duration"][2:-1]) - seconds < 1
 
 
 def test_duration_of_what_can_not_run(tool: Tool) -> None:
-    """Its answer has no place for an error: pScheduler shows what stands on standard error."""
-    said = tool.say("duration", spec_with({"udp": True}))
-    assert said.returncode == 1
-    assert said.stdout == ""
-    assert said.stderr == "iperf3mix: udp is not supported: UDP has no congestion control\n"
+    """The answer has no place for an error, and pScheduler shows standard error."""
+    answer = tool.say("duration", spec_with({"udp": True}))
+    assert answer.returncode == 1
+    assert answer.stdout == ""
+    assert answer.stderr == "iperf3mix: udp is not supported: UDP has no congestion control\n"
 
 
 def test_participant_data(tool: Tool) -> None:
@@ -193,18 +193,18 @@ def test_tokens_are_of_one_run_only(tool: Tool) -> None:
     "given_", ["", "[]", "{}", '{"participant": 2}', '{"participant": "0"}', '{"participant": true}']
 )
 def test_participant_data_for_nobody(tool: Tool, given_: str) -> None:
-    said = tool.say("participant-data", given_)
-    assert said.returncode == 1
-    assert said.stderr.startswith("iperf3mix: ")
+    answer = tool.say("participant-data", given_)
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("iperf3mix: ")
 
 
 @pytest.mark.parametrize(
     ("conf", "error"),
     [
         ("[iperf3mix]\niperf3 = /nowhere/iperf3\n", "No such file or directory: '/nowhere/iperf3'"),
-        ("[iperf3mix]\niperf3 = iperf3\n", "iperf3 is 'iperf3', and not a whole path"),
+        ("[iperf3mix]\niperf3 = iperf3\n", "iperf3 is 'iperf3', and not an absolute path"),
         ("[iperf3mix]\niperf3 = /usr/bin/iperf3\n", "without the patches that mix CCAs"),
-        ("[iperf3mix]\niperf3 = /bin/true\n", "/bin/true --version ends with 0 and says"),
+        ("[iperf3mix]\niperf3 = /bin/true\n", "/bin/true --version ends with status 0 and writes"),
         ("[iperf3mix]\nport = 0\n", "port is '0', and not a number from 1 to 65535"),
         ("[iperf3mix]\nport = x\n", "port is 'x'"),
         ("[iperf3mix]\nserver_port = 5201\n", "the key 'server_port' is unknown"),
@@ -232,7 +232,7 @@ def test_the_configured_port_is_told(tool: Tool, package: Path) -> None:
 
 
 def result(number: int, *, sends: bool) -> dict[str, Any]:
-    """One participant's good result, whose numbers tell whose it is."""
+    """Returns a good result of one participant, whose numbers show whose it is."""
     sums = {"start": 0, "end": 1, "throughput-bits": number, "throughput-bytes": number}
     sums |= {"retransmits": number} if sends else {"receiver-throughput-bits": number}
     group = {"group": 1, "congestion": "bbr", "streams": 1} | sums
@@ -273,17 +273,17 @@ def test_streams_are_joined_by_the_clients_ports(tool: Tool) -> None:
     """The server accepted them in another order than the client made them; both are of the same group."""
     ends = []
     for number, (first, second), port in ((1, (5001, 5002), "local_port"), (2, (5002, 5001), "remote_port")):
-        one = result(number, sends=number == 2)
-        stream = one["summary"]["streams"][0]
+        side = result(number, sends=number == 2)
+        stream = side["summary"]["streams"][0]
         both = [stream | {"stream-id": f"{at}:bbr:1", "throughput-bits": 10 * number + at} for at in (1, 2)]
         if number == 1:
             both = [each | {"receiver-throughput-bits": each["throughput-bits"]} for each in both]
-        one["summary"] |= {"streams": both, "congestion": {each["stream-id"]: "bbr" for each in both}}
-        one["intervals"][0]["streams"] = both
+        side["summary"] |= {"streams": both, "congestion": {each["stream-id"]: "bbr" for each in both}}
+        side["intervals"][0]["streams"] = both
         other = "remote_port" if port == "local_port" else "local_port"
         connected = [{"id": 1, port: first, other: 5201}, {"id": 2, port: second, other: 5201}]
-        one["diags"] = "iperf3 -J\n\n" + json.dumps({"start": {"connected": connected}}, separators=(",", ":"))
-        ends.append(one)
+        side["diags"] = "iperf3 -J\n\n" + json.dumps({"start": {"connected": connected}}, separators=(",", ":"))
+        ends.append(side)
     got = merge(tool, ends, reverse=True)
     # The server's second stream is the client's first
     expected = [("2:bbr:1", 21, 12), ("1:bbr:1", 22, 11)]
@@ -305,18 +305,18 @@ def test_a_server_that_is_missing_takes_nothing_away(tool: Tool, reverse: bool |
 @pytest.mark.parametrize(
     ("results", "error"),
     [
-        ([None, None], "both participants: no result came"),
-        ([None, 7], "participant 0 (source ps1): no result came; participant 1 (dest ps2): instead of"),
-        ([], "no result came"),
-        (None, "no result came"),
-        ("gone", "no result came"),
-        ([None, result(1, sends=False)], "participant 0 (source ps1): no result came"),
+        ([None, None], "both participants: there is no result"),
+        ([None, 7], "participant 0 (source ps1): there is no result; participant 1 (dest ps2): its result is"),
+        ([], "there is no result"),
+        (None, "there is no result"),
+        ("gone", "there is no result"),
+        ([None, result(1, sends=False)], "participant 0 (source ps1): there is no result"),
         ([{"succeeded": False, "error": "no way"}, None], "participant 0 (source ps1): no way; participant 1"),
-        ([{"succeeded": False}, None], "failed, and didn't say why"),
-        ([{"succeeded": True}, None], "the result is not one of this tool"),
-        ([{"succeeded": True, "intervals": [], "summary": {}}, None], "the result is not one of this tool"),
-        (["<html>502</html>", None], "instead of a result came '<html>502</html>'"),
-        ([7, []], "instead of a result came '7'; participant 1 (dest ps2): instead of a result came '[]'"),
+        ([{"succeeded": False}, None], "failed without an error message"),
+        ([{"succeeded": True}, None], "its result is not one of this tool"),
+        ([{"succeeded": True, "intervals": [], "summary": {}}, None], "its result is not one of this tool"),
+        (["<html>502</html>", None], "its result is '<html>502</html>'"),
+        ([7, []], "its result is '7'; participant 1 (dest ps2): its result is '[]'"),
         ([result(1, sends=True)] * 3, "the run has 3 results, and 2 participants"),
     ],
 )  # fmt: skip
@@ -354,7 +354,7 @@ def test_merging_anything_says_something(test: object, results: object) -> None:
 @settings(max_examples=25, deadline=None)
 @given(JSON_VALUES)
 def test_a_damaged_result_of_the_sender_is_merged_or_left_out(damage: object) -> None:
-    """Such as of a future version: in a reverse test the server's numbers are joined with the client's."""
+    """A future version may write such results; in a reverse test they are joined with the client's."""
     from iperf3mix.results import merge as merge_results  # noqa: PLC0415 - conftest.py puts it on the path
 
     for key in ("streams", "groups", "summary"):
@@ -373,14 +373,14 @@ def test_merging_no_input(tool: Tool, text: str) -> None:
 
 
 def test_they_run_without_anything_else(tool: Tool) -> None:
-    """No ccmix and no pScheduler library: Python's isolated mode sees neither a user's packages nor variables."""
+    """The tool needs neither ccmix nor pScheduler's library: Python's isolated mode has no packages of a user."""
     script = f"import sys; sys.path.insert(0, {str(tool.root)!r} + '/usr/lib/pscheduler/classes/tool/iperf3mix')\n"
     script += "from iperf3mix import methods; methods.can_run()"
-    said = subprocess.run(
+    answer = subprocess.run(
         ["/usr/bin/python3", "-I", "-S", "-c", script],
         input=json.dumps(throughput()),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert json.loads(said.stdout)["can-run"]
+    assert json.loads(answer.stdout)["can-run"]

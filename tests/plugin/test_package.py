@@ -1,4 +1,4 @@
-"""The Debian package: what is in it, and that it fits together."""
+"""Tests the contents of the Debian package."""
 
 import ast
 import hashlib
@@ -39,7 +39,7 @@ def test_it_has_a_tool_with_all_methods(package: Path) -> None:
 
 
 def test_it_replaces_nothing(deb: Path) -> None:
-    """Least of all the stock iperf3."""
+    """The package does not replace stock iperf3, nor any other file."""
     listing = subprocess.run(["dpkg-deb", "-c", deb], capture_output=True, text=True, check=True).stdout
     files = [line.split()[5].removeprefix(".") for line in listing.splitlines() if not line.startswith("d")]
     own = ("/usr/lib/pscheduler/classes/tool/iperf3mix/", f"/usr/lib/{NAME}/", f"/usr/share/doc/{NAME}/")
@@ -82,14 +82,14 @@ def test_the_configuration_file_is_the_one_that_is_read(deb: Path, package: Path
         script = (
             "import dataclasses, json; from iperf3mix.config import load; print(json.dumps(dataclasses.asdict(load())))"
         )
-        said = subprocess.run(
+        output = subprocess.run(
             [sys.executable, "-c", script],
             env={"PYTHONPATH": str(package / TOOL), "IPERF3MIX_CONF": str(file)},
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-        assert json.loads(said) == {
+        assert json.loads(output) == {
             "iperf3": config.DEFAULT_IPERF3,
             "port": config.DEFAULT_PORT,
             "allow": list(config.DEFAULT_ALLOW),
@@ -106,7 +106,7 @@ def test_sums(deb: Path, tmp_path: Path) -> None:
 
 
 def test_it_can_be_built_again(deb: Path, tmp_path: Path) -> None:
-    """From the same sources the same package, byte by byte."""
+    """The same sources give the same package, byte by byte."""
     built = subprocess.run([REPOSITORY / "plugin/build", tmp_path], capture_output=True, text=True, check=True)
     assert Path(built.stdout.strip()).read_bytes() == deb.read_bytes()
 
@@ -121,7 +121,7 @@ def test_the_service_and_the_script_of_the_package_call_what_is_there(deb: Path,
 
 
 def test_its_python_is_that_of_ubuntu_22_04(package: Path) -> None:
-    """3.10, and nothing but its standard library."""
+    """The tool runs on Python 3.10 and imports only its standard library."""
     files = sorted((package / TOOL).rglob("*.py"))
     assert len(files) > 10
     for file in files:
@@ -129,6 +129,13 @@ def test_its_python_is_that_of_ubuntu_22_04(package: Path) -> None:
         modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
         modules += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         assert all(module.partition(".")[0] in sys.stdlib_module_names for module in modules), (file, modules)
+
+
+def test_its_group_grammar_is_that_of_ccmix(package: Path) -> None:
+    """The build copies the one file; the source tree has a link."""
+    source = REPOSITORY / "harness/ccmix/model/group_grammar.py"
+    assert (package / TOOL / "iperf3mix/group_grammar.py").read_bytes() == source.read_bytes()
+    assert (REPOSITORY / "plugin/tool/iperf3mix/group_grammar.py").is_symlink()
 
 
 def test_every_option_and_key_is_in_the_manual() -> None:
@@ -145,7 +152,7 @@ def test_every_option_and_key_is_in_the_manual() -> None:
 
 
 def test_ccas_are_allowed_and_none_is_taken_away(ccmix: Ccmix, package: Path) -> None:
-    """In a guest of the lab, whose kernel has more than it allows."""
+    """The kernel of the lab's guest has more CCAs than it allows."""
     conf = package / "allow.conf"
     conf.write_text("[iperf3mix]\nallow = htcp bbr nosuch vegas\n")
     allowed = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
@@ -173,7 +180,7 @@ def test_ccas_are_allowed_and_none_is_taken_away(ccmix: Ccmix, package: Path) ->
 def test_the_slot_is_enough_for_a_long_path_and_not_much_too_long(
     ccmix: Ccmix, package: Path, streams: int, direction: str
 ) -> None:
-    """Of 200 ms there and back, which holds where no link-rtt is told; in a guest of the lab, in virtual time."""
+    """The path has an RTT of 200 ms, the default of link-rtt, in a guest of the lab, in virtual time."""
     from iperf3mix import slot  # noqa: PLC0415 - conftest.py puts it on the path
 
     script = [sys.executable, REPOSITORY / "tests/plugin/guest_long_path.py", package, streams, *direction.split()]
@@ -185,9 +192,8 @@ def test_the_slot_is_enough_for_a_long_path_and_not_much_too_long(
     assert got["took_s"] + slot.WRITING_S < got["slot_s"]
 
 
+@pytest.mark.root
 def test_without_root_it_is_as_good(tool: Tool) -> None:
-    """Everything here ran as a user without privileges, as pScheduler's runner is."""
-    if os.geteuid() != 0:
-        pytest.skip("only root becomes somebody else")
-    said = subprocess.run([*tool.command("enumerate")[:-1], "id", "-u"], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "65534"
+    """All of these tests run the tool as a user without privileges, like pScheduler's runner."""
+    output = subprocess.run([*tool.command("enumerate")[:-1], "id", "-u"], capture_output=True, text=True, check=True)
+    assert output.stdout.strip() == "65534"

@@ -1,4 +1,4 @@
-"""`ccmix psconfig`: its templates keep to pSConfig's rules, and their tests to what the tool takes."""
+"""Tests that the templates of `ccmix psconfig` keep to pSConfig's rules, and their tests to the tool's."""
 
 import json
 from pathlib import Path
@@ -82,15 +82,15 @@ def test_a_template_without_an_archive(ccmix: Ccmix) -> None:
     ("arguments", "error"),
     [
         (("a", "--groups", "cubic,bbr"), "hosts: a mesh needs two or more"),
-        (("a", "a", "--groups", "cubic,bbr"), "hosts: a is there twice"),
-        (("a", "b c", "--groups", "cubic,bbr"), "hosts: 'b c' is no host name"),
-        (("a", "10.0.0.256", "--groups", "cubic,bbr"), "hosts: '10.0.0.256' is no host name"),
-        (("a", "fe80::1%eth0", "--groups", "cubic,bbr"), "is no host name"),
+        (("a", "a", "--groups", "cubic,bbr"), "hosts: a is named twice"),
+        (("a", "b c", "--groups", "cubic,bbr"), "hosts: 'b c' is neither a host name nor an address"),
+        (("a", "10.0.0.256", "--groups", "cubic,bbr"), "hosts: '10.0.0.256' is neither a host name nor an address"),
+        (("a", "fe80::1%eth0", "--groups", "cubic,bbr"), "is neither a host name nor an address"),
         (("a", "b"), "Missing option '--groups'"),
-        (("a", "b", "--groups", "cubic:0,bbr"), "groups: 'cubic:0,bbr' has the weight 0"),
+        (("a", "b", "--groups", "cubic:0,bbr"), "groups: 'cubic:0,bbr' has 'cubic:0', which is no CCA[:WEIGHT]"),
         (("a", "b", "--groups", "cubic,nosuch"), "unknown CCA 'nosuch'"),
         (("a", "b", "--groups", "cubic,bbr", "--groups", "cubic, bbr"), "groups: write each mix once"),
-        (("a", "b", "--groups", "cubic:100,bbr:100"), "the weights come to 200 streams"),
+        (("a", "b", "--groups", "cubic:100,bbr:100"), "the weights add up to 200 streams"),
         (("a", "b", "--groups", "cubic:8,bbr", "--streams", "4"), "has a group that gets none of the 4 streams"),
         (("a", "b", "--groups", "cubic,bbr", "--duration", "1500ms"), "duration: '1500ms' is not a whole number"),
         (("a", "b", "--groups", "cubic,bbr", "--duration", "30"), "duration: '30' has no unit"),

@@ -1,4 +1,4 @@
-"""Runs of both participants, at the same time and as the runner starts them, over a pair of namespaces."""
+"""Tests runs whose participants start at the same time, as the runner starts them, in a pair of namespaces."""
 
 import contextlib
 import itertools
@@ -20,7 +20,7 @@ STOCK = "/usr/bin/iperf3"
 
 
 def merged(ends: list[Tool], run: Run) -> dict[str, Any]:
-    """The run's result, from those of both, each of which keeps to the schema."""
+    """Merges the results of the participants, each of which keeps to the schema, into that of the run."""
     results = run.results()
     for result in results:
         check(result, "result")
@@ -33,7 +33,7 @@ def merged(ends: list[Tool], run: Run) -> dict[str, Any]:
 
 
 def iperf3_of(result: dict[str, Any], participant: int) -> dict[str, Any]:
-    """iperf3's own JSON in the diagnostics of a merged result."""
+    """Returns iperf3's own JSON from the diagnostics of a merged result."""
     text = result["diags"].split("Participant ")[1 + participant]
     return dict(json.loads(next(line for line in text.splitlines() if line.startswith("{"))))
 
@@ -80,7 +80,7 @@ def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]
 
 
 def test_what_iperf3_can_serve_reaches_it(ends: list[Tool]) -> None:
-    """As its own JSON tells, and the kernel of the processes' processors."""
+    """iperf3's own JSON has them, and the kernel reports the processors that the processes may use."""
     test = throughput(
         schema=7,
         dest="fd99:7::2",
@@ -114,14 +114,14 @@ def test_what_iperf3_can_serve_reaches_it(ends: list[Tool]) -> None:
     got = merged(ends, run)
     assert got["succeeded"], got
     assert list(processors.values()) == [[0], [max(os.sched_getaffinity(0))]]
-    told = iperf3_of(got, 0)
-    started = told["start"]["test_start"]
+    report = iperf3_of(got, 0)
+    started = report["start"]["test_start"]
     expected = {"omit": 1, "duration": 1, "blksize": 20_000, "tos": 32, "target_bitrate": 30_000_000, "interval": 0.5}
     assert started | expected == started
     assert started["fqrate"] == 100_000_000
-    assert told["start"]["sock_bufsize"] == 600_000
+    assert report["start"]["sock_bufsize"] == 600_000
     # With the room for options that are not used in every segment
-    assert 900 <= told["start"]["tcp_mss"] <= 1000 if "tcp_mss" in told["start"] else True
+    assert 900 <= report["start"]["tcp_mss"] <= 1000 if "tcp_mss" in report["start"] else True
     argv = got["diags"].splitlines()[1].split()
     assert {"-Z", "-N"} <= set(argv)
     assert argv[argv.index("-L") + 1] == "7"
@@ -131,7 +131,7 @@ def test_what_iperf3_can_serve_reaches_it(ends: list[Tool]) -> None:
 
 
 def test_single_ended(ends: list[Tool]) -> None:
-    """To a server without pScheduler: any iperf3 receives, and a patched one sends."""
+    """The server has no pScheduler: any iperf3 receives, and a patched one sends."""
     patched = str(ends[0].root / IPERF3)
     for server, options in (([STOCK, "-s", "-1"], {}), ([patched, "-s", "-1", "-p", "5300"], {"reverse": True})):
         if not Path(server[0]).exists():
@@ -158,7 +158,7 @@ def test_a_stock_server_can_not_be_made_to_send_groups(ends: list[Tool]) -> None
 
 @pytest.mark.parametrize("late", [0, 1], ids=["client", "server"])
 def test_one_side_is_late(ends: list[Tool], late: int) -> None:
-    """By more than all of the three seconds that the stock tool waits; the slot has room for it."""
+    """It is later than the three seconds that the stock tool waits; the slot has time for it."""
     late_s = (4.0, 0.0) if late == 0 else (0.0, 4.0)
     run = start_run(ends, throughput(reverse=True), seconds=9, late_s=late_s)
     got = merged(ends, run)
@@ -166,18 +166,18 @@ def test_one_side_is_late(ends: list[Tool], late: int) -> None:
 
 
 def processors_of(end: Tool) -> list[int]:
-    """The one processor that each iperf3 may use."""
-    found = []
+    """Returns the processor that each iperf3 may use."""
+    processors = []
     for pid in iperf3_in(end):
         with contextlib.suppress(OSError):
             status = Path(f"/proc/{pid}/status").read_text()
-            found.append(int(status.split("Cpus_allowed_list:")[1].split()[0]))
-    return found
+            processors.append(int(status.split("Cpus_allowed_list:")[1].split()[0]))
+    return processors
 
 
 def iperf3_in(end: Tool) -> list[int]:
-    found = subprocess.run(["ip", "netns", "pids", end.namespace], capture_output=True, text=True, check=True).stdout
-    return [pid for pid in map(int, found.split()) if name_of(pid) == "iperf3"]
+    pids = subprocess.run(["ip", "netns", "pids", end.namespace], capture_output=True, text=True, check=True).stdout
+    return [pid for pid in map(int, pids.split()) if name_of(pid) == "iperf3"]
 
 
 def name_of(pid: int) -> str:
@@ -188,7 +188,7 @@ def name_of(pid: int) -> str:
 
 
 def test_nobody_comes(ends: list[Tool]) -> None:
-    """Each side alone: it says so before its slot ends, and not before the other could still come."""
+    """Each side alone reports it before its slot ends, but waits as long as the other could still come."""
     for alone in (0, 1):
         run = start_run(ends, throughput(), seconds=3, only=(alone,))
         result = run.participants[0].result()
@@ -201,7 +201,7 @@ def test_nobody_comes(ends: list[Tool]) -> None:
 
 
 def test_strangers_do_not_take_the_place_of_the_client(ends: list[Tool]) -> None:
-    """One connects and goes, as a scanner does; one makes a test; the client comes meanwhile, and after them."""
+    """A scanner connects and leaves, a stranger makes a test; the client connects meanwhile and after them."""
     near, patched = ["ip", "netns", "exec", ends[0].namespace], str(ends[0].root / IPERF3)
     data = [end.call("participant-data", {"participant": at, "test": throughput()}) for at, end in enumerate(ends)]
     server = start_run(ends, throughput(), seconds=9, data=data, only=(1,))
@@ -217,7 +217,7 @@ def test_strangers_do_not_take_the_place_of_the_client(ends: list[Tool]) -> None
     run = Run(server.test, server.start, server.seconds, data, client.participants + server.participants)
     got = merged(ends, run)
     assert got["succeeded"], got
-    assert "anew: a test of 10.99.7.1, which is none of this run" in got["diags"]
+    assert "anew: a test from 10.99.7.1, which does not belong to this run" in got["diags"]
     assert "unable to receive cookie" in got["diags"]
 
 
@@ -235,10 +235,17 @@ def test_the_port_is_taken_for_a_while(ends: list[Tool]) -> None:
     assert "Address already in use" in got["diags"]
 
 
-@pytest.mark.parametrize("victim", [0, 1], ids=["client", "server"])
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize(
+    ("by", "victim"),
+    [
+        pytest.param(signal.SIGTERM, 0, id="SIGTERM-client"),
+        pytest.param(signal.SIGTERM, 1, id="SIGTERM-server", marks=pytest.mark.deep),
+        pytest.param(signal.SIGKILL, 0, id="SIGKILL-client", marks=pytest.mark.deep),
+        pytest.param(signal.SIGKILL, 1, id="SIGKILL-server"),
+    ],
+)
 def test_a_participant_is_killed_during_the_test(ends: list[Tool], victim: int, by: signal.Signals) -> None:
-    """Its iperf3 ends with it; the other side says what it saw, in time."""
+    """Its iperf3 ends with it; the other side reports what happened, in time."""
     run = start_run(ends, throughput(duration="PT30S"), seconds=34)
     wait_for(lambda: all(iperf3_in(end) for end in ends), 5, "iperf3 runs at both ends")
     time.sleep(0.7)  # of traffic
@@ -261,11 +268,9 @@ def test_a_participant_is_killed_during_the_test(ends: list[Tool], victim: int, 
 
 
 def run_processes(end: Tool) -> int:
-    """The process of `run` itself."""
-    (found,) = (
-        pid for pid in map(int, pids_of(end)) if f"{end.root}" in cmdline(pid) and cmdline(pid).endswith("run\0")
-    )
-    return found
+    """Returns the process of `run` itself."""
+    (pid,) = (pid for pid in map(int, pids_of(end)) if f"{end.root}" in cmdline(pid) and cmdline(pid).endswith("run\0"))
+    return pid
 
 
 def pids_of(end: Tool) -> list[str]:
@@ -301,7 +306,7 @@ def allowed_and_not() -> tuple[str, str | None]:
 
 
 def nothing_was_started(result: dict[str, Any]) -> None:
-    """The diagnostics would have iperf3's command."""
+    """The diagnostics would have the command of iperf3."""
     assert result["diags"] == ""
 
 
@@ -334,7 +339,7 @@ def test_a_cca_that_is_not_allowed_fails_before_any_traffic(ends: list[Tool]) ->
 
 
 def test_a_cca_is_asked_of_the_sender_alone(ends: list[Tool]) -> None:
-    """The receiving end has another kernel: what it has doesn't matter."""
+    """The CCAs of the receiving end don't matter."""
     test = throughput()
     data = [end.call("participant-data", {"participant": at, "test": test}) for at, end in enumerate(ends)]
     data[1]["congestion"] = {"available": ["reno"], "allowed": ["reno"], "default": ["reno"]}
@@ -345,7 +350,7 @@ def test_a_cca_is_asked_of_the_sender_alone(ends: list[Tool]) -> None:
 
 @pytest.fixture
 def able(ends: list[Tool]) -> list[Tool]:
-    """The ends with a binary that may use every CCA, as an administrator can give it."""
+    """Yields the ends with a binary that may use every CCA, as an administrator can make it."""
     if not shutil.which("setcap"):
         pytest.skip("there is no setcap: install libcap2-bin")
     binary = ends[0].root / "iperf3-with-capability"
@@ -370,7 +375,7 @@ def test_with_a_file_capability_every_cca_may_be_used(able: list[Tool]) -> None:
 
 
 def test_a_binary_with_a_file_capability_is_ended_too(able: list[Tool]) -> None:
-    """The kernel doesn't end it with the tool: the tool must. Afterwards nothing may be left, as after every test."""
+    """The kernel doesn't end it with the tool, so the tool must. Afterwards nothing may be left."""
     run = start_run(able, throughput(duration="PT30S"), seconds=34)
     for end in able:
         wait_for(lambda end=end: [pid for pid in map(int, pids_of(end)) if "iperf3" in name_of(pid)], 5, "iperf3 runs")
@@ -418,20 +423,20 @@ def wrong_inputs() -> list[tuple[object, str]]:
         "participant-data": [{}, {}],
     }
     return [
-        ("", "no JSON"),
-        ("[]", "no JSON object"),
-        ("{" * 100_000, "no JSON"),
+        ("", "not JSON"),
+        ("[]", "not a JSON object"),
+        ("{" * 100_000, "not JSON"),
         ({}, "the test is not an object"),
         (good | {"schema": 2}, "the run's schema is 2"),
         (good | {"participant": 2}, "participant is 2"),
         (good | {"participant": True}, "participant is True"),
-        (good | {"schedule": None}, "no schedule"),
-        (good | {"schedule": {"start": "soon", "duration": "PT6S"}}, "no schedule"),
+        (good | {"schedule": None}, "the run's schedule can't be read"),
+        (good | {"schedule": {"start": "soon", "duration": "PT6S"}}, "the run's schedule can't be read"),
         (good | {"schedule": {"start": "2026-11-21T00:00:00", "duration": "PT6S"}}, "no time zone"),
-        (good | {"schedule": {"start": "2026-11-21T00:00:00Z", "duration": 6}}, "no schedule"),
+        (good | {"schedule": {"start": "2026-11-21T00:00:00Z", "duration": 6}}, "the run's schedule can't be read"),
         (good | {"test": throughput(schema=8)}, "the spec's schema is 8"),
-        (good | {"participant-data": [{}]}, "has not the data of 2 participants"),
-        (good | {"participant-data": None}, "has not the data of 2 participants"),
+        (good | {"participant-data": [{}]}, "did not give the data of 2 participants"),
+        (good | {"participant-data": None}, "did not give the data of 2 participants"),
         (good | {"participant-data": [None, {}]}, "sent no participant-data"),
         (good, "of another tool"),
     ]
@@ -454,7 +459,7 @@ def test_names_that_are_not_known_are_a_failure(tool: Tool) -> None:
 
 
 def test_nobody_reads_the_result(ends: list[Tool]) -> None:
-    """The runner has died: no trace, no hanging."""
+    """The runner has died: the method neither writes a traceback nor hangs."""
     process = subprocess.Popen(
         ends[0].command("run"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

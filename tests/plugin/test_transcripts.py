@@ -1,4 +1,4 @@
-"""What real pScheduler servers made of the tool, as their archivers sent it: see tests/data/pscheduler/README.md."""
+"""Tests what the archivers of real pScheduler servers sent of runs of the tool (tests/data/pscheduler/README.md)."""
 
 import json
 from pathlib import Path

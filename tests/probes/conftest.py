@@ -1,4 +1,4 @@
-"""The probe under test: the binary that CCMIX_SOCKMON names, or what probes/sockmon/build makes."""
+"""Provides the probe under test: the binary that CCMIX_SOCKMON names, or what probes/sockmon/build makes."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.lab import GuestSpec, run_guest
-from ccmix.probes.stream import Stream, read_stream
+from ccmix.probes.stream.reader import Stream, read_stream
 from support import REPOSITORY
 
 ENDS_WITHIN_S = 60.0
@@ -32,7 +32,7 @@ class Sockmon:
         return [self.binary, *map(str, arguments), f"--output={self.file}"]
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
-        """Started, and recording: the header is written before anything is sampled."""
+        """Starts the probe, which writes the header before it samples anything."""
         self.file.unlink(missing_ok=True)
         return subprocess.Popen(
             self.argv(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -46,7 +46,7 @@ class Sockmon:
         return read_stream(self.file)
 
     def record(self, *arguments: object) -> Stream:
-        """Until it ends by itself."""
+        """Runs the probe until it ends by itself."""
         return self.finish(self.start(*arguments), by_signal=None)
 
 
@@ -88,13 +88,13 @@ def connection_fixture() -> Callable[..., object]:
 
 @dataclass(frozen=True)
 class Guest:
-    """A guest of the lab, with the probe's static binary in its job folder as ./sockmon."""
+    """Runs scripts in a guest of the lab, with the probe's static binary in its job folder as ./sockmon."""
 
     kernel: Path
     job: Path
 
     def run(self, script: str, memory_mib: int = 192) -> str:
-        """What a shell script prints; it must end well."""
+        """Returns what a shell script prints; it must exit with status 0."""
         argv = ("sh", "-e", "-u", "-c", script)
         spec = GuestSpec(argv=argv, job_dir=self.job, memory_bytes=memory_mib << 20, seed=1)
         result = asyncio.run(run_guest(self.kernel, spec))

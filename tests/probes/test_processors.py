@@ -1,4 +1,4 @@
-"""Lists of cores, as mpstat takes them."""
+"""Tests lists of cores, as mpstat takes them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands repeated on deadlines: when, how often, and how a probe that can't keep up or fails says so."""
+"""Tests when and how often commands are repeated, and how a probe that can't keep up or fails reports it."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lines of ss: frozen ones of every kind, and those of real connections."""
+"""Tests the reading of lines of ss: frozen ones of every kind, and those of real connections."""
 
 import shutil
 import socket
@@ -41,13 +41,13 @@ EVERYTHING = (
 )
 
 
-def one(line: str) -> Socket:
-    [found] = parse(line + "\n", CCAS)
-    return found
+def parse_line(line: str) -> Socket:
+    [sample] = parse(line + "\n", CCAS)
+    return sample
 
 
 def test_every_field() -> None:
-    assert one(EVERYTHING) == Socket(
+    assert parse_line(EVERYTHING) == Socket(
         local_address="10.0.1.1", local_port=40000, remote_address="10.0.3.2", remote_port=5201,
         recv_queue_bytes=12, send_queue_bytes=345678, cca="cubic",
         rto_s=0.377, rtt_s=0.1765, rttvar_s=0.00025, min_rtt_s=0.0885, mss_bytes=8948,
@@ -61,40 +61,42 @@ def test_every_field() -> None:
 
 
 def test_the_state_of_bbr() -> None:
-    found = one(BBR)
-    assert (found.cca, found.bbr_bandwidth_bps, found.bbr_min_rtt_s) == ("bbr", 196608e6, 2e-6)
-    assert (found.bbr_pacing_gain, found.bbr_cwnd_gain) == (2.88672, 2.88672)
-    assert (found.min_rtt_s, found.pacing_rate_bps) == (2e-6, 2495171132000)
+    sample = parse_line(BBR)
+    assert (sample.cca, sample.bbr_bandwidth_bps, sample.bbr_min_rtt_s) == ("bbr", 196608e6, 2e-6)
+    assert (sample.bbr_pacing_gain, sample.bbr_cwnd_gain) == (2.88672, 2.88672)
+    assert (sample.min_rtt_s, sample.pacing_rate_bps) == (2e-6, 2495171132000)
 
 
 @pytest.mark.parametrize("cca", ["bbr2", "bbr3"])
 def test_the_state_of_other_versions_of_bbr(cca: str) -> None:
-    found = one(BBR.replace(" bbr ", f" {cca} ").replace("bbr:(", f"{cca}:("))
-    assert (found.cca, found.bbr_bandwidth_bps) == (cca, 196608e6)
+    sample = parse_line(BBR.replace(" bbr ", f" {cca} ").replace("bbr:(", f"{cca}:("))
+    assert (sample.cca, sample.bbr_bandwidth_bps) == (cca, 196608e6)
 
 
 def test_a_bbr_without_gains() -> None:
-    found = one(BBR.replace(",pacing_gain:2.88672,cwnd_gain:2.88672", "").replace("bw:196608000000bps", "bw:94.5Kbps"))
-    assert (found.bbr_bandwidth_bps, found.bbr_min_rtt_s) == (94500, 2e-6)
-    assert (found.bbr_pacing_gain, found.bbr_cwnd_gain) == (None, None)
+    sample = parse_line(
+        BBR.replace(",pacing_gain:2.88672,cwnd_gain:2.88672", "").replace("bw:196608000000bps", "bw:94.5Kbps")
+    )
+    assert (sample.bbr_bandwidth_bps, sample.bbr_min_rtt_s) == (94500, 2e-6)
+    assert (sample.bbr_pacing_gain, sample.bbr_cwnd_gain) == (None, None)
 
 
 def test_a_bbr_without_a_minimum_rtt() -> None:
-    found = one(BBR.replace("mrtt:0.002", "mrtt:4.29497e+06").replace(" minrtt:0.002", ""))
-    assert (found.bbr_min_rtt_s, found.min_rtt_s) == (None, None)
+    sample = parse_line(BBR.replace("mrtt:0.002", "mrtt:4.29497e+06").replace(" minrtt:0.002", ""))
+    assert (sample.bbr_min_rtt_s, sample.min_rtt_s) == (None, None)
 
 
 def test_the_pacing_rate_of_a_socket_with_a_maximum() -> None:
-    assert one(PACED).pacing_rate_bps == 8e6
-    assert one(PACED.replace("8000000bps/8000000bps", "5.5Mbps/8Mbps")).pacing_rate_bps == 5.5e6
+    assert parse_line(PACED).pacing_rate_bps == 8e6
+    assert parse_line(PACED.replace("8000000bps/8000000bps", "5.5Mbps/8Mbps")).pacing_rate_bps == 5.5e6
 
 
 def test_what_ss_leaves_out_is_zero_or_none() -> None:
-    found = one("0 0 10.0.0.1:1 10.0.0.2:2 cubic")
-    assert (found.busy_s, found.retransmits, found.lost, found.unacked, found.cwnd_packets) == (0, 0, 0, 0, 0)
-    assert (found.receiver_window_limited_s, found.send_buffer_limited_s, found.bytes_retransmitted) == (0, 0, 0)
-    assert (found.rtt_s, found.rttvar_s, found.rto_s, found.min_rtt_s, found.ssthresh_packets) == (None,) * 5
-    assert (found.pacing_rate_bps, found.delivery_rate_bps) == (None, None)
+    sample = parse_line("0 0 10.0.0.1:1 10.0.0.2:2 cubic")
+    assert (sample.busy_s, sample.retransmits, sample.lost, sample.unacked, sample.cwnd_packets) == (0, 0, 0, 0, 0)
+    assert (sample.receiver_window_limited_s, sample.send_buffer_limited_s, sample.bytes_retransmitted) == (0, 0, 0)
+    assert (sample.rtt_s, sample.rttvar_s, sample.rto_s, sample.min_rtt_s, sample.ssthresh_packets) == (None,) * 5
+    assert (sample.pacing_rate_bps, sample.delivery_rate_bps) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -109,24 +111,24 @@ def test_what_ss_leaves_out_is_zero_or_none() -> None:
     ],
 )
 def test_addresses(text: str, address: str, port: int) -> None:
-    found = one(f"0 0 {text} {text} cubic")
-    assert (found.local_address, found.local_port) == (found.remote_address, found.remote_port) == (address, port)
+    sample = parse_line(f"0 0 {text} {text} cubic")
+    assert (sample.local_address, sample.local_port) == (sample.remote_address, sample.remote_port) == (address, port)
 
 
 @pytest.mark.parametrize("flags", ["", "ts sack ", "ts sack ecn ecnseen fastopen "])
 @pytest.mark.parametrize("cca", [*CCAS, "not-a-cca"])
 def test_the_cca_is_a_word_of_its_own(flags: str, cca: str) -> None:
-    found = one(f"0 0 10.0.0.1:1 10.0.0.2:2 {flags}{cca} wscale:7,7 rto:204 bidir send 1bps app_limited lost:3")
-    assert found.cca == (cca if cca in CCAS else "")
-    assert found.lost == 3
+    sample = parse_line(f"0 0 10.0.0.1:1 10.0.0.2:2 {flags}{cca} wscale:7,7 rto:204 bidir send 1bps app_limited lost:3")
+    assert sample.cca == (cca if cca in CCAS else "")
+    assert sample.lost == 3
 
 
 def test_a_cca_s_own_state_is_not_taken_for_fields() -> None:
     text = EVERYTHING.replace("cubic", "dctcp").replace(
         " send ", " dctcp:(ce_state:1,alpha:512,ab_ecn:0,ab_tot:0) send "
     )
-    found = one(text)
-    assert (found.cca, found.bbr_bandwidth_bps, found.pacing_rate_bps) == ("dctcp", None, 600.5e6)
+    sample = parse_line(text)
+    assert (sample.cca, sample.bbr_bandwidth_bps, sample.pacing_rate_bps) == ("dctcp", None, 600.5e6)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_a_line_that_ss_does_not_write(line: str) -> None:
 
 
 def test_several_lines_and_none() -> None:
-    assert [found.local_port for found in parse(f"{BBR}\n\n{EVERYTHING}\n", CCAS)] == [47460, 40000]
+    assert [sample.local_port for sample in parse(f"{BBR}\n\n{EVERYTHING}\n", CCAS)] == [47460, 40000]
     assert parse("", CCAS) == []
 
 
@@ -157,10 +159,10 @@ def transfer(client: socket.socket, server: socket.socket) -> tuple[int, int]:
 
 
 def seen(port: int) -> Socket:
-    """The socket of a local port, among all of this machine."""
+    """Returns the socket of a local port, among all of this machine."""
     output = subprocess.run(COMMAND, capture_output=True, text=True, check=True).stdout
-    [found] = [found for found in parse(output, CCAS) if found.local_port == port]
-    return found
+    [sample] = [sample for sample in parse(output, CCAS) if sample.local_port == port]
+    return sample
 
 
 @pytest.mark.skipif(not shutil.which("ss"), reason="ss is not installed: apt-get install iproute2")
@@ -169,21 +171,21 @@ def seen(port: int) -> Socket:
 def test_real_connections(address: str, cca: str, connection: Any) -> None:
     with connection(address, cca) as ends:
         client, server = transfer(*ends)
-        found = seen(client)
-    assert (found.cca, found.local_address, found.remote_address) == (cca, address, address)
-    assert found.remote_port == server
-    assert found.bytes_sent == 30_000
-    assert found.bytes_acked in (30_000, 30_001)  # with the SYN
-    assert found.data_segs_out >= 1
-    assert found.rtt_s
-    assert found.min_rtt_s
-    assert 0 < found.min_rtt_s <= found.rtt_s + found.rttvar_s < 1
-    assert found.cwnd_packets > 0
-    assert found.mss_bytes > 500
-    assert found.pacing_rate_bps
-    assert found.delivery_rate_bps
-    assert found.delivery_rate_bps > 1e6
-    assert (found.bbr_bandwidth_bps is not None) == (cca == "bbr")
+        sample = seen(client)
+    assert (sample.cca, sample.local_address, sample.remote_address) == (cca, address, address)
+    assert sample.remote_port == server
+    assert sample.bytes_sent == 30_000
+    assert sample.bytes_acked in (30_000, 30_001)  # with the SYN
+    assert sample.data_segs_out >= 1
+    assert sample.rtt_s
+    assert sample.min_rtt_s
+    assert 0 < sample.min_rtt_s <= sample.rtt_s + sample.rttvar_s < 1
+    assert sample.cwnd_packets > 0
+    assert sample.mss_bytes > 500
+    assert sample.pacing_rate_bps
+    assert sample.delivery_rate_bps
+    assert sample.delivery_rate_bps > 1e6
+    assert (sample.bbr_bandwidth_bps is not None) == (cca == "bbr")
 
 
 @pytest.mark.skipif(not shutil.which("ss"), reason="ss is not installed: apt-get install iproute2")
@@ -191,11 +193,11 @@ def test_a_real_paced_connection_and_its_receiver(connection: Any) -> None:
     with connection("127.0.0.1", "reno") as ends:
         ends[0].setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 1_000_000)
         client, server = transfer(*ends)
-        found = seen(client)
+        sample = seen(client)
         [receiver] = [
             candidate
             for candidate in parse(subprocess.run(COMMAND, capture_output=True, text=True, check=True).stdout, CCAS)
             if candidate.local_port == server
         ]
-    assert found.pacing_rate_bps == 8_000_000
+    assert sample.pacing_rate_bps == 8_000_000
     assert (receiver.bytes_received, receiver.bytes_sent, receiver.remote_port) == (30_000, 0, client)

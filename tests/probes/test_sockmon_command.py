@@ -1,4 +1,4 @@
-"""ccmix-sockmon's command line, its deadlines, its end, and the tables beside the sockets."""
+"""Tests ccmix-sockmon's command line, its deadlines, its end, and the tables beside the sockets."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ccmix.probes.stream import read_stream
+from ccmix.probes.stream.reader import read_stream
 
 
 def run(binary: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -31,35 +31,44 @@ def test_help_teaches(sockmon_binary: str) -> None:
         assert option in done.stdout
 
 
+def test_help_states_ranges_and_defaults(sockmon_binary: str) -> None:
+    text = run(sockmon_binary, "-h").stdout
+    assert "-r, --rate=HZ                 sockets, queues and links (0.1 to 1000) [default: 100]" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "nothing to record"),
         (["--sockets", "file"], "file is no option"),
-        (["--sockets", "--rate=0"], "--rate=0: a number from 0.1 to 1000 is expected"),
+        (["--sockets", "--rate=0"], "--rate=0: give a number from 0.1 to 1000"),
         (["--sockets", "--rate=1001"], "--rate=1001"),
         (["--sockets", "--rate=ten"], "--rate=ten"),
         (["--sockets", "--rate="], "--rate="),
         (["--sockets", "--rate=nan"], "--rate=nan"),
-        (["--sockets", "--port=65536"], "--port=65536: a port or a range of ports"),
+        (["--sockets", "--port=65536"], "--port=65536: give a port or a range of ports"),
         (["--sockets", "--port=2-1"], "--port=2-1"),
         (["--sockets", "--port=-5"], "--port=-5"),
         (["--sockets", "--port=5-"], "--port=5-"),
-        (["--sockets", "--remote=10.0.0"], "--remote=10.0.0: an IPv4 or IPv6 address"),
-        (["--sockets", "--remote=10.0.0.1/33"], "--remote=10.0.0.1/33: a prefix length"),
+        (["--sockets", "--remote=10.0.0"], "--remote=10.0.0: give an IPv4 or IPv6 address"),
+        (["--sockets", "--remote=10.0.0.1/33"], "--remote=10.0.0.1/33: give a prefix length"),
         (["--sockets", "--remote=" + "1" * 100], "an IPv4 or IPv6 address"),
         (["--sockets", *["--remote=::1"] * 9], "--remote is given more than 8 times"),
-        (["--queue="], "--queue=: a name"),
+        (["--queue="], "--queue=: give a name"),
         (["--queue=a/b/c"], "--queue=a/b/c"),
         (["--queue=../eth0"], "--queue=../eth0"),
         (["--sockets=" + "n" * 100], "a name"),
-        (["--cpu=4-"], "--cpu=4-: 'all' or a list of cores"),
+        (["--cpu=4-"], "--cpu=4-: give 'all' or a list of cores"),
         (["--cpu=1,,2"], "--cpu=1,,2"),
         (["--cpu=99999"], "--cpu=99999"),
-        (["--pid=0"], "--pid=0: a process's number"),
+        (["--pid=0"], "--pid=0: give a process's number"),
         (["--tree=me"], "--tree=me"),
         (["--duration=0", "--cpu"], "--duration=0"),
-        (["--no-such-option"], "unrecognized option"),
+        (["--no-such-option"], "there is no option --no-such-option"),
+        (["-x"], "there is no option -x"),
+        (["--until-eof=5"], "--until-eof takes no value"),
+        (["--help=5"], "--help takes no value"),
         (["--sockets=" + "x"] * 513, "--sockets is given more than 512 times"),
     ],
 )
@@ -69,6 +78,12 @@ def test_wrong_options_start_nothing(arguments: list[str], message: str, sockmon
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--rate", "-r"])
+def test_a_value_that_is_missing(option: str, sockmon_binary: str) -> None:
+    done = run(sockmon_binary, option)
+    assert (done.returncode, done.stderr) == (2, "ccmix-sockmon: --rate needs a value; see --help\n")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +174,7 @@ def test_starved_it_says_what_it_missed(sockmon: Any) -> None:
 
 @pytest.mark.skipif(not shutil.which("chrt"), reason="chrt is not installed: apt-get install util-linux")
 def test_without_a_processor_it_says_what_it_missed(sockmon: Any) -> None:
-    """Beside a busy process on the same core, of which it gets what that one leaves: next to nothing."""
+    """The probe runs beside a busy process on the same core, which leaves it next to nothing."""
     core = str(min(os.sched_getaffinity(0)))
     busy = subprocess.Popen(["taskset", "-c", core, "sh", "-c", "while :; do :; done"])
     try:
@@ -198,16 +213,19 @@ def test_a_crash_only_shortens_the_stream(sockmon: Any) -> None:
 
 
 def test_processor_time_of_processes(sockmon: Any) -> None:
-    """A tree: a shell, whose child burns half a second; it is found though it started later."""
-    burn = "import time\nbegin = time.process_time()\nwhile time.process_time() - begin < 0.5: pass\ntime.sleep(1)"
-    shell = subprocess.Popen(["sh", "-c", f"sleep 0.3; {sys.executable} -c '{burn}'; true"])
+    """The probe records a shell's child that burns half a second, though it started later than the probe."""
+    burn = "import sys, time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\nsys.stdin.read()"
+    script = f"sleep 0.3; {sys.executable} -c '{burn}'; true"
+    shell = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         process = sockmon.start(f"--tree={shell.pid}", f"--pid={os.getpid()}", "--slow-rate=50")
-        time.sleep(3)
+        assert shell.stdout
+        shell.stdout.readline()  # the child has burnt its half second
+        time.sleep(0.1)
+        own_stat = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         processes = sockmon.finish(process).processes
     finally:
-        shell.kill()
-        shell.wait()
+        shell.communicate()
     assert set(processes["pid"]) >= {shell.pid, os.getpid()}
     [burner] = set(processes.filter(pl.col("name").str.starts_with("python"))["pid"]) - {os.getpid()}
     rows = processes.filter(pl.col("pid") == burner)
@@ -216,14 +234,13 @@ def test_processor_time_of_processes(sockmon: Any) -> None:
     spent = rows["user_s"] + rows["system_s"]
     assert 0.45 <= spent.max() <= 0.8
     mine = processes.filter(pl.col("pid") == os.getpid())
-    words = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    assert mine["started_s"][0] == int(words[19]) / 100
-    assert mine["threads"][-1] == int(words[17])
-    assert mine["memory_bytes"][-1] == pytest.approx(int(words[21]) * 4096, rel=0.2)
+    assert mine["started_s"][0] == int(own_stat[19]) / 100
+    assert mine["threads"][-1] == int(own_stat[17])
+    assert mine["memory_bytes"][-1] == pytest.approx(int(own_stat[21]) * 4096, rel=0.2)
 
 
 def test_processor_time_of_cores(sockmon: Any) -> None:
-    """Between two readings of /proc/stat by the test."""
+    """The times lie between two readings of /proc/stat by the test."""
 
     def reading() -> list[list[float]]:
         lines = Path("/proc/stat").read_text().splitlines()
@@ -238,13 +255,13 @@ def test_processor_time_of_cores(sockmon: Any) -> None:
         for column, name in enumerate(names):
             # the kernel may take back some of what it calls idle
             assert before[row["core"]][column] - 0.05 <= row[name] <= after[row["core"]][column] + 0.05
-    one = sockmon.record("--cpu=0", "--duration=0.01").cpu
-    assert set(one["core"]) == {0}
+    core_0 = sockmon.record("--cpu=0", "--duration=0.01").cpu
+    assert set(core_0["core"]) == {0}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root: run the tests as root")
+@pytest.mark.namespaces
 def test_chosen_cores_of_many_with_steal_and_frequency(sockmon: Any, tmp_path: Path) -> None:
-    """A machine of eight cores, as its kernel's files show it, in a mount namespace of the probe's own."""
+    """The probe has a mount namespace of its own, in which the kernel's files show a machine of eight cores."""
     times = {core: [1000 * core + field for field in range(10)] for core in range(8)}
     lines = ["cpu  " + " ".join(str(sum(column)) for column in zip(*times.values(), strict=True))]
     lines += [f"cpu{core} {' '.join(map(str, fields))}" for core, fields in times.items()]
@@ -269,14 +286,14 @@ def test_chosen_cores_of_many_with_steal_and_frequency(sockmon: Any, tmp_path: P
 
 
 def proc_counters() -> dict[str, int]:
-    found = {}
+    counters: dict[str, int] = {}
     for file in ("snmp", "netstat"):
         lines = Path(f"/proc/net/{file}").read_text().splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=True):
             group = names.partition(":")[0]
             pairs = zip(names.split()[1:], values.split()[1:], strict=True)
-            found |= {f"{group}.{name}": int(value) for name, value in pairs}
-    return found
+            counters |= {f"{group}.{name}": int(value) for name, value in pairs}
+    return counters
 
 
 def test_counters_of_the_kernel(sockmon: Any) -> None:
@@ -297,9 +314,9 @@ def test_counters_of_a_link(sockmon: Any) -> None:
     def reading(name: str) -> int:
         return int(Path(f"/sys/class/net/lo/statistics/{name}").read_text())
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.bind(("127.0.0.1", 0))
-        one.sendto(bytes(500), one.getsockname())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.bind(("127.0.0.1", 0))
+        sender.sendto(bytes(500), sender.getsockname())
     names = (
         "rx_packets",
         "tx_packets",
@@ -319,7 +336,7 @@ def test_counters_of_a_link(sockmon: Any) -> None:
 
 
 def test_namespaces(sockmon: Any, namespace: Any) -> None:
-    """Each of sockets, links, queues and counters of another namespace, from this one."""
+    """Records sockets, links, queues and counters of another namespace from this one."""
     name = namespace.name
     subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
     code = """

@@ -1,4 +1,4 @@
-"""ccmix-sockmon in guests of the lab: CCAs and qdiscs that the host may not have, and exact, virtual time.
+"""Tests ccmix-sockmon in guests of the lab: with CCAs and qdiscs that the host may lack, in exact, virtual time.
 
 A guest's time stands still while its processor works, so ss, tc and the probe look at almost the same moment, in the
 middle of traffic too.
@@ -13,6 +13,8 @@ import polars as pl
 import pytest
 
 from ss_fields import differences, values_of
+
+pytestmark = pytest.mark.lab
 
 # a --- r --- b: r's device to b has the bottleneck, b's device 10 ms of delay for what goes back.
 PATH = """
@@ -31,10 +33,10 @@ tc -n b qdisc add dev in root netem delay 10ms limit 10000
 
 SERVER = """
 import socket, sys, threading
-def swallow(one):
-    while one.recv(1 << 20):
+def swallow(client):
+    while client.recv(1 << 20):
         pass
-    one.close()
+    client.close()
 listener = socket.socket(); listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
 listener.bind(("10.0.2.1", 5000)); listener.listen(4096)
 print("ready", flush=True)
@@ -45,12 +47,12 @@ while True:
 CLIENT = """
 import socket, sys, time
 cca, seconds = sys.argv[1], float(sys.argv[2])
-one = socket.socket(); one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode())
-one.connect(("10.0.2.1", 5000))
-one.settimeout(0.05); end = time.monotonic() + seconds
+client = socket.socket(); client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode())
+client.connect(("10.0.2.1", 5000))
+client.settimeout(0.05); end = time.monotonic() + seconds
 while time.monotonic() < end:
     try:
-        one.send(bytes(10000))
+        client.send(bytes(10000))
     except TimeoutError:
         pass
 """
@@ -92,7 +94,7 @@ MOMENTS = [str(number) for number in range(1, 13)]
 )
 @pytest.mark.usefixtures("programs")
 def test_every_field_that_ss_prints_in_the_middle_of_traffic(cca: str, guest: Any) -> None:
-    """With loss, reordering and ECN marks, so that SACK, retransmissions and the CCAs' own state are not zero."""
+    """The path has loss, reordering and ECN marks, so that SACK, retransmissions and CCA states are not zero."""
     guest.run(
         f"""{PATH}
         server_cca={cca}  # DCTCP falls back to Reno where the other end does not run it
@@ -160,7 +162,7 @@ TC_NAMES = {
 @pytest.mark.parametrize("kind", QDISCS)
 @pytest.mark.usefixtures("programs")
 def test_what_tc_prints_of_queues(kind: str, guest: Any) -> None:
-    """At moments of the traffic, with a backlog, and at its end."""
+    """Compares at moments of the traffic, with a backlog, and at its end."""
     guest.run(
         f"""{PATH} {START_SERVER}
         tc -n r qdisc add dev right root handle 1: htb default 1
@@ -224,7 +226,7 @@ def test_a_queue_that_is_replaced_and_queues_without_handles(guest: Any) -> None
 
 @pytest.mark.usefixtures("programs")
 def test_the_bottleneck_at_1_khz(guest: Any) -> None:
-    """Every millisecond of 10 s: never more than the buffer holds, and never faster than the rate."""
+    """Samples every millisecond of 10 s: the backlog fits the buffer, and nothing leaves faster than the rate."""
     guest.run(
         f"""{PATH} {START_SERVER}
         tc -n r qdisc add dev right root tbf rate 10mbit burst 3100 limit 50000
@@ -262,11 +264,11 @@ def test_the_bottleneck_at_1_khz(guest: Any) -> None:
 SHORT = """
 import socket
 for number in range(500):
-    one = socket.create_connection(("10.0.2.1", 5000))
-    one.sendall(bytes(1000 + number))
-    one.shutdown(socket.SHUT_WR)
-    one.recv(1)
-    one.close()
+    client = socket.create_connection(("10.0.2.1", 5000))
+    client.sendall(bytes(1000 + number))
+    client.shutdown(socket.SHUT_WR)
+    client.recv(1)
+    client.close()
 """
 
 
@@ -301,10 +303,10 @@ progress = open("progress", "w")  # so that nobody takes the guest for one that 
 long = [socket.create_connection(("10.0.2.1", 5000)) for _ in range(4)]
 end = time.monotonic() + 3600
 while time.monotonic() < end:
-    with socket.create_connection(("10.0.2.1", 5000)) as one:
-        one.sendall(bytes(100))
-    for one in long:
-        one.sendall(bytes(100))
+    with socket.create_connection(("10.0.2.1", 5000)) as short:
+        short.sendall(bytes(100))
+    for client in long:
+        client.sendall(bytes(100))
     print(".", file=progress, flush=True)
     time.sleep(0.2)
 """
@@ -313,7 +315,7 @@ while time.monotonic() < end:
 @pytest.mark.long
 @pytest.mark.usefixtures("programs")
 def test_memory_does_not_grow_over_an_hour(guest: Any) -> None:
-    """Of virtual time, at 1 kHz, with four long flows and five short ones a second."""
+    """Samples an hour of virtual time at 1 kHz, with four long flows and five short ones a second."""
     (guest.job / "hour.py").write_text(HOUR)
     guest.run(
         f"""{PATH} {START_SERVER}

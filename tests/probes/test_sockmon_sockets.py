@@ -1,4 +1,4 @@
-"""ccmix-sockmon's sockets against what others say of the same ones: ss, the sockets themselves, iperf3."""
+"""Compares ccmix-sockmon's sockets with ss, with the sockets' own getsockopt(), and with iperf3."""
 
 import json
 import os
@@ -20,21 +20,21 @@ from ss_fields import differences
 from support import wait_for
 
 needs_ss = pytest.mark.skipif(not shutil.which("ss"), reason="ss is not installed: apt-get install iproute2")
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="destroy events need root: run the tests as root")
+destroy_events = pytest.mark.namespaces  # which the kernel gives to who has CAP_NET_ADMIN
 ADDRESSES = ["127.0.0.1", "::1", "::ffff:127.0.0.1"]
 TCP_INFO_LENGTH, SO_MAX_PACING_RATE = 255, 47
 
 
 def ss_line(port: int) -> str:
-    """What ss says of the socket of a local port."""
+    """Returns the line of ss for the socket of a local port."""
     argv = ["ss", "-tinmoOH", "sport", "=", str(port)]
     lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(lines) == 1, lines
     return lines[0]
 
 
-def port_of(one: socket.socket) -> int:
-    return int(one.getsockname()[1])
+def port_of(end: socket.socket) -> int:
+    return int(end.getsockname()[1])
 
 
 def exchange(client: socket.socket, server: socket.socket, count: int) -> None:
@@ -47,7 +47,7 @@ def exchange(client: socket.socket, server: socket.socket, count: int) -> None:
 
 
 def row_of(sockets: pl.DataFrame, port: int) -> dict[str, Any]:
-    """The last sample of the socket of a local port."""
+    """Returns the last sample of the socket of a local port."""
     return sockets.filter(pl.col("local_port") == port, ~pl.col("final")).row(-1, named=True)
 
 
@@ -56,7 +56,7 @@ def row_of(sockets: pl.DataFrame, port: int) -> dict[str, Any]:
 @pytest.mark.parametrize("cca", ["cubic", "reno", "bbr"])
 @pytest.mark.parametrize("rest", ["idle", "blocked"])
 def test_every_field_that_ss_prints(address: str, cca: str, rest: str, sockmon: Any, connection: Any) -> None:
-    """At rest: after an exchange, or with a receiver that reads no more, so that the window is closed."""
+    """The sockets rest: after an exchange, or with a receiver that reads no more, so that the window is closed."""
     with connection(address, cca) as (client, server):
         client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@Q", 10_000_000_000))
         exchange(client, server, 100_000)
@@ -68,21 +68,21 @@ def test_every_field_that_ss_prints(address: str, cca: str, rest: str, sockmon: 
                 except BlockingIOError:
                     break
         time.sleep(0.6)
-        for one in (client, server):
-            before = ss_line(port_of(one))
-            stream = sockmon.record("--sockets", f"--local-port={port_of(one)}", "--duration=0.001")
-            wrong = differences(before, row_of(stream.sockets, port_of(one)), ss_line(port_of(one)))
+        for end in (client, server):
+            before = ss_line(port_of(end))
+            stream = sockmon.record("--sockets", f"--local-port={port_of(end)}", "--duration=0.001")
+            wrong = differences(before, row_of(stream.sockets, port_of(end)), ss_line(port_of(end)))
             # a probe of the closed window may go out, or delayed work come, in between
             if wrong and rest == "blocked":
                 time.sleep(0.1)
-                before = ss_line(port_of(one))
-                stream = sockmon.record("--sockets", f"--local-port={port_of(one)}", "--duration=0.001")
-                wrong = differences(before, row_of(stream.sockets, port_of(one)), ss_line(port_of(one)))
+                before = ss_line(port_of(end))
+                stream = sockmon.record("--sockets", f"--local-port={port_of(end)}", "--duration=0.001")
+                wrong = differences(before, row_of(stream.sockets, port_of(end)), ss_line(port_of(end)))
             assert wrong == [], before
 
 
 def test_every_field_that_the_socket_has(sockmon: Any, connection: Any) -> None:
-    """tcp_info as getsockopt() gives it to the socket's owner: also what this machine's ss does not know."""
+    """Compares with tcp_info of getsockopt(), which has fields that this machine's ss does not know."""
     with connection("127.0.0.1") as (client, server):
         exchange(client, server, 100_000)
         time.sleep(0.3)
@@ -129,7 +129,7 @@ def test_a_changed_cca_is_seen(sockmon: Any, connection: Any) -> None:
 
 
 def test_the_sample_that_sees_a_changed_cca_has_it(sockmon: Any, connection: Any) -> None:
-    """Among others, whose rows stand before and after it in the sample."""
+    """The sample has rows of other sockets before and after that of the socket."""
     with ExitStack() as opened:
         clients = [opened.enter_context(connection("127.0.0.1", "cubic"))[0] for _ in range(40)]
         ports = list(map(port_of, clients))
@@ -157,7 +157,7 @@ def test_a_slow_probe_has_a_new_socket_in_its_next_sample(sockmon: Any, connecti
 
 
 def endpoints(pairs: list[tuple[socket.socket, socket.socket]]) -> list[tuple[str, str, int, int]]:
-    ends = [one for pair in pairs for one in pair]
+    ends = [end for pair in pairs for end in pair]
     return [(*(name[0] for name in (e.getsockname(), e.getpeername())), port_of(e), e.getpeername()[1]) for e in ends]
 
 
@@ -175,7 +175,7 @@ IPV4 = ("127.0.0.1", "::ffff:127.0.0.1")  # the latter is IPv4 in an IPv6 socket
         ("--remote=::1", lambda local, remote, port, peer, servers: remote == "::1"),
         ("--remote=::1 --remote=127.0.0.1", lambda local, remote, port, peer, servers: True),
         ("--remote=10.0.0.1 --remote=::1 --remote=10.0.0.2 --port={0}-{1}", lambda local, remote, port, peer, servers: (
-            remote == "::1" and any(servers[0] <= one <= servers[1] for one in (port, peer)))),
+            remote == "::1" and any(servers[0] <= number <= servers[1] for number in (port, peer)))),
         ("--remote=::2" + 6 * " --remote=fe80::1" + " --remote=127.0.0.0/8", lambda local, remote, port, peer, servers:
             remote in IPV4),
         ("--local=::/0", lambda local, remote, port, peer, servers: ":" in local),
@@ -186,15 +186,15 @@ IPV4 = ("127.0.0.1", "::ffff:127.0.0.1")  # the latter is IPv4 in an IPv6 socket
         ("--port={0}", lambda local, remote, port, peer, servers: servers[0] in (port, peer)),
         ("--port={1}", lambda local, remote, port, peer, servers: servers[1] in (port, peer)),
         ("--port={0}-{1}", lambda local, remote, port, peer, servers: any(
-            servers[0] <= one <= servers[1] for one in (port, peer))),
+            servers[0] <= number <= servers[1] for number in (port, peer))),
         ("--port={1} --local-port={1}", lambda local, remote, port, peer, servers: port == servers[1]),
         ("--port={0} --remote=127.0.0.1", lambda local, remote, port, peer, servers: remote in IPV4 and servers[0] in (
             port, peer)),
     ],
 )  # fmt: skip
-@needs_root
+@destroy_events
 def test_filters(options: str, holds: Any, sockmon: Any, connection: Any) -> None:
-    """The same for the kernel, which filters what there is, and for the probe, which filters what has ended."""
+    """The kernel filters open sockets, the probe filters those that have ended, and both do it alike."""
     with connection("127.0.0.1") as a, connection("::1") as b, connection("::ffff:127.0.0.1") as c:
         pairs = sorted((a, b, c), key=lambda pair: port_of(pair[1]))
         servers = [port_of(server) for _, server in pairs]
@@ -210,9 +210,9 @@ def test_filters(options: str, holds: Any, sockmon: Any, connection: Any) -> Non
         assert sorted(row for row in rows if row in ours) == expected, f"final: {final}"
 
 
-@needs_root
+@destroy_events
 def test_events_alone_are_filtered_too(sockmon: Any, connection: Any) -> None:
-    """Sockets that no dump saw, since there was none while they lived."""
+    """The probe records sockets that no dump saw, since there was none while they lived."""
     process = sockmon.start("--sockets", "--local=127.0.0.1", "--port=1-32000", "--discover-rate=0.01")
     time.sleep(0.3)
     with connection("127.0.0.1") as (client, server):  # ports above
@@ -226,11 +226,11 @@ def test_events_alone_are_filtered_too(sockmon: Any, connection: Any) -> None:
 
 @pytest.fixture
 def cgroup() -> Iterator[Path]:
-    """A cgroup of version 2 of the test's own."""
+    """Makes a cgroup of version 2 for the test."""
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     version_2 = [Path(mount) for _, mount, kind, *_ in mounts if kind == "cgroup2"]
-    if os.geteuid() != 0 or not version_2:
-        pytest.skip("cgroup v2 is not mounted, or the tests are not run as root")
+    if not version_2:
+        pytest.skip("cgroup v2 is not mounted")
     folder = version_2[0] / f"ccmix-test-{os.getpid()}"
     folder.mkdir()
     yield folder
@@ -250,8 +250,9 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[2]))) as short:
 """
 
 
+@pytest.mark.root
 def test_sockets_of_a_cgroup(sockmon: Any, cgroup: Path) -> None:
-    """Those that its process made, and the end of what a search saw of them; nothing of the other ends."""
+    """The stream has the sockets that its process made, with the end of those that a search saw; not the other ends."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = port_of(listener)
         argv = [sys.executable, "-c", IN_CGROUP, cgroup, str(port)]
@@ -291,7 +292,7 @@ def test_what_is_no_cgroup_is_said(folder: str, words: str, sockmon_binary: str,
     assert len(done.stderr.splitlines()) == 1
 
 
-@needs_root
+@destroy_events
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_short_flows_leave_their_final_counters(address: str, sockmon: Any, connection: Any) -> None:
     """300 connections of about a millisecond, between two dumps: each end is seen once, with all its bytes."""
@@ -314,7 +315,7 @@ def test_short_flows_leave_their_final_counters(address: str, sockmon: Any, conn
     assert stream.report["lost_events"] == 0
 
 
-@needs_root
+@destroy_events
 @pytest.mark.parametrize("rate", [1000, 10])  # a sample sees the end before the event comes, or does not
 def test_known_sockets_keep_their_identity_to_the_end(rate: int, sockmon: Any, connection: Any) -> None:
     # an address that nobody else on this machine talks to
@@ -352,15 +353,15 @@ def test_an_ordinary_user_is_told_what_is_missing(sockmon_binary: str, tmp_path:
         assert b"no destroy events: Operation not permitted" in done.stdout
 
 
-@needs_root
+@destroy_events
 def test_bytes_agree_with_iperf3(sockmon: Any) -> None:
-    """Per stream: what the sockets had sent and got acknowledged at their end, and what iperf3 counts."""
+    """Compares per stream what the sockets had sent and got acknowledged at their end with what iperf3 counts."""
     iperf3 = subprocess.run(
         [Path(__file__).parents[2] / "iperf3-patch" / "build"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout.strip()
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = port_of(one)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = port_of(unused)
     server = subprocess.Popen([iperf3, "-4", "-s", "-1", "-p", str(port), "-J"], stdout=subprocess.PIPE)
     process = sockmon.start("--sockets", f"--port={port}", "--rate=100")
     listens = f":{port:04X} 00000000:0000 0A"

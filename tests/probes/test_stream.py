@@ -1,4 +1,4 @@
-"""The reader of ccmix-sockmon's stream: what it makes of bytes that a test wrote, and of damaged ones."""
+"""Tests the reader of ccmix-sockmon's stream on bytes that a test wrote, and on damaged ones."""
 
 import os
 import struct
@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ccmix.probes.sockets import Socket
-from ccmix.probes.stream import Stream, parse_stream, read_stream
-from ccmix.probes.stream_tail import StreamTail
+from ccmix.probes.stream.reader import Stream, parse_stream, read_stream
+from ccmix.probes.stream.tail import StreamTail
 from sockmon_stream import (
     COUNTERS,
     CPU,
@@ -210,19 +210,19 @@ def test_an_end_anywhere_loses_the_last_record_only() -> None:
 
 
 def test_samples_of_any_length_keep_their_rows_in_order() -> None:
-    """Also those that are longer than what the reader takes at once."""
+    """Some samples are longer than the block that the reader takes at once."""
     data, number, expected = header() + socket_identity(0) + socket_identity(1), 0, []
     for moment, count in enumerate([3, 511, 512, 513, 1, 9000, 7, 20_000, 8192]):
         numbers = range(number, number := number + count)
-        rows = [socket_row(one % 2, rtt=one % 5, bytes_sent=2**33 + one, segs_out=one) for one in numbers]
+        rows = [socket_row(n % 2, rtt=n % 5, bytes_sent=2**33 + n, segs_out=n) for n in numbers]
         data += sockets(rows, at=moment)
-        expected += [(float(moment), one % 2, 2**33 + one, one, one % 5 / 1e6 or None) for one in numbers]
-    found = parse_stream(data).sockets.select("monotonic_s", "socket", "bytes_sent", "segs_out", "rtt_s")
-    assert found.rows() == expected
+        expected += [(float(moment), n % 2, 2**33 + n, n, n % 5 / 1e6 or None) for n in numbers]
+    rows_read = parse_stream(data).sockets.select("monotonic_s", "socket", "bytes_sent", "segs_out", "rtt_s")
+    assert rows_read.rows() == expected
 
 
 def reads(data: bytes) -> Stream | None:
-    """The reader's promise for any bytes: tables, or a ValueError that names an offset."""
+    """Keeps the reader to its promise for any bytes: tables, or a ValueError that names an offset."""
     try:
         return parse_stream(data)
     except ValueError as error:
@@ -236,7 +236,7 @@ LONG = int(os.environ.get("CCMIX_FUZZ_EXAMPLES", "5000"))
 
 
 def damages(check: Callable[[bytes], object]) -> Callable[[], None]:
-    """Bytes of a whole stream overwritten, taken out or put in, anywhere."""
+    """Overwrites, takes out or puts in bytes of a whole stream, anywhere."""
 
     @given(
         st.lists(
@@ -275,8 +275,8 @@ def test_rows_are_given_to_their_sockets(samples: list[list[int]]) -> None:
     for moment, numbers in enumerate(samples):
         rows = [socket_row(number, bytes_sent=1000 * moment + number) for number in numbers]
         data += sockets(rows, at=10 + moment)
-    found = parse_stream(data).sockets.select("monotonic_s", "local_port", "bytes_sent").rows()
-    assert found == [
+    rows_read = parse_stream(data).sockets.select("monotonic_s", "local_port", "bytes_sent").rows()
+    assert rows_read == [
         (10.0 + moment, 40000 + number, 1000 * moment + number)
         for moment, numbers in enumerate(samples)
         for number in numbers

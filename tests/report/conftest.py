@@ -1,75 +1,64 @@
-"""A campaign folder made by hand: two entries, two conditions, three iterations; one run is not valid, one missing."""
+"""Makes a campaign folder by hand: two entries, two conditions, three iterations; one run is not valid, one missing."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
+from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign, RunFolder
-from ccmix.model import Buffer, Group, Run, Topology, Traffic
-from ccmix.report.results import Results, load_results
+from ccmix.model import BottleneckMetrics, Buffer, Command, Finding, FinishedRun, Group, Run, Status
+from finished_runs import FACTS, campaign_plan, finished_run, flow_metrics, group_metrics, metrics
+from support import iperf3_traffic, one_sender, with_senders
 
-TOPOLOGY = Topology(rate_bps=1e9, delay_s=0.005, loss=None, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
-TRAFFIC = Traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
+BOTTLENECK = BottleneckMetrics(
+    backlog_mean_bytes=0, backlog_median_bytes=0, backlog_p95_bytes=0, backlog_p99_bytes=0, backlog_max_bytes=0,
+    occupancy_mean=0.5, drops=0, drop_rate=0.001, utilisation=1.0,
+)  # fmt: skip
+TOPOLOGY = one_sender(rate_bps=1e9, delay_s=0.005, loss=None, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
+TRAFFIC = iperf3_traffic(groups=(Group("cubic"), Group("bbr")), streams=2, duration_s=2.0, omit_s=1.0, interval_s=1.0)
 GOODPUT_BPS = {1: 100e6, 2: 110e6, 3: 120e6}  # of CUBIC by iteration; BBR has twice that
 
 INI = "[topology <a&b>]\nrate = 1gbit\n"
-COMMAND = ["/somewhere/ccmix", "run", "configs/test.ini", "--lab", "-o", "results/test", "--seed", "1"]
+COMMAND = ("/somewhere/ccmix", "run", "configs/test.ini", "--lab", "-o", "results/test", "--seed", "1")
 
 Make = Callable[..., Path]  # of the entries' names
 
 
 def runs(names: tuple[str, ...]) -> list[Run]:
     return [
-        Run(name, {"delay": delay}, "receiver", iteration, 7, TRAFFIC, replace(TOPOLOGY, delay_s=delay_s))
+        Run(name, {"delay": delay}, "receiver", iteration, 7, TRAFFIC, with_senders(TOPOLOGY, delay_s=delay_s))
         for name in names
         for iteration in GOODPUT_BPS
         for delay, delay_s in (("5ms", 0.005), ("44ms", 0.044))
     ]
 
 
-def summary(run: Run, status: str = "valid") -> dict[str, Any]:
+def finished(run: Run, status: Status = "valid") -> FinishedRun:
     goodput_bps = GOODPUT_BPS[run.iteration]
     groups = [
-        {
-            "group": cca, "cca": cca, "streams": 1, "goodput_bps": goodput_bps * factor,
-            "retransmission_rate": 0.01 * run.iteration, "rtt_median_s": 0.01 * run.iteration,
-            "share": factor / 3, "fair_share": 0.5, "fairness": 1.0,
-            "startup_s": factor / 2, "overshoot": 0.1 * run.iteration,
-        }
+        group_metrics(
+            cca, goodput_bps * factor, retransmission_rate=0.01 * run.iteration, rtt_median_s=0.01 * run.iteration,
+            share=factor / 3, fair_share=0.5, fairness=1.0, startup_s=factor / 2, overshoot=0.1 * run.iteration,
+        )
         for cca, factor in (("cubic", 1), ("bbr", 2))
     ]  # fmt: skip
-    findings = [] if status == "valid" else [{"kind": "rtt", "detail": "a path of <another> RTT", "accepted": False}]
-    return {
-        "run": run.to_json(),
-        "where": {"machine": "lab"},
-        "facts": {
-            "kernel": "7.2.12-ccmix",
-            "iperf3": "iperf 3.20+ccmix1",
-            "sysctls": {"net.ipv4.tcp_sack": "1"},
-            "commands": {"h1": {"client": ["iperf3", "--client", "10.0.3.2", "--congestion", "cubic,bbr"]}},
-        },
-        "metrics": {
-            "groups": groups,
-            "goodput_bps": 3 * goodput_bps,
-            "fairness": 0.9,
-            "utilisation": 3 * goodput_bps / 1e9,
-            "convergence_s": 2.5 if run.iteration == 1 else None,
-            "bottleneck": {"occupancy_mean": 0.5, "drop_rate": 0.001},
-            "flows": [flow(40000, "cubic"), flow(40002, "bbr")],
-        },
-        "validity": {"status": status, "findings": findings},
-    }
+    findings = [] if status == "valid" else [Finding("rtt", "a path of <another> RTT", accepted=False)]
+    of_run = metrics(
+        groups,
+        fairness=0.9,
+        utilisation=3 * goodput_bps / 1e9,
+        convergence_s=2.5 if run.iteration == 1 else None,
+        bottleneck=BOTTLENECK,
+        flows=(flow_metrics(40000, "cubic", 50e6, startup_s=1.5), flow_metrics(40002, "bbr", 50e6, startup_s=1.5)),
+    )
+    command = Command("h1 client", "iperf3 --client 10.0.3.2 --congestion cubic,bbr")
+    return finished_run(run, of_run, status, findings, replace(FACTS, commands=(command,)))
 
 
-def flow(port: int, cca: str) -> dict[str, Any]:
-    return {"host": "h1", "port": port, "group": cca, "cca_used": cca, "goodput_bps": 50e6, "startup_s": 1.5}
-
-
-def finish(outdir: Path, run: Run, status: str = "valid") -> None:
+def finish(outdir: Path, run: Run, status: Status = "valid") -> None:
     folder = RunFolder.of(outdir, run)
     intervals = pl.DataFrame(
         [
@@ -87,17 +76,17 @@ def finish(outdir: Path, run: Run, status: str = "valid") -> None:
         ]
     )
     intervals.write_parquet(folder.begin() / "intervals.parquet")
-    folder.finish(summary(run, status))
+    folder.finish(finished(run, status))
 
 
 @pytest.fixture(scope="module")
 def make_campaign(tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """All runs finished but the last one; the first one is limited."""
+    """Makes a campaign whose runs are finished but for the last one; the first one is limited."""
 
     def make(*entries: str) -> Path:
         outdir = tmp_path_factory.mktemp("campaign") / "out"
         planned = runs(entries)
-        Campaign.create(outdir, planned, INI, {"seed": 1, "ccmix": "0.1.0", "command": COMMAND, "started_s": 1.7e9})
+        Campaign.create(outdir, campaign_plan(planned, INI, seed=1, ccmix="0.1.0", command=COMMAND, started_s=1.7e9))
         for number, run in enumerate(planned[:-1]):
             finish(outdir, run, "limited" if number == 0 else "valid")
         return outdir

@@ -1,4 +1,4 @@
-"""The words at the top of a report, of comparisons whose numbers are chosen."""
+"""Tests the sentences at the top of a report, of comparisons whose numbers are chosen."""
 
 from dataclasses import replace
 
@@ -6,31 +6,31 @@ import pytest
 
 from ccmix.analysis.comparison import Paired
 from ccmix.analysis.ratio import Ratio
-from ccmix.analysis.sharing import Alone, Beside, Place, Sharing, Single
+from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, Single
 from ccmix.analysis.statistics import Spread
-from ccmix.model import Traffic
 from ccmix.report.answer import answer
-from support import TOPOLOGY
+from support import TOPOLOGY, iperf3_traffic, with_senders
 
 NONE = Sharing(alone=(), beside=(), singles=(), runs=6, imported=0, left_out=(), compared=0)
 
 
-def place(delay_s: float = 0.044, loss: str = "0.1%") -> Place:
+def place(delay_s: float = 0.044, loss: str = "0.1%") -> SharedPlace:
     condition = (("delay", f"{delay_s * 1e3:g}ms"), ("loss", loss))
-    return Place("receiver", condition, replace(TOPOLOGY, delay_s=delay_s), Traffic((), 8, 10.0, 0.0, 1.0))
+    path = with_senders(TOPOLOGY, delay_s=delay_s)
+    return SharedPlace("receiver", condition, path, iperf3_traffic((), 8, 10.0, 0.0, 1.0))
 
 
-def alone(ratio: float, where: Place, p: float | None = 0.001, cca: str = "bbr", needed: int | None = 3) -> Alone:
+def alone(ratio: float, where: SharedPlace, p: float | None = 0.001, cca: str = "bbr", needed: int | None = 3) -> Alone:
     result = Paired(5, 400e6, (ratio - 1) * 400e6, None, None, None, p, needed)
     return Alone(where, cca, "cubic", result, Ratio(ratio, (ratio - 0.1, ratio + 0.1)), p)
 
 
-def beside(share: float, where: Place, p: float | None = 0.001) -> Beside:
+def beside(share: float, where: SharedPlace, p: float | None = 0.001) -> Beside:
     result = Paired(5, 0.5, share - 0.5, None, None, None, p, 9)
     return Beside(where, "bbr", 4, (("cubic", 4),), share, (share - 0.02, share + 0.02), 0.5, result, p)
 
 
-def single(where: Place, bps: float = 4e8, entry: str = "one") -> Single:
+def single(where: SharedPlace, bps: float = 4e8, entry: str = "one") -> Single:
     return Single(where, entry, ("cubic",), Spread(3, bps, 1e6, 0.01, (bps - 1e6, bps + 1e6)))
 
 
@@ -55,11 +55,11 @@ def test_the_largest_difference_and_what_is_elsewhere() -> None:
 def test_nothing_is_one_times_something() -> None:
     alike, more = alone(1.0002, place(), 0.5), alone(1.0002, place())
     assert told(alike) == (
-        "Alone on the path, no difference between bbr and cubic can be told: "
+        "Alone on the path, bbr and cubic show no significant difference: "
         "its mean goodput is to three digits cubic's (1 condition)."
     )
     assert told(alone(2.2, place(0.005)), alone(1.2, place(0.1), 0.5), more).endswith(
-        "; of 2 other conditions, more in 1 (by less than 0.5%), no difference can be told in 1."
+        "; of 2 other conditions, more in 1 (by less than 0.5%), no significant difference in 1."
     )
     [(_, [sentence])] = answer(replace(NONE, alone=(alike,), singles=(single(place()),))).details
     assert sentence.startswith("Alone, bbr carries to three digits cubic's goodput (400 Mbit/s against 400 Mbit/s")
@@ -76,7 +76,7 @@ def test_elsewhere_more_less_and_unknown() -> None:
     others = [alone(ratio, place(0.001 * at)) for at, ratio in enumerate((1.5, 1.2, 0.8), 1)]
     unknown = [alone(1.3, place(0.02), p=0.2), alone(0.7, place(0.03), p=None)]
     assert told(alone(2.2, place()), *others, *unknown).endswith(
-        "; of 5 other conditions, more in 2 (1.2 to 1.5 times), less in 1 (0.8 times), no difference can be told in 2."
+        "; of 5 other conditions, more in 2 (1.2 to 1.5 times), less in 1 (0.8 times), no significant difference in 2."
     )
 
 
@@ -87,7 +87,7 @@ def test_streams_in_words() -> None:
 
 def test_what_chance_may_have_made_is_no_difference() -> None:
     assert told(alone(2.2, place(), p=0.2)) == (
-        "Alone on the path, no difference between bbr and cubic can be told: "
+        "Alone on the path, bbr and cubic show no significant difference: "
         "its mean goodput is 2.2 times cubic's (1 condition)."
     )
 
@@ -123,7 +123,7 @@ def test_more_here_and_less_there() -> None:
 def test_a_share_that_is_not_known_to_be_unfair() -> None:
     assert told(beside(0.6, place(), p=0.3)) == (
         "Beside 4 flows of cubic, 4 flows of bbr take 60% of the goodput where 50% would be fair: "
-        "no difference can be told."
+        "no significant difference."
     )
 
 
@@ -134,19 +134,19 @@ def test_without_anything_to_compare_the_extremes() -> None:
         "901 Mbit/s. Least: one (cubic) carries 400 Mbit/s with 0.1% loss at a base RTT of 88 ms, 95% CI 399 Mbit/s to "
         "401 Mbit/s.",
     )
-    assert answer(NONE).paragraph == ("No run is valid, so nothing can be told.",)
+    assert answer(NONE).paragraph == ("No run is valid, so there is no result.",)
 
 
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
         (NONE, "All 6 runs are valid."),
-        (replace(NONE, runs=1), "The one run is valid."),
+        (replace(NONE, runs=1), "The only run is valid."),
         (
             replace(NONE, left_out=(("cpu", 2), ("rtt", 1))),
-            "3 of 6 runs are left out of all numbers, for what their own probes saw: 2 by cpu, 1 by rtt.",
+            "3 of 6 runs are left out of all numbers because of findings: 2 by cpu, 1 by rtt.",
         ),
-        (replace(NONE, imported=6), "6 runs were imported: nobody looked whether their hosts limited them."),
+        (replace(NONE, imported=6), "6 runs were imported: ccmix did not check whether their hosts limited them."),
     ],
 )
 def test_runs_left_out(found: Sharing, sentence: str) -> None:
@@ -156,7 +156,8 @@ def test_runs_left_out(found: Sharing, sentence: str) -> None:
 def test_warnings_say_how_many_iterations_would_do() -> None:
     open_one, sure = alone(1.1, place(), p=0.3, needed=40), alone(2.2, place(0.005))
     assert answer(replace(NONE, alone=(open_one, sure))).warnings == (
-        "1 of 2 comparisons can't tell a difference with 5 iterations; to see one of the size that was measured, "
+        "1 of 2 comparisons show no significant difference with 5 iterations; to detect one of the size that was "
+        "measured, "
         "about 40 would do.",
     )
     endless = alone(1.0001, place(), p=0.99, needed=None)
@@ -165,7 +166,7 @@ def test_warnings_say_how_many_iterations_would_do() -> None:
     alike = alone(2.0, place(), p=None)
     alike = replace(alike, result=replace(alike.result, alike=True))
     [warning] = answer(replace(NONE, alone=(alike,))).warnings
-    assert warning.startswith("1 of 1 comparisons is of iterations that all say the same")
+    assert warning.startswith("1 of 1 comparisons is of iterations that are all alike")
     untested = alone(2.0, place(), p=None)
     [warning] = answer(replace(NONE, alone=(untested,))).warnings
     assert warning.startswith("1 of 1 comparisons have fewer than 3 iterations")
@@ -183,7 +184,7 @@ def test_each_condition_has_its_sentences() -> None:
                 "Alone, bbr carries 2.2 times cubic's goodput (880 Mbit/s against 400 Mbit/s, 95% CI 2.1 to 2.3); "
                 "p = 0.001, 5 iterations.",
                 "Beside 4 flows of cubic, 4 flows of bbr take 60% of the goodput where 50% would be fair "
-                "(95% CI 58% to 62%); a difference can't be told (p = 0.3, 5 iterations; about 9 would do).",
+                "(95% CI 58% to 62%); no significant difference (p = 0.3, 5 iterations; about 9 would do).",
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""The reports in a real browser: no complaints, nothing asked of a network, charts drawn, all of it readable."""
+"""Tests the reports in a real browser: no complaints, nothing asked of a network, charts drawn, all of it readable."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,9 +7,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from browser import PHONE, Scheme, chromium, dead_links, opened, pale, too_wide, unfold, violations
-from ccmix.cli import against, compare
+from ccmix.analysis.results import load_results
+from ccmix.cli.compare import compared
+from ccmix.cli.report import against_baseline
 from ccmix.report.html import write_report
-from ccmix.report.results import load_results
 
 PAGES = ("report", "against", "compare")
 
@@ -22,13 +23,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(make_campaign: Callable[..., Path]) -> dict[str, Path]:
-    """The report, a comparison with a baseline, and one of two campaigns."""
+    """Makes the report, a comparison with a baseline, and one of two campaigns."""
     outdir, other = make_campaign("all-cubic", "mixed"), make_campaign("all-cubic")
     results = load_results([outdir])
     made = {name: outdir.parent / f"{name}.html" for name in PAGES}
     write_report(results, made["report"])
-    made["against"].write_text(against.compared(results, "group=cubic", "share", "html"), encoding="utf-8")
-    made["compare"].write_text(compare.compared(compare.Options(outdir, other, 0.1, "html")), encoding="utf-8")
+    made["against"].write_text(against_baseline(results, "group=cubic", "share", "html"), encoding="utf-8")
+    made["compare"].write_text(compared(outdir, other, 0.1, "html"), encoding="utf-8")
     return made
 
 

@@ -1,4 +1,4 @@
-"""The tables of a campaign made by hand, letter for letter.
+"""Compares the tables of a campaign made by hand letter for letter.
 
 What is meant to change: CCMIX_WRITE_GOLDEN=1 .venv/bin/pytest tests/report/test_golden.py, and look at the difference.
 """
@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.cli.against import compared
-from ccmix.report import more, text
-from ccmix.report.results import Results, load_results
+from ccmix.analysis.results import Results, load_results
+from ccmix.cli.report import against_baseline
+from ccmix.report import more, results_text
 
 GOLDEN = Path(__file__).parent / "golden"
 
 FORMS: dict[str, Callable[[Results], str]] = {
-    "table.txt": text.render,
-    "notes.txt": lambda results: "".join(f"{note}\n" for note in text.notes(results)),
-    "table.csv": lambda results: text.csv_table(results.rows, results.swept),
+    "table.txt": results_text.render,
+    "notes.txt": lambda results: "".join(f"{note}\n" for note in results_text.notes(results)),
+    "table.csv": lambda results: results_text.csv_table(results.rows, results.swept),
     "rows.json": lambda results: json.dumps([row.to_json() for row in results.rows], indent=1) + "\n",
     "more.txt": lambda results: "".join(
         " | ".join(cells) + "\n" for cells in (more.HEADINGS, *map(more.cells, results.rows))
     ),
-    "against.txt": lambda results: compared(results, "group=cubic", "share", "table"),
-    "against.csv": lambda results: compared(results, "delay=5ms", "goodput_bps", "csv"),
-    "against.json": lambda results: compared(results, "entry=alone", "goodput_bps", "json"),
+    "against.txt": lambda results: against_baseline(results, "group=cubic", "share", "table"),
+    "against.csv": lambda results: against_baseline(results, "delay=5ms", "goodput_bps", "csv"),
+    "against.json": lambda results: against_baseline(results, "entry=alone", "goodput_bps", "json"),
 }
 
 
@@ -38,7 +38,7 @@ def results(make_campaign: Callable[..., Path]) -> Results:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_as_before(results: Results, name: str) -> None:
-    """Numbers with many digits to ten of them: the last ones are those of a library's approximations."""
+    """Compares numbers to ten digits: the last ones are those of a library's approximations."""
     made = re.sub(r"\d+\.\d{6,}(?:e-\d+)?", lambda number: f"{float(number[0]):.10g}", FORMS[name](results))
     if os.environ.get("CCMIX_WRITE_GOLDEN"):
         GOLDEN.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The HTML report, read as text and tags; in a browser: test_browser.py."""
+"""Tests the HTML report as text and tags; test_browser.py tests it in a browser."""
 
 import re
 import shlex
@@ -10,17 +10,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from ccmix.analysis.results import Results, load_results
 from ccmix.charts.choose import choose
 from ccmix.report.html import OF_A_REPORT, write_report
-from ccmix.report.results import Results, load_results
+from ccmix.report.results_text import lines
 from ccmix.report.runs import sections
-from ccmix.report.text import lines
 
 ODD = "<b>bold</b></script><script>alert(1)</script>"
 
 
 class Page(HTMLParser):
-    """Tags, addresses, text, and the cells of each table by its region's name."""
+    """Collects tags, addresses, text, and the cells of each table by its region's name."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ RESULTS = "Goodput, retransmissions and RTT"
 
 @pytest.fixture(scope="module")
 def report(make_campaign: Callable[..., Path]) -> tuple[Results, Path]:
-    """One for all tests, since drawing takes a second."""
+    """Makes one report for all tests, since drawing takes a second."""
     outdir = make_campaign("alone", ODD)
     results = load_results([outdir])
     return results, write_report(results, outdir.parent / "new" / "report.html")
@@ -87,7 +87,7 @@ def test_the_answer_comes_first(page: Page) -> None:
     answer, table = shown.index("take 66.7% of the goodput"), shown.index("Goodput is what the receiver's")
     assert answer < table
     assert "66.7% of the goodput where 50% would be fair" in shown
-    assert "1 of 11 runs is left out of all numbers, for what their own probes saw: 1 by rtt." in shown
+    assert "1 of 11 runs is left out of all numbers because of findings: 1 by rtt." in shown
 
 
 def test_the_page_holds_the_table(report: tuple[Results, Path], page: Page) -> None:
@@ -160,12 +160,12 @@ def test_a_report_without_a_chart_and_without_a_suffix(report: tuple[Results, Pa
     results, _ = report
     page = Page(write_report(Results(results.runs[:1], 12), tmp_path / "report").read_text())
     assert page.tags["figure"] == 0
-    assert "No run is valid, so nothing can be told." in page.text
+    assert "No run is valid, so there is no result." in page.text
     assert [row[-2:] for row in page.rows(RESULTS)] == [["1", "1"]] * 2
 
 
 def test_charts_of_an_earlier_report_do_not_stay(make_campaign: Callable[..., Path], tmp_path: Path) -> None:
-    """And a campaign that is called as the page gets none."""
+    """A campaign that is called as the page gets none, either."""
     file = tmp_path / "a.html"
     mixed, alone = (load_results([make_campaign(name)]) for name in ("mixed", "all-cubic"))
     write_report(mixed, file)

@@ -1,4 +1,4 @@
-"""Drawings of Vega as parts of a page."""
+"""Tests drawings of Vega as parts of a page."""
 
 from xml.etree import ElementTree as ET
 

@@ -1,4 +1,4 @@
-"""The plan for people: what will be run and set where."""
+"""Tests the plan for people: what will be run and set where."""
 
 from ccmix.plan import Span
 from ccmix.report.plan_text import total

@@ -1,16 +1,16 @@
-"""Commands that make a campaign, or one run of it, again."""
+"""Tests the commands that repeat a campaign, or one run of it."""
 
 import shlex
 from dataclasses import replace
 
 import pytest
 
-from ccmix.model import Group, Run, Traffic
+from ccmix.model import CampaignOrigin, Group, Run
 from ccmix.report.repeat import Origin
-from support import TOPOLOGY
+from support import TOPOLOGY, iperf3_traffic
 
 RUN = Run("mixed", {"delay": "44ms", "loss": "0.1%"}, "receiver", 3, 7,
-          Traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0), TOPOLOGY)  # fmt: skip
+          iperf3_traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0), TOPOLOGY)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -25,29 +25,34 @@ RUN = Run("mixed", {"delay": "44ms", "loss": "0.1%"}, "receiver", 3, 7,
     ],
 )
 def test_of_one_run(given: str, again: str) -> None:
-    origin = Origin({"command": ["/opt/ccmix", *shlex.split(given)], "seed": 5})
+    origin = Origin(CampaignOrigin(command=("/opt/ccmix", *shlex.split(given)), seed=5))
     command = origin.run(RUN)
     assert command == f"ccmix {again} --run 'mixed delay=44ms,loss=0.1% #3' -o again"
 
 
 def test_odd_names_stay_one_word() -> None:
-    command = Origin({"command": ["ccmix", "run", "x.ini"], "seed": 1}).run(replace(RUN, entry="it's; rm"))
+    command = Origin(CampaignOrigin(command=("ccmix", "run", "x.ini"), seed=1)).run(replace(RUN, entry="it's; rm"))
     assert command
     assert shlex.split(command)[-3] == "it's; rm delay=44ms,loss=0.1% #3"
 
 
 def test_of_a_campaign() -> None:
-    origin = Origin({"command": [".venv/bin/ccmix", "run", "configs/demo.ini", "--lab"], "seed": 1})
+    origin = Origin(CampaignOrigin(command=(".venv/bin/ccmix", "run", "configs/demo.ini", "--lab"), seed=1))
     assert (origin.campaign, origin.config) == ("ccmix run configs/demo.ini --lab", "demo.ini")
 
 
 @pytest.mark.parametrize(
-    "about", [{}, {"command": ["ccmix", "import", "x"], "seed": 1}, {"command": ["ccmix", "run", "x"]}]
+    "origin",
+    [
+        CampaignOrigin(),
+        CampaignOrigin(command=("ccmix", "import", "x"), seed=1),
+        CampaignOrigin(command=("ccmix", "run", "x")),
+    ],
 )
-def test_what_ccmix_did_not_run_has_no_command(about: dict[str, object]) -> None:
-    assert Origin(about).campaign is None
-    assert Origin(about).run(RUN) is None
+def test_what_ccmix_did_not_run_has_no_command(origin: CampaignOrigin) -> None:
+    assert Origin(origin).campaign is None
+    assert Origin(origin).run(RUN) is None
 
 
 def test_options_that_nobody_knows_make_no_command() -> None:
-    assert Origin({"command": ["ccmix", "run", "x.ini", "--turbo", "9"], "seed": 1}).run(RUN) is None
+    assert Origin(CampaignOrigin(command=("ccmix", "run", "x.ini", "--turbo", "9"), seed=1)).run(RUN) is None

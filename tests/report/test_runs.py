@@ -1,64 +1,58 @@
-"""What the report shows of a run."""
+"""Tests what the report shows of a run."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ccmix.report.facts import Listings, flattened, of_setup
+from ccmix.analysis.results import Result, Results, load_results
+from ccmix.model import Command, Facts, HostFacts, Run
+from ccmix.report.facts import Listings, listing_of
 from ccmix.report.repeat import Origin
-from ccmix.report.results import Result, Results, load_results
-from ccmix.report.runs import colours, commands, sections, views
+from ccmix.report.runs import colours, sections, views
+from finished_runs import finished_run, metrics
 
+from .conftest import TOPOLOGY, TRAFFIC
 
-def test_commands_of_every_kind() -> None:
-    emulated = {"web.h2": {"clients": [["curl", "--out", "a b"], ["curl", "c"]], "server": ["http", "1"]}, "h1": None}
-    assert list(commands(emulated)) == [
-        ("web.h2 clients", "curl --out 'a b'"), ("web.h2 clients", "curl c"), ("web.h2 server", "http 1"),
-    ]  # fmt: skip
-    assert list(commands(["iperf3 -c x | tee y", None])) == [("command", "iperf3 -c x | tee y")]
-    assert list(commands(None)) == []
+RUN = Run("one", {}, "receiver", 1, 7, TRAFFIC, TOPOLOGY)
 
 
 def test_groups_of_one_cca_have_colours_of_their_own() -> None:
-    groups = [{"group": name, "cca": cca} for name, cca in (("a", "bbr"), ("b", "bbr"), ("c", "cubic"), ("d", "-"))]
-    chosen = colours(groups)
+    chosen = colours([("a", "bbr"), ("b", "bbr"), ("c", "cubic"), ("d", "-")])
     assert chosen["a"] == "#0072B2"
     assert chosen["c"] == "#D55E00"
     assert len(set(chosen.values())) == 4
 
 
 def test_runs_with_the_same_hosts_share_a_listing() -> None:
-    summary = {"where": {"machine": "lab"}, "facts": {"kernel": "7", "commands": ["a"]}}
     listings = Listings()
-    first = listings.number(of_setup(summary))
-    again = listings.number(of_setup(summary | {"facts": {"kernel": "7", "commands": ["b"]}}))
-    other = listings.number(of_setup(summary | {"facts": {"kernel": "8"}}))
+    first = listings.number(listing_of(finished_run(RUN, facts=Facts("7", commands=(Command("h1 client", "a"),)))))
+    again = listings.number(listing_of(finished_run(RUN, facts=Facts("7", commands=(Command("h1 client", "b"),)))))
+    other = listings.number(listing_of(finished_run(RUN, facts=Facts("8"))))
     assert (first, again, other) == (1, 1, 2)
-    assert listings.all[0] == [("machine", "lab"), ("kernel", "7")]
+    assert listings.all[0] == [("machine", "lab"), ("kernel", "7"), ("iperf3", "–")]
 
 
-def test_nested_facts_as_lines() -> None:
-    facts = {
-        "sysctls": {"net.tcp_rmem": "4096\t131072"},
-        "cpus": [1, 2],
-        "nics": [{"name": "eth0", "up": True}],
-        "no": {},
-    }
-    assert flattened(facts) == [
-        ("sysctls net.tcp_rmem", "4096 131072"), ("cpus", "1, 2"), ("nics 1 name", "eth0"), ("nics 1 up", "yes"),
-        ("no", "–"),
+def test_facts_that_nothing_reported_are_not_listed() -> None:
+    host = HostFacts("dtn", "6.1.0", "dtn1", 8, "cubic")
+    facts = Facts("6.1.0", iperf3="3.20", hosts={"src": host}, sysctls={"net.ipv4.tcp_sack": "1"}, offloads={})
+    assert listing_of(finished_run(RUN, facts=facts)) == [
+        ("machine", "lab"), ("kernel", "6.1.0"), ("iperf3", "3.20"), ("sysctls net.ipv4.tcp_sack", "1"),
+        ("hosts src name", "dtn"), ("hosts src kernel", "6.1.0"), ("hosts src hostname", "dtn1"),
+        ("hosts src cpus", "8"), ("hosts src congestion_control", "cubic"), ("offloads", "–"),
     ]  # fmt: skip
 
 
 def test_a_run_of_which_little_is_known(make_campaign: Callable[..., Path]) -> None:
-    """As an import makes it: neither times nor commands nor flows."""
+    """An import makes such a run: it has neither times nor commands nor flows."""
     results = load_results([make_campaign("alone")])
-    poor = results.runs[1].summary | {"ended_s": None, "facts": {"kernel": "", "iperf3": ""}}
-    poor["metrics"] = {key: value for key, value in poor["metrics"].items() if key in ("groups", "fairness")}
-    result: Result = replace(results.runs[1], summary=poor)
+    known = results.runs[1].finished
+    poor = replace(
+        known, ended_s=None, facts=Facts(""), metrics=metrics(known.metrics.groups, fairness=known.metrics.fairness)
+    )
+    result: Result = replace(results.runs[1], finished=poor)
     [section] = sections(Results((result,), 1))
     [view] = views(section, {}, Listings())
     assert (view.status, view.repeat, view.commands, view.flows.lines) == ("valid", None, (), [])
     assert "measured" not in dict(view.settings)
-    [view] = views(section, {result.outdir: Origin(results.campaigns[0].about)}, Listings())
+    [view] = views(section, {result.outdir: Origin(results.campaigns[0].origin)}, Listings())
     assert view.repeat

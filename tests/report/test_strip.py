@@ -1,4 +1,4 @@
-"""The drawing of one run over time."""
+"""Tests the drawing of one run over time."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET

@@ -1,4 +1,5 @@
-"""Run in a guest: measures emulated paths from outside of what emulates them, and prints a JSON object a line for each.
+"""Runs in a guest: measures emulated paths from outside of what emulates them, and prints a JSON object a line for
+each.
 
 `calibration_point.py HARNESS IPERF3 POINTS`: POINTS is a JSON list of {"rate_bps", "rtt_s", "loss", "buffer", "mtu",
 "queue", "shaper", "offloads", "protocol"}, and perhaps "jitter_s", "reorder" and "host_rate_bps"; buffer is
@@ -37,7 +38,7 @@ BEGUN_PACKETS = 200  # more than a control connection has
 
 
 def ping_rtts_s(path: Dumbbell) -> list[float]:
-    """Of 64 bytes of ICMP."""
+    """Returns round-trip times of 64 bytes of ICMP."""
     [pair] = path.pairs
     ping = ["ping", "-n", "-s", "56", "-i", "0.3", "-c", str(PINGS), pair.receiver_address]
     words = path.sender(pair).run(ping, timeout_s=120).split()
@@ -45,7 +46,7 @@ def ping_rtts_s(path: Dumbbell) -> list[float]:
 
 
 def offered(path: Dumbbell, topology: Topology, iperf3: str) -> dict[str, object]:
-    """What iperf3 has sent, and samples of the bottleneck while it did."""
+    """Returns what iperf3 has sent, and samples of the bottleneck while it did."""
     [pair] = path.pairs
     sent_bps = 1.2 * topology.rate_bps
     seconds = max(LEAST_S, PACKETS * topology.mtu_bytes * 8 / sent_bps)
@@ -55,7 +56,7 @@ def offered(path: Dumbbell, topology: Topology, iperf3: str) -> dict[str, object
         [iperf3, "-c", pair.receiver_address, "-u", "-b", f"{sent_bps:.0f}", "-l", str(length), "-t", f"{seconds:.0f}",
          "-J", "--pacing-timer", "100"]
     )  # fmt: skip
-    before = {what: qdisc.root_of(found) for what, found in counters(path).items()}
+    before = {what: qdisc.root_of(qdiscs) for what, qdiscs in counters(path).items()}
     while True:
         listening = subprocess.Popen(server, stdout=subprocess.DEVNULL)
         time.sleep(0.5)
@@ -68,7 +69,7 @@ def offered(path: Dumbbell, topology: Topology, iperf3: str) -> dict[str, object
         for process in (sending, listening):  # iperf3 waits for ever for its first datagram, if that was lost
             process.kill()
             process.communicate()
-        before = {what: qdisc.root_of(found) for what, found in counters(path).items()}
+        before = {what: qdisc.root_of(qdiscs) for what, qdiscs in counters(path).items()}
     begin_s = time.monotonic()
     samples = []
     for number in range(SAMPLES):
@@ -76,14 +77,14 @@ def offered(path: Dumbbell, topology: Topology, iperf3: str) -> dict[str, object
         time.sleep(max(0.0, at_s - time.monotonic()))
         root = bottleneck(path)
         samples.append([time.monotonic(), root["bytes"], root["backlog"], root["qlen"]])
-    said = json.loads(sending.communicate()[0])
+    result = json.loads(sending.communicate()[0])
     listening.wait()
-    after = {what: qdisc.root_of(found) for what, found in counters(path).items()}
+    after = {what: qdisc.root_of(qdiscs) for what, qdiscs in counters(path).items()}
     grown = {
         what: {name: root[name] - before[what][name] for name in ("bytes", "packets", "drops")}
         for what, root in after.items()
     }
-    return {"samples": samples, "sent_packets": said["end"]["sum"]["packets"], "grown": grown}
+    return {"samples": samples, "sent_packets": result["end"]["sum"]["packets"], "grown": grown}
 
 
 def begun(path: Dumbbell, before: dict[str, Any]) -> bool:
@@ -91,8 +92,8 @@ def begun(path: Dumbbell, before: dict[str, Any]) -> bool:
 
 
 def burst(path: Dumbbell, topology: Topology) -> int:
-    """How many datagrams of the largest packet's size get through of twice as many as the buffer holds, sent all in one
-    moment: in the guest's time, for which its processor is infinitely fast.
+    """Returns how many datagrams of the largest packet's size get through of twice as many as the buffer holds,
+    sent all in one moment: in the guest's time, for which its processor is infinitely fast.
     """
     [pair] = path.pairs
     with udp_socket(pair.sender.name) as sender, udp_socket(pair.receiver) as receiver:
@@ -117,7 +118,9 @@ def udp_socket(namespace: str) -> socket.socket:
 
 
 def one_by_one(path: Dumbbell, topology: Topology) -> dict[str, object]:
-    """Pings of 64 bytes, and of the largest size; datagrams apart from each other, in the order in which they come."""
+    """Sends pings of 64 bytes, and of the largest size; returns datagrams apart from each other, in the order in
+    which they come.
+    """
     [pair] = path.pairs
     sender, to = path.sender(pair), pair.receiver_address
     argv = ["ping", "-n", "-q", "-c", "1", "-M", "do", "-s"]
@@ -145,17 +148,17 @@ def one_by_one(path: Dumbbell, topology: Topology) -> dict[str, object]:
 
 
 def bytes_a_packet(path: Dumbbell, iperf3: str) -> dict[str, float]:
-    """Of TCP data behind each router: as its device counts, to which what was joined is one packet."""
+    """Returns the mean size of packets of TCP data behind each router: its device counts joined packets as one."""
     [pair] = path.pairs
     with subprocess.Popen(path.receiver(pair).command([iperf3, "-s", "-1"]), stdout=subprocess.DEVNULL):
         time.sleep(0.5)
         path.sender(pair).run([iperf3, "-c", pair.receiver_address, "-t", "1"])
-    found = {}
+    sizes = {}
     for router in ("delay", "bottleneck"):
         [link] = json.loads(path.host(router).run(["ip", "-s", "-j", "link", "show", "dev", "east"]))
         sent = link["stats64"]["tx"]
-        found[router] = sent["bytes"] / sent["packets"]
-    return found
+        sizes[router] = sent["bytes"] / sent["packets"]
+    return sizes
 
 
 def bottleneck(path: Dumbbell) -> dict[str, Any]:
@@ -176,37 +179,33 @@ def main() -> None:
     for point in json.loads(sys.argv[3]):
         topology = Topology(
             rate_bps=point["rate_bps"],
-            delay_s=point["rtt_s"] / 2,
-            loss=Loss("random", (point["loss"],)) if point["loss"] else None,
             buffer=Buffer(*point["buffer"]),
             mtu_bytes=point["mtu"],
             offloads=point["offloads"],
             queue=read_queue(point["queue"]),
             shaper=point["shaper"],
-            hosts=(
+            senders=(
                 Sender(
                     "h1",
                     point["rtt_s"] / 2,
-                    None,
+                    Loss("random", (point["loss"],)) if point["loss"] else None,
                     point.get("jitter_s", 0.0),
                     point.get("reorder", 0.0),
                     point.get("host_rate_bps"),
                 ),
-            )
-            if point["protocol"] == "pings"
-            else (),
+            ),
         )
         with Journal() as journal, dumbbell(topology, journal) as path:
             if point["protocol"] == "tcp":
-                found: dict[str, Any] = {"bytes_a_packet": bytes_a_packet(path, iperf3)}
+                values: dict[str, Any] = {"bytes_a_packet": bytes_a_packet(path, iperf3)}
             elif point["protocol"] == "pings":
-                found = one_by_one(path, topology)
+                values = one_by_one(path, topology)
             else:
-                found = {"pings_s": ping_rtts_s(path), "burst_packets": burst(path, topology)}
-                found |= offered(path, topology, iperf3)
+                values = {"pings_s": ping_rtts_s(path), "burst_packets": burst(path, topology)}
+                values |= offered(path, topology, iperf3)
         bucket_packets = topology.bucket_bytes(topology.rate_bps) // topology.packet_bytes
         sizes = {"buffer_bytes": topology.buffer_bytes, "packet_bytes": topology.packet_bytes}
-        print(json.dumps(found | sizes | {"bucket_packets": bucket_packets}))
+        print(json.dumps(values | sizes | {"bucket_packets": bucket_packets}))
 
 
 main()

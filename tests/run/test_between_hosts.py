@@ -1,4 +1,6 @@
-"""Campaigns between hosts: two namespaces of this machine, joined by a veth pair, with real iperf3 and real agents."""
+"""Tests campaigns between hosts: two namespaces of this machine, joined by a veth pair, with real iperf3 and real
+agents.
+"""
 
 import contextlib
 import datetime
@@ -108,7 +110,7 @@ os.execv("{sockmon}", sys.argv)
 
 
 def of_another_processor(program: Path) -> None:
-    """A file of 64-bit Arm (ELF: e_machine, EM_AARCH64)."""
+    """Writes a file of 64-bit Arm (ELF: e_machine, EM_AARCH64)."""
     binary = bytearray(find_sockmon().read_bytes())
     binary[18:20] = (183).to_bytes(2, "little")
     program.write_bytes(binary)
@@ -139,9 +141,11 @@ def test_a_host_that_refuses_the_probe_is_sampled_by_ss(
     done = Ccmix(ccmix.folder)("run", config, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     [summary] = summaries(tmp_path / "out")
-    told = [notice for notice in summary["where"]["notices"] if "sampled by ss and /proc instead of" in notice]
-    assert len(told) == 2
-    assert all(reason in notice for notice in told), told
+    diagnostics = [
+        notice for notice in summary["execution"]["diagnostics"] if "sampled by ss and /proc instead of" in notice
+    ]
+    assert len(diagnostics) == 2
+    assert all(reason in notice for notice in diagnostics), diagnostics
     assert set(summary["facts"]["probes"]) == {"sockets", "processors-src", "processors-dst"}
     assert series(tmp_path / "out", "sockets")["bytes_sent"].max() > 1e6  # type: ignore[operator]
     assert series(tmp_path / "out", "cpu").select("host", "core").unique().sort("host").rows() == [
@@ -151,11 +155,11 @@ def test_a_host_that_refuses_the_probe_is_sampled_by_ss(
 
 
 def probes_of(pair: Pair) -> list[int]:
-    found = []
+    probes = []
     for pid in pair.running():
         with contextlib.suppress(FileNotFoundError):  # it has ended
-            found += [pid] if Path(f"/proc/{pid}/comm").read_text() == "ccmix-sockmon\n" else []
-    return found
+            probes += [pid] if Path(f"/proc/{pid}/comm").read_text() == "ccmix-sockmon\n" else []
+    return probes
 
 
 @pytest.mark.parametrize(("by", "sentence"), [
@@ -174,12 +178,12 @@ def test_a_probe_without_processor_time_or_killed_says_so(
     if by == signal.SIGSTOP:
         for pid in probes_of(pair):
             os.kill(pid, signal.SIGCONT)
-    _, said = running.communicate(timeout=60)
-    assert running.returncode == 1, said
+    _, stderr = running.communicate(timeout=60)
+    assert running.returncode == 1, stderr
     [summary] = summaries(tmp_path / "out")
-    told = [finding["detail"] for finding in summary["validity"]["findings"] if finding["kind"] == "probe"]
+    details = [finding["detail"] for finding in summary["verdict"]["findings"] if finding["kind"] == "probe"]
     assert [
-        sum(name in detail and sentence in detail for detail in told) for name in ("sockmon-src", "sockmon-dst")
+        sum(name in detail and sentence in detail for detail in details) for name in ("sockmon-src", "sockmon-dst")
     ] == [1, 1]
 
 
@@ -215,30 +219,32 @@ src-cmd = {iperf3} -c {{dst}} -t 2 -b 20M
 
 
 def test_commands_before_and_after_surround_every_run(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
-    """Listing 1 of Tierney et al. relies on it: the original ran pre-src-cmd before the first iteration only."""
-    told = tmp_path / "told"
+    """Checks what listing 1 of Tierney et al. relies on: the original ran pre-src-cmd before the first iteration
+    only.
+    """
+    order = tmp_path / "told"
     cca = "/proc/sys/net/ipv4/tcp_congestion_control"
     config = ini(f"""[listing-1]
 type = perfSONAR
 iterations = 2
-pre = echo pre >> {told}
-post = echo post >> {told}
-pre-src-cmd = cp {cca} {tmp_path}/before; sysctl -qw net.ipv4.tcp_congestion_control=bbr; echo pre-src >> {told}
-post-src-cmd = sysctl -qw net.ipv4.tcp_congestion_control=$(cat {tmp_path}/before); echo post-src >> {told}
-pre-dst-cmd = echo pre-dst >> {told}
-post-dst-cmd = echo post-dst >> {told}; false
-src-cmd = echo src $(cat {cca}) >> {told}; {find_iperf3()} -c {{dst}} -t 1 -b 50M -J
+pre = echo pre >> {order}
+post = echo post >> {order}
+pre-src-cmd = cp {cca} {tmp_path}/before; sysctl -qw net.ipv4.tcp_congestion_control=bbr; echo pre-src >> {order}
+post-src-cmd = sysctl -qw net.ipv4.tcp_congestion_control=$(cat {tmp_path}/before); echo post-src >> {order}
+pre-dst-cmd = echo pre-dst >> {order}
+post-dst-cmd = echo post-dst >> {order}; false
+src-cmd = echo src $(cat {cca}) >> {order}; {find_iperf3()} -c {{dst}} -t 1 -b 50M -J
 dst-cmd = {find_iperf3()} -s -1
 """)
     done = ccmix("run", config, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     around = ["pre-src", "pre-dst", "src bbr", "post-dst", "post-src"]
-    assert told.read_text().splitlines() == ["pre", *around, *around, "post"]
+    assert order.read_text().splitlines() == ["pre", *around, *around, "post"]
     assert [row["cca"] for row in rows(ccmix, tmp_path / "out")] == ["bbr"]
     assert "left changed" not in done.stderr
 
 
-def test_what_a_command_leaves_changed_is_told(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+def test_what_a_command_leaves_changed_is_reported(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     config = ini("""[careless]
 type = x
 pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering=7
@@ -296,8 +302,8 @@ src-cmd = echo x >> {counter}; test $(wc -l < {counter}) = 3
     done = ccmix("run", config, "-o", tmp_path / "out")
     assert "1 failed" not in done.stderr
     [summary] = summaries(tmp_path / "out")
-    assert len(summary["where"]["retries"]) == 2
-    assert "exit status 1" in summary["where"]["retries"][0]
+    assert len(summary["execution"]["retries"]) == 2
+    assert "exit status 1" in summary["execution"]["retries"][0]
 
 
 def test_a_command_that_hangs_is_ended_at_its_timeout(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
@@ -334,8 +340,8 @@ src-cmd = test -e {tmp_path}/second && exit 0; touch {tmp_path}/first; sleep 300
     running = ccmix.start("run", config, "-o", tmp_path / "out")
     wait_for((tmp_path / "first").exists, 30, "the src-cmd runs")
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=30)
-    assert running.returncode == 130, said
+    _, stderr = running.communicate(timeout=30)
+    assert running.returncode == 130, stderr
     assert pair.running() == []
     value = ["sysctl", "-n", "net.ipv4.tcp_reordering"]
     assert pair.near_says(*value) == "3\n"
@@ -345,6 +351,7 @@ src-cmd = test -e {tmp_path}/second && exit 0; touch {tmp_path}/first; sleep 300
     assert len(summaries(tmp_path / "out")) == 2
 
 
+@pytest.mark.root  # tcpdump sets its groups, which a user namespace refuses
 def test_a_capture_is_kept_with_its_counts(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     config = ini(f"""[captured]
 type = x
@@ -369,6 +376,7 @@ src-cmd = {find_iperf3()} -c {{dst}} -n 1M -J
     assert series["packets"].sum() == capture["packets"]["captured"]
 
 
+@pytest.mark.root
 def test_a_capture_ends_at_its_cap(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     config = ini(f"""[captured]
 type = x
@@ -396,7 +404,7 @@ def test_somebody_s_running_server_is_used_and_left(ccmix: Ccmix, ini: Write, pa
 
 
 def test_what_a_killed_agent_left_is_restored_by_name(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
-    """kill -9 of harness and agents alike: then the journal on the host is all that is left."""
+    """Kills harness and agents alike by kill -9: then the journal on the host is all that is left."""
     config = ini(f"""[long]
 type = x
 pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering=7
@@ -542,11 +550,14 @@ def test_a_run_waits_for_its_time_window(ccmix: Ccmix, ini: Write, tmp_path: Pat
     window = f"{begin:%H:%M}-{end:%H:%M} UTC"
     config = ini(f"[patient]\ntype = x\ntime-window = {window}\nsrc-cmd = touch {tmp_path}/ran\n")
     running = ccmix.start("run", config, "-o", tmp_path / "out")
-    time.sleep(3)
+    assert running.stderr
+    line = "begins"
+    while line and "waits for its time window" not in line:
+        line = running.stderr.readline()
+    assert f"waits for its time window, until {begin:%H:%M} UTC" in line
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=30)
+    running.communicate(timeout=30)
     assert running.returncode == 130
-    assert f"waits for its time window, until {begin:%H:%M} UTC" in said
     assert not (tmp_path / "ran").exists()
 
 
@@ -567,7 +578,7 @@ def test_a_name_that_nobody_knows_is_skipped_and_named(ccmix: Ccmix, ini: Write,
 
 
 def test_what_a_tool_says_in_another_way_fails_the_run_only(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
-    """An iproute2 whose tc writes no JSON."""
+    """Uses an iproute2 whose tc writes no JSON."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "tc").write_text("#!/bin/sh\necho 'qdisc noqueue 0: dev eth0 root'\n")
@@ -589,7 +600,7 @@ def test_an_output_folder_that_is_read_only(ccmix: Ccmix, ini: Write, pair: Pair
     finally:
         subprocess.run(["umount", place], check=True)
     assert done.returncode == 2
-    assert f"{place / 'out'}: Read-only file system: mount it to be written to, or choose another" in done.stderr
+    assert f"{place / 'out'}: Read-only file system: mount it for writing, or choose another" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "ran").exists()
     assert pair.running() == []

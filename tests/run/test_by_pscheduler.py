@@ -1,4 +1,4 @@
-"""Whose sockets can be sampled: those of this machine, by whatever name."""
+"""Tests whose sockets can be sampled: those of this machine, by whatever name."""
 
 import pytest
 

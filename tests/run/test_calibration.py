@@ -1,7 +1,7 @@
-"""An emulated path is the one that was asked for, measured from outside of what emulates it.
+"""Tests that an emulated path is the one that was asked for, measured from outside of what emulates it.
 
 The tolerances are those of the lab's purpose: base RTT 0.1 ms, rate 0.5%, loss within its binomial interval, buffer one
-packet. docs/lab.md has what was measured.
+packet. docs/explanation/lab.md has what was measured.
 """
 
 import itertools
@@ -19,6 +19,8 @@ from scipy.special import bdtr, bdtrc
 from ccmix.model.emulated import BUCKET_PACKETS
 from ccmix.tools import find_iperf3
 from support import REPOSITORY, Ccmix
+
+pytestmark = pytest.mark.lab
 
 SCRIPT = Path(__file__).with_name("calibration_point.py")
 POINTS_A_GUEST = 8
@@ -75,26 +77,28 @@ def measured(points: list[Point], folder: Path) -> Iterator[tuple[Point, dict[st
     yield from zip(points, map(json.loads, done.stdout.splitlines()), strict=True)
 
 
-def check_rtt(asked: Point, found: Mapping[str, Any]) -> None:
+def check_rtt(asked: Point, values: Mapping[str, Any]) -> None:
     expected_s = (
         asked["rtt_s"] + PING_BYTES * 8 / asked["rate_bps"]
     )  # of which the bucket lets a lone packet go at once
-    answered = found["pings_s"]
+    answered = values["pings_s"]
     assert len(answered) > (1 - 2 * asked["loss"]) * 20 - 5, "pings are lost as anything else is"
     assert all(abs(rtt_s - expected_s) <= RTT_S for rtt_s in answered), (asked, min(answered), max(answered))
 
 
-def check_rate(asked: Point, found: Mapping[str, Any]) -> None:
-    (begin_s, begin_bytes, *_), *_, (end_s, end_bytes, *_) = found["samples"]
+def check_rate(asked: Point, values: Mapping[str, Any]) -> None:
+    (begin_s, begin_bytes, *_), *_, (end_s, end_bytes, *_) = values["samples"]
     passed_bps = (end_bytes - begin_bytes) * 8 / (end_s - begin_s)
     assert passed_bps == pytest.approx(asked["rate_bps"], rel=RATE), asked
 
 
-def check_loss(asked: Point, found: Mapping[str, Any]) -> None:
-    """What was sent and did not come to the bottleneck; beside UDP, some packets of iperf3's control connection."""
-    sent = found["grown"]["sender-queue"]["packets"]
-    assert sent == pytest.approx(found["sent_packets"], abs=60)
-    arrived = found["grown"]["bottleneck"]["packets"] + found["grown"]["bottleneck"]["drops"]
+def check_loss(asked: Point, values: Mapping[str, Any]) -> None:
+    """Compares what was sent and did not come to the bottleneck; beside UDP, some packets of iperf3's control
+    connection.
+    """
+    sent = values["grown"]["sender-queue"]["packets"]
+    assert sent == pytest.approx(values["sent_packets"], abs=60)
+    arrived = values["grown"]["bottleneck"]["packets"] + values["grown"]["bottleneck"]["drops"]
     lost = sent - arrived
     if asked["loss"]:
         assert bdtr(lost, sent, asked["loss"]) > P_VALUE, (asked, lost, sent)
@@ -103,20 +107,20 @@ def check_loss(asked: Point, found: Mapping[str, Any]) -> None:
         assert lost == 0
 
 
-def check_buffer(asked: Point, found: Mapping[str, Any]) -> None:
-    """Of a burst that comes in one moment there passes what fits into the buffer, and the bucket at once."""
-    queued_bytes = (found["burst_packets"] - found["bucket_packets"]) * found["packet_bytes"]
-    assert abs(queued_bytes - found["buffer_bytes"]) <= found["packet_bytes"], asked
+def check_buffer(asked: Point, values: Mapping[str, Any]) -> None:
+    """Checks that of a burst in one moment, what fits into the buffer passes, and the bucket at once."""
+    queued_bytes = (values["burst_packets"] - values["bucket_packets"]) * values["packet_bytes"]
+    assert abs(queued_bytes - values["buffer_bytes"]) <= values["packet_bytes"], asked
 
 
 def check(points: list[Point], folder: Path) -> None:
-    """Some points in each guest: nothing of one is left for the next, and what fails is soon told."""
+    """Measures some points in each guest: nothing of one is left for the next, and failures come soon."""
     for begin in range(0, len(points), POINTS_A_GUEST):
-        for asked, found in measured(points[begin : begin + POINTS_A_GUEST], folder):
-            check_rtt(asked, found)
-            check_rate(asked, found)
-            check_loss(asked, found)
-            check_buffer(asked, found)
+        for asked, values in measured(points[begin : begin + POINTS_A_GUEST], folder):
+            check_rtt(asked, values)
+            check_rate(asked, values)
+            check_loss(asked, values)
+            check_buffer(asked, values)
 
 
 def test_the_path_is_the_one_asked_for(tmp_path: Path) -> None:
@@ -130,7 +134,9 @@ def test_the_path_is_the_one_asked_for_from_10_mbit_to_10_gbit_and_1_to_200_ms(t
 
 
 def test_a_packet_is_one_packet_unless_offloads_are_asked_for(tmp_path: Path) -> None:
-    """Of the largest size at most, at the netem that loses and behind the bottleneck; else of many packets joined."""
+    """Expects packets of the largest size at most, at the netem that loses and behind the bottleneck; else many
+    packets joined.
+    """
     tcp = dict(point(1e9, 0.02, 0.0, (1, "bdp")), protocol="tcp")
     (_, apart), (_, joined) = measured([tcp, dict(tcp, offloads=True)], tmp_path)
     for where in ("delay", "bottleneck"):
@@ -139,11 +145,13 @@ def test_a_packet_is_one_packet_unless_offloads_are_asked_for(tmp_path: Path) ->
 
 
 def test_jitter_reordering_mtu_and_a_host_s_rate_are_what_was_asked_for(tmp_path: Path) -> None:
-    """Jitter is uniform in each direction: an RTT's is the sum of two. What is reordered has no delay at all."""
+    """Expects an RTT's jitter to be the sum of two uniform ones, one in each direction. Reordered packets have no
+    delay.
+    """
     asked = dict(point(1e9, 0.04, 0.0, (1000, "packet")), protocol="pings")
     plain, jitter, reorder, slow = (
-        found
-        for _, found in measured(
+        values
+        for _, values in measured(
             [
                 asked, dict(asked, jitter_s=0.005), dict(asked, reorder=0.02, mtu=9000),
                 dict(asked, host_rate_bps=1e8, mtu=2000),
@@ -151,9 +159,9 @@ def test_jitter_reordering_mtu_and_a_host_s_rate_are_what_was_asked_for(tmp_path
             tmp_path,
         )
     )  # fmt: skip
-    for found in (plain, jitter, reorder, slow):
-        assert found["passes"] == [True, False], "what is as large as the MTU passes, and not a byte more"
-        assert sorted(found["order"]) == list(range(5000))
+    for values in (plain, jitter, reorder, slow):
+        assert values["passes"] == [True, False], "what is as large as the MTU passes, and not a byte more"
+        assert sorted(values["order"]) == list(range(5000))
 
     assert max(plain["pings_s"]) - min(plain["pings_s"]) < RTT_S
     assert plain["order"] == sorted(plain["order"])

@@ -1,4 +1,4 @@
-"""Raw files that no tool wrote, or not to the end: a run that fails with one line, never a traceback."""
+"""Tests raw files that no tool wrote, or not to the end: the run fails with one line, never a traceback."""
 
 import json
 from pathlib import Path
@@ -9,12 +9,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ccmix.archive import RunFolder
+from ccmix.archive.codec import MEASUREMENT
 from ccmix.generators.results import GeneratorError
-from ccmix.model import Commands, Destination, HostPath, Run, Traffic
+from ccmix.model import (
+    CommandSource,
+    Counters,
+    Destination,
+    Execution,
+    Facts,
+    FinishedRun,
+    HostFacts,
+    HostPath,
+    Measurement,
+    ProbeReport,
+    QdiscCounters,
+    Run,
+    Traffic,
+)
 from ccmix.run.conclude import conclude
 
-PATH = HostPath("localhost", Destination("h", "10.0.0.2", "h"), "x", Commands(src="x"), mpstat_cores="0")
-RUN = Run("one", {}, "h", 1, 7, Traffic((), 0, 2.0, 0.0, 1.0), PATH)
+PATH = HostPath("localhost", Destination("h", "10.0.0.2", "h"), "x", mpstat_cores="0")
+RUN = Run("one", {}, "h", 1, 7, Traffic((CommandSource("", "src", "x"),), 2.0, 0.0, 1.0), PATH)
+HOST = HostFacts("localhost", "7", "dtn", 1, "bbr")
 SOCKET = "0 0 10.0.1.1:40000 10.0.0.2:5201 bbr rtt:10/1 bytes_sent:{0} bytes_acked:{0} data_segs_out:{1} retrans:0/2\n"
 STAT = "cpu0 {0} 0 0 {1} 0 0 0 0\n"
 
@@ -32,18 +48,17 @@ def result() -> dict[str, Any]:
     }
 
 
-def facts() -> dict[str, Any]:
-    counters = {
-        "qdiscs": {"sender-queue": [{"kind": "fq", "root": True, "packets": 1, "drops": 0, "options": {}}]},
-        "netstat": {"localhost": "TcpExt: TCPMemoryPressures\nTcpExt: 0\n"},
-        "softnet": {"localhost": "00000001 00000000\n"},
-    }
-    return {
-        "kernel": "7", "kernel_version": "7", "iperf3": "3", "sysctls": {}, "commands": [], "started_s": 1000.0,
-        "ended_s": 1002.0, "ping_rtt_s": [], "ping_before_s": [], "ports_before": [], "offloads": {},
-        "before": counters,
-        "after": counters, "probes": {"sockets": {"samples": 3, "missed": 0, "failed": None}},
-    }  # fmt: skip
+def measurement() -> Measurement:
+    counters = Counters(
+        qdiscs={"sender-queue": (QdiscCounters("eth0", "fq", "8001:", None, 0, 1, 0, 0, 0),)},
+        netstat={"localhost": "TcpExt: TCPMemoryPressures\nTcpExt: 0\n"},
+        softnet={"localhost": "00000001 00000000\n"},
+    )
+    return Measurement(
+        facts=Facts("7", kernel_version="7", iperf3="3", sysctls={}, hosts={"src": HOST}, offloads={},
+                    probes={"sockets": ProbeReport(3, 0)}),
+        started_s=1000.0, ended_s=1002.0, ping_rtt_s={}, before=counters, after=counters,
+    )  # fmt: skip
 
 
 def files() -> dict[str, str]:
@@ -54,26 +69,26 @@ def files() -> dict[str, str]:
         )
 
     return {
-        "facts.json": json.dumps(facts()),
         "generators/src-cmd.out": json.dumps(result()),
         "logs/sockets.jsonl": samples(*(SOCKET.format(at * 100_000 + 2000, at + 1) for at in range(3))),
         "logs/processors-src.jsonl": samples(*(STAT.format(at, at * 9) for at in range(3))),
     }
 
 
-def concluded(folder: Path, texts: dict[str, str]) -> dict[str, Any]:
+def concluded(folder: Path, texts: dict[str, str]) -> FinishedRun:
     run_folder = RunFolder.of(folder, RUN)
     partial = run_folder.begin()
     for name, text in texts.items():
         (partial / name).parent.mkdir(exist_ok=True)
         (partial / name).write_text(text)
-    return conclude(RUN, run_folder, {})
+    return conclude(RUN, run_folder, measurement(), Execution("hosts"))
 
 
 def test_what_the_tools_wrote_is_a_run(tmp_path: Path) -> None:
-    summary = concluded(tmp_path, files())
-    assert summary["validity"]["status"] == "valid", summary["validity"]
-    assert [group["cca"] for group in summary["metrics"]["groups"]] == ["bbr"]
+    finished = concluded(tmp_path, files())
+    assert finished.verdict.status == "valid", finished.verdict
+    assert [group.cca for group in finished.metrics.groups] == ["bbr"]
+    assert RunFolder.of(tmp_path, RUN).read() == finished
 
 
 @pytest.mark.parametrize("name", files())
@@ -95,21 +110,22 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(("name", "make"), [("generators/src-cmd.out", result), ("facts.json", facts)])
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_value_in_any_place(
-    tmp_path_factory: pytest.TempPathFactory, name: str, make: Any, data: st.DataObject
-) -> None:
-    document = make()
-    place: Any = document
+def test_any_value_in_any_place(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    document = result()
+    put_anywhere(document, data)
+    try_to_conclude(tmp_path_factory, files() | {"generators/src-cmd.out": json.dumps(document)})
+
+
+def put_anywhere(document: Any, data: st.DataObject) -> None:
+    place = document
     while True:
         key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
         if not isinstance(place[key], dict | list) or not place[key] or data.draw(st.booleans()):
             place[key] = data.draw(JSON)
-            break
+            return
         place = place[key]
-    try_to_conclude(tmp_path_factory, files() | {name: json.dumps(document)})
 
 
 def try_to_conclude(factory: pytest.TempPathFactory, texts: dict[str, str]) -> None:
@@ -119,3 +135,17 @@ def try_to_conclude(factory: pytest.TempPathFactory, texts: dict[str, str]) -> N
     except GeneratorError as error:
         message = str(error)
     assert "\n" not in message
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_any_value_in_any_place_of_what_a_guest_wrote(data: st.DataObject) -> None:
+    """Expects that a value is either refused or a measurement."""
+    document = MEASUREMENT.encode(measurement())
+    put_anywhere(document, data)
+    sentence = ""
+    try:
+        assert isinstance(MEASUREMENT.decode(document), Measurement)
+    except ValueError as error:
+        sentence = str(error)
+    assert "\n" not in sentence

@@ -1,4 +1,4 @@
-"""What runs between hosts change on them, and how they are afterwards.
+"""Tests what runs between hosts change on them, and how the hosts are afterwards.
 
 On a guest of the lab, whose kernel has netem and fq; its namespaces are the hosts: near ─ router ─ far.
 """
@@ -14,6 +14,8 @@ import pytest
 
 from ccmix.tools import find_iperf3
 from support import CCMIX, Ccmix
+
+pytestmark = pytest.mark.lab
 
 MEMORY_MIB = 3000  # the harness with all its libraries runs inside
 
@@ -94,8 +96,8 @@ PROFILES = "profiles:\n  WAN:\n    interface: eth0\n    latency: 30ms\n    rate:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a campaign in a guest printed, its rows by entry, and the files that it and the script left."""
+class Printed:
+    """Holds what a campaign in a guest printed, its rows by entry, and the files that it and the script left."""
 
     output: str
     rows: dict[str, list[dict[str, Any]]]
@@ -106,8 +108,8 @@ class Said:
         return "SAME" in self.output
 
 
-def run_in_guest(folder: Path, entries: str, *options: str, prepare: str = "") -> Said:
-    """The campaign in a guest whose namespaces are the hosts; "SAME" where these are the same before and after."""
+def run_in_guest(folder: Path, entries: str, *options: str, prepare: str = "") -> Printed:
+    """Runs the campaign in a guest whose namespaces are the hosts; "SAME" if these are the same before and after."""
     (folder / "test.ini").write_text(DEFAULT + entries)
     (folder / "profiles.yml").write_text(PROFILES)
     launch = folder / "launch"
@@ -122,59 +124,61 @@ def run_in_guest(folder: Path, entries: str, *options: str, prepare: str = "") -
     )
     done = Ccmix(launch)("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script, timeout=600)
     output, _, rest = done.stdout.partition("ROWS\n")
-    rows, _, files = rest.partition("FILES\n")
+    table, _, files = rest.partition("FILES\n")
     subprocess.run(["tar", "-x", "-C", folder], input=base64.b64decode(files), check=False)
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in json.loads(rows) if rows.strip().startswith("[") else []:
-        found.setdefault(row["entry"], []).append(row)
-    return Said(output, found, folder)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in json.loads(table) if table.strip().startswith("[") else []:
+        rows.setdefault(row["entry"], []).append(row)
+    return Printed(output, rows, folder)
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
     return run_in_guest(tmp_path_factory.mktemp("conditions"), ENTRIES)
 
 
-def test_the_hosts_are_as_before(said: Said) -> None:
-    assert said.as_before, said.output
-    assert "left changed" not in said.output
+def test_the_hosts_are_as_before(printed: Printed) -> None:
+    assert printed.as_before, printed.output
+    assert "left changed" not in printed.output
 
 
-def test_netem_over_a_sweep_acts_in_both_directions(said: Said) -> None:
-    """Each run's own verdict compares ping's RTT and netem's losses with the entry."""
-    rows = said.rows["sweep"]
+def test_netem_over_a_sweep_acts_in_both_directions(printed: Printed) -> None:
+    """Relies on each run's own verdict, which compares ping's RTT and netem's losses with the entry."""
+    rows = printed.rows["sweep"]
     assert [row["condition"] for row in rows] == [{"netem-lat": "5"}, {"netem-lat": "20"}]
-    assert [row["invalid"] for row in rows] == [0, 0], said.output
+    assert [row["invalid"] for row in rows] == [0, 0], printed.output
     assert [row["rtt_median_s"] for row in rows] == pytest.approx([0.010, 0.040], abs=0.004)
 
 
 @pytest.mark.parametrize("name", QDISCS)
-def test_pacing_holds_and_the_device_is_as_before(said: Said, name: str) -> None:
-    [row] = said.rows[f"paced-{name}"]
-    assert row["goodput_mean_bps"] == pytest.approx(20e6 * 1448 / 1514, rel=0.03), said.output
-    before, after = ((said.folder / f"{when}-{name}").read_text() for when in ("before", "after"))
+def test_pacing_holds_and_the_device_is_as_before(printed: Printed, name: str) -> None:
+    [row] = printed.rows[f"paced-{name}"]
+    assert row["goodput_mean_bps"] == pytest.approx(20e6 * 1448 / 1514, rel=0.03), printed.output
+    before, after = ((printed.folder / f"{when}-{name}").read_text() for when in ("before", "after"))
     assert before.startswith("qdisc ")
     assert after == before
 
 
-def test_a_qdisc_that_could_not_be_put_back_is_left_alone(said: Said) -> None:
-    assert "eth0 has a qdisc htb" in said.output
-    assert "no-way-back" not in said.rows
+def test_a_qdisc_that_could_not_be_put_back_is_left_alone(printed: Printed) -> None:
+    assert "eth0 has a qdisc htb" in printed.output
+    assert "no-way-back" not in printed.rows
 
 
-def test_a_parameter_s_sweep_is_written(said: Said) -> None:
-    assert "exit status 1: 700" in said.output
-    assert "exit status 1: 800" in said.output
+def test_a_parameter_s_sweep_is_written(printed: Printed) -> None:
+    assert "exit status 1: 700" in printed.output
+    assert "exit status 1: 800" in printed.output
 
 
-def test_a_profile_acts_on_its_own_interface(said: Said) -> None:
-    [row] = said.rows["profile"]
+def test_a_profile_acts_on_its_own_interface(printed: Printed) -> None:
+    [row] = printed.rows["profile"]
     assert row["goodput_mean_bps"] == pytest.approx(10e6, rel=0.1)
     assert row["rtt_median_s"] > 0.030
 
 
 def test_a_killed_campaign_is_put_back_by_its_own_agents(tmp_path: Path) -> None:
-    """kill -9 of the harness in the middle of the traffic: nobody else does anything. Netem's place is an option."""
+    """Kills the harness by kill -9 in the middle of the traffic: nobody else does anything. Netem's place is an
+    option.
+    """
     prepare = """
 cat >killer.sh <<'END'
 until ls out/*/*/*/*/logs/run.sockmon >/dev/null 2>&1; do sleep 0.1; done
@@ -185,12 +189,12 @@ done
 END
 sh killer.sh &
 """
-    said = run_in_guest(
+    printed = run_in_guest(
         tmp_path,
         f"[one]\nnetem-lat = 10\npacing = 20mbit\ndst-cmd = {IPERF3} -s -D\nsrc-cmd = sleep 100\n"
         "pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering=7\npost-src-cmd = sysctl -qw net.ipv4.tcp_reordering=3\n",
         "--netem-at", "netns:router:east,west",
         prepare=prepare,
     )  # fmt: skip
-    assert "STATUS 137" in said.output, said.output
-    assert said.as_before, said.output
+    assert "STATUS 137" in printed.output, printed.output
+    assert printed.as_before, printed.output

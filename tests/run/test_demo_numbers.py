@@ -1,4 +1,4 @@
-"""What the demo must show, on the demo's own path: configs/demo.ini with one iteration instead of five."""
+"""Tests what the demo must show, on the demo's own path: configs/demo.ini with one iteration instead of five."""
 
 import json
 from collections.abc import Mapping
@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from support import REPOSITORY, Ccmix
+
+pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
 Goodputs = Mapping[tuple[str, str, str], float]  # (entry, condition, group) to Mbit/s
 
@@ -21,12 +23,12 @@ def goodputs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, s
     (folder / "demo.ini").write_text(text.replace("iterations = 5", "iterations = 1"))
     done = Ccmix(folder)("run", folder / "demo.ini", "--lab", "-o", folder / "out", timeout=280)
     assert done.returncode == 0, done.stderr
-    found = {}
+    goodputs_bps = {}
     for file in sorted(Path(folder / "out").glob("*/*/receiver/001/run.json")):
         summary = json.loads(file.read_text())
         for group in summary["metrics"]["groups"]:
-            found[file.parts[-5], file.parts[-4], group["group"]] = group["goodput_bps"] / 1e6
-    return found
+            goodputs_bps[file.parts[-5], file.parts[-4], group["group"]] = group["goodput_bps"] / 1e6
+    return goodputs_bps
 
 
 def total(goodputs: Goodputs, entry: str, condition: str) -> float:

@@ -1,10 +1,12 @@
-"""The least and the most that a configuration may say works; what lies beyond is refused (tests/config)."""
+"""Tests that the least and the most that a configuration may say works; what lies beyond is refused (tests/config)."""
 
 from pathlib import Path
 
 import pytest
 
 from support import Ccmix
+
+pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
 EXTREMES = """
 [DEFAULT]

@@ -1,4 +1,4 @@
-"""kill -9 of the harness at moments spread over a campaign: no guest survives, and --resume makes it whole."""
+"""Kills the harness by kill -9 at moments spread over a campaign: no guest survives, and --resume makes it whole."""
 
 import time
 from pathlib import Path
@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from support import Ccmix, wait_for
+
+pytestmark = pytest.mark.lab
 
 MOMENTS = 12
 STEP_S = 0.4

@@ -1,4 +1,6 @@
-"""kill -9 of the harness at random moments of a campaign between hosts: restored each time, resumed, nothing twice."""
+"""Kills the harness by kill -9 at random moments of a campaign between hosts: restored each time, resumed, nothing
+twice.
+"""
 
 import json
 import random
@@ -17,7 +19,9 @@ UNCHANGED, CHANGED = "3", "7"
 QUIET = ["sysctl", "-n", "net.ipv4.tcp_reordering"]
 
 
-@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.long)], ids=["30", "200"])
+@pytest.mark.parametrize(
+    "long", [pytest.param(False, id="30", marks=pytest.mark.deep), pytest.param(True, id="200", marks=pytest.mark.long)]
+)
 def test_killed_at_random_moments(long: bool, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     config = ini(f"""[many]
 type = x
@@ -36,9 +40,9 @@ src-cmd = {find_iperf3()} -c {{dst}} -n 100K -b 5M
         running = ccmix.start("run", config, "-o", campaigns[-1], "--resume")
         time.sleep(moments.uniform(0.3, MOST_WAIT_S))
         running.kill()
-        _, said = running.communicate(timeout=30)
+        _, stderr = running.communicate(timeout=30)
         killed_at_work += running.returncode < 0
-        assert running.returncode < 0 or "5 runs valid" in said or "not valid" in said, said
+        assert running.returncode < 0 or "5 runs valid" in stderr or "not valid" in stderr, stderr
         wait_for(lambda: pair.running() == [], 15, "the end of every process on the hosts")
         wait_for(lambda: state(pair) == before, 5, "the hosts as they were")
     assert killed_at_work > KILLS[long] / 2

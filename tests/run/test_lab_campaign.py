@@ -1,4 +1,4 @@
-"""Campaigns in the lab, from the command to the archive: what a user starts, interrupts, resumes and reads."""
+"""Tests campaigns in the lab, from the command to the archive: what a user starts, interrupts, resumes and reads."""
 
 import json
 import signal
@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 
 from support import Ccmix, wait_for
+
+pytestmark = pytest.mark.lab
 
 IPERF3_BLOCK_BYTES = 128 * 1024  # the receiver counts whole blocks
 RUNS = ("both/all/receiver/001", "both/all/receiver/002")
@@ -23,7 +25,7 @@ def test_run_archives_and_reports(ccmix: Ccmix, small_ini: Path, tmp_path: Path)
 
     for name in RUNS:
         summary = json.loads((outdir / name / "run.json").read_text())
-        assert summary["validity"] == {"status": "valid", "findings": []}
+        assert summary["verdict"] == {"status": "valid", "findings": []}
         assert [group["group"] for group in summary["metrics"]["groups"]] == ["cubic", "bbr"]
         # 8948 of each 9014 bytes on the wire are the application's
         assert 0.93 < summary["metrics"]["utilisation"] < 1.01
@@ -47,7 +49,9 @@ def test_run_archives_and_reports(ccmix: Ccmix, small_ini: Path, tmp_path: Path)
 
 
 def look_at_series(folder: Path) -> None:
-    """All of them by one probe, which says how it did; what it counts at each place fits the rest of the run."""
+    """Checks all series of the one probe, which reports how it did; what it counts at each place fits the rest of
+    the run.
+    """
     sockets, queues, counters = (
         pl.read_parquet(folder / f"{name}.parquet") for name in ("sockets", "queues", "counters")
     )
@@ -71,7 +75,7 @@ def look_at_series(folder: Path) -> None:
         summary["facts"]["probes"]["sockmon"] | {"missed": 0, "failed": None, "samples": root.height}
         == (summary["facts"]["probes"]["sockmon"])
     )
-    assert summary["where"]["notices"] == []
+    assert summary["execution"]["diagnostics"] == []
 
 
 def test_without_the_probe_ss_and_tc_sample_and_the_run_says_so(
@@ -87,14 +91,16 @@ def test_without_the_probe_ss_and_tc_sample_and_the_run_says_so(
     assert "sockets and queues were sampled by ss and tc: No such file or directory" in done.stderr
     [folder] = (tmp_path / "out").glob("both/all/receiver/001")
     summary = json.loads((folder / "run.json").read_text())
-    assert "sampled by ss and tc" in summary["where"]["notices"][0]
+    assert "sampled by ss and tc" in summary["execution"]["diagnostics"][0]
     assert set(summary["facts"]["probes"]) == {"sockets", "queues"}
     assert pl.read_parquet(folder / "sockets.parquet")["bytes_sent"].max() > 1e6
     assert set(pl.read_parquet(folder / "queues.parquet")["place"]) == {"bottleneck"}
 
 
 def test_rtts_beside_the_traffic(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
-    """1 BDP of buffer and 10 ms of base RTT: a ping waits up to as long again, and not less than the path takes."""
+    """Expects a ping to wait for up to 1 BDP of buffer on top of 10 ms of base RTT, and not less than the path
+    takes.
+    """
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", "sweep.rtt-probe = icmp@50, tcp:9@50"))
     done = ccmix("run", small_ini, "--lab", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
@@ -105,9 +111,9 @@ def test_rtts_beside_the_traffic(ccmix: Ccmix, small_ini: Path, tmp_path: Path) 
         rtts_s = asked["rtt_s"].drop_nulls()
         assert rtts_s.len() > 0.95 * asked.height > 100
         assert 0.010 < rtts_s.min() < 0.0105  # type: ignore[operator]
-        found = json.loads((folder / "run.json").read_text())["metrics"]["rtt_probe"]
-        assert 0.011 < found["median_s"] <= found["p95_s"] <= found["p99_s"] < 0.022
-        assert found["questions"] == pytest.approx(
+        rtt_probe = json.loads((folder / "run.json").read_text())["metrics"]["rtt_probe"]
+        assert 0.011 < rtt_probe["median_s"] <= rtt_probe["p95_s"] <= rtt_probe["p99_s"] < 0.022
+        assert rtt_probe["questions"] == pytest.approx(
             50 * 1.6, abs=20
         )  # of the 2 s, less what came before the first sample
 
@@ -173,7 +179,7 @@ def test_nothing_survives_a_killed_harness(ccmix: Ccmix, small_ini: Path, tmp_pa
     assert not list(outdir.rglob("*.partial"))
 
 
-def test_a_failed_run_is_told_and_the_others_are_kept(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+def test_a_failed_run_is_reported_and_the_others_are_kept(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
     small_ini.write_text(small_ini.read_text().replace("cca = cubic,bbr", "sweep.cca = hybla, bbr"))
     outdir = tmp_path / "out"
     done = ccmix("run", small_ini, "--lab", "-o", outdir)
@@ -212,7 +218,7 @@ def test_one_at_a_time_in_a_folder(ccmix: Ccmix, small_ini: Path, tmp_path: Path
 
 
 def test_runs_that_are_not_valid_stay_so_when_resumed(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
-    """One sample a flow in the measured time: nothing could be looked at."""
+    """Takes one sample a flow in the measured time: nothing could be looked at."""
     small_ini.write_text(small_ini.read_text().replace("omit = 1s", "interval = 2s"))
     outdir = tmp_path / "out"
     for resume in ((), ("--resume",)):

@@ -1,4 +1,4 @@
-"""What goes wrong around a campaign in the lab costs the runs that it hits, and is told."""
+"""Tests that what goes wrong around a campaign in the lab costs only the runs that it hits, and is reported."""
 
 import contextlib
 import os
@@ -12,12 +12,14 @@ import pytest
 
 from support import CCMIX, Ccmix, small_disk, wait_for
 
+pytestmark = pytest.mark.lab
+
 SHM = Path("/dev/shm")
 NOEXEC_MOUNTS = 'for folder in $NOEXEC; do mount -t tmpfs -o noexec tmpfs "$folder" || exit 99; done; exec "$@"'
 
 
 def process_groups(ccmix: Ccmix) -> set[int]:
-    """One for each guest: its kernel and the stubs of its processes."""
+    """Returns one for each guest: its kernel and the stubs of its processes."""
     groups = set()
     for process in ccmix.guests():
         with contextlib.suppress(ProcessLookupError):
@@ -25,11 +27,17 @@ def process_groups(ccmix: Ccmix) -> set[int]:
     return groups
 
 
+@pytest.mark.root
 # What is written when it is full: the raw files of the first run, its tables, the second run or the report
 @pytest.mark.parametrize(
-    "size", ["100k", "160k", *(pytest.param(f"{kib}k", marks=pytest.mark.long) for kib in range(8, 400, 24))]
+    "size",
+    [
+        "100k",
+        pytest.param("160k", marks=pytest.mark.deep),
+        *(pytest.param(f"{kib}k", marks=pytest.mark.long) for kib in range(8, 400, 24)),
+    ],
 )
-def test_a_full_disk_is_told_with_its_place(ccmix: Ccmix, small_ini: Path, tmp_path: Path, size: str) -> None:
+def test_a_full_disk_is_reported_with_its_place(ccmix: Ccmix, small_ini: Path, tmp_path: Path, size: str) -> None:
     with small_disk(tmp_path / "disk", size) as disk:
         done = ccmix("run", small_ini, "--lab", "-o", disk / "out")
         kept = [file.name for file in disk.rglob("run.json*")]
@@ -76,8 +84,6 @@ def noexec(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
     TMPDIR and CCMIX_CACHE are `tmp_path / "tmp"` and `tmp_path / "cache"`.
     """
-    if os.geteuid() != 0:
-        pytest.skip("a mount of the test's own takes root: run the tests as root")
     places = {"TMPDIR": tmp_path / "tmp", "CCMIX_CACHE": tmp_path / "cache"}
     for place in places.values():
         place.mkdir()
@@ -91,7 +97,11 @@ def noexec(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
-@pytest.mark.parametrize("folders", [(SHM,), ("tmp",), (SHM, "tmp")], ids=str)
+@pytest.mark.parametrize(
+    "folders",
+    [*(pytest.param(folders, marks=pytest.mark.deep) for folders in ((SHM,), ("tmp",))), (SHM, "tmp")],
+    ids=str,
+)
 def test_noexec_has_no_effect_where_another_folder_will_do(
     noexec: Callable[..., subprocess.CompletedProcess[str]],
     small_ini: Path,
@@ -104,7 +114,7 @@ def test_noexec_has_no_effect_where_another_folder_will_do(
     assert "1 runs valid, 0 not valid, 0 failed" in done.stderr
 
 
-def test_noexec_everywhere_is_told_with_the_places(
+def test_noexec_everywhere_is_reported_with_the_places(
     noexec: Callable[..., subprocess.CompletedProcess[str]], small_ini: Path, tmp_path: Path
 ) -> None:
     everywhere = (SHM, tmp_path / "tmp", tmp_path / "cache")

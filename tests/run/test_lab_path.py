@@ -1,13 +1,17 @@
-"""A command in a guest on the emulated path of a run."""
+"""Tests a command in a guest on the emulated path of a run."""
 
 import json
 from pathlib import Path
 
+import pytest
+
 from support import Ccmix
+
+pytestmark = pytest.mark.lab
 
 
 def test_a_command_on_the_path_of_a_run(ccmix: Ccmix, small_ini: Path) -> None:
-    """Base RTT 10 ms, from the first ping on: nobody has to ask for a MAC address."""
+    """Expects a base RTT of 10 ms, from the first ping on: nobody has to ask for a MAC address."""
     ping = ("ip", "netns", "exec", "ccmix-h1", "ping", "-c", 2, "-s", 56, "10.0.3.2")
     done = ccmix("lab", "exec", "--path", small_ini, "--run", "#2", "--", *ping)
     assert done.returncode == 0, done.stderr
@@ -16,7 +20,7 @@ def test_a_command_on_the_path_of_a_run(ccmix: Ccmix, small_ini: Path) -> None:
 
 
 def test_nothing_passes_but_what_is_sent(ccmix: Ccmix, small_ini: Path) -> None:
-    """No ARP, which a lossy path could lose, and nothing of IPv6's own."""
+    """Expects no ARP, which a lossy path could lose, and nothing of IPv6's own."""
     ping, queue = "ip netns exec ccmix-h1 ping -c 5 10.0.3.2", "tc -n ccmix-bottleneck -s -j qdisc show dev east"
     done = ccmix("lab", "exec", "--path", small_ini, "--", "sh", "-c", f"sleep 60; {ping} >/dev/null; {queue}")
     assert done.returncode == 0, done.stderr

@@ -1,16 +1,17 @@
-"""When a run may begin: daily windows, also past midnight, and budgets of bytes."""
+"""Tests when a run may begin: daily windows, also past midnight, and budgets of bytes."""
 
 import datetime
 from dataclasses import replace
 
 import pytest
 
-from ccmix.model import Commands, Destination, Group, HostPath, Run, Traffic
+from ccmix.model import Commands, Destination, Group, HostPath, Run
 from ccmix.run.limits import Budget, seconds_until_open
+from support import iperf3_traffic
 
 HOUR_S = 3600.0
 PATH = HostPath("localhost", Destination("h", "h", "h"), "iperf3", Commands(), rate_budget=(2000.0, 86400.0))
-TRAFFIC = Traffic((Group("cubic"),), streams=2, duration_s=8.0, omit_s=2.0, interval_s=0.5, pacing_bps=400.0)
+TRAFFIC = iperf3_traffic((Group("cubic"),), streams=2, duration_s=8.0, omit_s=2.0, interval_s=0.5, pacing_bps=400.0)
 RUN = Run("one", {}, "h", 1, 7, TRAFFIC, PATH)
 
 

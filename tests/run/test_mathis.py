@@ -1,8 +1,9 @@
-"""Reno under random loss gets the share that Mathis et al. tell: a test of the whole chain, from netem to the tables.
+"""Tests that Reno under random loss gets the share that Mathis et al. predict: the whole chain, from netem to the
+tables.
 
 Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance algorithm", CCR 27(3), 1997:
-rate = C * MSS / (RTT * sqrt(p)), with C = 1.31 for random loss and an ACK of each segment. docs/lab.md tells how
-the receiver acknowledges here, and what was measured.
+rate = C * MSS / (RTT * sqrt(p)), with C = 1.31 for random loss and an ACK of each segment. docs/explanation/lab.md says
+how the receiver acknowledges here, and what was measured.
 p and RTT are those measured: netem's counters, and the mean of the sockets' smoothed RTTs.
 """
 
@@ -15,6 +16,8 @@ import pytest
 from scipy.stats import linregress
 
 from support import Ccmix
+
+pytestmark = pytest.mark.lab
 
 C = 1.31
 MSS_BYTES = 1448  # with timestamps
@@ -39,7 +42,7 @@ interval = 1s
 
 
 def point(loss: float, folder: Path) -> tuple[float, float]:
-    """p as measured, and the rate in units of MSS / RTT."""
+    """Returns p as measured, and the rate in units of MSS / RTT."""
     folder.mkdir()
     seconds = math.ceil(1.15 * LEAST_LOSSES / loss * RTT_S * math.sqrt(loss) / C)
     (folder / "one.ini").write_text(ENTRY.format(loss_percent=loss * 100, seconds=seconds))
@@ -48,7 +51,8 @@ def point(loss: float, folder: Path) -> tuple[float, float]:
     run = folder / "out/reno/all/receiver/001"
     facts, summary = (json.loads((run / name).read_text()) for name in ("facts.json", "run.json"))
     before, after = (
-        next(one for one in facts[when]["qdiscs"]["data-delay"] if one.get("root")) for when in ("before", "after")
+        next(qdisc for qdisc in facts[when]["qdiscs"]["data-delay"] if qdisc["parent"] is None)
+        for when in ("before", "after")
     )
     lost, passed = (after[name] - before[name] for name in ("drops", "packets"))
     assert lost >= LEAST_LOSSES
@@ -62,9 +66,10 @@ def check(points: list[tuple[float, float]]) -> None:
         assert windows * math.sqrt(loss) == pytest.approx(C, rel=WITHIN), loss
 
 
+@pytest.mark.deep
 def test_reno_follows_mathis(tmp_path: Path) -> None:
-    found = [point(loss, tmp_path / f"{loss}") for loss in (1e-3, 3e-3)]
-    check(found)
+    points = [point(loss, tmp_path / f"{loss}") for loss in (1e-3, 3e-3)]
+    check(points)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""The lab needs no root: a whole campaign as a user without any privilege."""
+"""Tests that the lab needs no root: a whole campaign as a user without any privilege."""
 
 import json
 import os
@@ -15,12 +15,14 @@ import pytest
 from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
 from support import REPOSITORY, SMALL
 
+pytestmark = pytest.mark.lab
+
 NOBODY = "65534"
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Not below pytest's own folder, which every new session of pytest closes to other users."""
+    """Returns a folder outside pytest's own, which every new session of pytest closes to other users."""
     with tempfile.TemporaryDirectory(prefix="ccmix-ordinary-user-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -28,7 +30,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def installation(folder: Path) -> Path:
-    """Copies that any user can read, since root's cache and checkout may not be readable for others."""
+    """Makes copies that any user can read, since root's cache and checkout may not be readable for others."""
     installation = folder / "installation"
     installation.mkdir()
     shutil.copy(find_iperf3(), installation / "ccmix-iperf3")
@@ -41,7 +43,7 @@ def installation(folder: Path) -> Path:
 
 
 def as_ordinary_user(argv: Sequence[str]) -> list[str]:
-    """Where the tests run as root: as nobody, and with no capability left that could be used or regained."""
+    """Runs as nobody where the tests run as root, with no capability left that could be used or regained."""
     if os.geteuid() != 0:
         return list(argv)
     drop = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
@@ -72,7 +74,7 @@ def test_a_campaign_in_the_lab(installation: Path, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "2 runs valid, 0 not valid, 0 failed" in done.stderr
     summary = json.loads((home / "out/both/all/receiver/001/run.json").read_text())
-    assert summary["where"]["machine"] == "lab"
+    assert summary["execution"]["machine"] == "lab"
     assert (home / "out/campaign.json").stat().st_uid == int(who.stdout)
 
     without_lab = [*(word for word in argv if word != "--lab"), "-o", "other"]

@@ -1,4 +1,6 @@
-"""Campaigns to a host over OpenSSH, with a real sshd: its runs, and a connection that is cut in the middle of one."""
+"""Tests campaigns to a host over OpenSSH, with a real sshd: its runs, and a connection that is cut in the middle of
+one.
+"""
 
 import json
 import os
@@ -39,7 +41,7 @@ def test_ccmix_s_own_iperf3_to_a_host_that_has_none(sshd: SshServer, ccmix: Ccmi
     assert [(row["cca"], row["dst"]) for row in rows] == [("bbr", sshd.address), ("reno", sshd.address)]
     [summary] = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("run.json")]
     assert set(summary["facts"]["probes"]) == {"sockmon-src", "sockmon-dst"}
-    assert summary["where"]["notices"] == []
+    assert summary["execution"]["diagnostics"] == []
     [cores] = [pl.read_parquet(file) for file in (tmp_path / "out").rglob("cpu.parquet")]
     ends = {host: cores.filter(host=host)["time_s"] for host in ("src", "dst")}
     assert ends["dst"].min() == pytest.approx(ends["src"].min(), abs=0.5)  # by one clock
@@ -62,10 +64,10 @@ src-cmd = test -e {started} || {{ touch {started}; sleep 5; }}; {find_iperf3()} 
     for pid in sshd.sessions():
         os.kill(pid, signal.SIGKILL)
     wait_for(lambda: sshd.namespace.run(REORDERING) == "3\n", 10, "the guard puts the host back")
-    _, said = running.communicate(timeout=60)
+    _, stderr = running.communicate(timeout=60)
     assert running.returncode == 1
-    assert "1 runs valid, 0 not valid, 1 failed" in said
-    assert "dtn" in said
+    assert "1 runs valid, 0 not valid, 1 failed" in stderr
+    assert "dtn" in stderr
     assert is_as_before(sshd)
 
 
@@ -81,10 +83,10 @@ retries = 1
     sessions = sshd.sessions()
     for pid in sessions:
         os.kill(pid, signal.SIGKILL)
-    _, said = running.communicate(timeout=60)
-    assert "0 failed" in said
+    _, stderr = running.communicate(timeout=60)
+    assert "0 failed" in stderr
     [summary] = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("run.json")]
-    assert len(summary["where"]["retries"]) == 1
+    assert len(summary["execution"]["retries"]) == 1
     assert is_as_before(sshd)
 
 

@@ -1,4 +1,6 @@
-"""Campaigns whose traffic a stand-in for pScheduler makes, with real iperf3 between two namespaces of this machine."""
+"""Tests campaigns whose traffic a stand-in for pScheduler makes, with real iperf3 between two namespaces of this
+machine.
+"""
 
 import datetime
 import json
@@ -31,7 +33,7 @@ def stand_in(pair: Pair, shown: Certificate) -> Iterator[StandIn]:
 
 @pytest.fixture
 def config(tmp_path: Path, pair: Pair, stand_in: StandIn, shown: Certificate) -> Write:
-    """An entry of type perfSONAR from the near host to the far one, with more keys and further entries."""
+    """Writes an entry of type perfSONAR from the near host to the far one, with more keys and further entries."""
 
     def write(text: str, seen: bool = True) -> Path:
         src = f"netns:{pair.near}" if seen else "ps1.example.invalid"
@@ -73,9 +75,9 @@ def test_groups_in_a_task_of_a_stand_in(
     assert (folder / "intervals.parquet").exists()
     assert (folder / "sockets.parquet").exists()
     [summary] = summaries(tmp_path / "out")
-    assert summary["validity"]["status"] == "valid"
+    assert summary["verdict"]["status"] == "valid"
     assert set(summary["facts"]["hosts"]) == {"src"}
-    assert not any("nobody looked" in finding["detail"] for finding in summary["validity"]["findings"])
+    assert not any("nobody looked" in finding["detail"] for finding in summary["verdict"]["findings"])
     assert summary["facts"]["generator"] == "pscheduler"
     assert summary["facts"]["pscheduler"]["lead"] == stand_in.address
     assert summary["started_s"] == pytest.approx(stand_in.only_task.runs[0].begins_s, abs=0.5)
@@ -84,12 +86,12 @@ def test_groups_in_a_task_of_a_stand_in(
 def test_a_source_that_nobody_looks_at_is_unknown(
     ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path
 ) -> None:
-    """Both ends' results come from pScheduler; what the sockets did, nobody knows."""
+    """Gets both ends' results from pScheduler, and nothing about the sockets."""
     done = ccmix("run", config("cca = reno\n", seen=False), "-o", tmp_path / "out")
     assert done.returncode == 1, done.stderr
-    assert "nobody looked at the sockets of ps1.example.invalid" in done.stderr
+    assert "no probe sampled the sockets of ps1.example.invalid: ccmix has no shell there" in done.stderr
     [summary] = summaries(tmp_path / "out")
-    assert summary["validity"]["status"] == "unknown"
+    assert summary["verdict"]["status"] == "unknown"
     assert stand_in.only_task.document["test"]["spec"]["source"] == "ps1.example.invalid"
     [row] = rows(ccmix, tmp_path / "out")
     assert (row["runs"], row["invalid"]) == (1, 1)
@@ -119,8 +121,8 @@ def test_a_result_without_iperf3_s_json(ccmix: Ccmix, config: Write, stand_in: S
     file = config("cca = cubic,bbr\nstreams = 2\naccept-limits = probe\n", seen=False)
     done = ccmix("run", file, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    said = [(row["group"], row["goodput_mean_bps"], row["streams"]) for row in rows(ccmix, tmp_path / "out")]
-    assert said == [("cubic", 72e6, 1), ("bbr", 18e6, 1)]
+    results = [(row["group"], row["goodput_mean_bps"], row["streams"]) for row in rows(ccmix, tmp_path / "out")]
+    assert results == [("cubic", 72e6, 1), ("bbr", 18e6, 1)]
 
 
 def test_a_failed_run_is_tried_again_and_keeps_what_pscheduler_said(
@@ -147,8 +149,8 @@ def test_ctrl_c_cancels_the_task_and_resume_goes_on(
     stand_in.starts_after_s = 600.0
     wait_for(lambda: len(stand_in.tasks) == 2, 60, "the second task is posted")
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=60)
-    assert running.returncode == 130, said
+    _, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130, stderr
     assert [task.cancelled for task in stand_in.tasks.values()] == [False, True]
     assert pair.running() == []
     stand_in.starts_after_s = 1.0
@@ -164,7 +166,7 @@ def test_the_iterations_are_the_runs_of_a_repeated_task(
     file = config("iterations = 2\nrepeat = 30s\n")
 
     def sooner(document: dict[str, Any]) -> tuple[int, Any]:
-        """Nobody waits half a minute in a test: the stand-in repeats every 8 s."""
+        """Lets the stand-in repeat every 8 s, so that nobody waits half a minute in a test."""
         asked.append(document["schedule"])
         return post(document | {"schedule": document["schedule"] | {"repeat": "PT8S"}})
 
@@ -176,7 +178,7 @@ def test_the_iterations_are_the_runs_of_a_repeated_task(
     assert asked == [{"slip": "PT300S", "repeat": "PT30S", "max-runs": 2}]
     first, second = summaries(tmp_path / "out")
     assert second["started_s"] - first["started_s"] == pytest.approx(8, abs=1.5)
-    hrefs = [one["facts"]["pscheduler"]["href"] for one in (first, second)]
+    hrefs = [finished["facts"]["pscheduler"]["href"] for finished in (first, second)]
     assert [href.rpartition("/")[2] for href in hrefs] == [run.identity for run in stand_in.only_task.runs]
     assert stand_in.only_task.cancelled, "what is repeated is cancelled at the end of its entry"
 
@@ -191,7 +193,7 @@ def test_a_budget_holds_for_pscheduler_s_runs(ccmix: Ccmix, config: Write, stand
 def test_no_slot_begins_that_would_not_end_in_the_time_window(
     ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path
 ) -> None:
-    """The window opened an hour ago, and closes in 4 to 5 minutes: so the start may not slip by 20."""
+    """Opens a window of which 4 to 5 minutes are left, so the start may not slip by 20."""
     now = datetime.datetime.now(datetime.UTC)
     begin, end = now - datetime.timedelta(hours=1), now + datetime.timedelta(minutes=5)
     done = ccmix("run", config(f"slip = 20m\ntime-window = {begin:%H:%M}-{end:%H:%M} UTC\n"), "-o", tmp_path / "out")
@@ -210,8 +212,8 @@ def test_the_plan_says_what_pscheduler_is_asked(ccmix: Ccmix, config: Write, sta
 
 def test_the_doctor_asks_pscheduler(ccmix: Ccmix, config: Write, stand_in: StandIn) -> None:
     done = ccmix("doctor", config("tool = iperf3\n", seen=False), "--format", "json")
-    reports = {one["host"]: one["checks"] for one in json.loads(done.stdout)}
-    assert [(one["check"], one["status"]) for one in reports[f"pScheduler at {stand_in.address}"]] == [
+    reports = {host["host"]: host["checks"] for host in json.loads(done.stdout)}
+    assert [(host["check"], host["status"]) for host in reports[f"pScheduler at {stand_in.address}"]] == [
         ("REST interface", "ok"), ("clock", "ok"), ("test", "ok"), ("tool", "ok"),
     ]  # fmt: skip
     assert done.returncode == 0
@@ -226,7 +228,7 @@ def test_the_doctor_finds_a_tool_that_is_not_there_and_a_test_that_is_refused(
     stand_in.faults = [Fault("is-valid", body='{"valid": false, "error": "what is this"}')]
     done = ccmix("doctor", config("tool = iperf3mix\n", seen=False), "--format", "json")
     assert done.returncode == 1
-    checks = {one["check"]: one for report in json.loads(done.stdout) for one in report["checks"]
+    checks = {check["check"]: check for report in json.loads(done.stdout) for check in report["checks"]
               if report["host"] == f"pScheduler at {stand_in.address}"}  # fmt: skip
     assert (checks["tool"]["status"], checks["tool"]["seen"]) == ("fail", "iperf3mix: congestion is no list of groups")
     assert (checks["test"]["status"], checks["test"]["seen"]) == ("fail", "what is this")
@@ -246,18 +248,18 @@ def test_the_doctor_finds_a_lead_that_nobody_trusts(
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("result", "sentence"),
     [
         ({"succeeded": False, "error": "Run was preempted", "diags": "", "intervals": []}, "Run was preempted"),
         (None, "pscheduler printed no result: its run did not take place"),
     ],
 )
 def test_the_original_command_whose_exit_status_says_nothing(
-    said: dict[str, Any] | None, sentence: str, ccmix: Ccmix, pair: Pair, tmp_path: Path
+    result: dict[str, Any] | None, sentence: str, ccmix: Ccmix, pair: Pair, tmp_path: Path
 ) -> None:
-    """`pscheduler task --format json` exits with 0 for a failed run, and for one that was missed, as real ones did."""
+    """Exits with 0 for a failed run, and for one that was missed, as real `pscheduler task --format json` did."""
     program = tmp_path / "pscheduler"
-    program.write_text(f"#!/bin/sh\ncat <<'E'\n{json.dumps(said)}\nE\n" if said else "#!/bin/sh\n")
+    program.write_text(f"#!/bin/sh\ncat <<'E'\n{json.dumps(result)}\nE\n" if result else "#!/bin/sh\n")
     program.chmod(0o755)
     file = tmp_path / "original.ini"
     file.write_text(

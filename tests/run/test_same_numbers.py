@@ -1,9 +1,10 @@
-"""The numbers of a run in the lab depend on its seed: on nothing else of the machine."""
+"""Tests that the numbers of a run in the lab depend on its seed, and on nothing else of the machine."""
 
 import asyncio
 import contextlib
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -17,11 +18,13 @@ import pytest
 from ccmix.config import load
 from ccmix.model import Run
 from ccmix.plan import make_plan
-from ccmix.probes.stream import read_stream
+from ccmix.probes.stream.reader import read_stream
 from ccmix.run import machines
-from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER, LabMachine, Programs
+from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER, EmulationPrograms, LabMachine
 from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
 from support import CCMIX, NOT_EMULATED, REPOSITORY, Ccmix
+
+pytestmark = pytest.mark.lab
 
 # iperf3 has a thread for each of the 16 flows.
 MIXED = """
@@ -55,7 +58,7 @@ LOADER = "/lib64/ld-linux-x86-64.so.2"
 
 @contextlib.contextmanager
 def every_processor_busy() -> Iterator[None]:
-    """An endless loop on each processor that this process may use."""
+    """Runs an endless loop on each processor that this process may use."""
     with contextlib.ExitStack() as ends:
         for cpu in os.sched_getaffinity(0):
             argv = ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
@@ -69,7 +72,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def differing(some: Mapping[str, bytes], others: Mapping[str, bytes]) -> list[str]:
-    """The files that are not the same, byte by byte, in both."""
+    """Returns the files that are not the same, byte by byte, in both."""
     return sorted(name for name in some.keys() | others.keys() if some.get(name) != others.get(name))
 
 
@@ -95,6 +98,7 @@ def outcome(ccmix: Ccmix, tmp_path: Path) -> Callable[[str, int], Outcome]:
     return run
 
 
+@pytest.mark.deep
 def test_16_mixed_flows_beside_a_busy_machine(outcome: Callable[[str, int], Outcome]) -> None:
     quiet = outcome("quiet", 7)
     with every_processor_busy():
@@ -110,12 +114,13 @@ def test_16_mixed_flows_beside_a_busy_machine(outcome: Callable[[str, int], Outc
     assert other.metrics != quiet.metrics
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("tmpdir", ["/tmp", "/dev/shm"])
 def test_what_the_host_has_in_run_changes_nothing(tmpdir: str) -> None:
-    """A system call that fails takes virtual time, and programs look into /run before the guest has its own."""
-    if os.geteuid() != 0:
-        pytest.skip("a mount of the test's own takes root: run the tests as root")
-    said = [
+    """Guards against programs that look into /run before the guest has its own: a system call that fails takes
+    virtual time.
+    """
+    outputs = [
         subprocess.run(
             [*("unshare", "--mount", "sh", "-c", f'mount -t tmpfs tmpfs /run && {prepare} && exec "$@"', "sh"),
              *(CCMIX, "lab", "exec", "--", "sh", "-c", "date +%s.%N; od -An -tx1 -N32 /dev/urandom")],
@@ -123,25 +128,26 @@ def test_what_the_host_has_in_run_changes_nothing(tmpdir: str) -> None:
         ).stdout
         for prepare in ("true", "cd /run && mkdir mount systemd && touch mount/utab systemd/systemd-units-load")
     ]  # fmt: skip
-    assert said[0].startswith("1767225600.")
-    assert said[0] == said[1]
+    assert outputs[0].startswith("1767225600.")
+    assert outputs[0] == outputs[1]
 
 
 @pytest.fixture
 def sensitive() -> Run:
-    """8 BBR flows for 13 s: in shorter runs a difference may not have grown yet."""
+    """Describes 8 BBR flows for 13 s: in shorter runs a difference may not have grown yet."""
     runs = make_plan(load(REPOSITORY / "configs" / "demo.ini").entries, seed=1)
     return next(run for run in runs if run.entry == "all-bbr" and run.condition_name == "delay=44ms,loss=0%")
 
 
 def measured(run: Run, folder: Path, iperf3: Path | None = None) -> dict[str, bytes]:
-    """What measuring the run leaves in the folder."""
+    """Returns what measuring the run leaves in the folder."""
     folder.mkdir()
-    programs = Programs(iperf3 or find_iperf3(), find_sockmon(), find_rtt())
+    programs = EmulationPrograms(iperf3 or find_iperf3(), find_sockmon(), find_rtt())
     asyncio.run(LabMachine(find_kernel(), programs).measure(run, folder, cpu=0))
     return contents(folder)
 
 
+@pytest.mark.deep
 def test_a_longer_path_of_iperf3_changes_nothing(sensitive: Run, tmp_path: Path) -> None:
     far = tmp_path / "where" / "somebody" / "else" / "installed" / "it"
     far.mkdir(parents=True)
@@ -149,10 +155,10 @@ def test_a_longer_path_of_iperf3_changes_nothing(sensitive: Run, tmp_path: Path)
     assert differing(measured(sensitive, tmp_path / "near"), measured(sensitive, tmp_path / "moved", moved)) == []
 
 
-def same_but_for_resident_memory(one: Path, other: Path) -> None:
-    """Of processes: on another processor the C library touches other pages of itself."""
-    assert set(differing(contents(one), contents(other))) <= {PROBED}
-    streams = read_stream(one / PROBED), read_stream(other / PROBED)
+def same_but_for_resident_memory(folder: Path, other: Path) -> None:
+    """Ignores the resident memory of processes: on another processor the C library touches other pages of itself."""
+    assert set(differing(contents(folder), contents(other))) <= {PROBED}
+    streams = read_stream(folder / PROBED), read_stream(other / PROBED)
     for table in ("sockets", "queues", "links", "counters", "cpu"):
         first, second = (getattr(stream, table) for stream in streams)
         assert first.equals(second), table
@@ -162,16 +168,17 @@ def same_but_for_resident_memory(one: Path, other: Path) -> None:
 
 
 def usable_features(tunables: str) -> str:
-    said = subprocess.run(
+    help_text = subprocess.run(
         [LOADER, "--list-diagnostics"], env={"GLIBC_TUNABLES": tunables}, capture_output=True, text=True, check=True
     )
-    return "\n".join(line for line in said.stdout.splitlines() if "cpu_features" in line)
+    return "\n".join(line for line in help_text.stdout.splitlines() if "cpu_features" in line)
 
 
+@pytest.mark.deep
 def test_the_c_librarys_routines_for_an_older_processor_change_nothing(
     sensitive: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a command would have them that sets GLIBC_TUNABLES itself."""
+    """Sets GLIBC_TUNABLES as a command could by itself."""
     features = ("AVX512F", "AVX512VL", "AVX2", "AVX", "ERMS", "BMI2", "SSSE3")
     older = "glibc.cpu.hwcaps=" + ",".join(f"-{feature}" for feature in features)
     newer = older.replace("-", "=")  # means nothing, and is as long: a longer environment would move the stack
@@ -184,17 +191,16 @@ def test_the_c_librarys_routines_for_an_older_processor_change_nothing(
 
 
 MEASURE = """
-import asyncio, functools, json, shutil, sys, tempfile
+import asyncio, functools, pickle, shutil, sys, tempfile
 from pathlib import Path
-from ccmix.model import Run
 from ccmix.run import machines
-from ccmix.run.machines import LabMachine, Programs
+from ccmix.run.machines import EmulationPrograms, LabMachine
 # An emulated processor takes minutes for what another does in seconds, and more where others keep this machine busy.
 machines.GuestSpec = functools.partial(machines.GuestSpec, stall_seconds=3600)
 job, folder, kernel, *programs = map(Path, sys.argv[1:])
-machine = LabMachine(kernel, Programs(*programs))
+machine = LabMachine(kernel, EmulationPrograms(*programs))
 with tempfile.TemporaryDirectory() as own:
-    asyncio.run(machine.measure(Run.from_json(json.loads(job.read_text())), Path(own), cpu=0))
+    asyncio.run(machine.measure(pickle.loads(job.read_bytes()), Path(own), cpu=0))
     shutil.copytree(own, folder)
 """
 
@@ -202,14 +208,14 @@ with tempfile.TemporaryDirectory() as own:
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["SandyBridge", "max"])
 def test_another_processor_changes_nothing(sensitive: Run, tmp_path: Path, model: str) -> None:
-    """Emulated: SandyBridge has AVX and nothing newer, max is an AMD processor with AVX2."""
+    """Emulates processors: SandyBridge has AVX and nothing newer, max is an AMD processor with AVX2."""
     measured(sensitive, tmp_path / "here")
     away = tmp_path / "away"
     away.mkdir()
-    (away / "job.json").write_text(json.dumps(sensitive.to_json()))
+    (away / "job.pickle").write_bytes(pickle.dumps(sensitive))
     python = ("env", f"PYTHONPATH={PACKAGE_FOLDER}", "PYTHONDONTWRITEBYTECODE=1", str(Path(sys.executable).resolve()))
     programs = (find_kernel(), find_iperf3(), find_sockmon(), find_rtt())
-    argv = (*python, "-c", MEASURE, away / "job.json", away / "run", *programs)
+    argv = (*python, "-c", MEASURE, away / "job.pickle", away / "run", *programs)
     done = subprocess.run(
         [REPOSITORY / "lab" / "emulate", model, away, *argv], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""`ccmix run` without the lab, on a machine with root and netem: the machine is a guest of the lab.
+"""Tests `ccmix run` without the lab, on a machine with root and netem: the machine is a guest of the lab.
 
 The kernel, its namespaces and qdiscs are real; what is not is the hardware, and the time, which is virtual.
 """
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from support import CCMIX, Ccmix
+
+pytestmark = pytest.mark.lab
 
 MEMORY_MIB = 3000  # the harness with all its libraries runs inside
 
@@ -61,9 +63,9 @@ def test_a_campaign_leaves_the_machine_as_it_was(ccmix: Ccmix, small_ini: Path, 
     assert after == before
 
 
-@pytest.mark.parametrize("how", ["restore", "next run"])
+@pytest.mark.parametrize("how", ["restore", pytest.param("next run", marks=pytest.mark.deep)])
 def test_a_killed_run_is_put_back(how: str, ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
-    """kill -9 of the harness and of the process that measures, in the middle of the traffic."""
+    """Kills by kill -9 the harness and the process that measures, in the middle of the traffic."""
     put_back = f"{CCMIX} restore" if how == "restore" else f"{CCMIX} run {small_ini} -o again >/dev/null"
     commands = f"""
 {STATE} echo RUN

@@ -1,4 +1,4 @@
-"""Every sort of traffic on one path of several hosts, in the lab: what is measured is what was asked for."""
+"""Tests every kind of traffic on one path of several hosts, in the lab: what is measured is what was asked for."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 
 from support import Ccmix
+
+pytestmark = pytest.mark.lab
 
 # 12.5 Mbit/s of 50 are offered until the downloads begin that are cut off, so nothing waits for long: what each flow
 # takes can be told beforehand. The measured time is from 1 s to 9 s.
@@ -53,8 +55,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def groups(folder: Path) -> dict[str, Any]:
-    found = json.loads((folder / "run.json").read_text())["metrics"]["groups"]
-    return {group["group"]: group for group in found}
+    groups = json.loads((folder / "run.json").read_text())["metrics"]["groups"]
+    return {group["group"]: group for group in groups}
 
 
 def test_each_line_is_a_group(groups: dict[str, Any]) -> None:
@@ -69,12 +71,14 @@ def test_each_line_is_a_group(groups: dict[str, Any]) -> None:
 
 
 def test_each_goodput_is_over_the_measured_time(groups: dict[str, Any]) -> None:
-    """What came from 1 s to 9 s, over these 8 s: of each line, whatever it is, the part of them in which it was on."""
+    """Counts what came from 1 s to 9 s, over these 8 s: for each traffic source, the part of them in which it was
+    on.
+    """
     on = {"paced": 2e6 * 6 / 8, "noise": 8e6, "late": 2e6 * 5 / 8, "last": 1e6 / 8, "tool": 1e6 * 4 / 8}
-    found = {name: groups[name]["goodput_bps"] for name in on}
-    assert found == pytest.approx(on, rel=0.07)  # iperf3 counts whole blocks of 128 KiB over TCP, here of 1 or 2 MB
+    goodputs = {name: groups[name]["goodput_bps"] for name in on}
+    assert goodputs == pytest.approx(on, rel=0.07)  # iperf3 counts whole blocks of 128 KiB over TCP, here of 1 or 2 MB
     for name in ("noise", "late", "last"):  # some datagrams of 1472 bytes more or less
-        assert found[name] == pytest.approx(on[name], abs=4 * 1472 * 8 / 8)
+        assert goodputs[name] == pytest.approx(on[name], abs=4 * 1472 * 8 / 8)
     assert groups["web"]["goodput_bps"] == pytest.approx(40 * (10_000 + HTTP_HEADER_BYTES) * 8 / 8, rel=0.001)
     assert groups["early"]["goodput_bps"] == 0, "all requests were through before"
     assert 1e6 < groups["cut"]["goodput_bps"] < 50e6 * 2 / 8, "what came of files that were not through counts too"
@@ -98,8 +102,8 @@ def test_streams_that_begin_late(folder: Path) -> None:
 
 
 def test_a_request_takes_two_round_trips_and_its_packets(folder: Path) -> None:
-    """10 kB are 7 packets, within the first window: connect, ask, and what the bucket of two packets doesn't pass at
-    once, at 50 Mbit/s.
+    """Sends 10 kB, which are 7 packets, within the first window: connect, ask, and what the bucket of two packets
+    doesn't pass at once, at 50 Mbit/s.
     """
     web = pl.read_parquet(folder / "completions.parquet").filter(pl.col("group") == "web")
     assert web.height == 40
@@ -119,7 +123,7 @@ def test_what_was_cut_off_has_no_time(folder: Path) -> None:
 
 
 def test_a_workload_s_flows_come_when_they_are_due(folder: Path, groups: dict[str, Any]) -> None:
-    """Until the last byte is there: a handshake, then one way; what came too late to be through has no time."""
+    """Counts until the last byte is there: a handshake, then one way; what came too late to be through has no time."""
     schedule = (folder / "generators/load.far-workload-schedule.txt").read_text().splitlines()
     load = pl.read_parquet(folder / "completions.parquet").filter(pl.col("group") == "load")
     assert load.height == len(schedule)

@@ -1,7 +1,7 @@
 # What pScheduler's http archiver sends of a run of its throughput test, as the documents that `ccmix index` writes: of the
 # run, its groups, flows and intervals. Plain Ruby without Logstash, so that it can be tested alone.
 #
-# Fields and their units: docs/index-fields.md. pScheduler's are bits/s, bytes, seconds, and microseconds for RTTs.
+# Fields and their units: docs/reference/index-fields.md. pScheduler's are bits/s, bytes, seconds, and microseconds for RTTs.
 
 require "digest"
 require "json"

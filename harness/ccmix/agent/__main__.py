@@ -1,4 +1,4 @@
-"""`python -m ccmix.agent`: the agent, with its controller on standard input and output."""
+"""Runs the agent as `python -m ccmix.agent`, with its controller on standard input and output."""
 
 from ccmix.agent.service import main
 

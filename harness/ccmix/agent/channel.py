@@ -1,23 +1,27 @@
-"""JSON lines between the agent and its controller, over descriptors that never block the agent."""
+"""Carries JSON lines between the agent and its controller, over descriptors that never block the agent."""
 
 from __future__ import annotations
 
 import json
 import os
 import select
-import time
-from typing import Any
+from typing import TYPE_CHECKING, cast
+
+from ccmix.agent.deadline import Deadline
+
+if TYPE_CHECKING:
+    from ccmix.agent.messages import AgentMessage, CommandMessage, ControllerMessage
 
 FULL_BYTES = 2**20  # what may wait to be sent before the outputs of commands are no longer read
 READ_BYTES = 2**18
 
 
 class ChannelEnded(Exception):
-    """The controller has closed its end, or has died."""
+    """Reports that the controller has closed its end, or has died."""
 
 
 class Channel:
-    """The agent's end. Sending on one that has ended does nothing, so that what must be ended can be ended first."""
+    """Represents the agent's end. Sending on an ended channel does nothing, so that the commands can be ended first."""
 
     def __init__(self, receives: int, sends: int) -> None:
         self.receives = receives
@@ -37,8 +41,10 @@ class Channel:
     def full(self) -> bool:
         return len(self._unsent) > FULL_BYTES
 
-    def receive(self) -> list[dict[str, Any]]:
-        """The messages that have come. Raises ChannelEnded, and ValueError where they are none of the protocol's."""
+    def receive(self) -> list[ControllerMessage]:
+        """Returns the messages that have come. Raises ChannelEnded, and ValueError if they are none of the
+        protocol's.
+        """
         try:
             data = os.read(self.receives, READ_BYTES)
         except BlockingIOError:
@@ -55,9 +61,9 @@ class Channel:
         lines = bytes(self._received[:end]).split(b"\n")
         del self._received[: end + 1]
         self._searched = len(self._received)
-        return [dict(json.loads(line)) for line in lines]
+        return [cast("ControllerMessage", dict(json.loads(line))) for line in lines]
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: AgentMessage | CommandMessage) -> None:
         """Queues a message, and sends what can be sent at once."""
         if not self.ended:
             self._unsent += json.dumps(message).encode() + b"\n"
@@ -75,7 +81,7 @@ class Channel:
 
     def flush_all(self, timeout_s: float) -> None:
         """Waits until all is sent, or for the timeout."""
-        deadline = time.monotonic() + timeout_s
-        while self._unsent and time.monotonic() < deadline:
+        deadline = Deadline(timeout_s)
+        while self._unsent and not deadline.expired:
             select.select([], [self.sends], [], 0.1)
             self.flush()

@@ -1,4 +1,4 @@
-"""A command as the agent sees it: its keeper, and the pipes to and from it."""
+"""Runs a command as the agent sees it: its keeper, and the pipes to and from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from ccmix.agent.keeper import Descriptors, fork_keeper
 from ccmix.agent.listening import listening_ports
@@ -15,45 +15,49 @@ from ccmix.agent.processes import descendants
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ccmix.agent.messages import CommandMessage
+
 CHUNK_BYTES = 48 * 1024
 PIPE_BYTES = 2**16  # a pipe's size: so much may lie in it when its writer exits
 
 
 def privileged_argv(argv: Sequence[str], privileged: bool) -> list[str]:
-    """The command as root runs it, or as a user who may become root without being asked."""
+    """Returns the command as root runs it, or as a user who may become root without a password."""
     return ["sudo", "-n", *argv] if privileged and os.geteuid() != 0 else list(argv)
 
 
-class Command:
-    """A command that was started. It says what it has to say through `tell`, and is `gone` when nothing is left of it.
+class AgentCommand:
+    """Represents a command that was started. It reports through `send`, and is `gone` when no process of it is left.
 
     Messages: {"id", "stdout" | "stderr": base64}, {"id", "failed": reason} where it can't be started, {"id", "exit":
     status} after all that it has written, {"id", "gone": true, "left": [pid...]} at last.
     """
 
     def __init__(
-        self, number: int, argv: Sequence[str], stdin: bytes, lock: int | None, tell: Callable[[dict[str, Any]], None]
+        self, number: int, argv: Sequence[str], stdin: bytes, lock: int | None, send: Callable[[CommandMessage], None]
     ) -> None:
         self._number = number
-        self._tell = tell
+        self._send = send
         self._input = memoryview(stdin)
         self._left: list[int] = []
-        self._told = b""
+        self._unread = b""
         self.gone = False
-        his_stdin, self.stdin = os.pipe()
-        stdout, his_stdout = os.pipe()
-        stderr, his_stderr = os.pipe()
-        self.status, his_status = os.pipe()
+        keeper_stdin, self.stdin = os.pipe()
+        stdout, keeper_stdout = os.pipe()
+        stderr, keeper_stderr = os.pipe()
+        self.status, keeper_status = os.pipe()
         self.outputs = {stdout: "stdout", stderr: "stderr"}
         for descriptor in (self.stdin, stdout, stderr):
             os.set_blocking(descriptor, False)
-        self.keeper = fork_keeper(argv, Descriptors(his_stdin, his_stdout, his_stderr, his_status, lock))
-        for descriptor in (his_stdin, his_stdout, his_stderr, his_status):
+        self.keeper = fork_keeper(argv, Descriptors(keeper_stdin, keeper_stdout, keeper_stderr, keeper_status, lock))
+        for descriptor in (keeper_stdin, keeper_stdout, keeper_stderr, keeper_status):
             os.close(descriptor)
         self.feed()
 
     def end(self) -> None:
-        """SIGTERM to the command and to all that it has started, SIGKILL after a while; it is gone some time later."""
+        """Sends SIGTERM to the command and to all that it has started, and SIGKILL after a while; they are gone
+        some time later.
+        """
         if not self.gone:
             os.kill(self.keeper, signal.SIGTERM)
 
@@ -75,7 +79,7 @@ class Command:
         self.stdin = -1
 
     def pass_on(self, output: int) -> bool:
-        """Reads from one of the outputs; whether there may be more at once."""
+        """Reads from one of the outputs; returns whether there may be more at once."""
         if output not in self.outputs:  # closed since somebody looked
             return False
         try:
@@ -86,24 +90,26 @@ class Command:
             del self.outputs[output]
             os.close(output)
             return False
-        self._tell({"id": self._number, self.outputs[output]: base64.b64encode(data).decode()})
+        text = base64.b64encode(data).decode()
+        is_stdout = self.outputs[output] == "stdout"
+        self._send({"id": self._number, "stdout": text} if is_stdout else {"id": self._number, "stderr": text})
         return True
 
     def hear(self) -> None:
-        """Reads what its keeper says."""
+        """Reads what its keeper reports."""
         data = os.read(self.status, CHUNK_BYTES)
-        *lines, self._told = (self._told + data).split(b"\n")
+        *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
             self._left = message.get("left", self._left)
             if "left" not in message:
                 self._drain()
-                self._tell({"id": self._number, **message})
+                self._send(cast("CommandMessage", {"id": self._number, **message}))
         if not data:
             self._close()
 
     def _drain(self) -> None:
-        """What was written before now; daemons may go on."""
+        """Passes on what was written before now; daemons may go on writing."""
         for output in list(self.outputs):
             read = 0
             while read <= PIPE_BYTES and self.pass_on(output):
@@ -116,4 +122,4 @@ class Command:
             os.close(descriptor)
         self.outputs = {}
         self.gone = True
-        self._tell({"id": self._number, "gone": True, "left": self._left})
+        self._send({"id": self._number, "gone": True, "left": self._left})

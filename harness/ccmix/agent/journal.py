@@ -1,4 +1,4 @@
-"""The undo journal: what a run is about to change on this machine, on disk before it is changed.
+"""Keeps the undo journal: what a run is about to change on this machine, on disk before it is changed.
 
 A journal is a file of JSON lines in the state folder, held open and locked (flock) by the process that writes it. A
 file that nobody holds was left by a process that died; `restore` carries out what it says, last change first. Its first
@@ -20,7 +20,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
 UNDO_TIMEOUT_S = 660.0  # a little more than a run's own commands may take
-LONGEST_WORDS = 2000  # bytes of what an undo has said
+LONGEST_OUTPUT = 2000  # bytes of an undo's output that are reported
 
 
 def boot_id() -> str:
@@ -37,7 +37,7 @@ def boot_id() -> str:
 
 
 def host_id() -> str:
-    """What tells this host from others (machine-id(5)); its name where there is none."""
+    """Returns what distinguishes this host from others (machine-id(5)); its name if there is no such id."""
     try:
         return Path("/etc/machine-id").read_text().strip() or os.uname().nodename
     except OSError:
@@ -45,7 +45,9 @@ def host_id() -> str:
 
 
 def network_namespace() -> int:
-    """A number that no other network namespace has before the next boot; on kernels before 5.14, none at the time."""
+    """Returns a number that no other network namespace has before the next boot; on kernels before 5.14, no other
+    at the time.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         try:
             return int.from_bytes(any_socket.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder)
@@ -54,7 +56,7 @@ def network_namespace() -> int:
 
 
 def state_folder() -> Path:
-    """Where journals lie: $CCMIX_STATE, else /var/lib/ccmix for root, else the user's state folder (XDG)."""
+    """Returns where journals lie: $CCMIX_STATE, else /var/lib/ccmix for root, else the user's state folder (XDG)."""
     if "CCMIX_STATE" in os.environ:
         return Path(os.environ["CCMIX_STATE"])
     if os.geteuid() == 0:
@@ -62,9 +64,25 @@ def state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local/state")) / "ccmix"
 
 
+class _JournalLine(TypedDict, total=False):
+    """Holds a line of a journal: its head, a change with its undo, or a note that a change was made or undone."""
+
+    boot_id: str
+    netns: int
+    host: str
+    pid: int
+    number: int
+    what: str
+    undo: list[str]
+    made: bool
+    undone: bool
+
+
 @dataclass(frozen=True)
 class Undo:
-    """A command that takes back one change; `certain` unless the process died just when it made the change."""
+    """Describes a command that takes back one change; `certain` unless the process died just when it made the
+    change.
+    """
 
     number: int
     what: str
@@ -73,7 +91,7 @@ class Undo:
 
 
 class Journal:
-    """The journal of this process; empty and removed when its context ends in order."""
+    """Writes the journal of this process; the file is removed when its context ends with nothing left to undo."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or state_folder()
@@ -107,16 +125,18 @@ class Journal:
         return number
 
     def made(self, number: int) -> None:
-        """The change was made, so that its undo must succeed."""
+        """Notes that the change was made, so that its undo must succeed."""
         self._write({"number": number, "made": True})
 
     def undone(self, number: int) -> None:
-        """The change was taken back, or never made: nothing is left to do."""
+        """Notes that the change was taken back, or never made: nothing is left to do."""
         self._pending.discard(number)
         self._write({"number": number, "undone": True})
 
     def undo_all(self) -> list[tuple[Undo, str | None]]:
-        """Carries out what was not undone yet, last change first; each undo with the reason why it failed, or None."""
+        """Carries out what was not undone yet, last change first; returns each undo with the reason why it failed,
+        or None.
+        """
         assert self._file
         undos = list(_undo_all(self._path, self._file))
         self._pending.difference_update(undo.number for undo, reason in undos if reason is None)
@@ -154,20 +174,22 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
 
 
 def left(folder: Path | None = None) -> list[Undo]:
-    """What `restore` would carry out, in its order; nothing is. Of journals that can't be read, nothing."""
-    found: list[Undo] = []
+    """Returns what `restore` would carry out, in its order, and carries out nothing. Journals that can't be read
+    are left out.
+    """
+    undos: list[Undo] = []
     here = network_namespace()
     for path in sorted((folder or state_folder()).glob("undo-*.jsonl")):
         with contextlib.suppress(OSError, KeyError, TypeError, AttributeError), path.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             head = (_lines(path) or [{}])[0]
             if _is_here(head) and head.get("netns", here) == here:
-                found += reversed(_pending(path))
-    return found
+                undos += reversed(_pending(path))
+    return undos
 
 
-def _is_here(head: dict[str, Any]) -> bool:
-    """Whether a journal is of this host: homes may be shared over a network."""
+def _is_here(head: _JournalLine) -> bool:
+    """Returns whether a journal is of this host: homes may be shared over a network."""
     return bool(head.get("host", host_id()) == host_id())
 
 
@@ -183,14 +205,14 @@ def _undo_all(path: Path, file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
 
 
 def _failure(argv: Sequence[str]) -> str | None:
-    """Carries out an undo; the reason why it failed in one line, or None.
+    """Carries out an undo; returns in one line why it failed, or None.
 
     What it leaves in the background is not waited for: outputs go to a file, whose end nobody has to await.
     """
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         try:
             undo = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )  # fmt: skip
         except OSError as error:
             return error.strerror or str(error)
@@ -202,13 +224,13 @@ def _failure(argv: Sequence[str]) -> str | None:
             return f"has not ended after {UNDO_TIMEOUT_S:g} s"
         if status == 0:
             return None
-        said.seek(max(0, os.fstat(said.fileno()).st_size - LONGEST_WORDS))
-        lines = said.read().decode(errors="replace").strip().splitlines()[-3:]
+        output.seek(max(0, os.fstat(output.fileno()).st_size - LONGEST_OUTPUT))
+        lines = output.read().decode(errors="replace").strip().splitlines()[-3:]
         return f"exit status {status}{': ' + ' / '.join(lines) if lines else ''}"
 
 
 def _write(file: IO[bytes], line: dict[str, object]) -> None:
-    """On disk when it returns; on a full disk, nothing of it is. Raises OSError."""
+    """Writes a line, which is on disk on return; on a full disk, no part of it is. Raises OSError."""
     text = json.dumps(line).encode() + b"\n"
     size = os.fstat(file.fileno()).st_size
     try:
@@ -221,7 +243,9 @@ def _write(file: IO[bytes], line: dict[str, object]) -> None:
 
 
 def _pending(path: Path) -> list[Undo]:
-    """The undos of a journal that were not carried out, in the order of the changes; none if it is of another boot."""
+    """Returns the undos of a journal that were not carried out, in the order of the changes; none if it is of
+    another boot.
+    """
     lines = _lines(path)
     if not lines or lines[0].get("boot_id") != boot_id():
         return []
@@ -234,8 +258,8 @@ def _pending(path: Path) -> list[Undo]:
     ]
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    lines = []
+def _lines(path: Path) -> list[_JournalLine]:
+    lines: list[_JournalLine] = []
     for text in path.read_text().splitlines():
         with contextlib.suppress(json.JSONDecodeError):  # cut short by the death of its process, or empty
             lines.append(json.loads(text))

@@ -1,11 +1,12 @@
-"""A keeper: the process between the agent and a command, from which nothing that the command starts can escape.
+"""Keeps hold of a command for the agent: from a keeper, a process between both, nothing that the command starts can
+escape.
 
-It is forked from the agent, starts the command in a session of its own, and is its subreaper: a descendant whose parent
-ends, as daemons' parents do, becomes the keeper's child. So "the keeper has no child" is the kernel's word for "nothing
-is left". It ends all of them when it gets SIGTERM, which the kernel sends too when the agent dies.
+The agent forks it. It starts the command in a session of its own, and is its subreaper: a descendant whose parent ends,
+as daemons' parents do, becomes the keeper's child. So a keeper without children means that nothing of the command is
+left. The keeper ends all of them when it gets SIGTERM, which the kernel sends too when the agent dies.
 
-What it says on its status pipe, a JSON object a line: {"failed": reason} where the command can't be started, {"exit":
-status} of the command itself, {"left": [pid...]} of what could not be ended. The pipe's end says that nothing is left.
+It writes to its status pipe, a JSON object a line: {"failed": reason} if the command can't be started, {"exit": status}
+of the command itself, {"left": [pid...]} of what could not be ended. The pipe's end means that nothing is left.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import json
 import os
 import signal
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ccmix.agent.deadline import Deadline
 from ccmix.agent.processes import become_subreaper, descendants, die_with_parent, signal_descendants
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ AGENT_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 @dataclass(frozen=True)
 class Descriptors:
-    """The keeper's ends of the pipes, and what it holds open as long as it lives: the agent's lock, if it has one."""
+    """Holds the keeper's ends of the pipes, and what it keeps open as long as it lives: the agent's lock, if it has
+    one.
+    """
 
     stdin: int
     stdout: int
@@ -43,7 +46,7 @@ class Descriptors:
 
 
 def fork_keeper(argv: Sequence[str], descriptors: Descriptors) -> int:
-    """Starts a command in a keeper; the keeper's pid. The caller closes its copies of the pipes' ends."""
+    """Starts a command in a keeper; returns the keeper's pid. The caller closes its copies of the pipes' ends."""
     agent = os.getpid()
     waited_for = {*AGENT_SIGNALS, signal.SIGCHLD}
     former = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
@@ -62,7 +65,7 @@ def fork_keeper(argv: Sequence[str], descriptors: Descriptors) -> int:
             _Keeper(descriptors.status).keep(argv, descriptors, former)
     except BaseException as error:  # nothing of the agent's must run in here
         with contextlib.suppress(OSError):
-            _tell(descriptors.status, {"failed": f"the agent's keeper failed: {error!r}"})
+            _report(descriptors.status, {"failed": f"the agent's keeper failed: {error!r}"})
     finally:
         os._exit(0)
 
@@ -71,33 +74,34 @@ class _Keeper:
     def __init__(self, status: int) -> None:
         self._status = status
         self._command = 0
-        self._ending_since: float | None = None
+        self._grace: Deadline | None = None  # from when it ends the processes on
+        self._gives_up = Deadline(GIVES_UP_S)
 
     def keep(self, argv: Sequence[str], descriptors: Descriptors, mask: set[int]) -> None:
-        """Returns when nothing is left of the command, or what is left can't be ended."""
+        """Runs the command; returns when nothing is left of it, or what is left can't be ended."""
         try:
             command = subprocess.Popen(
                 argv, stdin=descriptors.stdin, stdout=descriptors.stdout, stderr=descriptors.stderr,
                 start_new_session=True, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),  # noqa: PLW1509
             )  # fmt: skip
         except (OSError, ValueError) as error:
-            _tell(self._status, {"failed": getattr(error, "strerror", None) or str(error)})
+            _report(self._status, {"failed": getattr(error, "strerror", None) or str(error)})
             return
         self._command = command.pid
         for descriptor in (descriptors.stdin, descriptors.stdout, descriptors.stderr):
             os.close(descriptor)
         while self._reap():
-            timeout_s = self._end() if self._ending_since is not None else 3600.0
+            timeout_s = self._end(self._grace) if self._grace else 3600.0
             if timeout_s is None:
-                _tell(self._status, {"left": descendants(os.getpid())})
+                _report(self._status, {"left": descendants(os.getpid())})
                 return
             received = signal.sigtimedwait([*AGENT_SIGNALS, signal.SIGCHLD], timeout_s)
-            if received and received.si_signo != signal.SIGCHLD and self._ending_since is None:
-                self._ending_since = time.monotonic()
+            if received and received.si_signo != signal.SIGCHLD and not self._grace:
+                self._grace, self._gives_up = Deadline(GRACE_S), Deadline(GIVES_UP_S)
                 signal_descendants(os.getpid(), signal.SIGTERM)
 
     def _reap(self) -> bool:
-        """Takes note of who has ended; whether anybody is left."""
+        """Takes note of the processes that have ended; returns whether any is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -107,22 +111,20 @@ class _Keeper:
                 return True
             if pid == self._command:
                 code = os.waitstatus_to_exitcode(status)
-                _tell(self._status, {"exit": code if code >= 0 else 128 - code})
+                _report(self._status, {"exit": code if code >= 0 else 128 - code})
 
-    def _end(self) -> float | None:
-        """Goes on ending; when to come again, in seconds, or None where it is no use."""
-        assert self._ending_since is not None
-        passed_s = time.monotonic() - self._ending_since
-        if passed_s < GRACE_S:
-            return GRACE_S - passed_s
-        if passed_s > GIVES_UP_S:
+    def _end(self, grace: Deadline) -> float | None:
+        """Goes on ending; returns after how many seconds to come again, or None if that is of no use."""
+        if not grace.expired:
+            return grace.remaining_s
+        if self._gives_up.expired:
             return None
         signal_descendants(os.getpid(), signal.SIGKILL)
         return KILLS_EVERY_S
 
 
 def _close_all_but(descriptors: Descriptors) -> None:
-    """The agent's channel above all: a connection is not closed while somebody holds it."""
+    """Closes all other descriptors, above all the agent's channel: a connection stays open while a process holds it."""
     kept = {descriptors.stdin, descriptors.stdout, descriptors.stderr, descriptors.status, descriptors.lock}
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
@@ -133,7 +135,7 @@ def _close_all_but(descriptors: Descriptors) -> None:
                 os.close(descriptor)
 
 
-def _tell(status: int, message: dict[str, object]) -> None:
-    """A pipe whose reader has died is no reason to leave the command's processes alone."""
+def _report(status: int, message: dict[str, object]) -> None:
+    """Writes a message, and ignores that its reader has died: the command's processes must be ended all the same."""
     with contextlib.suppress(BrokenPipeError):
         os.write(status, json.dumps(message).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The ports that processes listen on, found in /proc: connecting would end a server of one test."""
+"""Finds in /proc the ports that processes listen on: connecting would end a server that serves a single test."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Of /proc/PID/net/: the state of a socket that waits for others, as in the kernel's net/tcp_states.h.
+# The state in /proc/PID/net/ of a socket that waits for others, as in the kernel's net/tcp_states.h.
 TCP_LISTEN, UDP_UNCONNECTED = "0A", "07"
 TABLES = {"tcp": (("tcp", "tcp6"), TCP_LISTEN), "udp": (("udp", "udp6"), UDP_UNCONNECTED)}
 
 
 def listening_ports(pids: Iterable[int]) -> dict[str, list[int]]:
-    """The ports by 'tcp' and 'udp', in order; of other users' processes only root can tell."""
-    found: dict[str, set[int]] = {transport: set() for transport in TABLES}
+    """Returns the ports by 'tcp' and 'udp', in order; only root sees those of other users' processes."""
+    ports_by_transport: dict[str, set[int]] = {transport: set() for transport in TABLES}
     for pid in pids:
         inodes = _socket_inodes(pid)
         for transport, (files, state) in TABLES.items():
             for file in files if inodes else ():
-                found[transport] |= _ports(f"/proc/{pid}/net/{file}", state, inodes)
-    return {transport: sorted(ports) for transport, ports in found.items()}
+                ports_by_transport[transport] |= _ports(f"/proc/{pid}/net/{file}", state, inodes)
+    return {transport: sorted(ports) for transport, ports in ports_by_transport.items()}
 
 
 def _socket_inodes(pid: int) -> set[str]:
@@ -38,7 +38,9 @@ def _socket_inodes(pid: int) -> set[str]:
 
 
 def _ports(table: str, state: str, inodes: set[str]) -> set[int]:
-    """Of the sockets with these inodes that are in the state. Columns: sl local remote st ... inode (the tenth)."""
+    """Returns the ports of the sockets with these inodes in this state. Columns: sl local remote st ... inode (the
+    tenth).
+    """
     ports = set()
     with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:  # noqa: PTH123
         for line in lines:

@@ -1,8 +1,8 @@
-"""One campaign at a time on a host: an abstract unix socket, which the kernel frees when its owner dies.
+"""Allows one campaign at a time on a host, by an abstract unix socket, which the kernel frees when its owner dies.
 
-Its name holds for all users of a network namespace. Who finds it taken connects and is told by whom: a JSON object on a
-line. An owner that lost its controller is asked to leave by that controller's next agent, with the token that they
-alone know; it answers with LEAVING, and its connections end when it and its commands have.
+Its name holds for all users of a network namespace. An agent that finds it taken connects and reads who the owner is: a
+JSON object on a line. An owner that lost its controller is asked to leave by that controller's next agent, with the
+token that only the two know; it answers with LEAVING, and its connections end when it and its commands have ended.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ import json
 import select
 import socket
 import time
-from typing import Any
+from typing import TYPE_CHECKING
+
+from ccmix.agent.deadline import Deadline
+
+if TYPE_CHECKING:
+    from ccmix.agent.messages import HostOwner
 
 ADDRESS = "\0ccmix-host"
 ANSWERS_WITHIN_S = 15.0  # not at once: a dead agent's keepers hold the lock while they end its commands
-LEAVES_OR_NOT_WITHIN_S = 2.0  # says an agent that has answered
+LEAVES_OR_NOT_WITHIN_S = 2.0  # the second answer of an agent that has given its first
 LEAVES_WITHIN_S = 45.0  # an agent that was asked to: its commands end, and its changes are undone
 LEAVING = b"leaving\n"
 MOST_CONNECTIONS = 16
@@ -25,13 +30,13 @@ OWNER = ("campaign", "user", "host", "pid", "since")  # of the controller
 
 
 class LockError(Exception):
-    """Somebody else has the host; the sentence says who."""
+    """Reports that another campaign has the host; the sentence says which one."""
 
 
 class HostLock:
-    """The lock, once taken. Its `socket` and `connections` are readable when somebody asks for it."""
+    """Holds the lock, once taken. Its `socket` and `connections` are readable when another agent asks for it."""
 
-    def __init__(self, owner: dict[str, Any], token: str) -> None:
+    def __init__(self, owner: HostOwner, token: str) -> None:
         """Takes the lock. Raises LockError, within LEAVES_WITHIN_S or sooner."""
         self._line = json.dumps({name: str(value)[:500] for name, value in owner.items()}).encode() + b"\n"
         self._token = token.encode()
@@ -40,7 +45,9 @@ class HostLock:
         self.connections: list[socket.socket] = []
 
     def answer(self) -> socket.socket | None:
-        """Tells a caller who has the lock; its connection, on which it may send the token, or None."""
+        """Sends a caller the name of the owner; returns the connection on which the caller may send the token, or
+        None.
+        """
         try:
             connection, _ = self.socket.accept()
         except OSError:
@@ -58,12 +65,12 @@ class HostLock:
         return connection
 
     def is_asked_to_leave(self, connection: socket.socket) -> bool:
-        """Whether a caller knew the token. Its connection then ends with this process, else now."""
+        """Returns whether a caller knew the token. Its connection then ends with this process, else now."""
         try:
-            said = connection.recv(LONGEST_LINE)
+            received = connection.recv(LONGEST_LINE)
         except OSError:
-            said = b""
-        if said and said == self._token:
+            received = b""
+        if received and received == self._token:
             connection.send(LEAVING)
             return True
         self.connections.remove(connection)
@@ -72,7 +79,7 @@ class HostLock:
 
 
 def _take(token: bytes) -> socket.socket:
-    deadline = time.monotonic() + LEAVES_WITHIN_S
+    deadline = Deadline(LEAVES_WITHIN_S)
     while True:
         taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -84,13 +91,13 @@ def _take(token: bytes) -> socket.socket:
                 raise
         else:
             return taken
-        if time.monotonic() > deadline:
+        if deadline.expired:
             raise LockError("the host is in use by a ccmix that has not left in time")
         _ask(token, deadline)
 
 
-def _ask(token: bytes, deadline: float) -> None:
-    """Returns when the lock may be free. Raises LockError."""
+def _ask(token: bytes, deadline: Deadline) -> None:
+    """Asks the owner to leave; returns when the lock may be free. Raises LockError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.settimeout(ANSWERS_WITHIN_S)
         try:
@@ -103,23 +110,23 @@ def _ask(token: bytes, deadline: float) -> None:
             asking.send(token)
             if _answer(asking, LEAVES_OR_NOT_WITHIN_S) != LEAVING:
                 raise LockError(_sentence(line))
-            _answer(asking, deadline - time.monotonic())
+            _answer(asking, deadline.remaining_s)
         except OSError:  # not yet listening, or freed meanwhile
             time.sleep(0.02)
 
 
 def _answer(asking: socket.socket, timeout_s: float) -> bytes | None:
-    """A line, empty when the other end is closed; None after the timeout."""
-    if not select.select([asking], [], [], max(0.0, timeout_s))[0]:
+    """Returns a line, empty if the other end is closed; None after the timeout."""
+    if not select.select([asking], [], [], timeout_s)[0]:
         return None
     return asking.recv(LONGEST_LINE)
 
 
 def _sentence(line: bytes) -> str:
-    """Who has the lock, in printable characters only: any user of the host may have said this."""
+    """Returns who has the lock, in printable characters only: any user of the host may have written the line."""
     try:
         owner = dict(json.loads(line))
     except (ValueError, TypeError):
-        return "the host is in use by somebody who does not speak ccmix's language"
-    told = {name: "".join(filter(str.isprintable, str(owner.get(name, "?")))) for name in OWNER}
-    return "the host is in use by {campaign}, of {user} on {host} (pid {pid}), since {since}".format(**told)
+        return "the host is in use by somebody who does not speak ccmix's protocol"
+    printable = {name: "".join(filter(str.isprintable, str(owner.get(name, "?")))) for name in OWNER}
+    return "the host is in use by {campaign}, of {user} on {host} (pid {pid}), since {since}".format(**printable)

@@ -1,4 +1,4 @@
-"""Processes of this machine: who descends from whom, and their end together."""
+"""Finds which processes of this machine descend from which, and ends them together."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def become_subreaper() -> None:
-    """Descendants whose parent dies become children of this process, and not of init."""
+    """Makes descendants whose parent dies children of this process, and not of init."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(signal_number: int) -> None:
-    """The kernel sends the signal to this process when its parent dies; not when that has died before."""
+    """Lets the kernel send the signal to this process when its parent dies; not if the parent has died before."""
     _prctl(PR_SET_PDEATHSIG, signal_number)
 
 
@@ -32,8 +32,10 @@ def _prctl(option: int, value: int) -> None:
 
 
 def descendants(ancestor: int) -> list[int]:
-    """All processes below one, nearest first. One that forks at the same time may be missed: look again."""
-    found: list[int] = []
+    """Returns all processes below one, nearest first. A process that forks at the same time may be missed: look
+    again.
+    """
+    pids: list[int] = []
     unread = [ancestor]
     parents = None if Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists() else _parents()
     while unread:
@@ -42,9 +44,9 @@ def descendants(ancestor: int) -> list[int]:
             children = _children(parent)
         else:
             children = [child for child, its_parent in parents.items() if its_parent == parent]
-        found += children
+        pids += children
         unread += children
-    return found
+    return pids
 
 
 def signal_descendants(ancestor: int, signal_number: int) -> list[int]:
@@ -68,19 +70,21 @@ def signal_descendants(ancestor: int, signal_number: int) -> list[int]:
 
 
 def _children(parent: int) -> list[int]:
-    """Of all threads of a process, as the kernel lists them (CONFIG_PROC_CHILDREN); at once, unlike _parents()."""
-    found: list[int] = []
+    """Returns the children of all threads of a process, as the kernel lists them (CONFIG_PROC_CHILDREN); at once,
+    unlike _parents().
+    """
+    children: list[int] = []
     with contextlib.suppress(OSError):  # it has ended
         for thread in os.listdir(f"/proc/{parent}/task"):  # noqa: PTH208
             with open(f"/proc/{parent}/task/{thread}/children", encoding="ascii") as file:  # noqa: PTH123
-                found += map(int, file.read().split())
-    return found
+                children += map(int, file.read().split())
+    return children
 
 
 def _parents() -> dict[int, int]:
-    """Each process of the machine with its parent."""
-    found = {}
+    """Returns the parent of each process of the machine."""
+    parents = {}
     for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
-            found[int(process.name)] = int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
-    return found
+            parents[int(process.name)] = int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
+    return parents

@@ -1,4 +1,4 @@
-"""The agent: carries out what its controller asks for, and undoes and ends all of it when the controller is gone.
+"""Carries out what the agent's controller asks for, and undoes and ends all of it when the controller is gone.
 
 An onlooker is an agent without lock and journal: it leaves the host to whoever has it, and undoes nothing.
 
@@ -18,48 +18,51 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from ccmix.agent import journal
 from ccmix.agent.channel import Channel, ChannelEnded
-from ccmix.agent.command import Command, privileged_argv
+from ccmix.agent.command import AgentCommand, privileged_argv
+from ccmix.agent.deadline import Deadline
 from ccmix.agent.keeper import AGENT_SIGNALS, GIVES_UP_S
 from ccmix.agent.lock import HostLock, LockError
 from ccmix.agent.processes import become_subreaper, signal_descendants
 
 FIRST_MESSAGE_WITHIN_S = 30.0
 BEATS_IN_SILENCE = 6  # of each side, in the time after which the other takes it for lost
-LAST_WORDS_S = 2.0
+LAST_MESSAGES_S = 2.0
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # of tc and sysctl: a login without root may lack them
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ccmix.agent.messages import AgentHello, AgentMessage, AgentReply, ControllerMessage
+
 
 class Leaving(Exception):
-    """The agent is to leave; the sentence says why."""
+    """Reports that the agent is to leave; the sentence says why."""
 
 
 class Agent:
-    """The agent of one controller, which has sent its first message."""
+    """Serves one controller, which has sent its first message."""
 
     def __init__(
-        self, channel: Channel, hello: dict[str, Any], lock: HostLock | None, undo: journal.Journal | None
+        self, channel: Channel, hello: ControllerMessage, lock: HostLock | None, undo: journal.Journal | None
     ) -> None:
-        """Without lock and journal: an onlooker."""
+        """Prepares to serve; without lock and journal, as an onlooker."""
         self._channel = channel
-        self._silence_s = float(hello["silence_s"])
         self._lock = lock
-        self._commands: dict[int, Command] = {}
-        self._heard = time.monotonic()
-        self._spoke = time.monotonic()
+        self._commands: dict[int, AgentCommand] = {}
+        self._silence_s = float(hello["silence_s"])
+        self._silence = Deadline(self._silence_s)
+        self._next_beat = Deadline(self._silence_s / BEATS_IN_SILENCE)
         self._signals, wakes = os.pipe()
         os.set_blocking(wakes, False)
         signal.set_wakeup_fd(wakes)
         for number in AGENT_SIGNALS:
             signal.signal(number, lambda *_: None)  # the loop reads it from the pipe
-        self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
+        self._operations: dict[str, Callable[[ControllerMessage], AgentReply | None]] = {
             "beat": lambda _: {},
             "clock": lambda _: {"wall_s": time.time()},
             "start": self._start,
@@ -87,8 +90,8 @@ class Agent:
         """Ends all commands. Their last outputs are passed on as far as the channel takes them."""
         for command in self._commands.values():
             command.end()
-        deadline = time.monotonic() + GIVES_UP_S + 2
-        while any(not command.gone for command in self._commands.values()) and time.monotonic() < deadline:
+        deadline = Deadline(GIVES_UP_S + 2)
+        while any(not command.gone for command in self._commands.values()) and not deadline.expired:
             with selectors.DefaultSelector() as selector:
                 for command in self._commands.values():
                     if not command.gone:
@@ -98,17 +101,15 @@ class Agent:
         signal_descendants(os.getpid(), signal.SIGKILL)  # of keepers that somebody has killed
 
     def _wait(self) -> None:
-        """One turn of the loop."""
+        """Waits for events, and handles them: one turn of the loop."""
         channel, lock = self._channel, self._lock
         if channel.ended:
             raise Leaving("the controller has closed the channel")
-        left_s = self._heard + self._silence_s - time.monotonic()
-        if left_s <= 0:
-            raise Leaving(f"the controller has said nothing for {self._silence_s:g} s")
-        beat_s = self._spoke + self._silence_s / BEATS_IN_SILENCE - time.monotonic()
-        if beat_s <= 0:
+        if self._silence.expired:
+            raise Leaving(f"the controller has sent nothing for {self._silence_s:g} s")
+        if self._next_beat.expired:
             channel.send({"beat": True})
-            self._spoke = time.monotonic()
+            self._next_beat.restart()
         with selectors.DefaultSelector() as selector:
             events = selectors.EVENT_READ
             selector.register(self._signals, events, self._signalled)
@@ -127,7 +128,7 @@ class Agent:
                 selector.register(command.status, events, command.hear)
                 for output in command.outputs:
                     selector.register(output, events, lambda command=command, output=output: command.pass_on(output))
-            for key, _ in selector.select(max(0.0, min(left_s, beat_s))):
+            for key, _ in selector.select(min(self._silence.remaining_s, self._next_beat.remaining_s)):
                 key.data()
         self._commands = {number: command for number, command in self._commands.items() if not command.gone}
 
@@ -143,8 +144,8 @@ class Agent:
         try:
             messages = self._channel.receive()
         except ValueError as error:
-            raise Leaving(f"got what is no message: {error}") from error
-        self._heard = time.monotonic()
+            raise Leaving(f"got a line that is not a message: {error}") from error
+        self._silence.restart()
         for message in messages:
             operation = self._operations[message["op"]]
             try:
@@ -152,33 +153,35 @@ class Agent:
             except OSError as error:
                 reply = {"error": str(error)}
             if "call" in message:
-                self._channel.send({"reply": message["call"], **reply})
+                self._channel.send(cast("AgentMessage", {"reply": message["call"], **reply}))
 
-    def _start(self, message: dict[str, Any]) -> None:
+    def _start(self, message: ControllerMessage) -> None:
         argv = privileged_argv(message["argv"], message["privileged"])
         stdin = base64.b64decode(message["stdin"])
         number = message["id"]
         lock = self._lock.socket.fileno() if self._lock else None
         try:
-            command = Command(number, argv, stdin, lock, self._channel.send)
+            command = AgentCommand(number, argv, stdin, lock, self._channel.send)
         except OSError as error:  # no more processes or descriptors
             self._channel.send({"id": number, "failed": str(error)})
             self._channel.send({"id": number, "gone": True, "left": []})
         else:
             self._commands[number] = command
 
-    def _end(self, message: dict[str, Any]) -> None:
+    def _end(self, message: ControllerMessage) -> None:
         if message["id"] in self._commands:  # else it has gone in the meantime
             self._commands[message["id"]].end()
 
-    def _listening(self, message: dict[str, Any]) -> dict[str, Any]:
-        return self._commands[message["id"]].listening() if message["id"] in self._commands else {"tcp": [], "udp": []}
+    def _listening(self, message: ControllerMessage) -> AgentReply:
+        if message["id"] not in self._commands:
+            return {"tcp": [], "udp": []}
+        return cast("AgentReply", self._commands[message["id"]].listening())
 
-    def _leave(self, _: dict[str, Any]) -> None:
+    def _leave(self, _: ControllerMessage) -> None:
         raise Leaving("asked to leave")
 
 
-def _about_to(undo: journal.Journal, message: dict[str, Any]) -> int:
+def _about_to(undo: journal.Journal, message: ControllerMessage) -> int:
     return undo.about_to(message["what"], privileged_argv(message["undo"], message["privileged"]))
 
 
@@ -199,13 +202,13 @@ def main() -> None:
             _serve(channel, hello, undo)
     except (LockError, OSError) as error:
         channel.send({"refused": str(error)})
-        channel.flush_all(LAST_WORDS_S)
+        channel.flush_all(LAST_MESSAGES_S)
         sys.exit(1)
 
 
-def _serve(channel: Channel, hello: dict[str, Any], undo: journal.Journal) -> None:
+def _serve(channel: Channel, hello: ControllerMessage, undo: journal.Journal) -> None:
     lock = HostLock(hello["owner"], hello["token"])
-    restored = [[left.what, reason] for left, reason in journal.restore()]
+    restored = [(left.what, reason) for left, reason in journal.restore()]
     folder = _folder(undo)
     agent = Agent(channel, hello, lock, undo)
     try:
@@ -216,10 +219,10 @@ def _serve(channel: Channel, hello: dict[str, Any], undo: journal.Journal) -> No
         failed = [[left.what, reason] for left, reason in undo.undo_all() if reason]
         signal_descendants(os.getpid(), signal.SIGKILL)  # of what undos have left in the background
     channel.send({"left": failed})
-    channel.flush_all(LAST_WORDS_S)
+    channel.flush_all(LAST_MESSAGES_S)
 
 
-def _look_on(channel: Channel, hello: dict[str, Any]) -> None:
+def _look_on(channel: Channel, hello: ControllerMessage) -> None:
     agent = Agent(channel, hello, lock=None, undo=None)
     try:
         channel.send({"hello": _facts(_place()) | {"left": [left.what for left in journal.left()]}})
@@ -227,29 +230,29 @@ def _look_on(channel: Channel, hello: dict[str, Any]) -> None:
     finally:
         agent.end_commands()
     channel.send({"left": []})
-    channel.flush_all(LAST_WORDS_S)
+    channel.flush_all(LAST_MESSAGES_S)
 
 
-def _first_message(channel: Channel) -> dict[str, Any]:
+def _first_message(channel: Channel) -> ControllerMessage:
     with selectors.DefaultSelector() as selector:
         selector.register(channel.receives, selectors.EVENT_READ)
-        deadline = time.monotonic() + FIRST_MESSAGE_WITHIN_S
-        while time.monotonic() < deadline:
+        deadline = Deadline(FIRST_MESSAGE_WITHIN_S)
+        while not deadline.expired:
             selector.select(1.0)
             for message in channel.receive():
                 return message
-    raise ChannelEnded("the controller has said nothing")
+    raise ChannelEnded("the controller has sent nothing")
 
 
 def _folder(undo: journal.Journal) -> str:
-    """A folder of the agent's own, private and in such a place; its removal is the first undo."""
+    """Makes the agent's own private folder, whose removal is the first undo, and returns its path."""
     folder = tempfile.mkdtemp(prefix="ccmix-", dir=_place())
     undo.made(undo.about_to(f"temporary folder {folder}", ["rm", "-rf", "--", folder]))
     return folder
 
 
 def _place() -> str:
-    """Where programs may be run, on disk if that can be had."""
+    """Returns a folder in which programs may be run, on disk if there is such a folder."""
     places = (tempfile.gettempdir(), "/var/tmp", str(Path.home()))
     return next((place for place in places if _may_run(place)), places[0])
 
@@ -258,7 +261,7 @@ def _may_run(place: str) -> bool:
     return os.access(place, os.W_OK) and not os.statvfs(place).f_flag & os.ST_NOEXEC
 
 
-def _facts(folder: str) -> dict[str, Any]:
+def _facts(folder: str) -> AgentHello:
     return {
         "pid": os.getpid(),
         "uid": os.geteuid(),

@@ -2,12 +2,11 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ccmix.analysis.comparison import SIGNIFICANCE, Paired, holm, paired
 from ccmix.analysis.counting import counts
 from ccmix.analysis.statistics import OF_GROUP, OF_RUN, value_of
-from ccmix.model import Run, condition_name
+from ccmix.model import FinishedRun, condition_name
 
 ENTRY, GROUP = "entry", "group"  # keys that no condition has
 
@@ -22,7 +21,7 @@ class Baseline:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Those that can be compared."""
+        """Returns the metrics that can be compared."""
         return OF_GROUP if self.key == GROUP else OF_RUN
 
 
@@ -40,16 +39,16 @@ class Comparison:
 
     @property
     def seen(self) -> bool:
-        """Whether they differ, by all that was compared."""
+        """Returns whether they differ significantly, after the correction for all comparisons."""
         return self.p_adjusted is not None and self.p_adjusted <= SIGNIFICANCE
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class _Value:
-    """What a run, or a group of it, has of the metric; None where the run is not valid or has none."""
+    """Holds the metric of a run, or of a group of it; None if the run is not valid or lacks the metric."""
 
     setting: str
     like: tuple[str, str, tuple[tuple[str, str], ...]]  # entry, destination, condition without the key
@@ -57,52 +56,59 @@ class _Value:
     value: float | None
 
 
-def against(baseline: Baseline, finished: Iterable[tuple[Hashable, Run, dict[str, Any]]]) -> list[Comparison]:
-    """`finished` are campaigns (anything that tells them apart), runs and their run.json.
+def against(baseline: Baseline, finished_runs: Iterable[tuple[Hashable, FinishedRun]]) -> list[Comparison]:
+    """Compares finished runs, each with its campaign (anything that distinguishes campaigns).
 
     A block is an iteration, or of groups the run. p-values are adjusted for the number of comparisons (Holm).
     Raises ValueError where nothing has the baseline's value.
     """
-    runs = list(finished)
-    values = [value for campaign, run, summary in runs for value in _values(baseline, campaign, run, summary)]
+    campaigns_and_runs = list(finished_runs)
+    observations = [
+        value for campaign, finished in campaigns_and_runs for value in _values(baseline, campaign, finished)
+    ]
     cells: dict[tuple[str, str, tuple[tuple[str, str], ...]], dict[str, dict[Hashable, float | None]]] = {}
-    for one in values:
-        cells.setdefault(one.like, {}).setdefault(one.setting, {})[one.block] = one.value
+    for observation in observations:
+        cells.setdefault(observation.like, {}).setdefault(observation.setting, {})[observation.block] = (
+            observation.value
+        )
     if not any(baseline.value in settings for settings in cells.values()):
-        keys = dict.fromkeys(["entry", "group", *(key for _, run, _ in runs for key in run.condition)])
-        there = ", ".join(dict.fromkeys(one.setting for one in values)) or f"no such key, only {', '.join(keys)}"
+        keys = dict.fromkeys(
+            ["entry", "group", *(key for _, finished in campaigns_and_runs for key in finished.run.condition)]
+        )
+        there = (
+            ", ".join(dict.fromkeys(observation.setting for observation in observations))
+            or f"no such key, only {', '.join(keys)}"
+        )
         raise ValueError(f"nothing has {baseline.key}={baseline.value}: there is {there}")
-    found = [
+    compared = [
         (like, setting, *_paired(blocks, settings[baseline.value]))
         for like, settings in cells.items()
         if baseline.value in settings
         for setting, blocks in settings.items()
         if setting != baseline.value
     ]
-    adjusted = holm([result.p_value if result else None for *_, result in found])
+    adjusted = holm([result.p_value if result else None for *_, result in compared])
     return [
         Comparison(entry, dst, dict(condition), setting, left_out, result, p_adjusted)
-        for ((entry, dst, condition), setting, left_out, result), p_adjusted in zip(found, adjusted, strict=True)
+        for ((entry, dst, condition), setting, left_out, result), p_adjusted in zip(compared, adjusted, strict=True)
     ]
 
 
 def _paired(blocks: dict[Hashable, float | None], others: dict[Hashable, float | None]) -> tuple[int, Paired | None]:
-    """How many blocks are left out, and what the others say."""
+    """Counts the blocks that are left out, and compares the others."""
     pairs = [(value, others.get(block)) for block, value in blocks.items()]
     both = [(value, other) for value, other in pairs if value is not None and other is not None]
     every = len(blocks.keys() | others.keys())
     return every - len(both), paired([value for value, _ in both], [other for _, other in both])
 
 
-def _values(baseline: Baseline, campaign: Hashable, run: Run, summary: dict[str, Any]) -> Sequence[_Value]:
-    metrics, valid = summary["metrics"], counts(summary)
+def _values(baseline: Baseline, campaign: Hashable, finished: FinishedRun) -> Sequence[_Value]:
+    run, metrics, valid = finished.run, finished.metrics, counts(finished)
     place = (run.entry, run.dst, tuple(run.condition.items()))
     if baseline.key == GROUP:
         return [
-            _Value(
-                group["group"], place, (campaign, run.iteration), value_of(group, baseline.metric) if valid else None
-            )
-            for group in metrics["groups"]
+            _Value(group.group, place, (campaign, run.iteration), value_of(group, baseline.metric) if valid else None)
+            for group in metrics.groups
         ]
     value = value_of(metrics, baseline.metric) if valid else None
     if baseline.key == ENTRY:
@@ -114,6 +120,6 @@ def _values(baseline: Baseline, campaign: Hashable, run: Run, summary: dict[str,
 
 
 def name_of(comparison: Comparison) -> str:
-    """What is compared under which condition, for people."""
+    """Returns a name of what is compared under which condition."""
     place = [comparison.entry, condition_name(comparison.condition) if comparison.condition else ""]
     return " ".join(word for word in place if word) or "all"

@@ -1,4 +1,4 @@
-"""The state of a BBR flow, which struct tcp_bbr_info doesn't have."""
+"""Derives the state of a BBR flow, which struct tcp_bbr_info doesn't have."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""What sockets carried within the measured time, by their samples and final counters."""
+"""Computes what sockets carried within the measured time, from their samples and final counters."""
 
 import polars as pl
 
@@ -6,7 +6,7 @@ _SOCKET = ["host", "port", "remote_port", "cookie"]  # ports come again, a kerne
 
 
 def carried(sockets: pl.DataFrame, begin_s: float, end_s: float) -> pl.DataFrame:
-    """Of each socket the bytes that it sent, and those that were acknowledged, between two moments of time_s.
+    """Returns for each socket the bytes sent, and those acknowledged, between two moments of time_s.
 
     A moment between two samples has its share of what passed between them; before its first one a socket had nothing,
     so that a flow too short for a sample counts at its end. Columns: host, port, remote_port, cookie, acked, sent; cca,

@@ -1,7 +1,7 @@
-"""Whether two settings differ, by how much, and whether they are the same within a margin.
+"""Tests whether two settings differ, by how much, and whether they are the same within a margin.
 
 Paired by block: the iterations of a campaign, in each of which every setting was run once. Of two campaigns, which
-share no blocks: as two samples. Formulas and what was simulated: docs/statistics.md.
+share no blocks: as two samples. Formulas and what was simulated: docs/explanation/statistics.md.
 """
 
 import functools
@@ -21,7 +21,7 @@ POWER = 0.8  # of a comparison with as many iterations as recommended
 FLIPS = 9999  # of signs: the smallest p-value is 1 / 10,000
 SEED = 11
 MARGIN = 0.1  # of the mean, within which two settings count as the same
-ALIKE = 1e-6  # of the mean: values no further apart tell no spread, as runs in which nothing random happened
+ALIKE = 1e-6  # of the mean: values no further apart have no spread, as runs in which nothing random happened
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Paired:
 
 
 def paired(values: Sequence[float], baseline: Sequence[float]) -> Paired | None:
-    """Of values and the baseline's values in the same blocks, in the same order; None without any."""
+    """Compares values with the baseline's values in the same blocks, in the same order; returns None without any."""
     if not values:
         return None
     differences = [value - other for value, other in zip(values, baseline, strict=True)]
     difference, baseline_mean = statistics.fmean(differences), statistics.fmean(baseline)
-    alike = Sample(tuple(values)).alike and Sample(tuple(baseline)).alike
+    alike = MetricSample(tuple(values)).alike and MetricSample(tuple(baseline)).alike
     telling = [] if alike else differences
     return Paired(
         blocks=len(differences),
@@ -72,7 +72,7 @@ def _hedges_g(differences: Sequence[float]) -> float | None:
 
 
 def _p_value(differences: Sequence[float]) -> float | None:
-    """Two-sided: of Student's paired test, from 15 blocks on of the randomisation test that flips signs."""
+    """Returns the two-sided p-value of Student's paired test, or from 15 blocks on of a randomisation test of signs."""
     if len(differences) < LEAST_FOR_INTERVAL:
         return None
     if len(differences) >= BOOTSTRAP_FROM:
@@ -95,17 +95,17 @@ def _two_sided(difference: float, error: float, degrees: float) -> float:
 
 
 def _one_sided(excess: float, error: float, degrees: float) -> float:
-    """The p-value of an excess that is not above 0."""
+    """Returns the p-value of an excess that is not above 0."""
     return t_cdf(-excess / error, degrees)
 
 
 def _reach(degrees: float, share: float, power: float) -> float:
-    """By how many standard errors something must be away from a limit, to be seen with that power."""
+    """Returns how many standard errors a value must be away from a limit to be detected with that power."""
     return t_quantile(share, degrees) + t_quantile(power, degrees)
 
 
 def _blocks_for(differences: Sequence[float]) -> int | None:
-    """Blocks in which such a difference is seen with POWER; None where fewer than 2 differences tell nothing."""
+    """Returns the blocks that detect such a difference with POWER; None if there are fewer than 2 differences."""
     if len(differences) < 2 or not (difference := abs(statistics.fmean(differences))):
         return None
     deviation = statistics.stdev(differences)
@@ -115,9 +115,10 @@ def _blocks_for(differences: Sequence[float]) -> int | None:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusted for their number (Holm 1979): compared with a level, they keep the chance of any false alarm below it.
+    """Adjusts p-values for their number (Holm 1979): compared with a level, they keep the chance of any false alarm
+    below it.
 
-    What has none stays out, and does not count.
+    A comparison without a p-value stays out, and does not count.
     """
     known = sorted((p_value, at) for at, p_value in enumerate(p_values) if p_value is not None)
     adjusted: list[float | None] = [None] * len(p_values)
@@ -129,7 +130,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 @dataclass(frozen=True)
-class Sample:
+class MetricSample:
     """Values of one setting."""
 
     values: tuple[float, ...]
@@ -144,7 +145,7 @@ class Sample:
 
     @property
     def alike(self) -> bool:
-        """Whether several values are all the same but for ALIKE: then they are one observation, made several times."""
+        """Returns whether several values agree within ALIKE: they are one observation, made several times."""
         return self.count > 1 and max(self.values) - min(self.values) <= ALIKE * abs(self.mean)
 
     @property
@@ -163,12 +164,12 @@ class Unpaired:
     """
 
     ratio: float | None
-    interval: tuple[float, float] | None  # 95%, of the ratio; None too where A's mean can't be told from 0
+    interval: tuple[float, float] | None  # 95%, of the ratio; None too if A's mean does not differ significantly from 0
     p_different: float | None
     p_same: float | None  # of both one-sided tests: the larger
 
 
-def unpaired(a: Sample, b: Sample, margin: float = MARGIN) -> Unpaired:
+def unpaired(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> Unpaired:
     """Welch's test for a difference, and two one-sided tests (Schuirmann 1987) for a ratio within 1 ± margin.
 
     A ratio's limits are tested as B - limit x A, whose mean is 0 there (Sasabuchi 1988); so is the interval (Fieller).
@@ -184,15 +185,15 @@ def unpaired(a: Sample, b: Sample, margin: float = MARGIN) -> Unpaired:
     return Unpaired(b.mean / a.mean, _fieller(a, b), p_different, max(above, below))
 
 
-def _error(a: Sample, b: Sample, limit: float) -> tuple[float, float]:
-    """Of mean B - limit x mean A: the standard error, and its degrees of freedom (Welch and Satterthwaite)."""
+def _error(a: MetricSample, b: MetricSample, limit: float) -> tuple[float, float]:
+    """Returns the standard error of mean B - limit x mean A, and its degrees of freedom (Welch and Satterthwaite)."""
     of_a, of_b = limit**2 * a.variance / a.count, b.variance / b.count
     degrees = (of_a + of_b) ** 2 / (of_a**2 / (a.count - 1) + of_b**2 / (b.count - 1))
     return math.sqrt(of_a + of_b), degrees
 
 
-def _fieller(a: Sample, b: Sample) -> tuple[float, float] | None:
-    """All ratios that a test at 5% does not refuse (Fieller 1954)."""
+def _fieller(a: MetricSample, b: MetricSample) -> tuple[float, float] | None:
+    """Returns all ratios that a test at 5% does not refuse (Fieller 1954)."""
     _, degrees = _error(a, b, b.mean / a.mean)
     reach = t_quantile(1 - SIGNIFICANCE / 2, degrees) ** 2
     square = a.mean**2 - reach * a.variance / a.count
@@ -203,10 +204,11 @@ def _fieller(a: Sample, b: Sample) -> tuple[float, float] | None:
     return (a.mean * b.mean - root) / square, (a.mean * b.mean + root) / square
 
 
-def iterations_to_tell(a: Sample, b: Sample, margin: float = MARGIN) -> int | None:
-    """Of each, so that one of unpaired()'s tests tells with POWER, if means and variances are as in these samples.
+def iterations_to_decide(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> int | None:
+    """Returns how many iterations of each make one of unpaired()'s tests decide with POWER.
 
-    None where fewer than 2 values, or values that are all alike, tell no variance, or it would take too many.
+    Assumes the means and variances of these samples. Returns None if there are fewer than 2 values, all values are
+    alike, or it would take too many.
     """
     if min(a.observations, b.observations) < 2 or a.mean <= 0:
         return None

@@ -1,43 +1,45 @@
-"""What a condition is, so that it is found again in another archive: on a real path and on its emulated twin alike."""
+"""Identifies a condition, so that it is found again in another archive, also on the emulated twin of a real path."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from ccmix.analysis.counting import imported
-from ccmix.model import Run, Topology, Traffic
+from ccmix.model import FinishedRun, Topology, Traffic
 
 
-def mix(summary: Mapping[str, Any]) -> str:
-    """The CCAs of the groups, each once, in their order."""
-    return ",".join(dict.fromkeys(group["cca"] for group in summary["metrics"]["groups"]))
+def mix(finished: FinishedRun) -> str:
+    """Returns the CCAs of the groups, each once, in their order."""
+    return ",".join(dict.fromkeys(group.cca for group in finished.metrics.groups))
 
 
-def condition_key(run: Run, summary: Mapping[str, Any]) -> str:
-    """Entry, condition, mix and streams: the same for a path and its emulated twin."""
-    return f"{run.entry} {run.condition_name} {mix(summary)} {run.traffic.streams or '-'}"
+def condition_key(finished: FinishedRun) -> str:
+    """Returns entry, condition, mix and streams: the same for a path and its emulated twin."""
+    run = finished.run
+    return f"{run.entry} {run.condition_name} {mix(finished)} {run.traffic.streams or '-'}"
 
 
-def traffic_asked(run: Run, summary: Mapping[str, Any]) -> Traffic:
-    """What was asked for. Of an imported run without the interval, which is that of its samples: no two logs have the
-    same to the millisecond.
+def traffic_asked(finished: FinishedRun) -> Traffic:
+    """Returns what was asked for, of an imported run without the interval.
+
+    An imported run's interval is that of its samples: no two logs have the same to the millisecond.
     """
-    return replace(run.traffic, interval_s=0.0) if imported(summary) else run.traffic
+    traffic = finished.run.traffic
+    return replace(traffic, interval_s=0.0) if imported(finished) else traffic
 
 
-def smallest_ping_s(summary: Mapping[str, Any]) -> float | None:
-    """Of the pings before the traffic."""
-    pings = summary["ping_rtt_s"]
-    seen = [ping for of_host in pings.values() for ping in of_host] if isinstance(pings, dict) else pings
-    return min(seen, default=None)
+def smallest_ping_s(finished: FinishedRun) -> float | None:
+    """Returns the smallest RTT of the pings before the traffic."""
+    return min((rtt_s for rtts_s in finished.ping_rtt_s.values() for rtt_s in rtts_s), default=None)
 
 
-def base_rtt_s(run: Run, summary: Mapping[str, Any]) -> float | None:
-    """That of an emulated path (of several senders the largest), else the smallest ping; of a run that was imported
-    without any, what else tells it.
+def base_rtt_s(finished: FinishedRun) -> float | None:
+    """Returns the base RTT of an emulated path (of several senders the largest), else the smallest ping.
+
+    For a run that was imported without pings, returns what the import states.
     """
-    if isinstance(run.path, Topology):
-        return run.path.base_rtt_s
-    ping_s = smallest_ping_s(summary)
-    told: float | None = (summary["facts"].get("imported") or {}).get("base_rtt_s")
-    return told if ping_s is None else ping_s
+    path = finished.run.path
+    if isinstance(path, Topology):
+        return path.base_rtt_s
+    ping_s = smallest_ping_s(finished)
+    if ping_s is None and finished.facts.imported:
+        return finished.facts.imported.base_rtt_s
+    return ping_s

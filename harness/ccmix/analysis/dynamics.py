@@ -1,4 +1,4 @@
-"""How flows get going: start-up, overshoot and convergence, from goodput per interval."""
+"""Measures how flows get going: start-up, overshoot and convergence, from goodput per interval."""
 
 import statistics
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ import polars as pl
 
 from ccmix.analysis.fairness import jain_index
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.model import Run
+from ccmix.model import Run, StartupMetrics
 
 STARTED_SHARE = 0.9  # of the steady goodput, at which a start-up ends; a rise time of control theory
 DELTA = 0.2  # of delta-fairness
@@ -28,15 +28,15 @@ def goodputs(run: Run, intervals: pl.DataFrame) -> pl.DataFrame:
     return each.agg(pl.col("goodput_bps").mean()).sort("interval", maintain_order=True)
 
 
-def start_up(run: Run, flows: pl.DataFrame) -> dict[str, float | None]:
-    """Of some flows together, from their goodputs().
+def start_up(run: Run, flows: pl.DataFrame) -> StartupMetrics:
+    """Computes the start-up of some flows together, from their goodputs().
 
     startup_s: from their first data to the end of the first interval with STARTED_SHARE of their steady goodput, which
         is the median of the intervals in the measured time since they began
     overshoot: by what fraction the best interval of the first excursion above the steady goodput is above it
     Both None where there is no steady goodput.
     """
-    none: dict[str, float | None] = {"startup_s": None, "overshoot": None}
+    none = StartupMetrics()
     together = flows.group_by("interval", maintain_order=True).agg(pl.col("goodput_bps").sum()).sort("interval")
     began = together.filter(pl.col("goodput_bps") > 0)["interval"].min()
     if not isinstance(began, int):
@@ -51,14 +51,15 @@ def start_up(run: Run, flows: pl.DataFrame) -> dict[str, float | None]:
     excess = (since["goodput_bps"] / steady - 1).to_list()
     above = next((at for at, value in enumerate(excess) if value >= 0), len(excess))
     back = next((at for at in range(above, len(excess)) if excess[at] < 0), len(excess))
-    return {
-        "startup_s": (up + 1 - began) * run.traffic.interval_s,
-        "overshoot": max(excess[above:back], default=0.0),
-    }
+    return StartupMetrics(
+        startup_s=(up + 1 - began) * run.traffic.interval_s,
+        overshoot=max(excess[above:back], default=0.0),
+    )
 
 
 def convergence_s(run: Run, flows: pl.DataFrame) -> float | None:
-    """From the start of the last flow to the end of the first CONVERGED_FOR_S in which all are delta-fair in the mean.
+    """Returns the time from the start of the last flow to the end of the first CONVERGED_FOR_S in which all are
+    delta-fair in the mean.
 
     The delta-fair convergence time of RFC 5166 section 2.3, for any number of flows: fair is a Jain's index of at
     least FAIR_INDEX, which for two flows is the same. `flows` are goodputs(). None where they never are, or are fewer
@@ -71,18 +72,20 @@ def convergence_s(run: Run, flows: pl.DataFrame) -> float | None:
 
 
 def convergence_of_flows_s(run: Run, flows: pl.DataFrame) -> dict[Flow, float]:
-    """Of each flow: from the start of the last one to the end of the first CONVERGED_FOR_S in which the flow's mean is
-    within DELTA of the mean of all, which for two flows is convergence_s(). Without those that never are.
+    """Returns for each flow the time from the start of the last flow to the end of the first CONVERGED_FOR_S in which
+    the flow's mean is within DELTA of the mean of all; for two flows that is convergence_s().
+
+    Leaves out flows that never converge.
     """
-    found: dict[Flow, float] = {}
+    seconds_of_flows: dict[Flow, float] = {}
     for seconds, means in _competing(run, flows):
         fair = statistics.fmean(means.values())
         for flow, mean in means.items():
-            if flow not in found and abs(mean - fair) <= DELTA * fair * (1 + 1e-12):
-                found[flow] = seconds
-        if len(found) == len(means):
+            if flow not in seconds_of_flows and abs(mean - fair) <= DELTA * fair * (1 + 1e-12):
+                seconds_of_flows[flow] = seconds
+        if len(seconds_of_flows) == len(means):
             break
-    return found
+    return seconds_of_flows
 
 
 def _competing(run: Run, flows: pl.DataFrame) -> Iterator[tuple[float, dict[Flow, float]]]:

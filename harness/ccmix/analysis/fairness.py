@@ -1,4 +1,4 @@
-"""How evenly something is shared."""
+"""Measures how evenly something is shared."""
 
 from collections.abc import Sequence
 

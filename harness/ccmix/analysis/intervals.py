@@ -1,4 +1,4 @@
-"""Confidence intervals of a mean over iterations, and how many iterations a precise one takes."""
+"""Computes confidence intervals of a mean over iterations, and how many iterations a precise one takes."""
 
 import functools
 import math
@@ -14,12 +14,14 @@ LEAST_FOR_INTERVAL = 3  # iterations; of fewer, an interval says nothing
 BOOTSTRAP_FROM, BOOTSTRAP_TO = 15, 1000  # iterations; beyond, both intervals are the same, and resamples are many
 RESAMPLES = 5000
 SEED = 10
-PRECISION = 0.05  # of the mean: half of an interval that tells something
-MOST_ITERATIONS = 10_000  # that anybody would be told to make
+PRECISION = 0.05  # of the mean: half of an interval that is narrow enough to be useful
+MOST_ITERATIONS = 10_000  # that a report recommends
 
 
 def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
-    """Of the mean; None for fewer than 3 values. Student's t with n-1 degrees of freedom, from 15 values on bootstrap.
+    """Returns the confidence interval of the mean; None for fewer than 3 values.
+
+    It is Student's with n-1 degrees of freedom, and a bootstrap from 15 values on.
 
     The same values give the same interval.
     """
@@ -33,9 +35,10 @@ def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[f
 
 
 def iterations_for_precision(values: Sequence[float], precision: float = PRECISION) -> int | None:
-    """So many that half of the 95% interval by Student's t is at most this fraction of the mean, if they vary as these.
+    """Returns how many iterations make half of the 95% interval by Student's t at most this fraction of the mean.
 
-    None where fewer than 2 values tell nothing, their mean is 0, or more than MOST_ITERATIONS would be needed.
+    Assumes that they vary as these. Returns None if there are fewer than 2 values, their mean is 0, or more than
+    MOST_ITERATIONS would be needed.
     """
     if len(values) < 2 or not (mean := abs(statistics.fmean(values))):
         return None
@@ -44,7 +47,7 @@ def iterations_for_precision(values: Sequence[float], precision: float = PRECISI
 
 
 def fewest(enough: Callable[[int], bool]) -> int | None:
-    """The smallest number of iterations, at least 3, that is enough, as all larger ones are; None: too many."""
+    """Returns the smallest number of iterations, at least 3, that is enough, as all larger ones are; None: too many."""
     low, high = LEAST_FOR_INTERVAL - 1, LEAST_FOR_INTERVAL
     while not enough(high):
         low, high = high, 2 * high
@@ -60,7 +63,8 @@ def _bootstrap(values: NDArray[np.float64], level: float) -> tuple[float, float]
     """BCa (Efron and Tibshirani 1993, chapter 14), the quantiles expanded for few values as in Hesterberg 2015,
     "What Teachers Should Know About the Bootstrap", section 4.3.
 
-    Chosen by simulated coverage (docs/statistics.md). Of the mean, the jackknife's acceleration has a closed form.
+    Chosen by simulated coverage (docs/explanation/statistics.md). The jackknife's acceleration of the mean has a
+    closed form.
     """
     count, mean = len(values), values.mean()
     means = _resamples(count) @ values
@@ -76,6 +80,6 @@ def _bootstrap(values: NDArray[np.float64], level: float) -> tuple[float, float]
 
 @functools.lru_cache(maxsize=8)
 def _resamples(count: int) -> NDArray[np.float64]:
-    """The weights of the values in each resample, a row each."""
+    """Returns the weights of the values in each resample, a row each."""
     drawn = np.random.default_rng([SEED, count]).multinomial(count, np.full(count, 1 / count), size=RESAMPLES)
     return drawn / count

@@ -1,4 +1,4 @@
-"""iperf3's JSON, of the patched one or any other, to a run's flows and intervals."""
+"""Turns JSON of iperf3, patched or not, into a run's flows and intervals."""
 
 import math
 from collections.abc import Callable
@@ -8,13 +8,13 @@ import polars as pl
 
 from ccmix.model import Traffic
 
-FLOW = ["host", "port"]  # what tells flows of a run apart: the sending host, and its port
+FLOW = ["host", "port"]  # what identifies a flow of a run: the sending host, and its port
 FLOW_COLUMNS = {
     "host": pl.String, "port": pl.Int64, "stream": pl.Int64, "group": pl.String, "cca_asked": pl.String,
     "cca_used": pl.String, "goodput_bps": pl.Float64, "throughput_bps": pl.Float64, "retransmits": pl.Int64,
     "bytes_sent": pl.Int64,
 }  # fmt: skip
-TOLD_COLUMNS: dict[str, Any] = {
+REPORTED_COLUMNS: dict[str, Any] = {
     "host": pl.String, "port": pl.Int64, "data_segments": pl.Int64, "retransmitted_segments": pl.Int64,
     "rtts_s": pl.List(pl.Float64),
 }  # fmt: skip
@@ -25,10 +25,11 @@ INTERVAL_COLUMNS = {
 
 
 def read_flows(traffic: Traffic, client: dict[str, Any], host: str, named: Callable[[str], str] = str) -> pl.DataFrame:
-    """One row a flow, in the order in which the client connects them; FLOW_COLUMNS. `named` makes of the name of one of
-    the test's groups that of a group of the run.
+    """Returns a row for each flow, in the order in which the client connects them: FLOW_COLUMNS.
 
-    Without the patches nothing tells a flow's group: it is the only one, or the CCA that iperf3 names for all. Of a
+    `named` turns the name of one of the test's groups into that of a group of the run.
+
+    Without the patches no result names a flow's group: it is the only one, or the CCA that iperf3 names for all. Of a
     test in both directions at once, what comes back is a group of its own.
     """
     ports = _ports(client, "local_port")
@@ -70,7 +71,7 @@ def _ends(stream: dict[str, Any]) -> dict[str, Any]:
 def read_intervals(
     traffic: Traffic, client: dict[str, Any], server: dict[str, Any] | None, flows: pl.DataFrame
 ) -> pl.DataFrame:
-    """Goodput as the receiver counts it, retransmissions as the sender does, joined by interval and port.
+    """Joins goodput that the receiver counts with the sender's retransmissions, by interval and port.
 
     INTERVAL_COLUMNS. Where there is no server's JSON, it is the client's own count.
     """
@@ -92,8 +93,10 @@ def read_intervals(
     return nearest.join(groups, on="port", maintain_order="left").select(*INTERVAL_COLUMNS)
 
 
-def read_told(client: dict[str, Any], host: str) -> pl.DataFrame:
-    """What the sender's iperf3 tells of its sockets where nobody else looked; TOLD_COLUMNS, a row a flow.
+def read_reported(client: dict[str, Any], host: str) -> pl.DataFrame:
+    """Returns what the sender's iperf3 reports about its sockets: REPORTED_COLUMNS, a row a flow.
+
+    Used if no probe sampled the sockets.
 
     Data segments are counted from bytes, as if each but the last were full: an estimate. RTTs are the smoothed ones
     that iperf3 reads from each socket at the end of an interval, those of the omitted time left out.
@@ -110,7 +113,7 @@ def read_told(client: dict[str, Any], host: str) -> pl.DataFrame:
         first = math.ceil(sender["bytes"] / mss_bytes) if mss_bytes else None
         segments = None if first is None or again is None else first + again
         rows.append((host, port, segments, again, rtts_s[port]))
-    return pl.DataFrame(rows, schema=TOLD_COLUMNS, orient="row")
+    return pl.DataFrame(rows, schema=REPORTED_COLUMNS, orient="row")
 
 
 def _ports(result: dict[str, Any], key: str) -> dict[int, int]:
@@ -118,7 +121,7 @@ def _ports(result: dict[str, Any], key: str) -> dict[int, int]:
 
 
 def _interval_rows(traffic: Traffic, result: dict[str, Any], ports: dict[int, int]) -> pl.DataFrame:
-    """One row per interval and stream.
+    """Returns a row for each interval and stream.
 
     iperf3 counts time and bytes from 0 again when the omitted time is over, but takes the first interval after that for
     one that began in the omitted time: its `seconds` and rate are wrong, its `end` and `bytes` are right.
@@ -143,5 +146,5 @@ def _interval_rows(traffic: Traffic, result: dict[str, Any], ports: dict[int, in
             }
             for stream in interval["streams"]
         ]
-    of_flow = ("host", "group")  # which the port tells
+    of_flow = ("host", "group")  # which the port identifies
     return pl.DataFrame(rows, schema={name: kind for name, kind in INTERVAL_COLUMNS.items() if name not in of_flow})

@@ -1,4 +1,4 @@
-"""The part of a run's series that counts: the measured time, after the omitted one."""
+"""Selects the part of a run's series that counts: the measured time, after the omitted one."""
 
 import polars as pl
 
@@ -8,11 +8,12 @@ JITTER_S = 1e-3  # of samples that are at the same even moment: one after the ot
 
 
 def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a series that lie in the measured time, the omitted time left out.
+    """Returns the rows of a series that lie in the measured time, the omitted time left out.
 
     That of a command of the user's lasts as long as the command.
     """
-    end_s = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else float("inf")
+    seconds = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else None
+    end_s = float("inf") if seconds is None else seconds
     return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s - JITTER_S, end_s + JITTER_S))
 
 

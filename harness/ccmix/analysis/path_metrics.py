@@ -1,6 +1,5 @@
-"""What the path and the hosts did in a run: netem's losses, the bottleneck's queue and its use, and processor time."""
+"""Computes metrics of the path and the hosts: netem's losses, the bottleneck's queue and its use, processor time."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -9,13 +8,13 @@ from ccmix.analysis.delays import PERCENTILES
 from ccmix.analysis.measured import grown, measured
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import CORE_TIMES, root_qdisc
-from ccmix.model import Run, Topology
+from ccmix.model import BottleneckMetrics, Measurement, Run, Topology
 
 BITS_PER_GBIT = 1e9
 
 
 def mean_rate_bps(run: Run, begin_s: float, end_s: float) -> float:
-    """Of the bottleneck over a time of the run, in which it may change."""
+    """Returns the mean rate of the bottleneck over a part of the run, in which the rate may change."""
     phases = run.topology.phases
     ends_s = [*(at_s for at_s, _ in phases[1:]), end_s]
     bits = sum(
@@ -25,30 +24,30 @@ def mean_rate_bps(run: Run, begin_s: float, end_s: float) -> float:
     return bits / (end_s - begin_s)
 
 
-def netem_loss(run: Run, facts: Mapping[str, Any]) -> float | None:
+def netem_loss(run: Run, measurement: Measurement | None) -> float | None:
     """Packets that netem lost / packets that it was given in the data direction, during the traffic, by its own count.
 
     None where there is no netem, or it counts packets that were joined to one (offloads).
     """
-    before, after = (facts.get(when, {}).get("qdiscs", {}) for when in ("before", "after"))
+    if measurement is None:
+        return None
+    before, after = measurement.before.qdiscs, measurement.after.qdiscs
     lost = offered = 0
     for device in after:
-        if not device.startswith("data-delay") or root_qdisc(after[device])["kind"] != "netem":
+        if not device.startswith("data-delay") or root_qdisc(after[device]).kind != "netem":
             continue
         first, last = root_qdisc(before[device]), root_qdisc(after[device])
-        dropped = last["drops"] - first["drops"]
+        dropped = last.drops - first.drops
         lost += dropped
-        offered += last["packets"] - first["packets"] + dropped
-    joined = run.path.offloads if isinstance(run.path, Topology) else any(facts.get("offloads", {}).values())
+        offered += last.packets - first.packets + dropped
+    joined = run.path.offloads if isinstance(run.path, Topology) else any((measurement.facts.offloads or {}).values())
     return lost / offered if offered and not joined else None
 
 
-def bottleneck(run: Run, tables: RunTables) -> dict[str, Any] | None:
-    """Of the emulated bottleneck's samples in the measured time; None where there are fewer than two.
+def bottleneck(run: Run, tables: RunTables) -> BottleneckMetrics | None:
+    """Returns the metrics of the emulated bottleneck's samples in the measured time; None if they are fewer than two.
 
-    backlog_*_bytes: what was queued, of all samples; occupancy_mean: its mean over the configured buffer
-    drops: packets; drop_rate: those over all that were to be queued
-    utilisation: bytes that it passed, with headers and retransmissions, over what its rate would have let pass
+    Bytes that it passed include headers and retransmissions.
     """
     if not isinstance(run.path, Topology):
         return None
@@ -61,15 +60,18 @@ def bottleneck(run: Run, tables: RunTables) -> dict[str, Any] | None:
     offered = changes["packets"] + changes["drops"]
     mean_bytes = backlog.mean()
     assert isinstance(mean_bytes, float)
-    return {
-        "backlog_mean_bytes": mean_bytes,
-        **{f"backlog_{name}_bytes": backlog.quantile(share, "linear") for name, share in PERCENTILES.items()},
-        "backlog_max_bytes": backlog.max(),
-        "occupancy_mean": mean_bytes / run.path.buffer_bytes,
-        "drops": changes["drops"],
-        "drop_rate": changes["drops"] / offered if offered else None,
-        "utilisation": changes["bytes"] * 8 / (mean_rate_bps(run, begin_s, end_s) * (end_s - begin_s)),
+    percentiles: dict[str, Any] = {
+        f"backlog_{name}_bytes": backlog.quantile(share, "linear") for name, share in PERCENTILES.items()
     }
+    return BottleneckMetrics(
+        backlog_mean_bytes=mean_bytes,
+        **percentiles,
+        backlog_max_bytes=int(backlog.max()),  # type: ignore[arg-type]
+        occupancy_mean=mean_bytes / run.path.buffer_bytes,
+        drops=changes["drops"],
+        drop_rate=changes["drops"] / offered if offered else None,
+        utilisation=changes["bytes"] * 8 / (mean_rate_bps(run, begin_s, end_s) * (end_s - begin_s)),
+    )
 
 
 def cpu_s_per_gbit(run: Run, tables: RunTables, goodput_bps: float) -> dict[str, float]:

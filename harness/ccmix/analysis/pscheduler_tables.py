@@ -1,4 +1,4 @@
-"""The result of pScheduler's throughput test, whatever its tool was, to a run's flows and intervals.
+"""Turns the result of pScheduler's throughput test, by any tool, into a run's flows and intervals.
 
 For results without iperf3's own JSON: they have no ports, and of the receiver often only the sum. Of ccmix's own tool,
 iperf3mix, a stream is identified by 'ID:CCA:GROUP', the group counted from 1.
@@ -14,10 +14,10 @@ from ccmix.model import Traffic
 
 
 def read_flows(traffic: Traffic, throughput: Mapping[str, Any], host: str) -> pl.DataFrame:
-    """One row a stream, FLOW_COLUMNS; `port` is the stream's number, counted from 0.
+    """Returns a row of FLOW_COLUMNS for each stream; `port` is the stream's number, counted from 0.
 
-    Goodput is the receiver's rate of the stream; where that is not told, the sender's, times the share of all streams'
-    that the receiver got.
+    Goodput is the receiver's rate of the stream; if the result lacks that, the sender's rate times the share of all
+    streams' that the receiver got.
     """
     summary = throughput["summary"]
     got = _share_received(summary.get("summary", {}))
@@ -43,7 +43,7 @@ def read_flows(traffic: Traffic, throughput: Mapping[str, Any], host: str) -> pl
 
 
 def read_intervals(traffic: Traffic, throughput: Mapping[str, Any], flows: pl.DataFrame) -> pl.DataFrame:
-    """What the sender sent, per interval and stream, INTERVAL_COLUMNS."""
+    """Returns what the sender sent, per interval and stream, INTERVAL_COLUMNS."""
     rows = [
         {
             "time_s": stream["end"] + (0.0 if stream.get("omitted") else traffic.omit_s),
@@ -67,7 +67,7 @@ def _share_received(whole: Mapping[str, Any]) -> float:
 
 
 def _cca_and_group(traffic: Traffic, identity: str, ccas: Mapping[str, str]) -> tuple[str | None, int | None]:
-    """Of a stream, as far as anything tells."""
+    """Returns a stream's CCA and group, as far as the result reports them."""
     bare, cca, number = (*identity.split(":"), "", "")[:3]
     used = ccas.get(identity) or ccas.get(bare) or cca or None
     if number.isdecimal() and 0 < int(number) <= len(traffic.groups):
@@ -76,7 +76,7 @@ def _cca_and_group(traffic: Traffic, identity: str, ccas: Mapping[str, str]) -> 
 
 
 def _group(traffic: Traffic, used: str | None) -> int | None:
-    """The group of a stream by its CCA, as far as that tells."""
+    """Returns the group of a stream if its CCA identifies the group."""
     if len(traffic.groups) == 1:
         return 0
     alike = [number for number, group in enumerate(traffic.groups) if group.cca == used]

@@ -1,20 +1,21 @@
-"""How many times as much: the ratio of two means over the same blocks, with its interval."""
+"""Computes the ratio of two means over the same blocks, with its interval."""
 
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ccmix.analysis.comparison import Sample
+from ccmix.analysis.comparison import MetricSample
 from ccmix.analysis.distributions import t_quantile
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of the mean of some values to the baseline's mean.
+    """Describes the ratio of the mean of some values to the baseline's mean.
 
-    There is no interval of few blocks, of ones that all say the same, or where the baseline can't be told from 0.
+    `interval` is None if there are few blocks, if all have the same values, or if the baseline does not differ
+    significantly from 0.
     """
 
     value: float
@@ -22,8 +23,8 @@ class Ratio:
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | None:
-    """Of values and the baseline's values in the same blocks, in the same order; None unless the baseline's mean is
-    above 0.
+    """Returns the ratio of values to the baseline's values in the same blocks, in the same order; None unless the
+    baseline's mean is above 0.
 
     The interval is Fieller's for paired values (Fieller 1954, with the covariance): all ratios r for which Student's
     paired test of values - r x baseline, with n-1 degrees of freedom, is not significant at 5%.
@@ -32,7 +33,7 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio | 
         return None
     of_values, of_baseline = statistics.fmean(values), statistics.fmean(baseline)
     ratio = of_values / of_baseline
-    alike = Sample(tuple(values)).alike and Sample(tuple(baseline)).alike
+    alike = MetricSample(tuple(values)).alike and MetricSample(tuple(baseline)).alike
     if alike or len(values) < LEAST_FOR_INTERVAL:
         return Ratio(ratio, None)
     reach = t_quantile(0.975, len(values) - 1) ** 2 / len(values)

@@ -1,4 +1,4 @@
-"""What the probes of a run recorded, to series: ccmix-sockmon's streams, or the samples of ss, tc and /proc instead.
+"""Reads what the probes of a run recorded: ccmix-sockmon's streams, or the samples of ss, tc and /proc instead.
 
 Columns, their names and types are those of the stream (probes/sockmon/README.md), of which ss, tc and /proc know some.
 """
@@ -14,11 +14,13 @@ import numpy as np
 import polars as pl
 
 from ccmix.archive import parquet
-from ccmix.hosts.words import last_line
-from ccmix.probes import processors, rtt, rtt_beside, sockets, sockmon
+from ccmix.hosts.output_text import last_line
+from ccmix.model import Measurement, ProbeReport, run_files
+from ccmix.probes import processors, rtt, sockets, sockmon
 from ccmix.probes.sampler import Sample, read_samples
-from ccmix.probes.stream import Stream, stream_parts
-from ccmix.probes.stream_columns import CPU_TIMES, SOCKET_COLUMNS
+from ccmix.probes.stream.format import CPU_TIMES
+from ccmix.probes.stream.reader import Stream, stream_parts
+from ccmix.probes.stream.socket_columns import SOCKET_COLUMNS
 from ccmix.terms import CCAS
 
 SRC = "src"  # the sending host of a path between hosts
@@ -46,31 +48,31 @@ Tables = Mapping[str, pl.DataFrame]  # by name, and so in files: sockets, queues
 
 @dataclass(frozen=True)
 class Part:
-    """Some of what was recorded, all columns of it; `probes` and `notices` as in Series."""
+    """Some of what was recorded, all columns of it; `probes` and `diagnostics` as in Series."""
 
     tables: Tables
-    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
+    probes: Mapping[str, ProbeReport] = field(default_factory=dict)
+    diagnostics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Series:
-    """What of all that metrics and verdicts are made of, the columns in NEEDED. A table without rows may have none.
+    """Holds the columns of recorded tables that metrics and verdicts need (NEEDED). An empty table may lack columns.
 
     sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between hosts
     queues: `place` as in facts.json's qdiscs, 'bottleneck' or 'sender-queue'
     cpu: `host` is 'src' or 'dst', or 'localhost' on an emulated path
     rtt: of each question of ccmix-rtt, rtt_s null where no answer came
     probes: how each probe did, as facts.json's `probes`: samples, missed, failed (why, or None), longest_delay_s
-    notices: what they had to say besides
+    diagnostics: what they had to say besides
     """
 
     sockets: pl.DataFrame
     queues: pl.DataFrame = field(default_factory=pl.DataFrame)
     cpu: pl.DataFrame = field(default_factory=pl.DataFrame)
     rtt: pl.DataFrame = field(default_factory=pl.DataFrame)
-    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
+    probes: Mapping[str, ProbeReport] = field(default_factory=dict)
+    diagnostics: tuple[str, ...] = ()
 
 
 NEEDED = {
@@ -87,16 +89,16 @@ NEEDED = {
 }  # fmt: skip
 
 
-def recorded(logs: Path, facts: Mapping[str, Any], hosts: Sequence[str], cores: str | None) -> Iterator[Part]:
+def recorded(logs: Path, measurement: Measurement, hosts: Sequence[str], cores: str | None) -> Iterator[Part]:
     """Everything in the folder logs/ of a run, in parts that fit into memory; time_s is this machine's wall clock.
 
     `hosts` are the machine of the sockets and the other one, if any; `cores` those of interest, as in '4-5', or None.
     Raises ValueError where a file is not what a probe writes.
     """
-    for host, name in zip(hosts, (sockmon.STREAM, sockmon.DESTINATION_STREAM), strict=False):
+    for host, name in zip(hosts, (run_files.SOCKMON_STREAM, run_files.SOCKMON_DESTINATION_STREAM), strict=False):
         if (file := logs / name).exists():
-            yield from _of_stream(file, host, facts)
-    for host, name in _senders(facts).items():
+            yield from _of_stream(file, host, measurement)
+    for host, name in _senders(measurement).items():
         if (file := logs / name).exists():
             yield Part({"sockets": _of_ss(read_samples(file), host)})
     if (file := logs / QUEUES_BY_TC).exists():
@@ -104,36 +106,36 @@ def recorded(logs: Path, facts: Mapping[str, Any], hosts: Sequence[str], cores: 
     for host in hosts:
         if (file := logs / f"processors-{host}.jsonl").exists():
             yield Part({"cpu": _of_proc_stat(read_samples(file), host, cores)})
-    if (logs / rtt_beside.FILE).exists():
-        yield _of_rtt(logs, facts.get("clocks_s", {}).get(hosts[0], 0.0))
+    if (logs / run_files.RTT_SAMPLES).exists():
+        yield _of_rtt(logs, measurement.clocks_s.get(hosts[0], 0.0))
 
 
-def _senders(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Each sending host, and the file of what ss saw there."""
-    senders = list(facts.get("series", {}).get("senders", {"": SRC}).values())
+def _senders(measurement: Measurement) -> dict[str, str]:
+    """Returns each sending host, and the file of what ss saw there."""
+    senders = list((measurement.series.senders or {"": SRC}).values())
     return {host: SOCKETS_BY_SS if len(senders) == 1 else f"sockets-{host}.jsonl" for host in senders}
 
 
 def read_series(parts: Iterable[Part]) -> Series:
-    """Of all parts together."""
+    """Joins the series of all parts."""
     tables: dict[str, list[pl.DataFrame]] = {name: [] for name in NEEDED}
-    probes: dict[str, Mapping[str, Any]] = {}
-    notices: list[str] = []
+    probes: dict[str, ProbeReport] = {}
+    diagnostics: list[str] = []
     for part in parts:
         for name, needed in NEEDED.items():
             if name in part.tables:
-                found = part.tables[name]
-                tables[name].append(found.select(column for column in needed if column in found.columns))
+                table = part.tables[name]
+                tables[name].append(table.select(column for column in needed if column in table.columns))
         probes |= part.probes
-        notices += part.notices
+        diagnostics += part.diagnostics
     joined = {name: pl.concat(some, how="diagonal") for name, some in tables.items() if some}
     nothing = _of_ss([], SRC)
     empty = {"sockets": nothing.select(column for column in NEEDED["sockets"] if column in nothing.columns)}
-    return Series(**(empty | joined), probes=probes, notices=tuple(notices))
+    return Series(**(empty | joined), probes=probes, diagnostics=tuple(diagnostics))
 
 
 def write_tables(parts: Iterable[Tables], folder: Path) -> None:
-    """NAME.parquet of each table that has rows. Raises OSError."""
+    """Writes NAME.parquet of each table that has rows. Raises OSError."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         written: dict[str, list[Path]] = {}
         for number, tables in enumerate(parts):
@@ -151,8 +153,8 @@ def write_tables(parts: Iterable[Tables], folder: Path) -> None:
 
 
 def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
-    """Of a run that may have failed: what was recorded of all sockets. Raises OSError and ValueError."""
-    if (stream := logs / sockmon.STREAM).exists():
+    """Reads what was recorded of all sockets of a run that may have failed. Raises OSError and ValueError."""
+    if (stream := logs / run_files.SOCKMON_STREAM).exists():
         yield from (part.sockets for part in stream_parts(stream))
     else:
         for file in sorted(logs.glob("sockets*.jsonl")):
@@ -160,30 +162,30 @@ def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
 
 
 def sampled(table: pl.DataFrame) -> pl.DataFrame:
-    """Of a table of sockets, the samples of the sender's established ones: what ss and the probe both see."""
+    """Returns the samples of the sender's established sockets in a table: what ss and the probe both see."""
     return table.filter(pl.col("end") == "sender", ~pl.col("final"), pl.col("state") == "established")
 
 
 def earlier(tables: Tables, by_s: float) -> dict[str, pl.DataFrame]:
-    """The same with another zero of time_s."""
+    """Returns the tables with another zero of time_s."""
     return {name: table.with_columns(pl.col("time_s") - by_s) for name, table in tables.items() if table.width}
 
 
-def _of_stream(file: Path, host: str, facts: Mapping[str, Any]) -> Iterator[Part]:
+def _of_stream(file: Path, host: str, measurement: Measurement) -> Iterator[Part]:
     """`series` of the facts says what namespaces, devices and the senders' addresses stand for, `clocks_s` how far a
     host's clock is ahead.
     """
-    end = pl.col("netns").replace_strict(facts["series"]["sockets"], default=None, return_dtype=pl.String)
+    end = pl.col("netns").replace_strict(measurement.series.sockets, default=None, return_dtype=pl.String)
     device = pl.concat_str("netns", pl.lit("/"), "device")
-    place = device.replace_strict(facts["series"]["queues"], default=None, return_dtype=pl.String)
+    place = device.replace_strict(measurement.series.queues, default=None, return_dtype=pl.String)
     of_host = pl.lit(host).alias("host")
     name = "sockmon" if host == "localhost" else f"sockmon-{host}"
     port = pl.when(end == "sender").then("local_port").otherwise("remote_port")
     address = pl.when(end == "sender").then("local_address").otherwise("remote_address")
-    senders = facts["series"].get("senders")
+    senders = measurement.series.senders
     sender = address.str.strip_prefix(IPV4_IN_IPV6).replace_strict(senders or {}, default=None, return_dtype=pl.String)
     sending = pl.lit(SRC) if senders is None else sender
-    ahead_s = facts.get("clocks_s", {}).get(host, 0.0)
+    ahead_s = measurement.clocks_s.get(host, 0.0)
     if not file.stat().st_size:  # it could not even begin
         yield Part({}, {name: _ended_early(file)})
         return
@@ -195,44 +197,44 @@ def _of_stream(file: Path, host: str, facts: Mapping[str, Any]) -> Iterator[Part
             "cpu": stream.cpu.with_columns(of_host),
             "processes": stream.processes.with_columns(of_host),
         }
-        notices = tuple(f"{name}: {note}" for note in stream.notes)
-        yield Part(earlier(tables, ahead_s), {name: _report(stream, file)}, notices)
+        diagnostics = tuple(f"{name}: {note}" for note in stream.notes)
+        yield Part(earlier(tables, ahead_s), {name: _report(stream, file)}, diagnostics)
 
 
 def _of_rtt(logs: Path, ahead_s: float) -> Part:
-    said = last_line(logs / rtt_beside.ERRORS)
+    stderr_line = last_line(logs / run_files.RTT_ERRORS)
     try:
-        found = rtt.read(logs / rtt_beside.FILE)
+        samples = rtt.read(logs / run_files.RTT_SAMPLES)
     except rtt.RttError as error:
-        return Part({}, {"rtt": {"samples": 0, "missed": 0, "failed": said or str(error)}})
-    report = {"samples": found.table.height, "missed": found.missed, "failed": said or None}
-    return Part(earlier({"rtt": found.table}, ahead_s), {"rtt": report})
+        return Part({}, {"rtt": ProbeReport(0, 0, stderr_line or str(error))})
+    report = ProbeReport(samples.table.height, samples.missed, stderr_line or None)
+    return Part(earlier({"rtt": samples.table}, ahead_s), {"rtt": report})
 
 
-def _ended_early(file: Path) -> dict[str, Any]:
-    """A stream without its end, where the probe counts what it did: how many samples there were is not known."""
-    said = last_line(sockmon.errors_of(file))
-    return {"samples": None, "missed": None, "failed": f"it ended before its time{': ' + said if said else ''}"}
+def _ended_early(file: Path) -> ProbeReport:
+    """Reports a stream without its end, which has the probe's counts: the number of samples is not known."""
+    stderr_line = last_line(sockmon.errors_of(file))
+    return ProbeReport(None, None, f"it ended before its time{': ' + stderr_line if stderr_line else ''}")
 
 
-def _report(stream: Stream, file: Path) -> dict[str, Any]:
+def _report(stream: Stream, file: Path) -> ProbeReport:
     if stream.report is None:
         return _ended_early(file)
     lost = [f"{name.replace('_', ' ')}: {count}" for name in _FAILURES if (count := stream.report[name])]
-    return {
-        "samples": stream.report["samples"],
-        "missed": stream.report["missed"],
-        "failed": ", ".join(lost) or None,
-        "longest_delay_s": stream.report["longest_delay_ns"] / 1e9,
-    }
+    return ProbeReport(
+        samples=stream.report["samples"],
+        missed=stream.report["missed"],
+        failed=", ".join(lost) or None,
+        longest_delay_s=stream.report["longest_delay_ns"] / 1e9,
+    )
 
 
 def _of_ss(samples: Sequence[Sample], host: str) -> pl.DataFrame:
-    """All that COMMAND shows is established; it looks where the senders are."""
+    """Returns the samples of COMMAND, which shows established sockets alone; it runs on the senders' hosts."""
     rows = [
-        {"time_s": sample.time_s, "took_s": sample.seconds} | asdict(one)
+        {"time_s": sample.time_s, "took_s": sample.seconds} | asdict(socket)
         for sample in samples
-        for one in sockets.parse(sample.output, CCAS)
+        for socket in sockets.parse(sample.output, CCAS)
     ]
     return pl.DataFrame(rows, schema=_SAMPLE | _SS_COLUMNS).with_columns(
         final=pl.lit(value=False),

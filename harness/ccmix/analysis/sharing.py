@@ -5,27 +5,35 @@ of groups that compete within a run.
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ccmix.analysis.comparison import SIGNIFICANCE, Paired, holm, paired
 from ccmix.analysis.conditions import traffic_asked
-from ccmix.analysis.counting import imported
+from ccmix.analysis.counting import counts, imported
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.ratio import Ratio, paired_ratio
 from ccmix.analysis.statistics import Spread
-from ccmix.model import Flows, Group, HostPath, HttpFlows, Iperf3Flows, Run, Topology, Traffic, WorkloadFlows
+from ccmix.model import (
+    FinishedRun,
+    Group,
+    GroupedSource,
+    GroupMetrics,
+    HostPath,
+    HttpSource,
+    Topology,
+    Traffic,
+    TrafficSource,
+    WorkloadSource,
+)
 
 CCA = "cca"  # the key whose sweep varies CCAs
 FIRST_BASELINE = "cubic"  # what others are compared with, where there is one
 
-# What tells campaigns apart, a run, its run.json, and whether it counts
-Finished = tuple[Hashable, Run, dict[str, Any], bool]
-_Valid = tuple[Hashable, Run, dict[str, Any]]
+_Valid = tuple[Hashable, FinishedRun]  # with what distinguishes its campaign
 
 
 @dataclass(frozen=True)
-class Place:
-    """What runs have in common that are compared: everything but their CCAs, their entry, seed and iteration."""
+class SharedPlace:
+    """Identifies what compared runs have in common: everything but their CCAs, their entry, seed and iteration."""
 
     dst: str
     condition: tuple[tuple[str, str], ...]  # without CCAs
@@ -37,7 +45,7 @@ class Place:
 class Alone:
     """Runs of one CCA against runs of the baseline at the same place, paired by iteration; goodputs in bits/s."""
 
-    place: Place
+    place: SharedPlace
     cca: str
     baseline: str
     result: Paired
@@ -46,7 +54,7 @@ class Alone:
 
     @property
     def seen(self) -> bool:
-        """Whether they differ, by all that was compared."""
+        """Returns whether they differ significantly, corrected for all comparisons."""
         return self.p_adjusted is not None and self.p_adjusted <= SIGNIFICANCE
 
     @property
@@ -58,7 +66,7 @@ class Alone:
 class Beside:
     """The share of a group in the goodput of its runs, against the share of their flows that are its own."""
 
-    place: Place
+    place: SharedPlace
     group: str
     streams: int
     others: tuple[tuple[str, int], ...]  # groups and their streams
@@ -70,7 +78,7 @@ class Beside:
 
     @property
     def seen(self) -> bool:
-        """Whether the share is not the fair one, by all that was compared."""
+        """Returns whether the share differs significantly from the fair one, corrected for all comparisons."""
         return self.p_adjusted is not None and self.p_adjusted <= SIGNIFICANCE
 
 
@@ -78,7 +86,7 @@ class Beside:
 class Single:
     """The goodput of the runs of one entry at one place, in bits/s."""
 
-    place: Place
+    place: SharedPlace
     entry: str
     names: tuple[str, ...]  # of the groups
     goodput_bps: Spread
@@ -101,64 +109,68 @@ class Sharing:
         return self.runs - sum(count for _, count in self.left_out)
 
 
-def sharing(finished: Iterable[Finished]) -> Sharing:
-    """Runs that do not count are left out, and counted by why."""
-    found = list(finished)
-    valid = [(campaign, run, summary) for campaign, run, summary, counts in found if counts]
-    left_out = Counter(_kind(summary) for _, _, summary, counts in found if not counts)
+def sharing(runs: Iterable[_Valid]) -> Sharing:
+    """Compares the runs that count. Those that do not are left out, and counted by their first reason."""
+    every = list(runs)
+    valid = [(campaign, finished) for campaign, finished in every if counts(finished)]
+    left_out = Counter(_kind(finished) for _, finished in every if not counts(finished))
     alone, beside = _alone(valid), _beside(valid)
-    adjusted = holm([*(one.result.p_value for one in alone), *(one.result.p_value for one in beside)])
+    adjusted = holm(
+        [*(comparison.result.p_value for comparison in alone), *(comparison.result.p_value for comparison in beside)]
+    )
     return Sharing(
-        alone=tuple(replace(one, p_adjusted=p) for one, p in zip(alone, adjusted[: len(alone)], strict=True)),
-        beside=tuple(replace(one, p_adjusted=p) for one, p in zip(beside, adjusted[len(alone) :], strict=True)),
+        alone=tuple(
+            replace(comparison, p_adjusted=p) for comparison, p in zip(alone, adjusted[: len(alone)], strict=True)
+        ),
+        beside=tuple(
+            replace(comparison, p_adjusted=p) for comparison, p in zip(beside, adjusted[len(alone) :], strict=True)
+        ),
         singles=tuple(_singles(valid)),
-        runs=len(found),
-        imported=sum(imported(summary) for _, _, summary in valid),
+        runs=len(every),
+        imported=sum(imported(finished) for _, finished in valid),
         left_out=tuple(sorted(left_out.items(), key=lambda item: (-item[1], item[0]))),
         compared=sum(p is not None for p in adjusted),
     )
 
 
-def _kind(summary: dict[str, Any]) -> str:
-    findings = [finding for finding in summary["validity"]["findings"] if not finding["accepted"]]
-    return str(findings[0]["kind"]) if findings else str(summary["validity"]["status"])
+def _kind(finished: FinishedRun) -> str:
+    reasons = finished.verdict.reasons
+    return reasons[0].kind if reasons else finished.verdict.status
 
 
-def _place(run: Run, summary: dict[str, Any]) -> Place:
+def _place(finished: FinishedRun) -> SharedPlace:
+    run = finished.run
     condition = tuple(item for item in run.condition.items() if item[0] != CCA)
     path = replace(run.path, name="") if isinstance(run.path, Topology) else run.path
-    asked = traffic_asked(run, summary)
-    traffic = replace(asked, groups=_unnamed(asked.groups), flows=tuple(map(_without_cca, asked.flows)))
-    return Place(run.dst, condition, path, traffic)
+    asked = traffic_asked(finished)
+    traffic = replace(asked, sources=tuple(map(_without_cca, asked.sources)))
+    return SharedPlace(run.dst, condition, path, traffic)
 
 
 def _unnamed(groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(replace(group, cca="") for group in groups)
 
 
-def _without_cca(line: Flows) -> Flows:
-    match line.what:
-        case Iperf3Flows(groups=groups):
-            return replace(line, what=replace(line.what, groups=_unnamed(groups)))
-        case HttpFlows():
-            return replace(line, what=replace(line.what, http_cca=""))
-        case WorkloadFlows():
-            return replace(line, what=replace(line.what, workload_cca=""))
-    return line
+def _without_cca(source: TrafficSource) -> TrafficSource:
+    if isinstance(source, GroupedSource):
+        return replace(source, groups=_unnamed(source.groups))
+    if isinstance(source, HttpSource | WorkloadSource):
+        return replace(source, cca="")
+    return source
 
 
-def _only_cca(summary: dict[str, Any]) -> str | None:
-    ccas = {group["cca"] for group in summary["metrics"]["groups"]}
+def _only_cca(finished: FinishedRun) -> str | None:
+    ccas = {group.cca for group in finished.metrics.groups}
     return ccas.pop() if len(ccas) == 1 else None
 
 
 def _alone(valid: Sequence[_Valid]) -> list[Alone]:
-    cells: dict[Place, dict[tuple[str, str], dict[Hashable, float]]] = {}
-    for campaign, run, summary in valid:
-        if cca := _only_cca(summary):
-            goodputs = cells.setdefault(_place(run, summary), {}).setdefault((cca, run.entry), {})
-            goodputs[campaign, run.iteration] = _goodput_bps(summary)
-    found = []
+    cells: dict[SharedPlace, dict[tuple[str, str], dict[Hashable, float]]] = {}
+    for campaign, finished in valid:
+        if cca := _only_cca(finished):
+            goodputs = cells.setdefault(_place(finished), {}).setdefault((cca, finished.run.entry), {})
+            goodputs[campaign, finished.run.iteration] = _goodput_bps(finished)
+    comparisons = []
     for place, sides in cells.items():
         if len({cca for cca, _ in sides}) < 2:
             continue
@@ -170,7 +182,7 @@ def _alone(valid: Sequence[_Valid]) -> list[Alone]:
             blocks = [block for block in values if block in baseline]
             ours, theirs = [values[block] for block in blocks], [baseline[block] for block in blocks]
             if result := paired(ours, theirs):
-                found.append(
+                comparisons.append(
                     Alone(
                         place=place,
                         cca=_side_name(side, sides),
@@ -180,37 +192,37 @@ def _alone(valid: Sequence[_Valid]) -> list[Alone]:
                         p_adjusted=None,
                     )
                 )
-    return found
+    return comparisons
 
 
 def _side_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
-    """A CCA, with its entry where several have it."""
+    """Returns a CCA, with its entry if several have it."""
     cca, entry = side
     return cca if sum(other == cca for other, _ in sides) == 1 else f"{cca} ({entry})"
 
 
-def _goodput_bps(summary: dict[str, Any]) -> float:
-    """Of the run, which is that of its groups."""
-    return sum(float(group["goodput_bps"]) for group in summary["metrics"]["groups"])
+def _goodput_bps(finished: FinishedRun) -> float:
+    """Returns the run's goodput, the sum over its groups."""
+    return sum(float(group.goodput_bps) for group in finished.metrics.groups)
 
 
 def _beside(valid: Sequence[_Valid]) -> list[Beside]:
-    cells: dict[tuple[str, Place, tuple[tuple[str, int], ...]], list[list[dict[str, Any]]]] = {}
-    for _, run, summary in valid:
-        groups = summary["metrics"]["groups"]
-        if len(groups) > 1 and all(group.get("fair_share") and group.get("share") is not None for group in groups):
-            names = tuple((group["group"], group["streams"]) for group in groups)
-            cells.setdefault((run.entry, _place(run, summary), names), []).append(groups)
-    found = []
+    cells: dict[tuple[str, SharedPlace, tuple[tuple[str, int], ...]], list[tuple[GroupMetrics, ...]]] = {}
+    for _, finished in valid:
+        groups = finished.metrics.groups
+        if len(groups) > 1 and all(group.fair_share and group.share is not None for group in groups):
+            names = tuple((group.group, group.streams) for group in groups)
+            cells.setdefault((finished.run.entry, _place(finished), names), []).append(groups)
+    comparisons = []
     for (_, place, names), runs in cells.items():
         for at, (group, streams) in enumerate(names):
-            if len(names) == 2 and at != _told(names):
+            if len(names) == 2 and at != _group_described(names):
                 continue  # the shares of two say the same
-            shares, fair_share = [float(groups[at]["share"]) for groups in runs], float(runs[0][at]["fair_share"])
+            shares, fair_share = [groups[at].share or 0.0 for groups in runs], runs[0][at].fair_share or 0.0
             result = paired(shares, [fair_share] * len(shares))
             assert result  # of at least one run
             interval = None if result.alike else confidence_interval(shares)
-            found.append(
+            comparisons.append(
                 Beside(
                     place=place,
                     group=group,
@@ -223,19 +235,19 @@ def _beside(valid: Sequence[_Valid]) -> list[Beside]:
                     p_adjusted=None,
                 )
             )
-    return found
+    return comparisons
 
 
-def _told(names: Sequence[tuple[str, int]]) -> int:
-    """Which of two groups is spoken of: the one that is not the baseline."""
+def _group_described(names: Sequence[tuple[str, int]]) -> int:
+    """Returns which of two groups is described: the one that is not the baseline."""
     return 0 if names[1][0] == FIRST_BASELINE else 1
 
 
 def _singles(valid: Sequence[_Valid]) -> Iterable[Single]:
-    cells: dict[tuple[str, Place, tuple[str, ...]], list[float]] = {}
-    for _, run, summary in valid:
-        names = tuple(group["group"] for group in summary["metrics"]["groups"])
-        cells.setdefault((run.entry, _place(run, summary), names), []).append(_goodput_bps(summary))
+    cells: dict[tuple[str, SharedPlace, tuple[str, ...]], list[float]] = {}
+    for _, finished in valid:
+        names = tuple(group.group for group in finished.metrics.groups)
+        cells.setdefault((finished.run.entry, _place(finished), names), []).append(_goodput_bps(finished))
     for (entry, place, names), values in cells.items():
         if spread := Spread.of(values):
             yield Single(place, entry, names, spread)

@@ -1,7 +1,6 @@
-"""A run's raw files to tables: flows, goodput and retransmissions per interval, and what the probes recorded."""
+"""Turns a run's raw files into tables: flows, goodput and retransmissions per interval, and probes' recordings."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from ccmix.analysis.iperf3_tables import (
     INTERVAL_COLUMNS,
     read_flows,
     read_intervals,
-    read_told,
+    read_reported,
 )
 from ccmix.analysis.series import (
     NEEDED,
@@ -34,9 +33,19 @@ from ccmix.analysis.series import (
 )
 from ccmix.generators import command, iperf3
 from ccmix.generators.pscheduler import runs as pscheduler
-from ccmix.generators.results import Result, load_json
-from ccmix.model import CommandFlows, Flows, HostPath, HttpFlows, Iperf3Flows, Run, UdpFlows, WorkloadFlows
-from ccmix.probes import sockmon
+from ccmix.generators.results import GeneratorResult, load_json
+from ccmix.model import (
+    CommandSource,
+    HostPath,
+    HttpSource,
+    Iperf3Source,
+    Measurement,
+    Run,
+    TrafficSource,
+    UdpSource,
+    WorkloadSource,
+    run_files,
+)
 
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
 SHORT_FLOWS_COLUMNS = {
@@ -48,7 +57,7 @@ LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, 
 
 @dataclass(frozen=True)
 class RunTables:
-    """The tables of a run; time_s is 0 when the test's traffic starts, the omitted time included.
+    """Holds the tables of a run; time_s is 0 when the test's traffic starts, the omitted time included.
 
     flows: host, port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits, bytes_sent; the
            omitted time left out; host is the sender's name, 'src' between hosts
@@ -59,7 +68,7 @@ class RunTables:
     short_flows: by line of http or workload and host, SHORT_FLOWS_COLUMNS; rates over the measured time
     short_flows_seen: whether the probe could see flows that ended between two samples, or there are none
     recorded: reads all of these recordings again, part by part, which may not fit into memory together
-    told: where nobody looked at the sockets, what the generator tells of them: iperf3_tables.read_told()
+    reported: what the generator reports about the sockets if no probe sampled them: iperf3_tables.read_reported()
     """
 
     flows: pl.DataFrame
@@ -70,106 +79,109 @@ class RunTables:
     completions: pl.DataFrame = field(default_factory=pl.DataFrame)
     short_flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SHORT_FLOWS_COLUMNS))
     short_flows_seen: bool = True
-    told: pl.DataFrame | None = None
+    reported: pl.DataFrame | None = None
 
     @property
     def sockets(self) -> pl.DataFrame:
-        """The samples of the senders' established sockets: all that metrics and verdicts are made of."""
+        """Returns the samples of the senders' established sockets: all that metrics and verdicts use."""
         return sampled(self.series.sockets)
 
     @property
     def bottleneck(self) -> pl.DataFrame:
-        """The samples of an emulated bottleneck's root qdisc."""
+        """Returns the samples of an emulated bottleneck's root qdisc."""
         return self.queue("bottleneck")
 
     def queue(self, place: str) -> pl.DataFrame:
-        """The samples of the root qdisc there."""
+        """Returns the samples of the root qdisc there."""
         if self.series.queues.is_empty():
             return self.series.queues
         return self.series.queues.filter(pl.col("place") == place, pl.col("parent") == "root")
 
     def write(self, folder: Path) -> None:
-        """A file for each series that has rows, with all that was recorded of the run's own flows."""
+        """Writes a file for each series that has rows, with all that was recorded of the run's own flows."""
         write_tables([{"intervals": self.intervals, "completions": self.completions}, *self.recorded()], folder)
 
 
-def read_tables(run: Run, folder: Path) -> RunTables:
-    """Raises GeneratorError, ValueError, KeyError or TypeError where a raw file is not what its tool writes."""
+def read_tables(run: Run, folder: Path, measurement: Measurement) -> RunTables:
+    """Reads the raw files of a run.
+
+    Raises GeneratorError, ValueError, KeyError or TypeError if one is not what its tool writes.
+    """
     if isinstance(run.path, HostPath):
-        return _between_hosts(run, run.path, folder)
-    return _emulated(run, folder)
+        return _between_hosts(run, run.path, folder, measurement)
+    return _emulated(run, folder, measurement)
 
 
-def _emulated(run: Run, folder: Path) -> RunTables:
-    generators, logs = folder / "generators", folder / "logs"
-    facts = json.loads((folder / "facts.json").read_text())
+def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
+    generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
 
     def parts() -> Iterator[Part]:
-        return recorded(logs, facts, ("localhost",), None)
+        return recorded(logs, measurement, ("localhost",), None)
 
     series = read_series(parts())
-    start_s = facts["began_s"] if run.traffic.flows else None
-    tests = [_iperf3(run, line, generators) for line in run.flows if isinstance(line.what, Iperf3Flows | UdpFlows)]
+    start_s = measurement.began_s if run.traffic.named_sources else None
+    tests = [
+        _iperf3(run, source, generators)
+        for source in run.traffic.sources
+        if isinstance(source, Iperf3Source | UdpSource)
+    ]
     flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in tests)])
-    of_lines = list(_carried_of_lines(run, series.sockets, flows, start_s)) if start_s else []
-    flows = pl.concat([flows, *(_of_command(run, line, own) for line, own in of_lines if _is_command(line))])
+    others = list(_carried_by_others(run, series.sockets, flows, start_s)) if start_s else []
+    of_commands = [_of_command(run, source, own) for source, own in others if isinstance(source, CommandSource)]
+    flows = pl.concat([flows, *of_commands])
     sockets = _of_flows(series.sockets, flows)
     start_s = start_s or _start_of_traffic_s(sampled(sockets))
     intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals in tests)])
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
-    short = [_short_flows(run, line, own) for line, own in of_lines if not _is_command(line)]
+    short = [_short_flows(run, source, own) for source, own in others if not isinstance(source, CommandSource)]
     return replace(
         tables,
         completions=read_completions(run, generators),
         short_flows=pl.DataFrame(short, schema=SHORT_FLOWS_COLUMNS),
-        short_flows_seen=not short or (logs / sockmon.STREAM).exists(),
+        short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
     )
 
 
-def _is_command(line: Flows) -> bool:
-    return isinstance(line.what, CommandFlows)
-
-
-def _carried_of_lines(
+def _carried_by_others(
     run: Run, sockets: pl.DataFrame, others: pl.DataFrame, start_s: float
-) -> Iterator[tuple[Flows, pl.DataFrame]]:
-    """The lines that iperf3 does not make, each with what its sockets carried in the measured time.
+) -> Iterator[tuple[TrafficSource, pl.DataFrame]]:
+    """Yields the sources that are not iperf3's, each with what its sockets carried in the measured time.
 
-    A command's are its host's connections that are nobody else's. Whoever has made a connection, its host's port or the
-    other one is that of the line's server.
+    A command's sockets are its host's connections that are nobody else's. Whoever has made a connection, one of its
+    ports is that of the source's server.
     """
     sending = sockets.filter(pl.col("end") == "sender")
-    begin_s, end_s = start_s + run.traffic.omit_s, start_s + run.traffic.seconds
-    for number, line in enumerate(run.flows):
-        own = sending.filter(pl.col("host") == line.host)
-        if isinstance(line.what, HttpFlows | WorkloadFlows):
+    begin_s, end_s = start_s + run.traffic.omit_s, start_s + run.traffic.total_s
+    for number, source in enumerate(run.traffic.sources):
+        own = sending.filter(pl.col("host") == source.host)
+        if isinstance(source, HttpSource | WorkloadSource):
             port = iperf3.PORT + number
             own = own.filter((pl.col("port") == port) | (pl.col("remote_port") == port))
-        elif isinstance(line.what, CommandFlows):
+        elif isinstance(source, CommandSource):
             own = own.filter(~_of_ccmix()).join(others.select(FLOW), on=FLOW, how="anti")
         else:
             continue
-        yield line, carried(own, begin_s, end_s)
+        yield source, carried(own, begin_s, end_s)
 
 
-def _short_flows(run: Run, line: Flows, own: pl.DataFrame) -> dict[str, Any]:
+def _short_flows(run: Run, source: TrafficSource, own: pl.DataFrame) -> dict[str, object]:
     bits = {name: float(own[name].sum()) * 8 for name in ("acked", "sent")}
     return {
-        "group": run.group_name(line),
-        "host": line.host,
-        "goodput_bps": bits["acked"] / run.traffic.duration_s,
-        "throughput_bps": bits["sent"] / run.traffic.duration_s,
+        "group": run.group_name(source),
+        "host": source.host,
+        "goodput_bps": bits["acked"] / run.traffic.measured_s,
+        "throughput_bps": bits["sent"] / run.traffic.measured_s,
     }
 
 
-def _of_command(run: Run, line: Flows, own: pl.DataFrame) -> pl.DataFrame:
-    """The flows of a command: those of its connections that carried data."""
+def _of_command(run: Run, source: CommandSource, own: pl.DataFrame) -> pl.DataFrame:
+    """Returns the flows of a command: those of its connections that carried data."""
     flows = own.group_by(FLOW, maintain_order=True).agg(
         pl.col("acked", "sent", "bytes_sent", "retransmits").sum(), pl.col("cca").last()
     )
-    seconds = run.traffic.duration_s
+    seconds = run.traffic.measured_s
     return (
         flows.filter(
             pl.col("bytes_sent") >= LEAST_SHARE_OF_A_FLOW * pl.col("bytes_sent").max(), pl.col("bytes_sent") > 0
@@ -178,7 +190,7 @@ def _of_command(run: Run, line: Flows, own: pl.DataFrame) -> pl.DataFrame:
         .select(
             *FLOW,
             pl.col("stream").cast(pl.Int64),
-            group=pl.lit(run.group_name(line)),
+            group=pl.lit(run.group_name(source)),
             cca_asked=pl.lit(None, pl.String),
             cca_used="cca",
             goodput_bps=pl.col("acked") * 8 / seconds,
@@ -198,19 +210,20 @@ def _of_ccmix() -> pl.Expr:
     return pl.any_horizontal(of_server)
 
 
-def _iperf3(run: Run, line: Flows, generators: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Flows and intervals of a line that iperf3 made. Rates of flows are over the measured time of the run, as those of
-    groups that begin later are.
+def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Returns flows and intervals of a source that iperf3 made.
+
+    Rates of flows are over the measured time of the run, as those of groups that begin later are.
     """
-    client = load_json(generators / iperf3.client_file(line.label))
-    server = load_json(generators / iperf3.server_file(line.label))
-    traffic = run.traffic.of_line(line)
-    flows = read_flows(traffic, client, line.host, lambda own: run.group_name(line, own))
+    client = load_json(generators / run_files.iperf3_client(source.label))
+    server = load_json(generators / run_files.iperf3_server(source.label))
+    traffic = run.traffic.of_source(source)
+    flows = read_flows(traffic, client, source.host, lambda own: run.group_name(source, own))
     intervals = read_intervals(traffic, client, server, flows)
-    share = traffic.duration_s / run.traffic.duration_s
+    share = traffic.measured_s / run.traffic.measured_s
     return (
         flows.with_columns(pl.col("goodput_bps", "throughput_bps") * share),
-        intervals.with_columns(pl.col("time_s") + line.start_s),
+        intervals.with_columns(pl.col("time_s") + source.start_s),
     )
 
 
@@ -221,7 +234,7 @@ def _of_flows(sockets: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
 def _tables(
     flows: pl.DataFrame, intervals: pl.DataFrame, series: Series, parts: Callable[[], Iterator[Part]], start_s: float
 ) -> RunTables:
-    """Of series by the wall clock, which are those of `parts`."""
+    """Makes the tables of series by the wall clock, which are those of `parts`."""
 
     def finished() -> Iterator[Tables]:
         for part in parts():
@@ -233,10 +246,14 @@ def _tables(
 
 
 def as_measured(run: Run, folder: Path) -> Run:
-    """The run with the omitted time and the interval that the iperf3 of a src-cmd was really given."""
-    if not isinstance(run.path, HostPath) or not (run.path.commands.src or run.path.task):
+    """Returns the run with the omitted time and the interval that the iperf3 of a src-cmd was really given.
+
+    Returns it as it was planned where its raw files are not kept.
+    """
+    generators = folder / run_files.GENERATORS
+    if not isinstance(run.path, HostPath) or not (run.traffic.command or run.traffic.task) or not generators.exists():
         return run
-    client = _result(run.path, folder / "generators").client
+    client = _result(run, generators).client
     if client is None:
         return run
     given = client["start"].get("test_start", {})
@@ -244,52 +261,47 @@ def as_measured(run: Run, folder: Path) -> Run:
     return replace(run, traffic=replace(run.traffic, omit_s=omit_s, interval_s=interval_s))
 
 
-def _between_hosts(run: Run, path: HostPath, folder: Path) -> RunTables:
+def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
     """Flows by iperf3's own word where it was there to give one, else as the source's sockets show them."""
-    generators, logs = folder / "generators", folder / "logs"
-    result = _result(path, generators)
+    generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
+    result = _result(run, generators)
     client = result.client
-    facts = json.loads((folder / "facts.json").read_text())
-    foreign = () if path.commands.src_once else facts["ports_before"]
+    unseen = measurement.facts.hosts_unseen
+    foreign = () if run.traffic.command and run.traffic.command.kept else measurement.ports_before
 
     def parts() -> Iterator[Part]:
-        return recorded(logs, facts, ("src", "dst"), path.mpstat_cores)
+        return recorded(logs, measurement, ("src", "dst"), path.mpstat_cores)
 
     series = read_series(parts())
     ours = series.sockets.filter(~pl.col("port").is_in(list(foreign)))
     if client is not None:
         flows = read_flows(run.traffic, client, SRC)
-    elif result.throughput is not None and unseen(facts):
+    elif result.throughput is not None and unseen:
         flows = pscheduler_tables.read_flows(run.traffic, result.throughput, SRC)
     else:
         flows = flows_of_sockets(sampled(ours))
     sockets = _of_flows(ours, flows)
-    start_s = _start_of_traffic_s(sampled(sockets), otherwise=facts["started_s"])
+    start_s = _start_of_traffic_s(sampled(sockets), otherwise=measurement.started_s)
     if client is not None:
         intervals = read_intervals(run.traffic, client, result.server, flows)
-    elif result.throughput is not None and unseen(facts):
+    elif result.throughput is not None and unseen:
         intervals = pscheduler_tables.read_intervals(run.traffic, result.throughput, flows)
     else:
         intervals = intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
-    return replace(tables, told=read_told(client, SRC)) if client is not None and unseen(facts) else tables
+    return replace(tables, reported=read_reported(client, SRC)) if client is not None and unseen else tables
 
 
-def unseen(facts: Mapping[str, Any]) -> bool:
-    """Whether nobody looked at any host of a run between hosts: pScheduler's, where ccmix has no shell."""
-    return facts.get("hosts") == {}
-
-
-def _result(path: HostPath, generators: Path) -> Result:
-    """What the generator said. Raises GeneratorError."""
-    if path.commands.src:
+def _result(run: Run, generators: Path) -> GeneratorResult:
+    """Returns the generator's result. Raises GeneratorError."""
+    if run.traffic.command:
         return command.result_of(generators)
-    if path.task:
+    if run.traffic.task:
         return pscheduler.result_of(generators)
-    client = load_json(generators / iperf3.client_file())
-    server_file = generators / iperf3.server_file()
+    client = load_json(generators / run_files.iperf3_client(iperf3.LABEL))
+    server_file = generators / run_files.iperf3_server(iperf3.LABEL)
     server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
-    return Result("iperf3", client, server)
+    return GeneratorResult("iperf3", client, server)
 
 
 def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -> float:
@@ -306,21 +318,21 @@ def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -
 
 
 def bytes_sampled(folder: Path) -> int:
-    """What the sockets of a run, also of a failed one, had sent at their last samples; 0 where nothing can be read."""
+    """Returns the bytes that the sockets of a run had sent at their last samples; 0 if nothing can be read."""
     try:
-        sent = pl.concat(found.select("bytes_sent", *_ENDS) for found in read_sockets(folder / "logs"))
+        sent = pl.concat(sockets.select("bytes_sent", *_ENDS) for sockets in read_sockets(folder / run_files.LOGS))
     except (OSError, ValueError, LookupError, TypeError):
         return 0
     return bytes_sent(sent, _ENDS)
 
 
 def bytes_sent(samples: pl.DataFrame, of_a_socket: Sequence[str] = FLOW) -> int:
-    """By all sockets, each until its last sample; the columns `of_a_socket` tell them apart."""
+    """Adds up all sockets, each until its last sample; the columns `of_a_socket` identify a socket."""
     return int(samples.group_by(of_a_socket).agg(pl.col("bytes_sent").max())["bytes_sent"].sum())
 
 
 def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
-    """The connections that carried data, each with what the destination acknowledged.
+    """Returns the connections that carried data, each with what the destination acknowledged.
 
     All over the same time, from the first sample of any of them to the last: so flows one after the other don't add up
     to more than passed.

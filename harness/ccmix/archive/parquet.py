@@ -8,14 +8,15 @@ from typing import Any, BinaryIO, cast
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from ccmix.archive.documents import ArchiveError
+from ccmix.archive.errors import ArchiveError
 
-INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets told of any
 UNREADABLE = (PolarsError, PanicException, OSError)  # polars panics at some damages, and says so itself, too
 
 
 def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """These columns, or all. Raises ArchiveError."""
+    """Reads these columns, or all. Raises ArchiveError."""
+    if file.exists() and not file.is_file():  # a FIFO would be waited for without end
+        raise ArchiveError(f"{file}: can't be read: it is no regular file")
     try:
         return pl.read_parquet(file, columns=None if columns is None else list(columns))
     except UNREADABLE as error:
@@ -23,7 +24,7 @@ def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
 
 
 def unreadable(file: Path, error: BaseException) -> ArchiveError:
-    """What is raised instead of one of UNREADABLE."""
+    """Returns the error to raise instead of one of UNREADABLE."""
     return ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}")
 
 
@@ -43,7 +44,7 @@ def write(table: pl.DataFrame | pl.LazyFrame, file: Path) -> None:
 
 
 class _Output(io.RawIOBase):
-    """Keeps the system's error: Polars tells it in words of its own, or not at all."""
+    """Keeps the system's error: Polars rephrases it, or drops it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.error: OSError | None = None

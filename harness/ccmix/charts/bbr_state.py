@@ -1,6 +1,6 @@
-"""What one BBR flow is doing over time, from its socket: state, estimates, RTT and window.
+"""Draws what one BBR flow is doing over time: state, estimates, RTT and window, as its socket reports them.
 
-Of BBR's first version: analysis/bbr.py says how its state is known.
+The states are those of BBR's first version; analysis/bbr.py says how they are known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,8 +9,9 @@ import polars as pl
 
 from ccmix.analysis import bbr
 from ccmix.charts import encodings
-from ccmix.charts.encodings import RATE_AXIS, Part, name, quantity
-from ccmix.charts.source import Source, inline
+from ccmix.charts.encodings import RATE_AXIS, name, quantity
+from ccmix.charts.json_types import Part
+from ccmix.charts.source import ChartSource, inline
 
 WIDTH, STRIP_HEIGHT, HEIGHT = 640, 18, 110
 MOST_POINTS = 700  # of a line: about one a pixel
@@ -25,15 +26,15 @@ WINDOWS = {"cwnd_packets": ("cwnd", "#0072B2"), "in_flight_packets": ("in flight
 
 
 def phase() -> pl.Expr:
-    """A name in STATES: the state, and of probe_bw what the pacing gain does in its cycle."""
+    """Returns a name in STATES: the state, and for probe_bw also the part of the pacing gain's cycle."""
     gain = pl.col("bbr_pacing_gain")
     cycle = pl.when(gain > 1).then(pl.lit("up")).when(gain < 1).then(pl.lit("down")).otherwise(pl.lit("cruise"))
     state = bbr.state()
     return pl.when(state == "probe_bw").then(pl.concat_str(pl.lit("probe_bw, "), cycle)).otherwise(state)
 
 
-def states(source: Source, x: Part, y: Part | None = None, there: Sequence[str] = tuple(STATES)) -> Part:
-    """One view: a strip of states, from time_s to to_s each; y tells flows apart.
+def states(source: ChartSource, x: Part, y: Part | None = None, there: Sequence[str] = tuple(STATES)) -> Part:
+    """Draws a strip of states as one view, each from time_s to to_s; y separates flows.
 
     Rows: time_s, to_s, bbr_state (phase()). there: those of STATES that the legend names.
     """
@@ -43,8 +44,8 @@ def states(source: Source, x: Part, y: Part | None = None, there: Sequence[str] 
     return source.view({"mark": "rect", "encoding": encoding})
 
 
-def lines_of(source: Source, x: Part, columns: Mapping[str, tuple[str, str]], title: str, axis: Part) -> Part:
-    """One view: steps of several columns over time_s, whose names in the legend and colours `columns` gives."""
+def lines_of(source: ChartSource, x: Part, columns: Mapping[str, tuple[str, str]], title: str, axis: Part) -> Part:
+    """Draws steps of several columns over time_s as one view; `columns` gives their names in the legend and colours."""
     folded = (
         {"fold": list(columns), "as": ["column", "value"]},
         {"filter": "isValid(datum.value) && datum.time_s >= 0"},
@@ -66,25 +67,25 @@ def lines_of(source: Source, x: Part, columns: Mapping[str, tuple[str, str]], ti
     )
 
 
-def rates(source: Source, x: Part) -> Part:
-    """lines_of() bbr_bandwidth_bps and delivery_rate_bps."""
+def rates(source: ChartSource, x: Part) -> Part:
+    """Draws lines of bbr_bandwidth_bps and delivery_rate_bps."""
     return lines_of(source, x, RATES, "bit/s", RATE_AXIS)
 
 
-def delays(source: Source, x: Part) -> Part:
-    """lines_of() rtt_ms and min_rtt_ms."""
+def delays(source: ChartSource, x: Part) -> Part:
+    """Draws lines of rtt_ms and min_rtt_ms."""
     return lines_of(source, x, DELAYS, "RTT (ms)", {"tickCount": 4})
 
 
-def windows(source: Source, x: Part) -> Part:
-    """lines_of() cwnd_packets and in_flight_packets."""
+def windows(source: ChartSource, x: Part) -> Part:
+    """Draws lines of cwnd_packets and in_flight_packets."""
     return lines_of(source, x, WINDOWS, "packets", {"format": "~s", "tickCount": 4})
 
 
 def state_over_time(samples: pl.DataFrame) -> Part:
-    """A strip of states, and below rates, RTTs and windows.
+    """Draws a strip of states, and below it rates, RTTs and windows.
 
-    samples: of one socket, in order: time_s, bbr_state (phase()), bbr_bandwidth_bps, delivery_rate_bps, rtt_s,
+    samples: those of one socket, in order: time_s, bbr_state (phase()), bbr_bandwidth_bps, delivery_rate_bps, rtt_s,
     bbr_min_rtt_s, cwnd_packets, in_flight_packets. A sample's state is drawn until the next one.
     """
     end_s = encodings.largest(samples, "time_s")
@@ -98,7 +99,7 @@ def state_over_time(samples: pl.DataFrame) -> Part:
     time = encodings.time(domain=[0, end_s], nice=False)
     above = time | {"title": None, "axis": {"labels": False}}
 
-    def of(columns: Iterable[str]) -> Source:
+    def of(columns: Iterable[str]) -> ChartSource:
         return inline(lines.select("time_s", *columns))
 
     there = [state for state in STATES if state in spans["bbr_state"]]
@@ -112,7 +113,7 @@ def state_over_time(samples: pl.DataFrame) -> Part:
 
 
 def _spans(samples: pl.DataFrame, end_s: float) -> pl.DataFrame:
-    """From where the state changes to where it changes next: time_s, to_s, bbr_state."""
+    """Returns the spans in which the state stays the same: time_s, to_s, bbr_state."""
     changes = samples.filter(
         pl.col("bbr_state").ne_missing(pl.col("bbr_state").shift()) | (pl.int_range(pl.len()) == 0)
     )

@@ -1,19 +1,21 @@
-"""Box plots of a measure over iterations, by a setting, as in figure 11 of Gomez et al. 2024."""
+"""Draws box plots of a measure over iterations, by a setting, as in figure 11 of Gomez et al. 2024."""
 
 import polars as pl
 
 from ccmix.charts import encodings
-from ccmix.charts.encodings import Part, names_in_order, quantity
-from ccmix.charts.source import Source, inline
+from ccmix.charts.encodings import names_in_order, quantity
+from ccmix.charts.json_types import Part
+from ccmix.charts.source import ChartSource, inline
 
 STEP, LEAST_WIDTH, HEIGHT, COLUMNS = 70, 140, 180, 3
 NARROWEST, WIDEST = 4, 32  # pixels of a box
 WHISKERS = 1.5  # interquartile ranges beyond the box, at most (Tukey 1977, "Exploratory Data Analysis"); then points
 
 
-def boxes_by(source: Source, x: Part, beside: Part, y: Part, channels: Part, size: int = WIDEST) -> Part:
-    """One view: median, quartiles, whiskers and outliers of what y draws, at each value of x, groups `beside` each
-    other. `size`: pixels of a box.
+def boxes_by(source: ChartSource, x: Part, beside: Part, y: Part, channels: Part, size: int = WIDEST) -> Part:
+    """Draws median, quartiles, whiskers and outliers of what y shows as one view, at each value of x.
+
+    `beside` puts groups next to each other; `size` is the width of a box in pixels.
     """
     return source.view(
         {
@@ -30,7 +32,7 @@ def boxes_by(source: Source, x: Part, beside: Part, y: Part, channels: Part, siz
 
 
 def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
-    """A panel for each value of `panel`.
+    """Draws a panel for each value of `panel`.
 
     values: a row per value: panel, x (names, in the order of the axis), group, cca (str), and the field of `y`, a
     channel of numbers whose scale is extended to all values.

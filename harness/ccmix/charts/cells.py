@@ -1,9 +1,10 @@
-"""Cells of a number each, by two names: what all heat maps are, those of Kibana too."""
+"""Draws cells with a number each, by two names: all heat maps, those of Kibana too, are made of them."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from ccmix.charts.encodings import FAINT, Part
-from ccmix.charts.source import Source
+from ccmix.charts.encodings import FAINT
+from ccmix.charts.json_types import Part
+from ccmix.charts.source import ChartSource
 
 SCHEME = "cividis"  # even steps, for the colour-blind too (Nuñez, Anderton and Renslow 2018)
 Steps = Literal["linear", "log"]
@@ -13,12 +14,12 @@ DARK = 0.18  # relative luminance (WCAG 2.1) below which white has more contrast
 
 
 def cells(
-    source: Source, x: Part, y: Part, value: str, format_: str, title: str, scale: dict[str, Any],
+    source: ChartSource, x: Part, y: Part, value: str, format_: str, title: str, scale: Part,
     steps: Steps = "linear",
 ) -> Part:  # fmt: skip
-    """One view: rectangles with the number in them. In logarithmic steps, cells of 0 are grey.
+    """Draws rectangles with the number in them as one view. In logarithmic steps, cells of 0 are grey.
 
-    Rows: what x and y draw, and `value`. scale: of the colours, beside their type.
+    Rows: what x and y draw, and `value`. scale: that of the colours, without its type.
     """
     colour = {
         "field": value, "type": "quantitative", "title": title, "legend": {"format": format_},

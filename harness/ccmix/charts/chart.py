@@ -1,8 +1,10 @@
-"""A chart, ready to be drawn."""
+"""Describes a chart that is ready to be drawn."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
+
+from ccmix.charts.json_types import Part
 
 Kind = Literal["setting", "heat-map", "share", "box", "distribution", "table", "time-series", "bbr-state"]
 Image = Literal["svg", "png", "json"]
@@ -11,7 +13,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which a report shows
 
 @dataclass(frozen=True)
 class Chart:
-    """A Vega-Lite specification with its data, and what it shows in words.
+    """Holds a Vega-Lite specification with its data, and a text that says what it shows.
 
     `name` is a file's name without suffix, unique among the charts of a report. `condition` is None where several are
     shown. `runs` are the folders of what is drawn.
@@ -22,6 +24,6 @@ class Chart:
     title: str
     settings: str
     alt_text: str
-    spec: dict[str, Any]
+    spec: Part
     condition: str | None
     runs: tuple[Path, ...]

@@ -1,14 +1,14 @@
-"""Which charts fit the sweeps of a campaign, and what they show in words."""
+"""Chooses the charts that fit the sweeps of a campaign."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
+from ccmix.analysis.results import Results
 from ccmix.charts import conditions, overview, samples
 from ccmix.charts.chart import KINDS, Chart, Kind
 from ccmix.charts.frames import Family, families
 from ccmix.charts.heat_map import Choice
-from ccmix.report.results import Results
 
 MOST_CONDITIONS = 12  # that have charts of their own in a report
 OVERVIEWS: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
@@ -22,7 +22,7 @@ OF_CONDITIONS: dict[Kind, Callable[[Results, int | None], tuple[list[Chart], str
 
 @dataclass(frozen=True)
 class Chosen:
-    """Charts in the order of a report, and sentences that say what of the campaign isn't drawn, and what draws it."""
+    """Holds charts in the order of a report, and sentences on what is not drawn and which command draws it."""
 
     charts: tuple[Chart, ...]
     left_out: tuple[str, ...] = ()
@@ -31,24 +31,26 @@ class Chosen:
 def choose(
     results: Results, kinds: Collection[Kind] = KINDS, most: int | None = MOST_CONDITIONS, steps: Choice = "auto"
 ) -> Chosen:
-    """All charts of these kinds that fit; of valid runs only.
+    """Returns all charts of these kinds that fit, drawn from valid runs only.
 
-    most: of charts that each show one condition; None: all. steps: of the colours of heat maps. Raises ArchiveError
-    where a series can't be read.
+    most: how many charts may each show one condition; None: all. steps: those of the colours of heat maps.
+    Raises ArchiveError where a series can't be read.
     """
-    found: list[Chart | str] = []
+    drawn_or_left_out: list[Chart | str] = []
     for family in families(results.runs):
         for kind, made in OVERVIEWS.items():
             if kind in kinds:
-                found += made(family)
+                drawn_or_left_out += made(family)
         if "heat-map" in kinds:
-            found += overview.heat_maps(family, steps)
+            drawn_or_left_out += overview.heat_maps(family, steps)
         if "distribution" in kinds:
-            found += samples.distribution_charts(family)
+            drawn_or_left_out += samples.distribution_charts(family)
         if "box" in kinds:
-            found += samples.estimate_charts(family)
-    charts = sorted((each for each in found if isinstance(each, Chart)), key=lambda chart: KINDS.index(chart.kind))
-    sentences = [each for each in found if isinstance(each, str)]
+            drawn_or_left_out += samples.estimate_charts(family)
+    charts = sorted(
+        (each for each in drawn_or_left_out if isinstance(each, Chart)), key=lambda chart: KINDS.index(chart.kind)
+    )
+    sentences = [each for each in drawn_or_left_out if isinstance(each, str)]
     for kind, of_conditions in OF_CONDITIONS.items():
         if kind in kinds:
             drawn, left_out = of_conditions(results, most)
@@ -58,7 +60,7 @@ def choose(
 
 
 def _named_apart(charts: list[Chart]) -> Iterator[Chart]:
-    """Charts of one name have a number each, in parentheses, which no name has (archive.file_name)."""
+    """Yields the charts; those of one name get a number in parentheses, which no name has (archive.file_name)."""
     names = Counter(chart.name.casefold() for chart in charts)
     seen: Counter[str] = Counter()
     for chart in charts:

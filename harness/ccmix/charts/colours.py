@@ -1,4 +1,4 @@
-"""The colour of each CCA, the same in the HTML report, in all charts and in Kibana."""
+"""Gives each CCA its colour, the same in the HTML report, in all charts and in Kibana."""
 
 from collections.abc import Iterable
 
@@ -7,20 +7,20 @@ COLOURS = {
     "cubic": "#D55E00", "bbr": "#0072B2", "bbr2": "#009E73", "bbr3": "#CC79A7", "reno": "#E69F00", "htcp": "#56B4E9",
 }  # fmt: skip
 OTHER_COLOURS = ("#000000", "#999999", "#F0E442", "#7F3C8D", "#11A579", "#A5AA99")
-# The rest of Linux' CCAs: of one that is in no scale, Vega draws the range's first colours again.
+# The rest of Linux' CCAs: Vega draws a CCA that is in no scale in the range's first colours again.
 OTHER_CCAS = ("bic", "cdg", "dctcp", "highspeed", "hybla", "illinois", "lp", "nv", "scalable", "vegas", "veno",
               "westwood", "yeah")  # fmt: skip
-NO_CCA = "#666666"  # of UDP, and of what nobody could tell
-ONE_COLOUR = "#333333"  # of what is of no CCA, such as the fairness of a whole run
+NO_CCA = "#666666"  # UDP, and flows of an unknown CCA
+ONE_COLOUR = "#333333"  # what belongs to no CCA, such as the fairness of a whole run
 
 
 def all_colours() -> dict[str, str]:
-    """Of every CCA of Linux."""
+    """Returns the colour of every CCA of Linux."""
     return COLOURS | {cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(OTHER_CCAS)}
 
 
 def colours_of(ccas: Iterable[str]) -> dict[str, str]:
-    """Of these CCAs, in alphabetical order; one that Linux doesn't have has one of OTHER_COLOURS."""
+    """Returns the colours of these CCAs, in alphabetical order; CCAs that Linux doesn't have get OTHER_COLOURS."""
     known, wanted = all_colours() | {"-": NO_CCA}, sorted(set(ccas))
     unknown = [cca for cca in wanted if cca not in known]
     more = {cca: OTHER_COLOURS[number % len(OTHER_COLOURS)] for number, cca in enumerate(unknown)}

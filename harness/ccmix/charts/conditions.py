@@ -1,64 +1,64 @@
-"""Charts that each show one condition, over the time of its runs."""
+"""Makes charts that each show one condition, over the time of its runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from ccmix.analysis.metric_text import shown
+from ccmix.analysis.results import Result, Results
 from ccmix.charts import series
 from ccmix.charts.bbr_state import state_over_time
 from ccmix.charts.chart import Chart
 from ccmix.charts.finish import finished
 from ccmix.charts.settings import describe
 from ccmix.charts.time_series import time_series
-from ccmix.report.numbers import shown
-from ccmix.report.results import Result, Results
 from ccmix.units import format_percent, format_rate
 
 
 @dataclass(frozen=True)
-class Condition:
-    """Valid runs of one condition on one path."""
+class ConditionRuns:
+    """Holds the valid runs of one condition on one path."""
 
     name: str
     settings: str
     results: tuple[Result, ...]
 
 
-def each(results: Results) -> Iterator[Condition]:
-    """In the order of the plan; runs that are not valid are left out.
+def each(results: Results) -> Iterator[ConditionRuns]:
+    """Yields the conditions in the order of the plan, without the runs that are not valid.
 
-    Entries on different paths may have a condition of one name: each path is one of its own then, with a number.
+    Entries on different paths may have a condition of one name: then each path counts as a condition with a number.
     """
-    found: dict[str, dict[str, list[Result]]] = {}
+    by_condition: dict[str, dict[str, list[Result]]] = {}
     for result in results.runs:
-        valid = found.setdefault(result.run.condition_name, {}).setdefault(describe(result), [])
+        valid = by_condition.setdefault(result.run.condition_name, {}).setdefault(describe(result), [])
         if result.valid:
             valid.append(result)
-    for name, paths in found.items():
+    for name, paths in by_condition.items():
         for number, (settings, valid) in enumerate(paths.items(), start=1):
             if valid:
-                yield Condition(f"{name}, path {number}" if len(paths) > 1 else name, settings, tuple(valid))
+                yield ConditionRuns(f"{name}, path {number}" if len(paths) > 1 else name, settings, tuple(valid))
 
 
-def spread(found: Sequence[Condition], most: int | None) -> Sequence[Condition]:
-    """At most so many of them, at even steps from the first to the last."""
-    if most is None or len(found) <= most:
-        return found
+def spread(conditions: Sequence[ConditionRuns], most: int | None) -> Sequence[ConditionRuns]:
+    """Returns at most so many of them, at even steps from the first to the last."""
+    if most is None or len(conditions) <= most:
+        return conditions
     if most == 1:
-        return found[:1]
-    return [found[round(at * (len(found) - 1) / (most - 1))] for at in range(most)]
+        return conditions[:1]
+    return [conditions[round(at * (len(conditions) - 1) / (most - 1))] for at in range(most)]
 
 
 def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
-    """One a condition, and a sentence where there are more than `most` of these. Raises ArchiveError."""
-    found = []
-    for one in each(results):
-        told = tuple(filter(series.has_intervals, one.results))
-        if told:
-            found.append(Condition(one.name, one.settings, told))
-    drawn = spread(found, most)
-    return [_time_series(one) for one in drawn], left_out("time-series", len(drawn), len(found))
+    """Returns a chart for each condition, and a sentence if there are more than `most`. Raises ArchiveError."""
+    drawable = []
+    for condition in each(results):
+        with_intervals = tuple(filter(series.has_intervals, condition.results))
+        if with_intervals:
+            drawable.append(ConditionRuns(condition.name, condition.settings, with_intervals))
+    drawn = spread(drawable, most)
+    return [_time_series(condition) for condition in drawn], left_out("time-series", len(drawn), len(drawable))
 
 
 def left_out(kind: str, drawn: int, of: int) -> str | None:
@@ -68,29 +68,29 @@ def left_out(kind: str, drawn: int, of: int) -> str | None:
     return f"Of {of} conditions, {drawn} {have} here; for all of them: ccmix report OUTDIR --charts DIR --chart {kind}"
 
 
-def _time_series(one: Condition) -> Chart:
-    frame = series.over_time(one.results)
+def _time_series(condition: ConditionRuns) -> Chart:
+    frame = series.over_time(condition.results)
     entries = frame["entry"].unique(maintain_order=True).to_list()
     omit_s = {
-        entry: max(result.run.traffic.omit_s for result in one.results if result.run.entry == entry)
+        entry: max(series.omit_s(result) for result in condition.results if result.run.entry == entry)
         for entry in entries
     }
     drawing = time_series(frame, omit_s)
     return finished(
         "time-series",
-        one.name,
-        f"Goodput over time: {one.name}",
-        one.settings,
-        _words(frame, omit_s),
+        condition.name,
+        f"Goodput over time: {condition.name}",
+        condition.settings,
+        _description(frame, omit_s),
         drawing,
         panels=len(entries),
-        condition=one.results[0].run.condition_name,
-        results=one.results,
+        condition=condition.results[0].run.condition_name,
+        results=condition.results,
     )
 
 
-def _words(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
-    """'all-cubic: cubic 961 Mbit/s, ...': the mean of what is drawn after the omitted time."""
+def _description(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
+    """Returns 'all-cubic: cubic 961 Mbit/s, ...': the mean of what is drawn after the omitted time."""
     measured = frame.filter(pl.col("begin_s") >= pl.col("entry").replace_strict(omit_s, return_dtype=pl.Float64) - 1e-6)
     means = measured.group_by("entry", "group", maintain_order=True).agg(
         pl.col("goodput_bps").mean(), most=pl.col("goodput_bps").max()
@@ -111,19 +111,19 @@ def _words(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
 
 
 def bbr_state_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
-    """Of one flow: in a report that of the last condition, else (most None) one of each. Raises ArchiveError."""
-    found = []
-    for one in each(results):
-        told = next((result for result in one.results if series.may_have_bbr(result)), None)
-        if told:
-            found.append(Condition(one.name, one.settings, (told,)))
-    drawn = found if most is None else found[-1:]
-    charts = [chart for one in drawn if (chart := _bbr_state(one))]
-    return charts, left_out("bbr-state", len(drawn), len(found))
+    """Returns a chart of one flow of the last condition or, where `most` is None, of each. Raises ArchiveError."""
+    drawable = []
+    for condition in each(results):
+        with_bbr = next((result for result in condition.results if series.may_have_bbr(result)), None)
+        if with_bbr:
+            drawable.append(ConditionRuns(condition.name, condition.settings, (with_bbr,)))
+    drawn = drawable if most is None else drawable[-1:]
+    charts = [chart for condition in drawn if (chart := _bbr_state(condition))]
+    return charts, left_out("bbr-state", len(drawn), len(drawable))
 
 
-def _bbr_state(one: Condition) -> Chart | None:
-    [result] = one.results
+def _bbr_state(condition: ConditionRuns) -> Chart | None:
+    [result] = condition.results
     flow = series.bbr_flow(result)
     if flow is None:
         return None
@@ -138,14 +138,14 @@ def _bbr_state(one: Condition) -> Chart | None:
     )
     return finished(
         "bbr-state",
-        f"BBR {run.entry} {one.name}",
-        f"One BBR flow over time: {run.entry}, {one.name}",
-        one.settings,
+        f"BBR {run.entry} {condition.name}",
+        f"One BBR flow over time: {run.entry}, {condition.name}",
+        condition.settings,
         text,
         state_over_time(flow),
         panels=2,
         condition=run.condition_name,
-        results=one.results,
+        results=condition.results,
     )
 
 

@@ -1,18 +1,19 @@
-"""Distribution functions of times, such as those of short flows, as in figure 12 of Gomez et al. 2024."""
+"""Draws distribution functions of times, such as those of short flows, as in figure 12 of Gomez et al. 2024."""
 
 import polars as pl
 
 from ccmix.charts import encodings
-from ccmix.charts.encodings import Part, names_in_order, quantity
-from ccmix.charts.source import Source, inline
+from ccmix.charts.encodings import names_in_order, quantity
+from ccmix.charts.json_types import Part
+from ccmix.charts.source import ChartSource, inline
 
 WIDTH, HEIGHT, COLUMNS = 260, 170, 3
-MOST_POINTS = 100  # of a line
-LOG_FROM = 20.0  # of the 99th over the 1st percentile of all
+MOST_POINTS = 100  # in a line
+LOG_FROM = 20.0  # the 99th over the 1st percentile of all
 
 
-def distribution(source: Source, x: Part, channels: Part) -> Part:
-    """One view: a line of steps for each series.
+def distribution(source: ChartSource, x: Part, channels: Part) -> Part:
+    """Draws a line of steps for each series as one view.
 
     Rows: series, cca, what x draws, and share (of the series' values that are at most so large).
     """
@@ -26,7 +27,7 @@ def distribution(source: Source, x: Part, channels: Part) -> Part:
 
 
 def distributions(times: pl.DataFrame, what: str) -> Part:
-    """A panel for each value of `panel`; a step at each value, or at MOST_POINTS quantiles of many.
+    """Draws a panel for each value of `panel`; a step at each value, or at MOST_POINTS quantiles of many.
 
     times: a row per value: panel, series, cca (str), seconds. All panels have the same axes, in ms or s.
     """
@@ -49,7 +50,7 @@ def distributions(times: pl.DataFrame, what: str) -> Part:
 
 
 def _scale(times: pl.Series) -> Part:
-    """From 0 on; where the values span decades, logarithmic from the smallest above 0 on."""
+    """Returns a scale from 0 on or, where the values span decades, a logarithmic one from the smallest above 0 on."""
     low, high = (float(times.quantile(share) or 0.0) for share in (0.01, 0.99))
     most = encodings.largest(times.to_frame(), times.name)
     if low > 0 and high / low >= LOG_FROM:
@@ -58,20 +59,20 @@ def _scale(times: pl.Series) -> Part:
 
 
 def steps(times: pl.DataFrame) -> pl.DataFrame:
-    """series, cca, time, share: the empirical distribution function of each series."""
-    found = []
+    """Returns the empirical distribution function of each series: series, cca, time, share."""
+    functions = []
     for (series, cca), own in times.group_by("series", "cca", maintain_order=True):
         values = own["time"].sort()
         count = values.len()
         ranks = pl.Series(range(count)) if count <= MOST_POINTS else _even_ranks(count)
         line = pl.DataFrame({"time": values.gather(ranks).round_sig_figs(4), "share": (ranks + 1) / count})
         first = line.head(1).with_columns(share=pl.lit(0.0))
-        found.append(
+        functions.append(
             pl.concat([first, line]).with_columns(pl.col("share").round(4), series=pl.lit(series), cca=pl.lit(cca))
         )
-    return pl.concat(found)
+    return pl.concat(functions)
 
 
 def _even_ranks(count: int) -> pl.Series:
-    """MOST_POINTS of them, the first and the last included."""
+    """Returns MOST_POINTS ranks, the first and the last included."""
     return pl.Series([round(at * (count - 1) / (MOST_POINTS - 1)) for at in range(MOST_POINTS)])

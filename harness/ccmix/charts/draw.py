@@ -1,26 +1,26 @@
-"""Charts as pictures, without a browser."""
+"""Draws charts as pictures, without a browser."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import vl_convert
 
 from ccmix.charts.chart import Chart, Image
+from ccmix.charts.json_types import Part
 
 
-def svg(spec: dict[str, Any]) -> str:
-    """Of a Vega-Lite specification. Raises ValueError where it doesn't compile."""
+def svg(spec: Part) -> str:
+    """Returns the SVG of a Vega-Lite specification. Raises ValueError where it doesn't compile."""
     return str(vl_convert.vegalite_to_svg(spec))
 
 
-def png(spec: dict[str, Any], scale: float = 2.0) -> bytes:
-    """The same as pixels, `scale` of them to one of CSS."""
+def png(spec: Part, scale: float = 2.0) -> bytes:
+    """Returns the specification's picture as PNG, with `scale` pixels for one of CSS."""
     return bytes(vl_convert.vegalite_to_png(spec, scale=scale))
 
 
 def write(chart: Chart, folder: Path, image: Image) -> Path:
-    """`folder`, which is there, gets a file of the chart's name; json is the specification. Raises OSError."""
+    """Writes a file of the chart's name into an existing folder; json is the specification. Raises OSError."""
     file = folder / f"{chart.name}.{image}"
     match image:
         case "svg":

@@ -1,27 +1,30 @@
-"""Channels, axes and scales that all charts share, those of Kibana too: rates in bit/s, times in s, by these columns.
+"""Defines channels, axes and scales that all charts share, those of Kibana too. Columns and their units:
 
 time_s          seconds since the traffic began, the omitted time included
 goodput_bps     of a group, bit/s
 cca, group      names
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from __future__ import annotations
 
-import polars as pl
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ccmix.charts.colours import NO_CCA, ONE_COLOUR, all_colours, colours_of
+
+if TYPE_CHECKING:
+    import polars as pl  # `ccmix --help` imports this module
+
+from ccmix.charts.json_types import Part
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 LINE_WIDTH = 2.0
 FAINT = "#EEEEEE"
-POINTS = {"type": "point", "filled": True, "size": 25, "opacity": 1}  # of the values that a line connects
-
-Part = dict[str, Any]  # of a Vega-Lite specification
+POINTS = {"type": "point", "filled": True, "size": 25, "opacity": 1}  # the values that a line connects
 
 
 def quantity(field: str, title: str | list[str] | None, axis: Mapping[str, Any] | None = None, **scale: Any) -> Part:
-    """A channel of numbers; `scale` as Vega-Lite has it."""
+    """Returns a channel of numbers; `scale` is as Vega-Lite has it."""
     channel: Part = {"field": field, "type": "quantitative", "title": title}
     if axis:
         channel["axis"] = dict(axis)
@@ -31,12 +34,12 @@ def quantity(field: str, title: str | list[str] | None, axis: Mapping[str, Any] 
 
 
 def plain(field: str) -> Part:
-    """A channel of numbers of a further layer: axis and title are another layer's."""
+    """Returns a channel of numbers for a further layer, which shares axis and title with another layer."""
     return {"field": field, "type": "quantitative"}
 
 
 def name(field: str, title: str | None = None, **more: Any) -> Part:
-    """A channel of names."""
+    """Returns a channel of names."""
     return {"field": field, "type": "nominal", "title": title, **more}
 
 
@@ -53,10 +56,10 @@ PERCENT_AXIS = {"format": "~%", "tickCount": 5}
 
 
 def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
-    """Channels that give what is of a CCA its colour, and a legend of the CCAs that there are.
+    """Returns channels that give each CCA its colour, and a legend of the CCAs that occur.
 
-    Where they aren't known before the data is (None), the colours' scale has all CCAs, whose legend would show all. So
-    a second channel, of a constant width, has a scale of the CCAs in the data, and the legend takes these.
+    If the CCAs are not known before the data is (None), the scale of colours has all CCAs, and its legend would show
+    all. So a second channel, of a constant width, has a scale of the CCAs in the data, and the legend takes these.
     """
     legend: Part = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1}
     if ccas is not None:
@@ -67,29 +70,29 @@ def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
 
 
 def dash(field: str, title: str, **scale: Any) -> Part:
-    """Lines of one colour told apart."""
+    """Returns a channel that separates lines of one colour by their dashes."""
     legend = {"symbolType": "stroke", "symbolStrokeWidth": 2, "symbolStrokeColor": ONE_COLOUR, "symbolSize": 300}
     channel = name(field, title, legend=legend)
     return {"strokeDash": channel | {"scale": scale} if scale else channel}
 
 
 def cca_scale(ccas: Iterable[str] | None = None) -> Part:
-    """The scale that gives each CCA its colour; None: of all CCAs of Linux, and of what has none."""
+    """Returns the scale that gives each CCA its colour; None: all CCAs of Linux, and what has none."""
     colours = all_colours() | {"-": NO_CCA} if ccas is None else colours_of(ccas)
     return {"domain": list(colours), "range": list(colours.values())}
 
 
 def rows(frame: pl.DataFrame) -> Part:
-    """A frame as the data of a view."""
+    """Returns a frame as the data of a view."""
     return {"values": frame.to_dicts()}
 
 
 def names_in_order(frame: pl.DataFrame, column: str) -> list[Any]:
-    """The values of a column, each once, as they first appear."""
+    """Returns the values of a column, each once, as they first appear."""
     return frame[column].unique(maintain_order=True).to_list()
 
 
 def largest(frame: pl.DataFrame, *columns: str) -> float:
-    """The largest number of these columns; 1 where there is none above 0."""
+    """Returns the largest number of these columns; 1 where there is none above 0."""
     numbers = [value for column in columns if isinstance(value := frame[column].max(), int | float)]
     return float(max(numbers, default=0)) or 1.0

@@ -1,12 +1,13 @@
-"""A drawing to a chart: the settings written in, and the words beside it."""
+"""Makes a chart of a drawing: adds title, settings and alternative text."""
 
 import textwrap
 from collections.abc import Sequence
 
+from ccmix.analysis.results import Result
 from ccmix.archive.folders import file_name
 from ccmix.charts.chart import Chart, Kind
-from ccmix.charts.encodings import SCHEMA, Part
-from ccmix.report.results import Result
+from ccmix.charts.encodings import SCHEMA
+from ccmix.charts.json_types import Part
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # as wide everywhere as vl-convert's own, by which it places
 LETTER_WIDTH = 6.2  # pixels, of the settings' font
@@ -28,7 +29,7 @@ def finished(
     panels: int = 1,
     condition: str | None = None,
 ) -> Chart:
-    """`name`: of its file, whatever its letters; that differs where names do, in all but very long ones.
+    """Returns the finished chart. `name` becomes that of its file; files of different names differ unless very long.
 
     panels: how many are side by side, so how long a line of the settings may be; or as long as the title.
     """
@@ -49,6 +50,6 @@ def finished(
 
 
 def listed(phrases: Sequence[str]) -> str:
-    """All of them, or the first and how many more there are: who listens has the tables too."""
+    """Returns all phrases, or the first ones and how many more there are: listeners have the tables too."""
     more = len(phrases) - MOST_PHRASES
     return "; ".join(phrases[:MOST_PHRASES]) + (f"; and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Finished runs as tidy frames, and the families of entries whose runs can be drawn on the same axes."""
+"""Makes tidy frames of finished runs, and groups entries whose runs can be drawn on the same axes into families."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from functools import cached_property
 
 import polars as pl
 
-from ccmix.charts.sweep import Sweep, numbers
+from ccmix.analysis.results import Result
+from ccmix.charts.sweep import SweptAxis, numbers
 from ccmix.model import Topology
-from ccmix.report.results import Result
 
 NUMBERS = ("goodput_bps", "retransmission_rate", "share", "fair_share")
 SETTING = "swept "  # before the swept keys that are columns
@@ -21,7 +21,7 @@ COLUMNS: dict[str, type[pl.DataType]] = {
 
 @dataclass(frozen=True)
 class Family:
-    """Valid runs of entries on one topology, or between hosts, that sweep the same keys.
+    """Holds the valid runs of entries on one topology, or between hosts, that sweep the same keys.
 
     A case is what is drawn apart from others: an entry, its destination where there are several, and the values of
     keys that aren't numbers.
@@ -30,10 +30,10 @@ class Family:
     results: tuple[Result, ...]
 
     @cached_property
-    def sweeps(self) -> list[Sweep]:
-        """The swept numbers, that with the most values first."""
-        found = [numbers(key, (result.run.condition[key] for result in self.results)) for key in self.keys]
-        return sorted(filter(None, found), key=lambda sweep: -len(sweep.values))
+    def sweeps(self) -> list[SweptAxis]:
+        """Returns the swept numbers, that with the most values first."""
+        axes = [numbers(key, (result.run.condition[key] for result in self.results)) for key in self.keys]
+        return sorted(filter(None, axes), key=lambda sweep: -len(sweep.values))
 
     @property
     def keys(self) -> list[str]:
@@ -41,7 +41,7 @@ class Family:
 
     @cached_property
     def groups(self) -> pl.DataFrame:
-        """A row per run and group: COLUMNS, `case`, and for each swept key "swept KEY", its value as written.
+        """Returns a row per run and group: COLUMNS, `case`, and for each swept key "swept KEY", its value as written.
 
         goodput_bps, retransmission_rate, share (of the run's goodput), fair_share: of the group; fairness (of all
         flows) and utilisation: of the run; streams: flows of the group, flows: of the run; mix: 'cubic + bbr'.
@@ -50,34 +50,34 @@ class Family:
         several = len({result.run.dst for result in self.results}) > 1
         rows = []
         for result in self.results:
-            run, metrics = result.run, result.summary["metrics"]
-            words = [f"{key}={value}" for key, value in run.condition.items() if key not in swept]
+            run, metrics = result.run, result.finished.metrics
+            phrases = [f"{key}={value}" for key, value in run.condition.items() if key not in swept]
             of_run = {
                 "entry": run.entry, "dst": run.dst, "condition": run.condition_name, "iteration": run.iteration,
-                "case": " ".join([run.entry, *([run.dst] if several else []), *words]),
-                "mix": " + ".join(sorted({group["cca"] for group in metrics["groups"]}, key=cubic_first)),
-                "flows": sum(group["streams"] for group in metrics["groups"]),
-                "fairness": metrics.get("fairness"), "utilisation": metrics.get("utilisation"),
+                "case": " ".join([run.entry, *([run.dst] if several else []), *phrases]),
+                "mix": " + ".join(sorted({group.cca for group in metrics.groups}, key=cubic_first)),
+                "flows": sum(group.streams for group in metrics.groups),
+                "fairness": metrics.fairness, "utilisation": metrics.utilisation,
                 **{SETTING + key: value for key, value in run.condition.items()},
             }  # fmt: skip
             rows += [
                 of_run
-                | {name: group[name] for name in ("group", "cca", "streams")}
-                | {name: group.get(name) for name in NUMBERS}
-                for group in metrics["groups"]
+                | {name: getattr(group, name) for name in ("group", "cca", "streams")}
+                | {name: getattr(group, name) for name in NUMBERS}
+                for group in metrics.groups
             ]
         settings: dict[str, type[pl.DataType]] = {SETTING + key: pl.String for key in self.keys}
         return pl.DataFrame(rows, schema={"case": pl.String} | COLUMNS | settings)
 
 
 def families(results: Sequence[Result]) -> list[Family]:
-    """Of the valid runs, in the order of the plan."""
-    found: dict[tuple[str, ...], list[Result]] = {}
+    """Returns the families of the valid runs, in the order of the plan."""
+    by_path_and_keys: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         if result.valid:
             path = result.run.path.name if isinstance(result.run.path, Topology) else ""
-            found.setdefault((path, *sorted(result.run.condition)), []).append(result)
-    return [Family(tuple(runs)) for runs in found.values()]
+            by_path_and_keys.setdefault((path, *sorted(result.run.condition)), []).append(result)
+    return [Family(tuple(runs)) for runs in by_path_and_keys.values()]
 
 
 def cubic_first(cca: str) -> tuple[bool, str]:
@@ -85,11 +85,11 @@ def cubic_first(cca: str) -> tuple[bool, str]:
 
 
 def panels(groups: pl.DataFrame) -> pl.DataFrame:
-    """The same with `panel`: cases of one CCA each are drawn together where their CCAs differ, others apart."""
+    """Returns the groups with `panel`: cases of one CCA each share a panel where their CCAs differ, others don't."""
     alone = groups.group_by("case", maintain_order=True).agg(
-        pl.col("cca").unique(), single=pl.col("mix").n_unique() == 1, one=pl.col("cca").n_unique() == 1
+        pl.col("cca").unique(), one_mix=pl.col("mix").n_unique() == 1, one_cca=pl.col("cca").n_unique() == 1
     )
-    single = alone.filter("one", "single")
+    single = alone.filter("one_cca", "one_mix")
     ccas = single["cca"].explode().to_list()
     together = single["case"].to_list() if len(set(ccas)) == len(ccas) > 1 else []
     title = pl.lit("each alone: " + ", ".join(together))

@@ -1,5 +1,7 @@
-"""A measure over two swept settings: goodput gain, utilisation, retransmissions, as in figures 2 to 6 of Datta and Fund
-2023. The cells are at even steps, in the order of the settings; colours in linear or logarithmic ones.
+"""Draws a measure over two swept settings: goodput gain, utilisation, retransmissions.
+
+It follows figures 2 to 6 of Datta and Fund 2023. Cells are at even steps, in the order of the settings; colours are in
+linear or logarithmic steps.
 """
 
 from dataclasses import dataclass
@@ -9,9 +11,10 @@ import polars as pl
 
 from ccmix.charts.cells import DIGITS, SCHEME, Steps, cells
 from ccmix.charts.colours import COLOURS, OTHER_COLOURS
-from ccmix.charts.encodings import Part, largest, names_in_order
+from ccmix.charts.encodings import largest, names_in_order
+from ccmix.charts.json_types import Part
 from ccmix.charts.source import inline
-from ccmix.charts.sweep import Sweep
+from ccmix.charts.sweep import SweptAxis
 
 CELL_WIDTH, CELL_HEIGHT, COLUMNS = 56, 30, 3
 LOG_FROM = 100.0  # largest over smallest of the measure, above 0
@@ -22,18 +25,21 @@ Choice = Literal["auto", "linear", "log"]
 
 @dataclass(frozen=True)
 class Measure:
-    """What is drawn: its title, d3's format of its numbers, and the limits of its colours (None: the data's)."""
+    """Describes a measure: its title, d3's format of its numbers, and the limits of its colours (None: the data's)."""
 
     title: str
     format: str
     limits: tuple[float, float] | None = None
 
 
-def heat_map(frame: pl.DataFrame, x: Sweep, y: Sweep, measure: Measure, steps: Choice = "auto") -> Part:
-    """A panel for each value of `panel`; frame: panel, x, y (labels of the sweeps' values), value (null: no cell)."""
+def heat_map(frame: pl.DataFrame, x: SweptAxis, y: SweptAxis, measure: Measure, steps: Choice = "auto") -> Part:
+    """Draws a panel for each value of `panel`.
+
+    frame: panel, x, y (labels of the sweeps' values), value (null: no cell).
+    """
     known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
     chosen = _steps(known["value"]) if steps == "auto" else steps
-    scale: dict[str, Any] = {"scheme": SCHEME}
+    scale: Part = {"scheme": SCHEME}
     if chosen == "linear":
         scale["domain"] = list(measure.limits or (0, largest(known, "value")))
     elif (known["value"] > 0).any():
@@ -43,9 +49,9 @@ def heat_map(frame: pl.DataFrame, x: Sweep, y: Sweep, measure: Measure, steps: C
 
 
 def gain_map(
-    frame: pl.DataFrame, x: Sweep, y: Sweep, ccas: tuple[str, str], measure: Measure, steps: Choice = "auto"
+    frame: pl.DataFrame, x: SweptAxis, y: SweptAxis, ccas: tuple[str, str], measure: Measure, steps: Choice = "auto"
 ) -> Part:
-    """The same of a goodput gain (1.0 is 100%), in the colours of the CCA that gains and of the other one.
+    """Draws the heat map of a goodput gain (1.0 is 100%), in the colours of the two CCAs.
 
     Logarithmic steps are symmetric about 0, and linear near it.
     """
@@ -56,7 +62,7 @@ def gain_map(
 
 
 def gain_scale(ccas: tuple[str, str], most: float, *, log: bool) -> Part:
-    """Colours of gains from -most to most: those of the CCA that gains."""
+    """Returns the scale of gains from -most to most, in the colours of the CCA that gains."""
     first, second = (COLOURS.get(cca, spare) for cca, spare in zip(ccas, OTHER_COLOURS, strict=False))
     scale = {"domain": [-most, 0, most], "range": [second, NEUTRAL, first]}
     return scale | ({"type": "symlog", "constant": 0.1} if log else {})
@@ -69,7 +75,7 @@ def _steps(values: pl.Series) -> Steps:
     return "log" if float(above.max()) / float(above.min()) >= LOG_FROM else "linear"  # type: ignore[arg-type]
 
 
-def _panels(known: pl.DataFrame, x: Sweep, y: Sweep, measure: Measure, scale: dict[str, Any], steps: Steps) -> Part:
+def _panels(known: pl.DataFrame, x: SweptAxis, y: SweptAxis, measure: Measure, scale: Part, steps: Steps) -> Part:
     across = _names("x", x, x.labels, labelAngle=0)
     up = _names("y", y, y.labels[::-1])
     size = {"width": CELL_WIDTH * len(x.values), "height": CELL_HEIGHT * len(y.values)}
@@ -85,6 +91,6 @@ def _panels(known: pl.DataFrame, x: Sweep, y: Sweep, measure: Measure, scale: di
     }
 
 
-def _names(field: str, sweep: Sweep, order: list[str], **axis: Any) -> Part:
+def _names(field: str, sweep: SweptAxis, order: list[str], **axis: Any) -> Part:
     scale = {"domain": order, "paddingInner": 0.03}
     return {"field": field, "type": "ordinal", "title": sweep.title, "axis": axis, "scale": scale, "sort": None}

@@ -1,24 +1,24 @@
-"""Charts of all conditions of a family of entries: which fit, and what they show in words.
+"""Makes the charts of all conditions of a family of entries that fit it.
 
-Of one that fits but is too large to be read, there is a sentence instead.
+A sentence replaces a chart that fits but would be too large to read.
 """
 
 from collections.abc import Iterator
 
 import polars as pl
 
+from ccmix.analysis.metric_text import shown
 from ccmix.charts import box, heat_map
 from ccmix.charts.chart import Chart, Kind
-from ccmix.charts.encodings import Part
 from ccmix.charts.finish import finished, listed
 from ccmix.charts.frames import SETTING, Family, cubic_first, panels
 from ccmix.charts.heat_map import Choice, Measure
+from ccmix.charts.json_types import Part
 from ccmix.charts.setting import against_setting
 from ccmix.charts.settings import in_common
 from ccmix.charts.share import share_against_fair_share
-from ccmix.charts.sweep import Sweep
+from ccmix.charts.sweep import SweptAxis
 from ccmix.charts.table import goodput_table
-from ccmix.report.numbers import shown
 from ccmix.units import format_percent
 
 LEAST_FOR_MAP = 3  # values of one of two sweeps; fewer are read more easily in a table
@@ -32,7 +32,7 @@ BASELINE = "cubic"
 
 
 def settings_charts(family: Family) -> Iterator[Chart | str]:
-    """Of one swept number, everything against it, where a panel has several of its values."""
+    """Yields the chart of all measures against the one swept number, where a panel has several of its values."""
     if len(family.sweeps) != 1:
         return
     [sweep] = family.sweeps
@@ -45,27 +45,27 @@ def settings_charts(family: Family) -> Iterator[Chart | str]:
         yield too_large(title, family, f"{count} panels", MOST_PANELS)
         return
     means = runs.group_by("panel", "group", "setting", maintain_order=True).agg(pl.col("goodput_bps").mean())
-    words = []
+    phrases = []
     for (panel, group), own in means.group_by("panel", "group", maintain_order=True):
         least, most = own.sort("setting").row(0, named=True), own.sort("setting").row(-1, named=True)
-        words.append(
+        phrases.append(
             f"{panel}: {group} from {shown('_bps', least['goodput_bps'])} at {least['setting']} to "
             f"{shown('_bps', most['goodput_bps'])} at {most['setting']}"
         )
     yield _chart(
         family, "setting", f"by {sweep.key} {_entries(family)}", title,
-        f"Lines with 95% bands over {sweep.title}. Goodput: {listed(words)}.",
+        f"Lines with 95% bands over {sweep.title}. Goodput: {listed(phrases)}.",
         against_setting(runs, sweep), panels=min(3, runs["panel"].n_unique()),
     )  # fmt: skip
 
 
-def _with_setting(runs: pl.DataFrame, sweep: Sweep) -> pl.DataFrame:
+def _with_setting(runs: pl.DataFrame, sweep: SweptAxis) -> pl.DataFrame:
     value = pl.col(SETTING + sweep.key).replace_strict(sweep.values, return_dtype=pl.Float64)
     return runs.with_columns(setting=value).sort("setting", maintain_order=True)
 
 
 def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
-    """Of two swept numbers or more: goodput gain, utilisation and retransmissions over the two with the most values."""
+    """Yields maps of goodput gain, utilisation and retransmissions over the two swept numbers with the most values."""
     if len(family.sweeps) < 2 or len(family.sweeps[0].values) < LEAST_FOR_MAP:
         return
     x, y, *others = family.sweeps
@@ -76,13 +76,13 @@ def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
     )
     over = f"by {x.title} and {y.title}"
     gains = _gains(runs)
-    for (one, other), frame in gains.items():
-        title, measure = f"Goodput gain of {one} over {other} {over}", Measure("goodput gain", "+.0%")
+    for (cca, baseline), frame in gains.items():
+        title, measure = f"Goodput gain of {cca} over {baseline} {over}", Measure("goodput gain", "+.0%")
         if (count := frame["panel"].n_unique()) > MOST_PANELS:
             yield too_large(title, family, f"{count} panels", MOST_PANELS)
         else:
-            drawing = heat_map.gain_map(frame, x, y, (one, other), measure, steps)
-            yield _map(family, f"gain of {one} over {other}", title, frame, measure, drawing)
+            drawing = heat_map.gain_map(frame, x, y, (cca, baseline), measure, steps)
+            yield _map(family, f"gain of {cca} over {baseline}", title, frame, measure, drawing)
     of_run = runs.unique(["case", "condition", "iteration"], maintain_order=True)
     case = pl.concat_str("case", "rest")
     group = pl.when(pl.col("mix") == pl.col("cca")).then(case).otherwise(pl.concat_str(case, pl.lit(": "), "group"))
@@ -101,15 +101,15 @@ def heat_maps(family: Family, steps: Choice) -> Iterator[Chart | str]:
 
 
 def _map(family: Family, name: str, title: str, frame: pl.DataFrame, measure: Measure, drawing: Part) -> Chart:
-    words = []
+    phrases = []
     for (panel,), own in frame.group_by("panel", maintain_order=True):
         least, most = own.sort("value").row(0, named=True), own.sort("value").row(-1, named=True)
-        words.append(
+        phrases.append(
             f"{panel}: from {format_share(least['value'])} at {least['x']} and {least['y']} to "
             f"{format_share(most['value'])} at {most['x']} and {most['y']}, "
             f"mean {format_share(float(own['value'].mean()))}"  # type: ignore[arg-type]
         )
-    text = f"Heat map of the {measure.title}, mean over iterations. {listed(words)}."
+    text = f"Heat map of the {measure.title}, mean over iterations. {listed(phrases)}."
     count = min(heat_map.COLUMNS, frame["panel"].n_unique())
     return _chart(family, "heat-map", f"{name} {_entries(family)}", title, text, drawing, panels=count)
 
@@ -119,31 +119,31 @@ def format_share(value: float) -> str:
 
 
 def _rest(keys: list[str]) -> pl.Expr:
-    """' loss=0.1%' of further swept numbers; nothing where there are none."""
+    """Returns ' loss=0.1%' for further swept numbers, and an empty text without them."""
     if not keys:
         return pl.lit("")
     return pl.concat_str([pl.format(" {}={}", pl.lit(key), SETTING + key) for key in keys])
 
 
 def _gains(runs: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
-    """Of each CCA over CUBIC, or over the first where there is none: panel, x, y, value (1.0 is 100%).
+    """Returns the gain of each CCA over CUBIC, or over the first without CUBIC: panel, x, y, value (1.0 is 100%).
 
-    By the goodputs of cases with one CCA each, where these CCAs differ; and of flows beside each other, per flow.
+    Compares the goodputs of cases with one CCA each, where these CCAs differ, and of competing flows, per flow.
     """
-    found: dict[tuple[str, str], list[pl.DataFrame]] = {}
+    by_pair: dict[tuple[str, str], list[pl.DataFrame]] = {}
     where = ["x", "y", "rest"]
     alone = runs.filter(pl.col("mix") == pl.col("cca"))
     if alone.select("case", "cca").unique().height == alone["cca"].n_unique() > 1:
         means = alone.group_by("cca", *where, maintain_order=True).agg(pl.col("goodput_bps").mean())
         for pair, frame in _of_pairs(means, where):
-            found.setdefault(pair, []).append(frame.with_columns(panel=pl.concat_str(pl.lit("each alone"), "rest")))
+            by_pair.setdefault(pair, []).append(frame.with_columns(panel=pl.concat_str(pl.lit("each alone"), "rest")))
     per_flow = pl.col("goodput_bps").sum() / pl.col("streams").sum()
     for (case,), mixed in runs.filter(pl.col("mix") != pl.col("cca")).group_by("case", maintain_order=True):
         means = mixed.group_by("cca", *where, maintain_order=True).agg(goodput_bps=per_flow)
         for pair, frame in _of_pairs(means, where):
             title = pl.concat_str(pl.lit(f"{case}, per flow"), "rest")
-            found.setdefault(pair, []).append(frame.with_columns(panel=title))
-    return {pair: pl.concat(frames) for pair, frames in found.items()}
+            by_pair.setdefault(pair, []).append(frame.with_columns(panel=title))
+    return {pair: pl.concat(frames) for pair, frames in by_pair.items()}
 
 
 def _of_pairs(means: pl.DataFrame, where: list[str]) -> Iterator[tuple[tuple[str, str], pl.DataFrame]]:
@@ -158,43 +158,43 @@ def _of_pairs(means: pl.DataFrame, where: list[str]) -> Iterator[tuple[tuple[str
 
 
 def share_charts(family: Family) -> Iterator[Chart]:
-    """Of two CCAs that are mixed in changing numbers."""
+    """Yields the chart of shares for each two CCAs that are mixed in changing numbers."""
     shared = family.groups.filter(pl.col("fair_share").is_not_null())
     for (mix,), own in shared.group_by("mix", maintain_order=True):
         ccas = own["cca"].unique(maintain_order=True).to_list()
         if len(ccas) != 2:
             continue
-        one, other = sorted(ccas, key=cubic_first)
+        first, second = sorted(ccas, key=cubic_first)
         run = ["entry", "dst", "condition", "iteration"]
         flows = own.group_by(*run, "cca", maintain_order=True).agg(
             pl.col("streams", "share", "fair_share").sum(),
             *(pl.col(SETTING + sweep.key).first() for sweep in family.sweeps),
         )
         counts = flows.pivot("cca", index=run, values="streams")
-        label = pl.concat_str(one, pl.lit(" : "), other)
+        label = pl.concat_str(first, pl.lit(" : "), second)
         labelled = flows.join(counts.with_columns(flows_of=label), on=run, maintain_order="left")
         swept = [sweep.key for sweep in family.sweeps if sweep.key != "streams"]
         shares = labelled.with_columns(panel=pl.concat_str("entry", _rest(swept))).sort(
-            other, -pl.col(one), maintain_order=True
+            second, -pl.col(first), maintain_order=True
         )
         mixes = shares.group_by("panel").agg(pl.col("flows_of").n_unique())["flows_of"]
         if min(mixes) < LEAST_FOR_SHARES:
             continue
-        title = f"Share of the goodput of {one} and {other} against their fair share"
-        means = shares.filter(pl.col("cca") == other).group_by("panel", "flows_of", maintain_order=True)
-        words = [
+        title = f"Share of the goodput of {first} and {second} against their fair share"
+        means = shares.filter(pl.col("cca") == second).group_by("panel", "flows_of", maintain_order=True)
+        phrases = [
             f"{row['panel']}, {row['flows_of']}: {format_percent(row['share'])}, "
             f"fair {format_percent(row['fair_share'])}"
             for row in means.agg(pl.col("share", "fair_share").mean()).iter_rows(named=True)
         ]
         yield _chart(
-            family, "share", f"share {mix} {_entries(family)}", title, f"Share of {other}. {listed(words)}.",
-            share_against_fair_share(shares, f"flows of {one} : {other}"), panels=min(2, shares["panel"].n_unique()),
+            family, "share", f"share {mix} {_entries(family)}", title, f"Share of {second}. {listed(phrases)}.",
+            share_against_fair_share(shares, f"flows of {first} : {second}"), panels=min(2, shares["panel"].n_unique()),
         )  # fmt: skip
 
 
 def box_charts(family: Family) -> Iterator[Chart | str]:
-    """Of many iterations."""
+    """Yields box plots of the goodput if there are many iterations."""
     runs = panels(family.groups)
     iterations = max(runs.group_by("case", "condition", "group").len()["len"])
     if iterations < LEAST_FOR_BOXES:
@@ -211,20 +211,20 @@ def box_charts(family: Family) -> Iterator[Chart | str]:
     medians = labelled.group_by("panel", "x", "group", maintain_order=True).agg(
         median=pl.col("goodput_bps").median(), least=pl.col("goodput_bps").min(), most=pl.col("goodput_bps").max()
     )
-    words = [
+    phrases = [
         f"{row['panel']}, {row['x']}, {row['group']}: median {shown('_bps', row['median'])} "
         f"({shown('_bps', row['least'])} to {shown('_bps', row['most'])})"
         for row in medians.iter_rows(named=True)
     ]
     x_title = ", ".join(sweep.title for sweep in family.sweeps)
     yield _chart(
-        family, "box", f"boxes {_entries(family)}", title, f"Box plots of the goodput. {listed(words)}.",
+        family, "box", f"boxes {_entries(family)}", title, f"Box plots of the goodput. {listed(phrases)}.",
         box.boxes(labelled, x_title, box.goodput()), panels=min(3, labelled["panel"].n_unique()),
     )  # fmt: skip
 
 
-def _by_settings(runs: pl.DataFrame, sweeps: list[Sweep]) -> pl.DataFrame:
-    """`x`: the swept numbers, in their order; rows are in that order too."""
+def _by_settings(runs: pl.DataFrame, sweeps: list[SweptAxis]) -> pl.DataFrame:
+    """Adds `x`, the swept numbers as text, and sorts the rows by them."""
     numbers = [pl.col(SETTING + sweep.key).replace_strict(sweep.values, return_dtype=pl.Float64) for sweep in sweeps]
     if not numbers:
         return runs.with_columns(x=pl.lit("all"))
@@ -236,7 +236,7 @@ def _by_settings(runs: pl.DataFrame, sweeps: list[Sweep]) -> pl.DataFrame:
 
 
 def table_charts(family: Family) -> Iterator[Chart | str]:
-    """Of several groups and conditions, as long as they can be read."""
+    """Yields the table of groups by conditions, as long as it can be read."""
     sweeps = family.sweeps
     groups = family.groups
     conditions = groups.select(SETTING + sweep.key for sweep in sweeps).unique().height if sweeps else 1
@@ -256,19 +256,19 @@ def table_charts(family: Family) -> Iterator[Chart | str]:
         if count > most:
             yield too_large(title, family, f"{count} {what}", most)
             return
-    words = [
+    phrases = [
         f"{row}: "
         + ", ".join(f"{each['column']} {shown('_bps', each['goodput_bps'])}" for each in own.iter_rows(named=True))
         for (row,), own in means.group_by("row", maintain_order=True)
     ]
     yield _chart(
         family, "table", f"table {_entries(family)}", title,
-        f"Table of mean goodputs. {listed(words)}.", goodput_table(means, rows.to_list(), columns), panels=2,
+        f"Table of mean goodputs. {listed(phrases)}.", goodput_table(means, rows.to_list(), columns), panels=2,
     )  # fmt: skip
 
 
 def too_large(title: str, family: Family, size: str, most: int) -> str:
-    """The sentence for a chart that could not be read."""
+    """Returns the sentence for a chart that could not be read."""
     return f"Not drawn: “{title}” of {_entries(family)}, which would have {size}: more than {most} can't be read."
 
 

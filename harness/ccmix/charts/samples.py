@@ -1,9 +1,11 @@
-"""Charts of samples: distribution functions of the times of short flows or of RTTs, boxes of what BBR estimates."""
+"""Makes charts of samples: distribution functions of the times of short flows or of RTTs, boxes of BBR's estimates."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
+from ccmix.analysis.metric_text import shown
+from ccmix.analysis.results import Result, Results
 from ccmix.charts import conditions, series
 from ccmix.charts.box import boxes
 from ccmix.charts.chart import Chart
@@ -13,8 +15,6 @@ from ccmix.charts.finish import finished, listed
 from ccmix.charts.frames import Family
 from ccmix.charts.overview import MOST_BOXES, too_large
 from ccmix.charts.settings import in_common
-from ccmix.report.numbers import shown
-from ccmix.report.results import Result, Results
 
 MOST_PANELS = 6
 
@@ -22,21 +22,23 @@ Times = Callable[[Result], pl.DataFrame | None]
 
 
 def distribution_charts(family: Family) -> Iterator[Chart | str]:
-    """A panel a condition, and a sentence where these are too many. RTTs are those of the first valid iteration alone.
+    """Yields a chart with a panel for each condition, and a sentence if these are too many.
+
+    RTTs are those of the first valid iteration alone.
 
     Raises ArchiveError.
     """
-    short = any(result.summary["metrics"].get("completions") for result in family.results)
+    short = any(result.finished.metrics.completions for result in family.results)
     times, what = (series.completions, "completion time") if short else (series.rtts, "smoothed RTT")
-    found = list(conditions.each(Results(family.results, len(family.results))))
+    every_condition = list(conditions.each(Results(family.results, len(family.results))))
     frames: list[pl.DataFrame] = []
     drawn: list[Result] = []
-    shown_ones = conditions.spread(found, MOST_PANELS)
-    for one in shown_ones:
-        results = one.results if short else _first_of_each(one.results)
-        told = [frame for result in results if (frame := _of_run(result, one.name, times)) is not None]
-        frames += told
-        drawn += results if told else []
+    drawn_conditions = conditions.spread(every_condition, MOST_PANELS)
+    for condition in drawn_conditions:
+        results = condition.results if short else _first_of_each(condition.results)
+        of_condition = [frame for result in results if (frame := _of_run(result, condition.name, times)) is not None]
+        frames += of_condition
+        drawn += results if of_condition else []
     if not frames:
         return
     whole = pl.concat(frames)
@@ -49,20 +51,20 @@ def distribution_charts(family: Family) -> Iterator[Chart | str]:
         f"distribution {entries}",
         title,
         in_common(drawn),
-        _words(whole),
+        _description(whole),
         distributions(whole, what),
         results=drawn,
         panels=min(3, whole["panel"].n_unique()),
     )
-    if len(shown_ones) < len(found):
+    if len(drawn_conditions) < len(every_condition):
         yield (
-            f"“{title}” of {entries} has {len(shown_ones)} of {len(found)} conditions, evenly spread: "
+            f"“{title}” of {entries} has {len(drawn_conditions)} of {len(every_condition)} conditions, evenly spread: "
             "more panels can't be read."
         )
 
 
 def estimate_charts(family: Family) -> Iterator[Chart | str]:
-    """Box plots of the bandwidth that BBR estimates, by the one swept number; of the first valid iteration.
+    """Yields box plots of the bandwidth that BBR estimates in the first valid iteration, by the one swept number.
 
     Raises ArchiveError.
     """
@@ -81,17 +83,17 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
     in_order = sorted(family.results, key=lambda result: sweep.values[result.run.condition[sweep.key]])
     for result in _first_of_each(in_order):
         run = result.run
-        found = series.bandwidth_estimates(result)
-        if found is not None and not found.is_empty():
+        estimates = series.bandwidth_estimates(result)
+        if estimates is not None and not estimates.is_empty():
             case = cases[run.entry, run.dst, run.condition_name]
             x = sweep.label(run.condition[sweep.key])
-            frames.append(found.with_columns(panel=pl.lit(case), x=pl.lit(x), cca=pl.lit("bbr")))
+            frames.append(estimates.with_columns(panel=pl.lit(case), x=pl.lit(x), cca=pl.lit("bbr")))
             drawn.append(result)
     if not frames:
         return
     whole = pl.concat(frames)
     medians = whole.group_by("panel", "x", "group", maintain_order=True).agg(pl.col("bandwidth_bps").median())
-    words = [
+    phrases = [
         f"{row['panel']}, {row['x']}, {row['group']}: {shown('_bps', row['bandwidth_bps'])}"
         for row in medians.iter_rows(named=True)
     ]
@@ -100,7 +102,7 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
         f"bandwidth estimate {','.join(dict.fromkeys(result.run.entry for result in drawn))}",
         title,
         in_common(drawn),
-        f"Box plots. Medians: {listed(words)}.",
+        f"Box plots. Medians: {listed(phrases)}.",
         boxes(whole, sweep.title, quantity("bandwidth_bps", "bandwidth estimate (bit/s)", RATE_AXIS)),
         results=drawn,
         panels=min(3, whole["panel"].n_unique()),
@@ -108,7 +110,7 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
 
 
 def _first_of_each(results: Sequence[Result]) -> list[Result]:
-    """The first iteration of each entry, destination and condition."""
+    """Returns the first iteration of each entry, destination and condition."""
     first: dict[tuple[str, str, str], Result] = {}
     for result in results:
         first.setdefault((result.run.entry, result.run.dst, result.run.condition_name), result)
@@ -119,7 +121,7 @@ def _of_run(result: Result, panel: str, times: Times) -> pl.DataFrame | None:
     frame = times(result)
     if frame is None:
         return None
-    ccas = {group["group"]: group["cca"] for group in result.summary["metrics"]["groups"]}
+    ccas = {group.group: group.cca for group in result.finished.metrics.groups}
     return frame.select(
         panel=pl.lit(panel),
         series=pl.lit(f"{result.run.entry}: ") + pl.col("group"),
@@ -128,7 +130,7 @@ def _of_run(result: Result, panel: str, times: Times) -> pl.DataFrame | None:
     )
 
 
-def _words(times: pl.DataFrame) -> str:
+def _description(times: pl.DataFrame) -> str:
     quantiles = times.group_by("panel", "series", maintain_order=True).agg(
         median=pl.col("seconds").median(), p95=pl.col("seconds").quantile(0.95, "linear"), count=pl.len()
     )

@@ -1,15 +1,16 @@
-"""The files of runs as tidy frames for charts over time."""
+"""Reads the files of runs as tidy frames for charts over time."""
 
 from collections.abc import Sequence
 
 import polars as pl
 
+from ccmix.analysis.measured import measured
+from ccmix.analysis.results import Result
+from ccmix.analysis.tables import as_measured
 from ccmix.archive import parquet
-from ccmix.archive.parquet import INTERVALS
 from ccmix.charts.bbr_state import phase
-from ccmix.report.results import Result
+from ccmix.model import run_files
 
-SOCKETS, COMPLETIONS = "sockets.parquet", "completions.parquet"
 BBR_COLUMNS = (
     "cca", "bbr_bandwidth_bps", "bbr_min_rtt_s", "bbr_pacing_gain", "bbr_cwnd_gain", "rtt_s", "cwnd_packets",
     "delivery_rate_bps", "unacked", "sacked", "lost", "retransmitted_unacked",
@@ -20,11 +21,11 @@ MOST_STEPS = 200  # of a line in a panel of 300 pixels
 
 
 def has_intervals(result: Result) -> bool:
-    return (result.folder / INTERVALS).exists()
+    return (result.folder / run_files.INTERVALS).exists()
 
 
 def over_time(results: Sequence[Result]) -> pl.DataFrame:
-    """The frame that time_series() takes: goodput and retransmitted segments, summed over the flows of a group.
+    """Returns the frame that time_series() takes: goodput and retransmitted segments, summed over the flows of a group.
 
     Interval ends of flows, and of iterations, differ a little: they are put at multiples of the interval. Where there
     would be more than MOST_STEPS of these, several intervals are one. Raises ArchiveError.
@@ -34,9 +35,9 @@ def over_time(results: Sequence[Result]) -> pl.DataFrame:
 
 def _of_run(result: Result) -> pl.DataFrame:
     intervals = parquet.read(
-        result.folder / INTERVALS, ["time_s", "seconds", "group", "port", "goodput_bps", "retransmits"]
+        result.folder / run_files.INTERVALS, ["time_s", "seconds", "group", "port", "goodput_bps", "retransmits"]
     )
-    ccas = {group["group"]: group["cca"] for group in result.summary["metrics"]["groups"]}
+    ccas = {group.group: group.cca for group in result.finished.metrics.groups}
     interval_s = float(f"{float(intervals.select(pl.col('seconds').median()).item()):.2g}")
     end_s = float(intervals.select(pl.col("time_s").max()).item())
     joined = max(1, -int(-end_s / interval_s // MOST_STEPS))
@@ -71,13 +72,13 @@ def _of_run(result: Result) -> pl.DataFrame:
 
 
 def may_have_bbr(result: Result) -> bool:
-    """Whether sockets of a CCA named bbr were sampled; only BBR's first version has states that are known."""
-    has_bbr = any(group["cca"] == "bbr" for group in result.summary["metrics"]["groups"])
-    return has_bbr and (result.folder / SOCKETS).exists()
+    """Returns whether sockets of a CCA named bbr were sampled; only the states of BBR's first version are known."""
+    has_bbr = any(group.cca == "bbr" for group in result.finished.metrics.groups)
+    return has_bbr and (result.folder / run_files.SOCKETS).exists()
 
 
 def bbr_flow(result: Result) -> pl.DataFrame | None:
-    """The frame that state_over_time() takes, of the first flow of BBR that has states; None without one.
+    """Returns the frame that state_over_time() takes for the first flow of BBR with states; None without one.
 
     in_flight_packets: sent, and neither acknowledged, nor selectively so, nor taken for lost; with retransmitted ones
     (tcp_packets_in_flight() in include/net/tcp.h). Raises ArchiveError.
@@ -97,42 +98,49 @@ def bbr_flow(result: Result) -> pl.DataFrame | None:
 
 
 def rtts(result: Result) -> pl.DataFrame | None:
-    """Samples of the smoothed RTT of all flows in the measured time: group, seconds; None without sockets' samples.
+    """Returns the smoothed RTTs of all flows in the measured time: group, seconds; None without sockets' samples.
 
     Raises ArchiveError.
     """
     sockets = _sampled(result, ["group", "rtt_s"])
     if sockets is None:
         return None
-    return sockets.filter(_measured(result)).select("group", seconds="rtt_s").drop_nulls()
+    return _in_measured_time(result, sockets).select("group", seconds="rtt_s").drop_nulls()
 
 
 def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
-    """What BBR's flows estimated in the measured time: group, bandwidth_bps, at most MOST_ESTIMATES of a group, evenly
-    ranked; None without sockets' samples. Raises ArchiveError.
+    """Returns what BBR's flows estimated in the measured time: group, bandwidth_bps; None without sockets' samples.
+
+    These are at most MOST_ESTIMATES of a group, at even ranks. Raises ArchiveError.
     """
     if not may_have_bbr(result) or (sockets := _sampled(result, ["group", "cca", "bbr_bandwidth_bps"])) is None:
         return None
-    known = sockets.filter(_measured(result), pl.col("cca") == "bbr", pl.col("bbr_bandwidth_bps") > 0)
+    of_bbr = (pl.col("cca") == "bbr") & (pl.col("bbr_bandwidth_bps") > 0)
+    known = _in_measured_time(result, sockets).filter(of_bbr)
     ranked = known.select("group", bandwidth_bps="bbr_bandwidth_bps").sort("group", "bandwidth_bps")
     number = pl.int_range(pl.len()).over("group")
     every = (pl.len().over("group") / MOST_ESTIMATES).ceil()
     return ranked.filter(number % every == every // 2)
 
 
-def _measured(result: Result) -> pl.Expr:
-    return pl.col("time_s").is_between(result.run.traffic.omit_s, result.run.traffic.seconds)
+def omit_s(result: Result) -> float:
+    """Returns the seconds at the start of the run that were really omitted, which a src-cmd may set itself."""
+    return as_measured(result.run, result.folder).traffic.omit_s
+
+
+def _in_measured_time(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
+    return measured(as_measured(result.run, result.folder), frame)
 
 
 def completions(result: Result) -> pl.DataFrame | None:
-    """Times of the short flows that were completed: group, seconds; None where there are none. Raises ArchiveError."""
-    file = result.folder / COMPLETIONS
+    """Returns the times of the completed short flows: group, seconds; None without any. Raises ArchiveError."""
+    file = result.folder / run_files.COMPLETIONS
     return parquet.read(file, ["group", "seconds"]).drop_nulls() if file.exists() else None
 
 
 def _sampled(result: Result, columns: Sequence[str]) -> pl.DataFrame | None:
-    """Samples of the sender's established sockets: these columns, host, port, time_s; None without such columns."""
-    file = result.folder / SOCKETS
+    """Returns these columns, host, port and time_s of the sender's established sockets; None without such columns."""
+    file = result.folder / run_files.SOCKETS
     if not file.exists():
         return None
     try:

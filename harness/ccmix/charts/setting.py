@@ -1,4 +1,4 @@
-"""Fairness, goodput and retransmissions against a swept setting, as in figures 4, 5, 7 and 8 of Gomez et al. 2024."""
+"""Draws fairness, goodput and retransmissions against a setting, as in figures 4, 5, 7 and 8 of Gomez et al. 2024."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,15 +8,16 @@ import polars as pl
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.charts import encodings
 from ccmix.charts.colours import ONE_COLOUR
-from ccmix.charts.encodings import PERCENT_AXIS, RATE_AXIS, Part, largest, names_in_order, plain, quantity
-from ccmix.charts.source import Source, inline
-from ccmix.charts.sweep import Sweep
+from ccmix.charts.encodings import PERCENT_AXIS, RATE_AXIS, largest, names_in_order, plain, quantity
+from ccmix.charts.json_types import Part
+from ccmix.charts.source import ChartSource, inline
+from ccmix.charts.sweep import SweptAxis
 
 PANEL_WIDTH, HEIGHT, COLUMNS = 280, 130, 3
 
 
 def spread(frame: pl.DataFrame, metric: str, by: list[str]) -> pl.DataFrame:
-    """Over iterations: `mean`, and `low` and `high`, its 95% interval, of fewer than 3 iterations their range."""
+    """Returns over iterations `mean`, and `low` and `high`: its 95% interval or, below 3 iterations, their range."""
     each = frame.drop_nulls(metric).group_by(by, maintain_order=True).agg(pl.col(metric))
     bands = [_band(values) for values in each[metric].to_list()]
     return each.drop(metric).with_columns(
@@ -30,11 +31,11 @@ def _band(values: list[float]) -> tuple[float, float, float]:
     return sum(values) / len(values), low, high
 
 
-def banded_lines(source: Source, x: Part, y: Part, channels: Part, apart: Sequence[str] = ()) -> Part:
-    """One view: a line of means with a band, a point at each value of the setting.
+def banded_lines(source: ChartSource, x: Part, y: Part, channels: Part, apart: Sequence[str] = ()) -> Part:
+    """Draws a line of means with a band as one view, with a point at each value of the setting.
 
-    Rows: mean, low, high, what x and the channels draw, and columns that tell lines of one colour `apart`. y has the
-    title, axis and scale of the mean.
+    Rows: mean, low, high, what x and the channels draw, and columns that separate lines of one colour (`apart`). y
+    has the title, axis and scale of the mean.
     """
     detail = [encodings.name(column) for column in apart]
     band = {"x": x, "y": plain("low"), "y2": {"field": "high"}, "color": channels["color"], "detail": detail}
@@ -64,8 +65,8 @@ def retransmissions_axis(**scale: Any) -> Part:
     return quantity("mean", "retransmission rate", PERCENT_AXIS, **scale)
 
 
-def against_setting(runs: pl.DataFrame, sweep: Sweep) -> Part:
-    """A column of plots for each panel: fairness over all flows of a run, goodput and retransmission rate by group.
+def against_setting(runs: pl.DataFrame, sweep: SweptAxis) -> Part:
+    """Draws a column of plots for each panel: fairness of a run's flows, goodput and retransmission rate by group.
 
     `runs`: a row per run and group: panel, group, cca (str), setting (a number on the sweep's axis), flows (of the
     run), fairness, goodput_bps, retransmission_rate (or null). Lines are means over iterations, bands as in spread().
@@ -92,11 +93,11 @@ def against_setting(runs: pl.DataFrame, sweep: Sweep) -> Part:
     return {"concat": plots, "columns": COLUMNS, "spacing": 24}
 
 
-Plot = tuple[pl.DataFrame, Part, Part, list[str]]  # rows, y, further channels, columns that tell lines apart
+Plot = tuple[pl.DataFrame, Part, Part, list[str]]  # rows, y, further channels, columns that separate lines
 
 
 def _fairness(runs: pl.DataFrame, of_cca: Part) -> Plot:
-    """One line where the flows of a run are of several CCAs, else one for each."""
+    """Returns one line where the flows of a run have several CCAs, else one for each CCA."""
     alone = runs.group_by("panel", "cca").agg(pl.col("mix").n_unique())
     if alone.height > 1 and not runs["mix"].str.contains(r"\+").any():
         return spread(runs, "fairness", ["cca", "setting"]), fairness_axis(), of_cca, []
@@ -108,7 +109,7 @@ def _plot(means: pl.DataFrame, y: Part, channels: Part, apart: list[str], x: Par
     return {"width": PANEL_WIDTH, "height": HEIGHT, **banded_lines(inline(means), x, y, channels, apart)}
 
 
-def _x(sweep: Sweep, *, labelled: bool) -> Part:
-    """Of plots one above the other, only the last one has labels."""
+def _x(sweep: SweptAxis, *, labelled: bool) -> Part:
+    """Returns the x axis; among plots one above the other, only the last one has labels."""
     x = sweep.channel()
     return x if labelled else x | {"title": None, "axis": x["axis"] | {"labels": False}}

@@ -1,20 +1,20 @@
-"""The settings of a path, as they are written on a chart."""
+"""Describes the settings of a path as they are written on a chart."""
 
 from collections.abc import Sequence
 
+from ccmix.analysis import path_text
+from ccmix.analysis.results import Result
 from ccmix.model import HostPath, Queue
-from ccmix.report import words
-from ccmix.report.results import Result
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
 
 def describe(result: Result) -> str:
-    """The path of a run in one line."""
+    """Describes the path of a run in one line."""
     return ", ".join(_parts(result))
 
 
 def in_common(results: Sequence[Result]) -> str:
-    """What the paths of all runs share, in one line; what differs is what was swept, or else the entries' own."""
+    """Describes in one line what the paths of all runs share, without what was swept or differs between entries."""
     parts = [
         _parts(result) for result in {(each.run.entry, each.run.condition_name): each for each in results}.values()
     ]
@@ -22,18 +22,18 @@ def in_common(results: Sequence[Result]) -> str:
 
 
 def _parts(result: Result) -> list[str]:
-    kernel = f"Linux {result.summary['facts']['kernel']}"
+    kernel = f"Linux {result.finished.facts.kernel}"
     if isinstance(result.run.path, HostPath):
         return [*_between_hosts(result.run.path, result.run.traffic.pacing_bps), kernel]
     topology = result.run.path
     buffer = f"{topology.buffer.amount:g} BDP = " if topology.buffer.kind == "bdp" else ""
     queue = "FIFO" if topology.queue == Queue() else " ".join([topology.queue.kind, *topology.queue.parameters])
-    more = [f"{len(topology.hosts)} senders"] if len(topology.hosts) > 1 else []
+    more = [f"{len(topology.senders)} senders"] if len(topology.senders) > 1 else []
     more += [f"{len(topology.changes)} changes"] if topology.changes else []
     return [
         format_rate(topology.rate_bps),
-        f"base RTT {words.base_rtts(topology)}",
-        f"loss {words.losses(topology)} per {'packet' if not topology.offloads else 'super-packet'}",
+        f"base RTT {path_text.base_rtts(topology)}",
+        f"loss {path_text.losses(topology)} per {'packet' if not topology.offloads else 'super-packet'}",
         f"buffer {buffer}{format_bytes(topology.buffer_bytes)} {queue}",
         f"MTU {topology.mtu_bytes}",
         f"offloads {'on' if topology.offloads else 'off'}",
@@ -44,7 +44,7 @@ def _parts(result: Result) -> list[str]:
 
 
 def _between_hosts(path: HostPath, pacing_bps: float | None) -> list[str]:
-    """The ends of a path between hosts, and what was set on it."""
+    """Describes the ends of a path between hosts, and what was set on it."""
     parts = [f"{path.src} to {path.dst.name}"]
     if path.netem:
         parts.append(f"netem delay {format_time(path.netem.delay_s)} each way")

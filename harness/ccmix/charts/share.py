@@ -1,18 +1,19 @@
-"""What share of the goodput each CCA gets, against its share of the flows, as in figure 10 of Gomez et al. 2024."""
+"""Draws each CCA's share of the goodput against its share of the flows, as in figure 10 of Gomez et al. 2024."""
 
 import polars as pl
 
 from ccmix.charts import encodings
-from ccmix.charts.encodings import Part, names_in_order, plain, quantity
+from ccmix.charts.encodings import names_in_order, plain, quantity
+from ccmix.charts.json_types import Part
 from ccmix.charts.setting import spread
-from ccmix.charts.source import Source, inline
+from ccmix.charts.source import ChartSource, inline
 
 STEP, LEAST_WIDTH, HEIGHT, COLUMNS = 60, 240, 200, 2
 PERCENT = {"format": ".0%", "tickCount": 5}
 
 
-def shares(source: Source, x: Part, channels: Part) -> Part:
-    """One view: solid lines of the mean share with a band, dashed ones of the fair share.
+def shares(source: ChartSource, x: Part, channels: Part) -> Part:
+    """Draws solid lines of the mean share with a band, and dashed ones of the fair share, as one view.
 
     Rows: what x draws, cca, mean, low, high and fair_share (1.0 is all of the run's goodput).
     """
@@ -44,7 +45,7 @@ def shares(source: Source, x: Part, channels: Part) -> Part:
 
 
 def share_against_fair_share(runs: pl.DataFrame, x_title: str) -> Part:
-    """A panel for each value of `panel`, with bands as in setting.spread().
+    """Draws a panel for each value of `panel`, with bands as in setting.spread().
 
     runs: a row per panel, numbers of flows, CCA and iteration: panel, flows_of ('9 : 1', in the order of the axis),
     cca, share and fair_share (of the run's, 1.0 is all).

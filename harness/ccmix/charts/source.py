@@ -1,24 +1,25 @@
-"""Where a chart's rows come from: written into it, or an answer of Elasticsearch."""
+"""Describes where a chart's rows come from: they are written into it, or Elasticsearch answers with them."""
 
 from dataclasses import dataclass
 
 import polars as pl
 
-from ccmix.charts.encodings import Part, rows
+from ccmix.charts.encodings import rows
+from ccmix.charts.json_types import Part
 
 
 @dataclass(frozen=True)
-class Source:
-    """`data` as Vega-Lite has it; `transform` makes of its rows those that a chart's docstring names."""
+class ChartSource:
+    """Holds `data` as Vega-Lite has it; `transform` turns its rows into those that a chart's docstring names."""
 
     data: Part
     transform: tuple[Part, ...] = ()
 
     def view(self, drawing: Part, *further: Part) -> Part:
-        """`drawing`, a view of one mark or of layers, of these rows after `further` transforms."""
+        """Returns `drawing`, a view of one mark or of layers, with these rows as data after `further` transforms."""
         transform = [*self.transform, *further]
         return {"data": self.data} | ({"transform": transform} if transform else {}) | drawing
 
 
-def inline(frame: pl.DataFrame) -> Source:
-    return Source(rows(frame))
+def inline(frame: pl.DataFrame) -> ChartSource:
+    return ChartSource(rows(frame))

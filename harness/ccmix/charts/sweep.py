@@ -1,11 +1,11 @@
-"""Swept settings as numbers for axes: '0.1bdp' to 0.1 of BDP, '44ms' to 44 of ms."""
+"""Turns swept settings into numbers for axes: '0.1bdp' into 0.1 BDP, '44ms' into 44 ms."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ccmix.charts.encodings import Part
+from ccmix.charts.json_types import Part
 from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S
 
 LOG_FROM = 20.0  # largest over smallest value
@@ -25,11 +25,11 @@ AXIS = {"format": ".6~g", "labelOverlap": "greedy", "labelFlush": False, "grid":
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """A swept key all of whose values are numbers of one dimension.
+class SweptAxis:
+    """Describes a swept key all of whose values are numbers of one dimension.
 
-    `values` are those of an axis with `title`, by the text in the INI file, in ascending order. Spacing "even" is of
-    values that span decades from 0 on: one place each.
+    `values` are those of an axis with `title`, by the text in the INI file, in ascending order. Spacing "even" gives
+    one place to each of the values that span decades from 0 on.
     """
 
     key: str
@@ -38,7 +38,7 @@ class Sweep:
     spacing: Spacing
 
     def channel(self) -> Part:
-        """Of an axis with a tick at each value; rows have the number as `setting`."""
+        """Returns the channel of an axis with a tick at each value; rows have the number as `setting`."""
         numbers = list(self.values.values())
         axis: Part = AXIS | {"values": numbers}
         if self.spacing == "even":
@@ -47,7 +47,7 @@ class Sweep:
         return {"field": "setting", "type": "quantitative", "title": self.title, "axis": axis, "scale": scale}
 
     def label(self, text: str) -> str:
-        """A value without its unit, for axes of names."""
+        """Returns a value without its unit, for axes of names."""
         return f"{self.values[text]:.6g}"
 
     @property
@@ -56,27 +56,27 @@ class Sweep:
 
 
 def even(title: str) -> Part:
-    """Of an axis with a place for each value of `setting`, in ascending order."""
+    """Returns the channel of an axis with a place for each value of `setting`, in ascending order."""
     return {"field": "setting", "type": "ordinal", "title": title, "axis": AXIS | {"labelAngle": 0}}
 
 
-def numbers(key: str, texts: Iterable[str]) -> Sweep | None:
-    """The values of a key; None where they aren't two or more numbers of one dimension."""
+def numbers(key: str, texts: Iterable[str]) -> SweptAxis | None:
+    """Returns the values of a key; None where they aren't two or more numbers of one dimension."""
     read = {text: _read(key, text) for text in dict.fromkeys(texts)}
-    found = {text: value for text, value in read.items() if value is not None}
-    dimensions = {dimension for _, dimension in found.values()}
-    if len(found) < len(read) or len(dimensions) != 1 or len({value for value, _ in found.values()}) < 2:
+    known = {text: value for text, value in read.items() if value is not None}
+    dimensions = {dimension for _, dimension in known.values()}
+    if len(known) < len(read) or len(dimensions) != 1 or len({value for value, _ in known.values()}) < 2:
         return None
-    largest = max(value for value, _ in found.values())
+    largest = max(value for value, _ in known.values())
     unit, size = _unit(dimensions.pop(), largest)
     title = TITLES.get(key, key) + (f" ({unit})" if unit else "")
-    values = {text: float(f"{value / size:.10g}") for text, (value, _) in found.items()}
+    values = {text: float(f"{value / size:.10g}") for text, (value, _) in known.items()}
     ascending = dict(sorted(values.items(), key=lambda pair: pair[1]))
-    return Sweep(key, title, ascending, _spacing(list(ascending.values())))
+    return SweptAxis(key, title, ascending, _spacing(list(ascending.values())))
 
 
 def _read(key: str, text: str) -> tuple[float, str] | None:
-    """In SI, and its dimension."""
+    """Returns the number in SI units, and its dimension."""
     match = _NUMBER.fullmatch(text.strip().lower())
     if not match:
         return None

@@ -1,26 +1,27 @@
-"""A table of groups by conditions whose cells are coloured by their number, as figure 13 of Gomez et al. 2024."""
+"""Draws a table of groups by conditions whose cells are coloured by their number, as figure 13 of Gomez et al. 2024."""
 
 from typing import Any
 
 import polars as pl
 
 from ccmix.charts.cells import DIGITS, SCHEME, cells
-from ccmix.charts.encodings import Part, largest
-from ccmix.charts.source import Source, inline
+from ccmix.charts.encodings import largest
+from ccmix.charts.json_types import Part
+from ccmix.charts.source import ChartSource, inline
 
 CELL_WIDTH, CELL_HEIGHT, LETTER_WIDTH = 64, 24, 6.5
 LABEL_PADDING, LINE_HEIGHT = 4, 12
 FORMAT = ".3s"
 
 
-def goodput_cells(source: Source, x: Part, y: Part, **scale: Any) -> Part:
-    """One view: goodput_bps (bit/s) at each column and row, which x and y draw. scale: of the colours."""
+def goodput_cells(source: ChartSource, x: Part, y: Part, **scale: Any) -> Part:
+    """Draws goodput_bps (bit/s) at each column and row (x and y) as one view. scale: that of the colours."""
     across = x | {"axis": {"orient": "top", "labelAngle": 0} | x.get("axis", {})}
     return cells(source, across, y, "goodput_bps", FORMAT, "goodput (bit/s)", {"scheme": SCHEME, **scale})
 
 
 def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> Part:
-    """means: row and column, which are of `names` and `columns`, and goodput_bps (bit/s, null: no cell)."""
+    """Draws the table of `names` (rows) and `columns`; means: row, column, goodput_bps (bit/s, null: no cell)."""
     known = means.drop_nulls("goodput_bps").with_columns(pl.col("goodput_bps").round_sig_figs(DIGITS))
     lines = [_lines(column) for column in columns]
     width = max(CELL_WIDTH, *(round(len(line) * LETTER_WIDTH) for label in lines for line in label))
@@ -41,5 +42,5 @@ def goodput_table(means: pl.DataFrame, names: list[str], columns: list[str]) -> 
 
 
 def _lines(column: str) -> list[str]:
-    """How a condition is written above its column."""
+    """Returns the lines of a condition above its column."""
     return column.split(",")

@@ -1,7 +1,7 @@
-"""Goodput over time per group with retransmissions under it, as in figures 2 to 14 of Tierney et al. 2021.
+"""Draws goodput over time per group with retransmissions under it, as in figures 2 to 14 of Tierney et al. 2021.
 
-A chart is of one condition of the path, its entries side by side on the same scales: so all-CUBIC, all-BBR and the mix
-of both can be compared at a glance.
+A chart shows one condition of the path, its entries side by side on the same scales, so that readers can compare
+all-CUBIC, all-BBR and the mix of both at a glance.
 """
 
 import math
@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from ccmix.charts import encodings
-from ccmix.charts.encodings import LINE_WIDTH, Part, largest, names_in_order, plain, quantity
-from ccmix.charts.source import Source, inline
+from ccmix.charts.encodings import LINE_WIDTH, largest, names_in_order, plain, quantity
+from ccmix.charts.json_types import Part
+from ccmix.charts.source import ChartSource, inline
 
 PANEL_WIDTH, PANEL_HEIGHT = 300, 264
-# Of a panel's height, from the top: where the upper part ends and the lower one begins
+# Shares of a panel's height, from the top: the upper part ends and the lower one begins here
 GOODPUT_ENDS, RETRANSMITS_BEGIN = 0.68, 0.71
-MOST_THIN_LINES = 5  # iterations of a panel that are drawn each; of more, the range
+MOST_THIN_LINES = 5  # iterations of a panel that are drawn each; of more, only the range is drawn
 
 
 @dataclass(frozen=True)
 class Scales:
-    """What all panels share; as Vega-Lite has it."""
+    """Holds the scales that all panels share, as Vega-Lite has them."""
 
     time: Part = field(default_factory=dict)
     goodput: Part = field(default_factory=dict)
@@ -30,13 +31,18 @@ class Scales:
 
 
 def over_time(
-    source: Source, channels: Part, *, apart: Sequence[str] = (), scales: Scales | None = None, each: Part | None = None
+    source: ChartSource,
+    channels: Part,
+    *,
+    apart: Sequence[str] = (),
+    scales: Scales | None = None,
+    each: Part | None = None,
 ) -> Part:
-    """One view: a line of goodput for each group, and below it the segments that it retransmitted.
+    """Draws a line of goodput for each group, and below it the segments that it retransmitted, as one view.
 
     Rows: begin_s and time_s (the interval's begin and end), goodput_bps, retransmits (segments in the interval, null
-    where nobody counted), group, cca, low_bps and high_bps (the range that is drawn behind the line), omit_s (seconds
-    at the start that aren't measured; they are grey). apart: further columns that tell lines from each other.
+    where they were not counted), group, cca, low_bps and high_bps (the range that is drawn behind the line), omit_s
+    (seconds at the start that aren't measured; they are grey). apart: further columns that separate lines.
     each: a layer that is drawn instead of the range.
     """
     scales = scales or Scales()
@@ -85,7 +91,7 @@ def over_time(
 
 
 def _retransmitted(x: Part, lines: list[Part], channels: Part, scales: Scales) -> Part:
-    """Bars of each group's intervals, in one outline."""
+    """Draws bars of each group's intervals, in one outline."""
     counted = "(datum.retransmits || 0)"
     scale = scales.retransmits | {"range": [{"expr": "height"}, {"expr": f"{RETRANSMITS_BEGIN} * height"}]}
     axis = encodings.RATE_AXIS | {"tickCount": 3, "orient": "left"}
@@ -107,11 +113,11 @@ def _retransmitted(x: Part, lines: list[Part], channels: Part, scales: Scales) -
 
 
 def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
-    """A panel for each entry: the mean over iterations bold, each thin, or their range where they are many.
+    """Draws a panel for each entry: the mean over iterations bold, and each iteration thin, or the range of many.
 
     `series`: a row per entry, iteration, group and interval: entry, group, cca (str); iteration (int); time_s and
-    begin_s (the interval's end and begin), goodput_bps, retransmits (segments in the interval, null where nobody
-    counted). omit_s: seconds at the start of each entry's runs that aren't measured.
+    begin_s (the interval's end and begin), goodput_bps, retransmits (segments in the interval, null where they
+    were not counted). omit_s: seconds at the start of each entry's runs that aren't measured.
     """
     series = series.with_columns(pl.col("goodput_bps").round_sig_figs(4), pl.col("time_s", "begin_s").round(4))
     mean = series.group_by("entry", "time_s", "group", "cca", maintain_order=True).agg(
@@ -139,7 +145,7 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
 
 
 def _thin(series: pl.DataFrame, channels: Part, scales: Scales) -> Part | None:
-    """A line for each iteration, unless they are many."""
+    """Draws a line for each iteration, unless they are many."""
     if series["iteration"].n_unique() > MOST_THIN_LINES:
         return None
     return inline(series.select("time_s", "goodput_bps", "group", "cca", "iteration")).view(

@@ -1,6 +1,7 @@
-"""The command line: `ccmix COMMAND`. Results on standard output, everything else on standard error.
+"""Runs the command line `ccmix COMMAND`. Results go to standard output, everything else to standard error.
 
-Exit status: 0 all good, 1 a run failed or was not valid, 2 wrong usage or input (nothing was started), 130 interrupted.
+The exit status is 0 if all is good, 1 if a run failed or was not valid, 2 for wrong usage or input (nothing was
+started), 130 if the user interrupted it.
 """
 
 import signal
@@ -11,7 +12,7 @@ def main() -> None:
     by_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where the caller ignores it
     if by_python:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from ccmix.cli.main import main as commands  # noqa: PLC0415
+    from ccmix.cli.main import main as commands
 
     if by_python:
         signal.signal(signal.SIGINT, signal.default_int_handler)

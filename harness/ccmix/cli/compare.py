@@ -1,48 +1,94 @@
-"""`ccmix compare`."""
+"""`ccmix compare`: reports what differs between two campaigns."""
+
+from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ccmix.archive import ArchiveError, Campaign
-from ccmix.charts.draw import svg
-from ccmix.compare import html, markdown, text
-from ccmix.compare.chart import specification
-from ccmix.compare.verdicts import compare
-from ccmix.report.results import load_results
+import click
 
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line says."""
-
-    a: Path
-    b: Path
-    margin: float
-    form: str
+from ccmix.cli import options
+from ccmix.cli.output import put
+from ccmix.units import parse_percent
 
 
-def compared(options: Options) -> str:
-    """What is printed. Raises ArchiveError."""
-    made_by = (_version(options.a), _version(options.b))
-    found = compare(load_results([options.a]), load_results([options.b]), options.margin, made_by)
-    if options.form == "json":
-        folders = {"a": str(options.a), "b": str(options.b)}
-        return json.dumps(folders | found.to_json(), indent=1) + "\n"
-    names = options.a.resolve().name, options.b.resolve().name
-    chart = svg(specification(found, *names)) if options.form in ("html", "svg") and found.conditions else ""
-    match options.form:
+class Share(click.ParamType[float]):
+    """Reads '10%' as a fraction."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            share = parse_percent(value)
+        except ValueError as error:
+            self.fail(f"'{value}' {error}", param, ctx)
+        if not 0 < share < 1:
+            self.fail(f"'{value}' is not between 0% and 100%", param, ctx)
+        return share
+
+
+@click.command("compare", short_help="Say what differs between two campaigns, and by how much.")
+@click.argument("outdir_a", type=options.PathType(), metavar="A")
+@click.argument("outdir_b", type=options.PathType(), metavar="B")
+@options.form("table", "json", "html", "markdown", "svg")
+@click.option("--margin", type=Share(), default="10%", show_default=True,
+              help="Means are the same if their ratio is within 1 ± this.")  # fmt: skip
+@options.output()
+def compare(outdir_a: Path, outdir_b: Path, form: str, margin: float, output: Path | None) -> None:
+    """Compare the campaigns in two folders, condition by condition, also of a real path with an emulated one.
+
+    First what differs between their hosts and paths; then, for each condition that both have, the numbers side by side,
+    their ratio with its 95% interval, and a verdict: the same within the margin, different (by how much), or can't tell
+    (how many more runs would do).
+
+    \b
+    ccmix compare results/geneva results/geneva-in-the-lab --margin 5%
+    ccmix compare results/a results/b --format html -o compare.html
+    """
+    put(compared(outdir_a, outdir_b, margin, form), output)
+
+
+def compared(outdir_a: Path, outdir_b: Path, margin: float, form: str) -> str:
+    """Returns what is printed. Raises ArchiveError."""
+    from ccmix.archive.packed import opened
+
+    named = outdir_a, outdir_b
+    with opened(named) as archives:
+        return _compared(archives.folders, named, margin, form)
+
+
+def _compared(folders: tuple[Path, ...], named: tuple[Path, Path], margin: float, form: str) -> str:
+    from ccmix.analysis.results import load_results
+    from ccmix.archive import ArchiveError
+    from ccmix.charts.draw import svg
+    from ccmix.compare import comparison_text, html, markdown
+    from ccmix.compare.chart import specification
+    from ccmix.compare.verdicts import compare
+
+    a, b = folders
+    made_by = (_version(a), _version(b))
+    comparison = compare(load_results([a]), load_results([b]), margin, made_by)
+    if form == "json":
+        return json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1) + "\n"
+    names = a.resolve().name, b.resolve().name
+    chart = svg(specification(comparison, *names)) if form in ("html", "svg") and comparison.conditions else ""
+    match form:
         case "html":
-            return html.render(found, *names, chart)
+            return html.render(comparison, *names, chart)
         case "svg" if not chart:
-            raise ArchiveError(f"{options.a} and {options.b} have no condition in common: there is nothing to draw")
+            raise ArchiveError(f"{named[0]} and {named[1]} have no condition in common: there is nothing to draw")
         case "svg":
             return chart
         case "markdown":
-            return markdown.render(found)
+            return markdown.render(comparison)
         case _:
-            return text.render(found)
+            return comparison_text.render(comparison)
 
 
 def _version(outdir: Path) -> str:
-    return str(Campaign.load(outdir).about.get("ccmix", "unknown"))
+    from ccmix.archive import Campaign
+
+    return Campaign.load(outdir).origin.ccmix or "unknown"

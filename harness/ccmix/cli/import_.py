@@ -1,109 +1,182 @@
-"""`ccmix import`: results that others measured, into an archive."""
+"""`ccmix import`: makes an archive of results that others measured."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
-from rich.text import Text
 
-from ccmix.archive import ArchiveError
+from ccmix.cli import options
 from ccmix.cli.output import put
-from ccmix.failures import located
-from ccmix.importing import runs, sources
-from ccmix.importing.found import SourceError, Told
-from ccmix.importing.pairs import paired
-from ccmix.importing.text import writable
-from ccmix.importing.write import same_import, write
-from ccmix.units import format_rate
+from ccmix.units import format_rate, parse_rate, parse_time
 
-MOST_TOLD = 10  # of files that are left out
+if TYPE_CHECKING:
+    from ccmix.importing import runs
+    from ccmix.model import ImportOverrides
+
+MOST_NAMED = 10  # of files that are left out
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of `ccmix import`."""
+class ImportOptions:
+    """Holds the options of `ccmix import`. RTT in seconds, rate in bit/s."""
 
     paths: tuple[Path, ...]
     outdir: Path
-    kind: str | None
-    told: Told
-    dry_run: bool
+    kind: str | None = None
+    entry: str | None = None
+    src: str | None = None
+    dst: str | None = None
+    rtt: float | None = None
+    rate: float | None = None
+    cca: str | None = None
+    settings: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def overrides(self) -> ImportOverrides:
+        from ccmix.model import ImportOverrides
+
+        return ImportOverrides(self.entry, self.src, self.dst, self.rtt, self.rate, self.cca, self.settings)
 
 
-def import_(options: Options) -> None:
-    """Raises ArchiveError before anything is written."""
+class Quantity(click.ParamType[float]):
+    """Reads '88ms' or '10gbit' as an SI number."""
+
+    name = "quantity"
+
+    def __init__(self, parse: Callable[[str], float]) -> None:
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            quantity = self._parse(value)
+        except ValueError as error:
+            self.fail(f"'{value}' {error}", param, ctx)
+        if not quantity:
+            self.fail(f"'{value}' is zero", param, ctx)
+        return quantity
+
+
+@click.command("import", short_help="Make an archive of what others measured.")
+@click.argument("paths", type=options.PathType(), nargs=-1, required=True)
+@options.outdir("A new folder for the archive.", required=True)
+@click.option("--as", "kind", metavar="KIND", help="What the files are  [default: recognised by their content]")
+@click.option("--entry", metavar="NAME",
+              help="The entry of all runs; {dst}, {src}, {streams} are replaced  [default: of the table or folder]",
+)  # fmt: skip
+@click.option("--src", metavar="NAME", help="The sending host, if the files don't name it or to rename it.")
+@click.option("--dst", metavar="NAME", help="The receiving host, likewise.")
+@click.option("--rtt", type=Quantity(parse_time), metavar="TIME", help="Base RTT of the path, such as 88ms.")
+@click.option(
+    "--rate", type=Quantity(parse_rate), metavar="RATE", help="Rate of the path's bottleneck, such as 10gbit."
+)
+@click.option("--cca", metavar="NAME", help="The CCA of runs for which the files name none.")
+@click.option("--setting", "settings", multiple=True, metavar="COLUMN",
+              help="A column of tables that is a setting and not a result; may be given several times.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="List what would be imported, and write nothing.")
+@options.collected(ImportOptions)
+def import_(given: ImportOptions) -> None:
+    """Put results that others measured into an archive, for report, compare and index.
+
+    PATHS are files, or folders with such files: iperf3's JSON or text (-V), logs of ss, pScheduler's results and the
+    messages of its archivers, output folders of the ESnet testing harness, tables as CSV. What they lack
+    stays empty, and the validity of the run is unknown. The same command again changes nothing.
+
+    \b
+    ccmix import bost-40g.csv -o results/bost-40g --src bost-dtn --dry-run
+    ccmix import iperf3-logs/ -o results/geneva --dst geneva --rtt 88ms
+    """
+    import_into_archive(given)
+
+
+def import_into_archive(given: ImportOptions) -> None:
+    """Imports what the options say. Raises ArchiveError before anything is written."""
+    from ccmix.archive import ArchiveError
+    from ccmix.failures import located
+    from ccmix.importing.foreign_run import SourceError
+    from ccmix.importing.foreign_text import writable
+
     try:
-        _import(options)
+        _import(given)
     except SourceError as error:
         raise SourceError(writable(str(error))) from error
     except OSError as error:
-        raise ArchiveError(located(error, options.outdir)) from error
+        raise ArchiveError(located(error, given.outdir)) from error
 
 
-def _import(options: Options) -> None:
-    listing = sources.listing(options.paths, options.kind)
-    _tell_left_out(listing.left_out)
-    identity = _identity(listing, options)
-    if not options.dry_run and same_import(options.outdir, identity):
-        click.echo(f"{options.outdir}: has these results already: nothing to do", err=True)
+def _import(given: ImportOptions) -> None:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from ccmix.importing import runs, sources
+    from ccmix.importing.pairs import paired
+    from ccmix.importing.write import import_identity, origin_of_this_import, same_import, write
+
+    overrides = given.overrides
+    listing = sources.listing(given.paths, given.kind)
+    _name_left_out(listing.left_out)
+    identity = import_identity(listing, overrides)
+    if not given.dry_run and same_import(given.outdir, identity):
+        click.echo(f"{given.outdir}: has these results already: nothing to do", err=True)
         return
     with Progress(console=Console(stderr=True), transient=True) as progress:
         reading = progress.add_task("reading", total=len(listing.sources))
-        found = sources.read(listing.sources, options.told, lambda _: progress.advance(reading))
-        planned = runs.plan(paired(found.found, options.told), options.told)
-        _tell_notices(planned)
-        if options.dry_run:
+        read = sources.read(listing.sources, overrides, lambda _: progress.advance(reading))
+        planned = runs.plan(paired(read.runs, overrides), overrides)
+        _print_diagnostics(planned)
+        if given.dry_run:
             progress.stop()
-            _tell(planned)
+            _list(planned)
             return
-        _tell_left_out([f"{one.source}: {one.why}" for one in found.left_out])
+        _name_left_out([f"{source.source}: {source.why}" for source in read.left_out])
         writing = progress.add_task("writing", total=len(planned))
-        write(options.outdir, planned, options.told, identity, lambda: progress.advance(writing))
+        origin = origin_of_this_import(identity)
+        write(given.outdir, planned, overrides, origin, lambda: progress.advance(writing))
     counted = f"{_counted(len(planned), 'run')} from {_counted(len(listing.sources), 'file')}"
-    click.echo(f"{counted}, into {options.outdir}", err=True)
+    click.echo(f"{counted}, into {given.outdir}", err=True)
 
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _tell_left_out(reasons: Sequence[str]) -> None:
-    for reason in reasons[:MOST_TOLD]:
+def _name_left_out(reasons: Sequence[str]) -> None:
+    from ccmix.importing.foreign_text import writable
+
+    for reason in reasons[:MOST_NAMED]:
         click.echo(f"left out: {writable(reason)}", err=True)
-    if len(reasons) > MOST_TOLD:
-        click.echo(f"left out: {len(reasons) - MOST_TOLD} more", err=True)
+    if len(reasons) > MOST_NAMED:
+        click.echo(f"left out: {len(reasons) - MOST_NAMED} more", err=True)
 
 
-def _tell_notices(planned: Sequence[runs.Imported]) -> None:
-    """Each once, however many runs have it."""
-    for notice in dict.fromkeys(notice for one in planned for notice in one.found.notices):
-        click.echo(writable(notice), err=True)
+def _print_diagnostics(planned: Sequence[runs.Imported]) -> None:
+    """Prints each once, however many runs have it."""
+    from ccmix.importing.foreign_text import writable
+
+    for diagnostic in dict.fromkeys(diagnostic for run in planned for diagnostic in run.foreign.diagnostics):
+        click.echo(writable(diagnostic), err=True)
 
 
-def _identity(listing: sources.Listing, options: Options) -> dict[str, Any]:
-    """By which an import is known again."""
-    told = {name: value for name, value in asdict(options.told).items() if value}
-    return {
-        "files": [{"name": source.name, "kind": source.kind, "sha256": source.digest} for source in listing.sources],
-        "told": told | ({"settings": list(options.told.settings)} if options.told.settings else {}),
-    }
+def _list(planned: list[runs.Imported]) -> None:
+    """Prints what would be imported, a line for each run."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
+    from ccmix.importing import runs
 
-def _tell(planned: list[runs.Imported]) -> None:
-    """What would be imported, a line a run."""
     table = Table(box=None)
     for heading in ("entry", "condition", "src", "dst", "run", "goodput", "kind", "source"):
         table.add_column(heading, no_wrap=True)
-    for one in planned:
-        run = one.run
-        goodput = format_rate(runs.goodput_bps(one.found))
+    for imported in planned:
+        run = imported.run
+        goodput = format_rate(runs.goodput_bps(imported.foreign))
         cells = (run.entry, run.condition_name, run.host_path.src, run.dst, str(run.iteration), goodput)
-        table.add_row(*map(Text, (*cells, one.found.kind, one.found.source)))
+        table.add_row(*map(Text, (*cells, imported.foreign.kind, imported.foreign.source)))
     console = Console(color_system=None, width=10_000)
     with console.capture() as capture:
         console.print(table)

@@ -1,33 +1,37 @@
-"""`ccmix index`: archives into an Elasticsearch, and what is to be there before."""
+"""`ccmix index`: sends archives to an Elasticsearch, and sets it up before."""
 
+from __future__ import annotations
+
+import contextlib
 import hashlib
+import math
 import sys
 import threading
-import time
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-import ccmix
-from ccmix.agent.journal import state_folder
-from ccmix.archive import ArchiveError, Campaign
-from ccmix.cli import status
-from ccmix.index.send import finished, send_campaign, send_run
-from ccmix.index.sender import GaveUp, Sender, Waiting
-from ccmix.index.server import Server, ServerError
-from ccmix.index.spool import Spool
-from ccmix.index.target import Target, TargetError, find_target
-from ccmix.model import Run
+from ccmix.agent.deadline import Deadline
+from ccmix.cli import options, status
+from ccmix.index.target import PATIENCE
 
-DEMO = Path(ccmix.__file__).parents[2] / "archive"
+if TYPE_CHECKING:
+    from ccmix.archive import ArchiveError, Campaign
+    from ccmix.index.sender import BulkSender, Waiting
+    from ccmix.index.server import ElasticsearchServer
+    from ccmix.index.target import Target
+    from ccmix.model import Run
+
+QUIET_S = 60.0  # between two lines that name the same reason
 LOOKS_EACH_S = 0.2  # for runs that have finished
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of `ccmix index`."""
+class IndexOptions:
+    """Holds the options of `ccmix index`; `patience` in seconds."""
 
     outdirs: tuple[Path, ...]
     url: str
@@ -37,53 +41,95 @@ class Options:
     credentials: Path | None
     ca: Path | None
     spool: Path | None
-    patience_s: float
+    patience: float
     follow: bool
 
 
-def index(options: Options) -> int:
-    """Returns the exit status. Raises ArchiveError before anything is sent."""
+@click.command("index", short_help="Put campaigns into an Elasticsearch, for Kibana.")
+@options.outdirs(required=False)
+@click.option("--url", metavar="URL", envvar="CCMIX_INDEX_URL", required=True,
+              help="The Elasticsearch 8 server, such as https://elastic.example.org:9200; without a password.",
+)  # fmt: skip
+@click.option("--setup", is_flag=True, help="First make or update templates, indices and the policy for samples.")
+@click.option(
+    "--demo", is_flag=True, help="Also send the archives that come with ccmix; prepares the server as --setup does."
+)
+@options.only
+@click.option("--credentials", type=options.PathType(dir_okay=False), metavar="FILE",
+              help="A file with 'api-key = ...', or 'user = ...' and 'password = ...'; see CCMIX_INDEX_... too.",
+)  # fmt: skip
+@click.option("--ca", type=options.PathType(dir_okay=False), metavar="FILE",
+              help="CA certificates that verify the server's  [default: the system's]")  # fmt: skip
+@click.option("--spool", type=options.PathType(file_okay=False), metavar="FOLDER",
+              help="Where documents wait  [default: in ccmix's state folder]")  # fmt: skip
+@click.option("--patience", type=click.FloatRange(0, math.inf, max_open=True), envvar=PATIENCE, default=600.0,
+              show_default=True, metavar="SECONDS",
+              help="Give up after the server has accepted nothing for so long.")  # fmt: skip
+@click.option("--follow", is_flag=True, hidden=True)
+@options.collected(IndexOptions)
+def index(given: IndexOptions) -> None:
+    """Put the campaigns in OUTDIRS into an Elasticsearch, for Kibana.
+
+    The same command again changes nothing; after a new analysis it replaces the old documents. Documents that the
+    server does not accept now wait on disk for another try; those that it refuses are kept aside with the reason.
+
+    \b
+    ccmix index --url http://localhost:9200 --setup          once
+    ccmix index --url http://localhost:9200 results/demo
+    """
+    sys.exit(_index(given))
+
+
+def _index(given: IndexOptions) -> int:
+    """Indexes what the options name; returns the exit status. Raises ArchiveError before anything is sent."""
+    from ccmix.archive import ArchiveError, Campaign
+    from ccmix.archive.packed import opened
+    from ccmix.cli.published import published
+    from ccmix.index.sender import GaveUp
+    from ccmix.index.server import ServerError
+    from ccmix.index.target import TargetError, find_target
+
     try:
-        target = find_target(options.url, options.credentials, options.ca)
+        target = find_target(given.url, given.credentials, given.ca)
     except TargetError as error:
         raise ArchiveError(str(error)) from error
-    outdirs = (*options.outdirs, *(published() if options.demo else ()))
-    campaigns = [Campaign.load(outdir) for outdir in outdirs]
-    if not campaigns and not options.setup:
-        raise ArchiveError("nothing to index: name folders that 'ccmix run' wrote, or give --setup or --demo")
-    try:
-        return _send(target, campaigns, options)
-    except (ServerError, GaveUp) as error:
-        click.echo(error, err=True)
-        return status.BAD
-
-
-def published() -> list[Path]:
-    """The archives that come with ccmix. Raises ArchiveError where this installation has none."""
-    found = sorted(file.parent for file in DEMO.glob("*/campaign.json"))
-    if not found:
-        raise ArchiveError(f"{DEMO}: no published archive is there: use --demo in a clone of ccmix's repository")
-    return found
+    with contextlib.ExitStack() as unpacked:
+        demo = unpacked.enter_context(published()) if given.demo else []
+        archives = unpacked.enter_context(opened([*given.outdirs, *demo]))
+        campaigns = [Campaign.load(outdir) for outdir in archives.folders]
+        if not campaigns and not given.setup:
+            raise ArchiveError("nothing to index: name folders that 'ccmix run' wrote, or give --setup or --demo")
+        try:
+            return _send(target, campaigns, given, archives.rename)
+        except (ServerError, GaveUp) as error:
+            click.echo(error, err=True)
+            return status.BAD
 
 
 def spool_folder(url: str) -> Path:
-    """Of a server, in the folder for what outlives a process."""
+    """Returns the server's folder, in the folder for what outlives a process."""
+    from ccmix.agent.journal import state_folder
+
     return state_folder() / "index" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
-def _send(target: Target, campaigns: Sequence[Campaign], options: Options) -> int:
-    server = Server(target)
-    if options.setup or options.demo:
+def _send(target: Target, campaigns: Sequence[Campaign], given: IndexOptions, renamed: Callable[[str], str]) -> int:
+    from ccmix.index.sender import BulkSender
+    from ccmix.index.server import ElasticsearchServer
+    from ccmix.index.spool import Spool
+
+    server = ElasticsearchServer(target)
+    if given.setup or given.demo:
         lifecycle = server.set_up()
         policies = "" if lifecycle else "; it has no lifecycle policies, so samples are kept for ever"
         click.echo(f"{target.url}: is set up{policies}", err=True)
     if not campaigns:
         return status.GOOD
-    with Spool(options.spool or spool_folder(target.url)) as spool:
-        sender = Sender(server, spool, options.patience_s, _Teller())
-        sending = _Sending(sender, options.only)
+    with Spool(given.spool or spool_folder(target.url)) as spool:
+        sender = BulkSender(server, spool, given.patience, _WaitingPrinter())
+        sending = _CampaignSender(sender, given.only, renamed)
         with sender:
-            if options.follow:
+            if given.follow:
                 _follow(server, sending, campaigns[0])
             else:
                 server.check_set_up()
@@ -93,26 +139,30 @@ def _send(target: Target, campaigns: Sequence[Campaign], options: Options) -> in
             sender.finish()
         click.echo(f"{target.url}: has {sending.whole} runs, {sender.sent} documents", err=True)
         if sender.rejected:
-            click.echo(f"{sender.rejected} documents were not taken: see {spool.rejected_folder}", err=True)
+            click.echo(f"{sender.rejected} documents were not accepted: see {spool.rejected_folder}", err=True)
         return status.BAD if sender.rejected or sending.unread else status.GOOD
 
 
-class _Sending:
-    """What is sent of campaigns, each run once. What can't be read is told, and the rest sent."""
+class _CampaignSender:
+    """Sends each run of campaigns once. Names what can't be read, and sends the rest."""
 
-    def __init__(self, sender: Sender, only: Sequence[str]) -> None:
+    def __init__(self, sender: BulkSender, only: Sequence[str], renamed: Callable[[str], str]) -> None:
         self.sender = sender
+        self._renamed = renamed  # gives messages the names of packed files
         self.whole = 0  # runs of which all was sent
         self.unread: set[str] = set()
         self._only = only
 
     def runs(self, campaign: Campaign, but: Container[str] = ()) -> set[str]:
-        """Those that have finished, without those of these names; returns their names."""
+        """Sends the runs that have finished, without those of the names `but`; returns their names."""
+        from ccmix.archive import ArchiveError
+        from ccmix.index.send import finished, send_run
+
         names: set[str] = set()
 
         def unread(run: Run, error: ArchiveError) -> None:
             names.add(run.name)
-            self._tell(error)
+            self._print(error)
 
         for result in finished(campaign, self._only, but, unread):
             names.add(result.run.name)
@@ -120,25 +170,28 @@ class _Sending:
                 send_run(self.sender, campaign, result)
                 self.whole += 1
             except ArchiveError as error:
-                self._tell(error)
+                self._print(error)
         return names
 
     def campaign(self, campaign: Campaign) -> None:
-        """Its own documents."""
+        """Sends the documents of the campaign itself."""
+        from ccmix.archive import ArchiveError
+        from ccmix.index.send import send_campaign
+
         try:
             send_campaign(self.sender, campaign, self._only)
         except ArchiveError as error:
-            self._tell(error)
+            self._print(error)
 
-    def _tell(self, error: ArchiveError) -> None:
-        for sentence in str(error).splitlines():
+    def _print(self, error: ArchiveError) -> None:
+        for sentence in self._renamed(str(error)).splitlines():
             if sentence not in self.unread:
                 self.unread.add(sentence)
                 click.echo(f"not indexed: {sentence}", err=True)
 
 
-def _follow(server: Server, sending: _Sending, campaign: Campaign) -> None:
-    """Each run when it has finished, until standard input ends, and then the campaign; `ccmix run` uses it."""
+def _follow(server: ElasticsearchServer, sending: _CampaignSender, campaign: Campaign) -> None:
+    """Sends each run when it has finished, until standard input ends, then the campaign; `ccmix run` uses it."""
     ended = threading.Event()
 
     def wait_for_end() -> None:
@@ -155,14 +208,14 @@ def _follow(server: Server, sending: _Sending, campaign: Campaign) -> None:
     sending.campaign(campaign)
 
 
-class _Teller:
-    """Says why something waits, each reason once in a while."""
+class _WaitingPrinter:
+    """Prints why something waits, each reason once in a while."""
 
     def __init__(self) -> None:
-        self._told: dict[str, float] = {}
+        self._quiet: dict[str, Deadline] = {}  # by reason
 
     def __call__(self, waiting: Waiting) -> None:
-        now = time.monotonic()
-        if now - self._told.get(waiting.why, -60.0) >= 60.0:
-            self._told[waiting.why] = now
+        quiet = self._quiet.get(waiting.why)
+        if not quiet or quiet.expired:
+            self._quiet[waiting.why] = Deadline(QUIET_S)
             click.echo(f"waiting: {waiting.why}", err=True)

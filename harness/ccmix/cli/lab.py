@@ -1,81 +1,164 @@
-"""`ccmix lab`: a command, or a shell, in a guest, on the emulated path of a run if one is asked for."""
+"""`ccmix lab`: runs a command or a shell in a guest, on the emulated path of a run if one is named."""
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
+import pickle
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from ccmix.cli import options
 from ccmix.cli.output import put
-from ccmix.conditions.layout import NAMESPACE_PREFIX, layout
-from ccmix.config import load
-from ccmix.lab import JOB_DIR, GuestSpec, run_guest, run_shell
-from ccmix.model import HostPath, Run
-from ccmix.plan import make_plan
-from ccmix.report.drawing import drawing
-from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER, guest_memory_bytes
-from ccmix.tools import find_kernel
+
+if TYPE_CHECKING:
+    from ccmix.lab import GuestSpec
+    from ccmix.model import Run
 
 SHELL = ("sh", "-i")
-JOB = "job.json"
+JOB = "job.pickle"
 GUEST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # as in lab/init
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of `ccmix lab exec` and `ccmix lab shell`.
+class LabOptions:
+    """Holds the options of `ccmix lab exec` and `ccmix lab shell`.
 
-    `run`: part of a run's name in the plan of the file `path`, the first such run counts; None: no path is set up.
+    `run_name`: part of a run's name in the plan of the file `path`; the first such run counts. Without `path`, the
+    guest has no emulated path.
     """
 
     command: tuple[str, ...]
-    memory_bytes: int
+    memory: int  # MiB
     seed: int
     path: Path | None
-    run: str
+    run_name: str
+    virtual_time: bool = True
 
 
-def run_in_guest(options: Options) -> int:
+@click.group("lab", short_help="Run a command or a shell in a guest of the lab.")
+def lab() -> None:
+    """Use the lab: a Linux kernel in virtual time, as an ordinary process."""
+
+
+_memory = click.option(
+    "--memory", type=click.IntRange(64), default=1024, show_default=True, help="The memory of the guest, in MiB."
+)
+_on_path = click.option(
+    "--path", type=options.PathType(dir_okay=False),
+    help="An INI file: set up the emulated path of its first run.",
+)  # fmt: skip
+_of_run = click.option(
+    "--run", "run_name", default="", help="With --path: the first run that has this in its name in `ccmix plan`."
+)
+_guest_seed = options.seed(most=2**32 - 1)
+
+
+@lab.command("exec", short_help="Run a command as root in a guest.", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@_on_path
+@_of_run
+@_memory
+@_guest_seed
+@options.collected(LabOptions)
+def lab_exec(given: LabOptions) -> None:
+    """Run COMMAND as root in a guest; its exit status is that of this command.
+
+    The guest sees this machine's files read-only, and has network namespaces, netem and tc of its own. Its working
+    folder is empty and removed afterwards; standard input is empty; both outputs come together when it has ended: the
+    last MiB of them.
+
+    \b
+    ccmix lab exec -- sh -c 'ip link; uname -r; date'
+    ccmix lab exec --path configs/demo.ini --run 'mixed delay=44ms' -- \\
+        ip netns exec ccmix-h1 ping -c 3 10.0.3.2
+    """
+    sys.exit(_run_in_guest(given))
+
+
+@lab.command(
+    "shell",
+    short_help="Start a guest on this terminal, with a shell or a command.",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@_on_path
+@_of_run
+@_memory
+@_guest_seed
+@click.option(
+    "--virtual-time", is_flag=True, help="Use virtual time, as runs do: the clock jumps ahead while nobody types."
+)
+@options.collected(LabOptions)
+def lab_shell(given: LabOptions) -> None:
+    """Start a guest on this terminal, with COMMAND or a shell in it; the guest ends with it.
+
+    As with `ccmix lab exec`, but in real time, so that things can be looked at while they go on: speeds are
+    what this machine can do, and nothing is repeatable.
+
+    \b
+    ccmix lab shell
+    ccmix lab shell --path configs/demo.ini --run 'mixed delay=44ms'
+    """
+    sys.exit(_shell(given))
+
+
+def _run_in_guest(given: LabOptions) -> int:
     """Prints what the command printed and returns its exit status. Raises GuestError, ConfigError, ToolError."""
-    with _spec(options.command, options) as spec:
+    from ccmix.lab import run_guest
+    from ccmix.tools import find_kernel
+
+    with _spec(given.command, given) as spec:
         result = asyncio.run(run_guest(find_kernel(), spec))
     put(result.console)
     return result.exit_status
 
 
-def shell(options: Options, virtual_time: bool) -> int:
-    """A guest on this terminal until the command, by default a shell, ends; its exit status.
+def _shell(given: LabOptions) -> int:
+    """Runs a guest on this terminal until the command, by default a shell, ends; returns its exit status.
 
     Raises GuestError, ConfigError, ToolError.
     """
-    with _spec(options.command or SHELL, options) as spec:
+    from ccmix.lab import run_shell
+    from ccmix.tools import find_kernel
+
+    with _spec(given.command or SHELL, given) as spec:
         terminal = {"TERM": os.environ.get("TERM", "dumb"), "PS1": "lab# "}
         with_terminal = replace(spec, environment={**spec.environment, **terminal})
-        return run_shell(find_kernel(), with_terminal, virtual_time=virtual_time)
+        return run_shell(find_kernel(), with_terminal, virtual_time=given.virtual_time)
 
 
 @contextlib.contextmanager
-def _spec(command: Sequence[str], options: Options) -> Iterator[GuestSpec]:
+def _spec(command: Sequence[str], given: LabOptions) -> Iterator[GuestSpec]:
+    from ccmix.lab import JOB_DIR, GuestSpec
+    from ccmix.lab.memory import guest_memory_bytes
+    from ccmix.run.machines import GUEST_ENVIRONMENT
+
     with tempfile.TemporaryDirectory(prefix="ccmix-") as folder:
-        argv, memory_bytes = tuple(command), options.memory_bytes
+        argv, memory_bytes = tuple(command), given.memory * 2**20
         environment: Mapping[str, str] = GUEST_ENVIRONMENT
-        if options.path:
-            run = _chosen(options.path, options.run)
-            Path(folder, JOB).write_text(json.dumps(run.to_json()))
+        if given.path:
+            run = _chosen(given.path, given.run_name)
+            Path(folder, JOB).write_bytes(pickle.dumps(run))
             argv = (sys.executable, "-S", "-m", "ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
             memory_bytes = max(memory_bytes, guest_memory_bytes(run.topology))
             environment = _environment_on_path()
-            click.echo(_where(run), err=True)
-        yield GuestSpec(argv, Path(folder), memory_bytes, options.seed, environment=environment)
+            click.echo(_described(run), err=True)
+        yield GuestSpec(argv, Path(folder), memory_bytes, given.seed, environment=environment)
 
 
 def _chosen(config: Path, wanted: str) -> Run:
+    from ccmix.config import load
+    from ccmix.model import HostPath
+    from ccmix.plan import make_plan
+
     runs = [run for run in make_plan(load(config).entries, seed=0) if not isinstance(run.path, HostPath)]
     chosen = next((run for run in runs if wanted in run.name), None)
     if not chosen:
@@ -85,12 +168,17 @@ def _chosen(config: Path, wanted: str) -> Run:
 
 
 def _environment_on_path() -> Mapping[str, str]:
-    """ccmix's own programs are found too, such as ccmix-iperf3."""
+    """Returns an environment in which ccmix's own programs, such as ccmix-iperf3, are on PATH."""
+    from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER
+
     programs = Path(sys.prefix) / "bin"
     return GUEST_ENVIRONMENT | {"PYTHONPATH": str(PACKAGE_FOLDER), "PATH": f"{GUEST_PATH}:{programs}"}
 
 
-def _where(run: Run) -> str:
+def _described(run: Run) -> str:
+    from ccmix.conditions.layout import NAMESPACE_PREFIX, layout
+    from ccmix.report.drawing import drawing
+
     plan = layout(run.topology)
     pair = plan.pairs[0]
     return (

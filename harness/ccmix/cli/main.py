@@ -1,4 +1,4 @@
-"""The group of all commands. A command's module is imported when it, or the help of the group, is asked for."""
+"""Defines the group of all commands, which imports the module of a command when it needs it."""
 
 import importlib
 import io
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ccmix.cli import status
+from ccmix.cli import output, status
 
 COMMANDS = {  # in the order in which a user meets them, with their modules
     "doctor": "doctor",
@@ -17,14 +17,15 @@ COMMANDS = {  # in the order in which a user meets them, with their modules
     "report": "report",
     "compare": "compare",
     "import": "import_",
+    "archive": "archive",
     "index": "index",
     "psconfig": "psconfig",
     "lab": "lab",
 }
 
 
-class Commands(click.Group):
-    """The commands by name, and the one place where errors become lines on standard error and exit statuses."""
+class CommandGroup(click.Group):
+    """Finds commands by name, and turns errors into lines on standard error and exit statuses."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -33,7 +34,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(f"ccmix.cli.commands.{name}"), name)
+        command: click.Command = getattr(importlib.import_module(f"ccmix.cli.{name}"), name)
         return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -42,7 +43,7 @@ class Commands(click.Group):
         except BrokenPipeError:
             raise
         except OSError as error:  # of --help or --version, which are printed here
-            raise click.ClickException(self._told(error)[0]) from error
+            raise click.ClickException(_line_and_status(error)[0]) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -50,21 +51,38 @@ class Commands(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except BrokenPipeError:
-            raise  # click ends quietly where nobody reads any more
+            raise  # click ends quietly if nobody reads any more
         except KeyboardInterrupt:
             ctx.exit(status.INTERRUPTED)
         except Exception as error:
-            sentence, exit_status = self._told(error)
+            sentence, exit_status = _line_and_status(error)
             click.echo(sentence, err=True)
             ctx.exit(exit_status)
 
-    def _told(self, error: Exception) -> tuple[str, int]:
-        from ccmix.cli.errors import told  # noqa: PLC0415
 
-        return told(error)
+def _line_and_status(error: Exception) -> tuple[str, int]:
+    """Returns what a user reads of an error, and the exit status. Raises an error again that no user can mend."""
+    from ccmix.archive import ArchiveError
+    from ccmix.config import ConfigError
+    from ccmix.failures import WHAT_TO_DO, located
+    from ccmix.hosts import CommandError
+    from ccmix.lab.errors import GuestError
+    from ccmix.tools import ToolError
+
+    match error:
+        case ConfigError() | ArchiveError() | ToolError():
+            return str(error), status.WRONG_INPUT
+        case GuestError() | CommandError():
+            return str(error), status.BAD
+        case OSError(filename=None, errno=number) if number in WHAT_TO_DO:  # files are always named
+            output.drop_the_rest()
+            return located(error, "standard output"), status.BAD
+        case OSError():
+            return located(error), status.BAD
+    raise error
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ccmix")
 def main() -> None:
     """Measure how TCP congestion control algorithms share a path.
@@ -76,10 +94,11 @@ def main() -> None:
     ccmix report results/demo              the table of what was measured
     ccmix compare results/a results/b      what differs between two campaigns
     ccmix import tests.csv -o results/b    what others measured
+    ccmix archive pack results/demo        one file of it, to mail and cite
     ccmix index results/demo --url URL     all of it into Elasticsearch
 
     `ccmix COMMAND --help` explains a command, with examples.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal of another encoding shows ? for what it lacks
+            stream.reconfigure(errors="replace")  # a terminal of another encoding shows ? for characters that it lacks

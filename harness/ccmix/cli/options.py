@@ -1,5 +1,6 @@
-"""Arguments and options that several commands share."""
+"""Defines the arguments and options that several commands share, and how a command takes its own."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -9,11 +10,12 @@ import click
 DEFAULT_SEED = 1
 
 Colours = Literal["auto", "linear", "log"]  # of heat maps
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 
 
 class PathType(click.Path):
-    """A Path; an empty one, as of a shell's variable without a value, would be the working directory."""
+    """Reads a Path, and refuses an empty one: that of an unset shell variable would be the working directory."""
 
     def __init__(self, **what: Any) -> None:
         super().__init__(path_type=Path, **what)
@@ -24,27 +26,63 @@ class PathType(click.Path):
         return super().convert(value, param, ctx)
 
 
+def outdirs(*, required: bool) -> Decorator:
+    return click.argument("outdirs", type=PathType(), nargs=-1, required=required)
+
+
 config = click.argument("config", type=PathType())
-seed = click.option(
-    "--seed", type=click.IntRange(0), default=DEFAULT_SEED, show_default=True,
-    help="Of the order and of each run in the lab: the same seed gives the same numbers again.",
-)  # fmt: skip
 only = click.option("--only", metavar="ENTRY", multiple=True, help="Only this entry; may be given several times.")
-hosts = click.option(
+_hosts = click.option(
     "-H", "--hosts", type=PathType(), metavar="HOSTS.csv",
     help="Destinations of all entries between real hosts: hostname, alias and profile, a line each.",
 )  # fmt: skip
-nic = click.option("-i", "--nic", metavar="NIC", help="The sending device  [default: that of the route]")
-netem_at = click.option(
-    "--netem-at", metavar="HOST:DEV[,DEV]", help="Where netem acts: data leaves by the first, ACKs by the second."
+_nic = click.option("-i", "--nic", metavar="NIC", help="The sending device  [default: that of the route]")
+_netem_at = click.option(
+    "--netem-at",
+    metavar="HOST:DEV[,DEV]",
+    help="Where netem acts: data leaves through the first, ACKs through the second.",
 )
 
 
-def outdir(what: str) -> Decorator:
-    return click.option(
-        "-o", "--outdir", type=PathType(file_okay=False),
-        help=f"{what}  [default: results/NAME-OF-THE-FILE]",
-    )  # fmt: skip
+def overrides(function: Command) -> Command:
+    """Adds -H, -i and --netem-at, which override keys of the file; the function gets them as `overrides`."""
+
+    @functools.wraps(function)
+    def command(*, hosts: Path | None, nic: str | None, netem_at: str | None, **others: Any) -> Any:
+        from ccmix.config import Overrides
+
+        return function(overrides=Overrides(hosts, nic, netem_at), **others)
+
+    return _hosts(_nic(_netem_at(command)))
+
+
+def collected(kind: Callable[..., Any]) -> Decorator:
+    """Gives the function all parameters as one `kind`, a dataclass with a field for each."""
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def command(**parameters: Any) -> Any:
+            return function(kind(**parameters))
+
+        return command
+
+    return decorate
+
+
+def in_lab(what: str) -> Decorator:
+    return click.option("--lab", "in_lab", is_flag=True, help=what)
+
+
+def seed(what: str | None = None, most: int | None = None) -> Decorator:
+    return click.option("--seed", type=click.IntRange(0, most), default=DEFAULT_SEED, show_default=True, help=what)
+
+
+of_order = seed("Determines the order of runs and each run in the lab: the same seed gives the same numbers.")
+
+
+def outdir(what: str, *, required: bool = False) -> Decorator:
+    default = "" if required else "  [default: results/NAME-OF-THE-FILE]"
+    return click.option("-o", "--outdir", type=PathType(file_okay=False), required=required, help=f"{what}{default}")
 
 
 def output(where: str = "Write to this file instead of standard output.") -> Decorator:
@@ -52,5 +90,5 @@ def output(where: str = "Write to this file instead of standard output.") -> Dec
 
 
 def form(*forms: str) -> Decorator:
-    """Of what is printed; the first is the default."""
+    """Adds --format, which says how results are printed; the first of `forms` is the default."""
     return click.option("--format", "form", type=click.Choice(forms), default=forms[0], show_default=True)

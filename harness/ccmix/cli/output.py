@@ -1,4 +1,4 @@
-"""Where a command's result goes."""
+"""Writes the result of a command."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ STANDARD_OUTPUT = 1
 
 
 def put(text: str, file: Path | None = None) -> None:
-    """To the file or, without one, to standard output. Raises OSError."""
+    """Writes to the file or, without one, to standard output. Raises OSError."""
     if file:
         with naming(file):
             file.write_text(text, encoding="utf-8")
@@ -20,5 +20,5 @@ def put(text: str, file: Path | None = None) -> None:
 
 
 def drop_the_rest() -> None:
-    """Of what could not be written to standard output, which Python would try again when it ends."""
+    """Drops what could not be written to standard output: Python would try again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)

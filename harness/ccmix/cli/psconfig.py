@@ -1,4 +1,6 @@
-"""`ccmix psconfig`: parameters as people write them to a template."""
+"""`ccmix psconfig`: writes a template from parameters as people write them."""
+
+from __future__ import annotations
 
 import json
 import math
@@ -6,16 +8,29 @@ from pathlib import Path
 
 import click
 
+from ccmix.cli import options
 from ccmix.cli.output import put
-from ccmix.config.hostlist import read_hosts
-from ccmix.psconfig import Mesh, MeshError, read_mixes, template
-from ccmix.units import parse_time
 
 
-def write(
+@click.command("psconfig", short_help="Write the template of a mesh of perfSONAR hosts.")
+@click.argument("hosts", nargs=-1)
+@click.option("-H", "--hosts-file", type=options.PathType(), metavar="HOSTS.csv", help="More hosts, as for run.")
+@click.option("--groups", metavar="GROUPS", multiple=True, required=True,
+              help="A mix of CCAs, such as cubic:8,bbr:8; several times for several tasks.")  # fmt: skip
+@click.option(
+    "--streams", type=click.IntRange(1, 128), help="Streams of each test  [default: the largest sum of weights]"
+)
+@click.option("--duration", default="30s", show_default=True, help="Duration of each test.")
+@click.option("--omit", default="0s", show_default=True, help="Time at the beginning of each test that is not counted.")
+@click.option("--interval", default="6h", show_default=True, help="Each pair of hosts is tested once in it.")
+@click.option("--archive", metavar="URL", default="", help="Where pScheduler puts each result, such as Logstash.")
+@click.option("--no-verify", is_flag=True, help="Don't check the archive's certificate.")
+@click.option("--ip-version", type=click.Choice(["4", "6"]), help="[default: pScheduler's choice]")
+@click.option("--link-rtt", metavar="TIME", help="The longest RTT of the mesh: shorter slots  [default: 200ms]")
+@options.output("[default: standard output]")
+def psconfig(
     hosts: tuple[str, ...],
     output: Path | None,
-    *,
     hosts_file: Path | None,
     groups: tuple[str, ...],
     streams: int | None,
@@ -27,7 +42,16 @@ def write(
     ip_version: str | None,
     link_rtt: str | None,
 ) -> None:
-    """Writes the template. Raises ConfigError for a wrong file of hosts, UsageError for a wrong parameter."""
+    """Write a pSConfig template: the mesh of HOSTS, which test mixes of CCAs with pScheduler on a schedule.
+
+    \b
+    ccmix psconfig ps1.example.org ps2.example.org ps3.example.org \\
+        --groups cubic:8,bbr:8 --groups cubic --groups bbr --streams 16 \\
+        --archive https://archive.example.org/logstash -o mesh.json
+    """
+    from ccmix.config.hostlist import read_hosts
+    from ccmix.psconfig import Mesh, MeshError, read_mixes, template
+
     if hosts_file:
         hosts += tuple(row.address for row in read_hosts(hosts_file))
     try:
@@ -48,6 +72,9 @@ def write(
 
 
 def _seconds(name: str, text: str) -> float:
+    from ccmix.psconfig import MeshError
+    from ccmix.units import parse_time
+
     try:
         return parse_time(text)
     except ValueError as error:
@@ -55,6 +82,8 @@ def _seconds(name: str, text: str) -> float:
 
 
 def _whole_seconds(name: str, text: str) -> int:
+    from ccmix.psconfig import MeshError
+
     seconds = _seconds(name, text)
     if not math.isclose(seconds, round(seconds)):
         raise MeshError(f"{name}: {text!r} is not a whole number of seconds")

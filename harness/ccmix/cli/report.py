@@ -1,65 +1,155 @@
-"""`ccmix report`: the results of campaigns as a table, data, a page or charts."""
+"""`ccmix report`: prints the results of campaigns as a table, data or a page, or draws charts."""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 import click
 
-from ccmix.charts.chart import Image, Kind
-from ccmix.cli.options import Colours
+from ccmix.charts.chart import KINDS, Image, Kind
+from ccmix.cli import options
 from ccmix.cli.output import put
 from ccmix.failures import naming
-from ccmix.report import text
-from ccmix.report.results import load_results
+
+if TYPE_CHECKING:
+    from ccmix.analysis.results import Results
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of `ccmix report`."""
+class ReportOptions:
+    """Holds the options of `ccmix report`; without `kinds`, all charts that fit are drawn."""
 
-    outdirs: Sequence[Path]
+    outdirs: tuple[Path, ...]
     form: str
     output: Path | None
     rtt_buckets: bool
     against: str | None
     metric: str
     charts: Path | None
-    kinds: Sequence[Kind]
+    kinds: tuple[Kind, ...]
     image: Image
-    colours: Colours
+    colours: options.Colours
 
 
-def report(options: Options) -> None:
-    """Prints what is asked for, or writes it and prints the files. Raises ArchiveError, BadParameter and OSError."""
-    results = replace(load_results(options.outdirs), rtt_buckets=options.rtt_buckets)
-    if options.charts:
-        from ccmix.cli import charts  # noqa: PLC0415
+@click.command("report", short_help="Print results as a table, JSON, CSV or HTML, or draw charts.")
+@options.outdirs(required=True)
+@options.form("table", "json", "csv", "html")
+@options.output(
+    "Write to this file instead of standard output; html: [default: OUTDIR/report.html; of NAME.zip: NAME-report.html]"
+)
+@click.option("--rtt-buckets", is_flag=True, help="Pool all base RTTs below 30 ms, and all others.")
+@click.option("--against", metavar="KEY=VALUE",
+              help="Compare with this value of a swept key, or entry=NAME, or group=NAME; paired by block.",
+)  # fmt: skip
+@click.option(
+    "--metric", default="goodput_bps", show_default=True, help="What --against compares (docs/reference/metrics.md)."
+)
+@click.option("--charts", type=options.PathType(file_okay=False), metavar="FOLDER",
+              help="Draw the charts that fit into this folder instead, and print their files.")  # fmt: skip
+@click.option("--chart", "kinds", type=click.Choice(KINDS), multiple=True,
+              help="Only charts of this kind, of all conditions; may be given several times.")  # fmt: skip
+@click.option("--image", type=click.Choice(get_args(Image)), default="svg", show_default=True,
+              help="What --charts writes; json: Vega-Lite.")  # fmt: skip
+@click.option("--colours", type=click.Choice(get_args(options.Colours)), default="auto", show_default=True,
+              help="Steps of the colours in heat maps that --charts writes.")  # fmt: skip
+@options.collected(ReportOptions)
+def report(given: ReportOptions) -> None:
+    """Print the results of the campaigns in OUTDIRS: a row per entry, condition and group.
 
-        for file in charts.drawn(
-            results, charts.Options(options.charts, options.kinds, options.image, options.colours)
-        ):
-            put(f"{file}\n")
-        return
-    if options.against:
-        from ccmix.cli.against import compared  # noqa: PLC0415
+    An OUTDIR may be a file of `ccmix archive pack`. html also has a chart for each condition, and writes them as SVG
+    into a folder beside the file.
 
-        written = compared(results, options.against, options.metric, options.form)
-    elif options.form == "html":
-        from ccmix.report.html import write_report  # noqa: PLC0415
+    \b
+    ccmix report results/a                               a table
+    ccmix report results/a --format html                 results/a/report.html
+    ccmix report results/a --against cca=cubic           who differs from CUBIC?
+    ccmix report results/a --charts figures --image png  charts as files
+    """
+    from ccmix.analysis.results import load_results
+    from ccmix.archive.packed import opened
 
-        page = options.output or options.outdirs[0] / "report.html"
-        with naming(page):
-            write_report(results, page)
-        put(f"{page}\n")
-        return
-    elif options.form == "json":
-        written = json.dumps([row.to_json() for row in results.rows], indent=1) + "\n"
-    elif options.form == "csv":
-        written = text.csv_table(results.rows, results.swept)
+    with opened(given.outdirs) as archives:
+        results = replace(load_results(archives.folders), rtt_buckets=given.rtt_buckets)
+        if given.charts:
+            for file in _draw(results, given, given.charts):
+                put(f"{file}\n")
+        elif given.form == "html" and not given.against:
+            _write_page(results, given.output or _default_page(given.outdirs[0], archives.folders[0]))
+        else:
+            _put_text(results, given)
+
+
+def _default_page(outdir: Path, folder: Path) -> Path:
+    """Returns the page's place: in the campaign's folder, for a packed file in the working folder."""
+    return outdir / "report.html" if folder == outdir else Path(f"{folder.name}-report.html")
+
+
+def _write_page(results: Results, page: Path) -> None:
+    from ccmix.report.html import write_report
+
+    with naming(page):
+        write_report(results, page)
+    put(f"{page}\n")
+
+
+def _put_text(results: Results, given: ReportOptions) -> None:
+    from ccmix.report import results_text
+
+    if given.against:
+        text = against_baseline(results, given.against, given.metric, given.form)
+    elif given.form == "json":
+        text = json.dumps([row.to_json() for row in results.rows], indent=1) + "\n"
+    elif given.form == "csv":
+        text = results_text.csv_table(results.rows, results.swept)
     else:
-        written = text.render(results)
-    put(written, options.output)
-    for sentence in text.notes(results) if options.form == "table" else ():
+        text = results_text.render(results)
+    put(text, given.output)
+    for sentence in results_text.notes(results) if given.form == "table" else ():
+        click.echo(sentence, err=True)
+
+
+def against_baseline(results: Results, baseline: str, metric: str, form: str) -> str:
+    """Returns what is printed. Raises click.BadParameter if the results have no such baseline or metric."""
+    from ccmix.analysis.against import Baseline, against
+    from ccmix.report.against import csv_table, html, render
+
+    key, equals, value = baseline.partition("=")
+    if not equals:
+        raise click.BadParameter(f"'{baseline}' is not KEY=VALUE, such as cca=cubic", param_hint="--against")
+    asked = Baseline(key, value, metric)
+    if metric not in asked.metrics:
+        raise click.BadParameter(f"'{metric}' is none of {', '.join(asked.metrics)}", param_hint="--metric")
+    try:
+        compared = against(asked, ((result.outdir, result.finished) for result in results.runs))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--against") from error
+    if form == "json":
+        rows = [row.to_json() | {"metric": metric, "seen": row.seen} for row in compared]
+        return json.dumps(rows, indent=1) + "\n"
+    return {"table": render, "csv": csv_table, "html": html}[form](asked, compared)
+
+
+def _draw(results: Results, given: ReportOptions, folder: Path) -> Iterator[Path]:
+    """Draws into the folder, which is made; charts of single conditions are limited unless their kind is named.
+
+    Raises ArchiveError and OSError.
+    """
+    from ccmix.archive import ArchiveError
+    from ccmix.charts.choose import choose
+    from ccmix.charts.draw import write
+
+    if given.kinds:
+        chosen = choose(results, given.kinds, most=None, steps=given.colours)
+    else:
+        chosen = choose(results, KINDS, steps=given.colours)
+    if not chosen.charts:
+        raise ArchiveError(f"no chart fits these results of the kinds {', '.join(given.kinds or KINDS)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for chart in chosen.charts:
+        yield write(chart, folder, given.image)
+    for sentence in chosen.left_out:
         click.echo(sentence, err=True)

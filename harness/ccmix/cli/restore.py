@@ -1,17 +1,32 @@
-"""`ccmix restore`: what a run that died has left changed is put back, here or on other hosts."""
+"""`ccmix restore`: puts back what a run that died has left changed, here or on other hosts."""
 
+from __future__ import annotations
+
+import sys
 from collections.abc import Iterator, Sequence
 
 import click
 
-from ccmix.agent import journal
 from ccmix.cli import status
-from ccmix.hosts.address import parse_host
-from ccmix.hosts.connect import connect
 
 
-def restore(names: Sequence[str]) -> int:
-    """Tells what was put back on these hosts or, without any, on this machine; returns the exit status.
+@click.command("restore", short_help="Put back what a run that died has left changed on a host.")
+@click.argument("hosts", nargs=-1)
+def restore(hosts: tuple[str, ...]) -> None:
+    """Put back what a run that died has left changed on this machine, or on HOSTS.
+
+    A host is netns:NAME, or what ssh takes: [USER@]HOST. Runs write the undo of each change to the disk of the host
+    before they make it; after a reboot there is nothing to undo.
+
+    \b
+    ccmix restore
+    ccmix restore dtn@dtn1.example.org netns:lab
+    """
+    sys.exit(_restore(hosts))
+
+
+def _restore(names: Sequence[str]) -> int:
+    """Restores these hosts or, without any, this machine, and prints each change; returns the exit status.
 
     Raises BadParameter or ConnectError.
     """
@@ -24,13 +39,18 @@ def restore(names: Sequence[str]) -> int:
 
 
 def _on_this_machine() -> Iterator[tuple[str, str | None]]:
-    """What was changed, and why it could not be put back, or None."""
+    """Yields each change, and why it could not be put back, or None."""
+    from ccmix.agent import journal
+
     for undo, reason in journal.restore():
         yield undo.what, reason
 
 
 def _on_hosts(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """The same, by an agent on each host, which restores first of all."""
+    """Yields the same; an agent on each host restores as soon as it starts."""
+    from ccmix.hosts.address import parse_host
+    from ccmix.hosts.connect import connect
+
     try:
         addresses = [parse_host(name) for name in names]
     except ValueError as error:

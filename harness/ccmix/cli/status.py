@@ -1,4 +1,4 @@
-"""Exit statuses of `ccmix`."""
+"""Defines the exit statuses of `ccmix`."""
 
 GOOD = 0  # all runs are valid
 BAD = 1  # a run failed or was not valid, or something broke

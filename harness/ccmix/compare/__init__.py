@@ -1,1 +1,1 @@
-"""Two campaigns, condition by condition: what differs between their hosts and paths, and whether the results do."""
+"""Compares two campaigns by condition: what differs between their hosts and paths, and whether the results do."""

@@ -1,11 +1,12 @@
-"""The goodputs of both campaigns drawn side by side, condition by condition."""
+"""Draws the goodputs of both campaigns side by side, condition by condition."""
 
 from collections.abc import Iterator
 
 from ccmix.analysis.statistics import Spread
 from ccmix.charts.colours import COLOURS, ONE_COLOUR
-from ccmix.charts.encodings import FAINT, RATE_AXIS, SCHEMA, Part, name, plain, quantity
-from ccmix.compare.verdicts import Compared, Condition, Tested
+from ccmix.charts.encodings import FAINT, RATE_AXIS, SCHEMA, name, plain, quantity
+from ccmix.charts.json_types import Part
+from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
 from ccmix.units import format_percent
 
 ROW_HEIGHT, WIDTH = 22, 520  # pixels
@@ -13,7 +14,7 @@ A, B = "A", "B"
 
 
 def specification(compared: Compared, name_a: str, name_b: str) -> Part:
-    """Vega-Lite, with its data: a panel for each condition and group of A, with a line for A and one for each of B."""
+    """Returns Vega-Lite with data: a panel for each condition and group of A, with lines for A and its matches."""
     points = list(_points(compared))
     within = f"grey: within ±{format_percent(compared.margin)} of A's mean"
     above_0 = all(point["goodput_bps"] > 0 for point in points)
@@ -61,24 +62,24 @@ def specification(compared: Compared, name_a: str, name_b: str) -> Part:
 def _points(compared: Compared) -> Iterator[Part]:
     drawn = set()
     for condition in compared.conditions:
-        for one in condition.goodputs:
-            if one.a is None or one.b is None:
+        for tested in condition.goodputs:
+            if tested.a is None or tested.b is None:
                 continue
-            panel = _panel(condition, one)
+            panel = _panel(condition, tested)
             band = {
-                "least_bps": (1 - compared.margin) * one.a.mean, "most_bps": (1 + compared.margin) * one.a.mean,
+                "least_bps": (1 - compared.margin) * tested.a.mean, "most_bps": (1 + compared.margin) * tested.a.mean,
             }  # fmt: skip
             if panel not in drawn:
-                yield {"panel": panel, "side": A, "line": A, **_spread(one.a), **band}
+                yield {"panel": panel, "side": A, "line": A, **_spread(tested.a), **band}
                 drawn.add(panel)
-            yield {"panel": panel, "side": B, "line": condition.b.name, **_spread(one.b), **band}
+            yield {"panel": panel, "side": B, "line": condition.b.name, **_spread(tested.b), **band}
 
 
-def _panel(condition: Condition, one: Tested) -> str:
-    return f"{condition.a.name}{f': {one.group}' if len(condition.goodputs) > 1 else ''}"
+def _panel(condition: ComparedCondition, tested: Tested) -> str:
+    return f"{condition.a.name}{f': {tested.group}' if len(condition.goodputs) > 1 else ''}"
 
 
 def _spread(spread: Spread) -> Part:
-    """The interval's lower end at least a hundredth of the mean: the scale is logarithmic, unless a mean is 0."""
+    """Returns mean and interval, its lower end at least a hundredth of the mean, as the scale may be logarithmic."""
     low, high = spread.ci95 or (spread.mean, spread.mean)
     return {"goodput_bps": spread.mean, "low_bps": max(low, spread.mean / 100), "high_bps": high}

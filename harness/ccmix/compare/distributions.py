@@ -1,4 +1,4 @@
-"""How goodput per interval is distributed in the runs of a condition."""
+"""Compares how goodput per interval is distributed in the runs of a condition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ccmix.analysis.results import Result
+from ccmix.analysis.tables import as_measured
 from ccmix.archive import parquet
-from ccmix.report.results import Result
+from ccmix.model import run_files
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True)
 class Distributions:
-    """Of a group's goodput in intervals, over all valid runs: quantiles at SHARES, and how far they are apart.
+    """Holds quantiles at SHARES of a group's goodput in intervals, over all valid runs, and how far they are apart.
 
     `apart` is the largest distance of the distribution functions (Kolmogorov and Smirnov's D): 0 alike, 1 disjoint. It
     is no test: intervals of a run depend on each other. Intervals of another length are distributed otherwise.
@@ -29,21 +31,25 @@ class Distributions:
 
 
 def interval_goodputs(results: Sequence[Result], group: str) -> NDArray[np.float64]:
-    """In bit/s, of the measured time, summed over the group's flows; sorted. Raises ArchiveError."""
-    found = []
+    """Returns the sorted goodputs (bit/s) of the group's flows together in the measured time. Raises ArchiveError."""
+    of_runs = []
     for result in results:
-        file = result.folder / parquet.INTERVALS
+        file = result.folder / run_files.INTERVALS
         if not file.exists():
             continue
         series = parquet.read(file, ["time_s", "group", "omitted", "goodput_bps"])
-        number = (pl.col("time_s") / result.run.traffic.interval_s).round()
+        number = (pl.col("time_s") / _interval_s(result)).round()
         own = series.filter(pl.col("group") == group, ~pl.col("omitted")).group_by(number)
-        found.append(own.agg(pl.col("goodput_bps").sum())["goodput_bps"].to_numpy())
-    return np.sort(np.concatenate(found)) if found else np.empty(0)
+        of_runs.append(own.agg(pl.col("goodput_bps").sum())["goodput_bps"].to_numpy())
+    return np.sort(np.concatenate(of_runs)) if of_runs else np.empty(0)
+
+
+def _interval_s(result: Result) -> float:
+    return as_measured(result.run, result.folder).traffic.interval_s
 
 
 def distributions(a: Sequence[Result], b: Sequence[Result], group_a: str, group_b: str) -> Distributions | None:
-    """None where one of them has no intervals. Raises ArchiveError."""
+    """Returns the distributions of both; None if one of them has no intervals. Raises ArchiveError."""
     of_a, of_b = interval_goodputs(a, group_a), interval_goodputs(b, group_b)
     if not of_a.size or not of_b.size:
         return None
@@ -51,8 +57,8 @@ def distributions(a: Sequence[Result], b: Sequence[Result], group_a: str, group_
     shares = [np.searchsorted(own, every, side="right") / own.size for own in (of_a, of_b)]
     quantiles = [tuple(float(value) for value in np.quantile(own, SHARES)) for own in (of_a, of_b)]
     return Distributions(
-        a_interval_s=a[0].run.traffic.interval_s,
-        b_interval_s=b[0].run.traffic.interval_s,
+        a_interval_s=_interval_s(a[0]),
+        b_interval_s=_interval_s(b[0]),
         a_quantiles_bps=quantiles[0],
         b_quantiles_bps=quantiles[1],
         apart=float(np.max(np.abs(shares[0] - shares[1]))),

@@ -1,9 +1,9 @@
-"""A comparison as Markdown tables, for a page: what differs, and the goodput of all conditions."""
+"""Writes a comparison as Markdown tables, for a page: what differs, and the goodput of all conditions."""
 
 import html
 from collections.abc import Iterator, Sequence
 
-from ccmix.compare import text, words
+from ccmix.compare import comparison_text, verdict_text
 from ccmix.compare.verdicts import Compared
 
 
@@ -13,12 +13,12 @@ def render(compared: Compared) -> str:
 
 def _lines(compared: Compared) -> Iterator[str]:
     if compared.differences:
-        yield from _table(("what", "A", "B"), text.difference_lines(compared))
+        yield from _table(("what", "A", "B"), comparison_text.difference_lines(compared))
         yield ""
-    yield words.summary(compared)
+    yield verdict_text.summary(compared)
     if compared.conditions:
         yield ""
-        yield from _table(text.OVERVIEW, text.overview(compared))
+        yield from _table(comparison_text.OVERVIEW, comparison_text.overview(compared))
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

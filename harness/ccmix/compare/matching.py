@@ -1,20 +1,20 @@
-"""Which condition of one campaign is which of another: by what they are, on real and emulated paths alike."""
+"""Finds which condition of one campaign is which of another, on real and emulated paths alike."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ccmix.analysis.conditions import condition_key, mix
+from ccmix.analysis.results import Result
 from ccmix.compare.paths import KnownPath, path_of
-from ccmix.report.results import Result
 
-OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already say
+OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already contain
 RTT_FRACTION, RTT_LEAST_S = 0.02, 1e-3  # by which RTTs of a path and its twin may be apart: others' are in whole ms
 
 
 @dataclass(frozen=True)
 class Cell:
-    """All runs of a condition to a destination; the path as all runs to this destination know it."""
+    """Holds all runs of a condition to a destination, and what all runs to this destination know of the path."""
 
     results: tuple[Result, ...]
     path: KnownPath
@@ -30,27 +30,27 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Entry, condition, and the destination where there is one that the entry isn't named after."""
+        """Returns entry, condition, and the destination unless the entry is named after it."""
         run = self.first.run
         named = run.dst == "receiver" or (run.dst in run.entry and not self.one_of_several)
         return " ".join([run.entry, run.condition_name, *([] if named else [run.dst])])
 
     @property
     def key(self) -> str:
-        return condition_key(self.first.run, self.first.summary)
+        return condition_key(self.first.finished)
 
     @property
     def streams(self) -> Mapping[str, int]:
-        """Of each CCA."""
+        """Returns the number of streams of each CCA."""
         counted: Counter[str] = Counter()
-        for group in self.first.summary["metrics"]["groups"]:
-            counted[group["cca"]] += group["streams"]
+        for group in self.first.finished.metrics.groups:
+            counted[group.cca] += group.streams
         return counted
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A condition of A and one of B that are the same, by a rule in words."""
+class MatchedPair:
+    """Holds a condition of A and one of B that are the same, and the rule as text."""
 
     a: Cell
     b: Cell
@@ -59,22 +59,24 @@ class Pair:
 
 @dataclass(frozen=True)
 class Matched:
-    """Pairs in the order of A's plan, and what is in one campaign alone."""
+    """Holds pairs in the order of A's plan, and what is in one campaign alone."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[MatchedPair, ...]
     only_a: tuple[Cell, ...]
     only_b: tuple[Cell, ...]
 
 
 def cells(results: Sequence[Result]) -> list[Cell]:
-    """In the order of the plan."""
-    found: dict[tuple[str, str, str], list[Result]] = {}
+    """Returns the conditions in the order of the plan."""
+    by_condition: dict[tuple[str, str, str], list[Result]] = {}
     to: dict[str, list[Result]] = {}
     for result in results:
-        found.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(result)
+        by_condition.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(result)
         to.setdefault(result.run.dst, []).append(result)
     several = Counter(entry for entry, _ in {(result.run.entry, result.run.dst) for result in results})
-    return [Cell(tuple(own), path_of(own[0], to[dst]), several[entry] > 1) for (entry, _, dst), own in found.items()]
+    return [
+        Cell(tuple(own), path_of(own[0], to[dst]), several[entry] > 1) for (entry, _, dst), own in by_condition.items()
+    ]
 
 
 def _by_key_and_destination(cell: Cell) -> Hashable:
@@ -86,16 +88,16 @@ def _by_key(cell: Cell) -> Hashable:
 
 
 def _by_traffic_and_settings(cell: Cell) -> Hashable:
-    """Whatever the entry is called, and however its CCAs were swept."""
+    """Returns a key that ignores the entry's name, and how its CCAs were swept."""
     run = cell.first.run
     settings = tuple(sorted((key, value) for key, value in run.condition.items() if key not in OF_TRAFFIC))
     return *_by_traffic(cell), settings  # type: ignore[misc]
 
 
 def _by_traffic(cell: Cell) -> Hashable:
-    """Whatever the path: its twin has settings that the path itself needs none for."""
+    """Returns a key that ignores the path: its twin has settings that the path itself doesn't need."""
     traffic = cell.first.run.traffic
-    return mix(cell.first.summary), traffic.streams, traffic.pacing_bps, traffic.groups, traffic.flows
+    return mix(cell.first.finished), traffic.streams, traffic.pacing_bps, traffic.groups, traffic.named_sources
 
 
 Rule = Callable[[Cell], Hashable]
@@ -109,14 +111,14 @@ BY_TRAFFIC = "same traffic"
 
 
 def match(a: Sequence[Cell], b: Sequence[Cell]) -> Matched:
-    """By the strictest rule under which each is the only one of its campaign; never by guessing between two.
+    """Matches by the strictest rule under which each is the only one of its campaign; never guesses between two.
 
-    A real condition is put beside each emulated one of the same CCAs, streams and RTT: which of them it is like is what
-    the comparison asks.
+    Matches a real condition with each emulated one of the same CCAs, streams and RTT: the comparison shall show which
+    of them is like the real one.
     """
-    pairs: list[Pair] = []
-    for words, rule in RULES:
-        pairs += _unique_pairs(*_left(a, b, pairs), rule, words)
+    pairs: list[MatchedPair] = []
+    for text, rule in RULES:
+        pairs += _unique_pairs(*_left(a, b, pairs), rule, text)
     pairs += _beside(a, b, pairs)
     by_traffic = _unique_pairs(*_left(a, b, pairs), _by_traffic, BY_TRAFFIC)
     pairs += (pair for pair in by_traffic if not _another_path(pair.a, pair.b))
@@ -126,32 +128,32 @@ def match(a: Sequence[Cell], b: Sequence[Cell]) -> Matched:
     return Matched(tuple(pairs), tuple(left_a), tuple(left_b))
 
 
-def _left(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[Pair]) -> tuple[list[Cell], list[Cell]]:
+def _left(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]) -> tuple[list[Cell], list[Cell]]:
     taken = {id(cell) for pair in pairs for cell in (pair.a, pair.b)}
     return [cell for cell in a if id(cell) not in taken], [cell for cell in b if id(cell) not in taken]
 
 
-def _unique_pairs(a: Sequence[Cell], b: Sequence[Cell], rule: Rule, words: str) -> Iterator[Pair]:
+def _unique_pairs(a: Sequence[Cell], b: Sequence[Cell], rule: Rule, text: str) -> Iterator[MatchedPair]:
     of_a, of_b = _unique(a, rule), _unique(b, rule)
-    yield from (Pair(cell, of_b[key], words) for key, cell in of_a.items() if key in of_b)
+    yield from (MatchedPair(cell, of_b[key], text) for key, cell in of_a.items() if key in of_b)
 
 
-def _unique(found: Sequence[Cell], rule: Rule) -> Mapping[Hashable, Cell]:
-    counts = Counter(map(rule, found))
-    return {rule(cell): cell for cell in found if counts[rule(cell)] == 1}
+def _unique(cells_of_campaign: Sequence[Cell], rule: Rule) -> Mapping[Hashable, Cell]:
+    counts = Counter(map(rule, cells_of_campaign))
+    return {rule(cell): cell for cell in cells_of_campaign if counts[rule(cell)] == 1}
 
 
 def _another_path(a: Cell, b: Cell) -> bool:
-    """A real and an emulated path of which the RTTs are known, and too far apart."""
+    """Returns whether one path is real, one emulated, and their known RTTs are too far apart."""
     if a.path.emulated == b.path.emulated or a.path.rtt_s is None or b.path.rtt_s is None:
         return False
     return abs(a.path.rtt_s - b.path.rtt_s) > max(RTT_LEAST_S, RTT_FRACTION * a.path.rtt_s)
 
 
-def _beside(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[Pair]) -> Iterator[Pair]:
-    """Emulated conditions that have no partner yet, each with the one real condition that it can stand for."""
+def _beside(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[MatchedPair]) -> Iterator[MatchedPair]:
+    """Yields emulated conditions without a partner yet, each with the one real condition that it can stand for."""
     left = {id(cell) for own in _left(a, b, pairs) for cell in own}
-    twins = [Pair(one, other, BESIDE) for one in a for other in b if _twins(one, other)]
+    twins = [MatchedPair(cell, other, BESIDE) for cell in a for other in b if _twins(cell, other)]
     choices = Counter(id(_emulated(pair)) for pair in twins)
     for pair in twins:
         emulated = id(_emulated(pair))
@@ -159,13 +161,13 @@ def _beside(a: Sequence[Cell], b: Sequence[Cell], pairs: Sequence[Pair]) -> Iter
             yield pair
 
 
-def _emulated(pair: Pair) -> Cell:
+def _emulated(pair: MatchedPair) -> Cell:
     return pair.a if pair.a.path.emulated else pair.b
 
 
-def _twins(one: Cell, other: Cell) -> bool:
-    """Whether one is real, one emulated, and CCAs, streams, RTT, and pacing where both tell it are the same."""
-    if one.path.emulated == other.path.emulated or one.path.rtt_s is None or other.path.rtt_s is None:
+def _twins(cell: Cell, other: Cell) -> bool:
+    """Returns whether one is real, one emulated, and CCAs, streams, RTT, and pacing if both have it, are the same."""
+    if cell.path.emulated == other.path.emulated or cell.path.rtt_s is None or other.path.rtt_s is None:
         return False
-    paced = {cell.first.run.traffic.pacing_bps for cell in (one, other)} - {None}
-    return one.streams == other.streams and len(paced) < 2 and not _another_path(one, other)
+    paced = {cell.first.run.traffic.pacing_bps for cell in (cell, other)} - {None}
+    return cell.streams == other.streams and len(paced) < 2 and not _another_path(cell, other)

@@ -1,28 +1,28 @@
-"""What is known of the path of a condition: emulated or real, and its RTT."""
+"""Finds what is known of the path of a condition: emulated or real, and its RTT."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ccmix.analysis.conditions import base_rtt_s
+from ccmix.analysis.results import Result
 from ccmix.model import Topology
-from ccmix.report.results import Result
 
 
 @dataclass(frozen=True)
 class KnownPath:
-    """`rtt_s` is the base RTT; where nobody told that, the smallest RTT under load, which it is at most; else None."""
+    """Describes a path; `rtt_s` is the base RTT or, if that is unknown, the smallest RTT under load; else None."""
 
     emulated: bool
     rtt_s: float | None
     rtt_is_base: bool
 
 
-def path_of(one: Result, to_same_destination: Sequence[Result]) -> KnownPath:
-    """Of a run of a condition, and all runs of its campaign to the same destination."""
-    if isinstance(one.run.path, Topology):
-        return KnownPath(True, one.run.path.base_rtt_s, True)
-    base = [base_rtt_s(result.run, result.summary) for result in to_same_destination]
-    if told := [rtt_s for rtt_s in base if rtt_s is not None]:
-        return KnownPath(False, min(told), True)
-    medians = [result.summary["metrics"].get("rtt_median_s") for result in to_same_destination]
+def path_of(result_of_condition: Result, to_same_destination: Sequence[Result]) -> KnownPath:
+    """Returns the path of a run of a condition, from all runs of its campaign to the same destination."""
+    if isinstance(result_of_condition.run.path, Topology):
+        return KnownPath(True, result_of_condition.run.path.base_rtt_s, True)
+    base = [base_rtt_s(result.finished) for result in to_same_destination]
+    if known := [rtt_s for rtt_s in base if rtt_s is not None]:
+        return KnownPath(False, min(known), True)
+    medians = [result.finished.metrics.rtt_median_s for result in to_same_destination]
     return KnownPath(False, min((rtt_s for rtt_s in medians if rtt_s is not None), default=None), False)

@@ -1,18 +1,18 @@
-"""Two campaigns compared: for each condition that both have, and each group and metric, what the runs say."""
+"""Compares two campaigns: each condition that both have, and in it each group and metric."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
-from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, Sample, Unpaired, holm, iterations_to_tell, unpaired
+from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, MetricSample, Unpaired, holm, iterations_to_decide, unpaired
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
+from ccmix.analysis.results import Result, Results
 from ccmix.analysis.statistics import Spread, value_of
 from ccmix.compare.distributions import Distributions, distributions
-from ccmix.compare.matching import Cell, Pair, cells, match
-from ccmix.compare.surroundings import Difference, differences
-from ccmix.report.results import Result, Results
+from ccmix.compare.environment import Difference, differences
+from ccmix.compare.matching import Cell, MatchedPair, cells, match
 
-VERDICT_METRIC = "goodput_bps"  # by which a condition is the same or not
+VERDICT_METRIC = "goodput_bps"  # decides whether a condition is the same
 OF_GROUP = (VERDICT_METRIC, "retransmission_rate", "rtt_median_s", "queueing_delay_median_s", "share")
 OF_RUN = (VERDICT_METRIC, "fairness", "retransmission_rate")
 WHOLE = "all"  # the run, beside its groups
@@ -22,7 +22,7 @@ Word = Literal["same", "different", "can't tell"]
 
 @dataclass(frozen=True)
 class Tested:
-    """A metric of a group, or of the run as a whole; p-values are adjusted for all conditions and groups (Holm)."""
+    """Holds the test of a metric of a group, or of the whole run, with p-values adjusted for all tests (Holm)."""
 
     group: str
     metric: str
@@ -31,14 +31,14 @@ class Tested:
     found: Unpaired | None
     a_alike: bool = False  # A's runs all have the same value, and so are one observation
     b_alike: bool = False
-    single: str | None = None  # where the one observation of a campaign is among those of the other
+    single: str | None = None  # where the only observation of a campaign is among those of the other
     p_different: float | None = None
     p_same: float | None = None
-    iterations_needed: int | None = None  # of each campaign; None: nothing tells, or too many
+    iterations_needed: int | None = None  # of each campaign; None: unknown, or too many
 
     @property
     def verdict(self) -> Word:
-        """Same: within the margin, however surely there is a difference below it."""
+        """Returns 'same' within the margin, even if there is a significant difference below it."""
         if self.p_same is not None and self.p_same <= SIGNIFICANCE:
             return "same"
         if self.p_different is not None and self.p_different <= SIGNIFICANCE:
@@ -47,89 +47,89 @@ class Tested:
 
     @property
     def runs(self) -> int:
-        """Of the campaign that has fewer."""
+        """Returns the number of runs of the campaign that has fewer."""
         return min(self.a.runs if self.a else 0, self.b.runs if self.b else 0)
 
     @property
     def alike(self) -> tuple[str, ...]:
-        """The campaigns whose runs are all alike."""
+        """Returns the campaigns whose runs are all alike."""
         return tuple(name for name, alike in (("A", self.a_alike), ("B", self.b_alike)) if alike)
 
     @property
     def more_runs(self) -> int | None:
-        """Of each campaign, until one could tell; None: too many, or nobody knows, or more would be alike, too."""
+        """Returns how many more runs of each are needed; None if too many, unknown, or if all runs are alike."""
         if self.alike:
             return None
         if self.runs < LEAST_FOR_INTERVAL:
             return LEAST_FOR_INTERVAL - self.runs
         return None if self.iterations_needed is None else max(self.iterations_needed - self.runs, 1)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self) | {"verdict": self.verdict, "more_runs": self.more_runs}
 
 
 @dataclass(frozen=True)
-class Group:
-    """A group that both campaigns' runs have, under A's name."""
+class ComparedGroup:
+    """Describes a group that both campaigns' runs have, under A's name."""
 
     name: str
     distributions: Distributions | None
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A condition of both campaigns; the verdict is by the goodput of its groups."""
+class ComparedCondition:
+    """Describes a condition of both campaigns; the goodput of its groups decides on the verdict."""
 
     a: Cell
     b: Cell
-    rule: str  # by which they are the same condition
-    groups: tuple[Group, ...]
+    rule: str  # says why they are the same condition
+    groups: tuple[ComparedGroup, ...]
     tested: tuple[Tested, ...]
 
     @property
     def goodputs(self) -> list[Tested]:
-        """Of the groups, or of the run where it has none that both have."""
-        every = [one for one in self.tested if one.metric == VERDICT_METRIC]
-        return [one for one in every if one.group != WHOLE] or every
+        """Returns the tests of the groups' goodput, or of the run's if both have no group."""
+        every = [tested for tested in self.tested if tested.metric == VERDICT_METRIC]
+        return [tested for tested in every if tested.group != WHOLE] or every
 
     @property
     def verdict(self) -> Word:
-        """Different if any group is, same if all are."""
-        words = {one.verdict for one in self.goodputs}
-        return "different" if "different" in words else "can't tell" if "can't tell" in words else "same"
+        """Returns 'different' if any group is, 'same' if all are."""
+        verdicts = {tested.verdict for tested in self.goodputs}
+        return "different" if "different" in verdicts else "can't tell" if "can't tell" in verdicts else "same"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "a": _cell(self.a),
             "b": _cell(self.b),
             "matched_by": self.rule,
             "verdict": self.verdict,
             "groups": [asdict(group) for group in self.groups],
-            "metrics": [one.to_json() for one in self.tested],
+            "metrics": [each.to_json() for each in self.tested],
         }
 
 
 @dataclass(frozen=True)
 class Compared:
-    """All of A and B."""
+    """Holds the whole comparison of A and B."""
 
     margin: float
     differences: tuple[Difference, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[ComparedCondition, ...]
     only_a: tuple[Cell, ...]
     only_b: tuple[Cell, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "margin": self.margin,
-            "differences": [asdict(one) for one in self.differences],
+            "differences": [asdict(each) for each in self.differences],
             "conditions": [condition.to_json() for condition in self.conditions],
             "only_a": [_cell(cell) for cell in self.only_a],
             "only_b": [_cell(cell) for cell in self.only_b],
         }
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _cell(cell: Cell) -> dict[str, object]:
     run = cell.first.run
     return {
         "entry": run.entry,
@@ -145,7 +145,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, str] = ("", "")) -> Compared:
-    """Runs that are not valid are left out, and counted. `made_by` are the versions of ccmix."""
+    """Compares the valid runs and counts the others. `made_by` are the versions of ccmix."""
     matched = match(cells(a.runs), cells(b.runs))
     conditions = [_condition(pair, margin) for pair in matched.pairs]
     return Compared(
@@ -160,18 +160,18 @@ def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, 
     )
 
 
-def _condition(pair: Pair, margin: float) -> Condition:
+def _condition(pair: MatchedPair, margin: float) -> ComparedCondition:
     a, b = pair.a, pair.b
     names = tuple(_groups(a.first, b.first))
-    tested = [_tested(a, b, one, other, metric, margin) for one, other in names for metric in OF_GROUP]
+    tested = [_tested(a, b, name, name_in_b, metric, margin) for name, name_in_b in names for metric in OF_GROUP]
     tested += [_tested(a, b, WHOLE, WHOLE, metric, margin) for metric in OF_RUN]
-    groups = tuple(Group(one, distributions(a.valid, b.valid, one, other)) for one, other in names)
-    return Condition(a, b, pair.rule, groups, tuple(tested))
+    groups = tuple(ComparedGroup(name, distributions(a.valid, b.valid, name, name_in_b)) for name, name_in_b in names)
+    return ComparedCondition(a, b, pair.rule, groups, tuple(tested))
 
 
 def _groups(a: Result, b: Result) -> Iterator[tuple[str, str]]:
-    """Those of one name; the others where each is the only one of its CCA."""
-    of_a, of_b = ({group["group"]: group["cca"] for group in result.summary["metrics"]["groups"]} for result in (a, b))
+    """Yields pairs of groups: those of one name, and others if each is the only one of its CCA."""
+    of_a, of_b = ({group.group: group.cca for group in result.finished.metrics.groups} for result in (a, b))
     ccas_a, ccas_b = (
         [cca for name, cca in own.items() if name not in of_a.keys() & of_b.keys()] for own in (of_a, of_b)
     )
@@ -184,7 +184,7 @@ def _groups(a: Result, b: Result) -> Iterator[tuple[str, str]]:
 
 def _tested(a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: float) -> Tested:
     of_a, of_b = _values(a, group_a, metric), _values(b, group_b, metric)
-    sample_a, sample_b = Sample(tuple(of_a)), Sample(tuple(of_b))
+    sample_a, sample_b = MetricSample(tuple(of_a)), MetricSample(tuple(of_b))
     return Tested(
         group=group_a,
         metric=metric,
@@ -194,48 +194,49 @@ def _tested(a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: f
         b_alike=sample_b.alike,
         single=_single(sample_a, sample_b),
         found=unpaired(sample_a, sample_b, margin) if of_a and of_b else None,
-        iterations_needed=iterations_to_tell(sample_a, sample_b, margin) if of_a and of_b else None,
+        iterations_needed=iterations_to_decide(sample_a, sample_b, margin) if of_a and of_b else None,
     )
 
 
-def _single(a: Sample, b: Sample) -> str | None:
-    """'below all of A': where the one observation of a campaign is, if the other has enough that are not alike."""
-    one, others, name = (b, a, "A") if b.observations == 1 else (a, b, "B")
-    if one.observations != 1 or others.observations < LEAST_FOR_INTERVAL:
+def _single(a: MetricSample, b: MetricSample) -> str | None:
+    """Returns 'below all of A': where the only observation of one campaign is among enough of the other's."""
+    single, several, name = (b, a, "A") if b.observations == 1 else (a, b, "B")
+    if single.observations != 1 or several.observations < LEAST_FOR_INTERVAL:
         return None
     where = (
         "below all"
-        if one.mean < min(others.values)
+        if single.mean < min(several.values)
         else "above all"
-        if one.mean > max(others.values)
+        if single.mean > max(several.values)
         else "among those"
     )
     return f"{where} of {name}"
 
 
 def _values(cell: Cell, group: str, metric: str) -> list[float]:
-    """Of the valid runs that have it."""
-    found = []
+    """Returns the metric of the valid runs that have it."""
+    values = []
     for result in cell.valid:
-        metrics = result.summary["metrics"]
-        own = metrics if group == WHOLE else next((one for one in metrics["groups"] if one["group"] == group), {})
-        if (value := value_of(own, metric)) is not None:
-            found.append(value)
-    return found
+        metrics = result.finished.metrics
+        own = metrics if group == WHOLE else next((own for own in metrics.groups if own.group == group), None)
+        if own is not None and (value := value_of(own, metric)) is not None:
+            values.append(value)
+    return values
 
 
-def adjusted(conditions: Sequence[Condition]) -> Iterator[Condition]:
-    """With the p-values of each metric, and of each of its two questions, adjusted for the number of conditions and
-    groups; the run as a whole is a family of its own.
+def adjusted(conditions: Sequence[ComparedCondition]) -> Iterator[ComparedCondition]:
+    """Yields the conditions with p-values adjusted for the number of conditions and groups.
+
+    Each metric and each of its two questions is a family; so is the run as a whole.
     """
-    every = [one for condition in conditions for one in condition.tested]
+    every = [tested for condition in conditions for tested in condition.tested]
     families: dict[tuple[str, bool], list[int]] = {}
-    for at, one in enumerate(every):
-        families.setdefault((one.metric, one.group == WHOLE), []).append(at)
+    for at, tested in enumerate(every):
+        families.setdefault((tested.metric, tested.group == WHOLE), []).append(at)
     for family in families.values():
-        found = [every[at].found for at in family]
-        different = holm([one.p_different if one else None for one in found])
-        same = holm([one.p_same if one else None for one in found])
+        tests = [every[at].found for at in family]
+        different = holm([test.p_different if test else None for test in tests])
+        same = holm([test.p_same if test else None for test in tests])
         for at, p_different, p_same in zip(family, different, same, strict=True):
             every[at] = replace(every[at], p_different=p_different, p_same=p_same)
     left = iter(every)

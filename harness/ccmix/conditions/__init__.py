@@ -1,1 +1,1 @@
-"""What a run changes on a host: context managers; Host.changed has the undo on disk before anything is changed."""
+"""Changes hosts for a run, in context managers; Host.changed has the undo on disk before anything is changed."""

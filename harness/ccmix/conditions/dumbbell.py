@@ -8,7 +8,7 @@ from ccmix.agent.journal import Journal
 from ccmix.conditions.layout import (
     NAMESPACE_PREFIX,
     ROUTERS,
-    Emulating,
+    EmulatingDevice,
     End,
     Layout,
     Pair,
@@ -16,7 +16,7 @@ from ccmix.conditions.layout import (
 )
 from ccmix.conditions.namespaces import offloads_off, sysctl_file, write_sysctls
 from ccmix.conditions.sysctl import changed_sysctls
-from ccmix.conditions.tc_batch import tell_tc
+from ccmix.conditions.tc_batch import run_tc
 from ccmix.hosts import CommandError, Host, LocalHost, NamespaceHost
 from ccmix.hosts.namespace import NAMES, entered
 from ccmix.model import Topology
@@ -28,7 +28,7 @@ LARGEST_WINDOW_BYTES = 512 * 2**20  # the autotuning limit of Tierney et al. 202
 
 @dataclass(frozen=True)
 class Dumbbell:
-    """An emulated path that is up."""
+    """Gives access to an emulated path that is up."""
 
     layout: Layout
 
@@ -37,11 +37,11 @@ class Dumbbell:
         return self.layout.pairs
 
     @property
-    def bottleneck(self) -> Emulating:
+    def bottleneck(self) -> EmulatingDevice:
         return self.layout.bottleneck
 
     @property
-    def devices(self) -> dict[str, Emulating]:
+    def devices(self) -> dict[str, EmulatingDevice]:
         """The emulating devices by what they do."""
         return {device.what: device for device in self.layout.emulating}
 
@@ -49,11 +49,11 @@ class Dumbbell:
         return next(pair for pair in self.pairs if pair.sender.name == sender)
 
     def pair_of(self, end: str) -> Pair:
-        """The first of those that the sender or receiver belongs to."""
+        """Returns the first pair that the sender or receiver belongs to."""
         return next(pair for pair in self.pairs if end in (pair.sender.name, pair.receiver))
 
     def host(self, namespace: str) -> Host:
-        """One of the path's hosts or routers, without a journal: what changes there goes with the path."""
+        """Returns one of the path's hosts or routers, without a journal: what changes there goes with the path."""
         return NamespaceHost(NAMESPACE_PREFIX + namespace)
 
     @property
@@ -70,7 +70,7 @@ class Dumbbell:
 
 @contextmanager
 def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
-    """The topology in namespaces of this machine, which needs root and netem. Raises CommandError.
+    """Sets up the topology in namespaces of this machine, which needs root and netem. Raises CommandError.
 
     Namespaces have fixed names, so a second dumbbell at the same time is refused.
     """
@@ -85,7 +85,7 @@ def dumbbell(topology: Topology, journal: Journal) -> Iterator[Dumbbell]:
 
 @contextmanager
 def _namespaces(local: LocalHost, names: Sequence[str]) -> Iterator[None]:
-    """All of them in one journalled change, made by one process."""
+    """Makes all namespaces in one journalled change, by one process."""
     names = [NAMESPACE_PREFIX + name for name in names]
     for name in names:
         if (NAMES / name).exists():
@@ -104,7 +104,7 @@ def _namespaces(local: LocalHost, names: Sequence[str]) -> Iterator[None]:
 
 
 def _machine_sysctls(topology: Topology) -> dict[str, str]:
-    """Limits that hold for all namespaces together, and that would distort the path under test if they were met.
+    """Returns limits of all namespaces together, which would distort the path under test if they were met.
 
     TCP memory, in pages: small by default on a small machine; in need of it the kernel shrinks the receiver's window.
     The backlog, in packets: what a veth device hands to its peer waits there, and 1000 packets are less than a burst.
@@ -118,7 +118,7 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
 
 
 def _namespace_sysctls(namespace: str, topology: Topology) -> dict[str, str]:
-    """No IPv6: what it sends by itself, such as questions for routers, would pass netem and the bottleneck too.
+    """Returns the settings of a host or router, without IPv6: its questions for routers would pass the bottleneck too.
 
     A router has no sockets, so it need not look for that of each packet (early demux).
     """
@@ -137,7 +137,7 @@ def _namespace_sysctls(namespace: str, topology: Topology) -> dict[str, str]:
 
 
 def _connect(plan: Layout, topology: Topology) -> None:
-    """Devices, addresses, routes, qdiscs, offloads and TCP limits; all of it goes when the namespaces go."""
+    """Makes devices, addresses, routes, qdiscs, offloads and TCP limits; all of it goes when the namespaces go."""
     mtu = topology.mtu_bytes
     local = LocalHost()
     pairs = [f"link add {_device(near, mtu)} type veth peer name {_device(far, mtu)}" for near, far in plan.links]
@@ -147,7 +147,7 @@ def _connect(plan: Layout, topology: Topology) -> None:
     for near, far in plan.links:
         for end, other in ((near, far), (far, near)):
             ends.setdefault(end.place.namespace, []).append((end, other))
-    emulating: dict[str, list[Emulating]] = {}
+    emulating: dict[str, list[EmulatingDevice]] = {}
     for device in plan.emulating:
         emulating.setdefault(device.place.namespace, []).append(device)
     routes: dict[str, list[str]] = {}
@@ -169,9 +169,9 @@ def _connect(plan: Layout, topology: Topology) -> None:
         local.run(["ip", "-n", name, "-batch", "-"], stdin="\n".join(lines))
         if namespace in emulating:
             batch = [(device, line) for device in emulating[namespace] for line in device.lines("add")]
-            tell_tc(NamespaceHost(name), topology, batch)
+            run_tc(NamespaceHost(name), topology, batch)
 
 
 def _device(end: End, mtu_bytes: int) -> str:
-    """As `ip link add` takes it."""
+    """Returns one end of a link as `ip link add` takes it."""
     return f"{end.place.device} address {end.mac} mtu {mtu_bytes} netns {NAMESPACE_PREFIX}{end.place.namespace}"

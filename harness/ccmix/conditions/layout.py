@@ -1,4 +1,4 @@
-"""What an emulated path is made of: namespaces, links, addresses, routes, and the qdiscs of every device. Pure.
+"""Lays out an emulated path: namespaces, links, addresses, routes, and the qdiscs of every device. It changes nothing.
 
     h1 eth0 ── west [delay] east ── west [bottleneck] east ── eth0 receiver
 
@@ -12,7 +12,7 @@ Several senders have each a link of its own through [delay], so that each can ha
     h1 eth0 ── west1 [delay] east1 ── west1 [            ] east ── west [exit] east1 ── eth0 h1-receiver
     h2 eth0 ── west2 [delay] east2 ── west2 [ bottleneck ]              [    ] east2 ── eth0 h2-receiver
 
-Addresses tell which sender a packet is from or to: each has a receiver's address for itself, also where all have one
+Addresses identify the sender of a packet: each has a receiver's address for itself, also where all have one
 receiver, which then has many.
 """
 
@@ -29,7 +29,7 @@ ROUTERS = (DELAY, BOTTLENECK, EXIT)
 
 @dataclass(frozen=True)
 class Place:
-    """A device in a namespace, both by name; namespaces without NAMESPACE_PREFIX."""
+    """Names a device in a namespace; namespaces without NAMESPACE_PREFIX."""
 
     namespace: str
     device: str
@@ -37,14 +37,14 @@ class Place:
 
 @dataclass(frozen=True)
 class End:
-    """A device with its IP addresses, '10.0.1.1/24', and its MAC address, '02:00:00:00:00:01'."""
+    """Describes a device with its IP addresses, '10.0.1.1/24', and its MAC address, '02:00:00:00:00:01'."""
 
     place: Place
     addresses: tuple[str, ...]
     mac: str = ""
 
     def known_to(self, other: "End") -> list[str]:
-        """What `ip neigh` takes at the other end of the link, which thus never has to ask for a MAC address (ARP)."""
+        """Returns what `ip neigh` takes at the other end of the link, which thus never asks for a MAC address."""
         return [
             f"{address.partition('/')[0]} lladdr {self.mac} nud permanent dev {other.place.device}"
             for address in self.addresses
@@ -52,38 +52,38 @@ class End:
 
 
 @dataclass(frozen=True)
-class Emulating:
-    """A device that emulates: `what` it is for, and its queue disciplines as tc takes them, the verb left out."""
+class EmulatingDevice:
+    """Describes a device that emulates: `what` it is for, and the `arguments` of tc without their verb."""
 
     what: str
     place: Place
-    words: tuple[tuple[str, ...], ...]
+    arguments: tuple[tuple[str, ...], ...]
 
     def lines(self, verb: str) -> list[str]:
-        """For tc -batch."""
+        """Returns lines for tc -batch."""
         device = self.place.device
-        return [" ".join([words[0], verb, "dev", device, *words[1:]]) for words in self.words]
+        return [" ".join([first, verb, "dev", device, *rest]) for first, *rest in self.arguments]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A sender, its receiver, and the devices that are theirs alone."""
+    """Describes a sender, its receiver, and the devices that are theirs alone."""
 
     sender: Sender
     receiver: str
     sender_address: str
     receiver_address: str
-    sender_queue: Emulating
-    data_delay: Emulating
-    ack_delay: Emulating
+    sender_queue: EmulatingDevice
+    data_delay: EmulatingDevice
+    ack_delay: EmulatingDevice
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A topology as it is set up."""
+    """Describes a topology as it is set up."""
 
     pairs: tuple[Pair, ...]
-    bottleneck: Emulating
+    bottleneck: EmulatingDevice
     links: tuple[tuple[End, End], ...]
     routes: tuple[tuple[str, str], ...]  # namespace, and what `ip route add` takes
 
@@ -96,11 +96,11 @@ class Layout:
         return tuple(dict.fromkeys(pair.receiver for pair in self.pairs))
 
     @property
-    def emulating(self) -> tuple[Emulating, ...]:
+    def emulating(self) -> tuple[EmulatingDevice, ...]:
         return (*(device for pair in self.pairs for device in _own(pair)), self.bottleneck)
 
 
-def _own(pair: Pair) -> tuple[Emulating, Emulating, Emulating]:
+def _own(pair: Pair) -> tuple[EmulatingDevice, EmulatingDevice, EmulatingDevice]:
     return pair.sender_queue, pair.data_delay, pair.ack_delay
 
 
@@ -123,15 +123,17 @@ def layout(topology: Topology) -> Layout:
                 receiver,
                 f"{net}.1.1",
                 f"{net}.3.2",
-                Emulating(
+                EmulatingDevice(
                     topology.device_name("sender-queue", sender),
                     Place(sender.name, "eth0"),
                     _sender_queue(topology, sender),
                 ),
-                Emulating(
+                EmulatingDevice(
                     topology.device_name("data-delay", sender), Place(DELAY, east), (_netem(data_netem(sender)),)
                 ),
-                Emulating(topology.device_name("ack-delay", sender), Place(DELAY, west), (_netem(ack_netem(sender)),)),
+                EmulatingDevice(
+                    topology.device_name("ack-delay", sender), Place(DELAY, west), (_netem(ack_netem(sender)),)
+                ),
             )
         )
         links.append((_end(sender.name, "eth0", f"{net}.1.1/24"), _end(DELAY, west, f"{net}.1.2/24")))
@@ -154,7 +156,7 @@ def layout(topology: Topology) -> Layout:
         links.append((_joined(_end(BOTTLENECK, "east", address) for address in _gateways(far_ends)), _joined(far_ends)))
     return Layout(
         tuple(pairs),
-        Emulating(BOTTLENECK, Place(BOTTLENECK, "east"), bottleneck_words(topology)),
+        EmulatingDevice(BOTTLENECK, Place(BOTTLENECK, "east"), bottleneck_arguments(topology)),
         tuple(_with_macs(links)),
         tuple(routes),
     )
@@ -168,7 +170,7 @@ def ack_netem(sender: Sender) -> list[str]:
     return qdisc.netem(sender.delay_s, None, sender.jitter_s)
 
 
-def bottleneck_words(topology: Topology) -> tuple[tuple[str, ...], ...]:
+def bottleneck_arguments(topology: Topology) -> tuple[tuple[str, ...], ...]:
     below = qdisc.leaf(topology)
     return tuple(map(tuple, [*qdisc.shaper(topology), *([below] if below else [])]))
 
@@ -178,7 +180,7 @@ def _netem(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def _sender_queue(topology: Topology, sender: Sender) -> tuple[tuple[str, ...], ...]:
-    """fq, which paces; below a token bucket where the host's device has a rate of its own.
+    """Returns fq, which paces; below a token bucket where the host's device has a rate of its own.
 
     That holds no queue of its own to speak of: TCP's small queues push back on the sockets, as behind a slow device.
     """
@@ -197,13 +199,13 @@ def _end(namespace: str, device: str, address: str) -> End:
 
 
 def _joined(ends: Iterable[End]) -> End:
-    """One device with the addresses of all."""
+    """Returns one device with the addresses of all."""
     ends = list(ends)
     return End(ends[0].place, tuple(address for end in ends for address in end.addresses))
 
 
 def _with_macs(links: Iterable[tuple[End, End]]) -> Iterator[tuple[End, End]]:
-    """Locally administered ones, the same each time."""
+    """Yields the links with locally administered MAC addresses, the same each time."""
     for number, (near, far) in enumerate(links):
         yield replace(near, mac=_mac(2 * number)), replace(far, mac=_mac(2 * number + 1))
 
@@ -213,5 +215,5 @@ def _mac(number: int) -> str:
 
 
 def _gateways(far_ends: Sequence[End]) -> list[str]:
-    """The bottleneck's own address in each receiver's network: 10.0.3.1/24 for 10.0.3.2/24."""
+    """Returns the bottleneck's own address in each receiver's network: 10.0.3.1/24 for 10.0.3.2/24."""
     return [address.replace(".2/", ".1/") for end in far_ends for address in end.addresses]

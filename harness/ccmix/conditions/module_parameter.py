@@ -12,7 +12,7 @@ FOLDER = "/sys/module"
 
 @contextmanager
 def changed_parameter(host: RealHost, parameter: ModuleParameter) -> Iterator[None]:
-    """The parameter, or one element of it, set, and as it was afterwards. Raises CommandError."""
+    """Sets the parameter, or one element of it, and puts it back afterwards. Raises CommandError."""
     file = f"{FOLDER}/{parameter.path}"
     former = host.read(file).strip()
     value = parameter.value
@@ -29,5 +29,5 @@ def changed_parameter(host: RealHost, parameter: ModuleParameter) -> Iterator[No
 
 
 def _write(file: str, value: str) -> list[str]:
-    """Value and file are arguments, no part of the shell's line."""
+    """Returns a command; value and file are arguments, no part of the shell's line."""
     return ["sh", "-c", 'printf "%s\\n" "$1" > "$2"', "sh", value, file]

@@ -1,4 +1,4 @@
-"""What is set and read in the network namespace that this thread has entered, without a process for each setting: a
+"""Sets and reads settings of the network namespace that this thread has entered, without a process for each: a
 path of 200 hosts has 400 namespaces and 1400 devices, and in a guest a process costs 2 to 3 ms.
 """
 
@@ -23,13 +23,16 @@ _JOINING = re.compile(r"tx-tcp\S*-segmentation|tx-generic-segmentation|rx-gro")
 
 
 def write_sysctls(values: Mapping[str, str]) -> None:
-    """Of the namespace that this thread is in. Raises OSError."""
+    """Writes settings of the namespace that this thread is in. Raises OSError."""
     for name, value in values.items():
         sysctl_file(name).write_text(f"{value}\n")
 
 
 def sysctls(names: Iterable[str]) -> dict[str, str]:
-    """Their values by name; those that the kernel, or the namespace, doesn't have are left out. Raises OSError."""
+    """Returns the values by name; those that the kernel, or the namespace, doesn't have are left out.
+
+    Raises OSError.
+    """
     return {name: file.read_text().strip() for name in names if (file := sysctl_file(name)).exists()}
 
 
@@ -38,7 +41,7 @@ def sysctl_file(name: str) -> Path:
 
 
 def offloads(device: str) -> dict[str, bool]:
-    """Which of those that make one packet of many are on, by name. Raises OSError."""
+    """Returns which of those that make one packet of many are on, by name. Raises OSError."""
     states = {name: array.array("I", [command, 0]) for name, command in _STATES.items()}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for state in states.values():
@@ -47,7 +50,7 @@ def offloads(device: str) -> dict[str, bool]:
 
 
 def offloads_off(devices: Iterable[str]) -> None:
-    """In the namespace that this thread is in. Raises OSError."""
+    """Turns off what makes one packet of many, in the namespace that this thread is in. Raises OSError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for device in devices:
             names = _feature_names(any_socket, device)

@@ -1,4 +1,4 @@
-"""Pacing of each flow by fq (tc-fq(8)) on a device of a host in production, whatever stands on it."""
+"""Pacing of each flow by fq (tc-fq(8)) on a device of a host in production, whatever its queues are."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,19 +7,19 @@ from ccmix.conditions.qdisc import FQ_UNLIMITED_BIT, leaves_of, qdiscs, replaced
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
 
-OWN_HANDLE = "cc01"  # of the mq that stands in for the kernel's own, whose children nobody can name
+OWN_HANDLE = "cc01"  # of the mq that replaces the kernel's own, whose children nobody can name
 
 
 @contextmanager
 def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[None]:
-    """Each flow out of the device held to `pacing_bps` at most; afterwards the device is as before.
+    """Holds each flow out of the device to `pacing_bps` at most; afterwards the device is as before.
 
     An fq that somebody made only gets the rate, on each of its queues where it has several. Raises CommandError.
     """
     rate = f"{pacing_bps:.0f}bit"
-    found = qdiscs(host, device)
-    root, leaves = root_of(found), leaves_of(found)
-    several = any(qdisc["kind"] == "mq" and qdisc.get("root") for qdisc in found)
+    present = qdiscs(host, device)
+    root, leaves = root_of(present), leaves_of(present)
+    several = any(qdisc["kind"] == "mq" and qdisc.get("root") for qdisc in present)
     with ExitStack() as changes:
         if root and root["kind"] == "fq":
             changes.enter_context(_rate_of_fq(host, device, ["root"], root, rate))
@@ -38,7 +38,7 @@ def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[Non
 
 
 def device_to(host: RealHost, address: str) -> str:
-    """The device by which packets to the numeric address leave. Raises CommandError."""
+    """Returns the device by which packets to the numeric address leave. Raises CommandError."""
     address, _, zone = address.partition("%")
     if zone:
         return zone

@@ -13,28 +13,29 @@ from ccmix.model import Loss, Netem, Topology
 # packets would drop a fast flow's packets at its sender.
 NEVER_FULL_PACKETS = 10_000_000
 FQ_UNLIMITED_BIT = 8 * (2**32 - 1)  # fq's default for maxrate, ~0U bytes per second (net/sched/sch_fq.c)
-RESTORABLE = ("pfifo", "bfifo", "fq", "fq_codel")  # root qdiscs that tc describes in words that it reads as well
+RESTORABLE = ("pfifo", "bfifo", "fq", "fq_codel")  # root qdiscs of which tc reads its own output
 _COUNT_OR_SIZE = re.compile(r"^(\d+)[pb]$")  # '1000p' packets, '1514b' bytes
-NO_LOSS = Loss("random", (0.0,))
 LEAF_PARENT = "1:1"
 FQ_MEMORY_BYTES = 32 * 2**20  # fq_codel's and fq_pie's default, counted in the kernel's memory for packets
 SFQ_MOST_DEPTH = 127  # packets a flow (net/sched/sch_sfq.c)
 
 
 def netem(delay_s: float, loss: Loss | None = None, jitter_s: float = 0.0, reorder: float = 0.0) -> list[str]:
-    """Delay in nanosecond steps, its variation, loss and reordering of each packet (tc-netem(8)); everything is said,
-    so that the same words also change a netem that is there.
+    """Returns delay, its variation, loss and reordering of each packet (tc-netem(8)), times in microseconds.
+
+    No setting is left out, so that the same arguments also change a netem that is there.
     """
     return [
-        "netem", "delay", *_microseconds(delay_s), *(_microseconds(jitter_s) if jitter_s else ()),
-        *loss_arguments(loss or NO_LOSS),
+        "netem", "delay", _microseconds(delay_s), *([_microseconds(jitter_s)] if jitter_s else []),
+        *(loss_arguments(loss) if loss else ("loss", "random", "0%")),
         *(("reorder", f"{reorder * 100:.10g}%") if reorder else ()),
         "limit", str(NEVER_FULL_PACKETS),
     ]  # fmt: skip
 
 
-def _microseconds(seconds: float) -> tuple[str]:
-    return (f"{round(seconds * 1e6)}us",)
+def _microseconds(seconds: float) -> str:
+    """Returns a time in the smallest unit that tc takes for netem (get_ticks() of iproute2 6.1)."""
+    return f"{round(seconds * 1e6)}us"
 
 
 def loss_arguments(loss: Loss) -> list[str]:
@@ -42,7 +43,7 @@ def loss_arguments(loss: Loss) -> list[str]:
 
 
 def shaper(topology: Topology) -> list[list[str]]:
-    """What limits the rate, as the arguments of `tc OBJECT VERB dev DEVICE` each, their object first.
+    """Returns what limits the rate, as the arguments of `tc OBJECT VERB dev DEVICE` each, their object first.
 
     A token bucket (tc-tbf(8)), or a class of htb (tc-htb(8)); bytes count the Ethernet header. tbf has a
     FIFO of bytes of its own, which leaf() replaces.
@@ -61,7 +62,7 @@ def shaper(topology: Topology) -> list[list[str]]:
 
 
 def leaf(topology: Topology) -> list[str] | None:
-    """The queue below the shaper, in the same form; None where that is tbf's own."""
+    """Returns the queue below the shaper, in the same form; None where that is tbf's own."""
     queue = topology.queue
     if queue.kind == "bfifo" and topology.shaper == "tbf":
         return None
@@ -71,7 +72,7 @@ def leaf(topology: Topology) -> list[str] | None:
 
 
 def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
-    """The buffer in the queue's own words, and what keeps it from holding less or dropping by an unfit default."""
+    """Returns the buffer as the queue's own limit, and what keeps an unfit default from holding less or dropping."""
     size_bytes, packets = str(topology.buffer_bytes), str(topology.buffer_packets)
     rate, memory = f"{topology.rate_bps:.0f}bit", str(max(FQ_MEMORY_BYTES, 4 * topology.buffer_bytes))
     of_kind: dict[str, tuple[list[str], dict[str, str]]] = {
@@ -88,13 +89,13 @@ def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
 
 
 def fair_queue() -> list[str]:
-    """fq, which paces what the CCA or the socket asks it to pace, and drops nothing itself (tc-fq(8))."""
+    """Returns fq, which paces what the CCA or the socket asks it to pace, and drops nothing itself (tc-fq(8))."""
     return ["fq", "limit", str(NEVER_FULL_PACKETS), "flow_limit", str(NEVER_FULL_PACKETS)]
 
 
 def netem_between_hosts(setting: Netem) -> list[str]:
-    """All that a device is asked to do to the packets that leave it (tc-netem(8))."""
-    arguments = ["netem", "delay", f"{round(setting.delay_s * 1e6)}us"]
+    """Returns all that a device is asked to do to the packets that leave it (tc-netem(8))."""
+    arguments = ["netem", "delay", _microseconds(setting.delay_s)]
     if setting.loss:
         arguments += loss_arguments(setting.loss)
     if setting.rate_bps is not None:
@@ -104,42 +105,48 @@ def netem_between_hosts(setting: Netem) -> list[str]:
 
 
 def statistics_command(device: str | None) -> list[str]:
-    """Says the device's queue disciplines with their statistics, or those of all, as JSON."""
+    """Returns the command that reports the statistics of the device's queue disciplines, or of all, as JSON."""
     return ["tc", "-s", "-j", "qdisc", "show", *(["dev", device] if device else [])]
 
 
 def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:
-    """What statistics_command() says. Raises CommandError where that is not the JSON of qdiscs."""
+    """Returns what statistics_command() reports. Raises CommandError where that is not the JSON of qdiscs."""
     argv = statistics_command(device)
-    said = host.run(argv)
+    output = host.run(argv)
     try:
-        found: list[dict[str, Any]] = json.loads(said or "[]")
-        _ = [qdisc["kind"] + qdisc["handle"] for qdisc in found]
+        reported: list[dict[str, Any]] = json.loads(output or "[]")
+        _ = [qdisc["kind"] + qdisc["handle"] for qdisc in reported]
     except (ValueError, TypeError, KeyError) as error:
         raise CommandError(host.name, argv, f"says what is not understood: {error!r}") from error
-    return found
+    return reported
 
 
-def root_of(found: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The root among a device's qdiscs; None for one that the kernel gave by itself, which has no handle to name."""
-    return next((qdisc for qdisc in found if qdisc.get("root") and qdisc["handle"] != "0:"), None)
+def root_of(device_qdiscs: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Returns the root among a device's qdiscs.
+
+    None for one that the kernel gave by itself, which has no handle to name.
+    """
+    return next((qdisc for qdisc in device_qdiscs if qdisc.get("root") and qdisc["handle"] != "0:"), None)
 
 
-def leaves_of(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those below the root, one for each queue of an mq; what only looks at packets (clsact, ingress) is none."""
-    return [qdisc for qdisc in found if not qdisc.get("root") and qdisc["kind"] not in ("clsact", "ingress")]
+def leaves_of(device_qdiscs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns those below the root, one for each queue of an mq.
+
+    What only looks at packets (clsact, ingress) is none.
+    """
+    return [qdisc for qdisc in device_qdiscs if not qdisc.get("root") and qdisc["kind"] not in ("clsact", "ingress")]
 
 
 @contextmanager
 def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[None]:
-    """The device's root qdisc replaced, and the former one back afterwards: the kernel's own, or a simple one.
+    """Replaces the device's root qdisc, and puts the former one back afterwards: the kernel's own, or a simple one.
 
     Raises CommandError where somebody configured the device in a way that tc can't say as a command.
     """
     undo = ["tc", "qdisc", "del", "dev", device, "root"]
-    found = qdiscs(host, device)
-    if existing := root_of(found):
-        plain_mq = existing["kind"] == "mq" and all(leaf["handle"] == "0:" for leaf in leaves_of(found))
+    present = qdiscs(host, device)
+    if existing := root_of(present):
+        plain_mq = existing["kind"] == "mq" and all(leaf["handle"] == "0:" for leaf in leaves_of(present))
         if existing["kind"] not in RESTORABLE and not plain_mq:
             raise CommandError(
                 host.name, ["tc", "qdisc", "replace", "dev", device],
@@ -153,15 +160,15 @@ def replaced_qdisc(host: Host, device: str, qdisc: Sequence[str]) -> Iterator[No
 
 
 def _as_arguments(host: Host, device: str) -> list[str]:
-    """What makes the device's root qdisc again: tc's own words for it, without those that it doesn't read.
+    """Returns what makes the device's root qdisc again: tc's own output for it, without what it doesn't read.
 
     'qdisc pfifo 8001: root refcnt 2 limit 100p' to 'handle 8001: pfifo limit 100'.
     """
     argv = ["tc", "qdisc", "show", "dev", device, "root"]
-    said = host.run(argv)
-    words = said.split("\n")[0].split()
+    output = host.run(argv)
+    words = output.split("\n")[0].split()
     if len(words) < 4 or "root" not in words:
-        raise CommandError(host.name, argv, f"says what is not understood: {said[:80]!r}")
+        raise CommandError(host.name, argv, f"says what is not understood: {output[:80]!r}")
     kind, handle = words[1], words[2]
     options = words[words.index("root") + 1 :]
     if options[:1] == ["refcnt"]:

@@ -1,4 +1,4 @@
-"""What a host is like, before a run and after it: what is not as it was has been left changed by somebody."""
+"""Compares the state of a host before and after a run: a difference was left behind by somebody."""
 
 import re
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ State = dict[str, str]
 
 
 def state_of(host: RealHost, devices: Iterable[str]) -> State:
-    """TCP's sysctls and the parameters of its modules, and of each device its queues, MTU and offloads, by name."""
+    """Returns, by name, TCP's sysctls, its modules' parameters, and each device's queues, MTU and offloads."""
     settings = [line.partition(":") for line in host.run(["sh", "-c", SETTINGS]).splitlines()]
     state = {name.removeprefix("/proc/sys/").replace("/", "."): value for name, _, value in settings}
     for device in devices:
@@ -35,7 +35,10 @@ def state_of(host: RealHost, devices: Iterable[str]) -> State:
 
 
 def differences(host: RealHost, before: State, after: State) -> list[str]:
-    """A sentence for each setting that is not as it was. A module that was loaded meanwhile is no change of one."""
+    """Returns a sentence for each setting that is not as it was.
+
+    A module that was loaded meanwhile is no change of one.
+    """
     return [
         f"{host.name}: {name} was {before.get(name, 'not there')} and is {after.get(name, 'not there')}"
         for name in sorted(before.keys() | after.keys())

@@ -14,14 +14,14 @@ OF_TCP = (
 
 
 def read_sysctls(host: Host, names: Sequence[str]) -> dict[str, str]:
-    """Their values by name; those that the host's kernel, or the namespace, doesn't have are left out."""
+    """Returns the values by name; those that the host's kernel, or the namespace, doesn't have are left out."""
     lines = host.run(["sysctl", "-e", *names]).splitlines()
     return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
 
 
 @contextmanager
 def changed_sysctls(host: Host, values: Mapping[str, str]) -> Iterator[None]:
-    """The sysctls set to their values, and to their former values afterwards."""
+    """Sets the sysctls, and puts their former values back afterwards."""
     former = dict(zip(values, host.run(["sysctl", "-n", *values]).splitlines(), strict=True))
     set_all = ["sysctl", "-q", "-w"]
     do = [*set_all, *(f"{name}={value}" for name, value in values.items())]

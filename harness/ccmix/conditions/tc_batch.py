@@ -1,9 +1,9 @@
-"""Queue disciplines of an emulated path set or changed by tc, and what it refuses told by the setting that it is of."""
+"""Sets or changes queue disciplines of an emulated path; an error names the setting that tc refuses."""
 
 import re
 from collections.abc import Sequence
 
-from ccmix.conditions.layout import BOTTLENECK, Emulating
+from ccmix.conditions.layout import BOTTLENECK, EmulatingDevice
 from ccmix.conditions.qdisc import LEAF_PARENT
 from ccmix.hosts import CommandError, Host
 from ccmix.model import Topology
@@ -11,8 +11,8 @@ from ccmix.model import Topology
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 
 
-def tell_tc(host: Host, topology: Topology, batch: Sequence[tuple[Emulating, str]], at: str = "") -> None:
-    """Each line with the device that it is of; `at` is the key of a change. Raises CommandError."""
+def run_tc(host: Host, topology: Topology, batch: Sequence[tuple[EmulatingDevice, str]], at: str = "") -> None:
+    """Runs lines of tc, each with the device that it is for; `at` is the key of a change. Raises CommandError."""
     try:
         host.run(["tc", "-batch", "-"], stdin="\n".join(line for _, line in batch))
     except CommandError as error:
@@ -24,8 +24,8 @@ def tell_tc(host: Host, topology: Topology, batch: Sequence[tuple[Emulating, str
         raise CommandError(host.name, (), f"{section} {key}: tc refuses '{line}': {error.reason}") from error
 
 
-def _key(device: Emulating, line: str) -> str:
-    """Of the INI file: what the line comes from."""
+def _key(device: EmulatingDevice, line: str) -> str:
+    """Returns the key of the INI file that the line comes from."""
     if device.what == BOTTLENECK:
         return "qdisc" if LEAF_PARENT in line.split() and "classid" not in line.split() else "rate, buffer or shaper"
     host = device.what.partition(" ")[2]

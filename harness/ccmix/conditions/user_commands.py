@@ -1,13 +1,13 @@
-"""What the user wrote to be run before and after: pre-src-cmd and post-src-cmd, and so for dst and for the entry."""
+"""Runs the user's commands before and after: pre-src-cmd and post-src-cmd, and so for dst and for the entry."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ccmix.generators.command import shell, why
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
-from ccmix.hosts.words import last_line
+from ccmix.hosts.output_text import last_line
+from ccmix.hosts.shell import shell, why
 
 TIMEOUT_S = 600.0  # of each
 AFTER_TIMEOUT_S = 30.0  # beyond that, for what ends it
@@ -20,7 +20,7 @@ def bracketed(host: RealHost, name: str, before: str | None, after: str | None, 
     """Runs `before`, and `after` when the context ends, also when `before` failed or this process dies.
 
     What `before` leaves in the background lives until then. Outputs are in `logs`. Raises CommandError where `before`
-    fails; how `after` fared is told by failures().
+    fails; failures() reports how `after` fared.
     """
     with ExitStack() as ends:
         if after:
@@ -38,16 +38,18 @@ def bracketed(host: RealHost, name: str, before: str | None, after: str | None, 
 
 
 def failures(logs: Path) -> list[str]:
-    """A sentence for each post command in `logs` that had another exit status than 0."""
-    told = []
+    """Returns a sentence for each post command in `logs` that had another exit status than 0."""
+    sentences = []
     for output in sorted(logs.glob("post-*.out")):
         status = last_line(output).removeprefix(STATUS)
         if status != "0":
-            told.append(f"{output.stem} failed: {'not ended in time' if status == OUT_OF_TIME else STATUS + status}")
-    return told
+            sentences.append(
+                f"{output.stem} failed: {'not ended in time' if status == OUT_OF_TIME else STATUS + status}"
+            )
+    return sentences
 
 
 def _whatever_it_returns(line: str) -> list[str]:
-    """Its exit status is the last line of what is printed, and no reason to do it again."""
+    """Returns a command that succeeds whatever the line returns, and prints its exit status as the last line."""
     script = f'timeout -k 5 {TIMEOUT_S:.0f} sh -c "$1" 2>&1; echo "{STATUS}$?"'
     return ["sh", "-c", script, "sh", line]

@@ -1,9 +1,8 @@
 """INI text to typed entries: every mistake of a file is reported at once, and no entry runs if any is wrong."""
 
 from ccmix.config.conditions import Condition
-from ccmix.config.entries import Config, Entry, load, select
+from ccmix.config.entries import Config, Entry, Overrides, load, select
 from ccmix.config.ini import read_text
-from ccmix.config.overrides import Overrides
 from ccmix.config.problems import ConfigError, Problem
 
 __all__ = ["Condition", "Config", "ConfigError", "Entry", "Overrides", "Problem", "load", "read_text", "select"]

@@ -22,7 +22,7 @@ _HOST_EXAMPLES = "write a name or an address, such as dtn.example.org or 2001:db
 
 
 def read_address(text: str) -> str:
-    """An IP address or a host's name."""
+    """Reads an IP address or a host's name."""
     numeric = text.rpartition(".")[2].isdecimal()  # resolvers take it for IPv4, with surprises in 10.1 or 010.0.0.1
     if ":" in text or numeric:
         try:
@@ -44,13 +44,13 @@ def read_user(text: str) -> str:
 
 
 def read_destination(text: str) -> tuple[str | None, str]:
-    """'[USER@]ADDRESS' to both parts."""
+    """Reads '[USER@]ADDRESS' and returns both parts."""
     user, at, address = text.rpartition("@")
     return (read_user(user) if at else None), read_address(address)
 
 
 def read_host(text: str) -> str:
-    """Where commands run: 'localhost' (also by its addresses), 'netns:NAME' or '[USER@]HOST'."""
+    """Reads where commands run: 'localhost' (also by its addresses), 'netns:NAME' or '[USER@]HOST'."""
     if text in LOCAL_NAMES:
         return LOCAL
     if text.startswith(NAMESPACE_PREFIX):
@@ -62,7 +62,7 @@ def read_host(text: str) -> str:
 
 
 def with_user(host: str, user: str | None) -> str:
-    """A host as read_host() gives it, with the login where it is a name for ssh that has none."""
+    """Returns a host as read_host() does, with the login where it is a name for ssh that has none."""
     return str(parse_host(host, user))
 
 

@@ -14,7 +14,7 @@ LONG = (
 
 
 def _read_filter(text: str) -> tuple[str, ...]:
-    """The arguments of tcpdump. Raises ValueError for options that only the one who writes the file may give."""
+    """Reads the arguments of tcpdump. Raises ValueError for options that ccmix gives itself."""
     try:
         arguments = shlex.split(read_text(text))
     except ValueError:
@@ -27,7 +27,7 @@ def _read_filter(text: str) -> tuple[str, ...]:
 
 
 def capture(arguments: tuple[str, ...] | None, address: str, nic: str | None, most_bytes: int) -> Capture:
-    """The capture for one destination; without arguments, the headers of all its packets."""
+    """Returns the capture for one destination; without arguments, the headers of all its packets."""
     if arguments is None:
         arguments = ("-s", "128", "-i", nic or "any", "host {dst}")
     return Capture(tuple(argument.replace("{dst}", address) for argument in arguments), most_bytes)

@@ -22,21 +22,24 @@ def _with_unit(text: str, unit: str) -> str:
 
 
 def read_delay(text: str) -> float:
-    """In seconds; a bare number is in milliseconds."""
+    """Reads a delay in seconds; a bare number is in milliseconds."""
     return delay(_with_unit(text, "ms"), MOST_DELAY_S)
 
 
-def read_loss(text: str) -> Loss:
-    """'0.001', '0.001%', '0.001 gemodel' or 'gemodel P [R [1-H [1-K]]]'; a bare number is a percentage."""
+def read_loss(text: str) -> Loss | None:
+    """Reads '0.001', '0.001%', '0.001 gemodel' or 'gemodel P [R [1-H [1-K]]]'; a bare number is a percentage.
+
+    Returns None for no loss.
+    """
     words = text.split()
-    model = "gemodel" if "gemodel" in (words[:1] + words[-1:]) else "random"
-    if model == "gemodel":
-        words.remove("gemodel")
-    return loss([_with_unit(word, "%") for word in words], model)
+    if "gemodel" not in (words[:1] + words[-1:]):
+        return loss([_with_unit(word, "%") for word in words], "random")
+    words.remove("gemodel")
+    return loss([_with_unit(word, "%") for word in words], "gemodel")
 
 
 def read_place(text: str) -> NetemPlace:
-    """'HOST:DATA_DEVICE[,ACK_DEVICE]'."""
+    """Reads 'HOST:DATA_DEVICE[,ACK_DEVICE]'."""
     host, colon, devices = text.rpartition(":")
     names = [name.strip() for name in devices.split(",")]
     if not colon or not 1 <= len(names) <= 2:
@@ -54,7 +57,7 @@ def read_place(text: str) -> NetemPlace:
 
 @dataclass(frozen=True)
 class ParameterSweep:
-    """A parameter below /sys/module and the values that it, or its element counted from 1, takes."""
+    """Describes a parameter below /sys/module and the values that it, or its element counted from 1, takes."""
 
     path: str
     element: int | None
@@ -73,8 +76,10 @@ def _integer(text: str) -> int:
 
 
 def read_parameter_sweep(text: str) -> ParameterSweep:
-    """'PATH, sys-module-increment,START,END,STEP', '..., sys-module-list,V,V' or
-    '..., sys-module-vector-list,ELEMENT,V,V'.
+    """Reads the three forms of param-sweep.
+
+    These are 'PATH, sys-module-increment,START,END,STEP', 'PATH, sys-module-list,V,V' and
+    'PATH, sys-module-vector-list,ELEMENT,V,V'.
     """
     path, *parts = (part.strip() for part in text.split(","))
     kind, rest = (parts[0] if parts else ""), parts[1:]
@@ -113,6 +118,6 @@ NETEM_LOSS = Kind("share, or gemodel", "%, also where bare", read_loss)
 PACKETS = whole_number(1, 100_000_000, "packets")
 PLACE = Kind("HOST:DATA_DEVICE[,ACK_DEVICE]", "", read_place)
 PARAMETER_SWEEP = Kind("parameter and values", "", read_parameter_sweep)
-# Values of these are read one by one, as those of a sweep are
+# The sweep reads the values of these one by one
 DELAYS = Kind("list of times", DELAY.unit, lambda text: text)
 PACKET_COUNTS = Kind("list of whole numbers", PACKETS.unit, lambda text: text)

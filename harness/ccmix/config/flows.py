@@ -1,21 +1,21 @@
-"""Lines of traffic: `flows.short = h1 bbr:1`, what makes flows on which hosts."""
+"""Reads the traffic sources of an emulated path: `flows.short = h1 bbr:1`."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ccmix.conditions.layout import layout
-from ccmix.config.groups import GROUP_RATE_BPS, GROUPS
+from ccmix.config.groups import GROUPS
 from ccmix.config.ini import read_text as read_file
+from ccmix.config.named_values import settings
 from ccmix.config.problems import ConfigError, Contradiction, nearest, quoted
 from ccmix.config.senders import read_host_names
 from ccmix.config.values import Kind, whole_number
-from ccmix.config.words import settings
 from ccmix.generators.distributions import NAMED, Points, mean_bytes, read_points
-from ccmix.model import CommandFlows, Flows, HttpFlows, Iperf3Flows, Topology, UdpFlows, WorkloadFlows
-from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.model import CommandSource, HttpSource, Iperf3Source, Topology, TrafficSource, UdpSource, WorkloadSource
+from ccmix.model.group_grammar import DEFAULT_CCA, RATE_UNITS_BPS
 from ccmix.terms import CCAS
 from ccmix.units import LEAST_RATE_BPS, MOST_RATE_BPS, SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
 
@@ -23,6 +23,7 @@ MOST_STREAMS = 128  # of iperf3 (MAX_STREAMS in iperf.h)
 MOST_PARALLEL = 300  # processes of curl
 MOST_REQUESTS = 1_000_000
 MOST_FILE_BYTES = 2**40
+UNNAMED = ("", "")  # the name and the host of a source that has none yet
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
 _UDP = re.compile(r"udp(?::(?P<streams>\d{1,3}))?@(?P<rate>\d{1,15}(?:\.\d{1,9})?)(?P<unit>[KMGTkmgt]?)", re.ASCII)
 _LATE = re.compile(r"(?P<rest>.*)\+(?P<delay>[\d.]+(?:us|ms|s|m|min|h))", re.ASCII | re.DOTALL)
@@ -30,11 +31,14 @@ _LATE = re.compile(r"(?P<rest>.*)\+(?P<delay>[\d.]+(?:us|ms|s|m|min|h))", re.ASC
 
 @dataclass(frozen=True)
 class Line:
-    """What a line says before the path is known: `load` is a share of the bottleneck's rate."""
+    """Holds what a key flows.NAME describes before the path is known.
+
+    `source` has no name and host yet, and a workload neither sizes nor, where `load` is given, a rate: `load` is a
+    share of the bottleneck's.
+    """
 
     hosts: tuple[str, ...]
-    what: Iperf3Flows | UdpFlows | HttpFlows | WorkloadFlows | CommandFlows
-    start_s: float = 0.0
+    source: TrafficSource
     load: float | None = None
 
 
@@ -45,8 +49,10 @@ def read_name(text: str) -> str:
 
 
 def read_line(text: str) -> Line:
-    """'h1 bbr:1+30s', 'h1 udp@100M', 'h1 http requests 5000 size 15kb', 'h1 workload web-search load 30%',
-    'h1 command LINE'.
+    """Reads a traffic source.
+
+    Examples are 'h1 bbr:1+30s', 'h1 udp@100M', 'h1 http requests 5000 size 15kb', 'h1 workload web-search load 30%'
+    and 'h1 command LINE'.
     """
     hosts, _, rest = text.partition(" ")
     names, rest = _hosts(hosts), rest.strip()
@@ -54,31 +60,31 @@ def read_line(text: str) -> Line:
     if not rest:
         raise ValueError("says nothing of its flows: write for instance h1 bbr:1")
     if kind == "command":
-        return Line(names, CommandFlows(_command(rest)))
+        return Line(names, CommandSource(*UNNAMED, _command(rest)))
     if kind in ("http", "workload") or rest.startswith("udp"):
         rest, start_s = _start(rest)
         if kind == "http":
-            return Line(names, _http(rest.split()[1:]), start_s)
+            return Line(names, replace(_http(rest.split()[1:]), start_s=start_s))
         if kind == "workload":
-            what, load = _workload(rest.split()[1:])
-            return Line(names, what, start_s, load)
+            workload, load = _workload(rest.split()[1:])
+            return Line(names, replace(workload, start_s=start_s), load)
         if start_s != int(start_s):
             raise ValueError(f"begins after {start_s:g} s: iperf3 sends UDP for whole seconds, so write whole ones")
-        return Line(names, _udp(rest), start_s)
+        return Line(names, replace(_udp(rest), start_s=start_s))
     groups = GROUPS.read(rest)
     streams = sum(group.weight for group in groups)
     if streams > MOST_STREAMS:
         raise ValueError(f"has {streams} streams, the sum of its weights: iperf3 has {MOST_STREAMS} at most")
-    return Line(names, Iperf3Flows(groups, streams))
+    return Line(names, Iperf3Source(*UNNAMED, groups, streams))
 
 
 def _hosts(text: str) -> tuple[str, ...]:
-    """Also receivers, which have a name that no sender may have."""
+    """Returns the hosts of a source; a command may run on a receiver, whose name no sender may have."""
     return (text,) if text.endswith("receiver") else read_host_names(text)
 
 
 def _start(text: str) -> tuple[str, float]:
-    """Without '+30s' at the end, and that in seconds."""
+    """Returns the text without '+30s' at its end, and that in seconds."""
     match = _LATE.fullmatch(text)
     return (match["rest"].strip(), parse_time(match["delay"])) if match else (text, 0.0)
 
@@ -90,14 +96,14 @@ def _command(rest: str) -> str:
     return line
 
 
-def _udp(text: str) -> UdpFlows:
+def _udp(text: str) -> UdpSource:
     match = _UDP.fullmatch(text)
     if not match:
         raise ValueError(f"has {quoted(text)}, which is no udp[:STREAMS]@RATE[+DELAY], such as udp@100M")
-    rate_bps = float(match["rate"]) * GROUP_RATE_BPS[match["unit"].upper()]
+    rate_bps = float(match["rate"]) * RATE_UNITS_BPS[match["unit"].upper()]
     if not LEAST_RATE_BPS <= rate_bps <= MOST_RATE_BPS:
         raise ValueError("has a rate of UDP that is not from 1K to 1000T")
-    return UdpFlows(rate_bps, whole_number(1, MOST_STREAMS).read(match["streams"] or "1"))
+    return UdpSource(*UNNAMED, rate_bps, whole_number(1, MOST_STREAMS).read(match["streams"] or "1"))
 
 
 def _cca(text: str) -> str:
@@ -106,16 +112,17 @@ def _cca(text: str) -> str:
     return text
 
 
-def _http(words: Sequence[str]) -> HttpFlows:
+def _http(words: Sequence[str]) -> HttpSource:
     given = settings(words, ("requests", "size", "parallel", "cca"))
     if missing := [name for name in ("requests", "size") if name not in given]:
         raise ValueError(f"has no {missing[0]}: write for instance http requests 5000 size 15kb")
     requests = _of("requests", given["requests"], whole_number(1, MOST_REQUESTS).read)
-    return HttpFlows(
+    return HttpSource(
+        *UNNAMED,
         requests=requests,
         size_bytes=_of("size", given["size"], _file_size),
         parallel=_of("parallel", given.get("parallel", "1"), whole_number(1, min(MOST_PARALLEL, requests)).read),
-        http_cca=_cca(given.get("cca", DEFAULT_CCA)),
+        cca=_cca(given.get("cca", DEFAULT_CCA)),
     )
 
 
@@ -134,7 +141,7 @@ def _file_size(text: str) -> int:
     return size_bytes
 
 
-def _workload(words: Sequence[str]) -> tuple[WorkloadFlows, float | None]:
+def _workload(words: Sequence[str]) -> tuple[WorkloadSource, float | None]:
     if not words:
         raise ValueError(f"names no distribution: use one of {', '.join(NAMED)}, or a file")
     given = settings(words[1:], ("load", "rate", "cca"))
@@ -144,36 +151,41 @@ def _workload(words: Sequence[str]) -> tuple[WorkloadFlows, float | None]:
     if load == 0:
         raise ValueError("has a load of 0%")
     offered_bps = _of("rate", given["rate"], parse_rate) if "rate" in given else 0.0
-    return WorkloadFlows(words[0], (), offered_bps, _cca(given.get("cca", DEFAULT_CCA))), load
+    return WorkloadSource(*UNNAMED, words[0], (), offered_bps, _cca(given.get("cca", DEFAULT_CCA))), load
 
 
-def flows_of(settings: Mapping[str, Any], path: Topology, folder: Path) -> tuple[Flows, ...]:
-    """Those of all lines, one for each host. Raises Contradiction for a host that the path has not, or a wrong file."""
-    found: list[Flows] = []
+def named_sources(settings: Mapping[str, Any], path: Topology, folder: Path) -> tuple[TrafficSource, ...]:
+    """Returns the sources of all keys flows.NAME, one for each host.
+
+    Raises Contradiction for a host that the path has not, or a wrong file.
+    """
+    sources: list[TrafficSource] = []
     hosts = [sender.name for sender in path.senders]
     receivers = layout(path).receivers
-    for key, line in settings.items():
+    for key, named in settings.items():
         if key.startswith("flows."):
+            line: Line = named.value
             for host in line.hosts:
-                known = [*hosts, *receivers] if isinstance(line.what, CommandFlows) else hosts
+                known = [*hosts, *receivers] if isinstance(line.source, CommandSource) else hosts
                 if host not in known:
                     raise Contradiction(key, f"is of the host {quoted(host)}{nearest(host, known)}")
                 try:
-                    what = _resolved(line, path, folder)
+                    source = _resolved(line, path, folder)
                 except ValueError as error:
                     raise Contradiction(key, str(error)) from None
-                found.append(Flows(key.removeprefix("flows."), host, what, line.start_s))
-    return tuple(found)
+                sources.append(replace(source, name=named.name, host=host))
+    return tuple(sources)
 
 
-def _resolved(line: Line, path: Topology, folder: Path) -> Any:
-    if not isinstance(line.what, WorkloadFlows):
-        return line.what
-    points = NAMED.get(line.what.distribution) or _points_of_file(folder / line.what.distribution)
-    offered_bps = line.what.offered_bps if line.load is None else line.load * path.rate_bps
+def _resolved(line: Line, path: Topology, folder: Path) -> TrafficSource:
+    workload = line.source
+    if not isinstance(workload, WorkloadSource):
+        return workload
+    points = NAMED.get(workload.distribution) or _points_of_file(folder / workload.distribution)
     if mean_bytes(points) <= 0:
-        raise ValueError(f"{line.what.distribution}: its flows have no bytes")
-    return WorkloadFlows(line.what.distribution, points, offered_bps, line.what.workload_cca)
+        raise ValueError(f"{workload.distribution}: its flows have no bytes")
+    offered_bps = workload.offered_bps if line.load is None else line.load * path.rate_bps
+    return replace(workload, sizes=points, offered_bps=offered_bps)
 
 
 def _points_of_file(file: Path) -> Points:

@@ -10,7 +10,17 @@ from ccmix.config.hostlist import HostRow
 from ccmix.config.profiles import Profile
 from ccmix.generators.expected import expected_seconds
 from ccmix.hosts.address import LOCAL_NAMES
-from ccmix.model import Commands, Destination, HostPath, ModuleParameter, Netem, NetemPlace, PschedulerTask, Traffic
+from ccmix.model import (
+    Commands,
+    CommandSource,
+    Destination,
+    HostPath,
+    ModuleParameter,
+    Netem,
+    NetemPlace,
+    Traffic,
+)
+from ccmix.model.traffic import BETWEEN_HOSTS
 from ccmix.units import format_time
 
 NETEM_KEYS = ("netem-lat", "netem-loss", "netem-limit")
@@ -18,8 +28,8 @@ Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a path is made from beside the entry's settings."""
+class PathDefaults:
+    """Holds what a path is made from beside the entry's settings."""
 
     nic: str | None
     netem_at: NetemPlace | None
@@ -48,25 +58,25 @@ def host_path(
     settings: Settings,
     dst: Destination,
     parameter: ModuleParameter | None,
-    around: Surroundings,
-    task: PschedulerTask | None = None,
+    defaults: PathDefaults,
+    by_pscheduler: bool,
 ) -> HostPath:
-    """The path to one destination in one condition; `task` where pScheduler makes the traffic."""
-    profile = around.profiles[dst.profile] if dst.profile else None
+    """Returns the path to one destination in one condition; `by_pscheduler`: that makes the traffic."""
+    profile = defaults.profiles[dst.profile] if dst.profile else None
     netem = _netem(settings)
     return HostPath(
-        src=_src(settings, task),
+        src=_src(settings, by_pscheduler),
         dst=dst,
         label=settings["type"],
         commands=_commands(settings, dst.address),
-        **({} if task else {"server": settings["server"], "port": settings["port"]}),
-        nic=around.nic,
+        **({} if by_pscheduler else {"server": settings["server"], "port": settings["port"]}),
+        nic=defaults.nic,
         netem=netem,
-        netem_at=(around.netem_at or settings.get("netem-at")) if netem else None,
+        netem_at=(defaults.netem_at or settings.get("netem-at")) if netem else None,
         profile=profile.netem if profile else None,
         profile_device=profile.device if profile else None,
         module_parameter=parameter,
-        capture=capture(settings.get("tcpdump-filt"), dst.address, around.nic, settings["tcpdump-size"])
+        capture=capture(settings.get("tcpdump-filt"), dst.address, defaults.nic, settings["tcpdump-size"])
         if settings["tcpdump"]
         else None,
         mpstat_cores=settings.get("mpstat"),
@@ -75,21 +85,20 @@ def host_path(
         pause_s=settings["pause"],
         rate_budget=settings.get("rate-budget"),
         time_window=settings.get("time-window"),
-        task=task,
     )
 
 
-def _src(settings: Settings, task: PschedulerTask | None) -> str:
-    if task and not settings.get("src-host"):
+def _src(settings: Settings, by_pscheduler: bool) -> str:
+    if by_pscheduler and not settings.get("src-host"):
         return str(settings["src"])
     return with_user(settings.get("src-host") or settings["src"], settings.get("user"))
 
 
-def command_traffic(settings: Settings, command: str) -> Traffic:
-    """Of src-cmd."""
+def command_traffic(settings: Settings, address: str) -> Traffic:
+    """Returns the traffic of src-cmd to the address."""
+    command = settings["src-cmd"].replace("{dst}", address)
     return Traffic(
-        groups=(),
-        streams=0,
+        sources=(CommandSource("", BETWEEN_HOSTS, command, kept=_src_cmd_is_kept(settings)),),
         duration_s=settings.get("duration") or expected_seconds(command),
         omit_s=0.0,
         interval_s=settings["interval"],
@@ -99,10 +108,14 @@ def command_traffic(settings: Settings, command: str) -> Traffic:
 
 
 def _netem(settings: Settings) -> Netem | None:
-    delay_s, loss, limit = (settings.get(key) for key in NETEM_KEYS)
-    if delay_s is loss is limit is None:
+    if not any(key in settings for key in NETEM_KEYS):
         return None
+    delay_s, loss, limit = (settings.get(key) for key in NETEM_KEYS)
     return Netem(delay_s=delay_s or 0.0, loss=loss, limit_packets=limit)
+
+
+def _src_cmd_is_kept(settings: Settings) -> bool:
+    return "src-cmd" in settings and settings.get("src-cmd-once", False) and settings.get("duration") is not None
 
 
 def _commands(settings: Settings, address: str) -> Commands:
@@ -110,7 +123,6 @@ def _commands(settings: Settings, address: str) -> Commands:
         text: str | None = settings.get(key)
         return text.replace("{dst}", address) if text else None
 
-    src_once = settings.get("src-cmd-once", False) and settings.get("duration") is not None
     return Commands(
         pre=line("pre"),
         post=line("post"),
@@ -118,23 +130,23 @@ def _commands(settings: Settings, address: str) -> Commands:
         post_src=line("post-src-cmd"),
         pre_dst=line("pre-dst-cmd"),
         post_dst=line("post-dst-cmd"),
-        src=line("src-cmd"),
         dst=line("dst-cmd"),
-        src_once=src_once,
-        dst_once=settings.get("dst-cmd-once", False) or src_once,  # a kept src-cmd talks to it all the time
+        # a kept src-cmd talks to it all the time
+        dst_once=settings.get("dst-cmd-once", False) or _src_cmd_is_kept(settings),
     )
 
 
 def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
-    """What two right values say against each other: the key to name, if one, and the sentence."""
+    """Returns what two right values say against each other: the key to name, if one, and the sentence."""
     if message := _netem_contradiction(path) or _device_contradiction(path, traffic):
         return message
-    if path.commands.src and not 0.1 <= traffic.interval_s <= 60:
+    if traffic.command and not 0.1 <= traffic.interval_s <= 60:
         return "interval", "a time between two samples is from 100ms to 60s"
-    if path.commands.src_once and (path.rate_budget or path.time_window):
+    if traffic.command and traffic.command.kept and (path.rate_budget or path.time_window):
         return "src-cmd-once", "keeps sending between runs, which rate-budget and time-window can't hold: leave one out"
-    if path.timeout_s is not None and path.timeout_s < traffic.seconds:
-        return "timeout", f"{format_time(path.timeout_s)} is less than a run takes, {format_time(traffic.seconds)}"
+    seconds = traffic.seconds or 0.0
+    if path.timeout_s is not None and path.timeout_s < seconds:
+        return "timeout", f"{format_time(path.timeout_s)} is less than a run takes, {format_time(seconds)}"
     if path.dst.host == LOCAL and path.dst.address in LOCAL_NAMES and path.src != LOCAL:
         return (
             "dst",
@@ -158,7 +170,7 @@ def _netem_contradiction(path: HostPath) -> tuple[str | None, str] | None:
 
 
 def _device_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, str] | None:
-    """A device has one root queue: fq of pacing, or netem."""
+    """Returns what is wrong where pacing and netem both need the one root queue of a device."""
     paced = traffic.pacing_bps is not None
     if paced and path.profile and path.nic in (None, path.profile_device):
         device = path.profile_device

@@ -17,7 +17,7 @@ _COMMENT = re.compile(r"#.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class HostRow:
-    """One host: `user` and `address` from its hostname; `name` is its alias, or its address."""
+    """Describes one host: `user` and `address` from its hostname; `name` is its alias, or its address."""
 
     line: int
     name: str
@@ -28,8 +28,8 @@ class HostRow:
 
 
 def read_hosts(path: Path) -> tuple[HostRow, ...]:
-    """The hosts in the order of the file. Raises ConfigError with every mistake of it."""
-    reader = _Reader(path)
+    """Returns the hosts in the order of the file. Raises ConfigError with every mistake of it."""
+    reader = _HostListReader(path)
     rows = tuple(reader.rows(read_text(path).split("\n")))
     if not rows and not reader.problems:
         reader.problem(None, "has no host: write a header such as hostname,alias,profile and a line for each host")
@@ -38,7 +38,7 @@ def read_hosts(path: Path) -> tuple[HostRow, ...]:
     return rows
 
 
-class _Reader:
+class _HostListReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.problems: list[Problem] = []
@@ -67,7 +67,7 @@ class _Reader:
                 yield row
 
     def _fields(self, number: int, text: str) -> list[str] | None:
-        """The fields of a line; None, and a problem, where they are not CSV."""
+        """Returns the fields of a line; None, and notes a problem, where they are not CSV."""
         try:
             fields = [field.strip() for field in next(csv.reader([text], strict=True))]
             for field in fields:

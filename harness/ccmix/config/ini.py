@@ -15,7 +15,7 @@ MOST_BYTES = 1_000_000  # of a file that people write
 
 @dataclass(frozen=True)
 class Section:
-    """One section: `own` values, and those inherited from [DEFAULT]; lines by key."""
+    """Holds one section: `own` values, and those inherited from [DEFAULT]; lines by key."""
 
     name: str
     line: int
@@ -26,7 +26,10 @@ class Section:
 
 @dataclass(frozen=True)
 class IniFile:
-    """A file's sections in order, without [DEFAULT]; `problems` are the mistakes that did not stop the reading."""
+    """Holds a file's sections in order, without [DEFAULT].
+
+    `problems` are the mistakes that did not stop the reading.
+    """
 
     path: Path
     sections: tuple[Section, ...]
@@ -35,7 +38,7 @@ class IniFile:
 
 
 def read(path: Path, text: str) -> IniFile:
-    """The sections of the file's text. Raises ConfigError where nothing can be read: no section."""
+    """Returns the sections of the file's text. Raises ConfigError where nothing can be read: no section."""
     parser = _Parser(path)
     problems = parser.problems
     try:
@@ -88,7 +91,7 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
 
 
 class _Parser(configparser.ConfigParser):
-    """Notes where each section (key None) and each key stands, and all that stands twice: configparser tells only of
+    """Notes the line of each section (key None) and each key, and all that is there twice: configparser reports only
     the first. It learns of them from configparser itself, by the two hooks that are asked for each header and each key,
     so that both agree on what is one.
     """
@@ -106,14 +109,14 @@ class _Parser(configparser.ConfigParser):
         self._section = DEFAULT
 
     def counted(self, text: str) -> Iterator[str]:
-        """Without comments, since one between the lines of a value would end the value."""
+        """Yields the lines without comments, since one between the lines of a value would end the value."""
         for number, line in enumerate(io.StringIO(text), start=1):
             if not line.lstrip().startswith(("#", ";")):
                 self._numbers.append(number)
                 yield line
 
     def number(self, counted: int) -> int:
-        """In the file, of a line that configparser counted."""
+        """Returns the number in the file of a line that configparser counted."""
         return self._numbers[counted - 1]
 
     def match(self, line: str) -> re.Match[str] | None:

@@ -1,5 +1,6 @@
 """The table of every key of an INI file: what it looks like, what it means, an example and its default."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,7 @@ from ccmix.config.values import (
     STORED,
     SWITCH,
     TEXT,
+    TEXT_OR_OFF,
     TIME,
     WINDOW,
     Kind,
@@ -58,7 +60,7 @@ REPEAT_ORDERS = ("in-order", "shuffled")
 
 @dataclass(frozen=True)
 class Key:
-    """A key. Without a value, its `default` holds; where that is None too, the key is unset, or `required`.
+    """Describes a key. Without a value, its `default` holds; where that is None too, the key is unset, or `required`.
 
     `required` ones may be left out where a key of the family `unless` is given.
     A family, such as host.NAME, stands for all keys that begin with the part before the dot; `member` reads the rest.
@@ -76,10 +78,24 @@ class Key:
     unless: str | None = None
     member: Callable[[str], Any] | None = None
 
+    @functools.cached_property
+    def default_value(self) -> Any:
+        """The value of the key's default."""
+        assert self.default is not None
+        return self.read(self.default)
+
     @property
     def read(self) -> Callable[[str], Any]:
         """Raises ValueError with a sentence that says what would be right."""
         return self.kind.read
+
+
+@dataclass(frozen=True)
+class Member:
+    """Holds the setting of a member of a family: what the part of its name after the dot says, and its value."""
+
+    name: Any
+    value: Any
 
 
 class KeyTable(dict[str, Key]):
@@ -157,13 +173,13 @@ TOPOLOGY_KEYS = _table(
     Key(
         "at.TIME",
         CHANGES,
-        "what changes at this time of the traffic, the omitted time included",
+        "changes of the path at this time of the traffic, the omitted time included",
         "rate 500mbit, h2 delay 20ms",
         member=read_moment,
     ),
 )
 
-# Of entries of both sorts
+# Keys of both entry types
 EVERY_ENTRY = _table(
     Key(
         "type", TEXT, "what makes the traffic: iperf3 or perfSONAR; beside src-cmd any text, a label", "iperf3",
@@ -177,8 +193,8 @@ EVERY_ENTRY = _table(
     Key("streams", whole_number(1, 128), "parallel TCP flows of the test", "8", "1"),
     Key("pacing", PACING, "rate that fq on the sending device paces each flow to at most", "2.4gbit", "none"),
     Key(
-        "duration", POSITIVE_TIME, "measured time of a run, in whole seconds; beside src-cmd what that takes; unset "
-        "there, what the command tells", "60s", "10s",
+        "duration", POSITIVE_TIME, "measured time of a run, in whole seconds; beside src-cmd the time that it takes; "
+        "unset there, ccmix reads it from the command", "60s", "10s",
     ),
     Key("omit", TIME, "time before that, which is left out, in whole seconds", "3s", "0s"),
     Key(
@@ -202,7 +218,7 @@ TOPOLOGY_ENTRY = _table(
     Key(
         "flows.NAME",
         LINE,
-        "a line of traffic instead of `cca` and `streams`: of which hosts, and what",
+        "a traffic source instead of `cca` and `streams`: its hosts, and what they send",
         "h1 bbr:1+30s",
         member=read_name,
     ),
@@ -233,7 +249,7 @@ HOST_ENTRY = _table(
     Key("post-src-cmd", SHELL, "runs on src after every run", "sysctl -w net.ipv4.tcp_congestion_control=cubic"),
     Key("post-dst-cmd", SHELL, "runs on dst after every run", "sysctl -w net.ipv4.tcp_mtu_probing=0"),
     Key("netem-at", PLACE, "the host and the devices where the entry's netem acts: data leaves by the first, ACKs by "
-        "the second; --netem-at stands before it", "netem1:eth2,eth3"),
+        "the second; --netem-at overrides it", "netem1:eth2,eth3"),
     Key("netem-lat", DELAY, "delay in each direction; the path's RTT grows by twice that", "44ms"),
     Key("netem-loss", NETEM_LOSS, "loss in the data direction: random, or gemodel P [R [1-H [1-K]]]", "0.001%"),
     Key("netem-limit", PACKETS, "packets that netem holds in each direction", "10000"),
@@ -259,7 +275,7 @@ HOST_ENTRY = _table(
         obsolete="sockets are always sampled; tcpdump and mpstat are keys of their own"),
     Key("ss", SWITCH, "none any more", "on", sweepable=False, obsolete="sockets are always sampled, through netlink"),
     Key("tcptrace", SWITCH, "none any more", "off", sweepable=False, obsolete="connections.parquet has it"),
-    Key("statexec", TEXT, "none any more", "off", sweepable=False, obsolete="processes are always recorded"),
+    Key("statexec", TEXT_OR_OFF, "none any more", "off", sweepable=False, obsolete="processes are always recorded"),
 )  # fmt: skip
 
 # Of entries between real hosts whose traffic pScheduler makes
@@ -267,15 +283,15 @@ PSCHEDULER_ENTRY = _table(
     Key("src-host", HOST, "where src's commands run, and its sockets are sampled; unset: nowhere, unless src is this "
         "machine", "dtn@ps1.example.org", sweepable=False),
     Key("lead", SERVER, "the pScheduler that the task is given to; unset: src's", "ps1.example.org", sweepable=False),
-    Key("tls-ca", FILE, "the only certificates that are trusted, in PEM form: the hosts' own, or of who signed those; "
-        "unset: whom this machine trusts", "ps1.pem", sweepable=False),
+    Key("tls-ca", FILE, "the only trusted certificates, in PEM form: the hosts' own, or those of their signers; unset: "
+        "those that this machine trusts", "ps1.pem", sweepable=False),
     Key("tool", TOOL, "pScheduler's tool for the test; unset: its own choice", "iperf3mix"),
     Key("slip", TIME, "by how much the start may slip to find a free slot", "20m", "5m", sweepable=False),
-    Key("priority", whole_number(0, 1_000_000), "of the task; its runs may push away those of a lower one", "10",
+    Key("priority", whole_number(0, 1_000_000), "of the task; its runs may preempt those of a lower one", "10",
         sweepable=False),
     Key("wait", POSITIVE_TIME, "longest time until a run begins; then its task is cancelled", "1h",
         "15m", sweepable=False),
-    Key("repeat", POSITIVE_TIME, "one task for all iterations, of which each run is one, and the time between them",
+    Key("repeat", POSITIVE_TIME, "time between the runs of one task, which has all iterations; unset: a task per run",
         "1h", sweepable=False),
     Key("spec.NAME", JSON, "a further field of pScheduler's throughput test", "PT0.3S", member=read_field),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is wrong with a file, collected so that all of it is told at once."""
+"""Describes what is wrong with a file, so that all of it is reported at once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from difflib import get_close_matches
 from pathlib import Path
 
 SHOWN = 60  # characters of a wrong word that are repeated
-REPLACED = "\ufffd"  # stands for what would move a terminal's cursor
+REPLACED = "\ufffd"  # replaces what would move a terminal's cursor
 MOST_KNOWN = 25  # words of a list
 
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake: where it is, and what would be right."""
+    """Describes one mistake: where it is, and what would be right."""
 
     file: Path
     line: int | None
@@ -31,7 +31,7 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """A file with mistakes, all of them in `problems`."""
+    """Reports a file with mistakes, all of them in `problems`."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -39,7 +39,7 @@ class ConfigError(Exception):
 
 
 class Contradiction(ValueError):
-    """Values, each of them right, that say something against each other; `key` is the one to change."""
+    """Reports values that are right alone and contradict each other; `key` is the one to change."""
 
     def __init__(self, key: str | None, message: str) -> None:
         self.key = key
@@ -47,12 +47,12 @@ class Contradiction(ValueError):
 
 
 def quoted(text: str) -> str:
-    """A wrong word as it was written; of a long one, its beginning."""
+    """Returns a wrong word as it was written; of a long one, its beginning."""
     return f"'{text}'" if len(text) <= SHOWN else f"'{text[:SHOWN]}…'"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """'; did you mean 'x'?' where one of the known words is near, else the list of them."""
+    """Returns '; did you mean 'x'?' where a known word is near, else the list of them."""
     choices = sorted(known)
     by_lower_case = {choice.lower(): choice for choice in choices}
     close = get_close_matches(word[:SHOWN].lower(), by_lower_case, n=1)

@@ -37,14 +37,14 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class Profile:
-    """What netem does on `device`."""
+    """Describes what netem does on `device`."""
 
     device: str
     netem: Netem
 
 
 def read_profiles(path: Path) -> dict[str, Profile]:
-    """The profiles by name. Raises ConfigError with every mistake of the file."""
+    """Returns the profiles by name. Raises ConfigError with every mistake of the file."""
     text = read_text(path, MOST_BYTES)
     try:
         root = yaml.compose(text, Loader=_Loader)
@@ -55,7 +55,7 @@ def read_profiles(path: Path) -> dict[str, Profile]:
         raise ConfigError([Problem(path, line, None, None, f"is not YAML: {what}")]) from error
     except RecursionError as error:
         raise ConfigError([Problem(path, None, None, None, "is not a file of profiles: too deep")]) from error
-    reader = _Reader(path)
+    reader = _ProfileReader(path)
     profiles = reader.profiles(root)
     if reader.problems:
         raise ConfigError(reader.problems)
@@ -72,7 +72,7 @@ class _Loader(yaml.BaseLoader):
         return super().compose_node(parent, index)
 
 
-class _Reader:
+class _ProfileReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.problems: list[Problem] = []
@@ -86,11 +86,11 @@ class _Reader:
             if not self.problems:
                 self._problem(root, "has no profiles: write profiles: and below it NAME: and its settings")
             return {}
-        found = {}
+        profiles = {}
         for name, (key, value) in self._mapping(top["profiles"][1], "profiles", "NAME: and its settings").items():
             if profile := self._profile(name, key, value):
-                found[name] = profile
-        return found
+                profiles[name] = profile
+        return profiles
 
     def _profile(self, name: str, key: yaml.Node, node: yaml.Node) -> Profile | None:
         values: dict[str, Any] = {}
@@ -117,16 +117,16 @@ class _Reader:
         self.problems.append(Problem(self._path, line, None, None, message))
 
     def _mapping(self, node: yaml.Node | None, what: str, example: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """The values of a mapping by their keys, with the keys' places."""
-        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        """Returns the values of a mapping by their keys, with the keys' places."""
+        values: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         if not isinstance(node, yaml.MappingNode):
             self._problem(node, f"{what} is no mapping: write {example}")
-            return found
+            return values
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 self._problem(key, f"a key of {what} is no text")
-            elif key.value in found:
+            elif key.value in values:
                 self._problem(key, f"{quoted(key.value)} stands twice in {what}")
             else:
-                found[key.value] = (key, value)
-        return found
+                values[key.value] = (key, value)
+        return values

@@ -12,8 +12,7 @@ from ccmix.config.values import Kind, read_text
 from ccmix.generators.pscheduler.rest import split
 from ccmix.generators.pscheduler.task import DECIDED_BY_KEYS, SLOT_S, SPEC_FIELDS, STARTS_AFTER_S
 from ccmix.generators.pscheduler.tls import wrong_file
-from ccmix.hosts.address import Kind as Way
-from ccmix.hosts.address import parse_host
+from ccmix.hosts.address import AddressKind, parse_host
 from ccmix.model import HostPath, PschedulerTask, Traffic
 from ccmix.units import format_time
 
@@ -44,7 +43,7 @@ def _tool(text: str) -> str:
 
 
 def _json(text: str) -> str:
-    """As JSON; what is none is a string."""
+    """Reads JSON; other text is a JSON string."""
     read_text(text)
     try:
         json.loads(text)
@@ -54,7 +53,7 @@ def _json(text: str) -> str:
 
 
 def read_field(name: str) -> str:
-    """A further field of the test."""
+    """Reads the name of a further field of the test."""
     if name in DECIDED_BY_KEYS:
         raise ValueError(f"is said by the key {DECIDED_BY_KEYS[name]}")
     if name in _NOT_FORWARD:
@@ -70,11 +69,10 @@ JSON = Kind("JSON, or text", "as pScheduler takes it", _json)
 
 
 def task(settings: Mapping[str, Any], folder: Path) -> PschedulerTask:
-    """What pScheduler is asked; `folder` is the INI file's."""
+    """Returns what pScheduler is asked; `folder` is the INI file's."""
     src = parse_host(settings["src"])
-    source = src.host if src.kind is Way.SSH else None
-    prefix = "spec."
-    further = {key.removeprefix(prefix): text for key, text in settings.items() if key.startswith(prefix)}
+    source = src.host if src.kind is AddressKind.SSH else None
+    further = {field.name: field.value for key, field in settings.items() if key.startswith("spec.")}
     return PschedulerTask(
         lead=settings.get("lead") or (f"[{source}]" if source and ":" in source else source) or LOCAL,
         source=source,
@@ -90,10 +88,10 @@ def task(settings: Mapping[str, Any], folder: Path) -> PschedulerTask:
     )
 
 
-def task_contradiction(path: HostPath, traffic: Traffic, settings: Mapping[str, Any]) -> tuple[str | None, str] | None:
-    """What values of one condition say against each other: the key to name, if one, and the sentence."""
-    asked = path.task
-    assert asked
+def task_contradiction(
+    path: HostPath, traffic: Traffic, asked: PschedulerTask, settings: Mapping[str, Any]
+) -> tuple[str | None, str] | None:
+    """Returns what values of one condition say against each other: the key to name, if one, and the sentence."""
     if parse_host(settings["src"]).user:
         return "src", "is a name by which pScheduler knows the host, without a login: that belongs to src-host"
     if asked.tls_ca and (wrong := wrong_file(Path(asked.tls_ca))):
@@ -118,7 +116,7 @@ def _needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
 
 
 def _repeat_contradiction(path: HostPath, traffic: Traffic, repeat_s: float) -> tuple[str, str] | None:
-    takes_s = traffic.seconds + SLOT_S + STARTS_AFTER_S
+    takes_s = traffic.total_s + SLOT_S + STARTS_AFTER_S
     if repeat_s < takes_s:
         return "repeat", f"{format_time(repeat_s)} is less than a run takes, {format_time(takes_s)}"
     if path.rate_budget or path.time_window:

@@ -19,7 +19,7 @@ _REAL = re.compile(r"\d{1,6}(?:\.\d{1,9})?", re.ASCII)
 
 @dataclass(frozen=True)
 class Range:
-    """The values of a parameter from the least to the most, as people write them; `tc` is how tc takes them."""
+    """Reads the values of a parameter from the least to the most, as people write them; `tc` is how tc takes them."""
 
     least: str
     most: str
@@ -161,7 +161,7 @@ _ELSEWHERE = {
 
 
 def read_queue(text: str) -> Queue:
-    """'codel ecn ce_threshold 24.2ms': values in SI units as everywhere, given to tc in bytes, us and bit/s."""
+    """Reads 'codel ecn ce_threshold 24.2ms': values in SI units as everywhere, given to tc in bytes, us and bit/s."""
     kind, *words = text.split()
     if kind not in QUEUES:
         raise ValueError(f"has the unknown queue discipline {quoted(kind)}{nearest(kind, QUEUES)}")

@@ -5,11 +5,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ccmix.conditions.layout import RECEIVER, ROUTERS
-from ccmix.config.netem_values import at_most, delay, loss
+from ccmix.config.named_values import settings
+from ccmix.config.netem_values import check_mean, delay, loss
 from ccmix.config.problems import quoted
 from ccmix.config.values import Kind, units
-from ccmix.config.words import settings
-from ccmix.model import Change, Loss
+from ccmix.model import Change, DelayChange, Loss, LossChange, RateChange
 from ccmix.units import RATE_BPS, format_rate, parse_percent, parse_rate, parse_time
 
 MOST_HOSTS = 254  # each has the third byte of its addresses for itself
@@ -24,20 +24,20 @@ _RANGE = re.compile(
 
 
 def read_path_loss(text: str) -> Loss | None:
-    """'0.025%' or 'gemodel P [R [1-H [1-K]]]'; None for 0%."""
-    words = text.split()
-    model = "gemodel" if words[:1] == ["gemodel"] else "random"
-    found = at_most(loss(words[1:] if model == "gemodel" else [text], model), MOST_LOSS)
-    return None if found.parameters == (0.0,) else found
+    """Reads '0.025%' or 'gemodel P [R [1-H [1-K]]]'; returns None for no loss."""
+    model, *shares = text.split() or [""]
+    path_loss = loss(shares, "gemodel") if model == "gemodel" else loss([text], "random")
+    check_mean(path_loss, MOST_LOSS)
+    return path_loss
 
 
 def read_path_delay(text: str) -> float:
-    """In seconds."""
+    """Reads a delay in seconds."""
     return delay(text, MOST_DELAY_S)
 
 
 def read_path_rate(text: str) -> float:
-    """In bits per second."""
+    """Reads a rate in bits per second."""
     rate_bps = parse_rate(text)
     if rate_bps < LEAST_RATE_BPS:
         raise ValueError(
@@ -47,7 +47,7 @@ def read_path_rate(text: str) -> float:
 
 
 def read_host_names(text: str) -> tuple[str, ...]:
-    """'h1', or all from 'h1..h50'."""
+    """Reads 'h1', or all names from 'h1..h50'."""
     if match := _RANGE.fullmatch(text):
         low, high = int(match["low"]), int(match["high"])
         if match["first"] != match["last"] or low > high:
@@ -70,19 +70,19 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def _fields(words: Sequence[str], known: Collection[str]) -> dict[str, Any]:
-    """'delay 5ms loss gemodel 1% 10%' to the fields of a Sender that are given, and their values."""
-    found = {}
+    """Reads 'delay 5ms loss gemodel 1% 10%' as the fields of a Sender that are given, and their values."""
+    fields = {}
     for name, value in settings(words, known, long=("loss",)).items():
         field, read = _SETTINGS[name]
         try:
-            found[field] = read(value)
+            fields[field] = read(value)
         except ValueError as error:
             raise ValueError(f"has for {name} {quoted(value)}, which {error}") from None
-    return found
+    return fields
 
 
 def read_sender(text: str) -> dict[str, Any]:
-    """'delay 5ms loss 0.1% rate 100mbit' to the fields of a Sender that are given."""
+    """Reads 'delay 5ms loss 0.1% rate 100mbit' as the fields of a Sender that are given."""
     return _fields(text.split(), _SETTINGS)
 
 
@@ -95,13 +95,13 @@ def read_moment(text: str) -> float:
 
 
 def read_changes(text: str) -> tuple[Change, ...]:
-    """'rate 500mbit, h2 delay 20ms' to changes without a moment."""
+    """Reads 'rate 500mbit, h2 delay 20ms' as changes, at_s of which is not known yet."""
     parts = [part.split() for part in text.split(",")]
     if [] in parts:
         raise ValueError("has nothing between two commas, or after the last: write for instance rate 500mbit, loss 1%")
     changes = tuple(map(_change, parts))
-    told = [(change.sender, change.rate_bps is None, change.delay_s is None, change.loss is None) for change in changes]
-    if len(set(told)) < len(told):
+    changed = {(change.kind, None if isinstance(change, RateChange) else change.sender) for change in changes}
+    if len(changed) < len(changes):
         raise ValueError("changes one thing twice: write it once")
     return changes
 
@@ -111,19 +111,21 @@ def _change(words: list[str]) -> Change:
     sender = None
     if len(words) > 2 and words[0] not in known and words[1] in known:
         sender = words.pop(0)
-    found = _fields(words, known)
-    if len(found) != 1:
+    fields = _fields(words, known)
+    if len(fields) != 1:
         raise ValueError("is no change: write for instance rate 500mbit, or h2 delay 20ms; between changes, a comma")
-    [(field, value)] = found.items()
-    if field == "loss" and value is None:
-        value = Loss("random", (0.0,))
-    if sender and field == "rate_bps":
+    [(field, value)] = fields.items()
+    if field == "delay_s":
+        return DelayChange(0.0, sender, value)
+    if field == "loss":
+        return LossChange(0.0, sender, value)
+    if sender:
         raise ValueError(f"has a rate of {quoted(sender)}: only the bottleneck's changes")
-    return Change(0.0, sender, **{field: value})
+    return RateChange(0.0, value)
 
 
 SENDER = Kind("delay, loss, jitter, reorder, rate, each with its value", "as the keys of these names", read_sender)
-CHANGES = Kind("changes", "rate, delay or loss; of a host alone where its name stands before", read_changes)
+CHANGES = Kind("changes", "rate, delay or loss; of one host if its name comes first", read_changes)
 PATH_LOSS = Kind("share, or gemodel", "%", read_path_loss)
 PATH_DELAY = Kind("time", "us, ms, s", read_path_delay)
 PATH_RATE = Kind("rate", units(RATE_BPS), read_path_rate)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ccmix.config import ini
-from ccmix.config.emulation import ParameterSweep, read_parameter_sweep
-from ccmix.config.keys import ALL_KEYS, SWEEPS, Key
+from ccmix.config.diagnostics import Diagnostics, Setting
+from ccmix.config.emulation import ParameterSweep
+from ccmix.config.keys import ALL_KEYS, SWEEPS, KeyTable
 from ccmix.config.problems import nearest
-from ccmix.config.telling import Telling
 from ccmix.model import ModuleParameter
 
 SWEEP_PREFIX = "sweep."
@@ -15,67 +15,64 @@ SWEEP_PREFIX = "sweep."
 
 @dataclass(frozen=True)
 class Sweep:
-    """The values of one key of the conditions; `parameter`: it is no key, but a module's parameter."""
+    """Holds the values that one key has in the conditions; `parameter`: it is no key, but a module's parameter."""
 
-    values: tuple[str, ...]
+    settings: tuple[Setting, ...]
     parameter: ParameterSweep | None = None
 
 
-def read_sweeps(telling: Telling, section: ini.Section, known: Mapping[str, Key]) -> dict[str, Sweep]:
-    """The entry's sweeps in the order of the file; of [DEFAULT], those of keys that the entry knows."""
+def read_sweeps(
+    diagnostics: Diagnostics, section: ini.Section, known: KeyTable, given: Mapping[str, Setting | None]
+) -> dict[str, Sweep]:
+    """Returns the entry's sweeps in the order of the file; of [DEFAULT], those of keys that the entry knows.
+
+    `given` are the settings that were read.
+    """
     sweeps: dict[str, Sweep] = {}
     for name, text in (section.inherited | section.own).items():
         key, sweep = name, None
         if name.startswith(SWEEP_PREFIX):
             key = name.removeprefix(SWEEP_PREFIX)
-            sweep = _sweep(telling, section, name, key, text, known)
+            sweep = _sweep(diagnostics, section, name, key, text, known)
         elif name in SWEEPS and name in known and text:
             key = SWEEPS[name]
-            sweep = _sweep(telling, section, name, key, text, known)
-        elif name == "param-sweep" and name in known and text:
-            sweep = _parameter_sweep(text)
-            key = sweep.parameter.name if sweep and sweep.parameter else ""
+            sweep = _sweep(diagnostics, section, name, key, text, known)
+        elif name == "param-sweep" and name in known and (setting := given.get(name)):
+            parameter: ParameterSweep = setting.value
+            key, sweep = parameter.name, Sweep(tuple(Setting(value, value) for value in parameter.values), parameter)
         if sweep and key in sweeps:
-            telling.problem(section, name, f"sweeps {key} a second time: remove one")
+            diagnostics.problem(section, name, f"sweeps {key} a second time: remove one")
         elif sweep:
             sweeps[key] = sweep
     return sweeps
 
 
-def _parameter_sweep(text: str) -> Sweep | None:
-    try:
-        parameter = read_parameter_sweep(text)
-    except ValueError:
-        return None  # told with the other keys
-    return Sweep(parameter.values, parameter)
-
-
 def _sweep(
-    telling: Telling, section: ini.Section, name: str, key: str, text: str, known: Mapping[str, Key]
+    diagnostics: Diagnostics, section: ini.Section, name: str, key: str, text: str, known: KeyTable
 ) -> Sweep | None:
     separator = "\n" if "\n" in text.strip() or text.startswith("\n") else ","
     values = tuple(value.strip() for value in text.split(separator) if value.strip())
-    before = len(telling.problems)
     if key not in known and key in ALL_KEYS and name not in section.own:
         return None
     if key not in ALL_KEYS:
-        telling.problem(section, name, "sweeps an unknown key" + nearest(key, ALL_KEYS))
+        diagnostics.problem(section, name, "sweeps an unknown key" + nearest(key, ALL_KEYS))
     elif not ALL_KEYS[key].sweepable:
-        telling.problem(section, name, f"can't be swept: make an entry for each {key}")
+        diagnostics.problem(section, name, f"can't be swept: make an entry for each {key}")
     elif key not in known:
-        telling.problem(section, name, f"{key} has no effect in this entry: remove the sweep")
+        diagnostics.problem(section, name, f"{key} has no effect in this entry: remove the sweep")
     elif not values:
-        telling.problem(section, name, f"is an empty sweep: write {name} = A, B with values of {key}")
+        diagnostics.problem(section, name, f"is an empty sweep: write {name} = A, B with values of {key}")
     elif len(set(values)) < len(values):
-        telling.problem(section, name, "names a value twice: each value makes a condition of its own")
+        diagnostics.problem(section, name, "names a value twice: each value makes a condition of its own")
     else:
-        for value in values:
-            telling.read(section, known[key], value, name)
-    return Sweep(values) if len(telling.problems) == before else None
+        settings = [diagnostics.read(section, known, key, value, name) for value in values]
+        readable = tuple(setting for setting in settings if setting)
+        return Sweep(readable) if len(readable) == len(settings) else None
+    return None
 
 
 def module_parameter(sweeps: Mapping[str, Sweep], values: Mapping[str, str]) -> ModuleParameter | None:
-    """What a point of the sweeps says of it, if one is swept."""
+    """Returns the module's parameter of a point of the sweeps, where one is swept."""
     for key, sweep in sweeps.items():
         if sweep.parameter:
             return ModuleParameter(sweep.parameter.path, values[key], sweep.parameter.element)

@@ -4,12 +4,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ccmix.config.keys import Member
 from ccmix.config.problems import Contradiction, nearest, quoted
 from ccmix.config.queues import MOST_BANDWIDTH_BPS
-from ccmix.config.senders import MOST_HOSTS, read_host_names, read_moment
+from ccmix.config.senders import MOST_HOSTS
 from ccmix.generators.distributions import mean_bytes
-from ccmix.model import Change, Group, Iperf3Flows, Sender, Topology, Traffic, WorkloadFlows
-from ccmix.model.traffic import streams_of_groups
+from ccmix.model import (
+    Change,
+    Group,
+    GroupedSource,
+    RateChange,
+    Sender,
+    Topology,
+    Traffic,
+    TrafficSource,
+    WorkloadSource,
+)
+from ccmix.model.group_grammar import streams_of_groups
 from ccmix.units import format_bytes, format_rate
 
 MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
@@ -20,32 +31,32 @@ MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
 def topology(settings: Mapping[str, Any]) -> Topology:
     """Raises Contradiction."""
-    hosts = _hosts(settings)
+    senders = _senders(settings)
     return Topology(
         rate_bps=settings["rate"],
-        delay_s=settings.get("delay", 0.0),
-        loss=settings["loss"],
+        senders=senders,
         buffer=settings["buffer"],
         mtu_bytes=settings["mtu"],
         offloads=settings["offloads"],
-        jitter_s=settings["jitter"],
-        reorder=settings["reorder"],
-        hosts=hosts,
         receivers=settings["receivers"],
         shaper=settings["shaper"],
         queue=settings["qdisc"],
         ecn=settings["ecn"],
-        changes=_changes(settings, [host.name for host in hosts] or ["h1"]),
+        changes=_changes(settings, [sender.name for sender in senders]),
         name=settings["topology"],
     )
 
 
-def _hosts(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
-    """Those of `hosts` and of host.NAME, in this order; what a later line says of a host stands before an earlier."""
+def _senders(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
+    """Returns the senders of `hosts` and of host.NAME, in this order, or h1 alone without any.
+
+    A later setting of a host overrides an earlier one.
+    """
     own: dict[str, dict[str, Any]] = {f"h{number}": {} for number in range(1, settings.get("hosts", 0) + 1)}
-    for names, given in _members(settings, "host."):
-        for name in read_host_names(names):
-            own[name] = own.get(name, {}) | given
+    for _, sender in _members(settings, "host."):
+        for name in sender.name:
+            own[name] = own.get(name, {}) | sender.value
+    own = own or {"h1": {}}
     if len(own) > MOST_HOSTS:
         raise Contradiction("hosts" if "hosts" in settings else None, f"has {len(own)} hosts, more than {MOST_HOSTS}")
     if lacking := [name for name, given in own.items() if "delay_s" not in given and "delay" not in settings]:
@@ -68,28 +79,28 @@ def _changes(settings: Mapping[str, Any], hosts: Sequence[str]) -> tuple[Change,
     changes: list[Change] = []
     keys: dict[float, str] = {}
     seconds = settings["omit"] + settings["duration"]
-    for moment, given in _members(settings, "at."):
-        key, at_s = f"at.{moment}", read_moment(moment)
+    for key, moment in _members(settings, "at."):
+        at_s = moment.name
         if (other := keys.setdefault(at_s, key)) != key:
             raise Contradiction(key, f"is the same moment as {other}: write one line, with commas between the changes")
         if at_s >= seconds:
             raise Contradiction(key, f"changes nothing: the traffic, omit and duration, takes {seconds:g} s")
-        for change in given:
-            if change.sender is not None and change.sender not in hosts:
-                raise Contradiction(key, f"names the host {quoted(change.sender)}{nearest(change.sender, hosts)}")
+        for change in moment.value:
+            sender = None if isinstance(change, RateChange) else change.sender
+            if sender is not None and sender not in hosts:
+                raise Contradiction(key, f"names the host {quoted(sender)}{nearest(sender, hosts)}")
             changes.append(replace(change, at_s=at_s))
     return tuple(sorted(changes, key=lambda change: change.at_s))
 
 
-def _members(settings: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
-    return [(name.removeprefix(prefix), value) for name, value in settings.items() if name.startswith(prefix)]
+def _members(settings: Mapping[str, Any], prefix: str) -> list[tuple[str, Member]]:
+    return [(name, value) for name, value in settings.items() if name.startswith(prefix)]
 
 
-def own_traffic(settings: Mapping[str, Any]) -> Traffic:
-    """Of ccmix's own iperf3."""
+def traffic_of(settings: Mapping[str, Any], sources: Sequence[TrafficSource]) -> Traffic:
+    """Returns the traffic of these sources with the times that an entry's keys give."""
     return Traffic(
-        groups=settings["cca"],
-        streams=settings["streams"],
+        sources=tuple(sources),
         duration_s=settings["duration"],
         omit_s=settings["omit"],
         interval_s=settings["interval"],
@@ -99,36 +110,35 @@ def own_traffic(settings: Mapping[str, Any]) -> Traffic:
 
 
 def check_traffic(traffic: Traffic, port: int) -> None:
-    """Of ccmix's own iperf3, whose server has the port. Raises Contradiction."""
-    asked, servers = traffic.rtt_probe and traffic.rtt_probe.tcp_port, max(1, len(traffic.flows))
+    """Checks the traffic of ccmix's own iperf3, whose first server has the port. Raises Contradiction."""
+    asked, servers = traffic.rtt_probe and traffic.rtt_probe.tcp_port, max(1, len(traffic.named_sources))
     if asked and port <= asked < port + servers:
         message = f"asks port {asked}, where iperf3's server takes each question for a test: give another port"
         raise Contradiction("rtt-probe", message)
-    if 0 in streams_of_groups(traffic.groups, traffic.streams):
+    if traffic.streams and 0 in streams_of_groups(traffic.groups, traffic.streams):
         number = len(traffic.groups)
         raise Contradiction("cca", f"names {number} groups, and with streams = {traffic.streams} not each gets one")
-    if not 0.1 <= traffic.interval_s <= min(60.0, traffic.duration_s):
+    if not 0.1 <= traffic.interval_s <= min(60.0, traffic.measured_s):
         message = f"{traffic.interval_s:g}s: iperf3 takes 100ms to 60s, and no more than duration"
         raise Contradiction("interval", message)
     for key, seconds, most in (
-        ("duration", traffic.duration_s, MOST_DURATION_S), ("omit", traffic.omit_s, MOST_OMIT_S)
+        ("duration", traffic.measured_s, MOST_DURATION_S), ("omit", traffic.omit_s, MOST_OMIT_S)
     ):  # fmt: skip
         if seconds != int(seconds) or seconds > most:
             raise Contradiction(key, f"{seconds:g}s: iperf3 takes whole seconds, {most} at most")
-    _check_lines(traffic)
+    _check_sources(traffic)
 
 
-def _check_lines(traffic: Traffic) -> None:
-    lasts = f"and the traffic, omit and duration, takes {traffic.seconds:g} s"
-    for line in traffic.flows:
-        key = f"flows.{line.name}"
-        if line.start_s >= traffic.seconds:
-            raise Contradiction(key, f"begins after {line.start_s:g} s, {lasts}")
-        if isinstance(line.what, WorkloadFlows) and (number := _arrivals(line.what, traffic.seconds)) > MOST_ARRIVALS:
+def _check_sources(traffic: Traffic) -> None:
+    lasts = f"and the traffic, omit and duration, takes {traffic.total_s:g} s"
+    for source in traffic.sources:
+        key = f"flows.{source.name}" if source.name else "cca"
+        if source.start_s >= traffic.total_s:
+            raise Contradiction(key, f"begins after {source.start_s:g} s, {lasts}")
+        if isinstance(source, WorkloadSource) and (number := _arrivals(source, traffic.total_s)) > MOST_ARRIVALS:
             raise Contradiction(key, f"comes to {number:.3g} flows, {MOST_ARRIVALS} at most: give it less load")
-        if isinstance(line.what, Iperf3Flows):
-            _check_delays(key, line.what.groups, traffic.seconds, lasts)
-    _check_delays("cca", traffic.groups, traffic.seconds, lasts)
+        if isinstance(source, GroupedSource):
+            _check_delays(key, source.groups, traffic.total_s, lasts)
 
 
 def _check_delays(key: str, groups: Iterable[Group], seconds: float, lasts: str) -> None:
@@ -137,8 +147,8 @@ def _check_delays(key: str, groups: Iterable[Group], seconds: float, lasts: str)
             raise Contradiction(key, f"a group of {group.cca} begins after {group.delay_s:g} s, {lasts}")
 
 
-def _arrivals(workload: WorkloadFlows, seconds: float) -> float:
-    """How many flows are to be expected."""
+def _arrivals(workload: WorkloadSource, seconds: float) -> float:
+    """Returns how many flows are to be expected."""
     return workload.offered_bps * seconds / 8 / mean_bytes(workload.sizes)
 
 
@@ -165,7 +175,7 @@ def check_topology(path: Topology) -> None:
 
 
 def _check_queue(path: Topology) -> None:
-    """What of RED's thresholds follows from the buffer, and of its and CHOKe's averaging from the rate."""
+    """Checks RED's thresholds against the buffer, and its and CHOKe's averaging against the rate."""
     queue = path.queue
     holds = {"red": path.buffer_bytes, "choke": path.buffer_packets}.get(queue.kind)
     if holds is None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccmix.config.problems import nearest, quoted
-from ccmix.index.target import read_url
 from ccmix.model import Buffer, RttProbe
+from ccmix.server_url import read_url
 from ccmix.terms import LIMITS
 from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S, parse_rate, parse_time, quantity
 
@@ -23,19 +23,19 @@ _WINDOW = re.compile(r"(\d\d):(\d\d)\s*-\s*(\d\d):(\d\d)\s*UTC", re.ASCII | re.I
 
 @dataclass(frozen=True)
 class Kind:
-    """What values of a key look like: for people `name` and `unit`, for the program `read`.
+    """Describes the values of a key: for people by `name` and `unit`, for the program by `read`.
 
-    `told`: whether a message may have a wrong value; one may be wrong because a password is in it.
+    A wrong value is `shown` in messages, unless it may have a password in it.
     """
 
     name: str
     unit: str
     read: Callable[[str], Any]
-    told: bool = True
+    shown: bool = True
 
 
 def units(names: "dict[str, float] | dict[str, float | int]") -> str:
-    """Names of units for people."""
+    """Returns the names of units for people."""
     return ", ".join(names)
 
 
@@ -64,6 +64,11 @@ def _switch(text: str) -> bool:
     return values[text.lower()]
 
 
+def _text_or_off(text: str) -> str | None:
+    """Returns None for what a switch reads as off."""
+    return None if text.lower() in ("false", "no", "off", "0") else read_text(text)
+
+
 def _limits(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
@@ -73,12 +78,12 @@ def _limits(text: str) -> tuple[str, ...]:
 
 
 def _buffer(text: str) -> Buffer:
-    units = {"bdp": ("bdp", 1.0), "p": ("packet", 1.0)} | {name: ("byte", scale) for name, scale in SIZE_BYTES.items()}
-    number, unit = quantity(text, units, "1bdp, 100kb or 1000p")
+    number, unit = quantity(text, ["bdp", "p", *SIZE_BYTES], "1bdp, 100kb or 1000p")
     if number == 0:
         raise ValueError("is zero: write for instance 1bdp, 100kb or 1000p")
-    kind, scale = units[unit]
-    return Buffer(number * scale, kind)
+    if unit == "bdp":
+        return Buffer(number, "bdp")
+    return Buffer(number, "packet") if unit == "p" else Buffer(number * SIZE_BYTES[unit], "byte")
 
 
 def _positive_time(text: str) -> float:
@@ -103,14 +108,14 @@ def _rtt_probe(text: str) -> RttProbe | None:
 
 
 def read_text(text: str) -> str:
-    """Any text but control characters, which no program that gets it expects; the lines of a value stay lines."""
+    """Reads any text but control characters, which no program that gets it expects; the lines of a value stay lines."""
     if control := _CONTROL.search(text):
         raise ValueError(f"has the control character {ord(control[0]):#04x}: remove it")
     return text
 
 
 def _one_line(text: str) -> str:
-    """A command that was written over several lines."""
+    """Reads a command that may be written over several lines."""
     return " ".join(read_text(text).split("\n"))
 
 
@@ -148,6 +153,7 @@ def _window(text: str) -> tuple[float, float]:
 
 SWITCH = Kind("on or off", "", _switch)
 TEXT = Kind("text", "", read_text)
+TEXT_OR_OFF = Kind("text", "", _text_or_off)
 SHELL = Kind("shell line", "", read_text)
 SHELL_ONE_LINE = Kind("shell line", "", _one_line)
 FILE = Kind("file", "relative to the INI file's folder", read_text)
@@ -161,5 +167,5 @@ STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_stored(text)))
 BUDGET = Kind("size per period", f"{units(STORAGE_BYTES)} per {units(PERIOD_S)}", _budget)
 WINDOW = Kind("begin and end", "hours and minutes, UTC", _window)
 RTT_PROBE = Kind("icmp@RATE, tcp:PORT@RATE or none", "times a second", _rtt_probe)
-ELASTICSEARCH = Kind("URL", "", read_url, told=False)
+ELASTICSEARCH = Kind("URL", "", read_url, shown=False)
 CORES = Kind("list of cores", "", _cores)

@@ -1,5 +1,5 @@
-"""Is a host fit for the test? What is read of it, judged, with the command that mends it. Nothing is changed."""
+"""Examines whether a host is fit for a test, and gives the commands that mend it. It changes nothing."""
 
-from ccmix.doctor.findings import Finding, Status
+from ccmix.doctor.findings import DoctorFinding, Status
 
-__all__ = ["Finding", "Status"]
+__all__ = ["DoctorFinding", "Status"]

@@ -1,4 +1,4 @@
-"""The checks of one host, in the order of the table: what applies to it, what is read, and who judges it."""
+"""Runs the checks of one host, in the order of the table."""
 
 import os
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from ccmix.doctor import (
     this_machine,
     way,
 )
-from ccmix.doctor.findings import Finding, Status, line
+from ccmix.doctor.findings import DoctorFinding, Status, line
 from ccmix.doctor.needs import CONTROLLER, Needs, Sending, programs_in
 from ccmix.doctor.reading import ask, files
 from ccmix.doctor.report import Report, Seen
@@ -39,8 +39,8 @@ DEFAULT_QDISC = "/proc/sys/net/core/default_qdisc"  # network namespaces don't s
 
 
 @dataclass(frozen=True)
-class Options:
-    """`runs` None: no configuration was given. `outdir` None: no results are written."""
+class DoctorOptions:
+    """Describes what to examine; `runs` is None without a configuration, `outdir` is None if no results are written."""
 
     runs: tuple[Run, ...] | None
     outdir: Path | None
@@ -48,15 +48,17 @@ class Options:
 
 
 class HostChecks:
-    """`seen` is what sources have seen of their ways; this host's are added."""
+    """Runs the checks of one host; `seen` is what sources measured towards their destinations, and this host adds
+    its own.
+    """
 
-    def __init__(self, options: Options, report: Report, needs: Needs, seen: dict[Sending, Seen]) -> None:
+    def __init__(self, options: DoctorOptions, report: Report, needs: Needs, seen: dict[Sending, Seen]) -> None:
         self._options = options
         self._report = report
         self._needs = needs
         self._seen = seen
         self._devices: dict[str, device.Device] = {}
-        self._has: dict[str, bool | None] = {}  # qdiscs, where asked
+        self._has: dict[str, bool | None] = {}  # qdiscs, if asked
         self._alone = options.runs is None  # nothing is needed, everything may be
         self._is_controller = report.host == CONTROLLER
         self._emulated = bool(needs.topologies)
@@ -64,12 +66,12 @@ class HostChecks:
 
     @property
     def works_here(self) -> bool:
-        """Whether anything of the runs is done on the host itself, outside the lab."""
+        """Returns whether any part of the runs is done on the host itself, outside the lab."""
         needs = self._needs
         return self._alone or self._in_namespaces or bool(needs.sendings or needs.receives or needs.netem)
 
     def controller(self) -> None:
-        """What is asked of the machine that ccmix runs on, before any host is looked at."""
+        """Checks the machine that ccmix runs on, before any host is looked at."""
         report, needs, outdir = self._report, self._needs, self._options.outdir
         if self._alone or self._emulated:
             report.check("lab", lambda: this_machine.judge_lab(needs.topologies, self._options.in_lab))
@@ -101,7 +103,7 @@ class HostChecks:
             report.check("container", lambda: container.judge_state(journal.state_folder()))
 
     def look(self, host: Host) -> None:
-        """Everything else."""
+        """Runs all other checks."""
         report, needs = self._report, self._needs
         if isinstance(host, AgentHost) and not self._is_controller:
             report.check("left by dead runs", lambda: others.judge_journals(host.hello["left"], [host.name]))
@@ -133,7 +135,7 @@ class HostChecks:
         report, needs = self._report, self._needs
         report.uid = who.uid
         if self._is_controller and container.inside():
-            report.findings.append(Finding("privileges", Status.OK, f"{who.user}, in a container: see above"))
+            report.findings.append(DoctorFinding("privileges", Status.OK, f"{who.user}, in a container: see above"))
             return
         report.check("privileges", lambda: login.judge_privileges(who, needs.root_for, self._in_namespaces))
         sysctls = self._in_namespaces or any("sysctl" in text for text in needs.lines)
@@ -143,9 +145,9 @@ class HostChecks:
         if not (self._alone or self._in_namespaces or self._needs.sendings):
             return
         wanted = self._needs.ccas
-        found = self._report.read("CCAs", lambda: ccas.read_ccas(host, wanted))
-        if found:
-            self._report.check("CCAs", lambda: ccas.judge_ccas(found, wanted, privileged, self._patched_iperf3()))
+        host_ccas = self._report.read("CCAs", lambda: ccas.read_ccas(host, wanted))
+        if host_ccas:
+            self._report.check("CCAs", lambda: ccas.judge_ccas(host_ccas, wanted, privileged, self._patched_iperf3()))
         for path in self._needs.parameters:
             self._report.findings.append(_parameter(host, path))
 
@@ -172,7 +174,7 @@ class HostChecks:
         self._report.check("kernel", lambda: kernel.judge_kernel(has, needed, self._in_namespaces))
 
     def _way(self, host: Host, sending: Sending) -> None:
-        """To one destination: answers, round-trip time, path MTU, and the device that sends."""
+        """Checks the path to one destination: answers, round-trip time, path MTU, and the device that sends."""
         report, name = self._report, sending.path.dst.address
         why = "Nothing can be sent to a destination whose name has no address."
         addresses = report.read(
@@ -180,10 +182,15 @@ class HostChecks:
         )
         if not addresses:
             return
-        pings = {one: report.read(f"ping {one}", partial(way.read_ping, host, one)) or "" for one in addresses}
-        answers = [(rtt_s, one) for one, said in pings.items() if (rtt_s := way.base_rtt_s(said)) is not None]
+        pings = {
+            address: report.read(f"ping {address}", partial(way.read_ping, host, address)) or ""
+            for address in addresses
+        }
+        answers = [
+            (rtt_s, address) for address, output in pings.items() if (rtt_s := way.base_rtt_s(output)) is not None
+        ]
         silent = None if answers else report.read(f"TCP {name}", lambda: unreachable(host, sending.path))
-        report.findings += [way.judge_family(one, said, silent) for one, said in pings.items()]
+        report.findings += [way.judge_family(address, output, silent) for address, output in pings.items()]
         sends_by = self._sending_device(host, sending, addresses[0])
         if answers and sends_by:
             self._path_mtu(host, sends_by, answers[0][1])
@@ -191,9 +198,9 @@ class HostChecks:
         self._seen[sending] = Seen(rtt_s, sends_by.speed_bps if sends_by else None, tuple(addresses))
 
     def _path_mtu(self, host: Host, sends_by: device.Device, address: str) -> None:
-        def judge() -> Iterable[Finding]:
-            size, told = way.path_mtu(way.probe(host, address), sends_by.mtu_bytes)
-            return way.judge_path_mtu(sends_by, address, size, told)
+        def judge() -> Iterable[DoctorFinding]:
+            size, reported = way.path_mtu(way.probe(host, address), sends_by.mtu_bytes)
+            return way.judge_path_mtu(sends_by, address, size, reported)
 
         self._report.check(f"path MTU {address}", judge)
 
@@ -203,10 +210,10 @@ class HostChecks:
         if not name:
             return None
         rates = [load.flow_bps * load.streams for load in sending.loads if load.flow_bps is not None]
-        found = self._device(host, name, max(rates, default=None))
-        if found:
+        sends_by = self._device(host, name, max(rates, default=None))
+        if sends_by:
             self._fq(host, name, sending.paced)
-        return found
+        return sends_by
 
     def _receiving_device(self, host: Host, sending: Sending) -> None:
         seen = self._seen.get(sending)
@@ -224,35 +231,35 @@ class HostChecks:
             self._fq(host, name, paced=False)
 
     def _device(self, host: Host, name: str, needed_bps: float | None = None) -> device.Device | None:
-        """Everything about a device but its queue, once. `needed_bps`: what the entries' pacing adds up to."""
+        """Runs all checks of a device except of its queue, once. `needed_bps` is the sum of the entries' pacing."""
         if name in self._devices:
             return self._devices[name]
         report = self._report
-        found = report.read(
+        nic = report.read(
             f"NIC {name}",
             lambda: device.read_device(host, name),
             "The entries name this device.",
             (line("ip", "-br", "link"),),
         )
-        if found is None:
+        if nic is None:
             return None
-        self._devices[name] = found
-        report.check(f"NIC {name}", lambda: device.judge_link(found, needed_bps))
-        report.check(f"MTU {name}", lambda: device.judge_mtu(found))
+        self._devices[name] = nic
+        report.check(f"NIC {name}", lambda: device.judge_link(nic, needed_bps))
+        report.check(f"MTU {name}", lambda: device.judge_mtu(nic))
         rings = report.read(f"rings {name}", lambda: device.read_rings(host, name))
         if rings is not None:
-            report.check(f"rings {name}", lambda: device.judge_rings(found, rings))
+            report.check(f"rings {name}", lambda: device.judge_rings(nic, rings))
         loses = self._needs.netem.get(name)
         offloads = ["ethtool", "-k", name]
-        report.check(f"offloads {name}", lambda: device.judge_offloads(found, ask(host, offloads), loses))
-        return found
+        report.check(f"offloads {name}", lambda: device.judge_offloads(nic, ask(host, offloads), loses))
+        return nic
 
     def _fq(self, host: Host, name: str, paced: bool) -> None:
         if self._has.get("fq") is False:
-            return  # told of the kernel
+            return  # the check of the kernel reports it
         bbr = any(cca.startswith("bbr") for cca in self._needs.ccas)
 
-        def judge() -> Iterable[Finding]:
+        def judge() -> Iterable[DoctorFinding]:
             default = files(host, DEFAULT_QDISC).get(DEFAULT_QDISC, "")
             return queues.judge_sending(name, queues.read_qdiscs(host, name), default, paced, bbr)
 
@@ -267,31 +274,31 @@ class HostChecks:
             return
         sends, receives = self._demand(needs.sendings), self._demand(needs.receives)
         if sends is None and receives is None:
-            why = "It takes pacing or a device that tells its speed, and a destination that answers pings."
+            why = "ccmix needs pacing or a device that reports its speed, and a destination that answers pings."
             seen = "the rate or the round-trip time of the path is not known"
-            report.findings.append(Finding("buffers", Status.UNKNOWN, seen, why))
+            report.findings.append(DoctorFinding("buffers", Status.UNKNOWN, seen, why))
         report.check(
             "buffers", lambda: buffers.judge_buffers(buffers.read_buffers(host), sends, receives, needs.windows_bytes)
         )
 
     def _demand(self, ways: Iterable[Sending]) -> buffers.Demand | None:
-        """The largest of all ways."""
+        """Returns the largest demand of all paths."""
         demands = [
             buffers.demand(sending.loads, seen.rtt_s, seen.speed_bps)
             for sending in ways
             if (seen := self._seen.get(sending))
         ]
-        return max((one for one in demands if one), key=lambda one: one.flow_bytes, default=None)
+        return max((demand for demand in demands if demand), key=lambda demand: demand.flow_bytes, default=None)
 
     def _processors(self, host: Host) -> None:
         report = self._report
         report.check("CPU governor", lambda: processors.judge_governors(processors.read_governors(host)))
         report.check("cores", lambda: processors.judge_cores(processors.read_cores(host)))
-        for one in self._devices.values():
-            if one.numa_node is not None:
-                report.check(f"cores near {one.name}", partial(processors.look_near, host, one))
-            if one.speed_bps and one.speed_bps >= processors.BALANCED_BPS and one.driver != device.VIRTUAL:
-                report.check("irqbalance", partial(processors.look_at_irqbalance, host, one))
+        for nic in self._devices.values():
+            if nic.numa_node is not None:
+                report.check(f"cores near {nic.name}", partial(processors.look_near, host, nic))
+            if nic.speed_bps and nic.speed_bps >= processors.BALANCED_BPS and nic.driver != device.VIRTUAL:
+                report.check("irqbalance", partial(processors.look_at_irqbalance, host, nic))
 
     def _programs(self, host: Host) -> None:
         needs = self._needs
@@ -302,23 +309,25 @@ class HostChecks:
             used_by |= {name: f"the command '{text[:60]}'" for name in programs_in(text) if name not in used_by}
         if self._alone:
             used_by = dict.fromkeys(TOPOLOGY_TOOLS, "ccmix")
-        found = self._report.read("programs", lambda: programs.read_programs(host, used_by))
-        if found:
+        installed = self._report.read("programs", lambda: programs.read_programs(host, used_by))
+        if installed:
             red_hat = bool(self._report.read("programs", lambda: programs.is_red_hat(host)))
-            self._report.check("programs", lambda: programs.judge_programs(found, used_by, red_hat, not self._alone))
+            self._report.check(
+                "programs", lambda: programs.judge_programs(installed, used_by, red_hat, not self._alone)
+            )
 
-    def _room(self, host: Host, folder: str) -> Iterable[Finding]:
+    def _room(self, host: Host, folder: str) -> Iterable[DoctorFinding]:
         return disk.judge_temporary(folder, disk.free_bytes(disk.read_free(host, folder)), self._needs.capture_bytes)
 
 
-def _parameter(host: Host, path: str) -> Finding:
-    """Whether a parameter below /sys/module is there, and its value."""
+def _parameter(host: Host, path: str) -> DoctorFinding:
+    """Returns a finding on whether a parameter below /sys/module is there, and its value."""
     try:
         value = host.read(f"/sys/module/{path}").strip()
     except CommandError as error:
-        return Finding(
+        return DoctorFinding(
             f"parameter {path}", Status.FAIL, error.reason,
             "The entries vary it; its module is not loaded, or has no such parameter.",
             (line("modprobe", path.partition("/")[0]),),
         )  # fmt: skip
-    return Finding(f"parameter {path}", Status.OK, value)
+    return DoctorFinding(f"parameter {path}", Status.OK, value)

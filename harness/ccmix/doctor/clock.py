@@ -1,9 +1,9 @@
-"""Whether something keeps the host's clock right: the kernel itself is asked, so any daemon will do (adjtimex(2))."""
+"""Checks whether the host's clock is kept right. It asks the kernel, so any daemon will do (adjtimex(2))."""
 
 import json
 from collections.abc import Iterator
 
-from ccmix.doctor.findings import Finding, Status, line
+from ccmix.doctor.findings import DoctorFinding, Status, line
 from ccmix.doctor.reading import ask
 from ccmix.hosts import Host
 
@@ -23,28 +23,28 @@ print(json.dumps({"state": state, "status": timex.status, "maxerror_us": timex.m
 
 
 def read_clock(host: Host) -> str:
-    """Raises CommandError."""
+    """Reads the state of the kernel's clock, as JSON. Raises CommandError."""
     return ask(host, ["python3", "-c", _READ])
 
 
-def judge_clock(said: str) -> Iterator[Finding]:
-    """Raises ValueError."""
+def judge_clock(output: str) -> Iterator[DoctorFinding]:
+    """Judges what read_clock() returned. Raises ValueError."""
     try:
-        told = json.loads(said)
-        state, status, error_us = (told[name] for name in ("state", "status", "maxerror_us"))
+        timex = json.loads(output)
+        state, status, error_us = (timex[name] for name in ("state", "status", "maxerror_us"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError("the kernel's clock can't be read") from error
     if not all(isinstance(value, int) for value in (state, status, error_us)) or state < 0 or error_us < 0:
-        raise ValueError("the kernel refuses to tell about its clock")
-    why = "Times of two hosts can only be laid side by side where both clocks are kept right."
+        raise ValueError("the kernel refuses to report on its clock")
+    why = "Times of two hosts can be compared only if both clocks are kept right."
     if status & STA_UNSYNC:
-        yield Finding(
+        yield DoctorFinding(
             "clock", Status.WARN, "nothing synchronises it", why,
             (line("apt-get", "install", "-y", "chrony"),),
             (line("systemctl", "enable", "--now", "chronyd"), line("timedatectl", "set-ntp", "true")),
         )  # fmt: skip
     elif error_us / 1e6 > MOST_ERROR_S:
-        yield Finding("clock", Status.WARN, f"synchronised, wrong by up to {error_us / 1e6:.3g} s", why,
+        yield DoctorFinding("clock", Status.WARN, f"synchronised, wrong by up to {error_us / 1e6:.3g} s", why,
                       instead=(line("chronyc", "makestep"),))  # fmt: skip
     else:
-        yield Finding("clock", Status.OK, f"synchronised, wrong by {error_us / 1e3:.3g} ms at most")
+        yield DoctorFinding("clock", Status.OK, f"synchronised, wrong by {error_us / 1e3:.3g} ms at most")

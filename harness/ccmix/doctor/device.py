@@ -1,10 +1,10 @@
-"""The network device that traffic leaves or enters by: link, speed, driver, NUMA node, MTU, rings and offloads."""
+"""Checks the network device that traffic leaves or enters by: link, speed, driver, NUMA node, MTU, rings, offloads."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ccmix.doctor.findings import Finding, Status, line
+from ccmix.doctor.findings import DoctorFinding, Status, line
 from ccmix.doctor.reading import ask, count_of, device_name, files, objects, text_of, transcript, whole
 from ccmix.hosts import Host
 from ccmix.units import format_rate
@@ -13,7 +13,7 @@ FAST_BPS = 10e9  # from here on, what a host spends per packet decides what a fl
 ETHERNET_MTU = 1500
 JUMBO_MTU = 9000
 LEAST_MTU = 1280  # IPv6 asks for it of every link (RFC 8200)
-VIRTUAL = "veth"  # a pair of devices in the same kernel: its speed is a word
+VIRTUAL = "veth"  # a pair of devices in the same kernel: its speed means nothing
 MOST_SPEED_MBIT = 10_000_000
 OFFLOADS = {  # ethtool's short names by its long ones
     "tcp-segmentation-offload": "tso",
@@ -28,7 +28,9 @@ _DRIVER = re.compile(r"^driver: (\S{1,60})$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Device:
-    """`speed_bps` None: it says none, as virtual ones do. `numa_node` None: there is one node only."""
+    """Describes a network device. `speed_bps` is None if it reports none, as virtual ones do; `numa_node` is None
+    if there is one node only.
+    """
 
     name: str
     up: bool
@@ -43,34 +45,34 @@ class Device:
 
 
 def read_device(host: Host, name: str) -> Device:
-    """Raises CommandError where there is none of this name, and ValueError."""
+    """Reads a device. Raises CommandError if there is none of this name, and ValueError."""
     name = device_name(name)
     link = ask(host, ["ip", "-j", "link", "show", "dev", name])
     folder = f"/sys/class/net/{name}"
-    said = files(host, f"{folder}/speed", f"{folder}/device/numa_node", "/sys/devices/system/node/online")
+    texts = files(host, f"{folder}/speed", f"{folder}/device/numa_node", "/sys/devices/system/node/online")
     driver = transcript(host, ["ethtool", "-i", name])[1]
     return device_of(
         link,
-        said.get(f"{folder}/speed", ""),
+        texts.get(f"{folder}/speed", ""),
         driver,
-        said.get(f"{folder}/device/numa_node", ""),
-        said.get("/sys/devices/system/node/online", ""),
+        texts.get(f"{folder}/device/numa_node", ""),
+        texts.get("/sys/devices/system/node/online", ""),
     )
 
 
 def device_of(link: str, speed: str, driver: str, numa_node: str, nodes: str) -> Device:
-    """From `ip -j link`, the files of /sys and `ethtool -i`. Raises ValueError."""
-    found = objects(link, "ip's answer")
-    if len(found) != 1:
+    """Reads a device from `ip -j link`, the files of /sys and `ethtool -i`. Raises ValueError."""
+    links = objects(link, "ip's answer")
+    if len(links) != 1:
         raise ValueError("ip does not describe the device")
-    flags = found[0].get("flags", [])
+    flags = links[0].get("flags", [])
     mbit = whole(speed, "the speed") if speed else -1
     node = whole(numa_node, "the NUMA node") if numa_node else -1
     match = _DRIVER.search(driver)
     return Device(
-        name=device_name(text_of(found[0], "ifname", "ip's answer").partition("@")[0]),
+        name=device_name(text_of(links[0], "ifname", "ip's answer").partition("@")[0]),
         up=isinstance(flags, list) and "LOWER_UP" in flags and "UP" in flags,
-        mtu_bytes=count_of(found[0], "mtu", None, "ip's answer"),
+        mtu_bytes=count_of(links[0], "mtu", None, "ip's answer"),
         speed_bps=mbit * 1e6 if 0 < mbit <= MOST_SPEED_MBIT else None,
         driver=match[1] if match else "driver not known",
         numa_node=node if node >= 0 and nodes not in ("", "0") else None,
@@ -78,61 +80,63 @@ def device_of(link: str, speed: str, driver: str, numa_node: str, nodes: str) ->
 
 
 def read_rings(host: Host, name: str) -> str | None:
-    """What ethtool says of them; None where the device has none that can be set. Raises CommandError."""
-    status, said = transcript(host, ["ethtool", "-g", name])
-    if "not supported" in said:
+    """Returns ethtool's text on the rings; None if the device has none that can be set. Raises CommandError."""
+    status, output = transcript(host, ["ethtool", "-g", name])
+    if "not supported" in output:
         return None
     if status != 0:
-        raise ValueError(said.strip() or f"ethtool -g {name} gives status {status}")
-    return said
+        raise ValueError(output.strip() or f"ethtool -g {name} gives status {status}")
+    return output
 
 
-def judge_link(device: Device, needed_bps: float | None) -> Iterator[Finding]:
-    """`needed_bps`: what the entries' pacing adds up to."""
+def judge_link(device: Device, needed_bps: float | None) -> Iterator[DoctorFinding]:
+    """Judges the link; `needed_bps` is the sum of the entries' pacing."""
     what = f"NIC {device.name}"
     node = f", NUMA node {device.numa_node}" if device.numa_node is not None else ""
     speed = format_rate(device.speed_bps) if device.speed_bps else "speed not known"
     seen = f"{device.driver}, {speed}{node}"
     if not device.up:
-        yield Finding(
+        yield DoctorFinding(
             what, Status.FAIL, f"{seen}, down", "No traffic passes a device that is down or has no carrier.",
             (line("ip", "link", "set", "dev", device.name, "up"),),
         )  # fmt: skip
     elif needed_bps and device.speed_bps and needed_bps > device.speed_bps:
-        yield Finding(
+        yield DoctorFinding(
             what, Status.WARN, seen,
             f"The entries pace their flows to {format_rate(needed_bps)} in all, more than the device has, so pacing "
             "does not limit them: ask for less, or for fewer streams.",
         )  # fmt: skip
     else:
-        yield Finding(what, Status.OK, seen)
+        yield DoctorFinding(what, Status.OK, seen)
 
 
-def judge_mtu(device: Device) -> Iterator[Finding]:
+def judge_mtu(device: Device) -> Iterator[DoctorFinding]:
     what, seen = f"MTU {device.name}", f"{device.mtu_bytes} bytes"
     if device.mtu_bytes < ETHERNET_MTU:
         short = device.mtu_bytes < LEAST_MTU
         also = "; IPv6 does not work below 1280" if short else ""
-        yield Finding(
+        yield DoctorFinding(
             what, Status.WARN, f"{seen}, less than Ethernet's {ETHERNET_MTU}",
             f"Smaller packets take more of the processor for the same rate, as in tunnels{also}.",
             (line("ip", "link", "set", "dev", device.name, "mtu", str(ETHERNET_MTU)),),
         )  # fmt: skip
     elif device.fast and device.mtu_bytes < JUMBO_MTU and device.driver != VIRTUAL:
-        yield Finding(
+        yield DoctorFinding(
             what, Status.WARN, seen,
             "From 10 Gbit/s on, frames of 9000 bytes save much of the processor; all of the path must carry them.",
             (line("ip", "link", "set", "dev", device.name, "mtu", str(JUMBO_MTU)),),
         )  # fmt: skip
     else:
-        yield Finding(what, Status.OK, seen)
+        yield DoctorFinding(what, Status.OK, seen)
 
 
-def judge_rings(device: Device, said: str) -> Iterator[Finding]:
-    """`ethtool -g`: larger rings keep packets of bursts that come while the processor is busy. Raises ValueError."""
-    rings = _RING.findall(said)
+def judge_rings(device: Device, output: str) -> Iterator[DoctorFinding]:
+    """Judges `ethtool -g`: larger rings keep packets of bursts that come while the processor is busy. Raises
+    ValueError.
+    """
+    rings = _RING.findall(output)
     if len(rings) != 4 or [name for name, _ in rings] != ["RX", "TX"] * 2:
-        raise ValueError(f"ethtool -g {device.name} does not say two sizes of RX and TX")
+        raise ValueError(f"ethtool -g {device.name} does not report two sizes of RX and TX")
     most, now = dict(rings[:2]), dict(rings[2:])
     known = [name for name in most if most[name].isdigit() and now[name].isdigit()]
     small = [name for name in known if int(now[name]) < int(most[name])]
@@ -140,10 +144,10 @@ def judge_rings(device: Device, said: str) -> Iterator[Finding]:
     if not known:
         return
     if not small:
-        yield Finding(f"rings {device.name}", Status.OK, seen)
+        yield DoctorFinding(f"rings {device.name}", Status.OK, seen)
         return
     sizes = [word for name in small for word in (name.lower(), most[name])]
-    yield Finding(
+    yield DoctorFinding(
         f"rings {device.name}", Status.WARN if device.fast else Status.OK, seen,
         "A burst that the ring has no room for is lost in the host, and looks like loss of the path." if device.fast
         else "",
@@ -151,56 +155,60 @@ def judge_rings(device: Device, said: str) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def judge_offloads(device: Device, said: str, netem_with_loss: bool | None) -> Iterator[Finding]:
-    """`ethtool -k`. `netem_with_loss` None: netem is not on this device; False: it is, and loses nothing.
+def judge_offloads(device: Device, output: str, netem_with_loss: bool | None) -> Iterator[DoctorFinding]:
+    """Judges `ethtool -k`; `netem_with_loss` is None if netem is not on this device, and False if it loses nothing.
 
-    Where netem loses packets, one that GRO or LRO has made of many is lost as a whole. Raises ValueError.
+    If netem loses packets, a packet that GRO or LRO has made of many is lost as a whole. Raises ValueError.
     """
-    states = {OFFLOADS[name]: (state, fixed) for name, state, fixed in _OFFLOAD.findall(said) if name in OFFLOADS}
+    states = {OFFLOADS[name]: (state, fixed) for name, state, fixed in _OFFLOAD.findall(output) if name in OFFLOADS}
     if "tso" not in states:
         raise ValueError(f"ethtool -k {device.name} does not say what the device offloads")
     seen = ", ".join(f"{name} {state}" for name, (state, _) in states.items())
     if netem_with_loss is not None:
         joining = [name for name in ("gro", "lro") if states.get(name, ("off",))[0] == "on"]
         if joining:
-            yield Finding(
+            yield DoctorFinding(
                 f"offloads {device.name}", Status.FAIL if netem_with_loss else Status.WARN, seen,
-                "netem takes what the device has joined for one packet, so that a loss hits many at once.",
+                "netem takes packets that the device has joined for one packet, so one loss hits many of them.",
                 (line("ethtool", "-K", device.name, *(word for name in joining for word in (name, "off"))),),
             )  # fmt: skip
             return
     elif off := [name for name in ("tso", "gso", "gro") if states.get(name, ("on", ""))[0] == "off"]:
         settable = [name for name in off if not states[name][1]]
         if device.fast and device.driver != VIRTUAL:
-            yield Finding(
+            yield DoctorFinding(
                 f"offloads {device.name}", Status.WARN, seen,
                 "Without them the processor handles each packet by itself, which limits a flow to a few Gbit/s.",
                 (line("ethtool", "-K", device.name, *(word for name in settable for word in (name, "on"))),)
                 if settable else (),
             )  # fmt: skip
             return
-    yield Finding(f"offloads {device.name}", Status.OK, seen)
+    yield DoctorFinding(f"offloads {device.name}", Status.OK, seen)
 
 
 def default_device(routes: str) -> str | None:
-    """The device of the default route with the lowest metric, from `ip -j route show default`. Raises ValueError."""
-    found = [one for one in objects(routes, "ip's answer") if one.get("dst") == "default" and "dev" in one]
-    found.sort(key=lambda one: count_of(one, "metric", 0, "a route"))
-    return device_name(found[0]["dev"]) if found else None
+    """Returns the device of the default route with the lowest metric, from `ip -j route show default`. Raises
+    ValueError.
+    """
+    defaults = [route for route in objects(routes, "ip's answer") if route.get("dst") == "default" and "dev" in route]
+    defaults.sort(key=lambda route: count_of(route, "metric", 0, "a route"))
+    return device_name(defaults[0]["dev"]) if defaults else None
 
 
 def route_device(routes: str) -> str:
-    """The device of `ip -j route get ADDRESS`. Raises ValueError."""
-    found = objects(routes, "ip's answer")
-    if not found or "dev" not in found[0]:
+    """Returns the device of `ip -j route get ADDRESS`. Raises ValueError."""
+    answer = objects(routes, "ip's answer")
+    if not answer or "dev" not in answer[0]:
         raise ValueError("ip knows no route to the destination")
-    return device_name(found[0]["dev"])
+    return device_name(answer[0]["dev"])
 
 
 def device_with(addresses: str, wanted: Sequence[str]) -> str:
-    """The device that has one of the addresses, from `ip -j addr show`. Raises ValueError."""
-    for one in objects(addresses, "ip's answer"):
-        infos = one.get("addr_info", [])
+    """Returns the device that has one of the addresses, from `ip -j addr show`. Raises ValueError."""
+    for device in objects(addresses, "ip's answer"):
+        infos = device.get("addr_info", [])
         if isinstance(infos, list) and any(isinstance(info, dict) and info.get("local") in wanted for info in infos):
-            return device_name(one.get("ifname"))
-    raise ValueError("no device here has the destination's address, as behind NAT: looking by another name may help")
+            return device_name(device.get("ifname"))
+    raise ValueError(
+        "no device here has the destination's address, as behind NAT: give the destination by another name"
+    )

@@ -1,10 +1,12 @@
-"""Room for what the runs will write: results in OUTDIR on the controller, one capture at a time on the source."""
+"""Checks the room for what the runs will write: results in OUTDIR on the controller, one capture at a time on the
+source.
+"""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ccmix.doctor.findings import Finding, Status, line
+from ccmix.doctor.findings import DoctorFinding, Status, line
 from ccmix.doctor.reading import ask, whole
 from ccmix.hosts import Host
 from ccmix.units import format_bytes
@@ -15,21 +17,25 @@ TEMPORARY = "/tmp"
 
 
 def existing(folder: Path) -> Path:
-    """The folder itself, or the one in which it will be made."""
+    """Returns the folder itself, or the one in which it will be made."""
     folder = folder.absolute()
-    return next(one for one in (folder, *folder.parents) if one.exists())
+    return next(place for place in (folder, *folder.parents) if place.exists())
 
 
-def judge_outdir(outdir: Path, runs: int, capture_bytes: int) -> Iterator[Finding]:
-    """Of this machine. `capture_bytes`: of all runs' captures, uncompressed and at their caps. Raises OSError."""
+def judge_outdir(outdir: Path, runs: int, capture_bytes: int) -> Iterator[DoctorFinding]:
+    """Judges OUTDIR on this machine; `capture_bytes` are all runs' captures, uncompressed and at their caps. Raises
+    OSError.
+    """
     place = existing(outdir)
     status = os.statvfs(place)
     if status.f_flag & os.ST_RDONLY:
-        yield Finding("results", Status.FAIL, f"{place} is mounted read-only", "The results of the runs go there.",
-                      instead=(line("ccmix", "run", "-o", "/another/folder", "..."),), root=False)  # fmt: skip
+        yield DoctorFinding(
+            "results", Status.FAIL, f"{place} is mounted read-only", "The results of the runs go there.",
+            instead=(line("ccmix", "run", "-o", "/another/folder", "..."),), root=False,
+        )  # fmt: skip
         return
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        yield Finding(
+        yield DoctorFinding(
             "results", Status.FAIL, f"{place} can't be written to", "The results go there, or where -o says.",
             (line("chown", str(os.getuid()), str(place)),),
         )  # fmt: skip
@@ -39,13 +45,13 @@ def judge_outdir(outdir: Path, runs: int, capture_bytes: int) -> Iterator[Findin
 
 
 def read_free(host: Host, folder: str) -> str:
-    """Raises CommandError."""
+    """Reads df's output for a folder. Raises CommandError."""
     return ask(host, ["env", "LC_ALL=C", "df", "-P", "-k", folder])
 
 
-def free_bytes(said: str) -> int:
-    """From `df -P -k` of one folder. Raises ValueError."""
-    lines = said.splitlines()
+def free_bytes(output: str) -> int:
+    """Returns the free bytes, from `df -P -k` of one folder. Raises ValueError."""
+    lines = output.splitlines()
     fields = lines[1].split() if len(lines) == 2 else []
     numbers = [at for at, field in enumerate(fields) if field.endswith("%")]
     if not numbers or numbers[-1] < 3:
@@ -53,20 +59,20 @@ def free_bytes(said: str) -> int:
     return whole(fields[numbers[-1] - 1], "what df calls available", 0) * 1024
 
 
-def judge_room(what: str, place: str, free: int, certain: int, at_most: int) -> Iterator[Finding]:
-    """`certain` bytes will come, and up to `at_most` more."""
+def judge_room(what: str, place: str, free: int, certain: int, at_most: int) -> Iterator[DoctorFinding]:
+    """Judges whether there is room for `certain` bytes that will come, and up to `at_most` more."""
     least, most = certain, certain + at_most
     planned = format_bytes(least) if least == most else f"{format_bytes(least)} to {format_bytes(most)}"
     seen = f"{format_bytes(free)} free in {place}, {planned} planned"
     if free >= most:
-        yield Finding(what, Status.OK, seen)
+        yield DoctorFinding(what, Status.OK, seen)
         return
-    yield Finding(
+    yield DoctorFinding(
         what, Status.FAIL if free < least else Status.WARN, seen,
         "A full disk ends a run, and its capture is lost: make room, or give tcpdump-size a smaller cap.",
         instead=(line("du", "-xhd1", place),),
     )  # fmt: skip
 
 
-def judge_temporary(folder: str, free: int, capture_bytes: int) -> Iterator[Finding]:
+def judge_temporary(folder: str, free: int, capture_bytes: int) -> Iterator[DoctorFinding]:
     yield from judge_room("room for captures", folder, free, COPIES * capture_bytes, 0)

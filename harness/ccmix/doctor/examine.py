@@ -1,11 +1,11 @@
-"""All hosts that the runs of a plan need, sources first: what they see of a path decides what destinations need."""
+"""Examines all hosts that the runs of a plan need, sources first: what they measure decides what destinations need."""
 
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from ccmix.doctor import pscheduler
-from ccmix.doctor.checks import HostChecks, Options
+from ccmix.doctor.checks import DoctorOptions, HostChecks
 from ccmix.doctor.findings import NAMESPACE, line
 from ccmix.doctor.needs import CONTROLLER, Sending, needs_of
 from ccmix.doctor.report import Report, Seen
@@ -15,24 +15,28 @@ SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
 Connect = Callable[[str], Host]  # by a host's name in an entry; raises CommandError
 
 
-class ThisMachine(LocalHost):
-    """This machine as its administrator sees it: an ordinary user's PATH may lack the folders of tc and ethtool."""
+class ExaminedMachine(LocalHost):
+    """Represents this machine as its administrator sees it: an ordinary user's PATH may lack the folders of tc and
+    ethtool.
+    """
 
     def command(self, argv: Sequence[str]) -> list[str]:
         return ["env", f"PATH={os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}", *argv]
 
 
 def without_agent(name: str) -> Host:
-    """This machine, or 'netns:NAME'. Raises CommandError for others."""
+    """Returns this machine, or 'netns:NAME'. Raises CommandError for others."""
     if name == CONTROLLER:
-        return ThisMachine()
+        return ExaminedMachine()
     if name.startswith(NAMESPACE):
         return NamespaceHost(name.removeprefix(NAMESPACE))
     raise CommandError(name, ["ssh", name], "hosts over SSH are looked at by an agent")
 
 
-def examine(options: Options, connect: Connect = without_agent) -> list[Report]:
-    """Of this machine, then of each host of the runs in the order in which they name them, then of pSchedulers."""
+def examine(options: DoctorOptions, connect: Connect = without_agent) -> list[Report]:
+    """Returns the reports of this machine, of each host of the runs in the order in which they name them, and of
+    pSchedulers.
+    """
     all_needs = needs_of(options.runs or ())
     seen: dict[Sending, Seen] = {}
     reports = {name: Report(name) for name in all_needs}

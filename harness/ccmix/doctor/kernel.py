@@ -1,9 +1,9 @@
-"""What a kernel can do that nobody uses yet: fq, netem and tbf, from its configuration, nothing being loaded."""
+"""Checks what a kernel can do that nobody uses yet: fq, netem and tbf, from its configuration. It loads nothing."""
 
 import re
 from collections.abc import Iterable, Iterator
 
-from ccmix.doctor.findings import Finding, Status, problem
+from ccmix.doctor.findings import DoctorFinding, Status, problem
 from ccmix.doctor.reading import ask
 from ccmix.hosts import Host
 
@@ -25,35 +25,35 @@ MODULES = ("apt-get install linux-modules-extra-$(uname -r)", "dnf install kerne
 
 
 def read_kernel(host: Host) -> dict[str, bool | None]:
-    """Which of QDISCS the kernel has or can load; None where nothing tells. Raises CommandError."""
+    """Returns which of QDISCS the kernel has or can load; None if nothing shows it. Raises CommandError."""
     return qdiscs_of(ask(host, ["sh", "-c", _SCRIPT]))
 
 
-def qdiscs_of(said: str) -> dict[str, bool | None]:
-    lines = set(said.splitlines())
-    options = {match[1].lower(): match[2] for one in lines if (match := _OPTION.match(one))}
-    told = any("CONFIG_NET_SCH_" in one for one in lines)
-    found: dict[str, bool | None] = {}
+def qdiscs_of(output: str) -> dict[str, bool | None]:
+    lines = set(output.splitlines())
+    options = {match[1].lower(): match[2] for text in lines if (match := _OPTION.match(text))}
+    configured = any("CONFIG_NET_SCH_" in text for text in lines)
+    has: dict[str, bool | None] = {}
     for name in QDISCS:
         here = options.get(name) == "y" or f"{name}_enqueue" in lines or f"module {name}" in lines
         module = options.get(name) == "m"
-        found[name] = True if here else False if told and not module else None
-    return found
+        has[name] = True if here else False if configured and not module else None
+    return has
 
 
-def judge_kernel(has: dict[str, bool | None], needed: Iterable[str], emulated: bool) -> Iterator[Finding]:
-    """`emulated`: the entries that need it could as well run in the lab."""
+def judge_kernel(has: dict[str, bool | None], needed: Iterable[str], emulated: bool) -> Iterator[DoctorFinding]:
+    """Judges queue disciplines; `emulated` means that the entries that need one could as well run in the lab."""
     needed = set(needed)
     for name, there in has.items():
         if there:
-            yield Finding(f"kernel: {name}", Status.OK, "there")
+            yield DoctorFinding(f"kernel: {name}", Status.OK, "the kernel has it")
         elif there is None:
-            yield Finding(
+            yield DoctorFinding(
                 f"kernel: {name}", Status.UNKNOWN, "the kernel does not say whether it has it",
                 WHY[name], instead=MODULES, root=True,
             )  # fmt: skip
         else:
-            yield Finding(
+            yield DoctorFinding(
                 f"kernel: {name}", problem(name in needed), "this kernel was built without it",
                 f"{WHY[name]} Start a kernel that has it, such as the one of a distribution.",
                 instead=("ccmix run --lab ...",) if emulated and name in needed else (), root=False,

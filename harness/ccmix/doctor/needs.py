@@ -1,12 +1,12 @@
-"""What the runs of a plan ask of each host. Pure."""
+"""Collects what the runs of a plan need of each host. It is pure."""
 
 import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ccmix.model import HostPath, Run, Topology
-from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.model import HostPath, Iperf3Source, Run, Topology
+from ccmix.model.group_grammar import DEFAULT_CCA
 
 CONTROLLER = "localhost"
 _CCA_OPTION = re.compile(r"(?:^|\s)(?:-C|--congestion)[ =]?([A-Za-z0-9_,:@.+-]+)")
@@ -20,17 +20,17 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Load:
-    """What one condition puts on a way."""
+    """Describes the traffic that one condition puts on a path."""
 
     streams: int
-    flow_bps: float | None  # each flow is held to it; None where nothing holds it
-    rate_bps: float | None  # of netem or a profile on the path; None where nothing limits all flows together
+    flow_bps: float | None  # each flow is held to it; None if nothing holds it
+    rate_bps: float | None  # of netem or a profile on the path; None if nothing limits all flows together
     added_rtt_s: float  # by netem and the profile, which aren't there while the doctor looks
 
 
 @dataclass(frozen=True)
 class Sending:
-    """Traffic of a source to one destination, under all conditions."""
+    """Describes the traffic of a source to one destination, under all conditions."""
 
     path: HostPath
     loads: tuple[Load, ...]
@@ -39,8 +39,8 @@ class Sending:
 
 @dataclass
 class Needs:
-    """What one host is asked for. `root_for` are words for people; `windows_bytes` are socket buffers that a command
-    sets.
+    """Describes what the runs need of one host. `root_for` has phrases for people; `windows_bytes` are socket
+    buffers that a command sets.
     """
 
     ccas: set[str] = field(default_factory=set)
@@ -59,31 +59,32 @@ class Needs:
 
 
 def needs_of(runs: Sequence[Run]) -> dict[str, Needs]:
-    """By host, as the entries name it; the controller always is among them."""
-    found: dict[str, Needs] = {CONTROLLER: Needs(runs=len(runs))}
+    """Returns the needs by host, as the entries name it; the controller always is among them."""
+    needs_by_host: dict[str, Needs] = {CONTROLLER: Needs(runs=len(runs))}
     for run in runs:
         if isinstance(run.path, Topology):
-            needs = found[CONTROLLER]
+            needs = needs_by_host[CONTROLLER]
             needs.topologies.append(run.path)
             needs.ccas |= _ccas(run, ())
             needs.tools["ccmix-iperf3"] = "entries on a topology"
         else:
-            _between_hosts(run, run.path, found)
-    for needs in found.values():
+            _between_hosts(run, run.path, needs_by_host)
+    for needs in needs_by_host.values():
         needs.sendings = _merged(needs.sendings)
         needs.receives = _merged(needs.receives)
         needs.lines = list(dict.fromkeys(needs.lines))
         needs.parameters = list(dict.fromkeys(needs.parameters))
         needs.topologies = list(dict.fromkeys(needs.topologies))
-    return found
+    return needs_by_host
 
 
-def _between_hosts(run: Run, path: HostPath, found: dict[str, Needs]) -> None:
-    if not path.has_shell:
+def _between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Needs]) -> None:
+    if not run.has_shell:
         return  # pScheduler is asked instead
-    src = found.setdefault(path.src, Needs())
+    src = needs_by_host.setdefault(path.src, Needs())
     commands = path.commands
-    lines = [text for text in (commands.pre, commands.post, commands.pre_src, commands.post_src, commands.src) if text]
+    lines = [text for text in (commands.pre, commands.post, commands.pre_src, commands.post_src) if text]
+    lines += [run.traffic.command.line] if run.traffic.command else []
     src.lines += lines
     src.ccas |= _ccas(run, lines)
     src.windows_bytes = max(src.windows_bytes, *map(window_bytes, lines), 0)
@@ -95,17 +96,17 @@ def _between_hosts(run: Run, path: HostPath, found: dict[str, Needs]) -> None:
         src.tools |= dict.fromkeys(("tcpdump", "zstd", "prlimit"), "tcpdump")
         src.root_for["captures by tcpdump"] = "CAP_NET_RAW"
         src.capture_bytes = max(src.capture_bytes, path.capture.most_bytes)
-        found[CONTROLLER].all_captures_bytes += path.capture.most_bytes
-    if not commands.src and not path.task:
-        found[CONTROLLER].tools["ccmix-iperf3"] = "entries without a src-cmd"
-    if path.needs_dst_host:
-        dst = found.setdefault(path.dst.host, Needs())
+        needs_by_host[CONTROLLER].all_captures_bytes += path.capture.most_bytes
+    if isinstance(run.traffic.test, Iperf3Source):
+        needs_by_host[CONTROLLER].tools["ccmix-iperf3"] = "entries without a src-cmd"
+    if run.needs_dst_host:
+        dst = needs_by_host.setdefault(path.dst.host, Needs())
         dst.lines += [text for text in (commands.pre_dst, commands.post_dst, commands.dst) if text]
         dst.windows_bytes = max(dst.windows_bytes, src.windows_bytes)
         dst.receives.append(sending)
         dst.tools |= dict.fromkeys(("ip", "ss", "sysctl", "python3"), "every run")
     if path.netem and path.netem_at:
-        netem = found.setdefault(path.netem_at.host, Needs())
+        netem = needs_by_host.setdefault(path.netem_at.host, Needs())
         for device in (path.netem_at.data_device, path.netem_at.ack_device):
             if device:
                 netem.netem[device] = netem.netem.get(device, False) or path.netem.loss is not None
@@ -134,48 +135,53 @@ def _ccas(run: Run, lines: Iterable[str]) -> set[str]:
 
 
 def window_bytes(text: str) -> int:
-    """The socket buffer that a command line asks for, as iperf3 does (-w 128M); 0 where it asks for none."""
+    """Returns the socket buffer that a command line asks for, as iperf3 does (-w 128M); 0 if it asks for none."""
     asked = [float(number) * _WINDOW_BYTES[unit.upper()] for number, unit in _WINDOW_OPTION.findall(text)]
     return round(max(asked, default=0))
 
 
 def programs_in(text: str) -> list[str]:
-    """The programs that a shell's line starts with, sudo and what it starts; none where that isn't plain to see."""
+    """Returns the programs that a shell's line starts with, sudo and what it starts; none if that isn't plain to
+    see.
+    """
     try:
         words = shlex.split(text, comments=True)
     except ValueError:
         return []
-    words = [word for at, word in enumerate(words) if not all(_ASSIGNMENT.fullmatch(one) for one in words[: at + 1])]
-    found = []
+    words = [
+        word for at, word in enumerate(words) if not all(_ASSIGNMENT.fullmatch(earlier) for earlier in words[: at + 1])
+    ]
+    programs = []
     while words and _PLAIN_WORD.fullmatch(words[0]):
-        found.append(words[0])
+        programs.append(words[0])
         if words[0] not in ("sudo", "exec", "nohup") or len(words) < 2 or words[1].startswith("-"):
             break
         words = words[1:]
-    return found
+    return programs
 
 
 def _sending(run: Run, path: HostPath) -> Sending:
     traffic = run.traffic
-    streams = traffic.streams or max(map(int, _STREAMS_OPTION.findall(path.commands.src or "")), default=1)
+    command = traffic.command.line if traffic.command else ""
+    streams = traffic.streams or max(map(int, _STREAMS_OPTION.findall(command)), default=1)
     held = [group.pacing_bps for group in traffic.groups]
     of_groups = max((rate for rate in held if rate is not None), default=None) if None not in held else None
     flow_bps = _least(traffic.pacing_bps, of_groups)
-    emulations = [one for one in (path.netem, path.profile) if one]
+    emulations = [emulation for emulation in (path.netem, path.profile) if emulation]
     added = (2 * path.netem.delay_s if path.netem else 0.0) + (path.profile.delay_s if path.profile else 0.0)
-    rate_bps = _least(*(one.rate_bps for one in emulations))
+    rate_bps = _least(*(emulation.rate_bps for emulation in emulations))
     load = Load(max(1, streams), flow_bps, rate_bps, added)
     return Sending(path, (load,), traffic.pacing_bps is not None)
 
 
 def _merged(sendings: Sequence[Sending]) -> list[Sending]:
-    """One for each way."""
+    """Joins the sendings of each path into one."""
     ways: dict[tuple[str, str, str | None], Sending] = {}
-    for one in sendings:
-        way = one.path.src, one.path.dst.address, one.path.nic
-        other = ways.setdefault(way, one)
-        loads = tuple(dict.fromkeys((*other.loads, *one.loads)))
-        ways[way] = Sending(other.path, loads, one.paced or other.paced)
+    for sending in sendings:
+        way = sending.path.src, sending.path.dst.address, sending.path.nic
+        other = ways.setdefault(way, sending)
+        loads = tuple(dict.fromkeys((*other.loads, *sending.loads)))
+        ways[way] = Sending(other.path, loads, sending.paced or other.paced)
     return list(ways.values())
 
 

@@ -1,21 +1,21 @@
-"""What other campaigns do on a host, and what those that died have left there."""
+"""Checks what other campaigns do on a host, and what those that died have left there."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ccmix.agent.lock import ADDRESS
-from ccmix.doctor.findings import Finding, Status, line, problem
+from ccmix.doctor.findings import DoctorFinding, Status, line, problem
 
 LOCK = ADDRESS.replace("\0", "@")  # as /proc/net/unix writes an abstract name
 SOCKETS = "/proc/net/unix"
 
 
-def judge_journals(left: Sequence[str], hosts: Sequence[str] = ()) -> Iterator[Finding]:
-    """`left`: what runs that died have left changed, on this machine or on the one of `hosts`."""
+def judge_journals(left: Sequence[str], hosts: Sequence[str] = ()) -> Iterator[DoctorFinding]:
+    """Judges journals; `left` is what runs that died have left changed, on this machine or on the one of `hosts`."""
     if not left:
-        yield Finding("left by dead runs", Status.OK, "nothing")
+        yield DoctorFinding("left by dead runs", Status.OK, "nothing")
         return
-    yield Finding(
+    yield DoctorFinding(
         "left by dead runs", Status.WARN, f"{len(left)} changes: {'; '.join(left)}",
         "The host is not as its administrator set it up; the next run would put it back first.",
         (line("ccmix", "restore", *hosts),), root=False,
@@ -23,19 +23,19 @@ def judge_journals(left: Sequence[str], hosts: Sequence[str] = ()) -> Iterator[F
 
 
 def read_sockets() -> str:
-    """The unix sockets of this machine, or of its namespace. Raises OSError."""
+    """Returns the unix sockets of this machine, or of its namespace. Raises OSError."""
     return Path(SOCKETS).read_text(errors="replace")
 
 
-def judge_lock(sockets: str, needed: bool) -> Iterator[Finding]:
-    """`sockets`: /proc/net/unix. Raises ValueError."""
+def judge_lock(sockets: str, needed: bool) -> Iterator[DoctorFinding]:
+    """Judges the lock of campaigns; `sockets` is /proc/net/unix. Raises ValueError."""
     lines = sockets.splitlines()
     if not lines or "Path" not in lines[0]:
         raise ValueError("the kernel does not list its sockets")
-    if any(one.split()[-1:] == [LOCK] for one in lines[1:]):
-        yield Finding(
-            "other campaigns", problem(needed), "one runs here now",
-            "Two at a time would disturb each other, so a second one is refused: wait for it.",
+    if any(row.split()[-1:] == [LOCK] for row in lines[1:]):
+        yield DoctorFinding(
+            "other campaigns", problem(needed), "another campaign runs here now",
+            "Two campaigns at a time would disturb each other, so ccmix refuses the second: wait for the first.",
         )  # fmt: skip
     else:
-        yield Finding("other campaigns", Status.OK, "none")
+        yield DoctorFinding("other campaigns", Status.OK, "none")

@@ -1,13 +1,13 @@
-"""Whether the pSchedulers of entries of type perfSONAR answer, and would take their tests. They are only asked."""
+"""Checks whether the pSchedulers of entries of type perfSONAR answer, and would take their tests. It only asks them."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from ccmix.doctor.findings import Finding, Status
+from ccmix.doctor.findings import DoctorFinding, Status
 from ccmix.doctor.report import Report
-from ccmix.generators.pscheduler.rest import Interruption, PschedulerError, Server
+from ccmix.generators.pscheduler.rest import Interruption, PschedulerError, PschedulerServer
 from ccmix.generators.pscheduler.runs import clock_of
 from ccmix.generators.pscheduler.task import participants, throughput_spec
 from ccmix.model import HostPath, PschedulerTask, Run
@@ -18,10 +18,10 @@ MOST_AHEAD_S = 1.0
 
 
 def examine(runs: Iterable[Run]) -> list[Report]:
-    """A report for each participant of the runs' tests that has a pScheduler, leads first."""
+    """Returns a report for each participant of the runs' tests that has a pScheduler, leads first."""
     asked: dict[tuple[str, str | None], tuple[bool, dict[str, PschedulerTask]]] = {}
     for run in runs:
-        if isinstance(run.path, HostPath) and (task := run.path.task):
+        if isinstance(run.path, HostPath) and (task := run.traffic.task):
             spec = throughput_spec(run.path, run.traffic)
             for number, name in enumerate(participants(spec, task.lead)):
                 leads, tests = asked.setdefault((name, task.tls_ca), (number == 0, {}))
@@ -36,7 +36,7 @@ def _report(name: str, ca_file: str | None, leads: bool, tests: dict[str, Psched
     server = report.read("REST interface", lambda: _reached(name, ca_file), why)
     if server is None:
         return report
-    report.findings.append(Finding("REST interface", Status.OK, "answers, and is whom we trust"))
+    report.findings.append(DoctorFinding("REST interface", Status.OK, "answers, and its certificate is trusted"))
     report.check("clock", lambda: _judge_clock(server))
     for spec, task in tests.items():
         report.check("test", partial(_judge_test, server, spec))
@@ -45,22 +45,22 @@ def _report(name: str, ca_file: str | None, leads: bool, tests: dict[str, Psched
     return report
 
 
-def _reached(name: str, ca_file: str | None) -> Server:
-    """Raises ValueError."""
-    own = Server(name, ca_file, Interruption())
+def _reached(name: str, ca_file: str | None) -> PschedulerServer:
+    """Returns the server, which has answered. Raises ValueError."""
+    own = PschedulerServer(name, ca_file, Interruption())
     _ask(own, "")
     return own
 
 
-def _ask(server: Server, path: str, **parameters: str) -> Any:
-    """Raises ValueError."""
+def _ask(server: PschedulerServer, path: str, **parameters: str) -> Any:
+    """Returns the server's answer. Raises ValueError."""
     try:
         return server.get(path, parameters)
     except PschedulerError as error:
         raise ValueError(str(error)) from error
 
 
-def _judge_clock(server: Server) -> Iterator[Finding]:
+def _judge_clock(server: PschedulerServer) -> Iterator[DoctorFinding]:
     clock = clock_of(server)
     if "error" in clock:
         raise ValueError(clock["error"])
@@ -68,24 +68,24 @@ def _judge_clock(server: Server) -> Iterator[Finding]:
     ahead_s = clock["ahead_s"]
     if abs(ahead_s) > MOST_AHEAD_S + clock["within_s"] / 2:
         apart = f"{format_time(round(abs(ahead_s), 1))} {'ahead of' if ahead_s > 0 else 'behind'} this machine's"
-        yield Finding("clock", Status.WARN, apart, why)
+        yield DoctorFinding("clock", Status.WARN, apart, why)
     elif clock.get("synchronized") is not True:
-        yield Finding("clock", Status.WARN, "nothing synchronises it", why)
+        yield DoctorFinding("clock", Status.WARN, "nothing synchronises it", why)
     else:
-        yield Finding("clock", Status.OK, "synchronised, and that of this machine to a second")
+        yield DoctorFinding("clock", Status.OK, "synchronised, and that of this machine to a second")
 
 
-def _judge_test(server: Server, spec: str) -> Iterator[Finding]:
-    said = _ask(server, "tests/throughput/spec/is-valid", spec=spec)
-    if not isinstance(said, dict):
-        raise ValueError(f"it says {said!r} to the test")  # noqa: TRY004
-    if said.get("valid") is True:
-        yield Finding("test", Status.OK, "its throughput test takes what the entries ask for")
+def _judge_test(server: PschedulerServer, spec: str) -> Iterator[DoctorFinding]:
+    answer = _ask(server, "tests/throughput/spec/is-valid", spec=spec)
+    if not isinstance(answer, dict):
+        raise ValueError(f"it answers {answer!r} to the test")  # noqa: TRY004
+    if answer.get("valid") is True:
+        yield DoctorFinding("test", Status.OK, "its throughput test takes what the entries ask for")
     else:
-        yield Finding("test", Status.FAIL, str(said.get("error")), "It refuses a task with this test.")
+        yield DoctorFinding("test", Status.FAIL, str(answer.get("error")), "It refuses a task with this test.")
 
 
-def _judge_tools(server: Server, spec: str, wanted: str | None) -> Iterator[Finding]:
+def _judge_tools(server: PschedulerServer, spec: str, wanted: str | None) -> Iterator[DoctorFinding]:
     test = json.dumps({"type": "throughput", "spec": json.loads(spec)})
     offers = _ask(server, "tools", test=test, api=API)
     try:
@@ -94,20 +94,20 @@ def _judge_tools(server: Server, spec: str, wanted: str | None) -> Iterator[Find
         raise ValueError(f"its list of tools is not understood: {error!r}") from error
     able = [name for name, reason in reasons.items() if reason is None]
     if wanted is None and able:
-        yield Finding("tool", Status.OK, f"can run the test: {', '.join(able)}")
+        yield DoctorFinding("tool", Status.OK, f"can run the test: {', '.join(able)}")
     elif wanted in able:
-        yield Finding("tool", Status.OK, f"{wanted} can run the test")
+        yield DoctorFinding("tool", Status.OK, f"{wanted} can run the test")
     else:
         refused = [f"{name}: {reason}" for name, reason in reasons.items() if reason and wanted in (None, name)]
         seen = "; ".join(refused) or (f"it has no {wanted}" if wanted else "it has no tool for the test")
         why = "Each participant of a test must have the tool for it."
-        yield Finding("tool", Status.FAIL, seen, why)
+        yield DoctorFinding("tool", Status.FAIL, seen, why)
 
 
-def _offer(one: Any) -> tuple[str, str | None]:
-    """A tool, and why it can't run the test; None where it can. Before API 6 only those are listed that can."""
-    if "can-run" not in one:
-        return str(one["name"]), None
-    reasons: Sequence[str] = one["can-run"].get("reasons", ())
-    can = one["can-run"]["can-run"] is True
-    return str(one["tool"]["name"]), None if can else ", ".join(map(str, reasons)) or "it can't run the test"
+def _offer(offer: Any) -> tuple[str, str | None]:
+    """Returns a tool, and why it can't run the test; None if it can. Before API 6 only tools are listed that can."""
+    if "can-run" not in offer:
+        return str(offer["name"]), None
+    reasons: Sequence[str] = offer["can-run"].get("reasons", ())
+    can = offer["can-run"]["can-run"] is True
+    return str(offer["tool"]["name"]), None if can else ", ".join(map(str, reasons)) or "it can't run the test"

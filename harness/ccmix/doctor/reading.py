@@ -1,4 +1,4 @@
-"""How checks ask a host, and how they read what it says: whatever can't be understood is a ValueError."""
+"""Asks a host for the checks, and reads its answers. What can't be understood is a ValueError."""
 
 import json
 import re
@@ -19,40 +19,40 @@ _FILES = ("grep", "-s", "")
 
 
 def ask(host: Host, argv: Sequence[str], timeout_s: float = WAITS_S) -> str:
-    """Standard output of a command that must succeed. Raises CommandError, and ValueError where it says too much."""
+    """Returns standard output of a command that must succeed. Raises CommandError, and ValueError if it is too long."""
     return _bounded(host.run(argv, timeout_s=timeout_s))
 
 
 def transcript(host: Host, argv: Sequence[str], timeout_s: float = WAITS_S) -> tuple[int, str]:
-    """Exit status and both outputs of a command that may fail. Raises CommandError where it takes too long."""
-    said, _, status = ask(host, [*_TRANSCRIPT, *argv], timeout_s).rstrip("\n").rpartition("exit status ")
-    return whole(status, "its exit status"), said
+    """Returns exit status and both outputs of a command that may fail. Raises CommandError if it takes too long."""
+    output, _, status = ask(host, [*_TRANSCRIPT, *argv], timeout_s).rstrip("\n").rpartition("exit status ")
+    return whole(status, "its exit status"), output
 
 
 def files(host: Host, *patterns: str) -> dict[str, str]:
-    """The first lines of the files that the patterns name and that can be read; of none where there are none.
+    """Returns the first lines of those files that the patterns name and that can be read.
 
     The patterns are this program's own: a shell expands them.
     """
-    _, said = transcript(host, ["sh", "-c", f"{' '.join(_FILES[:2])} '' /dev/null {' '.join(patterns)}"])
-    found: dict[str, str] = {}
-    for one in said.splitlines():
-        name, colon, text = one.partition(":")
+    _, output = transcript(host, ["sh", "-c", f"{' '.join(_FILES[:2])} '' /dev/null {' '.join(patterns)}"])
+    first_lines: dict[str, str] = {}
+    for row in output.splitlines():
+        name, colon, text = row.partition(":")
         if colon:
-            found.setdefault(name, text.strip())
-    return found
+            first_lines.setdefault(name, text.strip())
+    return first_lines
 
 
 def whole(text: str, what: str, least: int | None = None) -> int:
-    """A whole number. Raises ValueError."""
+    """Returns a whole number. Raises ValueError."""
     text = text.strip()
     if not NUMBER.fullmatch(text) or (least is not None and int(text) < least):
-        raise ValueError(f"{what} is {text[:40]!r}, no number that it can be")
+        raise ValueError(f"{what} is {text[:40]!r}, which is not a possible number")
     return int(text)
 
 
 def numbers(text: str, count: int, what: str) -> list[int]:
-    """So many whole numbers, none negative. Raises ValueError."""
+    """Returns `count` whole numbers, none negative. Raises ValueError."""
     words = text.split()
     if len(words) != count:
         raise ValueError(f"{what} is {text[:40]!r}, not {count} numbers")
@@ -60,40 +60,40 @@ def numbers(text: str, count: int, what: str) -> list[int]:
 
 
 def objects(text: str, what: str) -> list[dict[str, Any]]:
-    """A JSON list of objects, as iproute2 says it; nothing at all is an empty one. Raises ValueError."""
+    """Returns a JSON list of objects, as iproute2 prints it; an empty one for no output. Raises ValueError."""
     try:
-        found = json.loads(text) if text.strip() else []
+        records = json.loads(text) if text.strip() else []
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{what} is not the JSON that it should be") from error
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ValueError(f"{what} is no list of JSON objects")
-    return [one for one in found if one]  # iproute2 leaves empty ones for what it filtered out
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise ValueError(f"{what} is not a list of JSON objects")
+    return [record for record in records if record]  # iproute2 leaves empty ones for what it filtered out
 
 
-def text_of(one: dict[str, Any], key: str, what: str) -> str:
-    """Raises ValueError."""
-    value = one.get(key)
+def text_of(record: dict[str, Any], key: str, what: str) -> str:
+    """Returns a text of a JSON object. Raises ValueError."""
+    value = record.get(key)
     if not isinstance(value, str):
         raise ValueError(f"{what} has no {key}")  # noqa: TRY004
     return value
 
 
-def count_of(one: dict[str, Any], key: str, default: int | None, what: str) -> int:
-    """A whole number that is not negative; `default` where the key is missing. Raises ValueError."""
-    value = one.get(key, default)
+def count_of(record: dict[str, Any], key: str, default: int | None, what: str) -> int:
+    """Returns a whole number that is not negative; `default` if the key is missing. Raises ValueError."""
+    value = record.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{what} has no number {key}")
     return value
 
 
 def device_name(text: object) -> str:
-    """Raises ValueError for what no device is called."""
+    """Returns the name of a network device. Raises ValueError if it can't be one."""
     if not isinstance(text, str) or not DEVICE.fullmatch(text):
-        raise ValueError(f"{str(text)[:40]!r} is no name of a network device")
+        raise ValueError(f"{str(text)[:40]!r} is not the name of a network device")
     return text
 
 
 def _bounded(text: str) -> str:
     if len(text) > MOST_CHARACTERS:
-        raise ValueError(f"it says {len(text)} characters, more than anyone reads")
+        raise ValueError(f"its answer has {len(text)} characters, more than the {MOST_CHARACTERS} that ccmix reads")
     return text

@@ -1,4 +1,4 @@
-"""What only the machine that ccmix runs on has: the lab, ccmix's own programs."""
+"""Checks what only the machine that ccmix runs on has: the lab, ccmix's own programs."""
 
 import os
 import shutil
@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ccmix.doctor import container
-from ccmix.doctor.findings import Finding, Status, line, problem
+from ccmix.doctor.findings import DoctorFinding, Status, line, problem
 from ccmix.doctor.login import read_only
 from ccmix.lab.errors import GuestError
 from ccmix.lab.host import launch_parent, memory_dir, program
+from ccmix.lab.memory import guest_memory_bytes
 from ccmix.model import Topology
 from ccmix.tools import ToolError, find_iperf3, find_kernel
 from ccmix.units import format_bytes
@@ -19,75 +20,68 @@ LEAST_GUEST_BYTES = 2**29  # without anything in flight
 SMALL_TMPFS = "docker run --tmpfs /tmp:exec ..."
 
 
-def judge_iperf3(needed: bool) -> Iterator[Finding]:
+def judge_iperf3(needed: bool) -> Iterator[DoctorFinding]:
     try:
-        yield Finding("patched iperf3", Status.OK, str(find_iperf3()))
+        yield DoctorFinding("patched iperf3", Status.OK, str(find_iperf3()))
     except ToolError as error:
-        yield Finding(
+        yield DoctorFinding(
             "patched iperf3", problem(needed), str(error), "Entries without a src-cmd of their own are run by it.",
             (line("make", "setup"),), root=False,
         )  # fmt: skip
 
 
-def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[Finding]:
-    """Whether `--lab` works here, with as much memory as one guest of these topologies takes."""
+def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[DoctorFinding]:
+    """Judges whether `--lab` works here, with as much memory as one guest of these topologies takes."""
     bad = problem(in_lab)
     why = "Runs with --lab start this kernel as an ordinary process."
     try:
         kernel = find_kernel()
     except ToolError as error:
-        yield Finding("lab: kernel", bad, str(error), why, (line("make", "setup"),), root=False)
+        yield DoctorFinding("lab: kernel", bad, str(error), why, (line("make", "setup"),), root=False)
     else:
-        yield Finding("lab: kernel", Status.OK, str(kernel))
-    memory = max((guest_bytes(one) for one in topologies), default=LEAST_GUEST_BYTES)
+        yield DoctorFinding("lab: kernel", Status.OK, str(kernel))
+    memory = max((guest_memory_bytes(topology) for topology in topologies), default=LEAST_GUEST_BYTES)
     places: dict[str, Callable[[], Path]] = {
         f"lab: {format_bytes(memory)} of memory for a guest": lambda: memory_dir(memory),
         "lab: launch folder": launch_parent,
     }
     for what, place in places.items():
         try:
-            yield Finding(what, Status.OK, str(place()))
+            yield DoctorFinding(what, Status.OK, str(place()))
         except (GuestError, FileNotFoundError) as error:  # no temporary folder can be written to
-            why = "A guest's memory is a file that is executed: it takes room, and no noexec."
+            why = "A guest's memory is a file that is executed: it needs room, on a file system without noexec."
             if container.inside():
-                yield Finding(what, bad, str(error), why, instead=(container.LAB_MEMORY,), root=False)
+                yield DoctorFinding(what, bad, str(error), why, instead=(container.LAB_MEMORY,), root=False)
             else:
                 remount = line("mount", "-o", "remount,exec,size=75%", "/dev/shm")
-                yield Finding(what, bad, str(error), why, (remount,), (SMALL_TMPFS,))
+                yield DoctorFinding(what, bad, str(error), why, (remount,), (SMALL_TMPFS,))
     for name in LAB_PROGRAMS:
         try:
             program(name)
         except GuestError as error:
-            yield Finding(f"lab: {name}", bad, str(error), "The lab starts its guests by it.",
+            yield DoctorFinding(f"lab: {name}", bad, str(error), "The lab starts its guests by it.",
                           (line("apt-get", "install", "-y", "util-linux"),))  # fmt: skip
 
 
-def guest_bytes(topology: Topology) -> int:
-    """As ccmix.run.machines gives it to a guest."""
-    from ccmix.run.machines import guest_memory_bytes  # noqa: PLC0415
-
-    return guest_memory_bytes(topology)
-
-
 def read_rights() -> container.Rights:
-    """Raises OSError or ValueError."""
+    """Reads the rights of this process. Raises OSError or ValueError."""
     status, mounts = (Path("/proc/self", name).read_text() for name in ("status", "mounts"))
     return container.Rights(os.geteuid(), container.capabilities(status), read_only(mounts))
 
 
-def judge_namespaces(uid: int) -> Iterator[Finding]:
-    """Topologies without --lab are built here, by root alone: sudo is not used for them."""
+def judge_namespaces(uid: int) -> Iterator[DoctorFinding]:
+    """Judges whether topologies without --lab can be built here: only root can, and sudo is not used for them."""
     if uid == 0 and (lacks := [name for name in ("ip", "tc", "sysctl") if shutil.which(name) is None]):
-        yield Finding(
+        yield DoctorFinding(
             "namespaces", Status.FAIL, f"the shell's PATH leads to no {', '.join(lacks)}",
             "Without --lab a topology is built by them; a shell of plain su has a user's PATH.",
             ("export PATH=$PATH:/usr/sbin:/sbin",), root=False,
         )  # fmt: skip
         return
     if uid == 0:
-        yield Finding("namespaces", Status.OK, "root may make them")
+        yield DoctorFinding("namespaces", Status.OK, "root may make them")
         return
-    yield Finding(
+    yield DoctorFinding(
         "namespaces", Status.FAIL, f"user {uid} is not root",
         "Without --lab a topology is built in network namespaces.",
         instead=("ccmix run --lab ...", "sudo ccmix run ..."), root=False,

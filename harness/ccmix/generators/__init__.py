@@ -1,1 +1,1 @@
-"""What makes the traffic."""
+"""Makes the traffic."""

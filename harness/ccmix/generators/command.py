@@ -1,35 +1,32 @@
-"""The user's own commands: a src-cmd that makes the traffic, beside it a dst-cmd that takes it."""
+"""Runs the user's own commands: a src-cmd that makes the traffic, beside it a dst-cmd that takes it."""
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from ccmix.agent.deadline import Deadline
 from ccmix.generators.expected import prints_a_result
-from ccmix.generators.results import GeneratorError, Result, read_result
+from ccmix.generators.results import GeneratorError, GeneratorResult, read_result
 from ccmix.hosts.host import ContainedProcess, RealHost
-from ccmix.hosts.words import last_line
+from ccmix.hosts.shell import shell, why
+from ccmix.model import run_files
 
-OUTPUT_FILE = "src-cmd.out"  # in the run's generators/
 LISTENS_WITHIN_S = 5.0  # a dst-cmd that never listens is none that the src-cmd talks to
 MOST_BYTES = 256 * 2**20  # of an output that is read for its result
 
 
-def shell(line: str) -> list[str]:
-    """The argument list for a line that the user wrote for a shell."""
-    return ["sh", "-c", line]
-
-
 @contextmanager
 def running_dst_command(dst: RealHost, line: str, folder: Path) -> Iterator[ContainedProcess]:
-    """The dst-cmd from when one of its processes listens until the context ends; then all of them are ended.
+    """Runs the dst-cmd until the context ends, which begins when one of its processes listens; then all of them are
+    ended.
 
-    Raises GeneratorError where it fails at once. One that has ended in order has done what it had to.
+    Raises GeneratorError if it fails at once. A dst-cmd that has ended with status 0 has done its work.
     """
     errors = folder / "dst-cmd.err"
     with dst.start(shell(line), stdout=folder / "dst-cmd.out", stderr=errors) as process:
-        deadline = time.monotonic() + LISTENS_WITHIN_S
-        while not process.listening() and time.monotonic() < deadline:
+        deadline = Deadline(LISTENS_WITHIN_S)
+        while not process.listening() and not deadline.expired:
             if process.ended() and (status := process.wait(0)) != 0:
                 raise GeneratorError(f"dst-cmd on {dst.name} failed: {why(status, errors)}")
             if process.gone():
@@ -40,15 +37,15 @@ def running_dst_command(dst: RealHost, line: str, folder: Path) -> Iterator[Cont
 
 def run_src_command(
     src: RealHost, line: str, timeout_s: float, generators: Path, logs: Path, others: Sequence[RealHost]
-) -> Result:
-    """Runs the src-cmd to its end. Raises GeneratorError where its exit status or its result says that it failed.
+) -> GeneratorResult:
+    """Runs the src-cmd to its end. Raises GeneratorError if its exit status or its result says that it failed.
 
     Raises HostLost as soon as the connection to one of the `others` is lost, since what was set there is gone.
     """
-    output, errors = generators / OUTPUT_FILE, logs / "src-cmd.err"
+    output, errors = generators / run_files.SRC_COMMAND_OUTPUT, logs / run_files.SRC_COMMAND_ERRORS
     with src.start(shell(line), stdout=output, stderr=errors) as process:
-        deadline = time.monotonic() + timeout_s
-        while not process.ended() and time.monotonic() < deadline:
+        deadline = Deadline(timeout_s)
+        while not process.ended() and not deadline.expired:
             _raise_lost(others)
             time.sleep(0.02)
         if not process.ended():
@@ -65,18 +62,22 @@ def run_src_command(
 
 
 def kept_src_command(src: RealHost, line: str, folder: Path) -> AbstractContextManager[ContainedProcess]:
-    """A src-cmd that goes on from run to run, until the context ends."""
-    return src.start(shell(line), stdout=folder / "src-cmd.out", stderr=folder / "src-cmd.err")
+    """Starts a src-cmd that goes on from run to run, until the context ends."""
+    return src.start(
+        shell(line), stdout=folder / run_files.SRC_COMMAND_OUTPUT, stderr=folder / run_files.SRC_COMMAND_ERRORS
+    )
 
 
 def measure_for(process: ContainedProcess, seconds: float, logs: Path, others: Sequence[RealHost]) -> None:
-    """Lets a kept src-cmd go on for the time of a run. Raises GeneratorError where it ends, HostLost as above."""
-    deadline = time.monotonic() + seconds
-    while (left_s := deadline - time.monotonic()) > 0:
+    """Lets a kept src-cmd go on for the time of a run. Raises GeneratorError if it ends, HostLost as above."""
+    deadline = Deadline(seconds)
+    while not deadline.expired:
         _raise_lost(others)
         if process.ended():
-            raise GeneratorError(f"the kept src-cmd has ended: {why(process.wait(0), logs / 'src-cmd.err')}")
-        time.sleep(min(left_s, 0.1))
+            raise GeneratorError(
+                f"the kept src-cmd has ended: {why(process.wait(0), logs / run_files.SRC_COMMAND_ERRORS)}"
+            )
+        time.sleep(min(deadline.remaining_s, 0.1))
 
 
 def _raise_lost(hosts: Sequence[RealHost]) -> None:
@@ -85,15 +86,9 @@ def _raise_lost(hosts: Sequence[RealHost]) -> None:
             raise host.lost
 
 
-def result_of(generators: Path) -> Result:
-    """What a src-cmd that ran before has said; one that is kept has not said it yet."""
-    output = generators / OUTPUT_FILE
+def result_of(generators: Path) -> GeneratorResult:
+    """Returns the result that a src-cmd printed; a kept one has not printed it yet."""
+    output = generators / run_files.SRC_COMMAND_OUTPUT
     if not output.exists() or output.stat().st_size > MOST_BYTES:
-        return Result("other")
+        return GeneratorResult("other")
     return read_result(output.read_text(errors="replace"))
-
-
-def why(status: int, errors: Path) -> str:
-    """The exit status of a command, and the last line of its standard error."""
-    said = last_line(errors)
-    return f"exit status {status}{': ' + said if said else ''}"

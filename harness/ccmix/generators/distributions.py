@@ -1,4 +1,4 @@
-"""Distributions of flow sizes, as points of their cumulative distribution function, with straight lines between."""
+"""Describes flow sizes by points of their cumulative distribution function, with straight lines between."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ NAMED: dict[str, Points] = {
 
 
 def read_points(text: str) -> Points:
-    """Lines 'BYTES SHARE', # before comments. Raises ValueError with what is wrong."""
+    """Reads lines 'BYTES SHARE', with # before comments. Raises ValueError with what is wrong."""
     points: list[tuple[float, float]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
@@ -38,7 +38,7 @@ def read_points(text: str) -> Points:
         try:
             size, share = map(float, words)
         except ValueError:
-            raise ValueError(f"line {number} is no BYTES SHARE: write for instance 10000 0.5") from None
+            raise ValueError(f"line {number} is not BYTES SHARE: write for instance 10000 0.5") from None
         if not (math.isfinite(size) and size >= 1 and 0 <= share <= 1):
             raise ValueError(f"line {number}: sizes are at least 1 byte, shares from 0 to 1")
         if points and (size < points[-1][0] or share < points[-1][1]):
@@ -50,14 +50,14 @@ def read_points(text: str) -> Points:
 
 
 def mean_bytes(points: Points) -> float:
-    """Of all flows; those below the first point have its size."""
+    """Returns the mean size of all flows; those below the first point have its size."""
     first_size, first_share = points[0]
     pairs = itertools.pairwise(points)
     return first_size * first_share + sum((low + high) / 2 * (to - of) for (low, of), (high, to) in pairs)
 
 
 def size_at(points: Points, share: float) -> int:
-    """The size that this share of all flows does not exceed, at least one byte."""
+    """Returns the size that this share of all flows does not exceed, at least one byte."""
     low, of = points[0]
     for high, to in points:
         if share <= to:
@@ -67,7 +67,9 @@ def size_at(points: Points, share: float) -> int:
 
 
 def arrivals(points: Points, offered_bps: float, seconds: float, seed: str) -> Iterator[tuple[float, int]]:
-    """Moments in seconds, and sizes in bytes, of a Poisson process that offers so many bits per second on average."""
+    """Yields moments in seconds, and sizes in bytes, of a Poisson process with so many offered bits per second on
+    average.
+    """
     drawn = random.Random(seed)
     rate_hz = offered_bps / 8 / mean_bytes(points)
     at_s = drawn.expovariate(rate_hz)

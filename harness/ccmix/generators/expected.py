@@ -1,4 +1,4 @@
-"""How long a command that the user wrote will take, as far as it can be read from it."""
+"""Estimates how long a command that the user wrote will take, as far as it can be read from it."""
 
 import itertools
 import re
@@ -26,26 +26,28 @@ _ISO_8601 = re.compile(
 _ISO_8601_S = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
-def expected_seconds(command: str) -> float:
-    """Of a shell line; 0 where nothing tells."""
+def expected_seconds(command: str) -> float | None:
+    """Returns how long a shell line takes; None if it doesn't say."""
     total_s, at_once_s = 0.0, 0.0
     for operator, words in _simple_commands(command):
         if words[0] in _CONTROL:
-            return 0.0
+            return None
         if operator != "|":
             total_s, at_once_s = total_s + at_once_s, 0.0
         at_once_s = max(at_once_s, _seconds(words))
-    return total_s + at_once_s
+    return total_s + at_once_s or None
 
 
 def may_queue_s(command: str) -> float:
-    """How long a command of a shell line may wait for its turn, beyond what it then takes: pScheduler's for a slot."""
+    """Returns how long a command of a shell line may wait for its turn, beyond what it then takes: pScheduler's for
+    a slot.
+    """
     programs = {_program(words)[0] for _, words in _simple_commands(command)}
     return PSCHEDULER_QUEUE_S if "pscheduler" in programs else 0.0
 
 
 def prints_a_result(command: str) -> bool:
-    """Whether a shell line has pScheduler print a result, in JSON and into no file."""
+    """Returns whether a shell line has pScheduler print a result, in JSON and into no file."""
     for _, words in _simple_commands(command):
         program, arguments = _program(words)
         formats = [*itertools.pairwise(arguments), *(tuple(word.split("=", 1)) for word in arguments)]
@@ -55,7 +57,7 @@ def prints_a_result(command: str) -> bool:
 
 
 def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
-    """Each command of a shell line with the operator before it."""
+    """Yields each command of a shell line with the operator before it."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace_split, lexer.whitespace, lexer.commenters = True, " \t\r", ""
     operator, words = "", list[str]()
@@ -74,7 +76,7 @@ def _simple_commands(command: str) -> Iterable[tuple[str, list[str]]]:
 
 
 def _program(words: list[str]) -> tuple[str, list[str]]:
-    """The name and the arguments of the generator; those of the first word where there is none."""
+    """Returns the name and the arguments of the generator; those of the first word if there is none."""
     names = [PurePosixPath(word).name for word in words]
     if names[0] in _WRAPPERS or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
         for at, name in enumerate(names):
@@ -93,22 +95,22 @@ def _seconds(words: list[str]) -> float:
 
 
 def _iperf3_options(arguments: list[str]) -> dict[str, str]:
-    """By letter, as far as they matter here: of long ones those that have none are left out."""
+    """Returns options by letter, as far as they matter here; other long options are left out."""
     letters = {"time": "t", "omit": "O", "bytes": "n", "blockcount": "k", "server": "s", "client": "c"}
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     rest = iter(arguments)
     for word in rest:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             if name in letters:
-                found[letters[name]] = value if equals or name == "server" else next(rest, "")
+                options[letters[name]] = value if equals or name == "server" else next(rest, "")
         elif word.startswith("-"):
             for at, letter in enumerate(word[1:], start=2):
                 takes = letter in _IPERF3_TAKES
-                found[letter] = (word[at:] or next(rest, "")) if takes else ""
+                options[letter] = (word[at:] or next(rest, "")) if takes else ""
                 if takes:
                     break
-    return found
+    return options
 
 
 def _number(text: str) -> float:

@@ -1,4 +1,4 @@
-"""`python -m ccmix.generators.http_server ADDRESS PORT BYTES CCA`: answers every GET with so many bytes, and closes.
+"""Answers every GET with so many bytes, and closes: `python -m ccmix.generators.http_server ADDRESS PORT BYTES CCA`.
 
 Python's own server, with room for more connections that wait; the CCA of its sockets is the one named, or with '-' the
 system's default. Standard library only: it runs in a guest.
@@ -8,12 +8,12 @@ import socket
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.model.group_grammar import DEFAULT_CCA
 
 BLOCK = bytes(2**16)
 
 
-class Server(ThreadingHTTPServer):
+class HttpServer(ThreadingHTTPServer):
     request_queue_size = 1024
 
 
@@ -31,13 +31,13 @@ class Handler(BaseHTTPRequestHandler):
             left -= self.wfile.write(BLOCK[:left] if left < len(BLOCK) else BLOCK)
 
     def log_message(self, format: str, *args: object) -> None:
-        """The client's times say all."""
+        """Logs nothing: the client's times have everything."""
 
 
 def main() -> None:
     address, port, size_bytes, cca = sys.argv[1:]
     Handler.size_bytes = int(size_bytes)
-    with Server((address, int(port)), Handler) as server:
+    with HttpServer((address, int(port)), Handler) as server:
         if cca != DEFAULT_CCA:
             server.socket.setsockopt(
                 socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode()

@@ -1,15 +1,18 @@
-"""The patched iperf3: a server on the receiver, and a client that mixes CCAs over its parallel streams."""
+"""Runs the patched iperf3: a server on the receiver, and a client that mixes CCAs over its parallel streams."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from ccmix.agent.deadline import Deadline
 from ccmix.generators.results import GeneratorError, load_json
 from ccmix.hosts.host import Host, Process
-from ccmix.hosts.words import last_line
-from ccmix.model import Traffic
+from ccmix.hosts.output_text import last_line
+from ccmix.model import Command, Traffic, run_files
+from ccmix.model.group_grammar import format_groups
 
 PORT = 5201  # of the first line; the others have the ports after it
 MOST_PORTS = 1000
@@ -23,8 +26,10 @@ ENDS_WITHIN_S = 60.0  # beyond that and the time of the traffic: draining, excha
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Between whom: `receiver` None where somebody's server runs already, which is never touched."""
+class Iperf3Ends:
+    """Describes both ends of a test; `receiver` is None if a server of somebody else runs there, which is never
+    touched.
+    """
 
     sender: Host
     sender_iperf3: str
@@ -34,28 +39,23 @@ class Ends:
     port: int = PORT
 
 
-def client_file(label: str = LABEL) -> str:
-    return f"{label}-iperf3-client.json"
-
-
-def server_file(label: str = LABEL) -> str:
-    return f"{label}-iperf3-server.json"
-
-
-def longest_s(traffic: Traffic, rtt_s: float, streams: int | None = None) -> float:
-    """After which a test can't be about to end any more; of `streams`, the traffic's own where None."""
-    connecting = ROUND_TRIPS_A_STREAM * (traffic.streams if streams is None else streams)
-    return traffic.seconds + (ROUND_TRIPS_A_TEST + connecting) * rtt_s + ENDS_WITHIN_S
+def longest_s(traffic: Traffic, rtt_s: float, streams: int) -> float:
+    """Returns the time after which a test of so many streams can't be about to end any more."""
+    connecting = ROUND_TRIPS_A_STREAM * streams
+    return traffic.total_s + (ROUND_TRIPS_A_TEST + connecting) * rtt_s + ENDS_WITHIN_S
 
 
 class Iperf3Test:
-    """One test, which leaves both ends' JSON in `folder`: serve, start, finish, in this order."""
+    """Runs one test, which leaves both ends' JSON in `folder`: serve, start, finish, in this order."""
 
-    def __init__(self, ends: Ends, arguments: Sequence[str], interval_s: float, folder: Path, label: str) -> None:
-        """`arguments` are the client's, beside those that every test has."""
+    def __init__(self, ends: Iperf3Ends, arguments: Sequence[str], interval_s: float, folder: Path, label: str) -> None:
+        """Prepares the test; `arguments` are the client's, beside those that every test has."""
         self._ends = ends
-        self._client_json, self._server_json = folder / client_file(label), folder / server_file(label)
-        self._errors = folder / f"{label}-iperf3-errors.log"
+        self._client_json, self._server_json = (
+            folder / run_files.iperf3_client(label),
+            folder / run_files.iperf3_server(label),
+        )
+        self._errors = folder / run_files.iperf3_errors(label)
         every = ["--port", str(ends.port), "--json", "--interval", f"{interval_s:g}"]
         self.client_argv = [ends.sender_iperf3, "--client", ends.address, *every, *arguments]
         self.server_argv = [ends.receiver_iperf3, "--server", "--one-off", *every] if ends.receiver else None
@@ -63,7 +63,7 @@ class Iperf3Test:
         self._server: Process | None = None
 
     def serve(self, started: ExitStack) -> None:
-        """Starts the server, unless somebody's runs already, and waits until it listens."""
+        """Starts the server, unless somebody else's runs already, and waits until it listens."""
         if not (self._ends.receiver and self.server_argv):
             self.client_argv.append("--get-server-output")
             return
@@ -77,10 +77,16 @@ class Iperf3Test:
         client = self._ends.sender.start(self.client_argv, stdout=self._client_json, stderr=self._errors)
         self._client = started.enter_context(client)
 
-    def finish(self, timeout_s: float) -> None:
-        """Raises GeneratorError or CommandError."""
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Returns the command lines of both ends."""
+        server = (Command("server", shlex.join(self.server_argv)),) if self.server_argv else ()
+        return (Command("client", shlex.join(self.client_argv)), *server)
+
+    def finish(self, end: Deadline) -> None:
+        """Waits for the test's end. Raises GeneratorError or CommandError."""
         assert self._client
-        self._client.wait(timeout_s)
+        self._client.wait(end.remaining_s)
         _raise_error(self._client_json, self._errors)
         if self._server:
             self._server.wait(ENDS_WITHIN_S)
@@ -89,28 +95,28 @@ class Iperf3Test:
 
 def tcp_arguments(traffic: Traffic) -> list[str]:
     return [
-        "--parallel", str(traffic.streams), "--congestion", ",".join(map(str, traffic.groups)),
-        "--time", f"{traffic.duration_s:.0f}", "--omit", f"{traffic.omit_s:.0f}", "--zerocopy", "--skip-rx-copy",
+        "--parallel", str(traffic.streams), "--congestion", format_groups(traffic.groups),
+        "--time", f"{traffic.measured_s:.0f}", "--omit", f"{traffic.omit_s:.0f}", "--zerocopy", "--skip-rx-copy",
     ]  # fmt: skip
 
 
-def run_test(ends: Ends, traffic: Traffic, timeout_s: float, folder: Path) -> tuple[list[str], list[str] | None]:
-    """Runs one test alone; returns both command lines. Raises GeneratorError or CommandError."""
+def run_test(ends: Iperf3Ends, traffic: Traffic, timeout_s: float, folder: Path) -> tuple[Command, ...]:
+    """Runs one test alone; returns the commands of both ends. Raises GeneratorError or CommandError."""
     test = Iperf3Test(ends, tcp_arguments(traffic), traffic.interval_s, folder, LABEL)
     with ExitStack() as started:
         test.serve(started)
         test.start(started)
-        test.finish(timeout_s)
-    return test.client_argv, test.server_argv
+        test.finish(Deadline(timeout_s))
+    return test.commands
 
 
 def wait_until_listening(receiver: Host, server: Process, port: int, errors: Path, name: str = "iperf3") -> None:
-    """Looks for the listening socket: connecting to a server of one test would end it."""
-    deadline = time.monotonic() + STARTS_WITHIN_S
+    """Waits for the listening socket: connecting to a server of one test would end it."""
+    deadline = Deadline(STARTS_WITHIN_S)
     while not receiver.run(["ss", "-t", "-l", "-n", "-H", f"sport = :{port}"]).strip():
         if server.ended():
             raise GeneratorError(f"the {name} server on {receiver.name} has ended: {last_line(errors)}")
-        if time.monotonic() > deadline:
+        if deadline.expired:
             raise GeneratorError(f"the {name} server on {receiver.name} does not listen after {STARTS_WITHIN_S:g} s")
         time.sleep(0.02)
 
@@ -119,7 +125,7 @@ def _raise_error(result: Path, errors: Path) -> None:
     try:
         message = load_json(result).get("error")
     except GeneratorError as error:
-        said = last_line(errors)
-        raise GeneratorError(f"{error}: {said}" if said else str(error)) from error
+        stderr_line = last_line(errors)
+        raise GeneratorError(f"{error}: {stderr_line}" if stderr_line else str(error)) from error
     if message:
         raise GeneratorError(f"{result.stem}: {message}")

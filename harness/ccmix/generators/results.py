@@ -1,6 +1,6 @@
-"""What a generator said about its test: iperf3's JSON, pScheduler's with iperf3's in it, or anything else.
+"""Reads the result that a generator printed: iperf3's JSON, pScheduler's with iperf3's in it, or anything else.
 
-Whether a test failed is read from the result, never guessed from words in the output: `pscheduler` exits with 0 when
+Whether a test failed is read from the result, never guessed from the text of the output: `pscheduler` exits with 0 when
 the run failed, and iperf3 writes its error into its JSON.
 """
 
@@ -14,12 +14,12 @@ LONGEST_REASON = 300  # characters
 
 
 class GeneratorError(Exception):
-    """The traffic did not run as asked; the message says why in one line."""
+    """Reports that the traffic did not run as asked; the message says why in one line."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """`client` and `server` are iperf3's own results where there are any; `error` is why the test failed.
+class GeneratorResult:
+    """Holds a result. `client` and `server` are iperf3's own results, if any; `error` is why the test failed.
 
     `throughput` is the result in the format of pScheduler's throughput test, whatever its tool was.
     """
@@ -32,7 +32,7 @@ class Result:
 
 
 def load_json(file: Path) -> dict[str, Any]:
-    """iperf3's own result. Raises GeneratorError where it is not JSON."""
+    """Reads iperf3's own result. Raises GeneratorError if it is not JSON."""
     try:
         result = json.loads(file.read_text(errors="replace"))
     except (OSError, ValueError, RecursionError) as error:
@@ -42,47 +42,54 @@ def load_json(file: Path) -> dict[str, Any]:
     return result
 
 
-def read_result(output: str) -> Result:
-    """The result in a command's standard output. Anything that is not understood is 'other', and no error."""
+def read_result(output: str) -> GeneratorResult:
+    """Reads the result in a command's standard output. Anything that is not understood is 'other', and no error."""
     data = _object(output)
     if data is None:
         data = _assembled(output)
     if data is None:
-        return Result("other")
+        return GeneratorResult("other")
     if isinstance(data.get("succeeded"), bool):
         return _pscheduler(data)
     if isinstance(data.get("start"), dict) and ("end" in data or "error" in data):
-        return Result("iperf3", data, _server(data), sentence(data["error"]) if data.get("error") else None)
+        return GeneratorResult("iperf3", data, _server(data), sentence(data["error"]) if data.get("error") else None)
     if isinstance(data.get("error"), str) and set(data) <= {"error", "start", "intervals", "end"}:
-        return Result("iperf3", error=sentence(data["error"]))
-    return Result("other")
+        return GeneratorResult("iperf3", error=sentence(data["error"]))
+    return GeneratorResult("other")
 
 
-def _pscheduler(data: dict[str, Any]) -> Result:
-    """`pscheduler task --format json`: the participants' iperf3 JSON stands in `diags`, each after its command line."""
+def _pscheduler(data: dict[str, Any]) -> GeneratorResult:
+    """Reads `pscheduler task --format json`: `diags` has the participants' iperf3 JSON, each after its command line.
+
+    The participants' iperf3 JSON is in `diags`, each after its command line.
+    """
     if not data["succeeded"]:
-        return Result("pscheduler", error=sentence(data.get("error") or data.get("diags") or "it gives no reason"))
+        return GeneratorResult(
+            "pscheduler", error=sentence(data.get("error") or data.get("diags") or "it gives no reason")
+        )
     diags = data.get("diags")
     return _of_participants(data, diags.split("\nParticipant ") if isinstance(diags, str) else [])
 
 
-def of_pscheduler_run(run: dict[str, Any]) -> Result:
-    """A finished run as pScheduler's REST interface gives it, with the participants' results one by one."""
+def of_pscheduler_run(run: dict[str, Any]) -> GeneratorResult:
+    """Reads a finished run as pScheduler's REST interface gives it, with the participants' results one by one."""
     full = run["result-full"] or ()
-    texts = [one.get("diags") for one in full if isinstance(one, dict)]
+    texts = [participant.get("diags") for participant in full if isinstance(participant, dict)]
     return _of_participants(run["result-merged"], [text for text in texts if isinstance(text, str)])
 
 
-def _of_participants(merged: dict[str, Any], diags: Sequence[str]) -> Result:
-    found = [embedded(text) for text in diags]
-    clients = [one for one in found if one and "connecting_to" in one.get("start", {})]
-    servers = [one for one in found if one and "accepted_connection" in one.get("start", {})]
+def _of_participants(merged: dict[str, Any], diags: Sequence[str]) -> GeneratorResult:
+    documents = [document for document in map(embedded, diags) if document]
+    clients = [document for document in documents if "connecting_to" in document.get("start", {})]
+    servers = [document for document in documents if "accepted_connection" in document.get("start", {})]
     throughput = merged if isinstance(merged.get("summary"), dict) else None
-    return Result("pscheduler", clients[0] if clients else None, servers[0] if servers else None, None, throughput)
+    return GeneratorResult(
+        "pscheduler", clients[0] if clients else None, servers[0] if servers else None, None, throughput
+    )
 
 
 def embedded(text: str) -> dict[str, Any] | None:
-    """iperf3's own JSON in what a participant says, after its command line; None where there is none."""
+    """Returns iperf3's own JSON in a participant's output, after its command line; None if there is none."""
     begin = text.find("\n{")
     if begin < 0:
         return None
@@ -94,7 +101,7 @@ def embedded(text: str) -> dict[str, Any] | None:
 
 
 def _server(client: dict[str, Any]) -> dict[str, Any] | None:
-    """The server's JSON, which the client has where it was asked for it (--get-server-output)."""
+    """Returns the server's JSON, which the client has if it asked for it (--get-server-output)."""
     server = client.get("server_output_json")
     return server if isinstance(server, dict) and "end" in server else None
 
@@ -108,7 +115,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _assembled(text: str) -> dict[str, Any] | None:
-    """The one object that iperf3's --json-stream writes in pieces, a line each."""
+    """Returns the one object that iperf3's --json-stream writes in pieces, a line each."""
     whole: dict[str, Any] = {"intervals": []}
     for line in text.splitlines():
         event = _object(line)
@@ -122,6 +129,6 @@ def _assembled(text: str) -> dict[str, Any] | None:
 
 
 def sentence(text: object) -> str:
-    """One line, of a bounded length."""
+    """Returns one line of a bounded length."""
     line = " ".join(str(text).split())
     return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + "…"

@@ -1,4 +1,4 @@
-"""Both ends of a workload: flows that start at given moments, each a connection that carries so many bytes.
+"""Runs both ends of a workload: flows that start at given moments, each a connection that carries so many bytes.
 
 `python -m ccmix.generators.workload_ends send ADDRESS PORT CCA SCHEDULE` reads lines 'SECONDS BYTES' and prints
 'NUMBER START' when it begins to connect; `... receive ADDRESS PORT` prints 'NUMBER BYTES END' when the last byte of a
@@ -13,18 +13,19 @@ import sys
 import time
 from pathlib import Path
 
-from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.agent.deadline import Deadline
+from ccmix.model.group_grammar import DEFAULT_CCA
 
 HEADER = struct.Struct("!QQ")  # number of the flow, and its bytes, this header included
 BLOCK_BYTES = 2**18
 
 
 async def send(address: str, port: int, cca: str, schedule: Path) -> None:
-    begin_s = time.monotonic()
+    begin = Deadline(0.0)
     async with asyncio.TaskGroup() as flows:
         for number, line in enumerate(schedule.read_text().splitlines()):
             at_s, size_bytes = line.split()
-            await asyncio.sleep(begin_s + float(at_s) - time.monotonic())
+            await asyncio.sleep(begin.plus(float(at_s)).remaining_s)
             flows.create_task(_send_flow(address, port, cca, number, int(size_bytes)))
 
 
@@ -60,7 +61,7 @@ async def _receive_flow(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
         if left <= 0:
             print(number, size_bytes, f"{time.monotonic():.9f}", flush=True)
     except (asyncio.IncompleteReadError, OSError):
-        pass  # a flow that did not come to its end is not told
+        pass  # a flow that did not come to its end is not reported
     finally:
         writer.close()
 

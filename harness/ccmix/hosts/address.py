@@ -1,4 +1,4 @@
-"""How hosts are named: 'localhost', 'netns:NAME', or '[USER@]HOST' as OpenSSH takes it."""
+"""Reads the names of hosts: 'localhost', 'netns:NAME', or '[USER@]HOST' as OpenSSH takes it."""
 
 import re
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9._:%-]*")  # a name, an alias, IPv4, IPv6 with its scope
 
 
-class Kind(Enum):
-    """How a host is reached."""
+class AddressKind(Enum):
+    """Lists how a host is reached."""
 
     LOCAL = "local"
     NAMESPACE = "namespace"
@@ -21,30 +21,30 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class HostAddress:
-    """A host by what it is reached with; `host` is the namespace's name, or what OpenSSH is given."""
+    """Names a host by how it is reached; `host` is the namespace's name, or what OpenSSH is given."""
 
-    kind: Kind
+    kind: AddressKind
     host: str
     user: str | None = None
 
     def __str__(self) -> str:
-        if self.kind is Kind.NAMESPACE:
+        if self.kind is AddressKind.NAMESPACE:
             return NAMESPACE_PREFIX + self.host
         return f"{self.user}@{self.host}" if self.user else self.host
 
 
 def parse_host(text: str, user: str | None = None) -> HostAddress:
-    """The host that a text names; `user` is for hosts over OpenSSH that name none. Raises ValueError.
+    """Returns the host that a text names; `user` logs in to OpenSSH hosts that name no user. Raises ValueError.
 
-    No text that comes through here is an option, or anything but a word, to OpenSSH, ip(8) or a shell.
+    No text that passes is an option, or more than one argument, to OpenSSH, ip(8) or a shell.
     """
     if text in LOCAL_NAMES:
-        return HostAddress(Kind.LOCAL, "localhost")
+        return HostAddress(AddressKind.LOCAL, "localhost")
     if text.startswith(NAMESPACE_PREFIX):
         namespace = text.removeprefix(NAMESPACE_PREFIX)
         if not _NAMESPACE.fullmatch(namespace):
             raise ValueError(f"{text!r} names no network namespace: letters, digits, '.', '_' and '-' follow 'netns:'")
-        return HostAddress(Kind.NAMESPACE, namespace)
+        return HostAddress(AddressKind.NAMESPACE, namespace)
     named_user, at, host = text.rpartition("@")
     if at:
         user = named_user
@@ -55,5 +55,7 @@ def parse_host(text: str, user: str | None = None) -> HostAddress:
             f"{user!r} is no user's name: it has letters, digits, '.', '_' and '-', and does not begin with '-'"
         )
     if not _HOST.fullmatch(host):
-        raise ValueError(f"{text!r} is no host: 'localhost', 'netns:NAME', or '[USER@]HOST' with a name or an address")
-    return HostAddress(Kind.SSH, host, user)
+        raise ValueError(
+            f"{text!r} is no host: give 'localhost', 'netns:NAME', or '[USER@]HOST' with a name or an address"
+        )
+    return HostAddress(AddressKind.SSH, host, user)

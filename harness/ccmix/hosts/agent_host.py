@@ -1,4 +1,4 @@
-"""A host where ccmix's agent runs: this machine, a network namespace, or a machine over OpenSSH."""
+"""Drives a host through ccmix's agent there: this machine, a network namespace, or a machine over OpenSSH."""
 
 import base64
 import contextlib
@@ -8,20 +8,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Literal, cast
 
+from ccmix.agent.messages import AgentHello, AgentMessage, AgentReply, CommandMessage, ControllerMessage
 from ccmix.failures import located
 from ccmix.hosts.connection import Connection
 from ccmix.hosts.errors import CommandError, HostLost
 
 ANSWERS_WITHIN_S = 60.0  # a question of the protocol; the host's disk may be slow
-ENDS_WITHIN_S = 30.0  # a command that the agent was told to end
+ENDS_WITHIN_S = 30.0  # a command that the agent is to end
 LEAVES_WITHIN_S = 60.0
 TRANSFERS_WITHIN_S = 3600.0
 
 
 class AgentProcess:
-    """A command that runs in the background on a host. Everything raises HostLost when the connection is lost."""
+    """Represents a command in the background on a host. Every method raises HostLost if the connection is lost."""
 
     def __init__(
         self, host: "AgentHost", number: int, argv: Sequence[str], stdout: IO[bytes], stderr: IO[bytes]
@@ -36,16 +37,16 @@ class AgentProcess:
         self._left: list[int] = []
 
     def ended(self) -> bool:
-        """Whether the command itself has ended; what it left in the background may live."""
+        """Returns whether the command itself has ended; what it left in the background may live."""
         return self._host.connection.wait_for(self._has_ended, 0)
 
     def gone(self) -> bool:
-        """Whether nothing is left of it, daemons included."""
+        """Returns whether no process of the command is left, daemons included."""
         return self._host.connection.wait_for(lambda: self._gone, 0)
 
     def wait(self, timeout_s: float) -> int:
-        """The command's own exit status (128 + N where signal N ended it). Raises CommandError after `timeout_s`, and
-        where it could not be started, or its outputs could not be written here.
+        """Returns the command's own exit status (128 + N if signal N ended it). Raises CommandError after
+        `timeout_s`, if the command could not be started, or if its outputs could not be written here.
         """
         if not self._host.connection.wait_for(self._has_ended, timeout_s):
             raise self._error(f"has not ended after {timeout_s:g} s")
@@ -56,27 +57,26 @@ class AgentProcess:
         return self._status
 
     def end(self) -> None:
-        """SIGTERM, and SIGKILL 3 s later, to the command and to all that it has started. Raises CommandError where some
-        of it can't be ended.
+        """Sends SIGTERM, and SIGKILL 3 s later, to the command and to all that it has started. Raises CommandError
+        if a process can't be ended.
         """
         if not self._gone:
             self._host.connection.send({"op": "end", "id": self._number})
             if not self._host.connection.wait_for(lambda: self._gone, ENDS_WITHIN_S):
-                raise self._error(f"has not ended {ENDS_WITHIN_S:g} s after it was told to")
+                raise self._error(f"has not ended {ENDS_WITHIN_S:g} s after the agent was asked to end it")
         if self._left:
             raise self._error(f"could not be ended: process {', '.join(map(str, self._left))}")
 
-    def listening(self, transport: str = "tcp") -> list[int]:
-        """The ports ('tcp' or 'udp') that the command and all that it has started listen on."""
-        ports: list[int] = self._host.call("listening", id=self._number).get(transport, [])
-        return ports
+    def listening(self, transport: Literal["tcp", "udp"] = "tcp") -> list[int]:
+        """Returns the ports ('tcp' or 'udp') that the command and all that it has started listen on."""
+        return self._host.call("listening", id=self._number).get(transport, [])
 
-    def hear(self, message: dict[str, Any]) -> None:
-        """Takes a message of the agent."""
+    def hear(self, message: CommandMessage) -> None:
+        """Takes in a message of the agent."""
         for name, sink in self._outputs.items():
-            if name in message:
+            if text := message.get(name):
                 try:
-                    sink.write(base64.b64decode(message[name]))
+                    sink.write(base64.b64decode(str(text)))
                 except OSError as error:
                     self._failed = self._failed or f"its {name} can't be written here: {located(error, sink.name)}"
                 except ValueError as error:  # closed, since nobody wants it any more
@@ -94,28 +94,30 @@ class AgentProcess:
 
 
 class AgentHost:
-    """Protocol Host over an agent; `hello` has what the agent said of its host. For any number of threads."""
+    """Implements the protocol Host over an agent; `hello` is what the agent reported about its host. Any number of
+    threads may use it.
+    """
 
     def __init__(self, connection: Connection, is_this_machine: bool) -> None:
         self.name = connection.name
         self.is_this_machine = is_this_machine
         self.connection = connection
-        self.hello: dict[str, Any] = {}
+        self.hello: AgentHello = {}
         self.refused: str | None = None
         self._left: list[tuple[str, str]] | None = None
         self._numbers = itertools.count()
         self._processes: dict[int, AgentProcess] = {}
-        self._replies: dict[int, dict[str, Any]] = {}
+        self._replies: dict[int, AgentReply] = {}
         connection.listen(self._hear)
 
     @property
     def uid(self) -> int:
-        """Of the login on the host."""
+        """Returns the user id of the login on the host."""
         return int(self.hello["uid"])
 
     @property
     def temporary(self) -> str:
-        """The agent's own folder; of an onlooker, where agents have theirs."""
+        """Returns the agent's own folder; for an onlooker, the folder in which agents make theirs."""
         return str(self.hello["folder"])
 
     @property
@@ -124,11 +126,13 @@ class AgentHost:
 
     @property
     def lost(self) -> HostLost | None:
-        """Why the connection has ended, or None."""
+        """Returns why the connection has ended, or None."""
         return self.connection.lost
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30, privileged: bool = False) -> str:
-        """As Protocol Host says; by sudo where `privileged` and not root. What it leaves in the background is ended."""
+        """Runs a command as the protocol Host says; by sudo if `privileged` and not root. The agent ends what the
+        command leaves in the background.
+        """
         output = io.BytesIO()
         self._run(argv, stdin.encode(), output, timeout_s, privileged)
         return output.getvalue().decode(errors="replace")
@@ -164,9 +168,11 @@ class AgentHost:
         self, what: str, do: Sequence[str], undo: Sequence[str], privileged: bool = True,
         undo_within_s: float = 30, undone: Callable[[str], object] | None = None,
     ) -> Iterator[str]:  # fmt: skip
-        """As Protocol RealHost says; the journal lies on the host, whose agent undoes where this process can't."""
-        told = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": privileged}
-        number = self.call("about_to", **told)["number"]
+        """Makes a change as the protocol RealHost says. The journal lies on the host, whose agent undoes the change
+        if this process can't.
+        """
+        change = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": privileged}
+        number = self.call("about_to", **change)["number"]
         try:
             output = self.run(do, privileged=privileged)
         except BaseException:  # Ctrl-C too
@@ -179,13 +185,15 @@ class AgentHost:
             self.call("made", number=number)
             yield output
         finally:
-            said = self.run(undo, privileged=privileged, timeout_s=undo_within_s)
+            undo_output = self.run(undo, privileged=privileged, timeout_s=undo_within_s)
             self.call("undone", number=number)
             if undone:
-                undone(said)
+                undone(undo_output)
 
     def put(self, local: Path, name: str) -> str:
-        """Copies a file into the agent's own folder, which goes with the agent; its path there. Raises CommandError."""
+        """Copies a file into the agent's own folder, which goes with the agent, and returns its path there. Raises
+        CommandError.
+        """
         path, mode = f"{self.temporary}/{name}", "700" if local.stat().st_mode & 0o100 else "600"
         copy = ["sh", "-c", 'cat >"$1" && chmod "$2" "$1"', "put", path, mode]
         self._run(copy, local.read_bytes(), io.BytesIO(), TRANSFERS_WITHIN_S, privileged=False)
@@ -196,10 +204,10 @@ class AgentHost:
         with local.open("wb", buffering=0) as file:
             self._run(["cat", "--", path], b"", file, TRANSFERS_WITHIN_S, privileged)
 
-    def call(self, operation: str, **fields: Any) -> dict[str, Any]:
-        """The agent's answer to a question of its protocol. Raises CommandError."""
+    def call(self, operation: str, **fields: object) -> AgentReply:
+        """Returns the agent's answer to a question of its protocol. Raises CommandError."""
         number = next(self._numbers)
-        self.connection.send({"op": operation, "call": number, **fields})
+        self.connection.send(cast(ControllerMessage, {"op": operation, "call": number, **fields}))
         if not self.connection.wait_for(lambda: number in self._replies, ANSWERS_WITHIN_S):
             raise CommandError(self.name, ["agent", operation], f"no answer within {ANSWERS_WITHIN_S:g} s")
         reply = self._replies.pop(number)
@@ -208,8 +216,8 @@ class AgentHost:
         return reply
 
     def close(self) -> None:
-        """Lets the agent leave, and waits until it has ended and undone everything. Raises CommandError where it could
-        not; nothing is done where the connection was lost.
+        """Lets the agent leave, and waits until it has ended and undone everything. Raises CommandError if it could
+        not. Does nothing if the connection was lost.
         """
         if self.lost:
             return
@@ -226,7 +234,7 @@ class AgentHost:
     def abandon(self, timeout_s: float = 30) -> bool:
         """Cuts the connection, from any thread: all who wait raise HostLost, and the agent ends and undoes everything.
 
-        Whether it has done so within `timeout_s`.
+        Returns whether the agent has done so within `timeout_s`.
         """
         self.connection.cut("it was abandoned")
         return self.connection.wait_ended(timeout_s)
@@ -237,8 +245,8 @@ class AgentHost:
             status = process.wait(timeout_s)
         if status != 0:
             output = errors.getvalue() or (stdout.getvalue() if isinstance(stdout, io.BytesIO) else b"")
-            said = " / ".join(output.decode(errors="replace").strip().splitlines()[-3:])
-            raise CommandError(self.name, argv, f"exit status {status}{': ' + said if said else ''}")
+            last_lines = " / ".join(output.decode(errors="replace").strip().splitlines()[-3:])
+            raise CommandError(self.name, argv, f"exit status {status}{': ' + last_lines if last_lines else ''}")
 
     @contextmanager
     def _started(
@@ -258,10 +266,11 @@ class AgentHost:
         finally:
             del self._processes[number]
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _hear(self, message: AgentMessage) -> None:
         if "id" in message:
-            if process := self._processes.get(message["id"]):
-                process.hear(message)
+            command = cast(CommandMessage, message)
+            if process := self._processes.get(command["id"]):
+                process.hear(command)
         elif "reply" in message:
             self._replies[message["reply"]] = message
         elif "hello" in message:

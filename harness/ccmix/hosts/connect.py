@@ -1,4 +1,4 @@
-"""Connecting: an agent on a host, or one line that says why there is none and what to do."""
+"""Starts an agent on a host and connects to it, or says in one line why there is none and what to do."""
 
 import getpass
 import json
@@ -7,7 +7,7 @@ import secrets
 import socket
 from datetime import UTC, datetime
 
-from ccmix.hosts.address import HostAddress, Kind
+from ccmix.hosts.address import AddressKind, HostAddress
 from ccmix.hosts.agent_host import AgentHost
 from ccmix.hosts.connection import Connection
 from ccmix.hosts.errors import ConnectError, HostLost, HostUnreachable
@@ -16,8 +16,8 @@ from ccmix.hosts.launch import agent_command, agent_source
 CONNECTS_WITHIN_S = 120.0  # the agent may wait for one before it to leave, and carry out its undos
 SSH_FAILED = 255
 NOT_FOUND = 127
-# What OpenSSH says when the network, or a server that starts or stops, is at fault.
-NETWORK_WORDS = (
+# OpenSSH's errors when the network, or a server that starts or stops, is at fault.
+NETWORK_ERRORS = (
     "could not resolve", "connection refused", "timed out", "no route to host", "unreachable", "connection reset",
     "connection closed", "broken pipe", "not responding",
 )  # fmt: skip
@@ -26,11 +26,11 @@ NETWORK_WORDS = (
 def connect(
     address: HostAddress, owner: str, silence_s: float = 60.0, token: str | None = None, onlooker: bool = False
 ) -> AgentHost:
-    """An agent on the host, for the campaign that `owner` describes. Raises ConnectError, or HostUnreachable where the
-    network is at fault.
+    """Returns an agent on the host, for the campaign that `owner` describes. Raises ConnectError, or HostUnreachable if
+    the network is at fault.
 
     Agent and controller take each other for lost after `silence_s`. An agent that was given the same token, and that
-    has not noticed yet that its connection was lost, leaves at once. An onlooker takes no lock, and undoes nothing that
+    does not know yet that its connection was lost, leaves at once. An onlooker takes no lock, and undoes nothing that
     was left: others may have the host meanwhile.
     """
     first = {
@@ -49,7 +49,7 @@ def connect(
         )
     except OSError as error:
         raise ConnectError(name, f"{error.filename or 'its agent'}: {error.strerror}") from error
-    host = AgentHost(connection, is_this_machine=address.kind is not Kind.SSH)
+    host = AgentHost(connection, is_this_machine=address.kind is not AddressKind.SSH)
     try:
         greeted = connection.wait_for(lambda: host.hello or host.refused, CONNECTS_WITHIN_S)
     except HostLost:
@@ -64,28 +64,26 @@ def connect(
 
 
 def _failure(address: HostAddress, connection: Connection) -> ConnectError:
-    """Why there is no agent; the connection has ended before one spoke."""
-    name, said = str(address), connection.last_words
-    last = said[-1] if said else f"it ended with status {connection.exit_status}"
-    if address.kind is Kind.SSH and connection.exit_status == SSH_FAILED:
-        return _ssh_failure(name, last, " ".join(said).lower())
-    if "its python3 is" in last:
-        return ConnectError(name, f"{last.removeprefix('ccmix-agent: ')}: ccmix needs Python 3.9 or newer there")
-    if connection.exit_status == NOT_FOUND and "python3" in last:
-        return ConnectError(name, f"no python3 there ({last}): ccmix needs Python 3.9 or newer")
-    if connection.no_messages and not said:
-        last = f"it answered {connection.no_messages[-1]!r}, and did not run python3"
-    return ConnectError(name, f"ccmix's agent did not start: {last}")
+    """Returns why there is no agent; the connection has ended before an agent answered."""
+    name, stderr_lines = str(address), connection.last_error_lines
+    last_line = stderr_lines[-1] if stderr_lines else f"it ended with status {connection.exit_status}"
+    if address.kind is AddressKind.SSH and connection.exit_status == SSH_FAILED:
+        return _ssh_failure(name, last_line, " ".join(stderr_lines).lower())
+    if "its python3 is" in last_line:
+        return ConnectError(name, f"{last_line.removeprefix('ccmix-agent: ')}: ccmix needs Python 3.9 or newer there")
+    if connection.exit_status == NOT_FOUND and "python3" in last_line:
+        return ConnectError(name, f"no python3 there ({last_line}): ccmix needs Python 3.9 or newer")
+    if connection.no_messages and not stderr_lines:
+        last_line = f"it answered {connection.no_messages[-1]!r}, and did not run python3"
+    return ConnectError(name, f"ccmix's agent did not start: {last_line}")
 
 
 def _ssh_failure(name: str, last: str, everything: str) -> ConnectError:
-    """What OpenSSH itself said; `everything` in lower case."""
+    """Returns the error that OpenSSH reported; `everything` is its whole output in lower case."""
     if "host key" in everything or "host identification" in everything:
         return ConnectError(name, f"{last} Look at its host key and accept it first: ssh {name}")
     if "permission denied" in everything:
-        return ConnectError(
-            name, f"{last} ccmix is asked for no password: 'ssh {name}' must work with a key or an agent"
-        )
-    if any(words in everything for words in NETWORK_WORDS):
+        return ConnectError(name, f"{last} ccmix can't enter a password: 'ssh {name}' must work with a key or an agent")
+    if any(phrase in everything for phrase in NETWORK_ERRORS):
         return HostUnreachable(name, last)
     return ConnectError(name, last)

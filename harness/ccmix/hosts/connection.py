@@ -1,4 +1,4 @@
-"""The channel to an agent: a process that reads and writes JSON lines, and that may be lost any time."""
+"""Carries JSON lines to and from an agent: a process that may be lost at any time."""
 
 import contextlib
 import json
@@ -9,20 +9,21 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import cast
 
+from ccmix.agent.deadline import Deadline
+from ccmix.agent.messages import AgentMessage, ControllerMessage
 from ccmix.agent.service import BEATS_IN_SILENCE
 from ccmix.hosts.errors import HostLost
 
 READ_BYTES = 2**18
 ENDS_WITHIN_S = 5.0  # the process, after its standard output has
-LONGEST_WORDS = 2000  # characters of standard error that may matter
+LONGEST_ERRORS = 2000  # characters of standard error that may matter
 
 
 class Connection:
-    """Calls `hear` in a thread of its own for each message of the agent, and sends it one now and then.
+    """Calls `hear` in a thread of its own for each message of the agent, and sends the agent a heartbeat now and then.
 
     `changed` is notified after each message, and when the connection is lost.
     """
@@ -32,21 +33,21 @@ class Connection:
         self.name = name
         self.changed = threading.Condition()
         self.no_messages: list[str] = []  # what else it has written
-        self.last_words: list[str] = []  # of standard error, once it has ended
+        self.last_error_lines: list[str] = []  # of standard error, once it has ended
         self._silence_s = silence_s
         self._lost: str | None = None
         self._writing = threading.Lock()
         self._over = threading.Event()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        self._socket, his = socket.socketpair()  # not a pipe: a blocked sender can be woken by shutdown()
-        with his:
+        self._socket, agent_end = socket.socketpair()  # not a pipe: a blocked sender can be woken by shutdown()
+        with agent_end:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                argv, stdin=his.fileno(), stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
+                argv, stdin=agent_end.fileno(), stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
             )
         _start_thread(self._send_beats, first)
 
-    def listen(self, hear: Callable[[dict[str, Any]], None]) -> None:
-        """Begins to hear the agent."""
+    def listen(self, hear: Callable[[AgentMessage], None]) -> None:
+        """Starts the thread that hears the agent."""
         _start_thread(self._listen, hear)
 
     @property
@@ -57,8 +58,8 @@ class Connection:
     def exit_status(self) -> int | None:
         return self._process.poll()
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Raises HostLost."""
+    def send(self, message: ControllerMessage) -> None:
+        """Sends a message. Raises HostLost."""
         if lost := self.lost:
             raise lost
         try:
@@ -69,7 +70,7 @@ class Connection:
             raise HostLost(self.name, "it takes no more messages") from None
 
     def wait_for(self, condition: Callable[[], object], timeout_s: float) -> bool:
-        """Whether the condition came true in time. Raises HostLost."""
+        """Waits for the condition, and returns whether it came true in time. Raises HostLost."""
         with self.changed:
             self.changed.wait_for(lambda: condition() or self._lost is not None, timeout_s)
             if condition():
@@ -87,7 +88,9 @@ class Connection:
             return  # it was over
 
     def wait_ended(self, timeout_s: float) -> bool:
-        """Whether the process has ended in time, and so has the agent. It is not there any more afterwards."""
+        """Waits for the process, and with it the agent, and returns whether it ended in time. A process that did
+        not is terminated.
+        """
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -98,13 +101,13 @@ class Connection:
         return True
 
     def _read_errors(self) -> list[str]:
-        """The last lines of standard error, in printable characters."""
+        """Returns the last lines of standard error, in printable characters."""
         errors = self._errors.fileno()
-        said = os.pread(errors, LONGEST_WORDS, max(0, os.fstat(errors).st_size - LONGEST_WORDS))
-        return [line for line in map(_printable, said.decode(errors="replace").splitlines()) if line]
+        tail = os.pread(errors, LONGEST_ERRORS, max(0, os.fstat(errors).st_size - LONGEST_ERRORS))
+        return [line for line in map(_printable, tail.decode(errors="replace").splitlines()) if line]
 
     def _send_beats(self, first: bytes) -> None:
-        """After what comes first."""
+        """Sends `first`, and after it heartbeats without end."""
         message = first
         while True:
             try:
@@ -116,34 +119,32 @@ class Connection:
                 return
             message = b'{"op": "beat"}\n'
 
-    def _listen(self, hear: Callable[[dict[str, Any]], None]) -> None:
+    def _listen(self, hear: Callable[[AgentMessage], None]) -> None:
         try:
             for message in self._messages():
                 hear(message)
                 with self.changed:
                     self.changed.notify_all()
         except (KeyError, TypeError, ValueError) as error:
-            self.cut(f"what it says is not of ccmix's agent: {error!r}")
+            self.cut(f"its output is not that of ccmix's agent: {error!r}")
         try:
             status = self._process.wait(ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
             self._process.terminate()
             self._lose("it has closed its output")
         else:
-            self.last_words = self._read_errors()
-            self._lose((self.last_words or [f"it has ended with status {status}"])[-1])
+            self.last_error_lines = self._read_errors()
+            self._lose((self.last_error_lines or [f"it has ended with status {status}"])[-1])
             self._close()
 
-    def _messages(self) -> Iterator[dict[str, Any]]:
-        """Until the process closes its output, or says nothing for too long after its first message."""
+    def _messages(self) -> Iterator[AgentMessage]:
+        """Yields messages until the process closes its output, or stays silent for too long after its first message."""
         assert self._process.stdout
         output = self._process.stdout.fileno()
-        received, heard_s = bytearray(), None
+        received = bytearray()
+        silence: Deadline | None = None  # from the first message on
         while True:
-            left_s = 3600.0 if heard_s is None else heard_s + self._silence_s - time.monotonic()
-            if not select.select([output], [], [], max(0.0, left_s))[0]:
-                if heard_s is None:
-                    continue
+            if not select.select([output], [], [], silence.remaining_s if silence else None)[0]:
                 self.cut(f"nothing heard for {self._silence_s:g} s")
                 self._process.terminate()
                 return
@@ -151,21 +152,21 @@ class Connection:
             if not data:
                 return
             received += data
-            if heard_s is not None:
-                heard_s = time.monotonic()
+            if silence:
+                silence.restart()
             if b"\n" not in data:
                 continue
             *lines, rest = received.split(b"\n")
             received = rest
             for line in lines:
-                if heard_s is None and not line.startswith(b'{"'):  # what a login shell may print
+                if silence is None and not line.startswith(b'{"'):  # what a login shell may print
                     self.no_messages.append(_printable(line.decode(errors="replace")))
                     continue
-                heard_s = time.monotonic()
-                yield dict(json.loads(line))
+                silence = Deadline(self._silence_s)
+                yield cast(AgentMessage, dict(json.loads(line)))
 
     def _close(self) -> None:
-        """Gives everything back once the process has ended."""
+        """Releases everything once the process has ended."""
         assert self._process.stdout
         self._over.set()
         self._process.stdout.close()
@@ -176,7 +177,7 @@ class Connection:
             self._socket.close()
 
     def _lose(self, reason: str) -> None:
-        """The first reason is the one."""
+        """Notes why the connection was lost; the first reason counts."""
         with self.changed:
             if self._lost is None:
                 self._lost = reason
@@ -184,7 +185,7 @@ class Connection:
 
 
 def _start_thread(function: Callable[..., None], *arguments: object) -> None:
-    """Signals are the main thread's: one that another thread gets does not wake it from what it waits for."""
+    """Starts a thread that blocks all signals: a signal that another thread gets does not wake the main thread."""
 
     def without_signals() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -1,12 +1,14 @@
-"""What goes wrong with a command on a host, or with the host."""
+"""Defines what goes wrong with a command on a host, or with the host."""
 
 from collections.abc import Sequence
 
-from ccmix.hosts.words import shortened
+from ccmix.hosts.output_text import shortened
 
 
 class CommandError(Exception):
-    """A command on a host failed, or did not end in time; the message names host, command and reason in one line."""
+    """Reports that a command on a host failed, or did not end in time; the message names host, command and reason
+    in one line.
+    """
 
     def __init__(self, host: str, argv: Sequence[str], reason: str) -> None:
         self.host = host
@@ -17,18 +19,18 @@ class CommandError(Exception):
 
 
 class ConnectError(CommandError):
-    """There is no agent on a host, and trying again is no use; the message says what to do."""
+    """Reports that there is no agent on a host, and that trying again is no use; the message says what to do."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(host, (), reason)
 
 
 class HostUnreachable(ConnectError):
-    """The network did not bring us to a host; it may next time."""
+    """Reports that the network did not reach a host; it may next time."""
 
 
 class HostLost(CommandError):
-    """The connection to a host's agent has ended. What was changed there is undone by the agent."""
+    """Reports that the connection to a host's agent has ended. The agent undoes what was changed there."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(f"connection to {host} lost", (), reason)

@@ -1,4 +1,4 @@
-"""What every host can do: the one interface that conditions, probes and generators are written against."""
+"""Defines what every host can do: the interface that conditions, probes and generators are written against."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -9,20 +9,23 @@ from ccmix.hosts.errors import CommandError
 
 
 class Process(Protocol):
-    """A command that runs in the background on a host, with everything that it starts."""
+    """Represents a command that runs in the background on a host, with everything that it starts."""
 
     def ended(self) -> bool:
-        """Whether the command itself has ended; what it left in the background may live."""
+        """Returns whether the command itself has ended; what it left in the background may live."""
 
     def wait(self, timeout_s: float) -> int:
-        """The command's own exit status (128 + N where signal N ended it). Raises CommandError after `timeout_s`."""
+        """Returns the command's own exit status (128 + N if signal N ended it). Raises CommandError after
+        `timeout_s`.
+        """
 
     def end(self) -> None:
-        """SIGTERM, and SIGKILL where that is not heard, to the command and to all that it has started."""
+        """Sends SIGTERM, and SIGKILL if that has no effect, to the command and to all that it has started."""
 
 
 class Host(Protocol):
-    """A machine, or a network namespace of one. `name` is for messages: 'localhost', 'netns:a', 'dtn@example.org'.
+    """Represents a machine, or a network namespace of one. `name` is for messages: 'localhost', 'netns:a',
+    'dtn@example.org'.
 
     Commands are argument lists, never lines for a shell.
     """
@@ -30,18 +33,19 @@ class Host(Protocol):
     name: str
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30) -> str:
-        """The standard output. Raises CommandError where it can't be started, fails, or takes longer."""
+        """Returns the standard output. Raises CommandError if the command can't be started, fails, or takes longer."""
 
     def start(self, argv: Sequence[str], *, stdout: Path, stderr: Path) -> AbstractContextManager[Process]:
-        """Runs in the background; ended with the context. Outputs go to files of *this* machine, stderr's is appended
-        to.
+        """Runs a command in the background until the context ends. Outputs go to files of *this* machine; stderr's
+        is appended to.
         """
 
     def read(self, path: str) -> str:
-        """A text file of the host. Raises CommandError."""
+        """Returns a text file of the host. Raises CommandError."""
 
     def changed(self, what: str, do: Sequence[str], undo: Sequence[str]) -> AbstractContextManager[str]:
-        """Carries out `do`, after `undo` is on the host's disk, and `undo` when the context ends; gives do's output.
+        """Records `undo` on the host's disk, carries out `do`, and carries out `undo` when the context ends; gives do's
+        output.
 
         Raises CommandError. Where this process, the connection or the host's power dies in between, the host itself
         carries out `undo`, or the next ccmix that comes there.
@@ -49,17 +53,18 @@ class Host(Protocol):
 
 
 class ContainedProcess(Process, Protocol):
-    """A process on a real host, which holds together whatever it starts."""
+    """Represents a process on a real host, which keeps hold of whatever it starts."""
 
     def listening(self) -> list[int]:
-        """The TCP ports on which it, or anything that it has started, listens."""
+        """Returns the TCP ports on which it, or anything that it has started, listens."""
 
     def gone(self) -> bool:
-        """Whether nothing of it is left, daemons included."""
+        """Returns whether no process of it is left, daemons included."""
 
 
 class RealHost(Host, Protocol):
-    """A host of a real path, with an agent on it; `privileged` commands go by sudo -n where the login is not root.
+    """Represents a host of a real path, with an agent on it; `privileged` commands go by sudo -n if the login is not
+    root.
 
     `temporary` is a folder there that goes with the agent.
     """
@@ -68,17 +73,19 @@ class RealHost(Host, Protocol):
 
     @property
     def lost(self) -> CommandError | None:
-        """Why the connection has ended, or None."""
+        """Returns why the connection has ended, or None."""
 
     @property
     def temporary(self) -> str: ...
 
     @property
     def agent_pid(self) -> int:
-        """The agent's process there, from which all that it starts descends."""
+        """Returns the pid of the agent there, from which all that it starts descends."""
 
     def clock_ahead_s(self) -> float:
-        """By how much the host's wall clock is ahead of this machine's, to half a round trip. Raises CommandError."""
+        """Returns by how much the host's wall clock is ahead of this machine's, to half a round trip. Raises
+        CommandError.
+        """
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30, privileged: bool = False) -> str: ...
 
@@ -95,10 +102,10 @@ class RealHost(Host, Protocol):
         undo_within_s: float = 30,
         undone: Callable[[str], object] | None = None,
     ) -> AbstractContextManager[str]:
-        """As above; `undone` is told what the undo has printed."""
+        """Makes a change as a Host does; `undone` gets what the undo has printed."""
 
     def put(self, local: Path, name: str) -> str:
         """Sends a file into the agent's own folder, which goes with the agent; returns its path there."""
 
     def fetch(self, path: str, local: Path) -> None:
-        """Brings a file."""
+        """Copies a file of the host to this machine."""

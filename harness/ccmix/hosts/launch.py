@@ -1,4 +1,4 @@
-"""How an agent is started on a host: its source goes there over the standard input of a Python that waits for it."""
+"""Builds the command that starts an agent: its source goes to a waiting Python on standard input."""
 
 import functools
 import io
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ccmix
-from ccmix.hosts.address import HostAddress, Kind
+from ccmix.hosts.address import AddressKind, HostAddress
 
 SSH_CONFIG = "CCMIX_SSH_CONFIG"  # the variable that names a configuration file for OpenSSH, in place of the user's own
 
@@ -28,7 +28,7 @@ _BOOTSTRAP = (
 
 @functools.cache
 def agent_source() -> bytes:
-    """The agent's package as a zip file, not compressed, since not every Python has zlib."""
+    """Returns the agent's package as a zip file, not compressed, since not every Python has zlib."""
     package = Path(ccmix.__file__).parent
     files = [package / "__init__.py", *sorted((package / "agent").glob("*.py"))]
     archive = io.BytesIO()
@@ -39,18 +39,20 @@ def agent_source() -> bytes:
 
 
 def agent_command(address: HostAddress) -> list[str]:
-    """What starts an agent on the host, once it is given agent_source() on its standard input."""
+    """Returns the command that starts an agent on the host, once it gets agent_source() on its standard input."""
     bootstrap = ["-I", "-S", "-c", _BOOTSTRAP.format(size=len(agent_source()))]
-    if address.kind is Kind.LOCAL:
+    if address.kind is AddressKind.LOCAL:
         return [sys.executable, *bootstrap]
-    if address.kind is Kind.NAMESPACE:
+    if address.kind is AddressKind.NAMESPACE:
         as_root: Sequence[str] = () if os.geteuid() == 0 else ("sudo", "-n")
         return [*as_root, "ip", "netns", "exec", address.host, sys.executable, *bootstrap]
     return [*_ssh(), str(address), shlex.join(["exec", "python3", *bootstrap])]
 
 
 def _ssh() -> list[str]:
-    """OpenSSH with the user's own configuration, but for what would ask, wait or open more than the one channel."""
+    """Returns OpenSSH's command with the user's own configuration, except for what would ask, wait, or open further
+    channels.
+    """
     configuration = os.environ.get(SSH_CONFIG)
     return [
         "ssh", *(["-F", configuration] if configuration else []),

@@ -1,4 +1,4 @@
-"""This machine and its network namespaces."""
+"""Runs commands on this machine and in its network namespaces."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ ENDS_WITHIN_S = 5.0  # how long a command may take to end after SIGTERM
 
 
 class LocalProcess:
-    """A command that runs in the background on this machine, and is killed by the kernel when this process dies."""
+    """Runs a command in the background on this machine; the kernel kills it when this process dies."""
 
     def __init__(self, host: str, argv: Sequence[str], stdout: Path, stderr: Path) -> None:
         self._host = host
@@ -39,7 +39,7 @@ class LocalProcess:
         return self._popen.wait()
 
     def end(self) -> None:
-        """SIGTERM, and SIGKILL where that is not heard."""
+        """Sends SIGTERM, and SIGKILL if that has no effect."""
         if self.ended():
             return
         self._popen.terminate()
@@ -48,7 +48,7 @@ class LocalProcess:
         self._popen.wait()
 
     def _ends_within(self, timeout_s: float) -> bool:
-        """Sleeps until then, where Popen.wait() would look 20 times a second, which costs much in a guest."""
+        """Waits for the end without polling: Popen.wait() would look 20 times a second, which costs much in a guest."""
         if self.ended():
             return True
         descriptor = os.pidfd_open(self._popen.pid)
@@ -61,16 +61,18 @@ class LocalProcess:
 
 
 class LocalHost:
-    """This machine as it is. What it changes is undone by this process, or from the journal by `ccmix restore`."""
+    """Represents this machine as it is. This process undoes what it changes; otherwise `ccmix restore` does, from
+    the journal.
+    """
 
     name = "localhost"
 
     def __init__(self, journal: Journal | None = None) -> None:
-        """Without a journal, nothing can be changed."""
+        """Takes the journal for changes; without one, nothing can be changed."""
         self._journal = journal
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """The argument list that runs `argv` on this host."""
+        """Returns the argument list that runs `argv` on this host."""
         return list(argv)
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30) -> str:
@@ -84,8 +86,10 @@ class LocalHost:
         except subprocess.TimeoutExpired:
             raise CommandError(self.name, argv, f"has not ended after {timeout_s:g} s") from None
         if done.returncode != 0:
-            said = " / ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
-            raise CommandError(self.name, argv, f"exit status {done.returncode}{': ' + said if said else ''}")
+            last_lines = " / ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
+            raise CommandError(
+                self.name, argv, f"exit status {done.returncode}{': ' + last_lines if last_lines else ''}"
+            )
         return done.stdout
 
     @contextmanager
@@ -104,8 +108,8 @@ class LocalHost:
 
     @contextmanager
     def changed(self, what: str, do: Sequence[str], undo: Sequence[str]) -> Iterator[str]:
-        """An undo that fails stays in the journal, for `ccmix restore`. Raises CommandError, and ValueError without a
-        journal.
+        """Makes a change and undoes it. An undo that fails stays in the journal, for `ccmix restore`. Raises
+        CommandError, and ValueError without a journal.
         """
         if self._journal is None:
             raise ValueError(f"{self.name}: {what} can't be changed without a journal")
@@ -126,19 +130,21 @@ class LocalHost:
 
 
 class NamespaceHost(LocalHost):
-    """A network namespace of this machine, made with ip-netns(8); needs root there."""
+    """Represents a network namespace of this machine, made with ip-netns(8); it needs root."""
 
     def __init__(self, name: str, journal: Journal | None = None) -> None:
         super().__init__(journal)
         self.name = name
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """iproute2's own tools enter a namespace by themselves, which saves starting a process."""
+        """Lets iproute2's own tools enter the namespace by themselves, which saves starting a process."""
         if option := ENTERS_NAMESPACE.get(argv[0]):
             return [argv[0], option, self.name, *argv[1:]]
         return ["ip", "netns", "exec", self.name, *argv]
 
     def read(self, path: str) -> str:
-        """/proc shows this thread the namespace that it is in, but for what lies below self, which is the process."""
+        """Reads a file inside the namespace: /proc shows this thread its own namespace, except below self, which is
+        the process.
+        """
         with entered(self.name):
             return super().read(path.replace("/proc/net/", "/proc/thread-self/net/"))

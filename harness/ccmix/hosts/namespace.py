@@ -1,4 +1,4 @@
-"""Network namespaces of ip-netns(8), entered by a thread of this process."""
+"""Lets a thread of this process enter network namespaces of ip-netns(8)."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ _libc = ctypes.CDLL(None, use_errno=True)  # os.setns is of Python 3.12
 
 @contextmanager
 def entered(namespace: str) -> Iterator[None]:
-    """This thread in the network namespace, and back in its own afterwards. Raises CommandError."""
+    """Puts this thread into the network namespace, and back into its own afterwards. Raises CommandError."""
     try:
         with Path("/proc/thread-self/ns/net").open("rb") as own, (NAMES / namespace).open("rb") as other:
             _enter(other.fileno())

@@ -1,4 +1,4 @@
-"""The hosts of a campaign: one agent on each, connected on demand, and anew when it was lost."""
+"""Keeps the hosts of a campaign: one agent on each, connected on demand, and again after a loss."""
 
 import secrets
 import threading
@@ -18,8 +18,8 @@ Result = TypeVar("Result")
 
 
 class Hosts:
-    """For any number of threads. `owner` describes the campaign to others who want the same hosts; an onlooker takes
-    none from them.
+    """Connects to hosts for any number of threads. `owner` describes the campaign to others who want the same
+    hosts; an onlooker locks no host.
     """
 
     def __init__(self, owner: str, silence_s: float = 60.0, onlooker: bool = False) -> None:
@@ -41,7 +41,7 @@ class Hosts:
         self.close()
 
     def get(self, address: HostAddress) -> AgentHost:
-        """The agent on a host. Raises ConnectError; HostLost after close() or abandon()."""
+        """Returns the agent on a host. Raises ConnectError; HostLost after close() or abandon()."""
         with self._lock:
             connecting = self._connecting.setdefault(address, threading.Lock())
         with connecting:
@@ -56,13 +56,15 @@ class Hosts:
             return host
 
     def close(self) -> None:
-        """Lets all agents leave at the same time, and waits for them. Raises CommandError where one could not."""
+        """Lets all agents leave at the same time, and waits for them. Raises CommandError if one could not."""
         errors = [error for error in self._all(_close) if error]
         if errors:
             raise errors[0]
 
     def abandon(self) -> bool:
-        """Cuts all connections, from any thread; whether all agents have ended and undone everything in time."""
+        """Cuts all connections, from any thread; returns whether all agents have ended and undone everything in
+        time.
+        """
         return all(self._all(AgentHost.abandon))
 
     def _connect(self, address: HostAddress) -> AgentHost:

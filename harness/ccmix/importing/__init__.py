@@ -1,1 +1,1 @@
-"""Results that others measured, of several kinds, into an archive: what is there is kept, what isn't is marked."""
+"""Imports results that others measured into an archive: keeps what a source has, and marks what it lacks."""

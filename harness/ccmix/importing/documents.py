@@ -1,12 +1,12 @@
-"""The JSON documents in a text: one, several after each other, or one a line; with other lines between them."""
+"""Reads the JSON documents in a text: one, several after each other, or one a line, with other lines between."""
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from ccmix.importing.found import SourceError
+from ccmix.importing.foreign_run import SourceError
+from ccmix.importing.json_types import Row
 
 _BEGIN = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
 _NEXT = re.compile(r"\s*[{\[]")
@@ -15,18 +15,18 @@ _DECODER = json.JSONDecoder(parse_constant=lambda _: None)  # NaN and Infinity, 
 
 @dataclass(frozen=True)
 class Document:
-    """An object, its own text, and where it begins: file and line, as in messages."""
+    """Holds an object, its own text, and where it begins: file and line, as in messages."""
 
-    content: dict[str, Any]
+    content: Row
     text: str
     where: str
 
 
 def read_documents(text: str, name: str) -> Iterator[Document]:
-    """The objects in a text, and those in its lists. Lines that begin otherwise are passed over. Raises SourceError."""
+    """Yields the objects in a text, and those in its lists; skips lines that begin otherwise. Raises SourceError."""
     at, line, counted = 0, 1, 0
-    while found := _NEXT.match(text, at) or _BEGIN.search(text, at):
-        begin = found.end() - 1
+    while begin_match := _NEXT.match(text, at) or _BEGIN.search(text, at):
+        begin = begin_match.end() - 1
         line += text.count("\n", counted, begin)
         counted = begin
         where = f"{name}:{line}"
@@ -42,29 +42,29 @@ def read_documents(text: str, name: str) -> Iterator[Document]:
             raise SourceError(f"{where}: is nested too deeply for a result: take it out") from error
         except ValueError as error:
             raise SourceError(f"{where}: has a number that is none: {error}: take it out") from error
-        for one in content if isinstance(content, list) else [content]:
-            if isinstance(one, dict):
-                yield Document(one, text[begin:at] if one is content else json.dumps(one), where)
+        for item in content if isinstance(content, list) else [content]:
+            if isinstance(item, dict):
+                yield Document(item, text[begin:at] if item is content else json.dumps(item), where)
 
 
 def joined_events(documents: Iterator[Document]) -> Iterator[Document]:
-    """The same, with the pieces that iperf3's --json-stream writes put together to what -J would have written."""
-    whole: dict[str, Any] | None = None
+    """Yields the documents; joins the pieces that iperf3's --json-stream writes to what -J would have written."""
+    whole: Row | None = None
     where, texts = "", list[str]()
-    for one in documents:
-        event = one.content.get("event")
+    for document in documents:
+        event = document.content.get("event")
         if not isinstance(event, str):
-            yield one
+            yield document
             continue
         if event == "start" and whole is not None:
             yield Document(whole, "\n".join(texts), where)
             whole = None
         if whole is None:
-            whole, where, texts = {"intervals": []}, one.where, []
-        texts.append(one.text)
+            whole, where, texts = {"intervals": []}, document.where, []
+        texts.append(document.text)
         if event == "interval":
-            whole["intervals"].append(one.content.get("data"))
+            whole["intervals"].append(document.content.get("data"))
         else:
-            whole[event] = one.content.get("data")
+            whole[event] = document.content.get("data")
     if whole is not None:
         yield Document(whole, "\n".join(texts), where)

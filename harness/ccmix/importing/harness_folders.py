@@ -1,4 +1,4 @@
-"""The output folders of the ESnet testing harness: a job's folder, with the files of all of its runs.
+"""Reads the output folders of the ESnet testing harness: a job's folder has the files of all of its runs.
 
 DATE/JOB/jobmeta.json                  the job: name, src_cmd, hostname, lat, loss, pacing, ...
 DATE/JOB/DST-meta.json                 a destination: hostname, alias, rtt (of a ping, in whole milliseconds)
@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ccmix.importing import iperf3_tests, iperf3_text, pscheduler_results, ss_logs, ss_samples
 from ccmix.importing.documents import Document, joined_events, read_documents
-from ccmix.importing.found import Found, LeftOut, SourceError, Told
+from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
+from ccmix.importing.foreign_text import read_text
+from ccmix.importing.json_types import Object, Row
 from ccmix.importing.numbers import MOST_TIME_S, known
-from ccmix.importing.text import read_text
+from ccmix.model import ImportOverrides
 from ccmix.units import parse_rate
 
 JOB = "jobmeta.json"
@@ -28,17 +29,15 @@ _CCA = re.compile(r"(?:^|\s)(?:-C\s*|--congestion[= ])([a-z0-9_,:-]+)")
 MOST_DIGITS = 15
 _BY_PING = "base RTT by a ping before the traffic, in whole milliseconds"
 
-Object = Mapping[str, Any]
-
 
 def is_job(files: list[str]) -> bool:
-    """Whether a folder with files of these names is a job's."""
+    """Returns whether a folder with files of these names is a job's."""
     return any(name == JOB or (_RESULT.fullmatch(name) and not name.endswith(".json")) for name in files)
 
 
 @dataclass(frozen=True)
 class _Host:
-    """A destination, as its meta file or the job's list of hosts has it."""
+    """Describes a destination, as its meta file or the job's list of hosts does."""
 
     name: str
     alias: str | None
@@ -46,30 +45,30 @@ class _Host:
 
 
 class _Job:
-    """A job's folder."""
+    """Reads a job's folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
         self.about = _meta(folder / JOB, f"{name}/{JOB}")
         listed = self.about.get("hosts")
-        self.hosts = [_host(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        self.hosts = [_host(entry) for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
         metas = (_meta(file, f"{name}/{file.name}") for file in sorted(folder.glob("*-meta.json")) if _regular(file))
         self.hosts = [*map(_host, metas), *self.hosts]
 
     def runs(self) -> dict[str, dict[str, Path]]:
-        """What comes after 'src-cmd:' in the names of files, to the files by what they are."""
-        found: dict[str, dict[str, Path]] = {}
+        """Maps what follows 'src-cmd:' in the names of files to the files, each under the command that wrote it."""
+        files_of_runs: dict[str, dict[str, Path]] = {}
         for file in sorted(self.folder.iterdir(), key=_in_order):
             if (
                 (result := _RESULT.fullmatch(file.name))
                 and not file.name.endswith((".json", ".prom"))
                 and _regular(file)
             ):
-                found.setdefault(result[2], {})[result[1]] = file
-        return found
+                files_of_runs.setdefault(result[2], {})[result[1]] = file
+        return files_of_runs
 
     def host_of(self, suffix: str) -> tuple[str, str | None, str | None]:
-        """The destination, the iteration, and what else the end of a file's name says: ':PARAMETER:VALUE'."""
+        """Returns the destination, the iteration, and the rest of a file's name: ':PARAMETER:VALUE'."""
         for name in sorted({host.name for host in self.hosts}, key=len, reverse=True):
             if suffix.startswith(f"{name}:"):
                 rest = suffix[len(name) :]
@@ -87,43 +86,45 @@ class _Job:
         )
 
 
-def read_job(folder: Path, name: str, told: Told) -> Iterator[Found | LeftOut]:
-    """Raises SourceError and OSError."""
+def read_job(folder: Path, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the runs of a job. Raises SourceError and OSError."""
     job = _Job(folder, name)
     command = job.text("src_cmd") or ""
     if cca := _CCA.search(command):
-        told = replace(told, cca=cca[1])
+        overrides = replace(overrides, cca=cca[1])
     runs = job.runs()
     if not runs:
         yield LeftOut(name, "the job's folder has no result")
     for suffix, files in runs.items():
-        yield from _run(job, suffix, files, told)
+        yield from _run(job, suffix, files, overrides)
 
 
-def _run(job: _Job, suffix: str, files: Mapping[str, Path], told: Told) -> Iterator[Found | LeftOut]:
-    """What src-cmd says, with the sockets that ss saw; or these alone."""
-    found: list[Found] = []
-    for one in _of_command(job, files, told):
-        if isinstance(one, Found):
-            found.append(one)
+def _run(
+    job: _Job, suffix: str, files: Mapping[str, Path], overrides: ImportOverrides
+) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the runs that src-cmd's output reports, with the sockets that ss saw; without src-cmd's, those of ss."""
+    runs: list[ForeignRun] = []
+    for result in _of_command(job, files, overrides):
+        if isinstance(result, ForeignRun):
+            runs.append(result)
         else:
-            yield one
+            yield result
     if "ss" in files:
         source = f"{job.name}/{files['ss'].name}"
         samples = ss_samples.read_samples(files["ss"], source)
-        if found:
-            found = [ss_logs.with_sockets(one, samples) for one in found]
+        if runs:
+            runs = [ss_logs.with_sockets(run, samples) for run in runs]
         else:
-            for one in ss_logs.tests_in(samples, source):
-                if isinstance(one, Found):
-                    found.append(one)
+            for result in ss_logs.tests_in(samples, source):
+                if isinstance(result, ForeignRun):
+                    runs.append(result)
                 else:
-                    yield one
-    for one in found:
-        yield _described(job, suffix, one)
+                    yield result
+    for run in runs:
+        yield _described(job, suffix, run)
 
 
-def _of_command(job: _Job, files: Mapping[str, Path], told: Told) -> Iterator[Found | LeftOut]:
+def _of_command(job: _Job, files: Mapping[str, Path], overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
     if "src-cmd" not in files:
         return
     source = f"{job.name}/{files['src-cmd'].name}"
@@ -136,18 +137,18 @@ def _of_command(job: _Job, files: Mapping[str, Path], told: Told) -> Iterator[Fo
         if iperf3_tests.is_test(content):
             cookie = iperf3_tests.cookie_of(content)
             server = servers.get(cookie[0]) if cookie and cookie[1] == "client" else None
-            one = iperf3_tests.found_in(content, document.where, told, "iperf3", server)
+            result = iperf3_tests.read_run(content, document.where, overrides, "iperf3", server)
         elif pscheduler_results.is_result(content):
-            one = pscheduler_results.found_in(content, document.where, told)
+            result = pscheduler_results.read_run(content, document.where, overrides)
         else:
-            one = LeftOut(document.where, "is no result of a test")
-        yield replace(one, raw={"src-cmd": text.encode()}) if isinstance(one, Found) else one
+            result = LeftOut(document.where, "is no result of a test")
+        yield replace(result, raw={"src-cmd": text.encode()}) if isinstance(result, ForeignRun) else result
     if not tests:
         yield LeftOut(source, "is neither iperf3's nor pScheduler's result")
 
 
 def _documents(text: str, source: str) -> Iterator[Document]:
-    """Of JSON, or of iperf3's text."""
+    """Yields the documents of JSON, or of iperf3's text."""
     tests = list(iperf3_text.read_tests(text)) if iperf3_text.is_text(text) else []
     if tests:
         for line, own, content in tests:
@@ -157,27 +158,27 @@ def _documents(text: str, source: str) -> Iterator[Document]:
 
 
 def _servers(job: _Job, files: Mapping[str, Path]) -> dict[str, Object]:
-    """Results of dst-cmd by their cookies; none where it is no JSON: it may be anything."""
+    """Returns results of dst-cmd by their cookies; none if they are no JSON, since dst-cmd may write anything."""
     if "dst-cmd" not in files:
         return {}
     source = f"{job.name}/{files['dst-cmd'].name}"
-    found: dict[str, Object] = {}
+    servers: dict[str, Object] = {}
     try:
         for document in _documents(read_text(files["dst-cmd"], source), source):
             cookie = iperf3_tests.cookie_of(document.content)
             if cookie and cookie[1] == "server":
-                found[cookie[0]] = document.content
+                servers[cookie[0]] = document.content
     except SourceError:
-        return found
-    return found
+        return servers
+    return servers
 
 
-def _described(job: _Job, suffix: str, found: Found) -> Found:
-    """With what the job and the files' names say of the run."""
+def _described(job: _Job, suffix: str, run: ForeignRun) -> ForeignRun:
+    """Returns the run with what the job and the files' names say about it."""
     name, iteration, more = job.host_of(suffix)
     host = next((host for host in job.hosts if host.name == name), None)
     aliases = {host.alias for host in job.hosts if host.name == name} - {None}
-    settings = dict(found.settings)
+    settings = dict(run.settings)
     netem_s = 0.0
     rest = more or ""
     if rtt := _RTT.search(rest):
@@ -193,23 +194,23 @@ def _described(job: _Job, suffix: str, found: Found) -> Found:
             settings[setting] = value
     ping_s = host.ping_s if host else None
     return replace(
-        found,
-        entry=job.text("name") or found.entry,
-        src=job.text("hostname") or job.text("src") or found.src,
+        run,
+        entry=job.text("name") or run.entry,
+        src=job.text("hostname") or job.text("src") or run.src,
         dst=aliases.pop() if len(aliases) == 1 else name,
         dst_address=name,
         settings=settings,
-        pacing_bps=_rate_bps(settings.get("pacing")) or found.pacing_bps,
+        pacing_bps=_rate_bps(settings.get("pacing")) or run.pacing_bps,
         pings_s=(ping_s,) if ping_s and not netem_s else (),
-        base_rtt_s=ping_s + netem_s if ping_s else found.base_rtt_s,
-        facts={**found.facts, "job": _kept(job.about), **({"iteration": int(iteration)} if iteration else {})},
-        estimated=(*found.estimated, *((_BY_PING,) if ping_s else ())),
+        base_rtt_s=ping_s + netem_s if ping_s else run.base_rtt_s,
+        details={**run.details, "job": _kept(job.about), **({"iteration": int(iteration)} if iteration else {})},
+        estimated=(*run.estimated, *((_BY_PING,) if ping_s else ())),
         document=None,
     )
 
 
-def _kept(about: Object) -> dict[str, Any]:
-    """Of the job what is plain: text and numbers."""
+def _kept(about: Object) -> Row:
+    """Returns those of the job's values that are text or numbers."""
     return {key: value for key, value in about.items() if isinstance(value, str | int | float)}
 
 
@@ -221,14 +222,14 @@ def _rate_bps(text: str | None) -> float | None:
 
 
 def _meta(file: Path, name: str) -> Object:
-    """Raises SourceError where the file is there and no JSON object."""
+    """Returns the object in a file; an empty one if there is no file. Raises SourceError if it is no JSON."""
     if not _regular(file):
         return {}
     try:
-        found = json.loads(read_text(file, name), parse_constant=lambda _: None)
+        content = json.loads(read_text(file, name), parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{name}: is no JSON: {error}: mend it, or take it out") from error
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _host(about: Object) -> _Host:
@@ -246,7 +247,7 @@ def _regular(file: Path) -> bool:
 
 
 def _in_order(file: Path) -> list[tuple[int, str]]:
-    """Iteration 10 after 9."""
+    """Returns a key that sorts iteration 10 after 9."""
     return [
         (int(part), "") if part.isdecimal() and len(part) <= MOST_DIGITS else (0, part) for part in file.name.split(":")
     ]

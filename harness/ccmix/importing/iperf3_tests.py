@@ -1,4 +1,4 @@
-"""A test of iperf3, of any version and from either end, to a run: what its document lacks is a gap.
+"""Turns a test of iperf3, of any version and from either end, into a run: what its document lacks is a gap.
 
 Documents are those of -J. Since 3.1 fields were added and none was removed: 3.1 has no congestion control algorithms,
 no interval in test_start, and in no record whether its end is the sender; retransmits and RTT are not of every system.
@@ -6,15 +6,15 @@ no interval in test_start, and in no record whether its end is the sender; retra
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import polars as pl
 
-from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_intervals, read_told
+from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_intervals, read_reported
 from ccmix.analysis.series import SRC, read_series
 from ccmix.analysis.tables import RunTables
 from ccmix.generators.results import sentence
-from ccmix.importing.found import Found, LeftOut, SourceError, Told
+from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
+from ccmix.importing.json_types import Object, Row
 from ccmix.importing.numbers import (
     LEAST_INTERVAL_S,
     MOST_CLOCK_S,
@@ -23,9 +23,10 @@ from ccmix.importing.numbers import (
     known,
     known_count,
 )
-from ccmix.importing.values import Object, object_in, objects_in, text_in
-from ccmix.model import Group, Traffic
-from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.importing.values import object_in, objects_in, text_in
+from ccmix.model import Group, ImportedSource, ImportOverrides, Traffic
+from ccmix.model.group_grammar import DEFAULT_CCA
+from ccmix.model.traffic import group_names as group_names_of
 
 MOST_STREAMS = 1024  # iperf3 itself takes 128
 MOST_RTT_S = 1000.0
@@ -34,14 +35,16 @@ _CLIENT, _SERVER = "connecting_to", "accepted_connection"
 
 
 def is_test(document: Object) -> bool:
-    """Whether it is what iperf3 -J writes, also of a test that failed."""
+    """Returns whether iperf3 -J wrote the document, also about a test that failed."""
     return isinstance(document.get("start"), dict) and bool(document.keys() & {"intervals", "end", "error"})
 
 
-def found_in(document: Object, where: str, told: Told, kind: str, server: Object | None = None) -> Found | LeftOut:
-    """The run of a test by the document of one end; with `server`, the other end's. Raises SourceError.
+def read_run(
+    document: Object, where: str, overrides: ImportOverrides, kind: str, server: Object | None = None
+) -> ForeignRun | LeftOut:
+    """Returns the run of a test from the document of one end, and from the other end's, `server`. Raises SourceError.
 
-    Of a test that ended before its time, rates are those of its intervals.
+    If a test ended before its time, rates are those of its intervals.
     """
     test = _Test(document, where)
     if not test.streams:
@@ -51,11 +54,11 @@ def found_in(document: Object, where: str, told: Told, kind: str, server: Object
     if server is None and isinstance(embedded, dict) and is_test(embedded):
         server = embedded
     other = _Test(server, where) if server is not None else None
-    return test.found(told, kind, other)
+    return test.run(overrides, kind, other)
 
 
 def cookie_of(document: Object) -> tuple[str, str] | None:
-    """What both ends of a test share, and which end the document is of: 'client' or 'server'."""
+    """Returns the cookie that both ends of a test share, and the end that wrote the document: 'client' or 'server'."""
     start = object_in(document.get("start"))
     cookie = start.get("cookie")
     if not isinstance(cookie, str) or not cookie:
@@ -64,7 +67,7 @@ def cookie_of(document: Object) -> tuple[str, str] | None:
 
 
 class _Test:
-    """A document, with what is no number or no possible one taken for a gap."""
+    """Reads a document; a value that is no number or an impossible one is a gap."""
 
     def __init__(self, document: Object, where: str) -> None:
         self.where, self.document = where, document
@@ -82,7 +85,7 @@ class _Test:
             raise SourceError(f"{where}: has {len(self.streams)} streams, and iperf3 makes at most 128: take it out")
 
     def _ports(self) -> dict[int, int]:
-        """The client's port of each stream, as far as that is told."""
+        """Returns the client's port of each stream that the document has it of."""
         key = "remote_port" if self.at_server else "local_port"
         ports: dict[int, int] = {}
         for connected in objects_in(self.start.get("connected")):
@@ -97,9 +100,9 @@ class _Test:
             if row["socket"] not in self.ports:
                 self.ports[row["socket"]] = next(free)
 
-    def _intervals(self, document: Object) -> list[dict[str, Any]]:
-        """As iperf3 writes them, without those whose time or bytes nobody knows; streams with a port of their own."""
-        found = []
+    def _intervals(self, document: Object) -> list[Row]:
+        """Returns intervals as iperf3 writes them, without those whose time or bytes the document lacks."""
+        intervals = []
         for interval in objects_in(document.get("intervals")):
             streams = [stream for stream in map(self._interval, objects_in(interval.get("streams"))) if stream]
             whole = object_in(interval.get("sum"))
@@ -108,10 +111,10 @@ class _Test:
                 end_s = known(objects_in(interval.get("streams"))[0].get("end"), MOST_TIME_S)
             if end_s is not None and streams:
                 omitted = bool(whole.get("omitted", any(stream["omitted"] for stream in streams)))
-                found.append({"sum": {"end": end_s, "omitted": omitted}, "streams": streams})
-        return found
+                intervals.append({"sum": {"end": end_s, "omitted": omitted}, "streams": streams})
+        return intervals
 
-    def _interval(self, stream: Object) -> dict[str, Any] | None:
+    def _interval(self, stream: Object) -> Row | None:
         socket, size = known_count(stream.get("socket")), known_count(stream.get("bytes"))
         if socket is None or size is None:
             return None
@@ -125,8 +128,8 @@ class _Test:
             "sender": stream.get("sender"),
         }
 
-    def _streams(self) -> list[dict[str, Any]]:
-        """A row of FLOW_COLUMNS each, and `back`, whether it is the other direction of a test in both."""
+    def _streams(self) -> list[Row]:
+        """Returns a row of FLOW_COLUMNS for each; `back` marks the other direction of a test in both."""
         ends = (
             () if self.udp and self.at_server else objects_in(self.end.get("streams"))
         )  # a server's count is of nothing
@@ -138,7 +141,7 @@ class _Test:
             row["back"] = both_ways and not row["forth"]
         return rows
 
-    def _ended(self, stream: Object) -> dict[str, Any] | None:
+    def _ended(self, stream: Object) -> Row | None:
         udp = object_in(stream.get("udp"))
         sender, receiver = (udp, udp) if udp else (object_in(stream.get("sender")), object_in(stream.get("receiver")))
         socket = known_count((sender or receiver).get("socket"))
@@ -164,9 +167,9 @@ class _Test:
             "group_number": known_count(stream.get("group") or sender.get("group")),
         }
 
-    def _of_intervals(self) -> list[dict[str, Any]]:
-        """Of a test without its end: what the intervals add up to, at the end that wrote them."""
-        carried: dict[int, dict[str, Any]] = {}
+    def _of_intervals(self) -> list[Row]:
+        """Adds up the intervals of a test without its end, as counted by the host that wrote them."""
+        carried: dict[int, Row] = {}
         seconds, before_s = 0.0, 0.0
         for interval in self.intervals:
             if interval["sum"]["omitted"]:
@@ -190,22 +193,22 @@ class _Test:
             row["bytes_sent"] = size if sends else None
         return list(carried.values())
 
-    def _row(self, socket: int, forth: bool) -> dict[str, Any]:
+    def _row(self, socket: int, forth: bool) -> Row:
         return {
             "socket": socket, "forth": forth, "goodput_bps": None, "throughput_bps": None, "retransmits": None,
             "bytes_sent": None, "cca_used": None, "group_number": None,
         }  # fmt: skip
 
-    def found(self, told: Told, kind: str, other: "_Test | None") -> Found:
-        """As found_in()."""
+    def run(self, overrides: ImportOverrides, kind: str, other: "_Test | None") -> ForeignRun:
+        """Returns the run: see read_run()."""
         ended = bool(objects_in(self.end.get("streams")))
         missing = [] if ended else ["the test has no end: rates are those of its intervals"]
         if self.error:
             missing.append(f"iperf3 said: {sentence(self.error)}")
-        groups, names = self._groups(told, other)
+        groups, names = self._groups(overrides, other)
         omit_s, interval_s, duration_s = self._times()
         udp_bps = known(self.asked.get("target_bitrate", self.start.get("target_bitrate")), MOST_RATE_BPS) or 0.0
-        rows = self._flows(groups, names, told)
+        rows = self._flows(groups, names, overrides)
         estimated = ["goodput_bps"] if any(row["goodput_bps"] is None for row in rows) else []
         sends_here = self.reverse == self.at_server
         if self.intervals and other is None and sends_here:
@@ -214,11 +217,11 @@ class _Test:
             pl.col("goodput_bps").fill_null(pl.col("throughput_bps"))
         )
         streams = sum(not row["back"] for row in self.streams)
-        traffic = Traffic(groups, streams, duration_s, omit_s, interval_s)
+        traffic = Traffic((ImportedSource("", SRC, groups, streams),), duration_s, omit_s, interval_s)
         if not self.intervals:
             missing.append("it has no intervals")
         began_s = self._began_s()
-        return Found(
+        return ForeignRun(
             kind=kind,
             source=self.where,
             results=RunTables(
@@ -226,7 +229,7 @@ class _Test:
                 intervals=self._interval_table(traffic, flows, other),
                 series=read_series(()),
                 began_s=0.0,
-                told=self._told(other if other is not None and not sends_here else self),
+                reported=self._reported(other if other is not None and not sends_here else self),
             ),
             groups=groups,
             streams=streams,
@@ -239,14 +242,15 @@ class _Test:
             pacing_bps=known(self.start.get("fq_rate"), MOST_RATE_BPS) or None,
             began_s=began_s,
             ended_s=None if began_s is None else began_s + omit_s + duration_s,
-            facts=self._facts(),
+            kernel=self._kernel(),
+            version=text_in(self.start.get("version")) or "",
             missing=tuple(missing),
             estimated=tuple(estimated),
             document=self.document,
         )
 
-    def _groups(self, told: Told, other: "_Test | None") -> tuple[tuple[Group, ...], dict[int, str]]:
-        """Of the patched iperf3 all groups, with their CCAs; else the one CCA that iperf3 names, if it names any."""
+    def _groups(self, overrides: ImportOverrides, other: "_Test | None") -> tuple[tuple[Group, ...], dict[int, str]]:
+        """Returns all groups with their CCAs if iperf3 is patched; else the one CCA that it names, if any."""
         named: dict[int, str] = {}
         for connected in objects_in(self.start.get("connected")):
             number, cca = known_count(connected.get("group")), text_in(connected.get("congestion"))
@@ -256,17 +260,17 @@ class _Test:
             return tuple(Group(named[number]) for number in sorted(named)), named
         used = next(iter(named.values()), None)
         of_ends = [text_in(test.end.get("sender_tcp_congestion")) for test in (self, other) if test is not None]
-        cca = used or next((cca for cca in of_ends if cca), None) or told.cca or DEFAULT_CCA
+        cca = used or next((cca for cca in of_ends if cca), None) or overrides.cca or DEFAULT_CCA
         return (Group(UDP if self.udp else cca),), {}
 
-    def _flows(self, groups: Sequence[Group], names: Mapping[int, str], told: Told) -> list[dict[str, Any]]:
-        group_names = Traffic(tuple(groups), 0, 0.0, 0.0, 0.0).group_names
+    def _flows(self, groups: Sequence[Group], names: Mapping[int, str], overrides: ImportOverrides) -> list[Row]:
+        group_names = group_names_of(groups)
         only = groups[0].cca if len(groups) == 1 and not self.udp else None
         rows = []
         for row in self.streams:
             number = row["group_number"]
             in_group = number - 1 if names and number in names else 0
-            used = row["cca_used"] or (only if only != DEFAULT_CCA else told.cca)
+            used = row["cca_used"] or (only if only != DEFAULT_CCA else overrides.cca)
             rows.append(
                 {
                     "host": SRC,
@@ -284,19 +288,19 @@ class _Test:
         return rows
 
     def _times(self) -> tuple[float, float, float]:
-        """Omitted time, interval and duration, in seconds."""
+        """Returns omitted time, interval and duration, in seconds."""
         omit_s = known(self.asked.get("omit"), MOST_TIME_S) or 0.0
         ends = [interval["sum"]["end"] for interval in self.intervals]
         lengths = [after - before for before, after in zip([0.0, *ends], ends, strict=False) if after > before]
         asked_s = known(self.asked.get("interval"), MOST_TIME_S)
         interval_s = asked_s or (round(statistics.median(lengths), 3) if lengths else 0.0)
         sums = (object_in(self.end.get(name)) for name in ("sum_sent", "sum_received", "sum"))
-        took = [seconds for one in sums if (seconds := known(one.get("seconds"), MOST_TIME_S))]
+        took = [seconds for total in sums if (seconds := known(total.get("seconds"), MOST_TIME_S))]
         duration_s = known(self.asked.get("duration"), MOST_TIME_S) or (took or [max(ends, default=0.0)])[0]
         return omit_s, max(interval_s, LEAST_INTERVAL_S) if self.intervals else 0.0, duration_s
 
-    def _client(self, port: str = "local_port") -> dict[str, Any]:
-        """What of the document iperf3_tables reads, with the client's ports under the name that it looks for."""
+    def _client(self, port: str = "local_port") -> Row:
+        """Returns the parts of the document that iperf3_tables reads, with the client's ports as `port`."""
         sockets = {row["socket"] for row in self.streams}
         connected = [{"socket": socket, port: self.ports[socket]} for socket in sockets]
         intervals = [
@@ -314,16 +318,16 @@ class _Test:
             "end": {"streams": ends},
         }
 
-    def _told(self, sender: "_Test") -> pl.DataFrame:
-        """What the sender tells of its sockets; the segments' size is in the client's document alone."""
+    def _reported(self, sender: "_Test") -> pl.DataFrame:
+        """Returns what the sender reports about its sockets; only the client's document has the segments' size."""
         document = sender._client()
         document["start"]["tcp_mss_default"] = document["start"]["tcp_mss_default"] or known_count(
             self.start.get("tcp_mss_default")
         )
-        return read_told(document, SRC)
+        return read_reported(document, SRC)
 
     def _interval_table(self, traffic: Traffic, flows: pl.DataFrame, other: "_Test | None") -> pl.DataFrame:
-        """What arrived, by the end that received where its document is there; each direction by itself."""
+        """Returns what arrived, counted by the receiver if its document is there; each direction by itself."""
         if other is not None and (not other.intervals or set(other.ports.values()) != set(self.ports.values())):
             other = None
         tables = [pl.DataFrame(schema=INTERVAL_COLUMNS)]
@@ -337,8 +341,8 @@ class _Test:
                 tables.append(table.filter(pl.col("port").is_in(ports)).cast(INTERVAL_COLUMNS))  # type: ignore[arg-type]
         return pl.concat(tables).sort("time_s", maintain_order=True)
 
-    def _ends(self, other: "_Test | None") -> dict[str, Any]:
-        """Names of sender and receiver: a host's own, and what it was called by."""
+    def _ends(self, other: "_Test | None") -> Row:
+        """Returns the names of sender and receiver: a host's own, and the one that the other end used."""
         own = self._hostname()
         remote = text_in(object_in(self.start.get(_SERVER if self.at_server else _CLIENT)).get("host"))
         if other is not None and other._hostname() and remote is None:
@@ -350,7 +354,7 @@ class _Test:
         return {"src": own, "dst": remote or address, "dst_address": address}
 
     def _hostname(self) -> str | None:
-        """By uname, as in system_info: 'Linux dtn1 6.1.0 ...'."""
+        """Returns the name that uname gave, as in system_info: 'Linux dtn1 6.1.0 ...'."""
         words = (text_in(self.start.get("system_info")) or "").split()
         return words[1] if len(words) > 2 else None
 
@@ -359,8 +363,8 @@ class _Test:
         milliseconds = known(stamp.get("timemillisecs"), MOST_CLOCK_S * 1e3)
         return milliseconds / 1e3 if milliseconds else known(stamp.get("timesecs"), MOST_CLOCK_S) or None
 
-    def _facts(self) -> dict[str, Any]:
+    def _kernel(self) -> str | None:
+        """Returns the release of the sender's kernel, if this end is the sender's."""
         words = (text_in(self.start.get("system_info")) or "").split()
         sends_here = self.reverse == self.at_server
-        kernel = {"kernel": words[2]} if sends_here and len(words) > 2 and words[0] == "Linux" else {}
-        return {"iperf3": text_in(self.start.get("version")) or "", **kernel}
+        return words[2] if sends_here and len(words) > 2 and words[0] == "Linux" else None

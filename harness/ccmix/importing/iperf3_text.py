@@ -1,13 +1,14 @@
-"""iperf3's output for people, with -V or without, from either end, to the document that -J would have given.
+"""Turns iperf3's output for people, with -V or without, from either end, into the document that -J would write.
 
-Quantities have three or four digits there, RTTs are not in it, and only -V tells CCA, time and host.
+Quantities have three or four digits there, RTTs are not in it, and only -V prints CCA, time and host.
 """
 
 import email.utils
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+
+from ccmix.importing.json_types import Row
 
 LONGEST_LINE = 1000  # characters; longer ones are not iperf3's
 OF_A_HOST = ("version", "system_info")  # which a server says once
@@ -40,14 +41,14 @@ def is_text(head: str) -> bool:
 
 
 @dataclass
-class _Test:
-    """What was read of a test so far."""
+class _TextTest:
+    """Collects what was read of a test so far."""
 
     line: int
-    start: dict[str, Any] = field(default_factory=lambda: {"connected": [], "test_start": {}})
-    end: dict[str, Any] = field(default_factory=dict)
-    intervals: list[dict[str, Any]] = field(default_factory=list)
-    streams: dict[int, dict[str, Any]] = field(default_factory=dict)
+    start: Row = field(default_factory=lambda: {"connected": [], "test_start": {}})
+    end: Row = field(default_factory=dict)
+    intervals: list[Row] = field(default_factory=list)
+    streams: dict[int, Row] = field(default_factory=dict)
     ccas: dict[int, str] = field(default_factory=dict)
     error: str | None = None
     lines: list[str] = field(default_factory=list)
@@ -56,11 +57,11 @@ class _Test:
     def has_results(self) -> bool:
         return bool(self.intervals or self.streams or self.error)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Row:
         numbers = {cca: number for number, cca in enumerate(dict.fromkeys(self.ccas.values()), 1)}
-        for one in self.start["connected"]:
-            if cca := self.ccas.get(one["socket"]):
-                one |= {"congestion": cca, "group": numbers[cca]}
+        for connection in self.start["connected"]:
+            if cca := self.ccas.get(connection["socket"]):
+                connection |= {"congestion": cca, "group": numbers[cca]}
         for socket, stream in self.streams.items():
             if cca := self.ccas.get(socket):
                 stream |= {"group": numbers[cca]}
@@ -72,16 +73,16 @@ class _Test:
         } | ({"error": self.error} if self.error else {})
 
 
-def read_tests(text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Each test's first line, its text, and its document."""
-    test = _Test(1)
+def read_tests(text: str) -> Iterator[tuple[int, str, Row]]:
+    """Yields each test's first line, its text, and its document."""
+    test = _TextTest(1)
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > LONGEST_LINE:
             continue
         begins = _BEGINS.search(line)
         if begins and test.has_results:
             yield test.line, "\n".join(test.lines), test.document()
-            before, test = test, _Test(number)
+            before, test = test, _TextTest(number)
             test.start |= {name: value for name, value in before.start.items() if name in OF_A_HOST}
         test.lines.append(line)
         if begins:
@@ -92,7 +93,7 @@ def read_tests(text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
         yield test.line, "\n".join(test.lines), test.document()
 
 
-def _begin(test: _Test, begins: "re.Match[str]") -> None:
+def _begin(test: _TextTest, begins: "re.Match[str]") -> None:
     if begins["version"]:
         test.start["version"] = begins["version"]
     elif begins["to"]:
@@ -101,7 +102,7 @@ def _begin(test: _Test, begins: "re.Match[str]") -> None:
         test.start["accepted_connection"] = {"host": begins["accepted"]}
 
 
-def _read(test: _Test, line: str) -> None:
+def _read(test: _TextTest, line: str) -> None:
     if result := _LINE.search(line):
         _result(test, result)
     elif connected := _CONNECTED.search(line):
@@ -125,8 +126,8 @@ def _read(test: _Test, line: str) -> None:
         _word(test, line.strip())
 
 
-def _word(test: _Test, line: str) -> None:
-    """Lines that begin with what they say."""
+def _word(test: _TextTest, line: str) -> None:
+    """Reads a line whose first words name the value that follows."""
     first, _, rest = line.partition(" ")
     rest = rest.strip()
     if first == "Time:" and (date := email.utils.parsedate_tz(rest)):
@@ -146,12 +147,12 @@ def _word(test: _Test, line: str) -> None:
         test.end.setdefault("sender_tcp_congestion", rest)
     elif first == "Linux" and len(rest.split()) > 1:
         test.start.setdefault("system_info", line)
-    elif (told := line.partition("iperf3: ")[2]).startswith(("error - ", "interrupt - ")):
-        test.error = told.partition(" - ")[2]
+    elif (message := line.partition("iperf3: ")[2]).startswith(("error - ", "interrupt - ")):
+        test.error = message.partition(" - ")[2]
 
 
-def _result(test: _Test, result: "re.Match[str]") -> None:
-    """A line of an interval, or of the summary, which says at its end whose count it is."""
+def _result(test: _TextTest, result: "re.Match[str]") -> None:
+    """Reads a line of an interval, or of the summary, which names at its end the host that counted."""
     socket, end_s = _number(result["id"]), float(result["end"])
     size = float(result["size"]) * _BINARY[result["size_unit"]]
     units, bits = (_DECIMAL, 1) if result["what"] == "bits" else (_BINARY, 8)
@@ -173,7 +174,7 @@ def _result(test: _Test, result: "re.Match[str]") -> None:
     stream = count | {"omitted": omitted, "retransmits": None if udp else retransmits}
     before = test.intervals[-1] if test.intervals else None
     if before and before["key"] == (result["start"], omitted) and all(
-        one["socket"] != socket for one in before["streams"]
+        other["socket"] != socket for other in before["streams"]
     ):  # fmt: skip
         before["streams"].append(stream)
     else:

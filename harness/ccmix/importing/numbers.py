@@ -1,4 +1,4 @@
-"""Numbers that can be what they are said to be: from outside may come anything that can be written."""
+"""Checks that numbers from outside are possible: a source may have anything that can be written."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ LEAST_INTERVAL_S = 1e-3  # of the patched iperf3
 
 
 def number_in(text: str) -> float:
-    """In digits that any program understands. Raises ValueError with what is wrong, for a sentence."""
+    """Reads digits that any program understands. Raises ValueError with what is wrong, for a sentence."""
     if "_" in text or not text.isascii():
         raise ValueError(NO_NUMBER)
     try:
@@ -22,7 +22,7 @@ def number_in(text: str) -> float:
 
 
 def bounded(value: float, most: float) -> float:
-    """The number, where it is from 0 to `most`. Raises ValueError with what is wrong with it, for a sentence."""
+    """Returns the number if it is from 0 to `most`. Raises ValueError with what is wrong with it, for a sentence."""
     if not math.isfinite(value):
         raise ValueError("is no finite number")
     if not 0 <= value <= most:
@@ -31,7 +31,7 @@ def bounded(value: float, most: float) -> float:
 
 
 def known(value: Any, most: float) -> float | None:
-    """The number, where it is one from 0 to `most`; None for anything else: a gap."""
+    """Returns a number from 0 to `most`; None, a gap, for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -41,5 +41,5 @@ def known(value: Any, most: float) -> float | None:
 
 
 def known_count(value: Any) -> int | None:
-    """The same of what is counted."""
+    """Returns a count as a whole number; None, a gap, for anything else."""
     return int(value) if isinstance(value, int | float) and known(value, MOST_COUNT) is not None else None

@@ -1,6 +1,6 @@
-"""pScheduler's results of throughput tests to runs: of its command, its REST interface, its archivers, and ccmix's own.
+"""Turns results of pScheduler's throughput tests into runs: of its command, REST interface, archivers, and ccmix's.
 
-Where a participant's diagnostics have iperf3's own JSON, that is what is read; else the result in pScheduler's format.
+If a participant's diagnostics have iperf3's own JSON, that is read; else the result in pScheduler's format.
 """
 
 import math
@@ -10,14 +10,16 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.analysis.iperf3_tables import TOLD_COLUMNS
+from ccmix.analysis.iperf3_tables import REPORTED_COLUMNS
 from ccmix.analysis.pscheduler_tables import read_flows, read_intervals
 from ccmix.analysis.series import SRC, read_series
 from ccmix.analysis.tables import RunTables
 from ccmix.generators.pscheduler.task import timestamp_s
 from ccmix.generators.results import embedded, sentence
 from ccmix.importing import iperf3_tests
-from ccmix.importing.found import Found, LeftOut, Told
+from ccmix.importing.foreign_run import ForeignRun, LeftOut
+from ccmix.importing.foreign_text import writable
+from ccmix.importing.json_types import Object, Row
 from ccmix.importing.numbers import (
     LEAST_INTERVAL_S,
     MOST_CLOCK_S,
@@ -26,10 +28,9 @@ from ccmix.importing.numbers import (
     known,
     known_count,
 )
-from ccmix.importing.text import writable
-from ccmix.importing.values import Object, object_in, objects_in, text_in
-from ccmix.model import Group, Traffic
-from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.importing.values import object_in, objects_in, text_in
+from ccmix.model import Group, ImportedSource, ImportOverrides, Traffic
+from ccmix.model.group_grammar import DEFAULT_CCA
 
 KIND = "pscheduler"
 MOST_RTT_US = 1e9
@@ -44,8 +45,8 @@ def is_result(document: Object) -> bool:
     return bool(of_run.keys() & {"result-merged", "result-full"}) or isinstance(document.get("succeeded"), bool)
 
 
-def found_in(document: Object, where: str, told: Told) -> Found | LeftOut:
-    """Raises SourceError for iperf3's part."""
+def read_run(document: Object, where: str, overrides: ImportOverrides) -> ForeignRun | LeftOut:
+    """Returns the run of a result. Raises SourceError for iperf3's part."""
     run = object_in(document.get("run")) or document
     test = object_in(document.get("test")) or object_in(object_in(document.get("task")).get("test"))
     kind = test.get("type", "throughput")
@@ -57,62 +58,62 @@ def found_in(document: Object, where: str, told: Told) -> Found | LeftOut:
         return LeftOut(where, f"the run failed: {sentence(why)}")
     spec = object_in(test.get("spec"))
     asked = text_in(spec.get("congestion"))
-    known_cca = replace(told, cca=asked) if asked else told
-    found = _of_iperf3(run, merged, where, known_cca) or _of_summary(spec, merged, where, known_cca)
-    if isinstance(found, LeftOut):
-        return found
+    known_cca = replace(overrides, cca=asked) if asked else overrides
+    result = _of_iperf3(run, merged, where, known_cca) or _of_summary(spec, merged, where, known_cca)
+    if isinstance(result, LeftOut):
+        return result
     participants = document.get("participants") or run.get("participants")
     first = participants[0] if isinstance(participants, list) and participants else None
     src, dst = (text_in(name) for name in (spec.get("source") or first, spec.get("dest")))
     if spec.get("reverse"):
         src, dst = dst, src
-    began_s = _moment_s(run.get("start-time")) or found.began_s
+    began_s = _moment_s(run.get("start-time")) or result.began_s
     return replace(
-        found,
-        src=src or found.src,
-        dst=dst or found.dst,
-        dst_address=None if dst else found.dst_address,
+        result,
+        src=src or result.src,
+        dst=dst or result.dst,
+        dst_address=None if dst else result.dst_address,
         began_s=began_s,
-        ended_s=_moment_s(run.get("end-time")) or found.ended_s,
+        ended_s=_moment_s(run.get("end-time")) or result.ended_s,
     )
 
 
-def _of_iperf3(run: Object, merged: Object, where: str, told: Told) -> Found | LeftOut | None:
+def _of_iperf3(run: Object, merged: Object, where: str, overrides: ImportOverrides) -> ForeignRun | LeftOut | None:
     full, diags = run.get("result-full"), merged.get("diags")
-    texts = [one.get("diags") for one in full if isinstance(one, dict)] if isinstance(full, list) else []
+    texts = [part.get("diags") for part in full if isinstance(part, dict)] if isinstance(full, list) else []
     if not any(texts) and isinstance(diags, str):
         texts = [*diags.split("\nParticipant ")]
     documents = [own for text in texts if isinstance(text, str) and (own := embedded(text))]
-    clients = [one for one in documents if "connecting_to" in one["start"]]
-    servers = [one for one in documents if "accepted_connection" in one["start"]]
+    clients = [document for document in documents if "connecting_to" in document["start"]]
+    servers = [document for document in documents if "accepted_connection" in document["start"]]
     if not clients:
         return None
-    found = iperf3_tests.found_in(clients[0], where, told, KIND, servers[0] if servers else None)
-    return replace(found, document=None) if isinstance(found, Found) else found
+    result = iperf3_tests.read_run(clients[0], where, overrides, KIND, servers[0] if servers else None)
+    return replace(result, document=None) if isinstance(result, ForeignRun) else result
 
 
-def _of_summary(spec: Object, merged: Object, where: str, told: Told) -> Found | LeftOut:
-    """By pScheduler's own format, of any of its tools."""
+def _of_summary(spec: Object, merged: Object, where: str, overrides: ImportOverrides) -> ForeignRun | LeftOut:
+    """Reads pScheduler's own format, which all of its tools share."""
     result = _Result(merged)
     if not result.streams:
         return LeftOut(where, "the result has no throughput")
     omit_s, duration_s = (_seconds(spec.get(name)) for name in ("omit", "duration"))
     duration_s = duration_s or max(stream["end"] or 0.0 for stream in result.streams)
-    traffic = Traffic((), 0, duration_s, omit_s, result.interval_s)
+    traffic = Traffic((ImportedSource("", SRC, (), None),), duration_s, omit_s, result.interval_s)
     throughput = {
         "summary": {"streams": result.streams, "summary": result.sums, "congestion": result.ccas},
         "intervals": result.intervals,
     }
     flows = read_flows(traffic, throughput, SRC)
-    if told.cca and "," not in told.cca:
+    if overrides.cca and "," not in overrides.cca:
         flows = flows.with_columns(
-            pl.col("cca_used").fill_null(told.cca),
-            group=pl.when(pl.col("group") == DEFAULT_CCA).then(pl.lit(told.cca)).otherwise("group"),
+            pl.col("cca_used").fill_null(overrides.cca),
+            group=pl.when(pl.col("group") == DEFAULT_CCA).then(pl.lit(overrides.cca)).otherwise("group"),
         )
     received = "receiver-throughput-bits" in result.sums or all(
         "receiver-throughput-bits" in stream for stream in result.streams
     )
-    return Found(
+    return ForeignRun(
         kind=KIND,
         source=where,
         results=RunTables(
@@ -120,7 +121,7 @@ def _of_summary(spec: Object, merged: Object, where: str, told: Told) -> Found |
             intervals=read_intervals(traffic, throughput, flows),
             series=read_series(()),
             began_s=0.0,
-            told=result.told(),
+            reported=result.reported(),
         ),
         groups=tuple(map(Group, dict.fromkeys(flows["group"]))),
         streams=flows.height,
@@ -136,13 +137,13 @@ def _of_summary(spec: Object, merged: Object, where: str, told: Told) -> Found |
 
 
 class _Result:
-    """A throughput test's result, with what is no possible number taken for a gap."""
+    """Reads a throughput test's result; a value that is no possible number is a gap."""
 
     def __init__(self, merged: Object) -> None:
         summary = object_in(merged.get("summary"))
         whole = object_in(summary.get("summary"))
-        told = [_stream(one) for one in objects_in(summary.get("streams")) or [whole]]
-        self.streams = [stream for stream in told if stream is not None][: iperf3_tests.MOST_STREAMS]
+        streams = [_stream(stream) for stream in objects_in(summary.get("streams")) or [whole]]
+        self.streams = [stream for stream in streams if stream is not None][: iperf3_tests.MOST_STREAMS]
         self.sums = {
             name: rate
             for name in ("throughput-bits", "receiver-throughput-bits")
@@ -152,25 +153,25 @@ class _Result:
         self.ccas = {str(name): writable(cca) for name, cca in congestion.items() if isinstance(cca, str) and cca}
         self.mss_bytes = known_count(merged.get("mss"))
         self.intervals = self._intervals(merged)
-        lengths = [one["end"] - one["start"] for interval in self.intervals for one in interval["streams"][:1]]
+        lengths = [stream["end"] - stream["start"] for interval in self.intervals for stream in interval["streams"][:1]]
         median_s = sorted(lengths)[len(lengths) // 2] if lengths else 0.0
         self.interval_s = max(round(median_s, 3), LEAST_INTERVAL_S) if lengths else 0.0
 
-    def _intervals(self, merged: Object) -> list[dict[str, Any]]:
-        found = []
+    def _intervals(self, merged: Object) -> list[Row]:
+        intervals = []
         for interval in objects_in(merged.get("intervals")):
-            streams = [_stream(one) for one in objects_in(interval.get("streams"))]
+            streams = [_stream(stream) for stream in objects_in(interval.get("streams"))]
             there = [
-                one | {"start": one["start"] or 0.0}
-                for one in streams
-                if one is not None and one["end"] and one["end"] > (one["start"] or 0.0)
+                stream | {"start": stream["start"] or 0.0}
+                for stream in streams
+                if stream is not None and stream["end"] and stream["end"] > (stream["start"] or 0.0)
             ]
             if len(there) == len(streams) == len(self.streams):
-                found.append({"streams": there})
-        return found
+                intervals.append({"streams": there})
+        return intervals
 
-    def told(self) -> pl.DataFrame:
-        """TOLD_COLUMNS: segments as if each but the last were full, and the RTTs at the end of each interval."""
+    def reported(self) -> pl.DataFrame:
+        """Returns REPORTED_COLUMNS: segments as if each but the last were full, and the RTTs of the intervals."""
         rows = []
         for number, stream in enumerate(self.streams):
             size, again = stream["throughput-bytes"], stream["retransmits"]
@@ -183,15 +184,15 @@ class _Result:
                 if interval["streams"][number]["rtt"] and not interval["streams"][number]["omitted"]
             ]
             rows.append((SRC, number, segments, again, rtts_s))
-        return pl.DataFrame(rows, schema=TOLD_COLUMNS, orient="row")
+        return pl.DataFrame(rows, schema=REPORTED_COLUMNS, orient="row")
 
 
-def _stream(stream: Object) -> dict[str, Any] | None:
+def _stream(stream: Object) -> Row | None:
     rate_bps = known(stream.get("throughput-bits"), MOST_RATE_BPS)
     received_bps = known(stream.get("receiver-throughput-bits"), MOST_RATE_BPS)
     if rate_bps is None:
         return None
-    found = {
+    row = {
         "stream-id": writable(str(stream.get("stream-id"))),
         "throughput-bits": rate_bps,
         "throughput-bytes": known_count(stream.get("throughput-bytes")),
@@ -201,7 +202,7 @@ def _stream(stream: Object) -> dict[str, Any] | None:
         "end": known(stream.get("end"), MOST_TIME_S),
         "omitted": bool(stream.get("omitted")),
     }
-    return found if received_bps is None else found | {"receiver-throughput-bits": received_bps}
+    return row if received_bps is None else row | {"receiver-throughput-bits": received_bps}
 
 
 def _moment_s(value: Any) -> float | None:
@@ -212,7 +213,7 @@ def _moment_s(value: Any) -> float | None:
 
 
 def _seconds(value: Any) -> float:
-    """Of an ISO 8601 duration, 'PT1M30S'; 0 where there is none."""
+    """Returns the seconds of an ISO 8601 duration, 'PT1M30S'; 0 if there is none."""
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if not match:
         return 0.0

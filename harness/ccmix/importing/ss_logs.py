@@ -1,4 +1,4 @@
-"""Samples of sockets that somebody took with ss to runs: a test is flows to one host that overlap in time."""
+"""Turns samples of sockets by ss into runs: a test consists of flows to one host that overlap in time."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,37 +15,37 @@ from ccmix.analysis.tables import (
     flows_of_sockets,
     intervals_of_sockets,
 )
-from ccmix.importing.found import Found, LeftOut
+from ccmix.importing.foreign_run import ForeignRun, LeftOut
 from ccmix.importing.numbers import LEAST_INTERVAL_S
 from ccmix.importing.ss_samples import read_samples
 from ccmix.model import Group
-from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.model.group_grammar import DEFAULT_CCA
 
 UNSEEN = "the log of ss doesn't show all of its flows"
 
 
-def read_log(file: Path, name: str) -> Iterator[Found | LeftOut]:
-    """The tests in a log. Raises SourceError and OSError."""
+def read_log(file: Path, name: str) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the tests in a log. Raises SourceError and OSError."""
     return tests_in(read_samples(file, name), name)
 
 
-def tests_in(samples: pl.DataFrame, name: str) -> Iterator[Found | LeftOut]:
-    """The tests that samples show."""
+def tests_in(samples: pl.DataFrame, name: str) -> Iterator[ForeignRun | LeftOut]:
+    """Yields the tests that samples show."""
     if samples.is_empty():
         yield LeftOut(name, "no socket was there")
         return
     if samples["bytes_acked"].null_count():
-        yield LeftOut(name, "this ss shows no bytes_acked: nothing tells what arrived")
+        yield LeftOut(name, "this ss shows no bytes_acked: the bytes that arrived are unknown")
         return
     tests = list(_tests(samples))
     if not tests:
         yield LeftOut(name, "no socket sent data")
     for number, test in enumerate(tests, 1):
-        yield _found(test, f"{name} #{number}" if len(tests) > 1 else name)
+        yield _foreign_run(test, f"{name} #{number}" if len(tests) > 1 else name)
 
 
 def _tests(samples: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The samples of the flows of each test, in the order of time."""
+    """Yields the samples of the flows of each test, in the order of time."""
     ends = ["local_address", "local_port", "remote_address", "remote_port"]
     ours = _since_last_begin(samples.sort("time_s"), ends)
     of_socket = ours.group_by(ends, maintain_order=True)
@@ -62,7 +62,7 @@ def _tests(samples: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _since_last_begin(samples: pl.DataFrame, ends: list[str]) -> pl.DataFrame:
-    """Without what a socket's counters said before they began again, for another socket of the same ports; and with one
+    """Drops samples from before a socket's counters began again, for another socket of the same ports; keeps one
     sample of a socket at a time.
     """
     samples = samples.unique([*ends, "time_s"], keep="last", maintain_order=True)
@@ -70,35 +70,35 @@ def _since_last_begin(samples: pl.DataFrame, ends: list[str]) -> pl.DataFrame:
     return samples.with_columns(life=again).filter(pl.col("life") == pl.col("life").max().over(ends)).drop("life")
 
 
-def with_sockets(found: Found, samples: pl.DataFrame) -> Found:
-    """The same run, with what ss saw of its flows, which are known by their ports; unless it didn't see them all."""
-    if not isinstance(found.results, RunTables) or samples.is_empty() or samples["data_segs_out"].null_count():
-        return replace(found, missing=(*found.missing, UNSEEN))
-    results, flows = found.results, found.results.flows
+def with_sockets(run: ForeignRun, samples: pl.DataFrame) -> ForeignRun:
+    """Returns the run with ss's samples of its flows, matched by their ports, unless some flows have no samples."""
+    if not isinstance(run.results, RunTables) or samples.is_empty() or samples["data_segs_out"].null_count():
+        return replace(run, missing=(*run.missing, UNSEEN))
+    results, flows = run.results, run.results.flows
     ends = ["local_address", "local_port", "remote_address", "remote_port"]
     table = _of_series(_since_last_begin(samples.sort("time_s"), ends))
     table = table.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
     sending = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)
     if sending["port"].n_unique() < flows.height:
-        return replace(found, missing=(*found.missing, UNSEEN))
+        return replace(run, missing=(*run.missing, UNSEEN))
     begun_s = sending["time_s"].min()
     began_s = begun_s if isinstance(begun_s, float) else 0.0
     table = earlier({"sockets": table}, began_s)["sockets"]
     return replace(
-        found,
+        run,
         results=replace(
             results,
             series=Series(sockets=table.select(_needed(table))),
-            told=None,
+            reported=None,
             recorded=lambda: [{"sockets": table}],
         ),
         began_s=began_s,
-        ended_s=began_s + found.omit_s + found.duration_s,
+        ended_s=began_s + run.omit_s + run.duration_s,
     )
 
 
 def _of_series(samples: pl.DataFrame) -> pl.DataFrame:
-    """As the tables of a measured run."""
+    """Returns the samples with the columns that tables of a measured run have."""
     return samples.with_columns(
         bytes_sent=pl.coalesce("bytes_sent", "bytes_acked"),
         final=pl.lit(value=False),
@@ -113,7 +113,7 @@ def _needed(table: pl.DataFrame) -> list[str]:
     return [column for column in NEEDED["sockets"] if column in table.columns]
 
 
-def _found(samples: pl.DataFrame, source: str) -> Found:
+def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
     table = _of_series(samples)
     begun_s = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].min()
     began_s = float(begun_s if isinstance(begun_s, float) else table["time_s"][0])
@@ -131,7 +131,7 @@ def _found(samples: pl.DataFrame, source: str) -> Found:
     base_rtt = table["min_rtt_s"].min()
     last_s = table["time_s"].max()
     duration_s = float(last_s if isinstance(last_s, float) else 0.0)
-    return Found(
+    return ForeignRun(
         kind="ss",
         source=source,
         results=RunTables(

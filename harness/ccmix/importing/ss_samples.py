@@ -1,4 +1,4 @@
-"""Logs of ss(8): its output again and again, each after a line with the time, to a table of samples of sockets.
+"""Reads logs of ss(8), its output again and again after lines with the time, into a table of samples of sockets.
 
     # 1628535057.690097
     State  Recv-Q  Send-Q  Local Address:Port  Peer Address:Port
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from ccmix.importing.found import SourceError
+from ccmix.importing.foreign_run import SourceError
 from ccmix.importing.numbers import MOST_CLOCK_S, MOST_COUNT, MOST_RATE_BPS, MOST_TIME_S
 from ccmix.probes.sockets import BBR_NO_MIN_RTT
 
@@ -69,9 +69,10 @@ def is_log(head: str) -> bool:
 
 
 def read_samples(file: Path, name: str) -> pl.DataFrame:
-    """A row for each established socket at each time: time_s since 1970, and columns as those of probes.sockets.Socket.
+    """Returns a row for each established socket at each time: time_s since 1970, and the columns of
+    probes.sockets.Socket.
 
-    A column that ss never shows is null. Raises SourceError where no line says the time, and OSError.
+    A column that ss never shows is null. Raises SourceError if no line has the time, and OSError.
     """
     parts = [_samples(text) for text in _chunks(file, name)]
     table = pl.concat([_samples(b""), *parts])
@@ -81,7 +82,7 @@ def read_samples(file: Path, name: str) -> pl.DataFrame:
 
 
 def _chunks(file: Path, name: str) -> Iterator[bytes]:
-    """The file in parts that begin with a line with the time."""
+    """Yields the file in parts that begin with a line with the time."""
     with file.open("rb") as opened:
         kept = b""
         while more := opened.read(CHUNK_BYTES):
@@ -100,13 +101,13 @@ def _chunks(file: Path, name: str) -> Iterator[bytes]:
 
 
 def _last_time(chunk: bytes, since: int) -> int:
-    """Where the last line with the time begins, if after `since`; 0 where there is none."""
+    """Returns the begin of the last line with the time if that is after `since`; 0 if there is none."""
     end = len(chunk)
     while end > since:
         begin = max(since, end - BLOCK_BYTES)
-        found = [match.start() for match in _TIME_LINE.finditer(chunk, max(begin - LINE_BYTES, 1), end)]
-        if found:
-            return found[-1]
+        begins = [match.start() for match in _TIME_LINE.finditer(chunk, max(begin - LINE_BYTES, 1), end)]
+        if begins:
+            return begins[-1]
         end = begin
     return 0
 
@@ -131,7 +132,9 @@ def _samples(text: bytes) -> pl.DataFrame:
         .filter(pl.col("time_s").is_between(0, MOST_CLOCK_S), line.str.contains(_SOCKET))
         .select("time_s", "line", info=pl.when(follows).then("next").otherwise("line"))
         .filter(pl.col("info").str.contains("rto:", literal=True))
-        .filter(~pl.col("line").str.contains(r"^[A-DF-Z]"))  # of states, those that carry data: ESTAB, or none is told
+        .filter(
+            ~pl.col("line").str.contains(r"^[A-DF-Z]")
+        )  # of states, those that carry data: ESTAB, or no state is there
     )
     ends = pl.col("line").str.extract_groups(_SOCKET).struct
     return sockets.select(
@@ -154,13 +157,13 @@ def _samples(text: bytes) -> pl.DataFrame:
 
 
 def _cca() -> pl.Expr:
-    """The word before wscale or rto."""
+    """Returns the word before wscale or rto."""
     word = pl.col("info").str.extract(r"(?:^|[ \t])([a-z][a-z0-9_-]+) (?:wscale:[0-9,]+ )?rto:", 1)
     return pl.when(~word.is_in(_FLAGS)).then(word)
 
 
 def _address(text: pl.Expr) -> pl.Expr:
-    """'[::ffff:10.0.0.1]%eth0' to '::ffff:10.0.0.1%eth0'."""
+    """Turns '[::ffff:10.0.0.1]%eth0' into '::ffff:10.0.0.1%eth0'."""
     return text.str.strip_chars_start("[").str.replace("]", "", literal=True)
 
 

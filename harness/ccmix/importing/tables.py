@@ -1,4 +1,4 @@
-"""Tables of results as CSV: a line a test, or a line for each CCA of a test."""
+"""Reads tables of results as CSV: a line is a test, or one CCA of a test."""
 
 import csv
 import io
@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ccmix.importing.found import Found, GroupSums, SourceError, Told
+from ccmix.importing.foreign_run import ForeignRun, GroupSums, SourceError
+from ccmix.importing.foreign_text import writable
 from ccmix.importing.numbers import MOST_RATE_BPS, MOST_TIME_S, bounded, number_in
-from ccmix.importing.text import writable
-from ccmix.model import Group
-from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.model import Group, ImportOverrides
+from ccmix.model.group_grammar import DEFAULT_CCA
 
-# What a column is by its name, its unit taken off.
+# The names of a column in each role, without the unit.
 ROLES = {
     "dst": ("dst", "host", "destination", "receiver"),
     "src": ("src", "source", "sender"),
@@ -42,7 +42,7 @@ _DELIMITERS = ",;\t"
 
 @dataclass(frozen=True)
 class Columns:
-    """Where in a line each role is, with the factor of its unit."""
+    """Maps each role to its column and the factor of its unit."""
 
     at: Mapping[str, tuple[int, float]]
     names: tuple[str, ...]
@@ -50,8 +50,8 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of the table: what it says of a CCA in a test."""
+class ForeignLine:
+    """Holds a line of the table: the results of a CCA in a test."""
 
     number: int  # in the file, from 1
     text: tuple[str, ...]
@@ -63,7 +63,7 @@ class Line:
 
 
 def columns_of(header: Sequence[str]) -> Mapping[str, tuple[int, float]] | None:
-    """Where each role is; None where the header is not that of a table of results, which has a rate."""
+    """Returns the column and factor of each role; None if no column has a rate, as in every table of results."""
     at: dict[str, tuple[int, float]] = {}
     for number, name in enumerate(header):
         for role, names in ROLES.items():
@@ -73,7 +73,7 @@ def columns_of(header: Sequence[str]) -> Mapping[str, tuple[int, float]] | None:
 
 
 def _factor(name: str, names: Sequence[str], units: Mapping[str, float] | None) -> float | None:
-    """What a value under this name is to be multiplied by; None where the name is none of those."""
+    """Returns the factor for values of a column of this name; None if the name is not among `names`."""
     plain = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
     if units is None:
         return 1.0 if plain in names else None
@@ -85,18 +85,18 @@ def delimiter_of(header: str) -> str:
     return max(_DELIMITERS, key=header.count)
 
 
-def read_table(text: str, name: str, told: Told) -> Iterator[Found]:
-    """The tests in a table; `name` is the file's, for messages. Raises SourceError.
+def read_table(text: str, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun]:
+    """Yields the tests in a table; `name` is the file's, for messages. Raises SourceError.
 
-    A line is a test; lines that follow each other, have the same `test` and are alike in all but CCA and results are
-    one, mixed of their CCAs, unless the CCA was there already. `streams` counts those of the whole test, which its CCAs
-    share evenly, in their order.
+    A line is a test. Lines that follow each other, have the same `test` and differ in CCA and results alone are one
+    test, in which each CCA occurs once. `streams` counts those of the whole test, which its CCAs share evenly, in
+    their order.
     """
     header = text.partition("\n")[0]
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(header))
     try:
-        columns = _columns(next(lines, []), name, told)
-        together: list[Line] = []
+        columns = _columns(next(lines, []), name, overrides)
+        together: list[ForeignLine] = []
         unclear = False
         for cells in lines:
             if not any(cell.strip() for cell in cells):
@@ -104,16 +104,16 @@ def read_table(text: str, name: str, told: Told) -> Iterator[Found]:
             line = _line(cells, columns, f"{name}:{lines.line_num}", lines.line_num)
             if together and not _same_test(together, line):
                 beside = line.test is None and _alike(together, line)
-                yield _found(together, columns, name, told, unclear or beside)
+                yield _foreign_run(together, columns, name, overrides, unclear or beside)
                 together, unclear = [], beside
             together.append(line)
         if together:
-            yield _found(together, columns, name, told, unclear)
+            yield _foreign_run(together, columns, name, overrides, unclear)
     except csv.Error as error:
         raise SourceError(f"{name}:{lines.line_num}: is not CSV: {error}: mend this line or take it out") from error
 
 
-def _columns(header: Sequence[str], name: str, told: Told) -> Columns:
+def _columns(header: Sequence[str], name: str, overrides: ImportOverrides) -> Columns:
     at = columns_of(header)
     names = tuple(cell.strip() for cell in header)
     if at is None:
@@ -121,15 +121,15 @@ def _columns(header: Sequence[str], name: str, told: Told) -> Columns:
             f"{name}:1: no column has a rate: name one of them goodput_Gbps or throughput_Gbps (or _Mbps, _bps); "
             f"there are {', '.join(names)[:200]}"
         )
-    if twice := next((one for one in names if one and names.count(one) > 1), None):
+    if twice := next((column for column in names if column and names.count(column) > 1), None):
         raise SourceError(f"{name}:1: several columns are named '{twice[:40]}': rename or remove all but one")
-    for setting in told.settings:
+    for setting in overrides.settings:
         if setting not in names:
             raise SourceError(f"{name}:1: has no column '{setting}' for --setting; it has {', '.join(names)[:200]}")
-    return Columns(at, names, tuple(names.index(setting) for setting in told.settings))
+    return Columns(at, names, tuple(names.index(setting) for setting in overrides.settings))
 
 
-def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Line:
+def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> ForeignLine:
     if len(cells) != len(columns.names):
         raise SourceError(
             f"{where}: has {len(cells)} columns and the header {len(columns.names)}: mend this line or take it out"
@@ -158,7 +158,7 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Li
     received_bps = throughput_bps if goodput_bps is None else goodput_bps
     if received_bps is None:
         raise SourceError(f"{where}: has no goodput and no throughput: fill it in, or take the line out")
-    return Line(
+    return ForeignLine(
         number=number,
         text=tuple(cells),
         test=cell("test"),
@@ -180,17 +180,19 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Li
     )
 
 
-def _same_test(together: Sequence[Line], line: Line) -> bool:
+def _same_test(together: Sequence[ForeignLine], line: ForeignLine) -> bool:
     return line.test is not None and _alike(together, line)
 
 
-def _alike(together: Sequence[Line], line: Line) -> bool:
-    """In all but CCA and results."""
-    ccas = {one.group.cca for one in together}
+def _alike(together: Sequence[ForeignLine], line: ForeignLine) -> bool:
+    """Returns whether the line has a new CCA and differs from those before in CCA and results alone."""
+    ccas = {previous.group.cca for previous in together}
     return together[-1].identity == line.identity and line.group.cca not in ccas
 
 
-def _found(together: Sequence[Line], columns: Columns, name: str, told: Told, unclear: bool) -> Found:
+def _foreign_run(
+    together: Sequence[ForeignLine], columns: Columns, name: str, overrides: ImportOverrides, unclear: bool
+) -> ForeignRun:
     first = together[0]
     dst, src, entry = first.identity[:3]
     dealt = [
@@ -199,17 +201,17 @@ def _found(together: Sequence[Line], columns: Columns, name: str, told: Told, un
     if first.test_streams and not all(dealt):
         raise SourceError(f"{name}:{first.number}: {first.test_streams} streams can't be of {len(together)} CCAs")
     ccas = [line.group.cca for line in together]
-    if told.cca and ccas == [DEFAULT_CCA]:
-        ccas = [told.cca]
+    if overrides.cca and ccas == [DEFAULT_CCA]:
+        ccas = [overrides.cca]
     results = tuple(
         GroupSums(
-            cca, streams, one.goodput_bps, one.throughput_bps, one.retransmission_rate, one.rtt_median_s,
-            one.goodput_estimated,
+            cca, streams, sums.goodput_bps, sums.throughput_bps, sums.retransmission_rate, sums.rtt_median_s,
+            sums.goodput_estimated,
         )
-        for cca, streams, one in zip(ccas, dealt, (line.group for line in together), strict=True)
+        for cca, streams, sums in zip(ccas, dealt, (line.group for line in together), strict=True)
     )  # fmt: skip
-    rtts_s = {one.rtt_median_s for one in results}
-    return Found(
+    rtts_s = {sums.rtt_median_s for sums in results}
+    return ForeignRun(
         kind="table",
         source=f"{name}:{first.number}",
         results=results,
@@ -221,8 +223,8 @@ def _found(together: Sequence[Line], columns: Columns, name: str, told: Told, un
         dst=dst,
         duration_s=first.duration_s,
         rtt_median_s=rtts_s.pop() if len(rtts_s) == 1 else None,
-        facts={"rows": [dict(zip(columns.names, line.text, strict=True)) for line in together]},
-        notices=(f"{name}: {UNCLEAR}",) if unclear else (),
-        missing=("a table has no series", *(() if first.duration_s else ("the duration is not told",))),
-        estimated=("goodput_bps",) if any(one.goodput_estimated for one in results) else (),
+        details={"rows": [dict(zip(columns.names, line.text, strict=True)) for line in together]},
+        diagnostics=(f"{name}: {UNCLEAR}",) if unclear else (),
+        missing=("a table has no series", *(() if first.duration_s else ("the duration is not known",))),
+        estimated=("goodput_bps",) if any(sums.goodput_estimated for sums in results) else (),
     )

@@ -1,11 +1,9 @@
-"""Values of JSON documents that others wrote: what is not of the expected type is a gap."""
+"""Reads values of JSON documents that others wrote: a value of an unexpected type is a gap."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from ccmix.importing.text import writable
-
-Object = Mapping[str, Any]
+from ccmix.importing.foreign_text import writable
+from ccmix.importing.json_types import Object
 
 
 def object_in(value: Any) -> Object:
@@ -13,7 +11,7 @@ def object_in(value: Any) -> Object:
 
 
 def objects_in(value: Any) -> list[Object]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def text_in(value: Any) -> str | None:

@@ -1,41 +1,38 @@
-"""An archive of imported runs: written whole or not at all, and never over anybody else's."""
+"""Writes an archive of imported runs: whole or not at all, and never over another archive."""
 
-import contextlib
-import errno
-import fcntl
-import glob
 import importlib.metadata
-import os
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from ccmix.analysis.tables import RunTables
 from ccmix.archive import ArchiveError, Campaign, RunFolder
-from ccmix.importing.found import Told
-from ccmix.importing.runs import Imported, summary
+from ccmix.archive.staging import staged
+from ccmix.importing.runs import Imported, finished_run
+from ccmix.importing.sources import Listing
+from ccmix.model import CampaignOrigin, CampaignPlan, ImportedFile, ImportIdentity, ImportOverrides, run_files
 
-TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # what rename(2) says of a place with something in it
-IMPORTED = "imported"  # of campaign.json's `about`
+
+def import_identity(listing: Listing, overrides: ImportOverrides) -> ImportIdentity:
+    """Returns what identifies an import: its files and the user's overrides."""
+    files = tuple(ImportedFile(source.name, source.kind, source.digest) for source in listing.sources)
+    return ImportIdentity(files, overrides)
 
 
-def same_import(outdir: Path, identity: Mapping[str, Any]) -> bool:
-    """Whether OUTDIR is this import's already. Raises ArchiveError where something else is there."""
+def same_import(outdir: Path, identity: ImportIdentity) -> bool:
+    """Returns whether OUTDIR has this import already. Raises ArchiveError if something else is there."""
     if not outdir.exists() or (outdir.is_dir() and not any(outdir.iterdir())):
         return False
     if not outdir.is_dir():
         raise ArchiveError(f"{outdir}: is no folder: give another one with -o")
     try:
-        about = Campaign.load(outdir).about
+        kept = Campaign.load(outdir).origin.imported
     except ArchiveError as error:
         raise ArchiveError(f"{outdir}: is not empty: give another folder with -o") from error
-    if IMPORTED not in about:
+    if kept is None:
         raise ArchiveError(f"{outdir}: has runs that ccmix made, and an import adds none to them: give another folder")
-    if about[IMPORTED] != identity:
+    if kept != identity:
         raise ArchiveError(
             f"{outdir}: has another import, of other files or with other options: give another folder with -o "
             "(report, compare and index take several)"
@@ -43,71 +40,42 @@ def same_import(outdir: Path, identity: Mapping[str, Any]) -> bool:
     return True
 
 
+def origin_of_this_import(imported: ImportIdentity) -> CampaignOrigin:
+    """Returns what campaign.json says about an import that is made now by the command of sys.argv."""
+    return CampaignOrigin(
+        ccmix=importlib.metadata.version("ccmix"),
+        python=sys.version.split()[0],
+        command=tuple(sys.argv),
+        lab=False,
+        started_s=time.time(),
+        imported=imported,
+    )
+
+
 def write(
-    outdir: Path, runs: Sequence[Imported], told: Told, identity: Mapping[str, Any], written: Callable[[], None]
+    outdir: Path,
+    runs: Sequence[Imported],
+    overrides: ImportOverrides,
+    origin: CampaignOrigin,
+    written: Callable[[], None],
 ) -> None:
-    """Writes the archive beside its place and moves it there; `written` is called after each run.
+    """Writes the archive beside its place and moves it there; calls `written` after each run.
 
-    Raises OSError, and ArchiveError where the place was taken meanwhile.
+    Raises OSError, and ArchiveError if the place was taken meanwhile.
     """
-    with _beside(outdir) as folder:
-        about = {
-            "ccmix": importlib.metadata.version("ccmix"),
-            "python": sys.version.split()[0],
-            "command": sys.argv,
-            "lab": False,
-            "started_s": time.time(),
-            IMPORTED: identity,
-        }
-        made = folder / "archive"
-        Campaign.create(made, [one.run for one in runs], "", about)
-        for one in runs:
-            _write_run(RunFolder.of(made, one.run), one, told)
+    with staged(outdir, "import") as made:
+        Campaign.create(made, CampaignPlan(origin, "", tuple(imported.run for imported in runs)))
+        for imported in runs:
+            _write_run(RunFolder.of(made, imported.run), imported, overrides)
             written()
-        try:
-            made.rename(outdir)
-        except OSError as error:
-            if error.errno not in TAKEN:
-                raise
-            raise ArchiveError(f"{outdir}: something was put there meanwhile: give another folder with -o") from error
 
 
-def _write_run(folder: RunFolder, one: Imported, told: Told) -> None:
+def _write_run(folder: RunFolder, imported: Imported, overrides: ImportOverrides) -> None:
     place = folder.begin()
-    if one.found.raw:
-        (place / "generators").mkdir()
-    for name, content in one.found.raw.items():
-        (place / "generators" / name).write_bytes(content)
-    if isinstance(one.found.results, RunTables):
-        one.found.results.write(place)
-    folder.finish(summary(one, told))
-
-
-@contextlib.contextmanager
-def _beside(outdir: Path) -> Iterator[Path]:
-    """A folder on the same file system, which is removed afterwards; and so are those that dead imports left."""
-    outdir.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{outdir.name}.import-"
-    for left in outdir.parent.glob(f"{glob.escape(prefix)}*"):
-        with _lock(left) as ours:
-            if ours:
-                shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=outdir.parent))
-    with _lock(folder):
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[bool]:
-    """Whether nobody else holds the folder; if so, it is held in this context."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(opened)
+    if imported.foreign.raw:
+        (place / run_files.GENERATORS).mkdir()
+    for name, content in imported.foreign.raw.items():
+        (place / run_files.GENERATORS / name).write_bytes(content)
+    if isinstance(imported.foreign.results, RunTables):
+        imported.foreign.results.write(place)
+    folder.finish(finished_run(imported, overrides))

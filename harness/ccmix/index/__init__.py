@@ -1,1 +1,1 @@
-"""An archive as Elasticsearch documents: a copy, for exploring, that can be deleted and made again from the archive."""
+"""Sends an archive as Elasticsearch documents: a copy for exploring, which can be deleted and made again."""

@@ -23,20 +23,20 @@ ENDS_WITHIN_S = 10.0  # when the campaign was interrupted
 
 
 @dataclass(frozen=True)
-class _Sending:
+class _SendingBeside:
     url: str
     process: "subprocess.Popen[bytes]"
-    said: IO[bytes]
+    stderr: IO[bytes]
 
     def end(self) -> None:
-        """No run will follow."""
+        """Says that no run will follow."""
         assert self.process.stdin
         self.process.stdin.close()
 
 
 @contextlib.contextmanager
-def sending(outdir: Path, entries: Mapping[str, Sequence[str]], tell: Callable[[str], None]) -> Iterator[None]:
-    """The entries of `outdir`, by the URL that they name. At the end waits for what the servers take; tells the rest.
+def sending(outdir: Path, entries: Mapping[str, Sequence[str]], report: Callable[[str], None]) -> Iterator[None]:
+    """Sends the entries of `outdir` to their URLs. At the end waits for the servers; reports what they did not take.
 
     Secrets are taken out of this process's environment, so that nothing else that it starts has them.
     """
@@ -48,37 +48,39 @@ def sending(outdir: Path, entries: Mapping[str, Sequence[str]], tell: Callable[[
                 os.environ.pop(name, None)
         try:
             yield
-            for one in running:
-                one.end()
-            for one in running:
-                one.process.wait()
+            for sender in running:
+                sender.end()
+            for sender in running:
+                sender.process.wait()
         except BaseException:
-            for one in running:
-                one.process.terminate()
-            for one in running:
-                _wait(one, ENDS_WITHIN_S)
+            for sender in running:
+                sender.process.terminate()
+            for sender in running:
+                _wait(sender, ENDS_WITHIN_S)
             raise
-        for one in running:
-            one.said.seek(0)
-            for line in one.said.read().decode(errors="replace").splitlines():
-                tell(line)
-            if one.process.returncode:
-                tell(f"not all is in {one.url}: nothing is lost; 'ccmix index {outdir} --url {one.url}' sends it")
+        for sender in running:
+            sender.stderr.seek(0)
+            for line in sender.stderr.read().decode(errors="replace").splitlines():
+                report(line)
+            if sender.process.returncode:
+                report(
+                    f"not all is in {sender.url}: nothing is lost; 'ccmix index {outdir} --url {sender.url}' sends it"
+                )
 
 
-def _start(outdir: Path, url: str, entries: Sequence[str], said: IO[bytes]) -> _Sending:
+def _start(outdir: Path, url: str, entries: Sequence[str], stderr: IO[bytes]) -> _SendingBeside:
     only = [word for entry in entries for word in ("--only", entry)]
     argv = [sys.executable, "-c", COMMAND, "index", str(outdir), "--url", url, *only]
     process = subprocess.Popen(
         ["nice", "-n", str(NICENESS), *argv, "--follow"], env={PATIENCE: str(PATIENCE_S)} | os.environ,
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True,
     )  # fmt: skip
-    return _Sending(url, process, said)
+    return _SendingBeside(url, process, stderr)
 
 
-def _wait(one: _Sending, seconds: float) -> None:
+def _wait(sender: _SendingBeside, seconds: float) -> None:
     try:
-        one.process.wait(seconds)
+        sender.process.wait(seconds)
     except subprocess.TimeoutExpired:
-        one.process.kill()
-        one.process.wait()
+        sender.process.kill()
+        sender.process.wait()

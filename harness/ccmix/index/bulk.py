@@ -12,8 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.index.context import Document, milliseconds
-from ccmix.index.fields import ECS_VERSION, KINDS, PREFIX, Kind
+from ccmix.index.context import milliseconds
+from ccmix.index.fields import ECS_VERSION, KINDS, PREFIX, DocumentKind
+from ccmix.index.json_types import Document, JsonObject
 from ccmix.index.samples import Samples
 
 DOCUMENTS_AT_ONCE = 1000  # some 1.1 MB
@@ -24,7 +25,7 @@ Pieces = list[str | pl.Expr]  # of a line: the same in all, or of each document
 
 
 @dataclass(frozen=True)
-class Lines:
+class BulkDocuments:
     """Actions and documents of one kind, as a body has them."""
 
     kind: str
@@ -35,13 +36,13 @@ class Lines:
 
 @dataclass(frozen=True)
 class Body:
-    """Of a bulk request, and the indices that its documents go to."""
+    """Holds the body of a bulk request, and the indices that its documents go to."""
 
     content: bytes
     indices: frozenset[str]
 
 
-def index_name(kind: Kind, begin_s: float) -> str:
+def index_name(kind: DocumentKind, begin_s: float) -> str:
     """Samples lie in the index of the month in which their run began."""
     if not kind.samples:
         return f"{PREFIX}{kind.name}"
@@ -53,8 +54,8 @@ def document_id(owner: str, row: int) -> str:
     return f"{owner}-{row}"
 
 
-def document_lines(owner: str, documents: Iterable[tuple[str, Document]]) -> Iterator[Lines]:
-    """One document at a time; those of a kind are numbered in their order."""
+def document_lines(owner: str, documents: Iterable[tuple[str, Document]]) -> Iterator[BulkDocuments]:
+    """Yields one document at a time; those of a kind are numbered in their order."""
     counts: dict[str, int] = {}
     for name, document in documents:
         kind = KINDS[name]
@@ -63,11 +64,11 @@ def document_lines(owner: str, documents: Iterable[tuple[str, Document]]) -> Ite
         action = {"index": {"_index": index, "_id": document_id(owner, row)}}
         there = {field: value for field, value in document.items() if value is not None}
         whole = _nested(_of_every_document(kind) | {"ccmix.row": row} | there)
-        yield Lines(name, index, 1, f"{_compact(action)}\n{_compact(whole)}\n".encode())
+        yield BulkDocuments(name, index, 1, f"{_compact(action)}\n{_compact(whole)}\n".encode())
 
 
-def sample_lines(owner: str, shared: Mapping[str, Any], begin_s: float, samples: Samples) -> Iterator[Lines]:
-    """Some thousand documents at a time; those with values for the same fields together.
+def sample_lines(owner: str, shared: Document, begin_s: float, samples: Samples) -> Iterator[BulkDocuments]:
+    """Yields some thousand documents at a time; those with values for the same fields together.
 
     `shared` is what all of them say. What is the same in all documents is made into JSON once.
     """
@@ -84,11 +85,11 @@ def sample_lines(owner: str, shared: Mapping[str, Any], begin_s: float, samples:
         pieces = [*action, *_document(members), "\n"]
         line = pl.concat_str(pl.lit(piece) if isinstance(piece, str) else piece for piece in pieces)
         for some in part.iter_slices(DOCUMENTS_AT_ONCE):
-            yield Lines(samples.kind, index, some.height, some.select(line.str.join("").cast(pl.Binary)).item())
+            yield BulkDocuments(samples.kind, index, some.height, some.select(line.str.join("").cast(pl.Binary)).item())
 
 
 def _members(table: pl.DataFrame) -> dict[str, str | pl.Expr]:
-    """Of the columns that have values: the value as JSON where all rows have the same, else the column."""
+    """Returns for each column with values the value as JSON if all rows have the same, else the column."""
     known = table.select(column for column in table if column.null_count() < table.height)
     alike = known.select(pl.all().eq_missing(pl.all().first()).all()).row(0, named=True)
     first = known.row(0, named=True)
@@ -102,7 +103,7 @@ def _document(members: Mapping[str, str | pl.Expr]) -> Pieces:
     return [made] if isinstance(made, str) else made
 
 
-def _object(tree: Mapping[str, Any]) -> "str | pl.Expr | Pieces":
+def _object(tree: JsonObject) -> "str | pl.Expr | Pieces":
     """The JSON of an object whose members are JSON, columns, or such objects: text where all of it is the same in all
     documents, a struct where none is.
     """
@@ -110,7 +111,7 @@ def _object(tree: Mapping[str, Any]) -> "str | pl.Expr | Pieces":
     mixed: list[Pieces] = []
     own: list[pl.Expr] = []
     for name, member in tree.items():
-        made = _object(member) if isinstance(member, Mapping) else member
+        made = _object(member) if isinstance(member, dict) else member
         if isinstance(made, str):
             same.append(f"{_compact(name)}:{made}")
         elif isinstance(made, pl.Expr):
@@ -130,9 +131,9 @@ def _object(tree: Mapping[str, Any]) -> "str | pl.Expr | Pieces":
     return ["{", *(piece for number, member in enumerate(members) for piece in ([","] if number else []) + member)]
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """{'a.b': 1} as {'a': {'b': 1}}."""
-    tree: dict[str, Any] = {}
+def _nested(flat: Mapping[str, object]) -> JsonObject:
+    """Turns {'a.b': 1} into {'a': {'b': 1}}."""
+    tree: JsonObject = {}
     for field, value in flat.items():
         *objects, leaf = field.split(".")
         place = tree
@@ -142,7 +143,7 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def _of_every_document(kind: Kind) -> Document:
+def _of_every_document(kind: DocumentKind) -> Document:
     named = {"event.dataset": kind.dataset}
     return named if kind.samples else named | {"event.module": OURS, "ecs.version": ECS_VERSION}
 

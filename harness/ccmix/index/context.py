@@ -1,17 +1,17 @@
-"""What all documents of a run say of it: by this they are filtered, since Kibana joins nothing."""
+"""Makes the fields that all documents of a run have: Kibana filters by them, since it joins nothing."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
 from ccmix.analysis.conditions import base_rtt_s, condition_key, mix
 from ccmix.analysis.series import SRC
 from ccmix.archive import Campaign
-from ccmix.model import HostPath, Loss, Run, Topology
+from ccmix.index.json_types import Document
+from ccmix.model import CampaignOrigin, Facts, FinishedRun, HostPath, Loss, Run, Topology
 
-Document = dict[str, Any]  # field to value; None: no value
 ID_DIGITS = 16
 PSCHEDULER = "pscheduler"
 
@@ -21,14 +21,23 @@ def _digest(content: Any) -> str:
 
 
 def campaign_id(campaign: Campaign) -> str:
-    """Of campaign.json's content: a copy of the archive is the same campaign, another start of it is another one."""
+    """Returns an id of campaign.json's content: a copy of the archive has the same id, another start another one."""
     runs = [[run.entry, run.condition_name, run.dst, run.iteration] for run in campaign.runs]
-    return _digest([campaign.about, campaign.ini, runs])
+    return _digest([_origin_document(campaign.origin), campaign.ini, runs])
+
+
+def _origin_document(origin: CampaignOrigin) -> Document:
+    """Returns the origin as campaign.json of schema 2 had it: so a campaign keeps the id that it was indexed by."""
+    document = {name: value for name, value in asdict(origin).items() if value not in (None, ())}
+    if origin.imported:
+        overrides = {name: value for name, value in asdict(origin.imported.overrides).items() if value}
+        document["imported"] = {"files": [asdict(file) for file in origin.imported.files], "told": overrides}
+    return document
 
 
 def campaign_name(campaign: Campaign) -> str:
-    """The INI file's, as the command line has it; the archive's folder where that names none."""
-    names = [PurePath(word).stem for word in campaign.about.get("command", ()) if str(word).endswith(".ini")]
+    """Returns the INI file's name, as the command line has it; the archive's folder if that names none."""
+    names = [PurePath(word).stem for word in campaign.origin.command if word.endswith(".ini")]
     return names[0] if names else campaign.outdir.resolve().name
 
 
@@ -37,58 +46,59 @@ def run_id(campaign: str, run: Run) -> str:
 
 
 def milliseconds(seconds: float) -> int:
-    """As dates are sent: since 1970."""
+    """Returns a moment as dates are sent, in milliseconds since 1970."""
     return round(seconds * 1000)
 
 
-def begin_s(campaign: Campaign, summary: Mapping[str, Any]) -> float:
-    """When a run's traffic began, in seconds since 1970; in the lab, whose own clock always starts in 2026, when the
-    machine around it took to the run. Of an imported run that doesn't tell, when it was imported.
+def begin_s(campaign: Campaign, finished: FinishedRun) -> float:
+    """Returns when a run's traffic began, in seconds since 1970.
+
+    In the lab, whose own clock always starts in 2026, that is when the machine around it started the run. If an
+    imported run lacks its time, it is the time of the import.
     """
-    began_s = summary.get("began_s", summary["started_s"])
-    if began_s is None:
-        return float(campaign.about["started_s"])
-    if summary["where"]["machine"] != "lab":
-        return float(began_s)
-    measured_s = summary["where"].get("measured_s")
-    if measured_s is None:
-        return float(campaign.about["started_s"])
-    return float(measured_s - summary["where"]["real_seconds"])
+    execution = finished.execution
+    if finished.began_s is None:
+        return started_s(campaign)
+    if execution.machine != "lab":
+        return finished.began_s
+    if execution.measured_s is None or execution.real_seconds is None:
+        return started_s(campaign)
+    return execution.measured_s - execution.real_seconds
+
+
+def started_s(campaign: Campaign) -> float:
+    """Returns when the campaign was started. Raises ValueError if campaign.json does not say it."""
+    if campaign.origin.started_s is None:
+        raise ValueError(f"{campaign.outdir}: campaign.json has no started_s")
+    return campaign.origin.started_s
 
 
 def mean_loss(loss: Loss | None) -> float:
-    """The fraction of packets lost; of gemodel in the long run, p / (p + r) in the bad state (tc-netem(8))."""
-    if loss is None:
-        return 0.0
-    if loss.model == "random":
-        return loss.parameters[0]
-    p, r, lost_bad, lost_good = (*loss.parameters, *(1.0, 1.0, 0.0)[len(loss.parameters) - 1 :])
-    if len(loss.parameters) == 1:
-        r = 1.0 - p
-    bad = p / (p + r) if p + r else 0.0
-    return bad * lost_bad + (1 - bad) * lost_good
+    """Returns the share of packets that is lost in the long run; 0 without loss."""
+    return loss.mean if loss else 0.0
 
 
-def sender_names(run: Run, facts: Mapping[str, Any]) -> list[str]:
-    """Those of an emulated path, or the source's; what 'localhost' is called elsewhere."""
+def sender_names(run: Run, facts: Facts) -> list[str]:
+    """Returns those of an emulated path, or the source's; what 'localhost' is called elsewhere."""
     if isinstance(run.path, Topology):
         return [sender.name for sender in run.path.senders]
-    return [known_name(facts.get("hosts", {}).get("src", {}) | {"name": run.host_path.src})]
+    host = (facts.hosts or {}).get(SRC)
+    return [known_name(run.host_path.src, host.hostname if host else None)]
 
 
-def known_name(host: Mapping[str, Any]) -> str:
-    """A host's, from `facts.hosts`: as the entry names it, or what 'localhost' is called elsewhere."""
-    name = str(host["name"]).rpartition("@")[2]
-    return str(host.get("hostname", name)) if name == "localhost" else name
+def known_name(name: str, hostname: str | None) -> str:
+    """Returns a host's name without the user, as the entry has it, or the host name of 'localhost' if it is known."""
+    own = name.rpartition("@")[2]
+    return hostname or own if own == "localhost" else own
 
 
-def shown_host(run: Run, facts: Mapping[str, Any]) -> dict[str, str]:
-    """What series call a sender, to its name: 'src' between hosts."""
+def shown_host(run: Run, facts: Facts) -> dict[str, str]:
+    """Maps what series call a sender to its name: 'src' between hosts."""
     return {} if isinstance(run.path, Topology) else {SRC: sender_names(run, facts)[0]}
 
 
-def _path(run: Run, summary: Mapping[str, Any]) -> Document:
-    path = run.path
+def _path(finished: FinishedRun) -> Document:
+    path = finished.run.path
     if isinstance(path, Topology):
         return {
             "ccmix.path.kind": "emulated",
@@ -100,43 +110,42 @@ def _path(run: Run, summary: Mapping[str, Any]) -> Document:
             "ccmix.path.qdisc": path.queue.kind,
         }
     return {
-        "ccmix.path.kind": PSCHEDULER if _by_pscheduler(path, summary) else "real",
-        "ccmix.path.base_rtt_s": base_rtt_s(run, summary),
+        "ccmix.path.kind": PSCHEDULER if _by_pscheduler(finished) else "real",
+        "ccmix.path.base_rtt_s": base_rtt_s(finished),
         "ccmix.path.loss": mean_loss(path.netem.loss) if path.netem else None,
-        "ccmix.path.rate_bps": path.netem.rate_bps if path.netem else _told_rate_bps(summary),
+        "ccmix.path.rate_bps": path.netem.rate_bps if path.netem else _imported_rate_bps(finished),
     }
 
 
-def _told_rate_bps(summary: Mapping[str, Any]) -> float | None:
-    """Of an imported run, as its user knows it."""
-    rate_bps: float | None = (summary["facts"].get("imported") or {}).get("rate_bps")
-    return rate_bps
+def _imported_rate_bps(finished: FinishedRun) -> float | None:
+    return finished.facts.imported.rate_bps if finished.facts.imported else None
 
 
-def _by_pscheduler(path: HostPath, summary: Mapping[str, Any]) -> bool:
-    return path.task is not None or summary["facts"].get("generator") == PSCHEDULER
+def _by_pscheduler(finished: FinishedRun) -> bool:
+    return finished.run.traffic.task is not None or finished.facts.generator == PSCHEDULER
 
 
 def of_campaign(campaign: Campaign) -> Document:
     return {
-        "@timestamp": milliseconds(campaign.about["started_s"]),
+        "@timestamp": milliseconds(started_s(campaign)),
         "ccmix.campaign.id": campaign_id(campaign),
         "ccmix.campaign.name": campaign_name(campaign),
     }
 
 
-def of_condition(run: Run, summary: Mapping[str, Any]) -> Document:
-    """What all iterations of a condition have in common."""
-    senders = sender_names(run, summary["facts"])
+def of_condition(finished: FinishedRun) -> Document:
+    """Returns what all iterations of a condition have in common."""
+    run = finished.run
+    senders = sender_names(run, finished.facts)
     destination = run.path.dst.address if isinstance(run.path, HostPath) else run.dst
     return {
         "ccmix.entry": run.entry,
         "ccmix.condition.name": run.condition_name,
-        "ccmix.condition.key": condition_key(run, summary),
-        "ccmix.mix": mix(summary),
+        "ccmix.condition.key": condition_key(finished),
+        "ccmix.mix": mix(finished),
         "ccmix.streams": run.traffic.streams or None,
         "ccmix.pacing_bps": run.traffic.pacing_bps,
-        **_path(run, summary),
+        **_path(finished),
         "ccmix.path.pair": f"{','.join(senders)} > {run.dst}",
         "source.address": senders if len(senders) > 1 else senders[0],
         "destination.address": destination,
@@ -144,14 +153,15 @@ def of_condition(run: Run, summary: Mapping[str, Any]) -> Document:
     }
 
 
-def of_run(campaign: Campaign, run: Run, summary: Mapping[str, Any]) -> Document:
-    """All but the moment, which is each document's own."""
+def of_run(campaign: Campaign, finished: FinishedRun) -> Document:
+    """Returns what all documents of a run have in common: all but the moment."""
+    run = finished.run
     shared = of_campaign(campaign)
     del shared["@timestamp"]
     return {
         **shared,
         "ccmix.run.id": run_id(shared["ccmix.campaign.id"], run),
         "ccmix.run.iteration": run.iteration,
-        "ccmix.validity.status": summary["validity"]["status"],
-        **of_condition(run, summary),
+        "ccmix.validity.status": finished.verdict.status,
+        **of_condition(finished),
     }

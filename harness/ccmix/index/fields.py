@@ -1,4 +1,4 @@
-"""The table of all fields of all documents, from which mappings, templates and docs/index-fields.md are made.
+"""The table of all fields of all documents, from which mappings, templates and docs/reference/index-fields.md are made.
 
 Names are those of the Elastic Common Schema (ECS 8.17) where it has one, else ccmix's terms under `ccmix.`, with the SI
 unit at the end. A field means the same in every kind of document that has it.
@@ -12,7 +12,7 @@ ECS_VERSION = "8.17.0"
 
 
 @dataclass(frozen=True)
-class Kind:
+class DocumentKind:
     """A kind of document. Samples lie in an index for each month, `ccmix-NAME-2026.11`, and may be deleted by policy;
     all others in one index, `ccmix-NAME`, and are kept.
     """
@@ -33,22 +33,22 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("campaigns", "a campaign: what was planned, from which text, by which command"),
-        Kind("conditions", "statistics over the iterations of a condition, for each destination and group"),
-        Kind("runs", "a finished run: what was asked, what came out, the verdict"),
-        Kind("groups", "a group of a run"),
-        Kind("flows", "a flow of a run"),
-        Kind("hosts", "a host in a run: what it is, how its probes did, what its kernel counted"),
-        Kind("intervals", "goodput and retransmissions of a flow in an interval", samples=True),
-        Kind(
+        DocumentKind("campaigns", "a campaign: what was planned, from which text, by which command"),
+        DocumentKind("conditions", "statistics over the iterations of a condition, for each destination and group"),
+        DocumentKind("runs", "a finished run: what was asked, what came out, the verdict"),
+        DocumentKind("groups", "a group of a run"),
+        DocumentKind("flows", "a flow of a run"),
+        DocumentKind("hosts", "a host in a run: what it is, how its probes did, what its kernel counted"),
+        DocumentKind("intervals", "goodput and retransmissions of a flow in an interval", samples=True),
+        DocumentKind(
             "sockets",
             "a sample of a flow's socket at one of its ends; what only matters at the other is left out",
             samples=True,
         ),
-        Kind("queues", "a sample of a qdisc: the bottleneck's, or the sender's", samples=True),
-        Kind("packets", "what a packet capture shows of a connection's direction in 100 ms", samples=True),
-        Kind("rtts", "a question of the RTT probe and its answer", samples=True),
-        Kind("completions", "an HTTP request, or a short flow of a workload", samples=True),
+        DocumentKind("queues", "a sample of a qdisc: the bottleneck's, or the sender's", samples=True),
+        DocumentKind("packets", "what a packet capture shows of a connection's direction in 100 ms", samples=True),
+        DocumentKind("rtts", "a question of the RTT probe and its answer", samples=True),
+        DocumentKind("completions", "an HTTP request, or a short flow of a workload", samples=True),
     )
 }
 
@@ -83,7 +83,7 @@ def _gauge(name: str, unit: str, meaning: str, *kinds: str) -> Field:
 
 
 def _count(name: str, unit: str, meaning: str, *kinds: str) -> Field:
-    """A whole number that is not a counter of the kernel's."""
+    """Describes a whole number that is not a counter of the kernel's."""
     return Field(name, "long", meaning, kinds, unit, "gauge")
 
 
@@ -174,7 +174,8 @@ _RUN = (
     Field("event.duration", "long", "from start to end", ("runs",), "nanos", "gauge"),
     _name("event.outcome", "success (valid), failure (limited) or unknown", "runs"),
     _name("event.reason", "each finding as a sentence", "runs"),
-    _name("ccmix.validity.kinds", "what limited it: rtt, loss, cpu ... (docs/results.md)", "runs", "groups", "flows",
+    _name("ccmix.validity.kinds", "what limited it: rtt, loss, cpu ... (docs/reference/findings.md)", "runs", "groups",
+          "flows",
           "hosts"),
     _name("ccmix.validity.accepted_kinds", "findings that the entry accepts", "runs"),
     _name("ccmix.run.notices", "what was noticed besides", "runs"),
@@ -222,7 +223,8 @@ _MEASURES = (
                "flows")
         for name, meaning in (("median", "median"), ("p95", "95th percentile"), ("p99", "99th percentile"))
     ),
-    _gauge("ccmix.startup_s", "s", "from the first data to 90% of the steady goodput (docs/metrics.md)", "runs",
+    _gauge("ccmix.startup_s", "s", "from the first data to 90% of the steady goodput (docs/reference/metrics.md)",
+           "runs",
            "groups", "flows"),
     _gauge("ccmix.overshoot", "percent", "by which goodput first exceeds the steady one, a fraction", "runs", "groups",
            "flows"),
@@ -375,5 +377,5 @@ FIELDS = {
 
 
 def fields_of(kind: str) -> Iterable[Field]:
-    """In the order of the table."""
+    """Returns the fields in the order of the table."""
     return (field for field in FIELDS.values() if kind in field.kinds)

@@ -1,9 +1,8 @@
 """The metrics of run.json that documents carry under names of their own; archives of earlier versions lack some."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from ccmix.index.context import Document
+from ccmix.analysis.statistics import metric
+from ccmix.index.json_types import Document
+from ccmix.model import FlowMetrics, GroupMetrics, Metrics
 
 OF_DELAY = ("rtt_p95_s", "rtt_p99_s", "queueing_delay_median_s", "queueing_delay_p95_s", "queueing_delay_p99_s")
 OF_START_UP = ("startup_s", "overshoot")
@@ -20,22 +19,22 @@ OF_BOTTLENECK = (
 )
 
 
-def of_run(metrics: Mapping[str, Any]) -> Document:
-    bottleneck = metrics.get("bottleneck") or {}
-    return _named(metrics, OF_RUN) | {f"ccmix.bottleneck.{name}": bottleneck.get(name) for name in OF_BOTTLENECK}
+def of_run(metrics: Metrics) -> Document:
+    in_queue = {f"ccmix.bottleneck.{name}": metric(metrics, f"bottleneck.{name}") for name in OF_BOTTLENECK}
+    return _named(metrics, OF_RUN) | in_queue
 
 
-def of_group(group: Mapping[str, Any]) -> Document:
+def of_group(group: GroupMetrics) -> Document:
     return _named(group, OF_GROUP)
 
 
-def of_flow(flow: Mapping[str, Any]) -> Document:
+def of_flow(flow: FlowMetrics) -> Document:
     return _named(flow, OF_FLOW)
 
 
-def of_host(metrics: Mapping[str, Any], role: str) -> Document:
-    return {"ccmix.host.cpu_s_per_gbit": metrics.get("cpu_s_per_gbit", {}).get(role)}
+def of_host(metrics: Metrics, role: str) -> Document:
+    return {"ccmix.host.cpu_s_per_gbit": metrics.cpu_s_per_gbit.get(role)}
 
 
-def _named(found: Mapping[str, Any], names: tuple[str, ...]) -> Document:
-    return {f"ccmix.{name}": found.get(name) for name in names}
+def _named(metrics: Metrics | GroupMetrics | FlowMetrics, names: tuple[str, ...]) -> Document:
+    return {f"ccmix.{name}": getattr(metrics, name) for name in names}

@@ -5,7 +5,6 @@ can derive them.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -14,11 +13,11 @@ from ccmix.analysis.series import IPV4_IN_IPV6
 from ccmix.archive import ArchiveError, parquet
 from ccmix.index import context
 from ccmix.index.fields import SAMPLES, fields_of
-from ccmix.model import Run, Topology
+from ccmix.model import FinishedRun, Run, Topology
 
 ROWS_AT_ONCE = 50_000  # in memory, of however many there are
 
-# The columns that tell apart what is sampled, where growth since the sample before is asked for
+# The columns that identify what is sampled, if a field is the growth since the sample before
 OF_A_SOCKET = ("host", "port", "end")
 OF_A_QUEUE = ("place", "netns", "device", "handle", "parent")
 
@@ -34,19 +33,20 @@ class Samples:
     first: int
 
 
-def sample_tables(run: Run, summary: Mapping[str, Any], folder: Path) -> Iterator[Samples]:
-    """Of each series that the run has, some rows at a time. Raises ArchiveError, after all else, where a file can't be
-    read.
+def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
+    """Yields documents of each series that the run has, some rows at a time.
+
+    Raises ArchiveError, after all else, if a file can't be read.
     """
-    host = pl.col("host").replace(context.shown_host(run, summary["facts"]))
-    began_s = summary.get("began_s", summary["started_s"]) or 0.0  # unknown of runs that were imported without times
+    host = pl.col("host").replace(context.shown_host(finished.run, finished.facts))
+    began_s = finished.began_s or 0.0  # unknown of runs that were imported without times
     files: dict[str, tuple[str, Sequence[str], Callable[[Collection[str]], Columns]]] = {
-        "intervals": ("intervals", (), lambda _: _intervals(summary, host)),
-        "sockets": ("sockets", OF_A_SOCKET, lambda known: _sockets(known, summary, host)),
-        "queues": ("queues", OF_A_QUEUE, lambda known: _queues(run, known)),
-        "packets": ("packets", (), lambda _: _packets(run, summary, began_s)),
+        "intervals": ("intervals", (), lambda _: _intervals(finished, host)),
+        "sockets": ("sockets", OF_A_SOCKET, lambda known: _sockets(known, finished, host)),
+        "queues": ("queues", OF_A_QUEUE, lambda known: _queues(finished.run, known)),
+        "packets": ("packets", (), lambda _: _packets(finished, began_s)),
         "rtts": ("rtt", (), lambda _: _rtts()),
-        "completions": ("completions", (), lambda _: _completions(summary)),
+        "completions": ("completions", (), lambda _: _completions(finished)),
     }
     assert set(files) == set(SAMPLES)
     unread: list[str] = []
@@ -88,16 +88,16 @@ def _flow_id(host: pl.Expr) -> pl.Expr:
     return pl.format("{}:{}", host, "port")
 
 
-def _cca(summary: Mapping[str, Any]) -> pl.Expr:
-    """Of the flow, as run.json has it."""
-    ccas = {f"{flow['host']}:{flow['port']}": flow["cca_used"] for flow in summary["metrics"]["flows"]}
+def _cca(finished: FinishedRun) -> pl.Expr:
+    """Returns the CCA of the flow, as run.json has it."""
+    ccas = {f"{flow.host}:{flow.port}": flow.cca_used for flow in finished.metrics.flows}
     return _flow_id(pl.col("host")).replace_strict(ccas, default=None, return_dtype=pl.String)
 
 
-def _intervals(summary: Mapping[str, Any], host: pl.Expr) -> Columns:
+def _intervals(finished: FinishedRun, host: pl.Expr) -> Columns:
     return {
         "ccmix.group.name": pl.col("group"),
-        "ccmix.cca": _cca(summary),
+        "ccmix.cca": _cca(finished),
         "ccmix.flow.id": _flow_id(host),
         "host.name": host,
         "source.port": pl.col("port"),
@@ -118,13 +118,13 @@ _OF_THE_SENDER = (
 _OF_THE_RECEIVER = ("bytes_received", "recv_queue_bytes", "receive_buffer_bytes")
 
 
-def _sockets(known: Collection[str], summary: Mapping[str, Any], host: pl.Expr) -> Columns:
-    """The columns of which ss, without ccmix-sockmon, knows some."""
+def _sockets(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Columns:
+    """Returns the columns; ss, without ccmix-sockmon, knows some of them."""
     sending = pl.col("end") == "sender"
     sampled = ~pl.col("final")
 
     def since(column: str) -> pl.Expr:
-        """The growth since the sample before of the same socket."""
+        """Returns the growth since the sample before of the same socket."""
         return pl.col(column).cast(pl.Float64).diff().over(OF_A_SOCKET, order_by="time_s")
 
     def address(of_sender: str, of_receiver: str) -> pl.Expr:
@@ -134,9 +134,9 @@ def _sockets(known: Collection[str], summary: Mapping[str, Any], host: pl.Expr) 
         return pl.when(sending).then(value)
 
     other = "remote_port" if "remote_port" in known else "port"
-    found = {
+    columns = {
         "ccmix.group.name": pl.col("group"),
-        "ccmix.cca": pl.when(sending).then("cca").otherwise(_cca(summary)),
+        "ccmix.cca": pl.when(sending).then("cca").otherwise(_cca(finished)),
         "ccmix.flow.id": _flow_id(host),
         "host.name": host,
         "source.port": pl.col("port"),
@@ -151,28 +151,28 @@ def _sockets(known: Collection[str], summary: Mapping[str, Any], host: pl.Expr) 
         **{f"ccmix.socket.{name}": pl.when(~sending).then(name) for name in _OF_THE_RECEIVER if name in known},
     }
     if "local_address" in known:
-        found |= {
+        columns |= {
             "source.ip": address("local_address", "remote_address"),
             "destination.ip": address("remote_address", "local_address"),
             "destination.port": pl.when(sending).then(other).otherwise("local_port"),
         }
     for cca, names in (("bbr", ("bandwidth_bps", "min_rtt_s", "pacing_gain", "cwnd_gain")), ("dctcp", ("alpha",))):
-        found |= {f"ccmix.{cca}.{name}": pl.col(f"{cca}_{name}") for name in names if f"{cca}_{name}" in known}
+        columns |= {f"ccmix.{cca}.{name}": pl.col(f"{cca}_{name}") for name in names if f"{cca}_{name}" in known}
     if "bbr_cwnd_gain" in known:
-        found["ccmix.bbr.state"] = bbr.state()
-    return found
+        columns["ccmix.bbr.state"] = bbr.state()
+    return columns
 
 
 def _queues(run: Run, known: Collection[str]) -> Columns:
-    one = [name for name in OF_A_QUEUE if name in known]
+    queue = [name for name in OF_A_QUEUE if name in known]
 
     def per_s(column: str) -> pl.Expr:
         grown, seconds = (
-            pl.col(name).cast(pl.Float64).diff().over(one, order_by="time_s") for name in (column, "time_s")
+            pl.col(name).cast(pl.Float64).diff().over(queue, order_by="time_s") for name in (column, "time_s")
         )
         return grown / seconds
 
-    found = {
+    columns = {
         "ccmix.throughput_bps": per_s("bytes") * 8,
         "ccmix.queue.drops_per_s": per_s("drops"),
         **{
@@ -186,12 +186,12 @@ def _queues(run: Run, known: Collection[str]) -> Columns:
     }  # fmt: skip
     if isinstance(run.path, Topology):
         at_bottleneck = pl.when(pl.col("place") == "bottleneck")
-        found["ccmix.queue.delay_s"] = at_bottleneck.then(pl.col("backlog_bytes") * 8 / _rate_bps(run.path))
-    return found
+        columns["ccmix.queue.delay_s"] = at_bottleneck.then(pl.col("backlog_bytes") * 8 / _rate_bps(run.path))
+    return columns
 
 
 def _rate_bps(path: Topology) -> pl.Expr:
-    """The configured one at each moment."""
+    """Returns the configured rate at each moment."""
     (_, first), *later = path.phases
     rate = pl.lit(first.rate_bps)
     for at_s, phase in later:
@@ -199,19 +199,19 @@ def _rate_bps(path: Topology) -> pl.Expr:
     return rate
 
 
-def _packets(run: Run, summary: Mapping[str, Any], began_s: float) -> Columns:
+def _packets(finished: FinishedRun, began_s: float) -> Columns:
     """Their time_s counts since 1970. They are captured at one host, whose flows differ by their ports."""
-    names = context.shown_host(run, summary["facts"])
-    flows = {flow["port"]: flow for flow in summary["metrics"]["flows"]}
-    ids = {port: f"{names.get(flow['host'], flow['host'])}:{port}" for port, flow in flows.items()}
+    names = context.shown_host(finished.run, finished.facts)
+    flows = {flow.port: flow for flow in finished.metrics.flows}
+    ids = {port: f"{names.get(flow.host, flow.host)}:{port}" for port, flow in flows.items()}
 
     def of_flow(values: Mapping[int, str | None]) -> pl.Expr:
         return pl.col("source_port").replace_strict(values, default=None, return_dtype=pl.String)
 
     return {
         "ccmix.elapsed_s": pl.col("time_s") - began_s,
-        "ccmix.group.name": of_flow({port: flow["group"] for port, flow in flows.items()}),
-        "ccmix.cca": of_flow({port: flow["cca_used"] for port, flow in flows.items()}),
+        "ccmix.group.name": of_flow({port: flow.group for port, flow in flows.items()}),
+        "ccmix.cca": of_flow({port: flow.cca_used for port, flow in flows.items()}),
         "ccmix.flow.id": of_flow(ids),
         "source.ip": pl.col("source_address"),
         "source.port": pl.col("source_port"),
@@ -232,8 +232,8 @@ def _rtts() -> Columns:
     return {"ccmix.rtt_probe.sequence": pl.col("sequence"), "ccmix.rtt_s": pl.col("rtt_s")}
 
 
-def _completions(summary: Mapping[str, Any]) -> Columns:
-    ccas = {group["group"]: group["cca"] for group in summary["metrics"]["groups"]}
+def _completions(finished: FinishedRun) -> Columns:
+    ccas = {group.group: group.cca for group in finished.metrics.groups}
     return {
         "ccmix.elapsed_s": pl.col("start_s"),
         "ccmix.group.name": pl.col("group"),

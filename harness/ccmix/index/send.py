@@ -7,19 +7,19 @@ from pathlib import Path
 
 from polars.exceptions import PolarsError
 
+from ccmix.analysis.results import Result
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.index import context
-from ccmix.index.bulk import Body, Lines, document_lines, sample_lines
+from ccmix.index.bulk import Body, BulkDocuments, document_lines, sample_lines
 from ccmix.index.samples import sample_tables
-from ccmix.index.sender import BODY_BYTES, Sender
+from ccmix.index.sender import BODY_BYTES, BulkSender
 from ccmix.index.summaries import campaign_documents, run_documents
 from ccmix.model import Run
-from ccmix.report.results import Result
 
 NOT_UNDERSTOOD = (LookupError, TypeError, ValueError, AttributeError, PolarsError)
 
 
-def send_campaign(sender: Sender, campaign: Campaign, entries: Sequence[str] = ()) -> int:
+def send_campaign(sender: BulkSender, campaign: Campaign, entries: Sequence[str] = ()) -> int:
     """Its own documents and its conditions'; of these entries alone, where there are any. Returns their number.
 
     Raises ArchiveError where a run.json can't be read: conditions are not sent then.
@@ -29,8 +29,8 @@ def send_campaign(sender: Sender, campaign: Campaign, entries: Sequence[str] = (
     return _put(sender, owner, _understood(lines, campaign.outdir))
 
 
-def send_run(sender: Sender, campaign: Campaign, result: Result) -> int:
-    """All documents of a finished run; returns their number.
+def send_run(sender: BulkSender, campaign: Campaign, result: Result) -> int:
+    """Sends all documents of a finished run; returns their number.
 
     Raises ArchiveError where some of the run can't be read: all else is sent then, and nothing removed that was there.
     """
@@ -44,20 +44,20 @@ def finished(
     but: Container[str] = (),
     unread: Callable[[Run, ArchiveError], None] | None = None,
 ) -> Iterator[Result]:
-    """In the order of the plan; of these entries alone, where there are any, and without the runs of these names.
+    """Yields results in the order of the plan: those of the entries, if there are any, without the runs named `but`.
 
-    A run.json that can't be read is told to `unread`; without one, raises its ArchiveError.
+    Calls `unread` for a run.json that can't be read; without `unread`, raises its ArchiveError.
     """
-    for run, summary, folder in campaign.finished(lambda run: chosen(run, entries) and run.name not in but, unread):
-        yield Result(run, summary, folder)
+    wanted = campaign.finished(lambda run: chosen(run, entries) and run.name not in but, unread)
+    yield from (Result(finished, folder) for finished, folder in wanted)
 
 
 def chosen(run: Run, entries: Sequence[str]) -> bool:
     return not entries or run.entry in entries
 
 
-def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[Lines]:
-    """All documents of a run; `owner` is its id. Raises ArchiveError, after all else, where some can't be read."""
+def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[BulkDocuments]:
+    """Yields all documents of a run; `owner` is its id. Raises ArchiveError at the end if some can't be read."""
     unread: list[str] = []
     for part in (_summaries, _samples):
         try:
@@ -68,7 +68,7 @@ def run_lines(owner: str, campaign: Campaign, result: Result) -> Iterator[Lines]
         raise ArchiveError("\n".join(dict.fromkeys(unread)))
 
 
-def _understood(lines: Iterator[Lines], folder: Path) -> Iterator[Lines]:
+def _understood(lines: Iterator[BulkDocuments], folder: Path) -> Iterator[BulkDocuments]:
     """The same. Raises ArchiveError where what is below the folder has another form than ccmix gives it."""
     try:
         yield from lines
@@ -76,20 +76,20 @@ def _understood(lines: Iterator[Lines], folder: Path) -> Iterator[Lines]:
         raise ArchiveError(f"{folder}: is not what ccmix writes: {error!r}") from error
 
 
-def _summaries(owner: str, campaign: Campaign, result: Result) -> Iterator[Lines]:
+def _summaries(owner: str, campaign: Campaign, result: Result) -> Iterator[BulkDocuments]:
     yield from document_lines(owner, run_documents(campaign, result))
 
 
-def _samples(owner: str, campaign: Campaign, result: Result) -> Iterator[Lines]:
-    shared = context.of_run(campaign, result.run, result.summary)
-    begin_s = context.begin_s(campaign, result.summary)
-    for samples in sample_tables(result.run, result.summary, result.folder):
+def _samples(owner: str, campaign: Campaign, result: Result) -> Iterator[BulkDocuments]:
+    shared = context.of_run(campaign, result.finished)
+    begin_s = context.begin_s(campaign, result.finished)
+    for samples in sample_tables(result.finished, result.folder):
         yield from sample_lines(owner, shared, begin_s, samples)
 
 
-def bodies(lines: Iterable[Lines]) -> Iterator[Body]:
-    """Of bulk requests, of some MB."""
-    waiting: list[Lines] = []
+def bodies(lines: Iterable[BulkDocuments]) -> Iterator[Body]:
+    """Yields bodies of bulk requests, of some MB each."""
+    waiting: list[BulkDocuments] = []
     size = 0
     for some in lines:
         if size and size + len(some.content) > BODY_BYTES:
@@ -101,11 +101,11 @@ def bodies(lines: Iterable[Lines]) -> Iterator[Body]:
         yield _body(waiting)
 
 
-def _body(lines: Sequence[Lines]) -> Body:
+def _body(lines: Sequence[BulkDocuments]) -> Body:
     return Body(b"".join(some.content for some in lines), frozenset(some.index for some in lines))
 
 
-def _put(sender: Sender, owner: str, lines: Iterable[Lines]) -> int:
+def _put(sender: BulkSender, owner: str, lines: Iterable[BulkDocuments]) -> int:
     """In bodies, and at last how many documents there are of each kind; not where some can't be read: an earlier
     indexing may have had them.
     """
@@ -113,7 +113,7 @@ def _put(sender: Sender, owner: str, lines: Iterable[Lines]) -> int:
     counts: Counter[str] = Counter()
     unread: list[ArchiveError] = []
 
-    def counted() -> Iterator[Lines]:
+    def counted() -> Iterator[BulkDocuments]:
         try:
             for some in lines:
                 counts[some.kind] += some.documents

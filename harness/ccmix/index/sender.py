@@ -8,7 +8,6 @@ comes after all its documents, removes what an earlier analysis of the run had l
 import json
 import random
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,9 +15,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from ccmix.agent.deadline import Deadline
 from ccmix.failures import located
 from ccmix.index.fields import KINDS
-from ccmix.index.server import NO_INDEX, Answer, NotTaken, Refused, Server, Unavailable
+from ccmix.index.json_types import JsonObject
+from ccmix.index.server import NO_INDEX, BulkAnswer, ElasticsearchServer, NotTaken, ServerRefused, Unavailable
 from ccmix.index.spool import Item, Spool
 
 BODY_BYTES = 4 * 2**20  # of a bulk request
@@ -36,36 +37,40 @@ class GaveUp(Exception):
 
 @dataclass(frozen=True)
 class Waiting:
-    """Told when something has to be tried again."""
+    """Reports that something has to be tried again."""
 
     why: str
     seconds: float
 
 
-class Sender:
+class BulkSender:
     """A thread that takes what is put, in order, and others that send it. For one process to fill."""
 
     def __init__(
-        self, server: Server, spool: Spool, patience_s: float, told: Callable[[Waiting], None] = lambda _: None
+        self,
+        server: ElasticsearchServer,
+        spool: Spool,
+        patience_s: float,
+        on_waiting: Callable[[Waiting], None] = lambda _: None,
     ) -> None:
         """`patience_s`: how long nothing may be taken before it gives up."""
         self._server = server
         self._spool = spool
         self._patience_s = patience_s
-        self._told = told
+        self._patience = Deadline(patience_s)
+        self._on_waiting = on_waiting
         self._changed = threading.Condition()
         self._waiting: deque[Item] = deque(spool.left)
         self._bytes = sum(item.file.stat().st_size for item in self._waiting if item.file)
         self._busy = False
         self._closing = threading.Event()
         self._failure: Exception | None = None
-        self._taken_at = time.monotonic()
         self._sent = 0
         self._owners: set[str] = set()
         self._pool = ThreadPoolExecutor(CONNECTIONS, "ccmix-bulk")
         self._thread = threading.Thread(target=self._work, name="ccmix-sender", daemon=True)
 
-    def __enter__(self) -> "Sender":
+    def __enter__(self) -> "BulkSender":
         self._thread.start()
         return self
 
@@ -98,7 +103,7 @@ class Sender:
         try:
             item = self._spool.add(owner, content, is_end=is_end, indices=indices)
         except OSError as error:  # the disk is full: the archive has it all, so memory will do, for one at a time
-            self._told(Waiting(f"the spool can't be written: {located(error)}", 0.0))
+            self._on_waiting(Waiting(f"the spool can't be written: {located(error)}", 0.0))
             self._wait_until(lambda: not self._waiting and not self._busy)
             item = Item(owner, is_end, None, content, indices)
         with self._changed:
@@ -124,9 +129,9 @@ class Sender:
             except (Unavailable, OSError) as error:
                 self._wait(attempt, str(error))
             except NotTaken as error:
-                raise Refused(str(error), error.status) from error
+                raise ServerRefused(str(error), error.status) from error
             else:
-                self._taken_at = time.monotonic()
+                self._patience.restart()
                 return
             attempt += 1
 
@@ -143,7 +148,7 @@ class Sender:
             under_way: UnderWay = deque()
             ended: list[Item] = []
             while item := self._next(under_way, ended):
-                if len(ended) >= ENDS_AT_ONCE or any(one.owner == item.owner for one in ended):
+                if len(ended) >= ENDS_AT_ONCE or any(earlier.owner == item.owner for earlier in ended):
                     self._settle(under_way, ended)
                 if item.is_end:
                     ended.append(item)
@@ -167,7 +172,7 @@ class Sender:
             self._changed.notify_all()
 
     def _next(self, under_way: UnderWay, ended: list[Item]) -> Item | None:
-        """The next item, when there is one; None at the end."""
+        """Returns the next item, when there is one; None at the end."""
         with self._changed:  # what comes meanwhile needn't wait for what is under way
             self._changed.wait_for(lambda: self._waiting or all(future.done() for _, future in under_way))
         if (under_way or ended) and not self._waiting:
@@ -180,7 +185,7 @@ class Sender:
             if self._closing.is_set():
                 return None
             if not self._busy:
-                self._taken_at = time.monotonic()  # nobody lost patience while there was nothing to send
+                self._patience.restart()  # nobody lost patience while there was nothing to send
             self._busy = True
             return self._waiting.popleft()
 
@@ -212,7 +217,7 @@ class Sender:
         self._send(item.owner, body, item.indices or _indices(body))
 
     def _send(self, owner: str, body: bytes, indices: frozenset[str]) -> None:
-        """Until each document was taken or kept aside."""
+        """Sends until each document was taken or kept aside."""
         attempt = 0
         while body:
             try:
@@ -225,14 +230,14 @@ class Sender:
                 self._send_parts(owner, body, indices, str(error))
                 return
             else:
-                self._taken_at = time.monotonic()
+                self._patience.restart()
                 body, why = self._judge(owner, body, answers)
                 if body:
                     self._wait(attempt, why)
             attempt += 1
 
-    def _judge(self, owner: str, body: bytes, answers: Sequence[Answer]) -> tuple[bytes, str]:
-        """What is to be sent again, and why; the rest was taken or is kept aside."""
+    def _judge(self, owner: str, body: bytes, answers: Sequence[BulkAnswer]) -> tuple[bytes, str]:
+        """Returns what is to be sent again, and why; the rest was taken or is kept aside."""
         if not answers:
             with self._changed:
                 self._sent += body.count(b"\n") // 2
@@ -281,18 +286,17 @@ class Sender:
                 raise Unavailable(f"{self._server.url}: {answer.status} {answer.reason}")
 
     def _wait(self, attempt: int, why: str) -> None:
-        """Longer each time, and a little different for each client. Raises GaveUp at the end of the patience."""
-        left_s = self._taken_at + self._patience_s - time.monotonic()
-        if left_s <= 0:
+        """Waits longer each time, and a little different for each client. Raises GaveUp at the end of the patience."""
+        if self._patience.expired:
             raise GaveUp(f"nothing was taken for {self._patience_s:g} s: {why}")
         seconds = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
-        self._told(Waiting(why, seconds))
-        if self._closing.wait(min(seconds, left_s)):
+        self._on_waiting(Waiting(why, seconds))
+        if self._closing.wait(min(seconds, self._patience.remaining_s)):
             raise GaveUp(f"was ended while it waited: {why}")
 
 
-def _beyond(end: Item) -> Mapping[str, Any]:
-    """A query for what an earlier analysis left."""
+def _beyond(end: Item) -> JsonObject:
+    """Returns a query for what an earlier analysis left."""
     counts: Mapping[str, int] = json.loads(end.read())
     of_campaign = any(kind in OF_CAMPAIGNS for kind in counts)
     beyond = [

@@ -2,13 +2,14 @@
 
 import base64
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ccmix.index import templates
 from ccmix.index.fields import KINDS, PREFIX
+from ccmix.index.json_types import JsonObject
 from ccmix.index.target import Target
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Unavailable(ServerError):
     """It does not answer, or has no room now: the same request may succeed later."""
 
 
-class Refused(ServerError):
+class ServerRefused(ServerError):
     """It answers, and will not do it however often it is asked: credentials, certificate, set-up."""
 
 
@@ -42,7 +43,7 @@ class NotTaken(ServerError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class BulkAnswer:
     """To one document of a bulk request; `reason` is None where it is there now."""
 
     status: int
@@ -55,7 +56,7 @@ class Answer:
         return self.status == 429 or self.status >= 500 or self.kind in ("cluster_block_exception", NO_INDEX)
 
 
-class Server:
+class ElasticsearchServer:
     """Its methods raise Unavailable, Refused or NotTaken, and may be called by several threads."""
 
     def __init__(self, target: Target) -> None:
@@ -99,66 +100,66 @@ class Server:
                 return
             try:
                 self._ask("PUT", f"/{index}")
-            except Refused as error:
+            except ServerRefused as error:
                 if THERE_ALREADY not in str(error):
                     raise
             self._check(index, self._mappings(index))
             self._ready.add(index)
 
     def forget(self, index: str) -> None:
-        """After it was seen to be gone."""
+        """Forgets an index that was seen to be gone."""
         with self._preparing:
             self._ready.discard(index)
 
-    def bulk(self, body: bytes) -> list[Answer]:
-        """One answer for each action of the body, in its order; none at all where all went well."""
+    def bulk(self, body: bytes) -> list[BulkAnswer]:
+        """Returns an answer for each action of the body, in its order; none at all if all went well."""
         wanted = ("status", "error.type", "error.reason", "error.caused_by.reason")
         path = f"/_bulk?filter_path=errors,{','.join(f'items.*.{name}' for name in wanted)}"
-        said = self._ask("PUT", path, body, content=NDJSON)
-        if not isinstance(said, dict) or "errors" not in said:
+        answer = self._ask("PUT", path, body, content=NDJSON)
+        if not isinstance(answer, dict) or "errors" not in answer:
             raise Unavailable(f"{self.url}: answers a bulk request with something else")
-        if not said["errors"]:
+        if not answer["errors"]:
             return []
-        return [_answer(next(iter(item.values()))) for item in said["items"]]
+        return [_answer(next(iter(item.values()))) for item in answer["items"]]
 
     def refresh(self) -> None:
-        """All that was taken can be searched."""
+        """Makes all that was taken searchable."""
         self._ask("POST", f"/{PREFIX}*/_refresh")
 
-    def find(self, query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Index and id of documents, some thousand at most."""
+    def find(self, query: JsonObject) -> Iterator[tuple[str, str]]:
+        """Yields index and id of documents, some thousand at most."""
         body = {"query": query, "size": MOST_HITS, "_source": False}
-        said = self._ask("POST", f"/{PREFIX}*/_search?filter_path=hits.hits._index,hits.hits._id", body)
-        for hit in said.get("hits", {}).get("hits", ()):
+        answer = self._ask("POST", f"/{PREFIX}*/_search?filter_path=hits.hits._index,hits.hits._id", body)
+        for hit in answer.get("hits", {}).get("hits", ()):
             yield hit["_index"], hit["_id"]
 
     def close(self) -> None:
         self._client.close()
 
     def _lifecycle_policies(self) -> Any:
-        """By name; None where the server knows no such thing."""
+        """Returns policies by name; None if the server has no policies."""
         try:
             return self._ask("GET", "/_ilm/policy")
-        except (NotTaken, Refused) as error:
+        except (NotTaken, ServerRefused) as error:
             if error.status in NO_HANDLER:
                 return None
             raise
 
-    def _mappings(self, index: str = f"{PREFIX}*") -> dict[str, Any]:
-        said = self._ask("GET", f"/{index}/_mapping?filter_path=*.mappings._meta")
-        return {name: found["mappings"].get("_meta", {}) for name, found in said.items()}
+    def _mappings(self, index: str = f"{PREFIX}*") -> JsonObject:
+        answer = self._ask("GET", f"/{index}/_mapping?filter_path=*.mappings._meta")
+        return {name: about["mappings"].get("_meta", {}) for name, about in answer.items()}
 
-    def _check(self, index: str, there: Mapping[str, Any]) -> None:
+    def _check(self, index: str, there: JsonObject) -> None:
         if there.get(index, {}).get("ccmix") != templates.fingerprint():
-            raise Refused(
+            raise ServerRefused(
                 f"{self.url}: {index} is not set up for this version: 'ccmix index --setup --url {self.url}' does it"
             )
 
-    def _extend(self, index: str, mapping: Mapping[str, Any]) -> None:
+    def _extend(self, index: str, mapping: JsonObject) -> None:
         try:
             self._ask("PUT", f"/{index}/_mapping", mapping)
         except NotTaken as error:
-            raise Refused(
+            raise ServerRefused(
                 f"{index} has fields of another type ({error}): delete it, and index the archives again"
             ) from error
 
@@ -172,10 +173,10 @@ class Server:
             raise self._judged(error.meta.status, error.error, _reason(error)) from None
         except elasticsearch.TransportError as error:
             if type(error).__name__ == "TlsError":
-                raise Refused(f"{self.url}: its certificate is not trusted: {error.message}") from None
+                raise ServerRefused(f"{self.url}: its certificate is not trusted: {error.message}") from None
             raise Unavailable(f"{self.url}: {_system_reason(error) or error.message}") from None
         except elasticsearch.UnsupportedProductError:
-            raise Refused(f"{self.url}: is no Elasticsearch") from None
+            raise ServerRefused(f"{self.url}: is no Elasticsearch") from None
 
     def _judged(self, status: int, kind: str, reason: str) -> ServerError:
         if status == 429 or status >= 500:
@@ -183,12 +184,14 @@ class Server:
         if status in (400, 405, 413) and kind != THERE_ALREADY:
             return NotTaken(f"{status} {reason}", status)
         if status in (401, 403):
-            return Refused(f"{self.url}: {status}: the credentials are not accepted, or not enough: {reason}", status)
-        return Refused(f"{self.url}: {status} {kind}: {reason}", status)
+            return ServerRefused(
+                f"{self.url}: {status}: the credentials are not accepted, or not enough: {reason}", status
+            )
+        return ServerRefused(f"{self.url}: {status} {kind}: {reason}", status)
 
 
 def _system_reason(error: BaseException) -> str:
-    """What the system said below all that libraries say of it: 'Connection refused'; empty where it said nothing."""
+    """Returns the system's reason below the libraries' own, such as 'Connection refused'; '' if there is none."""
     reason = ""
     cause: BaseException | None = error
     while cause:
@@ -202,13 +205,13 @@ def _client(target: Target) -> "Elasticsearch":
     from elasticsearch import Elasticsearch  # noqa: PLC0415
 
     class Bodies(NdjsonSerializer):
-        """Of lines that are whole: without the copies that its base makes."""
+        """Serialises bodies that are lines already, without the copies that its base makes."""
 
         def dumps(self, data: bytes) -> bytes:
             return data
 
     given = target.credentials
-    options: dict[str, Any] = {"serializers": {NDJSON: Bodies()}}
+    options: JsonObject = {"serializers": {NDJSON: Bodies()}}
     if given.api_key:
         options["api_key"] = given.api_key
     elif given.user and given.password:
@@ -230,13 +233,13 @@ def _is_of(index: str, pattern: str) -> bool:
 
 def _reason(error: Any) -> str:
     body = error.body
-    said = body.get("error") if isinstance(body, dict) else body
-    return str(said.get("reason") if isinstance(said, dict) else said)
+    error_part = body.get("error") if isinstance(body, dict) else body
+    return str(error_part.get("reason") if isinstance(error_part, dict) else error_part)
 
 
-def _answer(item: Mapping[str, Any]) -> Answer:
+def _answer(item: JsonObject) -> BulkAnswer:
     error = item.get("error")
     if not error:
-        return Answer(item["status"])
+        return BulkAnswer(item["status"])
     causes = [error.get("reason"), error.get("caused_by", {}).get("reason")]
-    return Answer(item["status"], error["type"], ": ".join(cause for cause in causes if cause))
+    return BulkAnswer(item["status"], error["type"], ": ".join(cause for cause in causes if cause))

@@ -1,4 +1,4 @@
-"""What waits to be sent, on disk: bodies of bulk requests in their order, and after the last one of a run its end.
+"""Keeps on disk what waits to be sent: bodies of bulk requests in their order, and the end of a run after its last one.
 
 A file is whole or not there: it is written under another name, and named when it is on the disk. What a killed process
 left is sent by the next one that opens the spool. Documents that the server will never take lie in `rejected`, a file
@@ -9,13 +9,13 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from ccmix.failures import naming
+from ccmix.index.json_types import JsonObject
 
 BULK, END, PARTIAL = ".bulk", ".end", ".partial"
 
@@ -38,7 +38,7 @@ class Item:
 
 
 class Spool:
-    """Of one process at a time, which has the lock of one of the folders below `folder`."""
+    """Belongs to one process at a time, which has the lock of one of the folders below `folder`."""
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError."""
@@ -55,7 +55,7 @@ class Spool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Another process may have it then."""
+        """Releases the folder: another process may have it then."""
         if not self._files():
             with contextlib.suppress(OSError):
                 (self._folder / "lock").unlink()
@@ -64,11 +64,11 @@ class Spool:
 
     @property
     def left(self) -> list[Item]:
-        """What an earlier process could not send, in order."""
+        """Returns what an earlier process could not send, in order."""
         return [self._item(file) for file in self._files()]
 
     def add(self, owner: str, content: bytes, *, is_end: bool = False, indices: frozenset[str] | None = None) -> Item:
-        """On disk when it returns. Raises OSError; then nothing of it is left there."""
+        """Puts an item on disk before it returns. Raises OSError; then nothing of it is left there."""
         self._number += 1
         file = self._folder / f"{self._number:012d}-{owner}{END if is_end else BULK}"
         part = file.with_name(file.name + PARTIAL)
@@ -85,15 +85,15 @@ class Spool:
         return self._item(file, indices)
 
     def remove(self, item: Item) -> None:
-        """After it was sent."""
+        """Removes an item after it was sent."""
         if item.file:
             item.file.unlink(missing_ok=True)
 
     def forget_rejected(self, owner: str) -> None:
-        """Before its documents are made anew."""
+        """Forgets what was rejected before its documents are made anew."""
         self._rejected_file(owner).unlink(missing_ok=True)
 
-    def reject(self, owner: str, reason: str, action: Mapping[str, Any], document: Any) -> None:
+    def reject(self, owner: str, reason: str, action: JsonObject, document: Any) -> None:
         """Keeps a document aside, once. Raises OSError."""
         file = self._rejected_file(owner)
         there = file.read_text() if file.exists() else ""
@@ -122,19 +122,22 @@ class Spool:
 
 
 def _lockable(folder: Path) -> tuple[Path, IO[bytes]]:
-    """The first subfolder that no other process has, those with something left in them first."""
-    there = [found for found in folder.glob("[0-9]*") if found.is_dir()]
-    new = folder / str(max((int(found.name) for found in there), default=0) + 1)
-    for found in (*sorted(there, key=lambda one: (len(list(one.iterdir())) < 2, int(one.name))), new):
-        found.mkdir(exist_ok=True)
-        lock = (found / "lock").open("ab")
+    """Locks the first subfolder that no other process has, those with something left in them first."""
+    existing = [place for place in folder.glob("[0-9]*") if place.is_dir()]
+    new = folder / str(max((int(place.name) for place in existing), default=0) + 1)
+    for place in (
+        *sorted(existing, key=lambda subfolder: (len(list(subfolder.iterdir())) < 2, int(subfolder.name))),
+        new,
+    ):
+        place.mkdir(exist_ok=True)
+        lock = (place / "lock").open("ab")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
         else:
-            if (found / "lock").exists():  # else another process has just removed it
-                return found, lock
+            if (place / "lock").exists():  # else another process has just removed it
+                return place, lock
             lock.close()
     return _lockable(folder)
 
@@ -144,7 +147,7 @@ def _number(file: Path) -> int:
 
 
 def _sync(folder: Path) -> None:
-    """So that a file's name is on the disk too."""
+    """Puts a file's name on the disk too."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,66 +1,79 @@
 """A campaign and its runs as documents: all kinds but the samples, from campaign.json, run.json and some series."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from ccmix.analysis.conditions import smallest_ping_s
 from ccmix.analysis.counting import counts
 from ccmix.analysis.measured import measured
-from ccmix.analysis.statistics import table
+from ccmix.analysis.results import Result
+from ccmix.analysis.series import SRC
+from ccmix.analysis.statistics import metric, table
 from ccmix.analysis.tables import as_measured
 from ccmix.analysis.validity import CORE_TIMES
 from ccmix.archive import Campaign, parquet
 from ccmix.index import context, measures
-from ccmix.index.context import Document, milliseconds
-from ccmix.model import HostPath, Loss, Run, UdpFlows
-from ccmix.report.results import Result
+from ccmix.index.context import milliseconds
+from ccmix.index.json_types import Document
+from ccmix.model import (
+    FinishedRun,
+    FlowMetrics,
+    GroupMetrics,
+    HostFacts,
+    HostPath,
+    Loss,
+    ProbeReport,
+    Run,
+    UdpSource,
+    run_files,
+)
 
 CCMIX = "ccmix"
+NO_REPORT = ProbeReport(None, None)  # of a host where ccmix-sockmon did not run
 OUTCOMES = {"valid": "success", "limited": "failure"}  # to ECS's words
 
 
 def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Iterator[tuple[str, Document]]:
-    """Kind and document: the campaign, and its conditions; of these entries alone, where there are any."""
-    finished = [(run, summary) for run, summary, _ in campaign.finished()]
+    """Yields kind and document: the campaign, and its conditions; of these entries alone, where there are any."""
+    finished = [run for run, _ in campaign.finished()]
     shared = context.of_campaign(campaign)
-    about = campaign.about
+    origin = campaign.origin
     yield (
         "campaigns",
         {
             **shared,
             "event.start": shared["@timestamp"],
             "agent.type": CCMIX,
-            "agent.version": about.get("ccmix"),
+            "agent.version": origin.ccmix,
             "ccmix.campaign.runs_planned": len(campaign.runs),
             "ccmix.campaign.runs_finished": len(finished),
-            "ccmix.campaign.runs_valid": sum(summary["validity"]["status"] == "valid" for _, summary in finished),
-            "ccmix.campaign.seed": about.get("seed"),
-            "ccmix.campaign.command": about.get("command"),
+            "ccmix.campaign.runs_valid": sum(run.verdict.status == "valid" for run in finished),
+            "ccmix.campaign.seed": origin.seed,
+            "ccmix.campaign.command": list(origin.command) or None,
             "ccmix.campaign.entries": list(dict.fromkeys(run.entry for run in campaign.runs)),
             "ccmix.campaign.ini": campaign.ini,
         },
     )
-    chosen = [one for one in finished if not entries or one[0].entry in entries]
-    firsts: dict[tuple[str, str, str], tuple[Run, dict[str, Any]]] = {}
-    for run, summary in chosen:
-        firsts.setdefault((run.entry, run.condition_name, run.dst), (run, summary))
+    chosen = [finished_run for finished_run in finished if not entries or finished_run.run.entry in entries]
+    firsts: dict[tuple[str, str, str], FinishedRun] = {}
+    for finished_run in chosen:
+        firsts.setdefault((finished_run.run.entry, finished_run.run.condition_name, finished_run.run.dst), finished_run)
     for row in table(chosen):
         condition = ",".join(f"{key}={value}" for key, value in row.condition.items()) or "all"
-        run, summary = firsts[row.entry, condition, row.dst]
+        first = firsts[row.entry, condition, row.dst]
         low_bps, high_bps = row.goodput_ci95_bps or (None, None)
         yield (
             "conditions",
             {
                 **shared,
-                **context.of_condition(run, summary),
+                **context.of_condition(first),
                 "ccmix.condition.settings": row.condition or None,
                 "ccmix.group.name": row.group,
                 "ccmix.group.streams": row.streams,
                 "ccmix.cca": row.cca,
-                "ccmix.duration_s": run.traffic.duration_s,
+                "ccmix.duration_s": first.run.traffic.duration_s or 0.0,  # 0: unknown
                 "ccmix.condition.runs": row.runs,
                 "ccmix.condition.invalid": row.invalid,
                 "ccmix.goodput_bps": row.goodput_mean_bps,
@@ -75,19 +88,19 @@ def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Itera
 
 
 def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Document]]:
-    """Kind and document: the run, its groups, flows and hosts."""
-    run, summary = result.run, result.summary
-    begin_s = context.begin_s(campaign, summary)
+    """Yields kind and document: the run, its groups, flows and hosts."""
+    run, finished = result.run, result.finished
+    begin_s = context.begin_s(campaign, finished)
     shared = {
         "@timestamp": milliseconds(begin_s),
-        **context.of_run(campaign, run, summary),
+        **context.of_run(campaign, finished),
         "ccmix.condition.settings": run.condition or None,
-        "ccmix.validity.kinds": _kinds(summary, accepted=False),
+        "ccmix.validity.kinds": _kinds(finished, accepted=False),
     }
-    counted = {"ccmix.validity.counted": counts(summary)}
-    yield "runs", shared | counted | _run(campaign, result, begin_s) | measures.of_run(summary["metrics"])
-    run_bps = summary["metrics"]["goodput_bps"]
-    for group in summary["metrics"]["groups"]:
+    counted = {"ccmix.validity.counted": counts(finished)}
+    yield "runs", shared | counted | _run(campaign, result, begin_s) | measures.of_run(finished.metrics)
+    run_bps = finished.metrics.goodput_bps
+    for group in finished.metrics.groups:
         yield (
             "groups",
             shared
@@ -95,26 +108,26 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
             | _result(group, run_bps)
             | measures.of_group(group)
             | {
-                "ccmix.group.name": group["group"],
-                "ccmix.group.streams": group["streams"],
-                "ccmix.cca": group["cca"],
-                "ccmix.rtt_median_s": group["rtt_median_s"],
-                "ccmix.retransmission_rate": group["retransmission_rate"],
-                "ccmix.fairness": summary["metrics"]["fairness"],
-                "ccmix.utilisation": summary["metrics"]["utilisation"],
+                "ccmix.group.name": group.group,
+                "ccmix.group.streams": group.streams,
+                "ccmix.cca": group.cca,
+                "ccmix.rtt_median_s": group.rtt_median_s,
+                "ccmix.retransmission_rate": group.retransmission_rate,
+                "ccmix.fairness": finished.metrics.fairness,
+                "ccmix.utilisation": finished.metrics.utilisation,
             },
         )
-    names = context.shown_host(run, summary["facts"])
-    udp = {line.name for line in run.traffic.flows if isinstance(line.what, UdpFlows)}
-    for flow in summary["metrics"]["flows"]:
+    names = context.shown_host(run, finished.facts)
+    udp = {source.name for source in run.traffic.sources if isinstance(source, UdpSource)}
+    for flow in finished.metrics.flows:
         yield (
             "flows",
             shared
-            | _flow(flow, names.get(flow["host"], flow["host"]), run_bps)
+            | _flow(flow, names.get(flow.host, flow.host), run_bps)
             | measures.of_flow(flow)
             | {
-                "ccmix.rtt_median_s": flow.get("rtt_median_s"),
-                "network.transport": "udp" if flow["group"] in udp else "tcp",
+                "ccmix.rtt_median_s": flow.rtt_median_s,
+                "network.transport": "udp" if flow.group in udp else "tcp",
             },
         )
     for host in _hosts(result):
@@ -122,52 +135,52 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
 
 
 def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
-    run, summary = result.run, result.summary
-    metrics, facts, where = summary["metrics"], summary["facts"], summary["where"]
-    began_s = summary.get("began_s", summary["started_s"])
-    seconds = None if began_s is None or summary["ended_s"] is None else summary["ended_s"] - began_s
-    findings = summary["validity"]["findings"]
-    probe = metrics.get("rtt_probe") or {}
+    run, finished = result.run, result.finished
+    metrics, facts, execution = finished.metrics, finished.facts, finished.execution
+    began_s = finished.began_s
+    seconds = None if began_s is None or finished.ended_s is None else finished.ended_s - began_s
+    findings = finished.verdict.findings
     traffic = as_measured(run, result.folder).traffic
     return {
         "event.start": None if began_s is None else milliseconds(begin_s),
         "event.end": None if seconds is None else milliseconds(begin_s + seconds),
         "event.duration": None if seconds is None else round(seconds * 1e9),
-        "event.outcome": OUTCOMES.get(summary["validity"]["status"], "unknown"),
-        "event.reason": [finding["detail"] for finding in findings] or None,
+        "event.outcome": OUTCOMES.get(finished.verdict.status, "unknown"),
+        "event.reason": [finding.detail for finding in findings] or None,
         "agent.type": CCMIX,
-        "agent.version": campaign.about.get("ccmix"),
-        "ccmix.validity.accepted_kinds": _kinds(summary, accepted=True),
+        "agent.version": campaign.origin.ccmix,
+        "ccmix.validity.accepted_kinds": _kinds(finished, accepted=True),
         "ccmix.run.name": run.name,
         "ccmix.run.folder": str(result.folder.relative_to(campaign.outdir)),
         "ccmix.run.seed": run.seed,
-        "ccmix.run.notices": where.get("notices") or None,
-        "ccmix.run.retries": len(where.get("retries", ())),
-        "ccmix.run.real_seconds": where["real_seconds"],
-        "ccmix.generator": facts.get("generator", "iperf3"),
-        "ccmix.generator_version": facts["iperf3"] or None,
-        "ccmix.duration_s": traffic.duration_s or None,
+        "ccmix.run.notices": list(execution.diagnostics) or None,
+        "ccmix.run.retries": len(execution.retries),
+        "ccmix.run.real_seconds": execution.real_seconds,
+        "ccmix.generator": facts.generator or "iperf3",
+        "ccmix.generator_version": facts.iperf3 or None,
+        "ccmix.duration_s": traffic.duration_s,
         "ccmix.omit_s": traffic.omit_s if traffic.seconds else None,
         "ccmix.interval_s": traffic.interval_s or None,
-        "ccmix.goodput_bps": metrics["goodput_bps"],
-        "ccmix.utilisation": metrics["utilisation"],
-        "ccmix.fairness": metrics["fairness"],
-        "ccmix.retransmission_rate": metrics.get("retransmission_rate"),
-        "ccmix.rtt_median_s": metrics.get("rtt_median_s"),
-        "network.bytes": metrics.get("bytes_sent"),
+        "ccmix.goodput_bps": metrics.goodput_bps,
+        "ccmix.utilisation": metrics.utilisation,
+        "ccmix.fairness": metrics.fairness,
+        "ccmix.retransmission_rate": metrics.retransmission_rate,
+        "ccmix.rtt_median_s": metrics.rtt_median_s,
+        "network.bytes": metrics.bytes_sent,
         "network.transport": "tcp",
         **{
-            f"ccmix.rtt_probe.{name}": probe.get(name) for name in ("median_s", "p95_s", "p99_s", "unanswered")
+            f"ccmix.rtt_probe.{name}": metric(metrics, f"rtt_probe.{name}")
+            for name in ("median_s", "p95_s", "p99_s", "unanswered")
         },
-        "host.os.kernel": facts["kernel"],
-        "ccmix.path.machine": where["machine"],
-        "ccmix.path.ping_rtt_s": smallest_ping_s(summary),
+        "host.os.kernel": facts.kernel,
+        "ccmix.path.machine": execution.machine,
+        "ccmix.path.ping_rtt_s": smallest_ping_s(finished),
         **_path(run),
     }  # fmt: skip
 
 
 def _path(run: Run) -> Document:
-    """What is configured of it besides what each document says."""
+    """Returns what is configured of the path besides what each document has."""
     path = run.path
     if isinstance(path, HostPath):
         return {
@@ -191,63 +204,63 @@ def _model(loss: Loss | None) -> str | None:
     return loss.model if loss else None
 
 
-def _kinds(summary: Mapping[str, Any], *, accepted: bool) -> list[str] | None:
-    findings = summary["validity"]["findings"]
-    return list(dict.fromkeys(one["kind"] for one in findings if one["accepted"] == accepted)) or None
+def _kinds(finished: FinishedRun, *, accepted: bool) -> list[str] | None:
+    findings = finished.verdict.findings
+    return list(dict.fromkeys(finding.kind for finding in findings if finding.accepted == accepted)) or None
 
 
-def _result(one: Mapping[str, Any], run_bps: float) -> Document:
+def _result(metrics: GroupMetrics | FlowMetrics, run_bps: float) -> Document:
     return {
-        "ccmix.goodput_bps": one["goodput_bps"],
-        "ccmix.throughput_bps": one["throughput_bps"],
-        "ccmix.goodput_share": one["goodput_bps"] / run_bps if run_bps else None,
+        "ccmix.goodput_bps": metrics.goodput_bps,
+        "ccmix.throughput_bps": metrics.throughput_bps,
+        "ccmix.goodput_share": metrics.goodput_bps / run_bps if run_bps else None,
     }
 
 
-def _flow(flow: Mapping[str, Any], host: str, run_bps: float) -> Document:
-    segments = flow.get("data_segments")
+def _flow(flow: FlowMetrics, host: str, run_bps: float) -> Document:
     return _result(flow, run_bps) | {
-        "ccmix.group.name": flow["group"],
-        "ccmix.cca": flow["cca_used"],
-        "ccmix.flow.id": f"{host}:{flow['port']}",
-        "ccmix.flow.cca_asked": flow["cca_asked"],
-        "ccmix.flow.stream": flow["stream"],
-        "ccmix.flow.data_segments": segments,
-        "ccmix.flow.retransmitted_segments": flow.get("retransmitted_segments"),
-        "ccmix.retransmission_rate": flow["retransmitted_segments"] / segments if segments else None,
-        "ccmix.retransmits": flow["retransmits"],
-        "network.bytes": flow["bytes_sent"],
+        "ccmix.group.name": flow.group,
+        "ccmix.cca": flow.cca_used,
+        "ccmix.flow.id": f"{host}:{flow.port}",
+        "ccmix.flow.cca_asked": flow.cca_asked,
+        "ccmix.flow.stream": flow.stream,
+        "ccmix.flow.data_segments": flow.data_segments,
+        "ccmix.flow.retransmitted_segments": flow.retransmitted_segments,
+        "ccmix.retransmission_rate": flow.retransmission_rate,
+        "ccmix.retransmits": flow.retransmits,
+        "network.bytes": flow.bytes_sent,
         "host.name": host,
-        "source.port": flow["port"],
+        "source.port": flow.port,
     }
 
 
 def _hosts(result: Result) -> Iterator[Document]:
-    """Each host that was looked at: both ends, or the one kernel of an emulated path."""
-    facts, folder = result.summary["facts"], result.folder
-    ends = facts["hosts"] if "hosts" in facts else {"localhost": {"name": result.summary["where"]["machine"]}}
-    sysctls = facts.get("sysctls") or {}
-    counters, cpu = _series(folder / "counters.parquet"), _series(folder / "cpu.parquet")
-    for role, said in ends.items():
-        emulated = role == "localhost"
-        probe = facts.get("probes", {}).get("sockmon" if emulated else f"sockmon-{role}", {})
-        is_source = emulated or role == "src"
+    """Yields a document for each host that was looked at: both ends, or the one kernel of an emulated path."""
+    finished, folder = result.finished, result.folder
+    facts, sysctls = finished.facts, finished.facts.sysctls or {}
+    hosts: dict[str, HostFacts | None] = {"localhost": None} if facts.hosts is None else dict(facts.hosts)
+    counters, cpu = _series(folder / run_files.COUNTERS), _series(folder / run_files.CPU)
+    for role, host in hosts.items():
+        is_source = host is None or role == SRC
+        probe = facts.probes.get("sockmon" if host is None else f"sockmon-{role}", NO_REPORT)
+        name = finished.execution.machine if host is None else context.known_name(host.name, host.hostname)
+        default_cca = host.congestion_control if host else sysctls.get("net.ipv4.tcp_congestion_control")
         yield {
-            "host.name": context.known_name(said),
-            "host.os.kernel": said.get("kernel", facts["kernel"]),
-            "ccmix.host.role": "all" if emulated else role,
-            "ccmix.host.kernel_version": facts.get("kernel_version") if is_source else None,
-            "ccmix.host.default_cca": said.get("congestion_control") or sysctls.get("net.ipv4.tcp_congestion_control"),
+            "host.name": name,
+            "host.os.kernel": host.kernel if host else facts.kernel,
+            "ccmix.host.role": role if host else "all",
+            "ccmix.host.kernel_version": facts.kernel_version if is_source else None,
+            "ccmix.host.default_cca": default_cca,
             "ccmix.host.sysctl": sysctls or None if is_source else None,
-            "ccmix.host.device": facts.get("device") if is_source else None,
-            "ccmix.host.cpus": int(said["cpus"]) if "cpus" in said else None,
-            **_busy(result.run, cpu.filter(pl.col("host") == role) if cpu.width else cpu),
-            **measures.of_host(result.summary["metrics"], role),
+            "ccmix.host.device": facts.device if is_source else None,
+            "ccmix.host.cpus": host.cpus if host else None,
+            **_busy(finished.run, cpu.filter(pl.col("host") == role) if cpu.width else cpu),
+            **measures.of_host(finished.metrics, role),
             **_grown(counters.filter(pl.col("host") == role) if counters.width else counters),
-            "ccmix.host.probe_samples": probe.get("samples"),
-            "ccmix.host.probe_missed": probe.get("missed"),
-            "ccmix.host.probe_longest_delay_s": probe.get("longest_delay_s"),
-            "ccmix.host.probe_failed": probe.get("failed"),
+            "ccmix.host.probe_samples": probe.samples,
+            "ccmix.host.probe_missed": probe.missed,
+            "ccmix.host.probe_longest_delay_s": probe.longest_delay_s,
+            "ccmix.host.probe_failed": probe.failed,
         }
 
 
@@ -264,7 +277,7 @@ COUNTERS = {
 
 
 def _grown(counters: pl.DataFrame) -> Document:
-    """From the first sample to the last, over all cores and namespaces.
+    """Returns how much counters grew from the first sample to the last, over all cores and namespaces.
 
     Softnet's are of the machine, whatever the namespace, and so are memory pressures: they count once.
     """
@@ -278,17 +291,17 @@ def _grown(counters: pl.DataFrame) -> Document:
         .group_by("name", "netns")
         .agg(pl.col("value").sum())
     )
-    found: Document = {}
+    document: Document = {}
     for name, field in COUNTERS.items():
         values = grown.filter(pl.col("name") == name)["value"]
         of_machine = name.startswith(("Softnet", "TcpExt.TCPMemory"))
         if values.len():
-            found[field] = values.max() if of_machine else values.sum()
-    return found
+            document[field] = values.max() if of_machine else values.sum()
+    return document
 
 
 def _busy(run: Run, cpu: pl.DataFrame) -> Document:
-    """None where no time was spent, as in the lab, where computing takes none."""
+    """Returns nothing if no time was spent, as in the lab, where computing takes none."""
     if cpu.is_empty():
         return {}
     spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)

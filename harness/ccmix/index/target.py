@@ -1,4 +1,4 @@
-"""Which server, and how to prove who we are. Secrets come from the environment or a file of one's own, never from the
+"""Finds the server and the credentials for it. Secrets come from the environment or a file of one's own, never from the
 INI file or the command line, where the archive or the list of processes would have them.
 """
 
@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ccmix.server_url import CREDENTIALS, read_url
+
 API_KEY, USER, PASSWORD = "CCMIX_INDEX_API_KEY", "CCMIX_INDEX_USER", "CCMIX_INDEX_PASSWORD"
-CREDENTIALS, CA = "CCMIX_INDEX_CREDENTIALS", "CCMIX_INDEX_CA"
+CA = "CCMIX_INDEX_CA"
 PATIENCE = "CCMIX_INDEX_PATIENCE"
 SECRETS = (API_KEY, USER, PASSWORD)
 KEYS = ("api-key", "user", "password")  # of the file
-NO_URL = "is no URL of a server: write https://HOST:PORT, such as https://elastic.example.org:9200"
 
 
 class TargetError(Exception):
@@ -25,7 +26,7 @@ class TargetError(Exception):
 
 @dataclass(frozen=True)
 class Credentials:
-    """An API key, or user and password, or nothing."""
+    """Holds an API key, or user and password, or nothing."""
 
     api_key: str | None = field(default=None, repr=False)
     user: str | None = None
@@ -38,61 +39,45 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Target:
-    """A server. `ca` verifies its certificate instead of the system's CAs."""
+    """Describes a server. `ca` verifies its certificate instead of the system's CAs."""
 
     url: str
     credentials: Credentials = Credentials()
     ca: Path | None = None
 
 
-def read_url(text: str) -> str:
-    """An http or https URL of a server, without a slash at its end. Raises ValueError."""
-    if not text.isprintable() or " " in text:
-        raise ValueError("has characters that no URL has")
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:  # its message may have the password
-        raise ValueError(NO_URL) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(NO_URL)
-    if parts.username is not None or parts.password is not None:
-        raise ValueError(f"has a user or password in it: take them out, and see {CREDENTIALS} in docs/indexing.md")
-    if parts.query or parts.fragment:
-        raise ValueError("has a query or fragment: write https://HOST:PORT")
-    return text.rstrip("/")
-
-
 def find_target(
     url: str, credentials: Path | None = None, ca: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> Target:
-    """By the options, else by the environment. Raises TargetError."""
+    """Reads the options, else the environment. Raises TargetError."""
     try:
         url = read_url(url)
     except ValueError as error:
         raise TargetError(f"the URL {error}") from None
     file = credentials or (Path(environment[CREDENTIALS]) if environment.get(CREDENTIALS) else None)
-    found = _read(file) if file else Credentials(*(environment.get(name) or None for name in SECRETS))
-    if bool(found.user) != bool(found.password):
+    secrets = _read(file) if file else Credentials(*(environment.get(name) or None for name in SECRETS))
+    if bool(secrets.user) != bool(secrets.password):
         raise TargetError(f"a user needs a password, and the other way round: {file or f'{USER} and {PASSWORD}'}")
-    if found.api_key and found.user:
+    if secrets.api_key and secrets.user:
         raise TargetError(f"both an API key and a user are given: leave one out of {file or 'the environment'}")
-    _check_words(found, str(file or "the environment"))
+    _check_characters(secrets, str(file or "the environment"))
     authority = ca or (Path(environment[CA]) if environment.get(CA) else None)
     if authority:
         _check_authority(authority)
-    if found.given and not _is_private(url):
+    if secrets.given and not _is_private(url):
         raise TargetError(f"{url}: credentials would pass the network in the clear: use https")
-    return Target(url, found, authority)
+    return Target(url, secrets, authority)
 
 
-def _check_words(found: Credentials, place: str) -> None:
-    """What no HTTP header could carry (RFC 9110, RFC 7617)."""
-    if found.api_key and not (found.api_key.isascii() and found.api_key.isprintable() and " " not in found.api_key):
+def _check_characters(credentials: Credentials, place: str) -> None:
+    """Refuses what no HTTP header could carry (RFC 9110, RFC 7617)."""
+    if credentials.api_key and not (
+        credentials.api_key.isascii() and credentials.api_key.isprintable() and " " not in credentials.api_key
+    ):
         raise TargetError(f"{place}: the API key has characters that none has")
-    if found.user and (":" in found.user or not found.user.isprintable()):
+    if credentials.user and (":" in credentials.user or not credentials.user.isprintable()):
         raise TargetError(f"{place}: the user has characters that none has")
-    if found.password and not found.password.isprintable():
+    if credentials.password and not credentials.password.isprintable():
         raise TargetError(f"{place}: the password has characters that none has")
 
 
@@ -106,7 +91,7 @@ def _check_authority(file: Path) -> None:
 
 
 def _read(file: Path) -> Credentials:
-    """`KEY = VALUE` lines, for the owner's eyes alone."""
+    """Reads `KEY = VALUE` lines, for the owner's eyes alone."""
     try:
         mode = file.stat().st_mode
         text = file.read_text(encoding="utf-8")
@@ -118,14 +103,14 @@ def _read(file: Path) -> Credentials:
         raise TargetError(f"{file}: others may read it: chmod 600 {file}")
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     parts = [line.partition("=") for line in lines]
-    found = {key.strip(): value.strip() for key, _, value in parts}
-    if len(found) < len(parts) or not set(found) <= set(KEYS):
+    values = {key.strip(): value.strip() for key, _, value in parts}
+    if len(values) < len(parts) or not set(values) <= set(KEYS):
         raise TargetError(f"{file}: has other lines than api-key = ..., or user = ... and password = ..., once each")
-    return Credentials(found.get("api-key"), found.get("user"), found.get("password"))
+    return Credentials(values.get("api-key"), values.get("user"), values.get("password"))
 
 
 def _is_private(url: str) -> bool:
-    """Whether nobody else hears what is sent there."""
+    """Returns whether nobody else can hear what is sent there."""
     parts = urlsplit(url)
     if parts.scheme == "https" or parts.hostname == "localhost":
         return True

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from typing import Any
 
-from ccmix.index.fields import FIELDS, KINDS, PREFIX, Field, Kind, fields_of
+from ccmix.index.fields import FIELDS, KINDS, PREFIX, DocumentKind, Field, fields_of
+from ccmix.index.json_types import JsonObject
 
 SAMPLES_POLICY = f"{PREFIX}samples"
 SAMPLES_KEPT = "90d"  # from the creation of a month's index
@@ -12,9 +12,9 @@ PRIORITY = 200  # above those that come with Elasticsearch
 KEYWORD_MOST_BYTES = 8191  # of UTF-8 four bytes each: Lucene's limit of a term is 32766
 
 
-def mapping(kind: Kind) -> dict[str, Any]:
+def mapping(kind: DocumentKind) -> JsonObject:
     """Explicit and strict: a document with any other field is rejected."""
-    properties: dict[str, Any] = {}
+    properties: JsonObject = {}
     for field in fields_of(kind.name):
         place = properties
         *objects, leaf = field.name.split(".")
@@ -24,8 +24,8 @@ def mapping(kind: Kind) -> dict[str, Any]:
     return {"dynamic": "strict", "_meta": {"ccmix": fingerprint()}, "properties": properties}
 
 
-def _mapped(field: Field, kind: Kind) -> dict[str, Any]:
-    mapped: dict[str, Any] = {"type": field.type}
+def _mapped(field: Field, kind: DocumentKind) -> JsonObject:
+    mapped: JsonObject = {"type": field.type}
     if field.type == "keyword":
         mapped["ignore_above"] = KEYWORD_MOST_BYTES
     elif kind.samples and field.type in ("double", "long", "boolean") and field.name != "ccmix.row":
@@ -36,14 +36,14 @@ def _mapped(field: Field, kind: Kind) -> dict[str, Any]:
 
 
 def fingerprint() -> str:
-    """Of the table: by it a client knows whether an index was set up for it."""
+    """Returns a fingerprint of the table, by which a client knows whether an index was set up for it."""
     table = [(field.name, field.type, field.unit, field.metric, sorted(field.kinds)) for field in FIELDS.values()]
     return hashlib.sha256(json.dumps(table).encode()).hexdigest()[:16]
 
 
-def settings(kind: Kind, *, lifecycle: bool) -> dict[str, Any]:
+def settings(kind: DocumentKind, *, lifecycle: bool) -> JsonObject:
     """`lifecycle`: whether the server has ILM."""
-    index: dict[str, Any] = {
+    index: JsonObject = {
         "number_of_shards": 1,
         "auto_expand_replicas": "0-1",
         "refresh_interval": "30s" if kind.samples else "5s",  # less work while many come; the end of a run refreshes
@@ -54,8 +54,8 @@ def settings(kind: Kind, *, lifecycle: bool) -> dict[str, Any]:
     return {"index": index}
 
 
-def template(kind: Kind, *, lifecycle: bool) -> dict[str, Any]:
-    """The index template `ccmix-NAME`."""
+def template(kind: DocumentKind, *, lifecycle: bool) -> JsonObject:
+    """Returns the index template `ccmix-NAME`."""
     return {
         "index_patterns": [kind.index_pattern],
         "priority": PRIORITY,
@@ -64,17 +64,17 @@ def template(kind: Kind, *, lifecycle: bool) -> dict[str, Any]:
     }
 
 
-def template_name(kind: Kind) -> str:
+def template_name(kind: DocumentKind) -> str:
     return f"{PREFIX}{kind.name}"
 
 
-def policy() -> dict[str, Any]:
+def policy() -> JsonObject:
     """ILM: an index of samples is deleted; runs and all other kinds have no policy, so they are kept."""
     delete = {"min_age": SAMPLES_KEPT, "actions": {"delete": {}}}
     return {"policy": {"phases": {"hot": {"actions": {}}, "delete": delete}, "_meta": {"managed_by": "ccmix"}}}
 
 
-def roles() -> dict[str, dict[str, Any]]:
+def roles() -> dict[str, JsonObject]:
     """`ccmix-setup` for `ccmix index --setup`, `ccmix-writer` for all other sending, `ccmix-reader` for dashboards."""
     every = [f"{PREFIX}*"]
     return {
@@ -98,8 +98,8 @@ def roles() -> dict[str, dict[str, Any]]:
     }
 
 
-def files() -> dict[str, dict[str, Any]]:
-    """What lies in elk/elasticsearch: path to content, as for Elasticsearch's own REST interface."""
+def files() -> dict[str, JsonObject]:
+    """Returns the files of elk/elasticsearch, path to content, as for Elasticsearch's own REST interface."""
     of_templates = {
         f"index-templates/{template_name(kind)}.json": template(kind, lifecycle=True) for kind in KINDS.values()
     }
@@ -108,7 +108,7 @@ def files() -> dict[str, dict[str, Any]]:
 
 
 def field_table() -> str:
-    """docs/index-fields.md."""
+    """Returns the text of docs/reference/index-fields.md."""
     rows = []
     for field in FIELDS.values():
         kinds = "all" if len(field.kinds) == len(KINDS) else ", ".join(field.kinds)

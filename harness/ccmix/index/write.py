@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ccmix.index import templates
 
-FOLDER, TABLE = Path("elk/elasticsearch"), Path("docs/index-fields.md")
+FOLDER, TABLE = Path("elk/elasticsearch"), Path("docs/reference/index-fields.md")
 
 
 def main() -> None:

@@ -1,18 +1,18 @@
-"""Means over runs with their bands, by Vega-Lite: what charts.setting.spread() makes of a frame."""
+"""Computes means over runs with their bands in Vega-Lite, as charts.setting.spread() does for a frame."""
 
 from collections.abc import Sequence
 
 from ccmix.analysis.distributions import t_quantile
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
-from ccmix.charts.encodings import Part
+from ccmix.charts.json_types import Part
 
 MOST_QUANTILES = 30  # beyond, Student's t is 2.04 to 1.96
 
 
 def means_with_bands(value: str, by: Sequence[str]) -> list[Part]:
-    """Rows with the columns `by`, and mean, low and high of the column `value`.
+    """Returns transforms to rows with the columns `by`, and mean, low and high of the column `value`.
 
-    low and high: the 95% interval of the mean by Student's t; of fewer than 3 runs their range. (From 15 runs on, a
+    low and high: the 95% interval of the mean by Student's t; below 3 runs their range. (From 15 runs on, a
     report has a bootstrap.)
     """
     counts = range(LEAST_FOR_INTERVAL, MOST_QUANTILES + 1)

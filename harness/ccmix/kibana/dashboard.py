@@ -1,11 +1,11 @@
-"""A dashboard: panels from left to right and from top to bottom, controls that filter them all, and links to others."""
+"""Describes a dashboard: panels from left to right and top to bottom, controls that filter them, links to others."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from ccmix.kibana.data_views import DataView
-from ccmix.kibana.saved import Reference, SavedObject, embedded
+from ccmix.kibana.saved import Json, Reference, SavedObject, embedded
 
 WIDTH = 48  # columns of Kibana's grid
 LINKS_HEIGHT = 3
@@ -13,8 +13,8 @@ PANEL_VERSION = "8.12.2"  # Kibana's when this form of panels was last tried wit
 NO_SEARCH = {"query": {"query": "", "language": "kuery"}, "filter": []}
 
 
-class Chart(Protocol):
-    """What a panel shows."""
+class PanelContent(Protocol):
+    """Describes what a panel shows."""
 
     @property
     def title(self) -> str: ...
@@ -25,10 +25,10 @@ class Chart(Protocol):
 
 @dataclass(frozen=True)
 class Panel:
-    """A chart in its place, `width` of 48 columns and `height` rows; a click on it offers the dashboard `leads_to`."""
+    """Holds a chart, `width` of 48 columns wide and `height` rows high; a click offers the dashboard `leads_to`."""
 
     name: str
-    chart: Chart
+    chart: PanelContent
     width: int
     height: int
     leads_to: str | None = None
@@ -36,7 +36,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Control:
-    """A filter above the panels: a list of values, or a range of numbers."""
+    """Describes a filter above the panels: a list of values, or a range of numbers."""
 
     field: str
     title: str
@@ -44,8 +44,8 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a panel lies on the grid."""
+class GridPlace:
+    """Says where a panel lies on the grid."""
 
     x: int
     y: int
@@ -55,7 +55,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A dashboard by its name, which is part of its address; `view` is where the controls look for values."""
+    """Describes a dashboard; its name is part of its address, and the controls look for values in `view`."""
 
     name: str
     title: str
@@ -71,21 +71,21 @@ class Dashboard:
     def panel_id(self, panel: Panel) -> str:
         return f"{self.id}-{panel.name}"
 
-    def places(self) -> list[Place]:
-        """Of each panel: beside the one before where there is room, else in a new row below that row's highest."""
+    def places(self) -> list[GridPlace]:
+        """Returns each panel's place: beside the one before if there is room, else in a new row below the highest."""
         places, x, y, row = [], 0, LINKS_HEIGHT, 0
         for panel in self.panels:
             if x + panel.width > WIDTH:
                 x, y, row = 0, y + row, 0
-            places.append(Place(x, y, panel.width, panel.height))
+            places.append(GridPlace(x, y, panel.width, panel.height))
             x, row = x + panel.width, max(row, panel.height)
         return places
 
     def saved(self, others: Iterable["Dashboard"]) -> list[SavedObject]:
-        """The charts of the panels and, last, the dashboard with links to all `others`."""
+        """Returns the charts of the panels and, last, the dashboard with links to all `others`."""
         charts = [panel.chart.saved(self.panel_id(panel)) for panel in self.panels]
         links, references = _links([each for each in others if each.name != self.name])
-        panels = [_panel("links", "links", Place(0, 0, WIDTH, LINKS_HEIGHT), links)]
+        panels = [_panel("links", "links", GridPlace(0, 0, WIDTH, LINKS_HEIGHT), links)]
         for panel, chart, place in zip(self.panels, charts, self.places(), strict=True):
             enhancements, drilldowns = _drilldown(panel)
             settings = {"enhancements": enhancements}
@@ -111,7 +111,7 @@ class Dashboard:
         }  # fmt: skip
         return [*charts, SavedObject("dashboard", self.id, attributes, (*references, *control_references))]
 
-    def _controls(self) -> tuple[dict[str, Any], list[Reference]]:
+    def _controls(self) -> tuple[Json, list[Reference]]:
         panels, references = {}, []
         for order, control in enumerate(self.controls):
             name = control.field.replace(".", "-").replace("@", "")
@@ -130,14 +130,14 @@ class Dashboard:
         return group, references
 
 
-def _panel(name: str, type_: str, place: Place, settings: dict[str, Any]) -> dict[str, Any]:
+def _panel(name: str, type_: str, place: GridPlace, settings: Json) -> Json:
     grid = {"x": place.x, "y": place.y, "w": place.width, "h": place.height, "i": name}
     return {
         "version": PANEL_VERSION, "type": type_, "gridData": grid, "panelIndex": name, "embeddableConfig": settings,
     }  # fmt: skip
 
 
-def _links(others: Iterable[Dashboard]) -> tuple[dict[str, Any], list[Reference]]:
+def _links(others: Iterable[Dashboard]) -> tuple[Json, list[Reference]]:
     links, references = [], []
     for order, other in enumerate(others):
         name = f"link_{other.name}_dashboard"
@@ -149,8 +149,8 @@ def _links(others: Iterable[Dashboard]) -> tuple[dict[str, Any], list[Reference]
     return {"attributes": {"layout": "horizontal", "links": links}, "enhancements": {}}, references
 
 
-def _drilldown(panel: Panel) -> tuple[dict[str, Any], list[Reference]]:
-    """A click on a value: to another dashboard, with that value and all filters."""
+def _drilldown(panel: Panel) -> tuple[Json, list[Reference]]:
+    """Returns what a click on a value does: it opens another dashboard, with that value and all filters."""
     if panel.leads_to is None:
         return {}, []
     event = {

@@ -1,10 +1,9 @@
-"""A data view for each kind of document: which indices it reads, and how Kibana writes the values of its fields."""
+"""Describes a data view for each kind of document: its indices, and how Kibana writes the values of its fields."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from ccmix.index.fields import FIELDS, KINDS, Kind, fields_of
-from ccmix.kibana.saved import SavedObject, embedded
+from ccmix.index.fields import FIELDS, KINDS, DocumentKind, fields_of
+from ccmix.kibana.saved import Json, SavedObject, embedded
 
 DATA_TYPES = {
     "keyword": "string", "constant_keyword": "string", "text": "string", "flattened": "string", "ip": "ip",
@@ -12,11 +11,11 @@ DATA_TYPES = {
 }  # fmt: skip
 
 
-def _number(pattern: str) -> dict[str, Any]:
+def _number(pattern: str) -> Json:
     return {"id": "number", "params": {"pattern": pattern}}
 
 
-def _duration(output: str) -> dict[str, Any]:
+def _duration(output: str) -> Json:
     return {
         "id": "duration",
         "params": {
@@ -41,9 +40,9 @@ LONG_TIMES = ("ccmix.elapsed_s", "ccmix.duration_s", "ccmix.omit_s", "ccmix.inte
 
 @dataclass(frozen=True)
 class DataView:
-    """The documents of a kind."""
+    """Describes the documents of a kind."""
 
-    kind: Kind
+    kind: DocumentKind
 
     @property
     def id(self) -> str:
@@ -51,7 +50,7 @@ class DataView:
 
     @property
     def title(self) -> str:
-        """The pattern of its indices."""
+        """Returns the pattern of its indices."""
         return self.kind.index_pattern
 
     @property
@@ -59,7 +58,7 @@ class DataView:
         return "@timestamp"
 
     def data_type(self, field: str) -> str:
-        """Kibana's type of a field. Raises ValueError where this kind of document doesn't have it."""
+        """Returns Kibana's type of a field. Raises ValueError where this kind of document doesn't have it."""
         if field not in FIELDS or self.kind.name not in FIELDS[field].kinds:
             raise ValueError(f"{self.kind.name} has no field {field}")
         return DATA_TYPES[FIELDS[field].type]

@@ -1,4 +1,4 @@
-"""All saved objects of ccmix as the file that Kibana imports."""
+"""Writes all saved objects of ccmix as the file that Kibana imports."""
 
 from ccmix.kibana.dashboards import DASHBOARDS
 from ccmix.kibana.data_views import VIEWS
@@ -6,11 +6,11 @@ from ccmix.kibana.saved import SavedObject, to_ndjson
 
 
 def saved_objects() -> list[SavedObject]:
-    """Data views first, then each dashboard after its charts."""
+    """Returns data views first, then each dashboard after its charts."""
     views = [view.saved() for view in VIEWS.values()]
     return views + [each for dashboard in DASHBOARDS for each in dashboard.saved(DASHBOARDS)]
 
 
 def ndjson() -> str:
-    """The content of elk/kibana/ccmix.ndjson."""
+    """Returns the content of elk/kibana/ccmix.ndjson."""
     return to_ndjson(saved_objects())

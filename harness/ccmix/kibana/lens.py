@@ -1,12 +1,12 @@
-"""Charts of Kibana's Lens: columns, which become an aggregation, and what is drawn from them."""
+"""Describes charts of Kibana's Lens: columns, which become an aggregation, and what is drawn from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ccmix.charts.colours import COLOURS
 from ccmix.kibana.data_views import DataView
-from ccmix.kibana.saved import Reference, SavedObject
+from ccmix.kibana.saved import Json, Reference, SavedObject
 
 LAYER = "data"
 SHADES = ("#EFF3FF", "#BDD7E7", "#6BAED6", "#3182BD", "#08519C")  # Blues of ColorBrewer, for the colour-blind too
@@ -15,14 +15,14 @@ Operation = Literal["average", "median", "sum", "min", "max", "unique_count"]
 
 @dataclass(frozen=True)
 class Terms:
-    """A bucket for each value of a field; alphabetical, or the largest of a metric column (`by`) first."""
+    """Makes a bucket for each value of a field; alphabetical, or the largest of a metric column (`by`) first."""
 
     field: str
     label: str
     size: int = 50
     by: str | None = None
 
-    def to_json(self, view: DataView) -> dict[str, Any]:
+    def to_json(self, view: DataView) -> Json:
         order = {"type": "column", "columnId": self.by} if self.by else {"type": "alphabetical", "fallback": False}
         return {
             "label": self.label, "customLabel": True, "dataType": view.data_type(self.field), "operationType": "terms",
@@ -36,12 +36,12 @@ class Terms:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Buckets of equal width of a number; Kibana chooses the width."""
+    """Makes buckets of equal width of a number; Kibana chooses the width."""
 
     field: str
     label: str
 
-    def to_json(self, view: DataView) -> dict[str, Any]:
+    def to_json(self, view: DataView) -> Json:
         return {
             "label": self.label, "customLabel": True, "dataType": view.data_type(self.field), "operationType": "range",
             "scale": "interval", "sourceField": self.field, "isBucketed": True,
@@ -51,11 +51,11 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Times:
-    """Buckets of equal width of `@timestamp`; Kibana chooses the width."""
+    """Makes buckets of equal width of `@timestamp`; Kibana chooses the width."""
 
     label: str = "time"
 
-    def to_json(self, view: DataView) -> dict[str, Any]:
+    def to_json(self, view: DataView) -> Json:
         return {
             "label": self.label, "customLabel": True, "dataType": "date", "operationType": "date_histogram",
             "scale": "interval", "sourceField": view.time_field, "isBucketed": True,
@@ -65,17 +65,17 @@ class Times:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number for each bucket, of the documents that match `only` (KQL)."""
+    """Computes a number for each bucket, from the documents that match `only` (KQL)."""
 
     operation: Operation
     field: str
     label: str
     only: str | None = None
 
-    def to_json(self, view: DataView) -> dict[str, Any]:
+    def to_json(self, view: DataView) -> Json:
         number = self.operation != "unique_count"
         if number and view.data_type(self.field) not in {"number", "date"}:
-            raise ValueError(f"{self.field} is no number: {self.operation} of it can't be shown")
+            raise ValueError(f"{self.field} is not a number: Lens can't show its {self.operation}")
         return {
             "label": self.label, "customLabel": True,
             "dataType": view.data_type(self.field) if number else "number", "operationType": self.operation,
@@ -86,12 +86,12 @@ class Metric:
 
 @dataclass(frozen=True)
 class Count:
-    """How many documents each bucket has, of those that match `only` (KQL)."""
+    """Counts the documents of each bucket that match `only` (KQL)."""
 
     label: str
     only: str | None = None
 
-    def to_json(self, view: DataView) -> dict[str, Any]:
+    def to_json(self, view: DataView) -> Json:
         return {
             "label": self.label, "customLabel": True, "dataType": "number", "operationType": "count",
             "scale": "ratio", "sourceField": "___records___", "isBucketed": False, "params": {"emptyAsNull": False},
@@ -102,18 +102,20 @@ class Count:
 Column = Terms | Histogram | Times | Metric | Count
 
 
-def _filter(only: str | None) -> dict[str, Any]:
+def _filter(only: str | None) -> Json:
     return {"filter": {"query": only, "language": "kuery"}} if only else {}
 
 
 @dataclass(frozen=True)
 class Lens:
-    """A chart of the documents that match `only` (KQL): columns by name, buckets first and of these the outermost."""
+    """Describes a chart of the documents that match `only` (KQL): columns by name, buckets first, the outermost one
+    before the others.
+    """
 
     title: str
     view: DataView
     columns: Mapping[str, Column]
-    visualization: "XY | Table | Heatmap | Number"
+    visualization: "XY | LensTable | Heatmap | Number"
     only: str = ""
 
     def saved(self, id_: str) -> SavedObject:
@@ -145,7 +147,7 @@ Series = Literal["bar", "bar_stacked", "bar_horizontal", "bar_horizontal_stacked
 
 @dataclass(frozen=True)
 class XY:
-    """Bars or lines. What is split by CCA has the CCAs' colours; `colours` are those of metrics by column."""
+    """Draws bars or lines, in the CCAs' colours if split by CCA; `colours` are those of metrics by column."""
 
     series: Series
     x: str
@@ -155,8 +157,8 @@ class XY:
     colours: Mapping[str, str] | None = None
     type: Literal["lnsXY"] = "lnsXY"
 
-    def to_json(self) -> dict[str, Any]:
-        layer: dict[str, Any] = {
+    def to_json(self) -> Json:
+        layer: Json = {
             "layerId": LAYER, "layerType": "data", "seriesType": self.series, "xAccessor": self.x,
             "accessors": list(self.y), "position": "top", "showGridlines": False,
         }  # fmt: skip
@@ -177,26 +179,26 @@ class XY:
 
 
 @dataclass(frozen=True)
-class Table:
-    """All columns as a table."""
+class LensTable:
+    """Draws all columns as a table."""
 
     columns: tuple[str, ...]
     type: Literal["lnsDatatable"] = "lnsDatatable"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return {"layerId": LAYER, "layerType": "data", "columns": [{"columnId": name} for name in self.columns]}
 
 
 @dataclass(frozen=True)
 class Heatmap:
-    """A cell for each pair of values, coloured by a metric and labelled with it."""
+    """Draws a cell for each pair of values, coloured by a metric and labelled with it."""
 
     x: str
     y: str
     value: str
     type: Literal["lnsHeatmap"] = "lnsHeatmap"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return {
             "layerId": LAYER, "layerType": "data", "shape": "heatmap",
             "xAccessor": self.x, "yAccessor": self.y, "valueAccessor": self.value,
@@ -211,17 +213,17 @@ class Heatmap:
 
 @dataclass(frozen=True)
 class Number:
-    """One number, in large."""
+    """Draws one number, in large."""
 
     value: str
     type: Literal["lnsMetric"] = "lnsMetric"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return {"layerId": LAYER, "layerType": "data", "metricAccessor": self.value}
 
 
-def _shades() -> dict[str, Any]:
-    """Lens's palette of equal steps from the least value to the largest."""
+def _shades() -> Json:
+    """Returns Lens's palette of equal steps from the least value to the largest."""
     step = 100 / len(SHADES)
     return {
         "type": "palette",
@@ -235,8 +237,8 @@ def _shades() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def cca_colours() -> dict[str, Any]:
-    """Lens's mapping of categories to colours; CCAs without one of their own take Kibana's for the colour-blind."""
+def cca_colours() -> Json:
+    """Returns Lens's mapping of CCAs to colours; CCAs without a colour take Kibana's for the colour-blind."""
     palette = "eui_amsterdam_color_blind"
     return {
         "paletteId": palette,

@@ -1,4 +1,4 @@
-"""A dashboard as one SVG without Kibana: its panels where they lie, drawn by Vega-Lite from Elasticsearch's answers.
+"""Draws a dashboard as one SVG without Kibana: its panels in their places, by Vega-Lite from Elasticsearch's answers.
 
 What Kibana itself draws differs in style; data, columns, order and the CCAs' colours are those of the saved objects.
 """
@@ -14,26 +14,26 @@ import vl_convert
 from ccmix.charts.colours import colours_of
 from ccmix.charts.finish import FONT as MEASURED
 from ccmix.index.fields import FIELDS
-from ccmix.kibana.dashboard import LINKS_HEIGHT, WIDTH, Dashboard, Place
+from ccmix.kibana.dashboard import LINKS_HEIGHT, WIDTH, Dashboard, GridPlace
 from ccmix.kibana.dashboard import Panel as DashboardPanel
 from ccmix.kibana.data_views import OF_SECONDS
 from ccmix.kibana.lens import SHADES
 from ccmix.kibana.requests import LensPanel, Row, Search, VegaPanel, panel_of
-from ccmix.kibana.saved import SavedObject
+from ccmix.kibana.saved import Json, SavedObject
 
 COLUMN, ROW_HEIGHT, GAP, TITLE, HEAD = 25, 21, 8, 20, 62  # pixels
 TABLE_ROW, LETTER = 16, 6.2
 FONT = f"font-family='{MEASURED}'"
 VEGA_LITE = "5.20"
 PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3))
-# Of a field's unit: by what values are multiplied, the unit's name then, and d3's format of an axis.
+# By a field's unit: the factor of its values, the unit's name after that, and d3's format of an axis.
 AXES = {"bit/s": (1, "bit/s", ".2s"), "byte": (1, "B", ".2s"), "percent": (100, "%", "~r"), "s": (1000, "ms", "~r")}
 _SPOKEN = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
 IN_SECONDS = "ccmix.elapsed_s"
 
 
 def draw(dashboard: Dashboard, objects: Mapping[str, SavedObject], views: Mapping[str, str], search: Search) -> str:
-    """The SVG. `objects` are all saved objects by id, `views` the index patterns of the data views by theirs."""
+    """Returns the SVG. `objects` are all saved objects by id, `views` the index patterns of data views by theirs."""
     places = dashboard.places()
     width = WIDTH * COLUMN
     height = HEAD + (max(place.y + place.height for place in places) - LINKS_HEIGHT) * ROW_HEIGHT
@@ -53,7 +53,7 @@ def draw(dashboard: Dashboard, objects: Mapping[str, SavedObject], views: Mappin
 
 
 def render(spec: Mapping[str, Any]) -> str:
-    """The SVG of a Vega-Lite specification with data. Raises ValueError where it doesn't compile."""
+    """Returns the SVG of a Vega-Lite specification with data. Raises ValueError where it doesn't compile."""
     svg: str = vl_convert.vegalite_to_svg({"config": {"font": MEASURED}, **spec}, vl_version=VEGA_LITE)
     return svg
 
@@ -62,8 +62,8 @@ def _text(x: float, y: float, text: str, size: int, colour: str = "#1a1c21", mor
     return f"<text x='{x:g}' y='{y:g}' font-size='{size}' fill='{colour}' {more}>{escape(text)}</text>"
 
 
-def _framed(number: int, panel: DashboardPanel, place: Place, inside: str) -> str:
-    """A panel with its title; the ids inside are made unique in the dashboard, and no mark is read aloud."""
+def _framed(number: int, panel: DashboardPanel, place: GridPlace, inside: str) -> str:
+    """Returns a panel with its title, with ids that are unique in the dashboard, and no mark that is read aloud."""
     x, y = place.x * COLUMN + GAP / 2, HEAD + (place.y - LINKS_HEIGHT) * ROW_HEIGHT + GAP / 2
     width, height = place.width * COLUMN - GAP, place.height * ROW_HEIGHT - GAP
     unique = re.sub(r"""(id=["']|url\(#)([\w-]+)""", rf"\g<1>p{number}-\2", _SPOKEN.sub("", inside))
@@ -76,7 +76,7 @@ def _framed(number: int, panel: DashboardPanel, place: Place, inside: str) -> st
     ])  # fmt: skip
 
 
-def _inside(saved: SavedObject, views: Mapping[str, str], search: Search, place: Place) -> str:
+def _inside(saved: SavedObject, views: Mapping[str, str], search: Search, place: GridPlace) -> str:
     width, height = place.width * COLUMN - GAP - 12, place.height * ROW_HEIGHT - GAP - TITLE - 6
     line = saved.to_json()
     panel = panel_of(line, dict(views))
@@ -112,7 +112,7 @@ def _axis(panel: LensPanel, name: str) -> tuple[float, str, str]:
 
 
 def _scaled(panel: LensPanel, rows: Sequence[Row]) -> list[Row]:
-    """The rows in the units of the axes."""
+    """Returns the rows in the units of the axes."""
     factors = {name: _axis(panel, name)[0] for name in panel.columns}
     return [
         {name: value * factors[name] if isinstance(value, int | float) else value for name, value in row.items()}
@@ -126,14 +126,14 @@ def _label(panel: LensPanel, name: str) -> str:
     return f"{label} ({unit})" if unit else label
 
 
-def _xy(panel: LensPanel, layer: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+def _xy(panel: LensPanel, layer: Mapping[str, Any], rows: Sequence[Row]) -> Json:
     series, x, metrics = layer["seriesType"], layer["xAccessor"], layer["accessors"]
     split = layer.get("splitAccessor")
     sideways = "horizontal" in series
-    encoding: dict[str, Any] = {"color": _colour(panel, layer, rows)}
-    across: dict[str, Any] = {"field": x, "title": _label(panel, x), **_scale_of(panel, x)}
+    encoding: Json = {"color": _colour(panel, layer, rows)}
+    across: Json = {"field": x, "title": _label(panel, x), **_scale_of(panel, x)}
     value = split or len(metrics) == 1
-    along: dict[str, Any] = {
+    along: Json = {
         "field": metrics[0] if value else "value", "type": "quantitative",
         "title": _label(panel, metrics[0]) if value else None,
         "axis": {"format": _axis(panel, metrics[0])[2]},
@@ -150,7 +150,7 @@ def _xy(panel: LensPanel, layer: Mapping[str, Any], rows: Sequence[Row]) -> dict
     return drawing if value else drawing | {"transform": [{"fold": metrics, "as": ["verdict", "value"]}]}
 
 
-def _scale_of(panel: LensPanel, name: str) -> dict[str, Any]:
+def _scale_of(panel: LensPanel, name: str) -> Json:
     column = panel.columns[name]
     if column["operationType"] == "date_histogram":
         return {"type": "temporal", "axis": {"format": "%m-%d %H:%M", "tickCount": 5}}
@@ -159,12 +159,12 @@ def _scale_of(panel: LensPanel, name: str) -> dict[str, Any]:
     return {"type": "ordinal", "axis": {"labelAngle": 0, "labelLimit": 200}}
 
 
-def _colour(panel: LensPanel, layer: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
-    """That of the saved object, as far as it fixes one."""
-    split, given = layer.get("splitAccessor"), {one["forAccessor"]: one["color"] for one in layer.get("yConfig", ())}
+def _colour(panel: LensPanel, layer: Mapping[str, Any], rows: Sequence[Row]) -> Json:
+    """Returns the colour of the saved object, as far as it fixes one."""
+    split, given = layer.get("splitAccessor"), {axis["forAccessor"]: axis["color"] for axis in layer.get("yConfig", ())}
     if split:
-        many: dict[str, Any] = {"legend": None} if panel.columns[split]["sourceField"] == "ccmix.flow.id" else {}
-        scale: dict[str, Any] = {"scale": _only_of(rows, split)} if "colorMapping" in layer else {}
+        many: Json = {"legend": None} if panel.columns[split]["sourceField"] == "ccmix.flow.id" else {}
+        scale: Json = {"scale": _only_of(rows, split)} if "colorMapping" in layer else {}
         return {"field": split, "type": "nominal", "title": panel.columns[split]["label"], **scale, **many}
     if len(layer["accessors"]) > 1:
         colours = {"domain": list(given), "range": list(given.values())}
@@ -172,13 +172,13 @@ def _colour(panel: LensPanel, layer: Mapping[str, Any], rows: Sequence[Row]) -> 
     return {"value": given.get(layer["accessors"][0], "#0072B2")}
 
 
-def _only_of(rows: Sequence[Row], split: str) -> dict[str, Any]:
-    """The scale of the CCAs' colours, with only those that there are, for the legend."""
+def _only_of(rows: Sequence[Row], split: str) -> Json:
+    """Returns the scale of the CCAs' colours, with only those that occur, for the legend."""
     colours = colours_of(row[split] for row in rows)
     return {"domain": list(colours), "range": list(colours.values())}
 
 
-def _heatmap(panel: LensPanel, state: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+def _heatmap(panel: LensPanel, state: Mapping[str, Any], rows: Sequence[Row]) -> Json:
     x, y, value = state["xAccessor"], state["yAccessor"], state["valueAccessor"]
     number = {"field": value, "type": "quantitative", "title": _label(panel, value)}
     return {
@@ -198,7 +198,7 @@ def _heatmap(panel: LensPanel, state: Mapping[str, Any], rows: Sequence[Row]) ->
 
 
 def _table(panel: LensPanel, names: Sequence[str], rows: Sequence[Row], width: float, height: float) -> str:
-    """The first rows that there is room for."""
+    """Draws the first rows that there is room for."""
     room = int(height // TABLE_ROW) - 1
     step = width / len(names)
     letters = int(step / LETTER)
@@ -226,6 +226,6 @@ def _written(panel: LensPanel, name: str, value: Any) -> str:
     factor, unit, pattern = _axis(panel, name)
     number, prefix = value * factor, ""
     if pattern == ".2s":
-        prefix, size = next((one for one in PREFIXES if abs(number) >= one[1]), ("", 1.0))
+        prefix, size = next((pair for pair in PREFIXES if abs(number) >= pair[1]), ("", 1.0))
         number /= size
     return f"{number:,.4g} {prefix}{unit}".strip()

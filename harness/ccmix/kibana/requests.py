@@ -1,4 +1,4 @@
-"""What a panel asks Elasticsearch, derived from its saved object, and the rows of the answer.
+"""Derives a panel's request to Elasticsearch from its saved object, and the rows from the answer.
 
 Kibana derives its own requests from the same objects; this is ccmix's derivation, for tests and drawings without
 Kibana. It covers the operations that ccmix's panels use and raises ValueError for others. Where Kibana chooses the
@@ -12,8 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-Search = Callable[[str, dict[str, Any]], dict[str, Any]]  # of an index pattern and a body
-Row = dict[str, Any]  # column to value
+from ccmix.kibana.saved import Json
+
+Search = Callable[[str, Json], Json]  # of an index pattern and a body
+Row = Json  # column to value
 BUCKETS = 50
 _CONDITION = re.compile(r'(?P<no>not )?(?P<field>[\w.@]+): (?:"(?P<quoted>[^"]*)"|(?P<plain>[\w.,-]+))')
 _METRICS = {
@@ -21,8 +23,8 @@ _METRICS = {
 }  # fmt: skip
 
 
-def kql(text: str) -> dict[str, Any]:
-    """The filter of `field: value` conditions joined by `and`, each with an optional `not` before it."""
+def kql(text: str) -> Json:
+    """Returns the filter of `field: value` conditions joined by `and`, each with an optional `not` before it."""
     conditions = []
     for part in text.split(" and ") if text else []:
         match = _CONDITION.fullmatch(part)
@@ -35,19 +37,19 @@ def kql(text: str) -> dict[str, Any]:
 
 
 class LensPanel:
-    """A Lens object: its columns, and their fields and rows."""
+    """Reads a Lens object: its columns, and their fields and rows."""
 
-    def __init__(self, saved: dict[str, Any], index: str) -> None:
-        """`saved` is a line of the file; `index` the pattern of the data view that it refers to."""
+    def __init__(self, saved: Json, index: str) -> None:
+        """Takes `saved`, a line of the file, and `index`, the pattern of the data view that it refers to."""
         state = saved["attributes"]["state"]
         layer = state["datasourceStates"]["formBased"]["layers"]["data"]
         self.index = index
-        self.columns: dict[str, dict[str, Any]] = {name: layer["columns"][name] for name in layer["columnOrder"]}
+        self.columns: dict[str, Json] = {name: layer["columns"][name] for name in layer["columnOrder"]}
         self._only = kql(state["query"]["query"])
 
     @property
     def fields(self) -> set[str]:
-        """All fields that it reads."""
+        """Returns all fields that it reads."""
         texts = [
             self._only,
             *(kql(column["filter"]["query"]) for column in self.columns.values() if "filter" in column),
@@ -56,12 +58,12 @@ class LensPanel:
         return read.union(*(_fields(text) for text in texts))
 
     @property
-    def metrics(self) -> dict[str, dict[str, Any]]:
-        """The columns that are numbers of a bucket."""
+    def metrics(self) -> dict[str, Json]:
+        """Returns the columns that are numbers of a bucket."""
         return {name: column for name, column in self.columns.items() if not column["isBucketed"]}
 
-    def body(self, search: Search) -> dict[str, Any]:
-        """The request; `search` is asked for the range of what has buckets of equal width."""
+    def body(self, search: Search) -> Json:
+        """Returns the request; asks `search` for the range of what has buckets of equal width."""
         aggregations = {
             name: _only(column, {_inner(name): _metric(column)}) if _aggregates(column) else {"filter": kql_of(column)}
             for name, column in self.metrics.items()
@@ -71,13 +73,13 @@ class LensPanel:
         return {"size": 0, "track_total_hits": True, "query": self._only, "aggs": aggregations}
 
     def rows(self, search: Search) -> list[Row]:
-        """A row for each innermost bucket; buckets of equal width without any documents are left out."""
+        """Returns a row for each innermost bucket, without empty buckets of equal width."""
         answer = search(self.index, self.body(search))
         whole = answer["aggregations"] | {"doc_count": answer["hits"]["total"]["value"]}
         buckets = [name for name, column in self.columns.items() if column["isBucketed"]]
         return list(self._flatten(whole, buckets, {}))
 
-    def _flatten(self, level: dict[str, Any], buckets: list[str], row: Row) -> Iterator[Row]:
+    def _flatten(self, level: Json, buckets: list[str], row: Row) -> Iterator[Row]:
         if not buckets:
             yield row | {name: _value(column, level[name], _inner(name)) for name, column in self.metrics.items()}
             return
@@ -86,7 +88,7 @@ class LensPanel:
             if bucket["doc_count"]:
                 yield from self._flatten(bucket, deeper, row | {name: bucket["key"]})
 
-    def _buckets(self, column: dict[str, Any], search: Search) -> dict[str, Any]:
+    def _buckets(self, column: Json, search: Search) -> Json:
         field, parameters = column["sourceField"], column["params"]
         if column["operationType"] == "terms":
             order = parameters["orderBy"]
@@ -107,45 +109,45 @@ class LensPanel:
 
 
 class VegaPanel:
-    """A Vega-Lite visualization: its specification, request and drawing."""
+    """Reads a Vega-Lite visualization: its specification, request and drawing."""
 
-    def __init__(self, saved: dict[str, Any]) -> None:
-        self.spec: dict[str, Any] = json.loads(json.loads(saved["attributes"]["visState"])["params"]["spec"])
+    def __init__(self, saved: Json) -> None:
+        self.spec: Json = json.loads(json.loads(saved["attributes"]["visState"])["params"]["spec"])
         self.index: str = self.spec["data"]["url"]["index"]
 
     @property
     def fields(self) -> set[str]:
-        """All fields that it reads."""
+        """Returns all fields that it reads."""
         return _fields(self.body()) | {self.spec["data"]["url"]["%timefield%"]}
 
-    def body(self) -> dict[str, Any]:
-        """The request without the dashboard's filters."""
-        body: dict[str, Any] = self.spec["data"]["url"]["body"]
+    def body(self) -> Json:
+        """Returns the request without the dashboard's filters."""
+        body: Json = self.spec["data"]["url"]["body"]
         return body
 
     def rows(self, search: Search) -> list[Row]:
-        """The rows as Vega gets them."""
+        """Returns the rows as Vega gets them."""
         answer: Any = search(self.index, self.body())
         for part in self.spec["data"]["format"]["property"].split("."):
             answer = answer[part]
         return list(answer)
 
-    def drawn(self, rows: Iterable[Row]) -> dict[str, Any]:
-        """The specification with these rows as its data, as Vega-Lite takes it without Kibana."""
+    def drawn(self, rows: Iterable[Row]) -> Json:
+        """Returns the specification with these rows as its data, as Vega-Lite takes it without Kibana."""
         return self.spec | {"data": {"values": list(rows)}}
 
 
 Panel = LensPanel | VegaPanel
 
 
-def panel_of(saved: dict[str, Any], indices: dict[str, str]) -> Panel:
-    """What an object of the file asks; `indices` are the patterns of the data views by their ids."""
+def panel_of(saved: Json, indices: dict[str, str]) -> Panel:
+    """Returns the panel of an object of the file; `indices` are the patterns of the data views by their ids."""
     if saved["type"] == "visualization":
         return VegaPanel(saved)
     return LensPanel(saved, indices[saved["references"][0]["id"]])
 
 
-def kql_of(column: dict[str, Any]) -> dict[str, Any]:
+def kql_of(column: Json) -> Json:
     return kql(column.get("filter", {}).get("query", ""))
 
 
@@ -153,15 +155,15 @@ def _inner(name: str) -> str:
     return f"{name}-value"
 
 
-def _aggregates(column: dict[str, Any]) -> bool:
+def _aggregates(column: Json) -> bool:
     return bool(column["operationType"] != "count")
 
 
-def _only(column: dict[str, Any], aggregations: dict[str, Any]) -> dict[str, Any]:
+def _only(column: Json, aggregations: Json) -> Json:
     return {"filter": kql_of(column), "aggs": aggregations}
 
 
-def _metric(column: dict[str, Any]) -> dict[str, Any]:
+def _metric(column: Json) -> Json:
     field, operation = column["sourceField"], column["operationType"]
     if operation == "median":
         return {"percentiles": {"field": field, "percents": [50]}}
@@ -170,19 +172,19 @@ def _metric(column: dict[str, Any]) -> dict[str, Any]:
     return {_METRICS[operation]: {"field": field}}
 
 
-def _value(column: dict[str, Any], found: dict[str, Any], inner: str) -> Any:
+def _value(column: Json, aggregated: Json, inner: str) -> Any:
     if not _aggregates(column):
-        return found["doc_count"]
-    return found[inner]["values"]["50.0"] if column["operationType"] == "median" else found[inner]["value"]
+        return aggregated["doc_count"]
+    return aggregated[inner]["values"]["50.0"] if column["operationType"] == "median" else aggregated[inner]["value"]
 
 
-def _range_request(only: dict[str, Any], field: str) -> dict[str, Any]:
+def _range_request(only: Json, field: str) -> Json:
     return {"size": 0, "query": only, "aggs": {"range": {"stats": {"field": field}}}}
 
 
-def _width(answer: dict[str, Any]) -> float:
-    found = answer["aggregations"]["range"]
-    least = ((found["max"] or 0) - (found["min"] or 0)) / BUCKETS
+def _width(answer: Json) -> float:
+    range_ = answer["aggregations"]["range"]
+    least = ((range_["max"] or 0) - (range_["min"] or 0)) / BUCKETS
     if least <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(least))
@@ -190,7 +192,7 @@ def _width(answer: dict[str, Any]) -> float:
 
 
 def _fields(request: Any) -> set[str]:
-    """The fields that a request or a filter names."""
+    """Returns the fields that a request or a filter names."""
     if isinstance(request, list):
         return set[str]().union(*(_fields(each) for each in request))
     if not isinstance(request, dict):

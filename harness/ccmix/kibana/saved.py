@@ -1,9 +1,11 @@
-"""Saved objects of Kibana 8, in the form that its import reads: one JSON object a line."""
+"""Writes saved objects of Kibana 8 in the form that its import reads: one JSON object a line."""
 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+Json = dict[str, Any]  # an object of Kibana's, Elasticsearch's or Vega-Lite's JSON
 
 CORE_VERSION = "8.8.0"
 # The newest model of each type that every Kibana since 8.12 knows; newer ones migrate it when they import it.
@@ -12,14 +14,14 @@ TYPE_VERSIONS = {"index-pattern": "8.0.0", "lens": "8.9.0", "visualization": "8.
 
 @dataclass(frozen=True)
 class Reference:
-    """A name by which an object's attributes speak of another object, and that object."""
+    """Holds the name by which an object's attributes refer to another object, and that object."""
 
     name: str
     type: str
     id: str
 
     def prefixed(self, prefix: str) -> "Reference":
-        """The same as a dashboard must call it, for what is in one of its panels."""
+        """Returns the reference as a dashboard must name it for one of its panels."""
         return Reference(f"{prefix}:{self.name}", self.type, self.id)
 
     def to_json(self) -> dict[str, str]:
@@ -28,14 +30,14 @@ class Reference:
 
 @dataclass(frozen=True)
 class SavedObject:
-    """One object; its attributes are as Kibana stores them, some of them JSON in a string."""
+    """Holds one object; its attributes are as Kibana stores them, some of them JSON in a string."""
 
     type: str
     id: str
-    attributes: dict[str, Any]
+    attributes: Json
     references: tuple[Reference, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return {
             "type": self.type,
             "id": self.id,
@@ -47,10 +49,10 @@ class SavedObject:
 
 
 def embedded(value: Any) -> str:
-    """JSON as the string in which Kibana keeps parts of its objects."""
+    """Returns JSON as the string in which Kibana keeps parts of its objects."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def to_ndjson(objects: Iterable[SavedObject]) -> str:
-    """The file that Kibana imports."""
+    """Returns the file that Kibana imports."""
     return "".join(json.dumps(each.to_json(), ensure_ascii=False) + "\n" for each in objects)

@@ -1,21 +1,21 @@
-"""Charts in Vega-Lite, for what Lens can't draw; Kibana puts Elasticsearch's answer where their data is."""
+"""Describes charts in Vega-Lite, for what Lens can't draw; Kibana inserts Elasticsearch's answer as their data."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ccmix.charts.encodings import SCHEMA, Part
-from ccmix.charts.source import Source
+from ccmix.charts.encodings import SCHEMA
+from ccmix.charts.json_types import Part
+from ccmix.charts.source import ChartSource
 from ccmix.kibana.data_views import DataView
-from ccmix.kibana.saved import SavedObject, embedded
+from ccmix.kibana.saved import Json, SavedObject, embedded
 
 MOST_BUCKETS = 10_000
 
 
 @dataclass(frozen=True)
 class VegaLite:
-    """A chart of rows that Elasticsearch makes: `keys` are sources of a composite aggregation, `metrics` aggregations.
+    """Describes a chart of Elasticsearch's rows: `keys` are sources of a composite aggregation, `metrics` aggregations.
 
     A row of the chart has a member `key.NAME` for each key, and `NAME.value` for each metric; `doc_count` too.
     `drawing` is one of ccmix.charts, of rows of which `transform` makes those that its docstring names. `match` are
@@ -24,22 +24,22 @@ class VegaLite:
 
     title: str
     view: DataView
-    keys: Mapping[str, dict[str, Any]]
-    metrics: Mapping[str, dict[str, Any]]
-    drawing: Callable[[Source], Part]
+    keys: Mapping[str, Json]
+    metrics: Mapping[str, Json]
+    drawing: Callable[[ChartSource], Part]
     transform: Sequence[Part] = ()
-    match: tuple[dict[str, Any], ...] = ()
+    match: tuple[Json, ...] = ()
 
-    def spec(self) -> dict[str, Any]:
-        """The specification as Kibana reads it, its data a request with the dashboard's filters and times."""
+    def spec(self) -> Json:
+        """Returns the specification as Kibana reads it; its data is a request with the dashboard's filters and time."""
         answer = {"url": self._request(), "format": {"property": "aggregations.all.rows.buckets"}}
         return {
             "$schema": SCHEMA,
             "autosize": {"type": "fit", "contains": "padding"},
-            **self.drawing(Source(answer, tuple(self.transform))),
+            **self.drawing(ChartSource(answer, tuple(self.transform))),
         }
 
-    def _request(self) -> dict[str, Any]:
+    def _request(self) -> Json:
         rows = {
             "composite": {"size": MOST_BUCKETS, "sources": [{name: source} for name, source in self.keys.items()]},
             "aggs": dict(self.metrics),
@@ -66,21 +66,21 @@ class VegaLite:
         return SavedObject("visualization", id_, attributes)
 
 
-def terms(field: str) -> dict[str, Any]:
-    """A key of each value of a field; documents without the field have no row."""
+def terms(field: str) -> Json:
+    """Returns a key of each value of a field; documents without the field have no row."""
     return {"terms": {"field": field}}
 
 
-def steps(field: str, width: float) -> dict[str, Any]:
-    """A key of a number in steps of `width`, in the field's unit."""
+def steps(field: str, width: float) -> Json:
+    """Returns a key of a number in steps of `width`, in the field's unit."""
     return {"histogram": {"field": field, "interval": width}}
 
 
 def members(**formulas: str) -> list[Part]:
-    """Columns of a chart's rows, by expressions of a row of the answer."""
+    """Returns columns of a chart's rows, by expressions of a row of the answer."""
     return [{"calculate": formula, "as": name} for name, formula in formulas.items()]
 
 
-def metric(operation: str, field: str) -> dict[str, Any]:
-    """An aggregation of one value."""
+def metric(operation: str, field: str) -> Json:
+    """Returns an aggregation of one value."""
     return {operation: {"field": field}}

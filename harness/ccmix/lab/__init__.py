@@ -1,4 +1,4 @@
-"""The lab: a Linux kernel in virtual time, run as an ordinary process."""
+"""Runs the lab: a Linux kernel in virtual time, as an ordinary process."""
 
 from ccmix.lab.errors import GuestError
 from ccmix.lab.guest import GuestResult, run_guest

@@ -1,4 +1,4 @@
-"""What can go wrong with a guest."""
+"""Defines what can go wrong with a guest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Reason = Literal["panic", "hang", "out of memory", "start"]
 
 
 class GuestError(Exception):
-    """A guest that did not run its command to the end.
+    """Reports that a guest did not run its command to the end.
 
     `reason`: "start" (it never reached the command), "panic" (its kernel died, or was killed), "hang" (nothing grew for
     `stall_seconds`), "out of memory" (in the guest). `last_lines`: the last lines that it printed.

@@ -1,4 +1,4 @@
-"""Run one command in a guest: a User-Mode Linux kernel in virtual time, as an ordinary process of this user.
+"""Runs one command in a guest: a User-Mode Linux kernel in virtual time, as an ordinary process of this user.
 
 The guest sees the host's file system read-only, and its job folder read-write. That keeps accidents in, not malice:
 a command that wants to can remount, and reaches whatever the host's user reaches.
@@ -31,18 +31,18 @@ _PANIC = re.compile(r"Kernel panic - not syncing: *(.*)")
 
 @dataclass(frozen=True)
 class GuestResult:
-    """A command that came to its end."""
+    """Describes a command that came to its end."""
 
     exit_status: int
-    """Of the command; 128 + the signal's number if a signal ended it, 127 if it was not found."""
+    """Is the command's status; 128 + the signal's number if a signal ended it, 127 if it was not found."""
     real_seconds: float
-    """From the start of the guest to its end."""
+    """Counts from the start of the guest to its end."""
     console: str
-    """What the guest printed: the command's output and errors, kernel messages; the last CONSOLE_BYTES bytes."""
+    """Holds the last CONSOLE_BYTES bytes that the guest printed: the command's output and errors, kernel messages."""
 
 
 async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
-    """Run `spec.argv` in a new guest on `kernel`, and wait for its end.
+    """Runs `spec.argv` in a new guest on `kernel`, and waits for its end.
 
     Cancelled, or when this process dies in any way, the guest and all its processes are killed at once.
     Raises GuestError, never for the exit status of the command.
@@ -72,7 +72,7 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
 
 
 async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seconds: float) -> None:
-    """Wait for the end of the process; kill it when nothing grows for `stall_seconds`, or when cancelled.
+    """Waits for the end of the process; kills it when nothing grows for `stall_seconds`, or when cancelled.
 
     A guest that would go on, and hardly gets a processor, has not hung.
     """
@@ -125,7 +125,7 @@ def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Co
     elif code < 0:
         how = f"it was killed by signal {-code}"
     else:
-        how = f"it ended with status {code} and without a word on its command"
+        how = f"it ended with status {code} and did not say how its command ended"
     if status != "started":
         if not host.has_xsave():
             how = "this processor has no XSAVE, which User-Mode Linux needs; those made from 2011 on have it"
@@ -134,7 +134,7 @@ def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Co
 
 
 class _Console:
-    """The file that a guest prints to.
+    """Keeps the file that a guest prints to.
 
     A file, since a pipe that is not read at once would make the guest wait, and its clock jump ahead.
     """
@@ -152,7 +152,7 @@ class _Console:
         os.close(self.fd)
 
     def size(self) -> int:
-        """Bytes printed so far. What is far over the bound is forgotten here."""
+        """Returns the bytes printed so far, and drops what is far over the bound."""
         size = os.fstat(self.fd).st_size
         if size > 16 * CONSOLE_BYTES:
             self._before = os.pread(self.fd, CONSOLE_BYTES, size - CONSOLE_BYTES)
@@ -162,7 +162,7 @@ class _Console:
         return self._dropped + size
 
     def text(self) -> str:
-        """The end of what was printed, without what the kernel prints in every run."""
+        """Returns the end of what was printed, without what the kernel prints in every run."""
         size = os.fstat(self.fd).st_size
         new = os.pread(self.fd, CONSOLE_BYTES, max(0, size - CONSOLE_BYTES))
         text = (self._before + new)[-CONSOLE_BYTES:].decode("utf-8", "replace").replace("\r\n", "\n")
@@ -173,14 +173,14 @@ class _Console:
 
 
 class _Growth:
-    """Whether a guest still does something that can be seen."""
+    """Measures whether a guest still does something that can be seen."""
 
     def __init__(self, job_dir: Path, console: _Console) -> None:
         self._job_dir = job_dir
         self.console = console
 
     def measure(self) -> tuple[int, int, int]:
-        """Bytes on the console, files in the job folder, bytes in them."""
+        """Returns the bytes on the console, the files in the job folder, and the bytes in them."""
         files = total = 0
         for folder, _, names in os.walk(self._job_dir):
             for name in names:

@@ -1,4 +1,4 @@
-"""What a guest needs of the host: a launch folder, a place for its memory, a processor, helper programs."""
+"""Provides what a guest needs of the host: a launch folder, a place for its memory, a processor, helper programs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import tempfile
 import time
 from collections import Counter
@@ -22,17 +23,18 @@ _STALE_SECONDS = 60.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FILES = Path(__file__).parent  # init and fstab are links into the repository's lab/
 
+TAKEN = "\0ccmix-guest-on-processor-"  # a name in the abstract namespace: unix(7)
 _guests_on: Counter[int] = Counter()  # processor: guests of this process
 
 
 @contextlib.contextmanager
 def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
-    """A temporary folder with all that lab/init reads; removed in any case.
+    """Makes a temporary folder with all that lab/init reads, and removes it in any case.
 
-    A harness that was killed with SIGKILL cannot remove its own: whoever comes next does, and knows it by the lock
-    on the folder, which only a living process holds.
+    A harness that was killed with SIGKILL cannot remove its own: the next harness does, and knows it by the lock on the
+    folder, which only a living process holds.
 
-    Raises GuestError("start") if the command or the environment cannot be passed on, or the folder not be made.
+    Raises GuestError("start") if the command or the environment cannot be passed on, or the folder cannot be made.
     """
     command = _command(argv, environment)
     parent = launch_parent()
@@ -51,7 +53,7 @@ def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str
 
 
 def launch_parent() -> Path:
-    """The temporary folder, or where that is mounted noexec, memory: the guest executes a script there."""
+    """Returns the temporary folder, or memory if that is mounted noexec: the guest executes a script there."""
     folders = (Path(tempfile.gettempdir()), Path("/dev/shm"), _cache_dir())
     for folder in folders:
         if os.access(folder, os.W_OK | os.X_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
@@ -71,10 +73,10 @@ def _fill(folder: Path, command: str, job_dir: Path) -> None:
 
 def _command(argv: Sequence[str], environment: Mapping[str, str]) -> str:
     if not argv:
-        raise GuestError("start", "the lab was given no command to run")
+        raise GuestError("start", "give the lab a command to run")
     for name in environment:
         if not _NAME.fullmatch(name):
-            raise GuestError("start", f"{name!r} is no name of an environment variable that a shell can set")
+            raise GuestError("start", f"{name!r} is not the name of an environment variable that a shell can set")
     if any("\0" in text for text in (*argv, *environment.values())):
         raise GuestError("start", "the lab's command or its environment contains a NUL character")
     lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
@@ -95,7 +97,7 @@ def _remove_stale(parent: Path) -> None:
 
 
 def processor_seconds(process_group: int) -> float:
-    """What all living processes of a group have spent so far."""
+    """Returns the processor time that all living processes of a group have spent so far."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # just gone
@@ -106,13 +108,15 @@ def processor_seconds(process_group: int) -> float:
 
 
 def has_xsave() -> bool:
-    """Whether the processor saves its registers in the way by which User-Mode Linux reads those of its processes."""
+    """Returns whether the processor saves its registers in the way by which User-Mode Linux reads those of its
+    processes.
+    """
     flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     return not flags or "xsave" in flags[1].split()
 
 
 def memory_dir(memory_bytes: int) -> Path:
-    """Where the guest's memory file goes: a folder that may hold executable code and has room for it.
+    """Returns the folder for the guest's memory file: one that may hold executable code and has room for it.
 
     Raises GuestError("start") if the machine has less than `memory_bytes` of memory available, or no folder will do.
     """
@@ -146,7 +150,7 @@ def memory_dir(memory_bytes: int) -> Path:
 
 
 def available_memory_bytes() -> int | None:
-    """What programs may still take of this machine's memory; None where the kernel doesn't say."""
+    """Returns how much of this machine's memory programs may still take; None if the kernel doesn't say."""
     try:
         match = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
@@ -167,24 +171,40 @@ def _mib(size_bytes: int) -> str:
 
 @contextlib.contextmanager
 def processor(wanted: int | None) -> Iterator[int]:
-    """The processor to pin a guest to: `wanted`, or the one with the fewest guests of this process.
+    """Yields the processor to pin a guest to: `wanted`, or the one with the fewest guests of this process.
 
-    A guest across two processors takes four times as long, so it is always pinned.
-    Raises GuestError("start") if this process may not run on `wanted`.
+    Of several, the first that no other process has taken for its guests. A guest across two processors takes four
+    times as long, so it is always pinned. Raises GuestError("start") if this process may not run on `wanted`.
     """
     allowed = sorted(os.sched_getaffinity(0))
     if wanted is not None and wanted not in allowed:
         raise GuestError("start", f"processor {wanted} is not one of those this process may use: {allowed}")
-    chosen = wanted if wanted is not None else min(allowed, key=lambda cpu: _guests_on[cpu])
-    _guests_on[chosen] += 1
-    try:
+    with contextlib.ExitStack() as stack:
+        chosen = wanted
+        if chosen is None:
+            fewest = min(_guests_on[cpu] for cpu in allowed)
+            least_used = [cpu for cpu in allowed if _guests_on[cpu] == fewest]
+            chosen = next((cpu for cpu in least_used if _taken(cpu, stack)), least_used[0])
+        _guests_on[chosen] += 1
+        stack.callback(_guests_on.subtract, [chosen])
         yield chosen
-    finally:
-        _guests_on[chosen] -= 1
+
+
+def _taken(cpu: int, stack: contextlib.ExitStack) -> bool:
+    """Takes a processor among the processes of this machine until the stack ends; returns whether it was free.
+
+    The name of a socket without a file is free again when the process ends, in whatever way.
+    """
+    lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    try:
+        lock.bind(f"{TAKEN}{cpu}")
+    except OSError:
+        return False
+    return True
 
 
 def program(name: str) -> str:
-    """The path of a program of util-linux or of the shell. Raises GuestError("start") if it is missing."""
+    """Returns the path of a program of util-linux or of the shell. Raises GuestError("start") if it is missing."""
     path = shutil.which(name)
     if path is None:
         raise GuestError("start", f"the program {name} is missing: install the package util-linux")

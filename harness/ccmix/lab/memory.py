@@ -1,4 +1,4 @@
-"""The memory that guests share: who finds too little left waits, so that a campaign never swaps."""
+"""Shares memory among guests: a guest that finds too little left waits, so that a campaign never swaps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncIterator
 
 from ccmix.lab.host import available_memory_bytes
+from ccmix.model import Topology
 
 LEFT_TO_OTHERS = 0.1  # of what is available when the first guest comes: tables are made beside the guests
 
@@ -23,7 +24,9 @@ class SharedMemory:
 
     @contextlib.asynccontextmanager
     async def part(self, size_bytes: int) -> AsyncIterator[None]:
-        """Waits until `size_bytes` are left, or nobody has any: what is too large for the machine is tried alone."""
+        """Waits until `size_bytes` are left, or no other guest runs: what is too large for the machine is tried
+        alone.
+        """
         async with self._turn, self._returned:
             if self._capacity_bytes is None:
                 available = available_memory_bytes()
@@ -37,3 +40,13 @@ class SharedMemory:
             async with self._returned:
                 self._lent_bytes -= size_bytes
                 self._returned.notify_all()
+
+
+def guest_memory_bytes(topology: Topology) -> int:
+    """Returns the memory for what is in flight and queued, with ample overhead of socket buffers, and for the guest
+    itself.
+
+    Sender's retransmission queue, netem, bottleneck and receiver's reordering queue each hold up to BDP and buffer, in
+    buffers of up to 4 times the data's size at small MTUs.
+    """
+    return 2**29 + round(16 * (topology.bdp_bytes + topology.buffer_bytes))

@@ -1,4 +1,4 @@
-"""A guest on the terminal of this process, for work by hand."""
+"""Runs a guest on the terminal of this process, for work by hand."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _ON_TERMINAL = ("sh", "-c", 'exec setsid --ctty -- "$@" <>/dev/tty0 >&0 2>&1', "
 
 
 def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> int:
-    """Run `spec.argv` in a new guest on this process's terminal, and wait for its end; returns its exit status.
+    """Runs `spec.argv` in a new guest on this process's terminal, and waits for its end; returns its exit status.
 
-    In real time, unless told otherwise: in virtual time the clock jumps ahead while nobody types.
-    Raises GuestError; also where standard input or output is no terminal.
+    Uses real time by default: in virtual time the clock jumps ahead while nobody types. Raises GuestError; also if
+    standard input or output is no terminal.
     """
-    if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout)):  # None where it was closed
-        raise GuestError("start", "a shell needs a terminal: for a command without one there is `ccmix lab exec`")
+    if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout)):  # None if it was closed
+        raise GuestError("start", "a shell needs a terminal: use `ccmix lab exec` for a command without one")
     kernel, job_dir = checked(kernel, spec)
     before = termios.tcgetattr(sys.stdin)
     time_arguments = VIRTUAL_TIME if virtual_time else ()

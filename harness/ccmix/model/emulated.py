@@ -1,4 +1,4 @@
-"""An emulated path: what a [topology NAME] section says."""
+"""An emulated path: what a [topology NAME] section describes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,28 +14,28 @@ BUCKET_OF_SUPER_PACKETS_S = 0.001  # at most; the kernel's own TSO joins about a
 
 @dataclass(frozen=True)
 class Buffer:
-    """A bottleneck buffer as it was asked for; kind is 'byte', 'packet' or 'bdp'."""
+    """Describes a bottleneck buffer as it was asked for, in units of `kind`."""
 
     amount: float
-    kind: str
+    kind: Literal["byte", "packet", "bdp"]
 
 
 @dataclass(frozen=True)
 class Queue:
-    """The bottleneck's queue discipline and its parameters, as tc(8) takes them; the buffer is its limit."""
+    """Describes the bottleneck's queue discipline with parameters as tc(8) takes them; the buffer is its limit."""
 
     kind: str = "bfifo"
     parameters: tuple[str, ...] = ()
 
     def parameter(self, name: str) -> str | None:
-        """The value after a parameter's name; None where it is not given."""
+        """Returns the value after a parameter's name; None where it is not given."""
         at = self.parameters.index(name) if name in self.parameters else -1
         return self.parameters[at + 1] if 0 <= at < len(self.parameters) - 1 else None
 
 
 @dataclass(frozen=True)
 class Sender:
-    """A sending host, and the path that its packets alone take.
+    """Describes a sending host, and the path that its packets alone take.
 
     Delay and jitter act in each direction, loss and reordering on data. `rate_bps` is that of the host's own device.
     """
@@ -53,58 +53,66 @@ class Sender:
 
 
 @dataclass(frozen=True)
-class Change:
-    """One setting of the path that changes `at_s` after the traffic began; `sender` None: of all of them.
-
-    Of rate_bps, delay_s and loss, one is given; no loss is `Loss("random", (0.0,))`.
-    """
+class RateChange:
+    """Describes a new rate of the bottleneck, `at_s` after the traffic began."""
 
     at_s: float
-    sender: str | None = None
-    rate_bps: float | None = None
-    delay_s: float | None = None
-    loss: Loss | None = None
+    rate_bps: float
+    kind: Literal["rate"] = "rate"
+
+
+@dataclass(frozen=True)
+class DelayChange:
+    """Describes a new delay of one sender's path, or of all where it is None, `at_s` after the traffic began."""
+
+    at_s: float
+    sender: str | None
+    delay_s: float
+    kind: Literal["delay"] = "delay"
+
+
+@dataclass(frozen=True)
+class LossChange:
+    """Describes a new loss of one sender's path, or of all where it is None, `at_s` after the traffic began."""
+
+    at_s: float
+    sender: str | None
+    loss: Loss | None
+    kind: Literal["loss"] = "loss"
+
+
+Change = RateChange | DelayChange | LossChange
 
 
 @dataclass(frozen=True)
 class Topology:
-    """An emulated path: one bottleneck, and the senders' own paths to it.
-
-    Delay, loss, jitter and reordering are those of the one sender h1 where there are no `hosts`.
-    """
+    """Describes an emulated path: one bottleneck, and the senders' own paths to it."""
 
     rate_bps: float
-    delay_s: float
-    loss: Loss | None
+    senders: tuple[Sender, ...]  # one at least
     buffer: Buffer
     mtu_bytes: int
     offloads: bool
-    jitter_s: float = 0.0
-    reorder: float = 0.0
-    hosts: tuple[Sender, ...] = ()
     receivers: Literal["each", "one"] = "each"  # each sender has a receiver, or all have one
     shaper: Literal["tbf", "htb"] = "tbf"
     queue: Queue = Queue()
     ecn: bool = False
     changes: tuple[Change, ...] = ()
     name: str = ""  # of its section
-
-    @property
-    def senders(self) -> tuple[Sender, ...]:
-        return self.hosts or (Sender("h1", self.delay_s, self.loss, self.jitter_s, self.reorder),)
+    kind: Literal["emulated"] = "emulated"
 
     def device_name(self, what: str, sender: Sender) -> str:
-        """Of an emulating device that is the sender's own: 'data-delay', of several senders 'data-delay h2'."""
+        """Returns the name of a device that is the sender's own: 'data-delay', of several senders 'data-delay h2'."""
         return f"{what} {sender.name}" if len(self.senders) > 1 else what
 
     @property
     def base_rtt_s(self) -> float:
-        """The largest of the senders'."""
+        """The largest base RTT of the senders."""
         return max(sender.base_rtt_s for sender in self.senders)
 
     @property
     def longest_rtt_s(self) -> float:
-        """With a full buffer, of the slowest and longest path that there will be."""
+        """The RTT with a full buffer, at the lowest rate and the longest delay that there will be."""
         slowest_bps = min(phase.rate_bps for _, phase in self.phases)
         return max(phase.base_rtt_s for _, phase in self.phases) + self.buffer_bytes * 8 / slowest_bps
 
@@ -118,10 +126,10 @@ class Topology:
         return self.mtu_bytes + ETHERNET_HEADER_BYTES
 
     def bucket_bytes(self, rate_bps: float) -> int:
-        """What a token bucket of `rate_bps` lets pass at once after a pause.
+        """Returns how much a token bucket of `rate_bps` lets pass at once after a pause.
 
-        Two packets. With offloads on, two super-packets where that is a millisecond or less, and the buffer holds more:
-        a bucket that can't hold one takes it apart (net/sched/sch_tbf.c), which costs half of the lab's speed.
+        That is two packets; with offloads on, two super-packets, where these take a millisecond or less and the buffer
+        holds more: a bucket that can't hold one takes it apart (net/sched/sch_tbf.c), which halves the lab's speed.
         """
         packets = BUCKET_PACKETS * self.packet_bytes
         if not self.offloads:
@@ -153,13 +161,17 @@ class Topology:
     def _changed(self, changes: Iterable[Change]) -> "Topology":
         changed = self
         for change in changes:
-            if change.rate_bps is not None:
+            if isinstance(change, RateChange):
                 changed = replace(changed, rate_bps=change.rate_bps)
-                continue
-            setting = {"delay_s": change.delay_s} if change.delay_s is not None else {"loss": change.loss}
-            hosts = tuple(
-                replace(sender, **setting) if change.sender in (None, sender.name) else sender
-                for sender in changed.senders
-            )
-            changed = replace(changed, hosts=hosts)
+            else:
+                senders = (_changed(sender, change) for sender in changed.senders)
+                changed = replace(changed, senders=tuple(senders))
         return changed
+
+
+def _changed(sender: Sender, change: DelayChange | LossChange) -> Sender:
+    if change.sender not in (None, sender.name):
+        return sender
+    if isinstance(change, DelayChange):
+        return replace(sender, delay_s=change.delay_s)
+    return replace(sender, loss=change.loss)

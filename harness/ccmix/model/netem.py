@@ -1,32 +1,47 @@
-"""What netem does to a path of real hosts, and where."""
+"""Describes what netem does to the packets of a path, and where."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+
+def mean_loss(model: str, parameters: Sequence[float]) -> float:
+    """Returns the share of all packets that is lost in the long run; `parameters` as Loss has them.
+
+    netem's chain of two states begins in the good one.
+    """
+    if model == "random":
+        return parameters[0]
+    to_bad, *given = parameters
+    to_good, loss_in_bad, loss_in_good = (*given, *(1 - to_bad, 1.0, 0.0)[len(given) :])
+    bad = to_bad / (to_bad + to_good) if to_bad else 0.0
+    return bad * loss_in_bad + (1 - bad) * loss_in_good
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Of packets in the data direction (tc-netem(8)); model is 'random' or 'gemodel'.
+    """Describes how packets in the data direction are lost (tc-netem(8)). A path without loss has None instead.
 
     `parameters` are fractions: for random the loss; for gemodel p, and as many of r, 1-h and 1-k as were given.
     """
 
-    model: str
+    model: Literal["random", "gemodel"]
     parameters: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where nothing is lost: only None says so."""
+        if not self.mean:
+            raise ValueError("a loss of 0 is no loss")
 
     @property
     def mean(self) -> float:
-        """The share of all packets that is lost in the long run. netem's chain of two states begins in the good one."""
-        if self.model == "random":
-            return self.parameters[0]
-        to_bad, *given = self.parameters
-        to_good, loss_in_bad, loss_in_good = (*given, *(1 - to_bad, 1.0, 0.0)[len(given) :])
-        bad = to_bad / (to_bad + to_good) if to_bad else 0.0
-        return bad * loss_in_bad + (1 - bad) * loss_in_good
+        """The share of all packets that is lost in the long run."""
+        return mean_loss(self.model, self.parameters)
 
 
 @dataclass(frozen=True)
 class Netem:
-    """`limit_packets` None: never full. `rate_bps` None: not limited."""
+    """Describes what netem does on a device between hosts. None: no loss, a queue that is never full, no rate."""
 
     delay_s: float = 0.0  # in each direction
     loss: Loss | None = None
@@ -36,7 +51,7 @@ class Netem:
 
 @dataclass(frozen=True)
 class NetemPlace:
-    """The host and the devices: data leaves by the first, ACKs by the second (None: only data is touched)."""
+    """Names a host and its devices: data leaves by the first, ACKs by the second (None: only data is changed)."""
 
     host: str
     data_device: str

@@ -1,63 +1,69 @@
-"""What a run's generator is asked for."""
+"""Describes the traffic of a run: its sources, and for how long they are measured."""
 
 import itertools
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-DEFAULT_CCA = "-"  # the system's default, in the group grammar
+from ccmix.model.group_grammar import DEFAULT_CCA, Group
+from ccmix.model.pscheduler import PschedulerTask
 
-
-@dataclass(frozen=True)
-class Group:
-    """Streams of an iperf3 test that share CCA, pacing rate and start, `CCA[:WEIGHT][@RATE][+DELAY]` (iperf3-patch).
-
-    Which CCA '-' comes to is known after the run only.
-    """
-
-    cca: str
-    weight: int = 1
-    pacing_bps: float | None = None  # of each stream, by its socket (SO_MAX_PACING_RATE)
-    delay_s: float = 0.0  # from the start of the traffic, the omitted time included
-
-    def __str__(self) -> str:
-        """As the patched iperf3 reads it; one name alone stays one name alone."""
-        weight = f":{self.weight}" if self.weight != 1 else ""
-        pacing = f"@{self.pacing_bps:.0f}" if self.pacing_bps is not None else ""
-        delay = f"+{self.delay_s:g}s" if self.delay_s else ""
-        return f"{self.cca}{weight}{pacing}{delay}"
+BETWEEN_HOSTS = "src"  # the sending host of a source between hosts; on an emulated path senders have names
 
 
 @dataclass(frozen=True)
 class RttProbe:
-    """Questions to the receiver beside the traffic: by ICMP echo, or by TCP where there is a port."""
+    """Describes the questions to the receiver beside the traffic: by ICMP echo, or by TCP where there is a port."""
 
     rate_hz: int
     tcp_port: int | None = None
 
 
 @dataclass(frozen=True)
-class Iperf3Flows:
-    """A test of the patched iperf3; `streams` is the sum of the groups' weights."""
+class _Source:
+    """Holds what all traffic sources have.
+
+    `name` is that of the key flows.NAME; '' for a source that the entry's other keys describe. The source sends on
+    `host` from `start_s` after the start of the traffic to its end.
+    """
+
+    name: str
+    host: str
+    start_s: float = field(default=0.0, kw_only=True)
+
+    @property
+    def label(self) -> str:
+        """A name for files: unique within a run, since neither name has a dot."""
+        return f"{self.name}.{self.host}" if self.name else self.host
+
+
+@dataclass(frozen=True)
+class Iperf3Source(_Source):
+    """Describes a test of ccmix's own iperf3: its streams are given to the groups in turn, by their weights."""
 
     groups: tuple[Group, ...]
     streams: int
+    kind: Literal["iperf3"] = "iperf3"
 
 
 @dataclass(frozen=True)
-class UdpFlows:
-    """UDP at a constant rate, by iperf3."""
+class UdpSource(_Source):
+    """Describes UDP at a constant rate, by iperf3."""
 
     rate_bps: float  # of each stream
-    udp_streams: int
+    streams: int
+    kind: Literal["udp"] = "udp"
 
 
 @dataclass(frozen=True)
-class HttpFlows:
-    """Files fetched from a server on the sending host, each over a connection of its own."""
+class HttpSource(_Source):
+    """Describes files fetched from a server on the sending host, each over a connection of its own."""
 
     requests: int
     size_bytes: int
     parallel: int  # clients, each with one request after the other
-    http_cca: str
+    cca: str
+    kind: Literal["http"] = "http"
 
     @property
     def requests_of_clients(self) -> tuple[int, ...]:
@@ -66,8 +72,8 @@ class HttpFlows:
 
 
 @dataclass(frozen=True)
-class WorkloadFlows:
-    """Flows whose sizes are drawn from a distribution, and that arrive as a Poisson process.
+class WorkloadSource(_Source):
+    """Describes flows whose sizes are drawn from a distribution, and that arrive as a Poisson process.
 
     `distribution` is a name, or that of a file; `sizes` are its points: bytes, and the share of flows of at most that.
     """
@@ -75,101 +81,142 @@ class WorkloadFlows:
     distribution: str
     sizes: tuple[tuple[float, float], ...]
     offered_bps: float
-    workload_cca: str
+    cca: str
+    kind: Literal["workload"] = "workload"
 
 
 @dataclass(frozen=True)
-class CommandFlows:
-    """A shell line of the user's; {dst} was not replaced yet."""
+class CommandSource(_Source):
+    """Describes a shell line of the user's: of flows.NAME, with {dst} as written, or src-cmd, with {dst} replaced.
+
+    A `kept` src-cmd goes on from run to run.
+    """
 
     line: str
+    kept: bool = False
+    kind: Literal["command"] = "command"
 
 
 @dataclass(frozen=True)
-class Flows:
-    """What one line of an entry, flows.NAME, asks of one host. `start_s` counts from the start of the traffic."""
+class PschedulerSource(_Source):
+    """Describes a throughput test that pScheduler is asked for; it gives the streams to the groups."""
 
-    name: str
-    host: str
-    what: Iperf3Flows | UdpFlows | HttpFlows | WorkloadFlows | CommandFlows
-    start_s: float = 0.0
+    groups: tuple[Group, ...]
+    streams: int
+    task: PschedulerTask
+    kind: Literal["pscheduler"] = "pscheduler"
 
-    @property
-    def label(self) -> str:
-        """For files: unique within a run, since neither name has a dot."""
-        return f"{self.name}.{self.host}" if self.name else self.host
+
+@dataclass(frozen=True)
+class ImportedSource(_Source):
+    """Describes TCP flows that ccmix did not make, as far as their result reports them."""
+
+    groups: tuple[Group, ...]
+    streams: int | None  # None: not reported
+    kind: Literal["imported"] = "imported"
+
+
+TrafficSource = (
+    Iperf3Source | UdpSource | HttpSource | WorkloadSource | CommandSource | PschedulerSource | ImportedSource
+)
+GroupedSource = Iperf3Source | PschedulerSource | ImportedSource
+"""A source that gives its streams to groups."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What is asked for in numbers. `groups` share the `streams` of one iperf3 test by their weights, on each sender.
+    """Describes the traffic of a run: its sources, in the order of the INI file, and its times.
 
-    Where an entry has lines of `flows`, those decide: groups is empty, and streams is 0.
-
-    Where the user gave the command (src-cmd), that decides: groups is empty, streams is 0, and `duration_s` is what the
-    command is expected to take, 0 where nothing tells.
+    The entry's own keys (cca, streams, src-cmd) describe a source without a name for each sender; an entry with keys
+    flows.NAME has these sources instead. No source of a run has a name, or all have.
     """
 
-    groups: tuple[Group, ...]
-    streams: int
-    duration_s: float
-    omit_s: float
+    sources: tuple[TrafficSource, ...]
+    duration_s: float | None  # measured time; None: a command, or an import, doesn't say how long it takes
+    omit_s: float  # before that, left out
     interval_s: float
     pacing_bps: float | None = None  # of each flow, by fq on the sending device
     rtt_probe: RttProbe | None = None
-    flows: tuple[Flows, ...] = ()
 
     @property
-    def seconds(self) -> float:
-        """Of traffic; 0 where nothing tells."""
-        return self.omit_s + self.duration_s
+    def seconds(self) -> float | None:
+        """The length of the traffic, the omitted time included; None where it is not known."""
+        return None if self.duration_s is None else self.omit_s + self.duration_s
+
+    @property
+    def measured_s(self) -> float:
+        """The measured time of traffic that has one; asking other traffic for it is a mistake of the program."""
+        assert self.duration_s is not None
+        return self.duration_s
+
+    @property
+    def total_s(self) -> float:
+        """The length of traffic that has one; asking other traffic for it is a mistake of the program."""
+        return self.omit_s + self.measured_s
+
+    @property
+    def named_sources(self) -> tuple[TrafficSource, ...]:
+        """The sources that keys flows.NAME describe."""
+        return tuple(source for source in self.sources if source.name)
+
+    @property
+    def test(self) -> GroupedSource | None:
+        """The one test that the entry's cca and streams describe, which several senders repeat; None without one."""
+        first = self.sources[0]
+        return first if isinstance(first, GroupedSource) and not first.name else None
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of the one test; none without one."""
+        return self.test.groups if self.test else ()
+
+    @property
+    def streams(self) -> int | None:
+        """The streams of the one test on each sender; None without one, and where they are not reported."""
+        return self.test.streams if self.test else None
+
+    @property
+    def command(self) -> CommandSource | None:
+        """The user's src-cmd; None where something else makes the traffic."""
+        first = self.sources[0]
+        return first if isinstance(first, CommandSource) and not first.name else None
+
+    @property
+    def task(self) -> PschedulerTask | None:
+        """The task that pScheduler is given; None where something else makes the traffic."""
+        return self.test.task if isinstance(self.test, PschedulerSource) else None
 
     @property
     def all_groups(self) -> tuple[Group, ...]:
-        """Those of the whole test, or of all lines."""
-        of_lines = (line.what.groups for line in self.flows if isinstance(line.what, Iperf3Flows))
-        return (*self.groups, *itertools.chain.from_iterable(of_lines))
+        """The groups of all sources."""
+        grouped = (source.groups for source in self.sources if isinstance(source, GroupedSource))
+        return tuple(itertools.chain.from_iterable(grouped))
 
-    def of_line(self, line: Flows) -> "Traffic":
-        """What iperf3 is asked for a line that it makes, from the line's start to the end of the measured time.
-
-        UDP has no groups.
-        """
-        measured_s = max(line.start_s, self.omit_s)
-        own = replace(self, flows=(), omit_s=measured_s - line.start_s, duration_s=self.seconds - measured_s)
-        if isinstance(line.what, UdpFlows):
-            return replace(own, groups=(), streams=line.what.udp_streams)
-        assert isinstance(line.what, Iperf3Flows)
-        return replace(own, groups=line.what.groups, streams=line.what.streams)
+    def of_source(self, source: Iperf3Source | UdpSource) -> "Traffic":
+        """Returns what iperf3 is asked for one source, as a test alone, from its start to the end of the run."""
+        begin_s = max(source.start_s, self.omit_s)
+        alone = replace(source, name="", start_s=0.0)
+        return replace(self, sources=(alone,), omit_s=begin_s - source.start_s, duration_s=self.total_s - begin_s)
 
     @property
     def ccas(self) -> frozenset[str]:
-        """All that the senders' kernels must have."""
+        """All CCAs that the senders' kernels must have."""
         asked = {group.cca for group in self.all_groups}
-        for line in self.flows:
-            match line.what:
-                case HttpFlows(http_cca=cca) | WorkloadFlows(workload_cca=cca):
-                    asked.add(cca)
+        asked |= {source.cca for source in self.sources if isinstance(source, HttpSource | WorkloadSource)}
         return frozenset(asked - {DEFAULT_CCA})
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """For tables, one a group: its CCA where no other group has it, else all of it, with a number where alike."""
-        ccas = [group.cca for group in self.groups]
-        specs = [str(group) for group in self.groups]
-        names = []
-        for at, (cca, spec) in enumerate(zip(ccas, specs, strict=True)):
-            alike = f" #{specs[:at].count(spec) + 1}" if specs.count(spec) > 1 else ""
-            names.append(cca if ccas.count(cca) == 1 else spec + alike)
-        return tuple(names)
+        """The names of the one test's groups in tables."""
+        return group_names(self.groups)
 
 
-def streams_of_groups(groups: tuple[Group, ...], streams: int) -> list[int]:
-    """How many of the streams each group gets: smooth weighted round robin, as the patched iperf3 deals them out."""
-    credits, dealt = [0] * len(groups), [0] * len(groups)
-    for _ in range(streams):
-        credits = [credit + group.weight for credit, group in zip(credits, groups, strict=True)]
-        chosen = credits.index(max(credits))
-        credits[chosen] -= sum(group.weight for group in groups)
-        dealt[chosen] += 1
-    return dealt
+def group_names(groups: Sequence[Group]) -> tuple[str, ...]:
+    """Returns names for tables: a group's CCA where no other has it, else all of it, with a number where alike."""
+    ccas = [group.cca for group in groups]
+    specs = [str(group) for group in groups]
+    names = []
+    for at, (cca, spec) in enumerate(zip(ccas, specs, strict=True)):
+        alike = f" #{specs[:at].count(spec) + 1}" if specs.count(spec) > 1 else ""
+        names.append(cca if ccas.count(cca) == 1 else spec + alike)
+    return tuple(names)

@@ -1,1 +1,1 @@
-"""What is recorded beside the traffic. A probe leaves raw text; tables are made of it afterwards, elsewhere."""
+"""Records what happens beside the traffic. Probes leave raw files on disk; tables are made of them after the run."""

@@ -1,4 +1,4 @@
-"""What ccmix-capflow makes of a packet capture, as tables. probes/capflow/README.md defines every column.
+"""Turns a packet capture into tables with ccmix-capflow. probes/capflow/README.md defines every column.
 
 packets, connections = convert(Path("capture.pcap"), interval_s=0.1)
 packets.write_parquet("packets.parquet")
@@ -13,16 +13,15 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from ccmix import tools
 
 VERSION = 1  # of the summary's format
-DIRECTIONS = {"a2b": ("a", "b"), "b2a": ("b", "a")}  # of which end to which
+DIRECTIONS = {"a2b": ("a", "b"), "b2a": ("b", "a")}  # from which end to which
 
-# The columns of the series, in their order. Empty is null: not known.
+# The columns of the series, in their order. An empty value is not known, and becomes null.
 SERIES: Mapping[str, type[pl.DataType]] = {
     "connection": pl.Int64,
     "direction": pl.String,
@@ -55,7 +54,7 @@ SERIES: Mapping[str, type[pl.DataType]] = {
     "timestamp_rtt_mean_s": pl.Float64,
     "timestamp_rtt_max_s": pl.Float64,
 }
-# What packets.parquet has before them, from the connections.
+# The columns that packets.parquet has before these, from the connections.
 ENDS: Mapping[str, type[pl.DataType]] = {
     "source_address": pl.String,
     "source_port": pl.Int64,
@@ -63,29 +62,49 @@ ENDS: Mapping[str, type[pl.DataType]] = {
     "destination_port": pl.Int64,
 }
 
+# A value of the summary's JSON: a connection has two objects, one per direction.
+Value = int | float | bool | str | None | dict[str, "Value"]
+
 
 class CaptureError(Exception):
-    """A capture can't be read, or what capflow wrote can't be."""
+    """Says why a capture, or the output of ccmix-capflow, can't be read."""
+
+
+@dataclass(frozen=True)
+class CaptureCounts:
+    """Counts the packets of a whole capture by kind, and its connections; the times are None if it has no packets."""
+
+    packets: int
+    tcp_packets: int
+    other_packets: int
+    fragments: int
+    header_cut_packets: int
+    malformed_packets: int
+    filtered_packets: int
+    backwards_packets: int
+    connections: int
+    first_time_s: float | None
+    last_time_s: float | None
 
 
 @dataclass(frozen=True)
 class Connections:
-    """`table` has a row per connection and direction; `capture` says what was in the capture."""
+    """Holds the connections of a capture: `table` has a row per connection and direction."""
 
     table: pl.DataFrame
-    capture: Mapping[str, Any]
-    problem: str | None = None  # why the capture's end is missing; what stands before it counts
+    capture: CaptureCounts
+    problem: str | None = None  # why the capture's end is missing; the packets before it count
 
 
 def command(capture: str, interval_s: float, series: Path, summary: Path) -> list[str]:
-    """The command that writes both files; `capture` is a file or "-", standard input. Raises tools.ToolError."""
+    """Returns the command that writes both files; `capture` is a file, or "-". Raises tools.ToolError."""
     binary = str(tools.find_capflow())
     interval = f"--interval={interval_s * 1e3:g}ms"
     return [binary, interval, f"--series={series}", f"--summary-json={summary}", "--", capture]
 
 
 def convert(capture: Path, interval_s: float = 0.1) -> tuple[pl.DataFrame, Connections]:
-    """The packets table and the connections of a capture, which zstd may have compressed (.zst).
+    """Returns the packets table and the connections of a capture, which zstd may have compressed (.zst).
 
     Raises CaptureError, tools.ToolError.
     """
@@ -96,11 +115,11 @@ def convert(capture: Path, interval_s: float = 0.1) -> tuple[pl.DataFrame, Conne
         else:
             argv = command(str(capture), interval_s, series, summary)
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        said = done.stderr.strip()
-        # 1: the capture is cut or damaged, and results are there
+        problem = done.stderr.strip()
+        # 1: the capture is cut or damaged, and the results are those of the packets before that place
         if done.returncode not in {0, 1} or not summary.exists():
-            raise CaptureError(said or f"ccmix-capflow ended with status {done.returncode}")
-        connections = read_connections(summary, problem=said or None)
+            raise CaptureError(problem or f"ccmix-capflow ended with status {done.returncode}")
+        connections = read_connections(summary, problem=problem or None)
         return read_packets(series, connections), connections
 
 
@@ -118,29 +137,31 @@ def _run_decompressed(capture: Path, argv: Sequence[str]) -> subprocess.Complete
         assert zstd.stdout is not None
         assert zstd.stderr is not None
         done = subprocess.run(argv, stdin=zstd.stdout, capture_output=True, text=True, check=False)
-        zstd.stdout.close()  # so that it ends, whatever it still has
-        said = zstd.stderr.read().decode(errors="replace").strip()
-    # What could be decompressed counts, as of a capture that is cut
-    status = done.returncode or int(bool(said))
-    return subprocess.CompletedProcess(argv, status, stderr="; ".join(filter(None, (done.stderr.strip(), said))))
+        zstd.stdout.close()  # so that zstd ends, even if it has more to write
+        zstd_error = zstd.stderr.read().decode(errors="replace").strip()
+    # The packets that could be decompressed count, like those of a capture that is cut
+    status = done.returncode or int(bool(zstd_error))
+    return subprocess.CompletedProcess(argv, status, stderr="; ".join(filter(None, (done.stderr.strip(), zstd_error))))
 
 
 def read_connections(summary: Path, problem: str | None = None) -> Connections:
-    """The connections of a --summary-json file. Raises CaptureError."""
+    """Reads a --summary-json file and returns its connections. Raises CaptureError."""
     try:
         document = json.loads(summary.read_text())
         if document["version"] != VERSION:
             raise CaptureError(f"{summary}: version {document['version']}, not {VERSION}")
         rows = [row for connection in document["connections"] for row in _rows(connection)]
         table = pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame(schema=_no_connections())
-        return Connections(_typed(table), document["capture"], problem)
+        return Connections(_typed(table), CaptureCounts(**document["capture"]), problem)
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise CaptureError(f"{summary}: not a summary of ccmix-capflow: {error!r}") from error
 
 
 def read_packets(series: Path, connections: Connections) -> pl.DataFrame:
-    """The packets table of a --series file, ordered by connection, direction and time. A last line that a crash has
-    cut short is left out. Raises CaptureError."""
+    """Reads a --series file and returns the packets table, ordered by connection, direction and time.
+
+    Leaves out a last line that a crash has cut short. Raises CaptureError.
+    """
     try:
         text = series.read_bytes()
         text = text[: text.rfind(b"\n") + 1]
@@ -158,7 +179,7 @@ def read_packets(series: Path, connections: Connections) -> pl.DataFrame:
     )
 
 
-def _rows(connection: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+def _rows(connection: Mapping[str, Value]) -> Sequence[dict[str, Value]]:
     common = {key: connection[key] for key in ("connection", "first_time_s", "last_time_s", "complete")}
     rows = []
     for direction, (source, destination) in DIRECTIONS.items():
@@ -168,7 +189,9 @@ def _rows(connection: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
             "destination_address": connection[f"{destination}_address"],
             "destination_port": connection[f"{destination}_port"],
         }
-        rows.append({**ends, "direction": direction, **common, **connection[direction]})
+        of_direction = connection[direction]
+        assert isinstance(of_direction, dict)
+        rows.append({**ends, "direction": direction, **common, **of_direction})
     return rows
 
 
@@ -184,6 +207,6 @@ def _no_connections() -> dict[str, type[pl.DataType]]:
 
 
 def _typed(table: pl.DataFrame) -> pl.DataFrame:
-    """What no connection has a value for is a number all the same."""
+    """Makes a column without any value one of numbers, like the others."""
     empty = [name for name, kind in table.schema.items() if kind == pl.Null]
     return table.with_columns(pl.col(name).cast(pl.Float64 if name.endswith("_s") else pl.Int64) for name in empty)

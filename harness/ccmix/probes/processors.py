@@ -1,19 +1,19 @@
-"""What the processors of a host have done since it started: /proc/stat, of each core (proc_stat(5))."""
+"""Reads how each core of a host has spent its time since the host started, from /proc/stat (proc_stat(5))."""
 
 import re
 from collections.abc import Sequence
 
 COMMAND: Sequence[str] = ("cat", "/proc/stat")
-TICKS_PER_S = 100  # USER_HZ, of every architecture that Linux still has but Alpha
+TICKS_PER_S = 100  # USER_HZ of every architecture that Linux supports, except Alpha
 
 _RANGE = re.compile(r"(?P<first>\d{1,4})(?:-(?P<last>\d{1,4}))?", re.ASCII)
 _CORE = re.compile(r"cpu(?P<core>\d+) (?P<ticks>[\d ]+)")
 
 
 def parse(text: str, cores: str | None) -> dict[int, list[float]]:
-    """Per core the seconds spent in each of stream_columns.CPU_TIMES, in their order, as far as the kernel tells them.
+    """Returns per core the seconds spent in each of stream.format.CPU_TIMES, as far as the kernel has them.
 
-    `cores`: as in '4-5' or '0,2-3', or what every() knows.
+    `cores` is a list as in '4-5' or '0,2-3', or a word for all of them that every() knows.
     """
     wanted = None if every(cores) else chosen_cores(cores or "")
     return {
@@ -26,12 +26,12 @@ def parse(text: str, cores: str | None) -> dict[int, list[float]]:
 
 
 def every(cores: str | None) -> bool:
-    """Whether a list of cores, as mpstat takes it, means all that are online; so does None."""
+    """Returns whether a list of cores, as mpstat takes it, means all that are online; None means all, too."""
     return cores is None or cores.upper().partition(",")[0] in ("ALL", "ON")
 
 
 def chosen_cores(text: str) -> set[int]:
-    """'0,4-5' to {0, 4, 5}. Raises ValueError."""
+    """Returns the numbers in a list of cores: {0, 4, 5} for '0,4-5'. Raises ValueError."""
     cores: set[int] = set()
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())

@@ -1,4 +1,4 @@
-"""Round-trip times that ccmix-rtt measures beside the traffic, as a table. probes/rtt/README.md defines them."""
+"""Reads the round-trip times that ccmix-rtt measures beside the traffic. probes/rtt/README.md defines them."""
 
 import io
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ SCHEMA: Mapping[str, type[pl.DataType]] = {"time_s": pl.Float64, "sequence": pl.
 
 
 class RttError(Exception):
-    """What should be ccmix-rtt's output is not."""
+    """Says why a file is not ccmix-rtt's output."""
 
 
 @dataclass(frozen=True)
 class Rtts:
-    """`table` has a row per question, `rtt_s` null where no answer came; `missed` deadlines have no row."""
+    """Holds a table with a row per question, `rtt_s` null where no answer came. `missed` deadlines have no row."""
 
     table: pl.DataFrame
     missed: int
 
 
 def read(file: Path) -> Rtts:
-    """The output of ccmix-rtt; a last line that a crash has cut short is left out. Raises RttError."""
+    """Reads the output of ccmix-rtt, without a last line that a crash has cut short. Raises RttError."""
     try:
         text = file.read_bytes()
         text = text[: text.rfind(b"\n") + 1]

@@ -1,4 +1,4 @@
-"""Commands repeated on absolute deadlines, their outputs written one after the other with the time of each."""
+"""Repeats a command on absolute deadlines, and writes its outputs one after the other with the time of each."""
 
 import json
 import threading
@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ccmix.agent.deadline import Deadline
 from ccmix.hosts import CommandError, Host
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a probe's command said at `time_s` (wall clock), and how long it took."""
+    """Holds what a probe's command wrote at `time_s` (wall clock), and how long it ran."""
 
     time_s: float
     seconds: float
@@ -22,7 +23,7 @@ class Sample:
 
 @dataclass
 class SamplerReport:
-    """How a probe did; `missed` are deadlines that had passed before the sample before them was through."""
+    """Counts how a probe does; a deadline is missed if it passes before the sample before it has ended."""
 
     samples: int = 0
     missed: int = 0
@@ -31,10 +32,10 @@ class SamplerReport:
 
 @contextmanager
 def sampling(host: Host, argv: Sequence[str], interval_s: float, file: Path) -> Iterator[SamplerReport]:
-    """Runs `argv` on the host every `interval_s` seconds until the context ends; a last time then.
+    """Runs `argv` on the host every `interval_s` seconds until the context ends, and a last time then.
 
-    The file has a JSON line for each sample, as `read_samples` reads it. A failure ends the probe, not the run, and
-    stands in the report.
+    The file has a JSON line for each sample, which `read_samples` reads. A failure ends the probe, not the run, and
+    is in the report.
     """
     report = SamplerReport()
     stop = threading.Event()
@@ -48,7 +49,7 @@ def sampling(host: Host, argv: Sequence[str], interval_s: float, file: Path) -> 
 
 
 def read_samples(file: Path) -> list[Sample]:
-    """The samples of a file; one cut short by a crash at its end is left out."""
+    """Returns the samples of a file, without a last one that a crash has cut short."""
     with file.open() as lines:
         return [Sample(**json.loads(line)) for line in lines if line.endswith("\n")]
 
@@ -65,7 +66,7 @@ def _sample(
 def _sample_into(
     host: Host, argv: Sequence[str], interval_s: float, file: Path, report: SamplerReport, stop: threading.Event
 ) -> None:
-    deadline = time.monotonic()
+    due = Deadline(0.0)
     with file.open("w") as out:
         while True:
             last = stop.is_set()
@@ -77,8 +78,8 @@ def _sample_into(
             report.samples += 1
             if last:
                 return
-            deadline += interval_s
-            while deadline <= time.monotonic():
-                deadline += interval_s
+            due = due.plus(interval_s)
+            while due.expired:
+                due = due.plus(interval_s)
                 report.missed += 1
-            stop.wait(deadline - time.monotonic())
+            stop.wait(due.remaining_s)

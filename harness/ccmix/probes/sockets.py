@@ -1,29 +1,31 @@
-"""TCP sockets as ss(8) shows them: `ss -tinHO`, one line a socket, IPv4 and IPv6, any port."""
+"""Reads TCP sockets as ss(8) prints them: `ss -tinHO`, one line a socket, IPv4 and IPv6, any port."""
 
 import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# -e would add the socket's cookie; established only, since listening sockets carry nothing.
+# -e would add the socket's cookie. Listening sockets carry nothing, so only established ones are listed.
 COMMAND: Sequence[str] = ("ss", "-t", "-i", "-n", "-H", "-O", "state", "established")
 
 
 def to(addresses: Sequence[str]) -> list[str]:
-    """COMMAND for the sockets whose other end is one of the numeric addresses."""
+    """Returns COMMAND for the sockets whose other end is one of the numeric addresses."""
     ends = [f"dst [{address}]" if ":" in address else f"dst {address}" for address in addresses]
     return [*COMMAND, " or ".join(ends)]
 
 
-BBR_NO_MIN_RTT = "4.29497e+06"  # 2**32-1 us: the kernel's word for none, which ss prints as a time
+BBR_NO_MIN_RTT = "4.29497e+06"  # 2**32-1 us, which the kernel writes where there is none, and ss prints as a time
 _MULTIPLIERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _RATE = re.compile(r"(?P<number>[\d.]+)(?P<prefix>[KMGT]?)bps")
 
 
 @dataclass(frozen=True)
 class Socket:
-    """One sample of one socket. ss leaves out what is zero, so such a field is 0 here, but None where the kernel has no
-    value for it: a state that another CCA keeps, a minimum RTT before the first sample.
+    """Holds one sample of one socket.
+
+    ss leaves out what is zero, so such a field is 0 here. It is None where the kernel has no value for it: a state that
+    another CCA keeps, a minimum RTT before the first sample.
 
     Fields are those of `struct tcp_info` (include/uapi/linux/tcp.h) in SI units; bbr_* those of `struct tcp_bbr_info`
     (include/uapi/linux/inet_diag.h).
@@ -64,24 +66,23 @@ class Socket:
 
 
 def parse(text: str, known_ccas: Sequence[str]) -> list[Socket]:
-    """The sockets in the output of COMMAND. Raises ValueError on a line that ss does not write."""
+    """Returns the sockets in the output of COMMAND. Raises ValueError on a line that ss does not write."""
     return [_socket(line, known_ccas) for line in text.splitlines() if line.strip()]
 
 
 def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
-    words = line.split()
-    # "state established" leaves the state column out: Recv-Q Send-Q Local:Port Peer:Port, then the information.
+    # The filter "state established" leaves the state column out.
     try:
-        recv_queue, send_queue = int(words[0]), int(words[1])
-        local_address, local_port = _address(words[2])
-        remote_address, remote_port = _address(words[3])
-    except (IndexError, ValueError) as error:
+        recv_queue, send_queue, local, remote, *information = line.split()
+        recv_queue_bytes, send_queue_bytes = int(recv_queue), int(send_queue)
+        local_address, local_port = _address(local)
+        remote_address, remote_port = _address(remote)
+    except ValueError as error:
         raise ValueError(f"not a line of ss -tinHO state established: {line!r}") from error
-    information = words[4:]
     cca = next((word for word in information if word in known_ccas), "")
     values = dict(word.split(":", 1) for word in information if ":" in word and not word.startswith(cca + ":("))
     bbr = _private(information, cca)
-    # "pacing_rate 1.2Gbps" and "send 3.1Gbps" are words apart
+    # "pacing_rate 1.2Gbps" and "send 3.1Gbps" have a blank between name and value
     pairs = dict(itertools.pairwise(information))
     rtt, _, rttvar = values.get("rtt", "").partition("/")
     retransmits = values.get("retrans", "0/0").partition("/")[2]
@@ -90,8 +91,8 @@ def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
         local_port=local_port,
         remote_address=remote_address,
         remote_port=remote_port,
-        recv_queue_bytes=recv_queue,
-        send_queue_bytes=send_queue,
+        recv_queue_bytes=recv_queue_bytes,
+        send_queue_bytes=send_queue_bytes,
         cca=cca,
         rto_s=_milliseconds(values.get("rto")),
         rtt_s=_milliseconds(rtt),
@@ -122,7 +123,7 @@ def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
 
 
 def _private(information: Sequence[str], cca: str) -> dict[str, str]:
-    """What a CCA shows of its own state: 'bbr:(bw:94Mbps,mrtt:10,pacing_gain:1.25,cwnd_gain:2)'."""
+    """Returns what a CCA shows of its own state, as in 'bbr:(bw:94Mbps,mrtt:10,pacing_gain:1.25,cwnd_gain:2)'."""
     if not cca.startswith("bbr"):
         return {}
     opening = f"{cca}:("
@@ -131,7 +132,7 @@ def _private(information: Sequence[str], cca: str) -> dict[str, str]:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """'10.0.0.1:5201', '[fe80::1]%eth0:5201' or '[::ffff:10.0.0.1]:5201'."""
+    """Splits '10.0.0.1:5201', '[fe80::1]%eth0:5201' or '[::ffff:10.0.0.1]:5201' into address and port."""
     address, _, port = text.rpartition(":")
     return address.replace("[", "").replace("]", ""), int(port)
 
@@ -141,7 +142,7 @@ def _milliseconds(text: str | None) -> float | None:
 
 
 def _rate(text: str | None) -> float | None:
-    """'1.2Gbps', '94371840bps' or, before the slash, '8000000bps/8000000bps' to bits per second.
+    """Converts '1.2Gbps', '94371840bps' or, before the slash, '8000000bps/8000000bps' to bits per second.
 
     Prefixes are decimal, as ss writes them; what follows the slash is the socket's SO_MAX_PACING_RATE.
     """
@@ -150,5 +151,5 @@ def _rate(text: str | None) -> float | None:
 
 
 def _limited(text: str | None) -> float:
-    """'120ms(3.4%)' or '120ms' to seconds."""
+    """Converts '120ms(3.4%)' or '120ms' to seconds."""
     return float(text.partition("ms")[0]) / 1e3 if text else 0.0

@@ -1,4 +1,4 @@
-"""The probe ccmix-sockmon beside a run: one of it on a host, instead of a process for every sample."""
+"""Runs the probe ccmix-sockmon beside a run: one process on a host, instead of a process for every sample."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,24 +7,23 @@ from pathlib import Path
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
 
-STREAM, DESTINATION_STREAM = "run.sockmon", "dst.sockmon"  # in logs/; the first has the sockets
-LEAST_HZ = 0.1  # that it samples at
-MOST_REMOTES = 8  # addresses that it tells from others
+LEAST_HZ = 0.1  # its lowest rate of samples
+MOST_REMOTES = 8  # addresses that it can filter by
 
 
 def errors_of(stream: Path) -> Path:
-    """Where what the probe had to say beside its stream goes."""
+    """Returns the file for the probe's standard error."""
     return stream.with_name(f"{stream.name}.log")
 
 
 def rates(interval_s: float) -> list[str]:
-    """The options for a sample of everything each `interval_s` seconds."""
+    """Returns the options for a sample of everything each `interval_s` seconds."""
     hz = max(LEAST_HZ, 1 / interval_s)
     return [f"--rate={hz:g}", f"--slow-rate={hz:g}", f"--discover-rate={hz:g}"]
 
 
 def refusal(host: Host, argv: Sequence[str]) -> str | None:
-    """Why the host can't run it, in the words of the probe or of what was to start it; None where it can.
+    """Tries the probe; returns the error of the probe, or of what should start it, or None if it works.
 
     Raises HostLost.
     """
@@ -39,9 +38,9 @@ def refusal(host: Host, argv: Sequence[str]) -> str | None:
 
 @contextmanager
 def recording(host: Host, argv: Sequence[str], stream: Path) -> Iterator[None]:
-    """Runs the probe on the host until the context ends; its stream comes into the file as it is made.
+    """Runs the probe on the host until the context ends, and writes its stream into the file as it comes.
 
-    How it did is in the stream's report, and a probe that has died left none. Raises CommandError.
+    The stream's report says how the probe did; a probe that was killed leaves none. Raises CommandError.
     """
     with host.start(argv, stdout=stream, stderr=errors_of(stream)):
         yield

@@ -1,1 +1,1 @@
-"""The result table and the charts of campaigns, for terminals, programs and browsers."""
+"""Writes the result table and the charts of campaigns, for terminals, programs and browsers."""

@@ -1,4 +1,4 @@
-"""Paired comparisons for people in a terminal, as CSV, and as one HTML file that needs no network."""
+"""Writes paired comparisons for people in a terminal, as CSV, and as one HTML file that needs no network."""
 
 import csv
 import io
@@ -11,18 +11,18 @@ from rich.text import Text
 
 from ccmix.analysis.against import Baseline, Comparison, name_of
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
-from ccmix.report.numbers import shown
-from ccmix.report.terminal import plain
+from ccmix.analysis.metric_text import shown
+from ccmix.plain_text import plain
 
 
 def render(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
-    """A row for each comparison, as plain text."""
+    """Returns a table with a row for each comparison, as plain text."""
     table = Table(caption=_caption(baseline))
     for heading in headings(baseline):
         table.add_column(heading, justify="left" if heading in ("where", baseline.key, "verdict") else "right",
                          no_wrap=True)  # fmt: skip
-    for one in comparisons:
-        table.add_row(*map(Text, _cells(baseline, one)))
+    for comparison in comparisons:
+        table.add_row(*map(Text, _cells(baseline, comparison)))
     return plain(table)
 
 
@@ -32,11 +32,11 @@ def headings(baseline: Baseline) -> list[str]:
 
 
 def summary(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
-    """In one sentence."""
-    seen = Counter(verdict(one) for one in comparisons if one.seen)
+    """Returns one sentence on all comparisons."""
+    seen = Counter(verdict(comparison) for comparison in comparisons if comparison.seen)
     counts = [f"{seen[name]} {name}" for name in ("more", "less") if seen[name]]
-    if open_ones := len(comparisons) - seen.total():
-        counts.append(f"of {open_ones} nothing can be told")
+    if undecided := len(comparisons) - seen.total():
+        counts.append(f"{undecided} undecided")
     many = f"{len(comparisons)} comparison{'s' if len(comparisons) > 1 else ''}"
     return f"{baseline.metric} against {baseline.key} {baseline.value}: of {many}, {', '.join(counts)}."
 
@@ -48,25 +48,25 @@ def html(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
         summary=summary(baseline, comparisons),
         caption=_caption(baseline),
         headings=headings(baseline),
-        lines=[{"cells": _cells(baseline, one)} for one in comparisons],
+        lines=[{"cells": _cells(baseline, comparison)} for comparison in comparisons],
     )
 
 
 def csv_table(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
-    """Numbers in the metric's unit, a line each; a column for each key of the conditions."""
-    keys = list(dict.fromkeys(key for one in comparisons for key in one.condition))
+    """Returns a line for each comparison, in the metric's unit, with a column for each key of the conditions."""
+    keys = list(dict.fromkeys(key for comparison in comparisons for key in comparison.condition))
     numbers = ("blocks", "baseline_mean", "difference", "gain_percent", "effect_size", "p_value", "iterations_needed")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["entry", "dst", *(f"condition.{key}" for key in keys), "metric", "key", "baseline", "setting",
                      "left_out", *numbers, "ci95_low", "ci95_high", "p_adjusted", "verdict"])  # fmt: skip
-    for one in comparisons:
-        found = one.result
-        low, high = found.interval if found and found.interval else (None, None)
-        compared = [baseline.metric, baseline.key, baseline.value, one.value, one.left_out]
-        values = [getattr(found, name, None) for name in numbers]
-        writer.writerow([one.entry, one.dst, *(one.condition.get(key) for key in keys), *compared, *values, low, high,
-                         one.p_adjusted, verdict(one)])  # fmt: skip
+    for comparison in comparisons:
+        result = comparison.result
+        low, high = result.interval if result and result.interval else (None, None)
+        compared = [baseline.metric, baseline.key, baseline.value, comparison.value, comparison.left_out]
+        values = [getattr(result, name, None) for name in numbers]
+        names = [comparison.entry, comparison.dst, *(comparison.condition.get(key) for key in keys)]
+        writer.writerow([*names, *compared, *values, low, high, comparison.p_adjusted, verdict(comparison)])
     return out.getvalue()
 
 
@@ -77,38 +77,39 @@ def _caption(baseline: Baseline) -> str:
     )
 
 
-def _cells(baseline: Baseline, one: Comparison) -> list[str]:
-    where = name_of(one) if not one.dst or one.dst == "receiver" else f"{name_of(one)} {one.dst}"
-    found = one.result
-    if found is None:
-        return [where, one.value, "0", str(one.left_out), *["–"] * 6, verdict(one)]
-    low_high = found.interval and " to ".join(shown(baseline.metric, end) for end in found.interval)
+def _cells(baseline: Baseline, comparison: Comparison) -> list[str]:
+    dst = "" if comparison.dst in ("", "receiver") else f" {comparison.dst}"
+    where = f"{name_of(comparison)}{dst}"
+    result = comparison.result
+    if result is None:
+        return [where, comparison.value, "0", str(comparison.left_out), *["–"] * 6, verdict(comparison)]
+    low_high = result.interval and " to ".join(shown(baseline.metric, end) for end in result.interval)
     return [
         where,
-        one.value,
-        str(found.blocks),
-        str(one.left_out),
-        shown(baseline.metric, found.baseline_mean),
-        shown(baseline.metric, found.difference),
+        comparison.value,
+        str(result.blocks),
+        str(comparison.left_out),
+        shown(baseline.metric, result.baseline_mean),
+        shown(baseline.metric, result.difference),
         low_high or "–",
-        "–" if found.gain_percent is None else f"{found.gain_percent:+.3g}",
-        "–" if found.effect_size is None else f"{found.effect_size:.2f}",
-        "–" if one.p_adjusted is None else f"{one.p_adjusted:.2g}",
-        verdict(one),
+        "–" if result.gain_percent is None else f"{result.gain_percent:+.3g}",
+        "–" if result.effect_size is None else f"{result.effect_size:.2f}",
+        "–" if comparison.p_adjusted is None else f"{comparison.p_adjusted:.2g}",
+        verdict(comparison),
     ]
 
 
-def verdict(one: Comparison) -> str:
-    """'more', 'less', or that nothing can be told, and how many iterations would do."""
-    if one.result is None:
+def verdict(comparison: Comparison) -> str:
+    """Returns 'more', 'less', or "can't tell" with the number of iterations that would be enough."""
+    if comparison.result is None:
         return "can't tell: no block has valid runs of both"
-    if one.result.alike:
-        return "can't tell: all iterations are alike, and so one observation"
-    if one.p_adjusted is None:
+    if comparison.result.alike:
+        return "can't tell: all iterations are alike and count as one observation"
+    if comparison.p_adjusted is None:
         return f"can't tell: at least {LEAST_FOR_INTERVAL} iterations are needed"
-    if one.seen:
-        return "more" if one.result.difference > 0 else "less"
-    needed = one.result.iterations_needed
+    if comparison.seen:
+        return "more" if comparison.result.difference > 0 else "less"
+    needed = comparison.result.iterations_needed
     if needed is None:
         return "can't tell"
-    return f"can't tell: about {max(needed, one.result.blocks + 1)} iterations would do"
+    return f"can't tell: about {max(needed, comparison.result.blocks + 1)} iterations would do"

@@ -1,16 +1,16 @@
-"""An emulated path drawn as text: which device is where, and what it does. From the layout that runs set up."""
+"""Draws an emulated path as text: which device is where, and what it does, from the layout that runs set up."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from ccmix.analysis import path_text
 from ccmix.conditions.layout import BOTTLENECK, DELAY, EXIT, RECEIVER, Layout
 from ccmix.model import Topology
-from ccmix.report import words
 from ccmix.units import format_rate
 
 
 def drawing(plan: Layout) -> str:
-    """A line of hosts, routers and devices; many senders are one name, h1..h50, and many devices one, west1..50."""
+    """Draws a line of hosts, routers and devices; many senders share a name, h1..h50, and devices west1..50."""
     several = len(plan.pairs) > 1
     fans_out = len(plan.receivers) > 1
     senders = names([pair.sender.name for pair in plan.pairs])
@@ -22,9 +22,9 @@ def drawing(plan: Layout) -> str:
 
 
 def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
-    """Each device with what it does; those of hosts that are alike in one line."""
+    """Yields each device with what it does; devices of hosts that are alike share a line."""
     for (what, kind), alike in groupby(
-        plan.pairs, key=lambda pair: (words.own_path(pair.sender), pair.sender.rate_bps)
+        plan.pairs, key=lambda pair: (path_text.own_path(pair.sender), pair.sender.rate_bps)
     ):
         pairs = list(alike)
         hosts = names([pair.sender.name for pair in pairs])
@@ -33,12 +33,12 @@ def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
         rate = f"tbf {format_rate(kind)}, then " if kind else ""
         yield f"{hosts} eth0", f"{rate}fq"
         yield f"{DELAY} {east}", f"netem, data: {what}"
-        yield f"{DELAY} {west}", f"netem, ACKs: {words.way_back(pairs[0].sender)}"
-    yield f"{BOTTLENECK} east", f"{words.rate(path)}, {words.queue(path)}"
+        yield f"{DELAY} {west}", f"netem, ACKs: {path_text.way_back(pairs[0].sender)}"
+    yield f"{BOTTLENECK} east", f"{path_text.rate(path)}, {path_text.queue(path)}"
 
 
 def names(all_names: Sequence[str]) -> str:
-    """'h1..h50' for names that count up, else all of them."""
+    """Returns 'h1..h50' for names that count up, else all of them."""
     first, last = all_names[0], all_names[-1]
     stem = first.rstrip("0123456789")
     number = first.removeprefix(stem)

@@ -1,26 +1,26 @@
-"""The report as one HTML file that needs neither network nor script, and its charts as SVG beside it."""
+"""Writes the report as one HTML file that needs neither network nor script, and its charts as SVG beside it."""
 
 import datetime
 import importlib.metadata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
+from ccmix.analysis.results import Results
 from ccmix.analysis.sharing import sharing
 from ccmix.archive import Campaign
 from ccmix.charts import draw
 from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
-from ccmix.report import more, text
+from ccmix.model import FinishedRun
+from ccmix.report import more, results_text
 from ccmix.report.answer import answer
 from ccmix.report.facts import Listings
 from ccmix.report.inline_svg import inline
 from ccmix.report.repeat import Origin
-from ccmix.report.results import Results
-from ccmix.report.runs import Line, Section, anchor, colours, sections, views
+from ccmix.report.runs import RunSection, TableLine, anchor, colours, sections, views
 
 OF_A_REPORT = "<!-- a chart of ccmix report -->"  # begins each SVG beside a page
 
@@ -29,7 +29,7 @@ OF_A_REPORT = "<!-- a chart of ccmix report -->"  # begins each SVG beside a pag
 class _Chart:
     title: str
     svg: str
-    told: str
+    alt_text: str
     runs: tuple["_Link", ...]
 
 
@@ -39,36 +39,45 @@ class _Link:
     name: str
 
 
+@dataclass(frozen=True)
+class _CampaignView:
+    name: str
+    about: str
+    command: str | None
+    config: str
+    ini: str
+
+
 def write_report(results: Results, file: Path) -> Path:
     """Writes `file`, and for 'report.html' the folder 'report-charts' with an SVG for each chart.
 
-    Charts of an earlier report are removed from that. Raises OSError.
+    Removes charts of an earlier report from that folder. Raises OSError.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     environment = jinja2.Environment(loader=jinja2.PackageLoader("ccmix.report", "."), autoescape=True)
-    found = sharing((result.outdir, result.run, result.summary, result.valid) for result in results.runs)
+    shares = sharing((result.outdir, result.finished) for result in results.runs)
     setups, parts, chosen = Listings(), sections(results), choose(results)
-    origins = {campaign.outdir: Origin(campaign.about) for campaign in results.campaigns}
+    origins = {campaign.outdir: Origin(campaign.origin) for campaign in results.campaigns}
     page = environment.get_template("page.html").stream(
         title=_title(results),
-        found=len(results.runs),
+        finished=len(results.runs),
         planned=results.planned,
-        measured_on=sorted({_measured_on(result.summary) for result in results.runs}),
-        answer=answer(found),
-        compared=found.compared,
-        headings=text.headings(results),
-        text_columns=text.name_columns(results),
-        lines=_lines(results, parts, text.lines(results)),
-        more_headings=[*text.headings(results)[: text.name_columns(results)], *more.HEADINGS],
+        measured_on=sorted({_measured_on(result.finished) for result in results.runs}),
+        answer=answer(shares),
+        compared=shares.compared,
+        headings=results_text.headings(results),
+        text_columns=results_text.name_columns(results),
+        lines=_lines(results, parts, results_text.lines(results)),
+        more_headings=[*results_text.headings(results)[: results_text.name_columns(results)], *more.HEADINGS],
         more_lines=_lines(
             results,
             parts,
             [
-                [*line[: text.name_columns(results)], *more.cells(row)]
-                for line, row in zip(text.lines(results), results.rows, strict=True)
+                [*line[: results_text.name_columns(results)], *more.cells(row)]
+                for line, row in zip(results_text.lines(results), results.rows, strict=True)
             ],
         ),
-        notes=list(text.notes(results)),
+        notes=list(results_text.notes(results)),
         charts=list(_drawn(chosen.charts, parts, file)),
         charts_left_out=chosen.left_out,
         sections=((part, views(part, origins, setups)) for part in parts),
@@ -87,28 +96,28 @@ def _title(results: Results) -> str:
     return " and ".join(names) or "Report"
 
 
-def _measured_on(summary: dict[str, Any]) -> str:
-    facts = summary["facts"]
-    return ", ".join(filter(None, (summary["where"]["machine"], f"Linux {facts['kernel']}", facts["iperf3"])))
+def _measured_on(finished: FinishedRun) -> str:
+    facts = finished.facts
+    return ", ".join(filter(None, (finished.execution.machine, f"Linux {facts.kernel}", facts.iperf3)))
 
 
-def _lines(results: Results, parts: Sequence[Section], cells: Sequence[Sequence[str]]) -> list[Line]:
-    """Rows of the table, which lead to their runs."""
+def _lines(results: Results, parts: Sequence[RunSection], cells: Sequence[Sequence[str]]) -> list[TableLine]:
+    """Returns the rows of the table, which link to their runs."""
     places = {(part.runs[0].run.entry, part.runs[0].run.condition_name, part.runs[0].run.dst): part for part in parts}
     lines, previous = [], None
     for row, line in zip(results.rows, cells, strict=True):
         part = places.get((row.entry, row.condition_name, row.dst))
-        shades = colours([{"group": row.group, "cca": row.cca}])
+        shades = colours([(row.group, row.cca)])
         lines.append(
-            Line(line, first=previous not in (None, row.entry), colour=shades[row.group],
+            TableLine(line, first=previous not in (None, row.entry), colour=shades[row.group],
                  anchor=part.anchor if part else "")
         )  # fmt: skip
         previous = row.entry
     return lines
 
 
-def _drawn(charts: Sequence[Chart], parts: Sequence[Section], file: Path) -> Iterator[_Chart]:
-    """Each for the page, and as a file beside it."""
+def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> Iterator[_Chart]:
+    """Yields each chart for the page, and writes it as a file beside it."""
     numbers = {result.folder: number for part in parts for number, result in enumerate(part.runs, part.first)}
     folder = file.with_name(f"{file.stem}-charts")
     folder.mkdir(exist_ok=True)
@@ -120,13 +129,13 @@ def _drawn(charts: Sequence[Chart], parts: Sequence[Section], file: Path) -> Ite
         yield _Chart(
             title=chart.title,
             svg=inline(svg, f"chart{number}", chart.alt_text),
-            told=chart.alt_text,
+            alt_text=chart.alt_text,
             runs=tuple(_Link(anchor(run), str(at)) for at, run in enumerate(shown, 1)),
         )
 
 
 def _remove_charts(folder: Path) -> None:
-    """Those of an earlier report, and no other files."""
+    """Removes the charts of an earlier report, and no other files."""
     for file in folder.glob("*.svg"):
         with file.open("rb") as start:
             ours = start.read(len(OF_A_REPORT)) == OF_A_REPORT.encode()
@@ -134,16 +143,16 @@ def _remove_charts(folder: Path) -> None:
             file.unlink()
 
 
-def _campaign(campaign: Campaign) -> dict[str, Any]:
-    origin, about = Origin(campaign.about), campaign.about
-    known = {"ccmix": about.get("ccmix"), "Python": about.get("python"), "seed": about.get("seed")}
-    told = [f"{name} {value}" for name, value in known.items() if value is not None]
-    if (started_s := about.get("started_s")) is not None:
-        told.append(f"begun {datetime.datetime.fromtimestamp(started_s, datetime.UTC):%Y-%m-%d %H:%M} UTC")
-    return {
-        "name": campaign.outdir.resolve().name,
-        "about": ", ".join(told),
-        "command": origin.campaign,
-        "config": origin.config,
-        "ini": campaign.ini,
-    }
+def _campaign(campaign: Campaign) -> _CampaignView:
+    origin, about = Origin(campaign.origin), campaign.origin
+    known = {"ccmix": about.ccmix, "Python": about.python, "seed": about.seed}
+    about_parts = [f"{name} {value}" for name, value in known.items() if value is not None]
+    if (started_s := about.started_s) is not None:
+        about_parts.append(f"begun {datetime.datetime.fromtimestamp(started_s, datetime.UTC):%Y-%m-%d %H:%M} UTC")
+    return _CampaignView(
+        name=campaign.outdir.resolve().name,
+        about=", ".join(about_parts),
+        command=origin.campaign,
+        config=origin.config,
+        ini=campaign.ini,
+    )

@@ -1,4 +1,4 @@
-"""A drawing of Vega as a part of an HTML page."""
+"""Makes a drawing of Vega a part of an HTML page."""
 
 import re
 from xml.etree import ElementTree as ET
@@ -9,9 +9,9 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 def inline(svg: str, name: str, alt_text: str) -> str:
-    """The same drawing as one image with a text of its own, and with identifiers that no other drawing of the page has.
+    """Returns the drawing as one image with an alternative text, and with identifiers that are unique in the page.
 
-    Coordinates are rounded to a tenth of a pixel. Raises xml.etree.ElementTree.ParseError for what is no XML.
+    Rounds coordinates to a tenth of a pixel. Raises xml.etree.ElementTree.ParseError for what is not XML.
     """
     ET.register_namespace("", SVG)
     root = ET.fromstring(svg)

@@ -1,10 +1,10 @@
-"""The second table of the HTML report: how groups share and get going, and what queues there are."""
+"""Fills the second table of the HTML report: how groups share and start up, and how full queues are."""
 
+from ccmix.analysis.metric_text import shown
 from ccmix.analysis.statistics import Row
-from ccmix.report.numbers import shown
 from ccmix.units import format_percent
 
-# Heading, where the metric is, its name (docs/metrics.md)
+# Heading, where the metric is, its name (docs/reference/metrics.md)
 COLUMNS = (
     ("share", "group", "share"),
     ("fairness within", "group", "fairness"),
@@ -22,7 +22,7 @@ HEADINGS = tuple(heading for heading, _, _ in COLUMNS)
 
 
 def cells(row: Row) -> list[str]:
-    """The row under HEADINGS: means over the valid runs that have the metric; a dash where none has."""
+    """Returns the row under HEADINGS: means over the valid runs that have the metric; a dash where none has."""
     return [_cell(row, level, metric) for _, level, metric in COLUMNS]
 
 

@@ -1,33 +1,36 @@
-"""A plan for people: of each entry what will be run and set where, then its runs."""
+"""Writes a plan for people: for each entry what will be run and set where, then its runs."""
 
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import groupby
 
+from ccmix.analysis import path_text
 from ccmix.conditions.layout import layout
 from ccmix.config import Condition, Entry
-from ccmix.model import HostPath, ModuleParameter, Netem, PschedulerTask, Run, Topology, Traffic
+from ccmix.model import (
+    Commands,
+    CommandSource,
+    HostPath,
+    Iperf3Source,
+    ModuleParameter,
+    Netem,
+    PschedulerTask,
+    Run,
+    Topology,
+    Traffic,
+)
+from ccmix.model.group_grammar import format_groups
 from ccmix.plan import Span
-from ccmix.report import words
 from ccmix.report.drawing import devices, drawing, names
 from ccmix.units import format_bytes, format_rate, format_time
 
 LABEL_WIDTH, DEVICE_WIDTH = 12, 24
-COMMANDS = {
-    "pre": "pre",
-    "pre-src-cmd": "pre_src",
-    "pre-dst-cmd": "pre_dst",
-    "dst-cmd": "dst",
-    "src-cmd": "src",
-    "post-src-cmd": "post_src",
-    "post-dst-cmd": "post_dst",
-    "post": "post",
-}
 
 
 def render(entries: Iterable[Entry], runs: Iterable[Run]) -> str:
-    """A paragraph an entry: what holds for its runs, in the order of the file, and the runs in their own order."""
+    """Returns a paragraph for each entry, in the order of the file: what holds for its runs, then the runs."""
     of_entry: dict[str, list[Run]] = {}
     for run in runs:
         of_entry.setdefault(run.entry, []).append(run)
@@ -35,7 +38,7 @@ def render(entries: Iterable[Entry], runs: Iterable[Run]) -> str:
 
 
 def total(span: Span) -> str:
-    """'60 runs, 780 s of traffic, 10 s of pauses, in all 0:13:10, plus 2 runs of unknown length'"""
+    """Returns '60 runs, 780 s of traffic, 10 s of pauses, in all 0:13:10, plus 2 runs of unknown length'."""
     parts = [f"{span.runs} run{_s(span.runs)}, {span.seconds:g} s of traffic"]
     if span.pauses_s:
         parts.append(f"{span.pauses_s:g} s of pauses")
@@ -61,10 +64,10 @@ def _entry(entry: Entry, runs: Iterable[Run]) -> Iterator[str]:
 
 
 def _facts(conditions: Iterable[Condition]) -> dict[str, dict[str, None]]:
-    """Each thing that is said of at least one condition, once, under its label."""
+    """Returns each fact of at least one condition, once, under its label."""
     facts: dict[str, dict[str, None]] = {}
-    for one in conditions:
-        path, traffic = one.path, one.traffic
+    for condition in conditions:
+        path, traffic = condition.path, condition.traffic
         lines = _emulated(path, traffic) if isinstance(path, Topology) else _real(path, traffic)
         for label, line in (*lines, *_beside(traffic)):
             facts.setdefault(label, {})[line] = None
@@ -75,8 +78,8 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
     yield (
         "path",
         (
-            f"emulated: {format_rate(path.rate_bps)}, base RTT {words.base_rtts(path)}, "
-            f"loss {words.losses(path)}, {words.queue(path)}"
+            f"emulated: {format_rate(path.rate_bps)}, base RTT {path_text.base_rtts(path)}, "
+            f"loss {path_text.losses(path)}, {path_text.queue(path)}"
         ),
     )
     plan = layout(path)
@@ -84,10 +87,10 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
     for device, what in devices(path, plan):
         yield "device", f"{device:{DEVICE_WIDTH}} {what}"
     for change in path.changes:
-        yield f"at {format_time(change.at_s)}", words.change(change)
-    for _, alike in groupby(traffic.flows, key=lambda line: (line.name, line.what)):
+        yield f"at {format_time(change.at_s)}", path_text.change(change)
+    for _, alike in groupby(traffic.named_sources, key=lambda source: replace(source, host="", start_s=0.0)):
         first, *others = alike
-        yield "flows", words.flows(first, names([line.host for line in (first, *others)]))
+        yield "flows", path_text.traffic_source(first, names([source.host for source in (first, *others)]))
 
 
 def _beside(traffic: Traffic) -> Iterator[tuple[str, str]]:
@@ -101,18 +104,18 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
     yield "type", path.label
     yield "src", path.src
     name = "" if path.dst.name == path.dst.address else f"{path.dst.name}: "
-    if path.task:
+    if traffic.task:
         yield "dst", f"{name}{path.dst.address}"
-        yield "pScheduler", _task(path.task, traffic)
+        yield "pScheduler", _task(traffic.task, traffic)
     else:
         yield "dst", f"{name}{path.dst.address}, commands on {path.dst.host}"
-    if not path.commands.src and not path.task:
+    if isinstance(traffic.test, Iperf3Source):
+        test = traffic.test
         server = f"runs at port {path.port}" if path.server == "running" else f"is started at port {path.port}"
-        groups = ",".join(map(str, traffic.groups))
-        yield "iperf3", f"{traffic.streams} stream{_s(traffic.streams)}, {groups}; the server {server}"
-    for label, field in COMMANDS.items():
-        if command := getattr(path.commands, field):
-            once = (label == "src-cmd" and path.commands.src_once) or (label == "dst-cmd" and path.commands.dst_once)
+        groups = format_groups(test.groups)
+        yield "iperf3", f"{test.streams} stream{_s(test.streams)}, {groups}; the server {server}"
+    for label, command, once in _commands(path.commands, traffic.command):
+        if command:
             yield label, f"{command}{'  (once, for all runs)' if once else ''}"
     if path.netem and path.netem_at:
         at = path.netem_at
@@ -131,8 +134,21 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "mpstat", f"on both hosts: cores {path.mpstat_cores}"
 
 
+def _commands(commands: Commands, src: CommandSource | None) -> Iterator[tuple[str, str | None, bool]]:
+    """Yields each command's key and line, and whether it is kept for all runs, in the order in which they run."""
+    yield "pre", commands.pre, False
+    yield "pre-src-cmd", commands.pre_src, False
+    yield "pre-dst-cmd", commands.pre_dst, False
+    yield "dst-cmd", commands.dst, commands.dst_once
+    if src:
+        yield "src-cmd", src.line, src.kept
+    yield "post-src-cmd", commands.post_src, False
+    yield "post-dst-cmd", commands.post_dst, False
+    yield "post", commands.post, False
+
+
 def _task(task: PschedulerTask, traffic: Traffic) -> str:
-    groups = ",".join(map(str, traffic.groups))
+    groups = format_groups(traffic.groups)
     parts = [f"task at {task.lead}: {traffic.streams} streams, {groups}, {task.tool or 'a tool of its choice'}"]
     if task.priority is not None:
         parts.append(f"priority {task.priority}")
@@ -145,7 +161,7 @@ def _task(task: PschedulerTask, traffic: Traffic) -> str:
 def _netem(netem: Netem, direction: str = "") -> str:
     parts = [f"delay {format_time(netem.delay_s)}{direction}"] if netem.delay_s else []
     if netem.loss:
-        parts.append(f"loss {words.loss(netem.loss)}")
+        parts.append(f"loss {path_text.loss(netem.loss)}")
     if netem.limit_packets is not None:
         parts.append(f"limit {netem.limit_packets} packets")
     if netem.rate_bps is not None:

@@ -1,19 +1,22 @@
-"""What the HTML report shows of each run."""
+"""Makes what the HTML report shows of each run."""
 
 import datetime
-import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from ccmix.analysis import path_text
 from ccmix.analysis.counting import imported
+from ccmix.analysis.metric_text import shown
+from ccmix.analysis.results import Result, Results
+from ccmix.analysis.statistics import value_of
+from ccmix.analysis.tables import as_measured
 from ccmix.charts.colours import OTHER_COLOURS, all_colours
-from ccmix.model import HostPath, Run
-from ccmix.report import words
-from ccmix.report.facts import Listings, flattened, of_setup
-from ccmix.report.numbers import shown
+from ccmix.flattening import flattened
+from ccmix.model import FinishedRun, FlowMetrics, GroupMetrics, HostPath, Metrics, Run
+from ccmix.model.group_grammar import format_groups
+from ccmix.report.facts import Listings, listing_of
 from ccmix.report.repeat import Origin
-from ccmix.report.results import Result, Results
 from ccmix.report.strip import strip
 from ccmix.units import format_rate, format_time
 
@@ -35,8 +38,8 @@ OF_RUN = (
 
 
 @dataclass(frozen=True)
-class Line:
-    """Cells of a table as text; `first` of an entry, the colour of its CCA, and the place in the page it leads to."""
+class TableLine:
+    """Holds a table's line as text: whether it is the `first` of an entry, its CCA's colour, and its link."""
 
     cells: Sequence[str]
     first: bool = False
@@ -45,17 +48,17 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Table:
-    """The first columns, `names` of them, are names."""
+class RunTable:
+    """Describes a table; its first columns, `names` of them, are names."""
 
     headings: Sequence[str]
-    lines: Sequence[Line]
+    lines: Sequence[TableLine]
     names: int
 
 
 @dataclass(frozen=True)
 class RunView:
-    """One run as text; `anchor` is its place in the page."""
+    """Holds one run as text; `anchor` is its place in the page."""
 
     anchor: str
     name: str
@@ -65,8 +68,8 @@ class RunView:
     headline: str
     strip: str  # SVG
     numbers: tuple[tuple[str, str], ...]
-    groups: Table
-    flows: Table
+    groups: RunTable
+    flows: RunTable
     settings: tuple[tuple[str, str], ...]
     repeat: str | None
     commands: tuple[tuple[str, str], ...]
@@ -76,8 +79,8 @@ class RunView:
 
 
 @dataclass(frozen=True)
-class Section:
-    """The runs of one entry, condition and destination."""
+class RunSection:
+    """Holds the runs of one entry, condition and destination."""
 
     anchor: str
     title: str
@@ -89,90 +92,89 @@ def anchor(number: int) -> str:
     return f"run-{number}"
 
 
-def sections(results: Results) -> list[Section]:
-    """In the order of the plan."""
+def sections(results: Results) -> list[RunSection]:
+    """Returns the sections in the order of the plan."""
     cells: dict[tuple[str, str, str], list[Result]] = {}
     for result in results.runs:
         cells.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(result)
-    found, first = [], 1
+    made, first = [], 1
     for number, ((entry, condition, dst), runs) in enumerate(cells.items(), 1):
         to = f" to {dst}" if isinstance(runs[0].run.path, HostPath) else ""
-        found.append(Section(f"condition-{number}", f"{entry}{to}, {condition}", tuple(runs), first))
+        made.append(RunSection(f"condition-{number}", f"{entry}{to}, {condition}", tuple(runs), first))
         first += len(runs)
-    return found
+    return made
 
 
-def views(section: Section, origins: dict[Any, Origin], setups: Listings) -> Iterator[RunView]:
-    """One after the other, since thousands together would fill the memory. Raises ArchiveError."""
+def views(section: RunSection, origins: dict[Path, Origin], setups: Listings) -> Iterator[RunView]:
+    """Yields one run after the other, since thousands together would fill the memory. Raises ArchiveError."""
     for number, result in enumerate(section.runs, section.first):
         yield _view(number, result, origins.get(result.outdir), setups)
 
 
 def _view(number: int, result: Result, origin: Origin | None, setups: Listings) -> RunView:
-    run, summary = result.run, result.summary
-    metrics, validity = summary["metrics"], summary["validity"]
-    groups, flows = metrics["groups"], metrics.get("flows", [])
-    shades = colours(groups)
+    run, finished = result.run, result.finished
+    metrics, facts = finished.metrics, finished.facts
+    groups, flows = metrics.groups, metrics.flows
+    shades = colours((group.group, group.cca) for group in groups)
     return RunView(
         anchor=anchor(number),
         name=run.name,
         iteration=run.iteration,
-        status=validity["status"],
+        status=finished.verdict.status,
         findings=tuple(
-            finding["detail"] + (" (accepted)" if finding["accepted"] else "") for finding in validity["findings"]
+            finding.detail + (" (accepted)" if finding.accepted else "") for finding in finished.verdict.findings
         ),
-        headline=", ".join(f"{group['group']} {format_rate(group['goodput_bps'])}" for group in groups),
-        strip=strip(result.folder, shades, run.traffic.omit_s),
+        headline=", ".join(f"{group.group} {format_rate(group.goodput_bps)}" for group in groups),
+        strip=strip(result.folder, shades, as_measured(run, result.folder).traffic.omit_s),
         numbers=tuple((name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"),
-        groups=_table(("flows", "group"), [(str(group["streams"] or "–"), group["group"]) for group in groups],
+        groups=_table(("flows", "group"), [(str(group.streams or "–"), group.group) for group in groups],
                       OF_GROUPS, groups, shades),
-        flows=_table(("CCA", "flow"), [(str(flow.get("cca_used") or "–"), _flow_name(flow)) for flow in flows],
+        flows=_table(("CCA", "flow"), [(flow.cca_used or "–", _flow_name(flow)) for flow in flows],
                      OF_FLOWS, flows, shades),
-        settings=tuple(_settings(run, summary)),
+        settings=tuple(_settings(finished)),
         repeat=origin.run(run) if origin else None,
-        commands=tuple(commands(summary["facts"].get("commands"))),
-        setup=setups.number(of_setup(summary)),
-        notices=(*summary["where"].get("notices", ()), *summary["where"].get("retries", ())),
+        commands=tuple((command.role or "command", command.line) for command in facts.commands),
+        setup=setups.number(listing_of(finished)),
+        notices=(*finished.execution.diagnostics, *finished.execution.retries),
         folder=str(result.folder.relative_to(result.outdir)),
     )  # fmt: skip
 
 
-def colours(groups: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Of each group that of its CCA; another one where a group before it has that."""
+def colours(ccas: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Returns for each group the colour of its CCA, or another one if a group before it has that."""
     known, spare = all_colours(), iter(OTHER_COLOURS)
     chosen: dict[str, str] = {}
-    for group in groups:
-        own = known.get(group["cca"])
-        chosen[group["group"]] = own if own and own not in chosen.values() else next(spare, "#555555")
+    for group, cca in ccas:
+        own = known.get(cca)
+        chosen[group] = own if own and own not in chosen.values() else next(spare, "#555555")
     return chosen
 
 
 def _table(
     names: tuple[str, ...], named: Sequence[tuple[str, ...]], columns: Sequence[tuple[str, str]],
-    rows: Sequence[dict[str, Any]], shades: dict[str, str],
-) -> Table:  # fmt: skip
-    """Without columns that are empty in all rows."""
-    used = [(heading, key) for heading, key in columns if any(row.get(key) is not None for row in rows)]
+    rows: Sequence[GroupMetrics | FlowMetrics], shades: dict[str, str],
+) -> RunTable:  # fmt: skip
+    """Returns a table without columns that are empty in all rows."""
+    used = [(heading, key) for heading, key in columns if any(value_of(row, key) is not None for row in rows)]
     lines = [
-        Line([*name, *(_value(row, key) for _, key in used)], colour=shades.get(str(row.get("group")), ""))
+        TableLine([*name, *(_value(row, key) for _, key in used)], colour=shades.get(row.group, ""))
         for name, row in zip(named, rows, strict=True)
     ]
-    return Table([*names, *(heading for heading, _ in used)], lines, len(names))
+    return RunTable([*names, *(heading for heading, _ in used)], lines, len(names))
 
 
-def _value(data: dict[str, Any], key: str) -> str:
-    found: Any = data
-    for part in key.split("."):
-        found = (found or {}).get(part)
-    return "–" if found is None else shown(key, float(f"{found:.3g}"))
+def _value(metrics: Metrics | GroupMetrics | FlowMetrics, name: str) -> str:
+    value = value_of(metrics, name)
+    return "–" if value is None else shown(name, float(f"{value:.3g}"))
 
 
-def _flow_name(flow: dict[str, Any]) -> str:
-    return f"{flow.get('group', '')} {flow.get('host') or ''}:{flow.get('port')}".strip()
+def _flow_name(flow: FlowMetrics) -> str:
+    return f"{flow.group} {flow.host}:{flow.port}"
 
 
-def _settings(run: Run, summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What was asked for, and when it was measured."""
+def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
+    """Yields what was asked for, and when it was measured."""
+    run = finished.run
     yield "seed", UNKNOWN if run.seed is None else str(run.seed)
     traffic, path = run.traffic, run.path
     yield "traffic", _traffic(run)
@@ -180,58 +182,57 @@ def _settings(run: Run, summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if traffic.pacing_bps is not None:
         yield "pacing of each flow", format_rate(traffic.pacing_bps)
     if isinstance(path, HostPath):
-        yield from flattened({"path": _told_path(path) if imported(summary) else _given(run.to_json()["path"])})
+        yield from flattened({"path": _imported_path(path) if imported(finished) else _given(_host_path(run, path))})
     else:
-        yield "bottleneck", f"{words.rate(path)}, {words.queue(path)}"
+        yield "bottleneck", f"{path_text.rate(path)}, {path_text.queue(path)}"
         for sender in path.senders:
-            yield f"path of {sender.name}", words.own_path(sender)
+            yield f"path of {sender.name}", path_text.own_path(sender)
         yield "MTU", f"{path.mtu_bytes} bytes, offloads {'on' if path.offloads else 'off'}"
         for change in path.changes:
-            yield f"at {format_time(change.at_s)}", words.change(change)
+            yield f"at {format_time(change.at_s)}", path_text.change(change)
     if run.accept_limits:
         yield "accepted limits", ", ".join(run.accept_limits)
-    if (measured_s := summary["where"].get("measured_s") or summary.get("ended_s")) is not None:
+    if (measured_s := finished.execution.measured_s or finished.ended_s) is not None:
         moment = datetime.datetime.fromtimestamp(measured_s, datetime.UTC)
         yield "measured", f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _told_path(path: HostPath) -> dict[str, Any]:
-    """What an import can know."""
+def _imported_path(path: HostPath) -> dict[str, object]:
+    """Returns the settings of a path that an import can know."""
     return {"src": path.src, "dst": {"name": path.dst.name, "address": path.dst.address}}
+
+
+def _host_path(run: Run, path: HostPath) -> dict[str, object]:
+    """Returns the settings of a path between hosts, with the commands and the task that make its traffic."""
+    settings = {key: value for key, value in asdict(path).items() if key != "kind"}
+    commands, src = settings["commands"], run.traffic.command
+    beside = {key: commands.pop(key) for key in ("dst", "dst_once")}
+    settings["commands"] = {
+        **commands,
+        "src": src.line if src else None,
+        "dst": beside["dst"],
+        "src_once": src.kept if src else False,
+        "dst_once": beside["dst_once"],
+    }
+    return settings | {"task": asdict(run.traffic.task) if run.traffic.task else None}
 
 
 def _measured_time(run: Run) -> str:
     traffic = run.traffic
-    if not traffic.duration_s:
+    if traffic.duration_s is None:
         return UNKNOWN
     return f"{format_time(traffic.duration_s)} after {format_time(traffic.omit_s)} omitted"
 
 
 def _traffic(run: Run) -> str:
-    if run.traffic.flows:
-        return "; ".join(words.flows(line, line.host) for line in run.traffic.flows)
-    groups = ",".join(map(str, run.traffic.groups))
+    if named := run.traffic.named_sources:
+        return "; ".join(path_text.traffic_source(source, source.host) for source in named)
+    groups = format_groups(run.traffic.groups)
     count = str(run.traffic.streams or "an unknown number of")
     return f"{count} flows of {groups}" if groups else "what the command makes"
 
 
-def _given(data: dict[str, Any]) -> dict[str, Any]:
-    """Without what is not set."""
+def _given(data: dict[str, object]) -> dict[str, object]:
+    """Returns the settings without those that are not set."""
     kept = {key: _given(value) if isinstance(value, dict) else value for key, value in data.items()}
     return {key: value for key, value in kept.items() if value not in (None, {}, [], (), "", False)}
-
-
-def commands(data: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Each with where it ran: ('h1 client', 'iperf3 --client ...'); the user's own are lines of the shell."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from commands(value, f"{name} {key}".strip())
-    elif isinstance(data, list) and data and all(isinstance(one, list) for one in data):
-        for one in data:
-            yield from commands(one, name)
-    elif isinstance(data, list) and name:
-        yield name, shlex.join(map(str, data))
-    elif isinstance(data, list):
-        yield from (("command", str(line)) for line in data if line)
-    elif data:
-        yield name, str(data)

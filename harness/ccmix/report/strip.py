@@ -1,6 +1,6 @@
-"""The goodput of one run over time, as a small drawing that needs neither script nor library in a browser.
+"""Draws the goodput of one run over time as a small SVG that needs neither script nor library in a browser.
 
-Of thousands of runs each has one, so it is made of as few points as can be seen, in milliseconds.
+Each of thousands of runs has one, so it consists of as few points as can be seen, and is made in milliseconds.
 """
 
 import math
@@ -10,20 +10,20 @@ from xml.sax.saxutils import quoteattr
 
 import polars as pl
 
+from ccmix.analysis.metric_text import shown
 from ccmix.archive import parquet
-from ccmix.archive.parquet import INTERVALS
-from ccmix.report.numbers import shown
+from ccmix.model import run_files
 from ccmix.units import format_rate
 
 WIDTH, HEIGHT = 640, 150
-LEFT, RIGHT, TOP, BOTTOM = 78, 8, 10, 24  # of the drawing, around what is drawn over time
-MOST_POINTS = 120  # of each line
+LEFT, RIGHT, TOP, BOTTOM = 78, 8, 10, 24  # margins of the drawing
+MOST_POINTS = 120  # in each line
 OTHER = "#555555"
 
 
 def strip(folder: Path, colours: dict[str, str], omit_s: float) -> str:
-    """An SVG element, or nothing where the run has no series. Raises ArchiveError where that can't be read."""
-    file = folder / INTERVALS
+    """Returns an SVG element, or nothing if the run has no series. Raises ArchiveError if that can't be read."""
+    file = folder / run_files.INTERVALS
     if not file.exists():
         return ""
     series = _series(file)
@@ -34,7 +34,7 @@ def strip(folder: Path, colours: dict[str, str], omit_s: float) -> str:
 
 
 def _series(file: Path) -> pl.DataFrame:
-    """Per group and moment: end_s and the goodput of all its flows; several intervals are one point in a long run."""
+    """Returns end_s and the goodput of each group's flows; several intervals are one point in a long run."""
     intervals = parquet.read(file, ["time_s", "seconds", "group", "goodput_bps"]).drop_nulls()
     if intervals.is_empty():
         return intervals.with_columns(end_s=pl.col("time_s"))
@@ -69,9 +69,10 @@ def _drawn(series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[st
         colour = colours.get(str(group), OTHER)
         lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{" ".join(points)}"/>')
     ground, omitted = TOP + high, across(min(omit_s, end_s)) - LEFT
+    label = quoteattr(_description(series))
     return "".join(
         [
-            f'<svg class="strip" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label={quoteattr(_told(series))}>',
+            f'<svg class="strip" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label={label}>',
             f'<rect class="omitted" x="{LEFT}" y="{TOP}" width="{omitted:.0f}" height="{high}"/>',
             f'<path class="axis" d="M{LEFT},{TOP}V{ground}H{WIDTH - RIGHT}"/>',
             f'<text x="{LEFT - 6}" y="{TOP + 8}" text-anchor="end">{format_rate(most_bps)}</text>',
@@ -84,16 +85,16 @@ def _drawn(series: pl.DataFrame, end_s: float, most_bps: float, colours: dict[st
     )
 
 
-def _told(series: pl.DataFrame) -> str:
-    """What the lines show, in words."""
+def _description(series: pl.DataFrame) -> str:
+    """Describes what the lines show."""
     means = series.group_by("group", maintain_order=True).agg(
         pl.col("goodput_bps").mean().alias("mean"), pl.col("goodput_bps").min().alias("least"),
         pl.col("goodput_bps").max().alias("most"),
     )  # fmt: skip
-    return "Goodput over time: " + "; ".join(_words(row) for row in means.rows())
+    return "Goodput over time: " + "; ".join(_group_description(row) for row in means.rows())
 
 
-def _words(row: Sequence[object]) -> str:
+def _group_description(row: Sequence[object]) -> str:
     group, mean, least, most = row
     assert isinstance(mean, float)
     assert isinstance(least, float)

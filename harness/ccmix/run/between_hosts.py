@@ -1,21 +1,21 @@
-"""One run between hosts: their conditions set, the traffic made, everything observed written as raw files.
+"""Measures one run between hosts: sets their conditions, makes the traffic, and writes everything observed as raw
+files.
 
-The hosts are whatever the entry names: this machine, a namespace, a machine over SSH. Nothing is left on them: what is
-changed is taken back by the agent there, whatever happens here.
+The hosts are whatever the entry names: this machine, a namespace, a machine over SSH. Nothing is left on them: the
+agent there takes back what is changed, whatever happens here.
 """
 
-import json
 import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ccmix.conditions import qdisc
 from ccmix.conditions.module_parameter import changed_parameter
 from ccmix.conditions.pacing import device_to, paced_device
+from ccmix.conditions.qdisc_counters import qdisc_counters
 from ccmix.conditions.state import differences, state_of
 from ccmix.conditions.sysctl import OF_TCP, read_sysctls
 from ccmix.conditions.user_commands import bracketed, failures
@@ -25,93 +25,120 @@ from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import ContainedProcess, RealHost
-from ccmix.model import HostPath, Run
+from ccmix.model import (
+    CaptureFacts,
+    Command,
+    Counters,
+    Facts,
+    HostFacts,
+    HostPath,
+    Measurement,
+    Run,
+    run_files,
+)
 from ccmix.probes import sockets
 from ccmix.probes.capture import CaptureReport, capturing
 from ccmix.run.by_pscheduler import scheduled
-from ccmix.run.host_probes import Watched, recording
+from ccmix.run.host_probes import Recording, Watched, recorded_hosts
 from ccmix.run.log import RunLog
-from ccmix.run.programs import Programs
+from ccmix.run.programs import HostPrograms
+from ccmix.run.tool_facts import ToolFacts
 from ccmix.terms import CCAS
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
-LONGEST_UNKNOWN_S = 3600.0  # of a command of which nothing tells how long it takes
+LONGEST_UNKNOWN_S = 3600.0  # of a command whose duration is not known
 GRO = re.compile(r"^(generic-receive-offload|large-receive-offload): (on|off)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The hosts of a run, connected; `dst` and `netem` are None where nothing is done there."""
+    """Holds the hosts of a run, connected; `dst` and `netem` are None if nothing is done there."""
 
     src: RealHost
     dst: RealHost | None
     netem: RealHost | None
-    kept_src_command: ContainedProcess | None = None  # where it goes on from run to run
-    tasks: Tasks | None = None  # pScheduler's, where that makes the traffic
+    kept_src_command: ContainedProcess | None = None  # if it goes on from run to run
+    tasks: Tasks | None = None  # pScheduler's, if that makes the traffic
 
     @property
     def by_role(self) -> dict[str, RealHost]:
-        """Those that measure; one that is both ends counts once."""
+        """Returns the hosts that measure; a host that is both ends counts once."""
         ends = {"src": self.src}
         if self.dst is not None and self.dst is not self.src:
             ends["dst"] = self.dst
         return ends
 
 
-def measure(run: Run, ends: Ends, programs: Programs, folder: Path) -> list[str]:
-    """Measures a run; `folder` gets generators/, logs/ and facts.json. Returns what was noticed.
-
-    Raises CommandError or GeneratorError.
-    """
+def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measurement:
+    """Measures a run; `folder` gets generators/ and logs/. Raises CommandError or GeneratorError."""
     path = run.host_path
-    generators, logs = folder / "generators", folder / "logs"
+    generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
     generators.mkdir()
     logs.mkdir()
-    log = RunLog(logs / "run.log")
+    log = RunLog(logs / run_files.RUN_LOG)
     log(f"{run.name}: from {ends.src.name} to {path.dst.address}")
     addresses = _addresses(ends.src, path.dst.address)
     device = path.nic or device_to(ends.src, addresses[0])
     devices = _devices(path, ends, device)
     before = {host: state_of(host, names) for host, names in devices.items()}
-    hosts = {role: {"name": host.name} | _facts(host) for role, host in ends.by_role.items()}
-    facts: dict[str, Any] = {
-        "kernel": hosts["src"]["kernel"],
-        "kernel_version": ends.src.read("/proc/sys/kernel/version").strip(),
-        "hosts": hosts,
-        "device": device,
-        "sysctls": read_sysctls(ends.src, OF_TCP),
-        "ping_before_s": _ping(ends.src, path) if path.netem else [],
-    }
+    hosts = {role: _facts(host) for role, host in ends.by_role.items()}
+    kernel_version = ends.src.read("/proc/sys/kernel/version").strip()
+    sysctls = read_sysctls(ends.src, OF_TCP)
+    ping_before_s = _ping(ends.src, path) if path.netem else ()
     try:
         with ExitStack() as conditions:
             for what, condition in _conditions(run, ends, device, logs):
                 conditions.enter_context(condition)
                 log(f"set: {what}")
-            facts["ping_rtt_s"] = _ping(ends.src, path)
-            facts["offloads"] = _offloads(path, ends)
-            facts["before"] = _counters(path, ends, device)
-            facts["ports_before"] = _ports(ends.src, addresses)
-            facts |= _traffic(run, ends, programs, Watched(addresses, device), folder, log)
+            ping_rtt_s = _ping(ends.src, path)
+            offloads = _offloads(path, ends)
+            counters_before = _counters(path, ends, device)
+            ports_before = _ports(ends.src, addresses)
+            traffic = _traffic(run, ends, programs, Watched(addresses, device), folder, log)
             log("traffic has ended")
-            facts["after"] = _counters(path, ends, device)
+            counters_after = _counters(path, ends, device)
         log("conditions taken back")
     except (CommandError, GeneratorError) as error:
         log(f"failed: {error}")
         raise
-    (folder / "facts.json").write_text(json.dumps(facts, indent=1))
     left = [
         sentence
         for host, names in devices.items()
         for sentence in differences(host, before[host], state_of(host, names))
     ]
-    notices = failures(logs) + [f"left changed: {sentence}" for sentence in left]
-    for sentence in notices:
+    diagnostics = failures(logs) + [f"left changed: {sentence}" for sentence in left]
+    for sentence in diagnostics:
         log(sentence)
-    return notices
+    return Measurement(
+        facts=Facts(
+            kernel=hosts["src"].kernel,
+            kernel_version=kernel_version,
+            iperf3=traffic.tool.version,
+            sysctls=sysctls,
+            commands=traffic.tool.commands,
+            generator=traffic.tool.generator,
+            hosts=hosts,
+            device=device,
+            capture=traffic.capture,
+            probes=traffic.recording.reports,
+            pscheduler=traffic.tool.pscheduler,
+            offloads=offloads,
+        ),
+        started_s=traffic.started_s,
+        ended_s=traffic.ended_s,
+        ping_rtt_s={"src": ping_rtt_s} if ping_rtt_s else {},
+        ping_before_s=ping_before_s,
+        before=counters_before,
+        after=counters_after,
+        ports_before=ports_before,
+        series=traffic.recording.series,
+        clocks_s=traffic.recording.clocks_s,
+        diagnostics=(*diagnostics, *traffic.recording.diagnostics),
+    )
 
 
 def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]]:
-    """What the run may change, and looks at before and after."""
+    """Returns the devices that the run may change, which are compared before and after."""
     devices: dict[RealHost, set[str]] = {ends.src: {device}}
     if path.profile_device:
         devices[ends.src].add(path.profile_device)
@@ -123,7 +150,7 @@ def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]
 
 
 def _conditions(run: Run, ends: Ends, device: str, logs: Path) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """What the run changes, in order, with what it is for the log."""
+    """Yields what the run changes, in order, each with its text for the log."""
     path = run.host_path
     if path.module_parameter:
         parameter = path.module_parameter
@@ -147,51 +174,64 @@ def _conditions(run: Run, ends: Ends, device: str, logs: Path) -> Iterator[tuple
         yield f"pacing of {device}", paced_device(ends.src, device, run.traffic.pacing_bps)
 
 
-def _traffic(run: Run, ends: Ends, programs: Programs, watched: Watched, folder: Path, log: RunLog) -> dict[str, Any]:
-    """The traffic with the probes beside it; the facts that come of it."""
-    path, logs = run.host_path, folder / "logs"
-    facts: dict[str, Any] = {}
+@dataclass(frozen=True)
+class _TrafficRecord:
+    """Holds what became known while the traffic ran; times are of the wall clock."""
+
+    started_s: float
+    ended_s: float
+    tool: ToolFacts
+    recording: Recording
+    capture: CaptureFacts | None
+
+
+def _traffic(
+    run: Run, ends: Ends, programs: HostPrograms, watched: Watched, folder: Path, log: RunLog
+) -> _TrafficRecord:
+    """Makes the traffic with the probes beside it."""
+    path, logs = run.host_path, folder / run_files.LOGS
     capture: CaptureReport | None = None
     with ExitStack() as probes:
         by_pscheduler = probes.enter_context(scheduled(run, ends.tasks, log)) if ends.tasks else None
         if path.capture:
             capture = probes.enter_context(capturing(ends.src, path.capture, folder))
-        recorded = probes.enter_context(recording(run, ends.by_role, programs, watched, logs))
-        facts["started_s"] = by_pscheduler.begins_s if by_pscheduler else time.time()
+        recording = probes.enter_context(recorded_hosts(run, ends.by_role, programs, watched, logs))
+        started_s = by_pscheduler.begins_s if by_pscheduler else time.time()
         log("traffic begins")
         if by_pscheduler:
-            facts |= by_pscheduler.finish(folder / "generators")
-        elif path.commands.src:
-            facts |= _commands(run, path.commands.src, ends, folder)
+            tool = by_pscheduler.finish(folder / run_files.GENERATORS)
+        elif run.traffic.command:
+            tool = _commands(run, run.traffic.command.line, ends, folder)
         else:
-            facts |= _iperf3(run, ends, programs, folder / "generators")
-        facts["ended_s"] = time.time()
-    if capture:
-        facts["capture"] = {"packets": capture.counts, "complete": capture.complete, "bytes": capture.bytes}
-    return facts | recorded
+            tool = _iperf3(run, ends, programs, folder / run_files.GENERATORS)
+        ended_s = time.time()
+    captured = CaptureFacts(capture.counts, capture.complete, capture.bytes) if capture else None
+    return _TrafficRecord(started_s, ended_s, tool, recording, captured)
 
 
-def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> dict[str, Any]:
-    path, logs = run.host_path, folder / "logs"
-    expected_s = run.traffic.seconds + iperf3.ENDS_WITHIN_S + may_queue_s(src_line)
-    longest_s = path.timeout_s or (expected_s if run.traffic.seconds else LONGEST_UNKNOWN_S)
+def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> ToolFacts:
+    path, logs = run.host_path, folder / run_files.LOGS
+    commands = tuple(Command("", line) for line in (src_line, path.commands.dst) if line)
+    takes_s = run.traffic.seconds
+    expected_s = LONGEST_UNKNOWN_S if takes_s is None else takes_s + iperf3.ENDS_WITHIN_S + may_queue_s(src_line)
+    longest_s = path.timeout_s or expected_s
     others = [host for host in (ends.dst, ends.netem) if host]
     if ends.kept_src_command:
-        command.measure_for(ends.kept_src_command, run.traffic.seconds, logs, others)
-        return {"commands": [src_line, path.commands.dst], "iperf3": "", "generator": "other"}
+        command.measure_for(ends.kept_src_command, run.traffic.total_s, logs, others)
+        return ToolFacts("other", "", commands)
     with ExitStack() as beside:
         if path.commands.dst and not path.commands.dst_once and ends.dst:
             beside.enter_context(command.running_dst_command(ends.dst, path.commands.dst, logs))
-        result = command.run_src_command(ends.src, src_line, longest_s, folder / "generators", logs, others)
+        result = command.run_src_command(ends.src, src_line, longest_s, folder / run_files.GENERATORS, logs, others)
     version = (result.client or {}).get("start", {}).get("version", "")
-    return {"commands": [src_line, path.commands.dst], "iperf3": str(version), "generator": result.kind}
+    return ToolFacts(result.kind, str(version), commands)
 
 
-def _iperf3(run: Run, ends: Ends, programs: Programs, generators: Path) -> dict[str, Any]:
+def _iperf3(run: Run, ends: Ends, programs: HostPrograms, generators: Path) -> ToolFacts:
     path = run.host_path
     on_src = programs.iperf3_on(ends.src)
     version = ends.src.run([on_src, "--version"]).splitlines()[0]
-    two = iperf3.Ends(
+    two = iperf3.Iperf3Ends(
         ends.src,
         on_src,
         ends.dst,
@@ -203,43 +243,44 @@ def _iperf3(run: Run, ends: Ends, programs: Programs, generators: Path) -> dict[
         raise GeneratorError(
             f"{ends.dst.name}: something listens on port {path.port} already: set another port, or server = running"
         )
-    longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0)
+    longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0, run.traffic.streams or 1)
     commands = iperf3.run_test(two, run.traffic, longest_s, generators)
-    return {"commands": commands, "iperf3": version, "generator": "iperf3"}
+    return ToolFacts("iperf3", version, commands)
 
 
-def _ports(src: RealHost, addresses: Sequence[str]) -> list[int]:
-    """Of the source's connections to the destination that are there already, and none of the run's."""
-    return [socket.local_port for socket in sockets.parse(src.run(sockets.to(addresses)), CCAS)]
+def _ports(src: RealHost, addresses: Sequence[str]) -> tuple[int, ...]:
+    """Returns the source's ports of connections to the destination that exist already, and are none of the run's."""
+    return tuple(socket.local_port for socket in sockets.parse(src.run(sockets.to(addresses)), CCAS))
 
 
 def _addresses(host: RealHost, name: str) -> list[str]:
-    """Every address that the host finds for the name; the name itself where it is an address."""
-    found = host.run(["getent", "ahosts", name]).split("\n")
-    return list(dict.fromkeys(line.split()[0] for line in found if line))
+    """Returns every address that the host finds for the name; the name itself if it is an address."""
+    rows = host.run(["getent", "ahosts", name]).split("\n")
+    return list(dict.fromkeys(line.split()[0] for line in rows if line))
 
 
-def _facts(host: RealHost) -> dict[str, Any]:
-    return {
-        "kernel": host.read("/proc/sys/kernel/osrelease").strip(),
-        "hostname": host.read("/proc/sys/kernel/hostname").strip(),
-        "cpus": host.run(["nproc"]).strip(),
-        "congestion_control": host.read("/proc/sys/net/ipv4/tcp_congestion_control").strip(),
-    }
+def _facts(host: RealHost) -> HostFacts:
+    return HostFacts(
+        name=host.name,
+        kernel=host.read("/proc/sys/kernel/osrelease").strip(),
+        hostname=host.read("/proc/sys/kernel/hostname").strip(),
+        cpus=int(host.run(["nproc"])),
+        congestion_control=host.read("/proc/sys/net/ipv4/tcp_congestion_control").strip(),
+    )
 
 
-def _ping(src: RealHost, path: HostPath) -> list[float]:
-    """Round-trip times in seconds before the traffic; none where the destination doesn't answer pings."""
+def _ping(src: RealHost, path: HostPath) -> tuple[float, ...]:
+    """Returns round-trip times in seconds before the traffic; none if the destination doesn't answer pings."""
     argv = ["ping", "-n", "-c", str(PINGS), "-i", f"{PING_INTERVAL_S:g}", "-W", str(PING_WAITS_S), path.dst.address]
     try:
-        words = src.run(argv, timeout_s=60).split()
+        answers = src.run(argv, timeout_s=60).split()
     except CommandError:
-        return []
-    return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")]
+        return ()
+    return tuple(float(word.removeprefix("time=")) / 1e3 for word in answers if word.startswith("time="))
 
 
 def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:
-    """What could make one packet of many before netem sees them."""
+    """Returns the offloads that could join packets before netem sees them."""
     if not (path.netem and path.netem.loss and path.netem_at and ends.netem):
         return {}
     return {
@@ -249,15 +290,15 @@ def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:
     }
 
 
-def _counters(path: HostPath, ends: Ends, device: str) -> dict[str, Any]:
-    """Qdisc statistics of the sender's queue and of netem, TCP counters of both ends, their softnet drops."""
-    qdiscs = {"sender-queue": qdisc.qdiscs(ends.src, device)}
+def _counters(path: HostPath, ends: Ends, device: str) -> Counters:
+    """Reads qdisc statistics of the sender's queue and of netem, TCP counters of both ends, and their softnet drops."""
+    qdiscs = {"sender-queue": qdisc_counters(ends.src, device)}
     if path.netem_at and ends.netem and path.netem:
-        qdiscs["data-delay"] = qdisc.qdiscs(ends.netem, path.netem_at.data_device)
+        qdiscs["data-delay"] = qdisc_counters(ends.netem, path.netem_at.data_device)
         if path.netem_at.ack_device:
-            qdiscs["ack-delay"] = qdisc.qdiscs(ends.netem, path.netem_at.ack_device)
-    return {
-        "qdiscs": qdiscs,
-        "netstat": {host.name: host.read("/proc/net/netstat") for host in ends.by_role.values()},
-        "softnet": {host.name: host.read("/proc/net/softnet_stat") for host in ends.by_role.values()},
-    }
+            qdiscs["ack-delay"] = qdisc_counters(ends.netem, path.netem_at.ack_device)
+    return Counters(
+        qdiscs=qdiscs,
+        netstat={host.name: host.read("/proc/net/netstat") for host in ends.by_role.values()},
+        softnet={host.name: host.read("/proc/net/softnet_stat") for host in ends.by_role.values()},
+    )

@@ -1,4 +1,4 @@
-"""Many runs, some of them at the same time, each finished one kept at once.
+"""Runs many runs, some of them at the same time, and keeps each finished one at once.
 
 What makes tables of them is imported when the first has ended: beside the others, and not before any has begun.
 """
@@ -10,27 +10,26 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.failures import located
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.lab import GuestError
-from ccmix.model import HostPath, Run
+from ccmix.model import Execution, FinishedRun, HostPath, Measurement, Run, run_files
 from ccmix.run.hosts_machine import Skipped
 from ccmix.run.limits import Budget, seconds_until_open
 from ccmix.run.machines import Machine
-from ccmix.run.measure import ERROR
 
 LOOKS_AT_CLOCK_EACH_S = 30.0  # which may be set, and goes on where this machine sleeps
 _IMPORTING = threading.Lock()  # of two threads that import modules in a circle, one may get half a module
 
 
 class Watcher(Protocol):
-    """Is told how a campaign goes."""
+    """Gets reports on how a campaign goes."""
 
     def waiting(self, run: Run, why: str) -> None: ...
 
@@ -41,9 +40,9 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one run ended: 'valid', 'limited', 'unknown', 'skipped' or 'failed'.
+    """Describes how one run ended: 'valid', 'limited', 'unknown', 'skipped' or 'failed'.
 
-    `reasons` says why where it is not valid, and what was noticed where it is.
+    `reasons` says why it is not valid, and holds diagnostics if it is.
     """
 
     status: str
@@ -51,15 +50,15 @@ class Outcome:
 
 
 def missing(campaign: Campaign) -> list[Run]:
-    """The runs of the plan that have no finished folder yet."""
+    """Returns the runs of the plan that have no finished folder yet."""
     return [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
 
 
 async def run_all(campaign: Campaign, runs: Sequence[Run], machine: Machine, parallel: int, watcher: Watcher) -> None:
     """Runs all of them, `parallel` at a time and each on a processor of its own.
 
-    A failed run is told to the watcher and leaves its partial folder with the logs; the others go on. When cancelled,
-    runs in progress are abandoned and leave nothing.
+    A failed run is reported to the watcher and leaves its partial folder with the logs; the others go on. When
+    cancelled, runs in progress are abandoned and leave nothing.
     """
     work = _Work(campaign, machine, watcher)
     waiting = iter(runs)
@@ -78,11 +77,11 @@ class _Work:
         self._machine = machine
         self._watcher = watcher
         self._budget = Budget()
-        for run, summary, _ in campaign.finished():
-            self._spend(run, summary)
+        for finished, _ in campaign.finished():
+            self._spend(finished)
 
     async def take(self, waiting: Iterator[Run], cpu: int) -> None:
-        """One run after the other, until none is left."""
+        """Takes one run after the other, until none is left."""
         previous: Run | None = None
         for run in waiting:
             if previous and previous.entry != run.entry and isinstance(previous.path, HostPath):
@@ -95,7 +94,7 @@ class _Work:
             previous = run
 
     async def _tries(self, run: Run, folder: RunFolder, cpu: int) -> Outcome:
-        """The run, and again as often as its entry allows when it fails; each reason is kept."""
+        """Tries the run, and again as often as its entry allows when it fails; keeps each reason."""
         retries, pause_s = (run.path.retries, run.path.pause_s) if isinstance(run.path, HostPath) else (0, 0.0)
         failures: list[str] = []
         while len(failures) <= retries:
@@ -117,8 +116,8 @@ class _Work:
                 failures.append(located(error, folder.partial) if isinstance(error, OSError) else str(error))
                 self._budget.add(run.entry, time.time(), await asyncio.to_thread(_bytes_sampled, folder.partial))
                 with contextlib.suppress(OSError):  # the disk may be what is full
-                    (folder.partial / ERROR).parent.mkdir(exist_ok=True)
-                    (folder.partial / ERROR).write_text("".join(f"{failure}\n" for failure in failures))
+                    (folder.partial / run_files.ERROR).parent.mkdir(exist_ok=True)
+                    (folder.partial / run_files.ERROR).write_text("".join(f"{failure}\n" for failure in failures))
             except asyncio.CancelledError:
                 folder.discard()
                 raise
@@ -128,32 +127,32 @@ class _Work:
         if not path.time_window:
             return
         now = datetime.datetime.now(datetime.UTC)
-        told = False
-        while seconds := seconds_until_open(path.time_window, run.seconds, now):
-            if not told:
+        reported = False
+        while seconds := seconds_until_open(path.time_window, run.seconds or 0.0, now):
+            if not reported:
                 opens = now + datetime.timedelta(seconds=seconds)
                 self._watcher.waiting(run, f"waits for its time window, until {opens:%H:%M} UTC")
-            told = True
+            reported = True
             await asyncio.sleep(min(seconds, LOOKS_AT_CLOCK_EACH_S))
             now = datetime.datetime.now(datetime.UTC)
 
     async def _once(self, run: Run, folder: RunFolder, cpu: int, failures: Sequence[str]) -> Outcome:
-        where = await self._machine.measure(run, folder.begin(), cpu)
-        where |= {"retries": list(failures), "measured_s": time.time()}
-        summary = await asyncio.to_thread(_conclude, run, folder, where)
-        self._spend(run, summary)
-        validity = summary["validity"]
-        reasons = tuple(finding["detail"] for finding in validity["findings"] if not finding["accepted"])
-        return Outcome(validity["status"], (*reasons, *summary["where"]["notices"]))
+        measured = await self._machine.measure(run, folder.begin(), cpu)
+        execution = replace(measured.execution, retries=tuple(failures), measured_s=time.time())
+        finished = await asyncio.to_thread(_conclude, run, folder, measured.measurement, execution)
+        self._spend(finished)
+        reasons = tuple(finding.detail for finding in finished.verdict.reasons)
+        return Outcome(finished.verdict.status, (*reasons, *finished.execution.diagnostics))
 
-    def _spend(self, run: Run, summary: dict[str, Any]) -> None:
-        self._budget.add(run.entry, summary["ended_s"], summary["metrics"].get("bytes_sent", 0))
+    def _spend(self, finished: FinishedRun) -> None:
+        assert finished.ended_s is not None
+        self._budget.add(finished.run.entry, finished.ended_s, finished.metrics.bytes_sent or 0)
 
 
-def _conclude(run: Run, folder: RunFolder, where: dict[str, Any]) -> dict[str, Any]:
+def _conclude(run: Run, folder: RunFolder, measurement: Measurement, execution: Execution) -> FinishedRun:
     with _IMPORTING:
         from ccmix.run.conclude import conclude  # noqa: PLC0415
-    return conclude(run, folder, where)
+    return conclude(run, folder, measurement, execution)
 
 
 def _bytes_sampled(folder: Path) -> int:

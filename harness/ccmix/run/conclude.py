@@ -1,9 +1,9 @@
-"""The raw files of a measured run to its tables, metrics and verdict; and with run.json written, a finished run."""
+"""Turns the raw files of a measured run into tables, metrics and a verdict, and writes the finished run."""
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from polars.exceptions import PolarsError
 
@@ -12,60 +12,57 @@ from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import as_measured, read_tables
 from ccmix.analysis.validity import judge
 from ccmix.archive import parquet
+from ccmix.archive.codec import MEASUREMENT
 from ccmix.generators.results import GeneratorError
-from ccmix.model import Run
+from ccmix.model import Execution, FinishedRun, Measurement, Run, run_files
 from ccmix.probes import capflow
-from ccmix.probes.capture import FILE as CAPTURE
 from ccmix.tools import ToolError
 
 # What reading a file that its tool did not write, or not to the end, may raise
 NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
-FACTS = (
-    "kernel", "kernel_version", "iperf3", "sysctls", "commands", "generator", "hosts", "device", "capture", "probes",
-    "pscheduler", "offloads",
-)  # fmt: skip
 
 
-def conclude(run: Run, folder: archive.RunFolder, where: dict[str, Any]) -> dict[str, Any]:
-    """Returns run.json's content; `where` says on what machine and how long the run took.
+def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, execution: Execution) -> FinishedRun:
+    """Writes the tables, the measurement and run.json, and returns the finished run.
 
-    Raises GeneratorError where a raw file can't be understood.
+    Raises GeneratorError if a raw file can't be understood.
     """
     try:
-        facts = json.loads((folder.partial / "facts.json").read_text())
-        measured = as_measured(run, folder.partial)
-        tables = read_tables(measured, folder.partial)
+        (folder.partial / run_files.FACTS).write_text(json.dumps(MEASUREMENT.encode(measurement), indent=1))
+        as_made = as_measured(run, folder.partial)
+        tables = read_tables(as_made, folder.partial, measurement)
         tables.write(folder.partial)
-        facts["probes"] |= tables.series.probes
-        notices = [*where.get("notices", ()), *facts.get("notices", ()), *tables.series.notices]
-        summary = {
-            "run": run.to_json(),
-            "where": where | {"notices": [*notices, *_packets(folder.partial)]},
-            "facts": {key: facts[key] for key in FACTS if key in facts},
-            "started_s": facts["started_s"],
-            "began_s": tables.began_s,
-            "ended_s": facts["ended_s"],
-            "ping_rtt_s": facts["ping_rtt_s"],
-            "metrics": run_metrics(measured, tables, facts),
-            "validity": judge(measured, tables, facts).to_json(),
-        }
+        facts = replace(measurement.facts, probes={**measurement.facts.probes, **tables.series.probes})
+        measurement = replace(measurement, facts=facts)
+        diagnostics = (*measurement.diagnostics, *tables.series.diagnostics, *_packets(folder.partial))
+        finished = FinishedRun(
+            run=run,
+            execution=replace(execution, diagnostics=(*execution.diagnostics, *diagnostics)),
+            facts=facts,
+            started_s=measurement.started_s,
+            began_s=tables.began_s,
+            ended_s=measurement.ended_s,
+            ping_rtt_s=measurement.ping_rtt_s,
+            metrics=run_metrics(as_made, tables, measurement.ping_rtt_s, measurement),
+            verdict=judge(as_made, tables, measurement),
+        )
     except NOT_UNDERSTOOD as error:
         raise GeneratorError(f"{folder.partial}: a raw file can't be understood: {error!r}") from error
-    folder.finish(summary)
-    return summary
+    folder.finish(finished)
+    return finished
 
 
 def _packets(folder: Path) -> Iterator[str]:
-    """What packets.parquet and connections.parquet say of a capture, where there is one; why they can't, or not all."""
-    capture = folder / CAPTURE
+    """Writes packets.parquet and connections.parquet if there is a capture; yields why they lack something."""
+    capture = folder / run_files.CAPTURE
     if not capture.exists():
         return
     try:
         packets, connections = capflow.convert(capture)
     except (capflow.CaptureError, ToolError) as error:
-        yield f"the capture was not looked into: {error}"
+        yield f"the capture was not analysed: {error}"
         return
-    parquet.write(packets, folder / "packets.parquet")
-    parquet.write(connections.table, folder / "connections.parquet")
+    parquet.write(packets, folder / run_files.PACKETS)
+    parquet.write(connections.table, folder / run_files.CONNECTIONS)
     if connections.problem:
         yield f"the capture's end is missing: {connections.problem}"

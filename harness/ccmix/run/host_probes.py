@@ -1,62 +1,68 @@
-"""What is recorded on the hosts of a run beside its traffic, by ccmix-sockmon, else by ss and from /proc."""
+"""Records on the hosts of a run beside its traffic, by ccmix-sockmon, else by ss and from /proc."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ccmix.hosts import CommandError
 from ccmix.hosts.errors import HostLost
 from ccmix.hosts.host import RealHost
-from ccmix.model import Run
+from ccmix.model import ProbeReport, Run, SeriesNames, run_files
 from ccmix.probes import processors, rtt_beside, sockets, sockmon
 from ccmix.probes.sampler import SamplerReport, sampling
-from ccmix.run.programs import ProbeRefused, Programs
+from ccmix.run.programs import HostPrograms, ProbeRefused
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Of the source: the other ends of the sockets, and the sending device."""
+    """Describes what to watch on the source: the other ends of the sockets, and the sending device."""
 
     addresses: Sequence[str]
     device: str
 
 
+@dataclass
+class Recording:
+    """Says what it takes to read the series that are recorded. It is complete when the probes have ended."""
+
+    series: SeriesNames
+    clocks_s: dict[str, float]  # by role: how far the host's clock is ahead of this machine's
+    reports: dict[str, ProbeReport] = field(default_factory=dict)
+    diagnostics: list[str] = field(default_factory=list)
+
+
 @contextmanager
-def recording(
-    run: Run, by_role: Mapping[str, RealHost], programs: Programs, watched: Watched, logs: Path
-) -> Iterator[dict[str, Any]]:
+def recorded_hosts(
+    run: Run, by_role: Mapping[str, RealHost], programs: HostPrograms, watched: Watched, logs: Path
+) -> Iterator[Recording]:
     """Records until the context ends: on each host counters, processors and the run's processes, on src also the
     sockets to the destination and the sending device's queue. Raises CommandError.
-
-    Gives the facts that reading it takes, complete after the context: series, clocks_s, probes, notices.
     """
-    facts: dict[str, Any] = {
-        "series": {"sockets": {"": "sender"}, "queues": {f"/{watched.device}": "sender-queue"}},
-        "clocks_s": {role: host.clock_ahead_s() for role, host in by_role.items()},
-        "notices": [],
-    }
+    recording = Recording(
+        series=SeriesNames(sockets={"": "sender"}, queues={f"/{watched.device}": "sender-queue"}),
+        clocks_s={role: host.clock_ahead_s() for role, host in by_role.items()},
+    )
     reports: dict[str, SamplerReport] = {}
     with ExitStack() as probes:
         for role, host in by_role.items():
             try:
                 argv = [programs.sockmon_on(host), *_what(run, role, host, watched)]
             except ProbeRefused as reason:
-                facts["notices"].append(f"{host.name}: sampled by ss and /proc instead of ccmix-sockmon: {reason}")
+                recording.diagnostics.append(f"{host.name}: sampled by ss and /proc instead of ccmix-sockmon: {reason}")
                 for name, command in _instead(role, watched).items():
                     samples = sampling(host, command, run.traffic.interval_s, logs / f"{name}.jsonl")
                     reports[name] = probes.enter_context(samples)
             else:
-                stream = sockmon.STREAM if role == "src" else sockmon.DESTINATION_STREAM
+                stream = run_files.SOCKMON_STREAM if role == "src" else run_files.SOCKMON_DESTINATION_STREAM
                 probes.enter_context(sockmon.recording(host, argv, logs / stream))
         if probe := run.traffic.rtt_probe:
             src = by_role["src"]
             command = rtt_beside.argv(programs.rtt_on(src), probe, run.host_path.dst.address)
-            files = {"stdout": logs / rtt_beside.FILE, "stderr": logs / rtt_beside.ERRORS}
+            files = {"stdout": logs / run_files.RTT_SAMPLES, "stderr": logs / run_files.RTT_ERRORS}
             probes.enter_context(src.start(command, **files, privileged=_refused(src, command)))
-        yield facts
-    facts["probes"] = {name: asdict(report) for name, report in reports.items()}
+        yield recording
+    recording.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
 
 
 def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
@@ -71,7 +77,7 @@ def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
 
 
 def _refused(host: RealHost, command: Sequence[str]) -> bool:
-    """Whether the login may not ask so: some kernels let nobody but root ping."""
+    """Returns whether the login may not ping: some kernels let nobody but root ping."""
     try:
         host.run([command[0], "--duration=10ms", "--timeout=10ms", *command[1:]])
     except HostLost:

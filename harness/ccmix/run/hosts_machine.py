@@ -1,4 +1,6 @@
-"""Runs between hosts, one after the other: connections, destinations checked first, what holds for a whole entry."""
+"""Measures runs between hosts, one after the other: connects, checks destinations first, keeps what holds for an
+entry.
+"""
 
 import asyncio
 import contextlib
@@ -17,9 +19,10 @@ from ccmix.hosts.address import parse_host
 from ccmix.hosts.agent_host import AgentProcess
 from ccmix.hosts.host import RealHost
 from ccmix.hosts.pool import Hosts
-from ccmix.model import HostPath, Run
+from ccmix.model import Execution, HostPath, Measurement, Run
 from ccmix.run import between_hosts, by_pscheduler
-from ccmix.run.programs import Programs
+from ccmix.run.machines import Measured
+from ccmix.run.programs import HostPrograms
 from ccmix.run.reachable import unreachable
 
 LOCAL = "localhost"
@@ -27,34 +30,38 @@ NOTHING = object()  # what a context gave that gives nothing
 
 
 class Skipped(Exception):
-    """A run that was not tried, with the reason: its destination doesn't answer."""
+    """Reports that a run was not tried, and why: its destination doesn't answer."""
 
 
 class HostsMachine:
-    """The hosts of the entries' paths. One run at a time; connections are kept from run to run."""
+    """Measures on the hosts of the entries' paths. It measures one run at a time; connections are kept from run to
+    run.
+    """
 
-    def __init__(self, hosts: Hosts, programs: Programs, logs: Path) -> None:
-        """`logs` gets outputs of commands that live longer than a run."""
+    def __init__(self, hosts: Hosts, programs: HostPrograms, logs: Path) -> None:
+        """Takes the hosts and programs; `logs` gets outputs of commands that live longer than a run."""
         self._programs = programs
         self._logs = logs
         self._hosts = hosts
         self._entry = _Entry("")
         self._greeted: set[RealHost] = set()
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
-        """As Machine says. Raises Skipped, CommandError or GeneratorError."""
+    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
+        """Measures a run as Machine says. Raises Skipped, CommandError or GeneratorError."""
         del cpu  # the hosts' choice
         begin = asyncio.get_running_loop().time()
-        notices = await self._in_a_thread(self._measure, run, folder)
+        measurement = await self._in_a_thread(self._measure, run, folder)
         seconds = asyncio.get_running_loop().time() - begin
-        return {"machine": "hosts", "real_seconds": round(seconds, 2), "notices": notices}
+        return Measured(measurement, Execution("hosts", round(seconds, 2)))
 
     async def close(self) -> None:
         """Ends what the entry kept. Connections stay, for the next one."""
         await self._in_a_thread(self._close)
 
     async def _in_a_thread(self, function: Any, *arguments: Any) -> Any:
-        """When this is cancelled, the connections are cut: then the agents put everything back by themselves."""
+        """Calls a function in a thread. If this is cancelled, it cuts the connections: then the agents put
+        everything back.
+        """
         task = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
         try:
             return await asyncio.shield(task)
@@ -65,39 +72,39 @@ class HostsMachine:
                 await task
             raise
 
-    def _measure(self, run: Run, folder: Path) -> list[str]:
-        path = run.host_path
+    def _measure(self, run: Run, folder: Path) -> Measurement:
         if run.entry != self._entry.name:
             self._entry.close()
             self._entry = _Entry(run.entry)
-        shell = _shell(path)
+        shell = _shell(run)
         try:
             if shell is None:
                 return by_pscheduler.measure_unseen(run, self._entry.tasks, folder)
             return self._between_hosts(run, folder, shell)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise GeneratorError(f"a tool on a host says what is not understood: {error!r}") from error
+            raise GeneratorError(f"the output of a tool on a host is not understood: {error!r}") from error
 
-    def _between_hosts(self, run: Run, folder: Path, src: str) -> list[str]:
+    def _between_hosts(self, run: Run, folder: Path, src: str) -> Measurement:
         path = run.host_path
-        notices: list[str] = []
+        diagnostics: list[str] = []
         ends = between_hosts.Ends(
-            src=self._host(src, notices),
-            dst=self._host(path.dst.host, notices) if path.needs_dst_host else None,
-            netem=self._host(path.netem_at.host, notices) if path.netem and path.netem_at else None,
-            tasks=self._entry.tasks if path.task else None,
+            src=self._host(src, diagnostics),
+            dst=self._host(path.dst.host, diagnostics) if run.needs_dst_host else None,
+            netem=self._host(path.netem_at.host, diagnostics) if path.netem and path.netem_at else None,
+            tasks=self._entry.tasks if run.traffic.task else None,
         )
         self._entry.check(ends.src, path)
-        ends = self._entry.begin(ends, path, self._logs / file_name(run.entry))
-        return notices + between_hosts.measure(run, ends, self._programs, folder)
+        ends = self._entry.begin(ends, run, self._logs / file_name(run.entry))
+        measurement = between_hosts.measure(run, ends, self._programs, folder)
+        return replace(measurement, diagnostics=(*diagnostics, *measurement.diagnostics))
 
-    def _host(self, name: str, notices: list[str]) -> RealHost:
-        """The host, connected; what its agent found left by a dead run, and put back, goes to `notices`."""
+    def _host(self, name: str, diagnostics: list[str]) -> RealHost:
+        """Returns the host, connected; `diagnostics` gets what its agent restored after a run that died."""
         host = self._hosts.get(parse_host(name))
         if host not in self._greeted:
             self._greeted.add(host)
             for what, reason in host.hello["restored"]:
-                notices.append(f"left by a dead run: {what}: {reason or 'restored'}")
+                diagnostics.append(f"left by a dead run: {what}: {reason or 'restored'}")
         return host
 
     def _close(self) -> None:
@@ -105,16 +112,17 @@ class HostsMachine:
         self._entry = _Entry("")
 
 
-def _shell(path: HostPath) -> str | None:
-    """Where src's commands run; None where pScheduler is on a host on which ccmix has no shell."""
-    if path.has_shell:
-        return path.src
-    return LOCAL if by_pscheduler.is_this_machine(path.src) else None
+def _shell(run: Run) -> str | None:
+    """Returns where src's commands run; None if pScheduler is on a host on which ccmix has no shell."""
+    src = run.host_path.src
+    if run.has_shell:
+        return src
+    return LOCAL if by_pscheduler.is_this_machine(src) else None
 
 
 class _Entry:
-    """What holds from the first run of an entry to its last: pre and post, commands that are kept, who answers, and
-    pScheduler's tasks.
+    """Holds what lasts from the first run of an entry to its last: pre and post, kept commands, which destinations
+    answer, and pScheduler's tasks.
     """
 
     def __init__(self, name: str) -> None:
@@ -125,22 +133,23 @@ class _Entry:
         self._begun: dict[tuple[str, RealHost], Any] = {}  # by what it is for, and on which connection
 
     def check(self, src: RealHost, path: HostPath) -> None:
-        """Raises Skipped where the destination does not answer; asked once an entry."""
+        """Asks once an entry whether the destination answers. Raises Skipped if it does not."""
         address = path.dst.address
         if address not in self._silent:
             self._silent[address] = unreachable(src, path)
         if reason := self._silent[address]:
             raise Skipped(reason)
 
-    def begin(self, ends: between_hosts.Ends, path: HostPath, logs: Path) -> between_hosts.Ends:
-        """Starts what is not there yet; after a lost connection all of that host is gone, and starts anew."""
+    def begin(self, ends: between_hosts.Ends, run: Run, logs: Path) -> between_hosts.Ends:
+        """Starts what does not run yet; after a lost connection all of that host is gone, and starts again."""
+        path, src_command = run.host_path, run.traffic.command
         commands, to_dst = path.commands, logs / file_name(path.dst.name)
         if commands.pre or commands.post:
             self._once("pre", ends.src, logs, bracketed, "entry", commands.pre, commands.post)
         if commands.dst_once and commands.dst and ends.dst:
             self._once(f"dst {path.dst.name}", ends.dst, to_dst, running_dst_command, commands.dst)
-        if commands.src_once and commands.src:
-            kept = self._once(f"src for {path.dst.name}", ends.src, to_dst, kept_src_command, commands.src)
+        if src_command and src_command.kept:
+            kept = self._once(f"src for {path.dst.name}", ends.src, to_dst, kept_src_command, src_command.line)
             return replace(ends, kept_src_command=kept)
         return ends
 
@@ -150,7 +159,7 @@ class _Entry:
             self._kept.close()
 
     def _once(self, what: str, host: RealHost, logs: Path, start: Any, *arguments: Any) -> Any:
-        """What `start` gave, now or before; a command that has ended since is started again."""
+        """Returns what `start` gave, now or before; a command that has ended since is started again."""
         begun = self._begun.get((what, host))
         if begun is None or (isinstance(begun, AgentProcess) and begun.gone()):
             logs.mkdir(parents=True, exist_ok=True)

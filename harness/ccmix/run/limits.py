@@ -1,4 +1,4 @@
-"""When a run may begin: within its time window, and while its entry's budget of bytes lasts."""
+"""Decides when a run may begin: within its time window, and while its entry's budget of bytes lasts."""
 
 import datetime
 from dataclasses import dataclass, field
@@ -10,9 +10,10 @@ DAY_S = 86400.0
 
 
 def seconds_until_open(window: tuple[float, float], lasts_s: float, now: datetime.datetime) -> float:
-    """How long to wait until a run of `lasts_s` fits into the daily window, given in seconds after midnight UTC.
+    """Returns how long to wait until a run of `lasts_s` fits into the daily window, given in seconds after midnight
+    UTC.
 
-    0 where it fits now. A run that is longer than the window may begin at its opening.
+    Returns 0 if it fits now. A run that is longer than the window may begin at its opening.
     """
     begin, end = window
     midnight = now.astimezone(datetime.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -25,7 +26,7 @@ def seconds_until_open(window: tuple[float, float], lasts_s: float, now: datetim
 
 
 def latest_end_s(window: tuple[float, float], now_s: float) -> float:
-    """When the daily window closes that is open now, in seconds since the epoch."""
+    """Returns when the daily window closes that is open now, in seconds since the epoch."""
     begin, end = window
     length = (end - begin) % DAY_S or DAY_S
     return now_s + length - (now_s - begin) % DAY_S
@@ -33,7 +34,7 @@ def latest_end_s(window: tuple[float, float], now_s: float) -> float:
 
 @dataclass
 class Budget:
-    """What the entries have sent, so that none sends more in a period than its rate-budget allows."""
+    """Counts what the entries have sent, so that none sends more in a period than its rate-budget allows."""
 
     _sent: list[tuple[str, float, int]] = field(default_factory=list)  # entry, when it ended, bytes
 
@@ -41,7 +42,7 @@ class Budget:
         self._sent.append((entry, ended_s, sent_bytes))
 
     def refusal(self, run: Run, now_s: float) -> str | None:
-        """Why the run must not begin: with what it is expected to send, the entry would exceed its budget.
+        """Returns why the run must not begin: with what it is expected to send, the entry would exceed its budget.
 
         Expected is the most that a run of the entry has sent so far; before the first one, what its pacing allows.
         """
@@ -50,7 +51,7 @@ class Budget:
             return None
         most_bytes, period_s = budget
         of_entry = [(ended_s, sent) for entry, ended_s, sent in self._sent if entry == run.entry]
-        paced_bytes = (run.traffic.pacing_bps or 0.0) * run.traffic.streams * run.seconds / 8
+        paced_bytes = (run.traffic.pacing_bps or 0.0) * (run.traffic.streams or 0) * (run.seconds or 0.0) / 8
         expected = max((sent for _, sent in of_entry), default=paced_bytes)
         within = sum(sent for ended_s, sent in of_entry if ended_s > now_s - period_s)
         if within + expected <= most_bytes:

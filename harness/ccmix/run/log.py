@@ -1,11 +1,11 @@
-"""The log of one run: what was done when, for whoever wants to know why it came out as it did."""
+"""Writes the log of one run: what was done when."""
 
 import datetime
 from pathlib import Path
 
 
 class RunLog:
-    """Lines with the time in UTC, on disk at once."""
+    """Writes lines with the time in UTC, on disk at once."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -1,21 +1,22 @@
-"""The machines that a run can be measured on: a guest of the lab, or this machine."""
+"""Measures runs on machines: in a guest of the lab, or on this machine."""
 
 import asyncio
 import contextlib
 import json
 import os
+import pickle
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import ccmix
+from ccmix.archive.codec import MEASUREMENT
 from ccmix.generators.results import GeneratorError
 from ccmix.lab import JOB_DIR, GuestSpec, run_guest
-from ccmix.lab.memory import SharedMemory
-from ccmix.model import HostPath, Run, Topology
-from ccmix.run.measure import ERROR, JOB
+from ccmix.lab.memory import SharedMemory, guest_memory_bytes
+from ccmix.model import Execution, HostPath, Measurement, Run, run_files
 
 PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
 
@@ -26,37 +27,45 @@ HARNESS_LINK = "harness"  # in the run's folder, while its guest runs, as are li
 
 
 @dataclass(frozen=True)
-class Programs:
-    """ccmix's own, which a run on an emulated path needs."""
+class EmulationPrograms:
+    """Holds the paths of ccmix's own programs, which a run on an emulated path needs."""
 
     iperf3: Path
     sockmon: Path
     rtt: Path
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Holds what a machine returns of a run."""
+
+    measurement: Measurement
+    execution: Execution
+
+
 class Machine(Protocol):
     """Measures one run into a folder that exists and is empty."""
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
-        """Returns what run.json says of the machine. Raises GuestError or GeneratorError; cancelling ends the run."""
+    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
+        """Measures the run. Raises GuestError or GeneratorError; cancelling ends the run."""
 
     async def close(self) -> None:
         """Ends what was kept from run to run."""
 
 
 class LabMachine:
-    """A guest of its own for each run, in virtual time."""
+    """Measures each run in a guest of its own, in virtual time."""
 
-    def __init__(self, kernel: Path, programs: Programs) -> None:
+    def __init__(self, kernel: Path, programs: EmulationPrograms) -> None:
         self._kernel = kernel
         self._links: dict[str, Path] = asdict(programs)
         self._memory = SharedMemory()
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
+    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
         assert run.seed is not None
         _write_job(run, folder)
         spec = GuestSpec(
-            argv=_measure_argv(Path(), Programs(**{name: Path(JOB_DIR) / name for name in self._links})),
+            argv=_measure_argv(Path(), EmulationPrograms(**{name: Path(JOB_DIR) / name for name in self._links})),
             job_dir=folder,
             memory_bytes=guest_memory_bytes(run.topology),
             seed=run.seed,
@@ -68,18 +77,18 @@ class LabMachine:
                 links.enter_context(_link(folder / name, target))
             async with self._memory.part(spec.memory_bytes):
                 result = await run_guest(self._kernel, spec)
-        (folder / "logs" / "guest.log").write_text(result.console)
-        _raise_error(folder, result.exit_status)
-        return {"machine": "lab", "real_seconds": round(result.real_seconds, 2), "memory_bytes": spec.memory_bytes}
+        (folder / run_files.LOGS / run_files.GUEST_LOG).write_text(result.console)
+        _finish_job(folder, result.exit_status)
+        return Measured(_measurement(folder), Execution("lab", round(result.real_seconds, 2), spec.memory_bytes))
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Does nothing: nothing is kept."""
 
 
 @contextlib.contextmanager
 def _link(link: Path, target: Path) -> Iterator[None]:
-    """A path of the same length for every user: the arguments of a process lie on its stack, whose address is part of
-    mkstemp()'s first guess at a name, and a second guess costs a random number of the kernel.
+    """Makes a path of the same length for every user: the arguments of a process lie on its stack, whose address is
+    part of mkstemp()'s first guess at a name, and a second guess costs a random number of the kernel.
     """
     link.symlink_to(target)
     try:
@@ -89,12 +98,12 @@ def _link(link: Path, target: Path) -> Iterator[None]:
 
 
 class ThisMachine:
-    """Network namespaces of this machine, in real time; needs root and a kernel with netem."""
+    """Measures in network namespaces of this machine, in real time; needs root and a kernel with netem."""
 
-    def __init__(self, programs: Programs) -> None:
+    def __init__(self, programs: EmulationPrograms) -> None:
         self._programs = programs
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
+    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
         del cpu  # the kernel's choice, as in production
         _write_job(run, folder)
         begin = asyncio.get_running_loop().time()
@@ -108,21 +117,22 @@ class ThisMachine:
             process.terminate()  # it undoes what it changed
             await process.wait()
             raise
-        _raise_error(folder, status)
-        return {"machine": "namespaces", "real_seconds": round(asyncio.get_running_loop().time() - begin, 2)}
+        _finish_job(folder, status)
+        seconds = asyncio.get_running_loop().time() - begin
+        return Measured(_measurement(folder), Execution("namespaces", round(seconds, 2)))
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Does nothing: nothing is kept."""
 
 
 class EachItsOwn:
-    """Runs on an emulated path by one machine, runs between hosts by another."""
+    """Measures runs on an emulated path by one machine, runs between hosts by another."""
 
     def __init__(self, emulated: Machine | None, between_hosts: Machine | None) -> None:
         self._emulated = emulated
         self._between_hosts = between_hosts
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> dict[str, Any]:
+    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
         machine = self._between_hosts if isinstance(run.path, HostPath) else self._emulated
         assert machine
         return await machine.measure(run, folder, cpu)
@@ -133,28 +143,35 @@ class EachItsOwn:
                 await machine.close()
 
 
-def guest_memory_bytes(topology: Topology) -> int:
-    """What is in flight and queued, many times over for the overhead of socket buffers, and what the guest needs.
-
-    Sender's retransmission queue, netem, bottleneck and receiver's reordering queue each hold up to BDP and buffer, in
-    buffers of up to 4 times the data's size at small MTUs.
+def _measure_argv(folder: Path, programs: EmulationPrograms) -> tuple[str, ...]:
+    """Returns the measuring command; with -S, since it imports nothing but the standard library and PYTHONPATH, and
+    starting without site takes half as long.
     """
-    return 2**29 + round(16 * (topology.bdp_bytes + topology.buffer_bytes))
-
-
-def _measure_argv(folder: Path, programs: Programs) -> tuple[str, ...]:
-    """-S: the standard library and PYTHONPATH are all that measuring imports, and a start without site takes half."""
     python = str(Path(sys.executable).resolve())
     return (python, "-S", "-m", "ccmix.run.measure", str(folder), *map(str, astuple(programs)))
 
 
 def _write_job(run: Run, folder: Path) -> None:
-    job = folder / JOB
+    """Writes the run for the measuring process, which has the same code and no library that decodes JSON."""
+    job = folder / run_files.JOB
     job.parent.mkdir()
-    job.write_text(json.dumps(run.to_json()))
+    job.write_bytes(pickle.dumps(run))
 
 
-def _raise_error(folder: Path, exit_status: int) -> None:
+def _measurement(folder: Path) -> Measurement:
+    """Reads what the measuring process wrote. Raises GeneratorError if it is damaged."""
+    file = folder / run_files.FACTS
+    try:
+        return MEASUREMENT.decode(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise GeneratorError(f"{file}: can't be understood: {error}") from error
+
+
+def _finish_job(folder: Path, exit_status: int) -> None:
+    """Removes the job, which nothing but the measuring process reads. Raises GeneratorError where that failed."""
+    (folder / run_files.JOB).unlink()
     if exit_status != 0:
-        error = folder / ERROR
-        raise GeneratorError(error.read_text().strip() if error.exists() else f"the run ended with {exit_status}")
+        error = folder / run_files.ERROR
+        raise GeneratorError(
+            error.read_text().strip() if error.exists() else f"the measuring process ended with status {exit_status}"
+        )

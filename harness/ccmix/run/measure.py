@@ -1,35 +1,35 @@
-"""One run on this machine: the path set up, the traffic made, everything observed written as raw files.
+"""Measures one run on this machine: sets up the path, makes the traffic, and writes everything observed as raw files.
 
-This is what runs inside the lab's guest and, without the lab, on a host with root and netem. It imports nothing but the
+This runs inside the lab's guest and, without the lab, on a host with root and netem. It imports nothing but the
 standard library, since starting a guest's Python costs more than the run's set-up otherwise; tables are made outside.
 """
 
 import json
 import os
+import pickle
 import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ccmix.agent.journal import Journal
 from ccmix.conditions import namespaces, qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import Pair
+from ccmix.conditions.qdisc_counters import qdisc_counters
 from ccmix.conditions.sysctl import OF_TCP
 from ccmix.conditions.timeline import Timeline
-from ccmix.generators.lines import Lines
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, Host, LocalHost
 from ccmix.hosts.namespace import entered
-from ccmix.model import Run, Topology
+from ccmix.model import Counters, Facts, Measurement, PingRtts, ProbeReport, Run, SeriesNames, Topology, run_files
 from ccmix.probes import rtt_beside, sockets, sockmon
 from ccmix.probes.sampler import sampling
+from ccmix.run.traffic_sources import TrafficSources
 
-JOB, ERROR = Path("logs/job.json"), Path("logs/error.txt")  # below the run's folder
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
 SAMPLED_QUEUES = ("bottleneck", "sender-queue")
@@ -41,45 +41,62 @@ PING = ("ping", "-n", "-W", f"{ANSWERS_WITHIN_S:g}")
 
 @dataclass(frozen=True)
 class Programs:
-    """Where ccmix's own are, in the order of main()'s arguments."""
+    """Holds the paths of ccmix's own programs, in the order of main()'s arguments."""
 
     iperf3: str
     sockmon: str
     rtt: str
 
 
-def measure(run: Run, folder: Path, programs: Programs) -> None:
-    """Measures a run; `folder` gets generators/, logs/ and facts.json. Raises CommandError or GeneratorError."""
-    generators, logs = folder / "generators", folder / "logs"
+def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
+    """Measures a run; `folder` gets generators/ and logs/. Raises CommandError or GeneratorError."""
+    generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
     generators.mkdir()
     logs.mkdir(exist_ok=True)
-    facts: dict[str, Any] = {"kernel": os.uname().release, "kernel_version": os.uname().version}
-    facts["iperf3"] = _iperf3_version(programs.iperf3)
+    iperf3_version = _iperf3_version(programs.iperf3)
     with Journal() as journal, dumbbell(run.topology, journal) as path:
         first = path.sender(path.pairs[0])
         _check_ccas(run, first)
         with entered(first.name):
-            facts["sysctls"] = namespaces.sysctls(OF_TCP)
-        facts["offloads"] = _offloads(path)
-        facts["ping_rtt_s"] = _ping(path)
-        facts["train_s"] = _packet_train(path, run.topology)
-        facts["before"] = _counters(path)
+            sysctls = namespaces.sysctls(OF_TCP)
+        offloads = _offloads(path)
+        ping_rtt_s = _ping(path)
+        train_s = _packet_train(path, run.topology)
+        before = _counters(path)
         if run.traffic.pacing_bps is not None:
             _pace(path, run.traffic.pacing_bps)
-        lines = Lines(run, path, programs.iperf3, generators)
+        lines = TrafficSources(run, path, programs.iperf3, generators)
         changes = Timeline(run.topology, path)
-        with _probing(run, path, programs, logs, facts):
-            facts["started_s"] = time.time()
+        series = _series(path)
+        with _probing(run, path, programs, logs, series) as probing:
+            started_s = time.time()
             with ExitStack() as started:
                 lines.serve(started)
                 with changes.running(lines.lead_s):
                     lines.run(started)
-            facts["ended_s"] = time.time()
-        facts["after"] = _counters(path)
-        facts["changes"] = changes.made
-        facts["began_s"] = lines.began_s
-        facts["commands"] = lines.commands
-    (folder / "facts.json").write_text(json.dumps(facts, indent=1))
+            ended_s = time.time()
+        after = _counters(path)
+    return Measurement(
+        facts=Facts(
+            kernel=os.uname().release,
+            kernel_version=os.uname().version,
+            iperf3=iperf3_version,
+            sysctls=sysctls,
+            commands=lines.commands,
+            probes=probing.reports,
+            offloads=offloads,
+        ),
+        started_s=started_s,
+        ended_s=ended_s,
+        began_s=lines.began_s,
+        ping_rtt_s=ping_rtt_s,
+        train_s=train_s,
+        before=before,
+        after=after,
+        changes=tuple(changes.made),
+        series=series,
+        diagnostics=tuple(probing.diagnostics),
+    )
 
 
 def _iperf3_version(iperf3_path: str) -> str:
@@ -97,14 +114,14 @@ def _check_ccas(run: Run, sender: Host) -> None:
 
 
 def _pace(path: Dumbbell, pacing_bps: float) -> None:
-    """Each flow through the senders' fq held to `pacing_bps` at most."""
+    """Holds each flow through the senders' fq to `pacing_bps` at most."""
     for pair in path.pairs:
         line = pair.sender_queue.lines("change")[-1]
         path.sender(pair).run(["tc", *line.split(), "maxrate", f"{pacing_bps:.0f}bit"])
 
 
 def _offloads(path: Dumbbell) -> dict[str, bool]:
-    """What could make one packet of many, on a device that sends and on the router whose netem comes next."""
+    """Returns the offloads that could join packets, on a device that sends and on the router whose netem comes next."""
     features: dict[str, bool] = {}
     pair = path.pairs[0]
     for device in (pair.sender_queue, pair.ack_delay):
@@ -115,8 +132,8 @@ def _offloads(path: Dumbbell) -> dict[str, bool]:
     return features
 
 
-def _ping(path: Dumbbell) -> dict[str, list[float]]:
-    """Round-trip times over the empty path, in seconds, by sender.
+def _ping(path: Dumbbell) -> PingRtts:
+    """Returns round-trip times over the empty path, in seconds, by sender.
 
     Several senders ask at the same time, each a little after another, so that no ping waits for another.
     """
@@ -129,25 +146,26 @@ def _ping(path: Dumbbell) -> dict[str, list[float]]:
         for pair in path.pairs:
             asked.append(pool.submit(_ping_of, path, pair))
             time.sleep(PING_INTERVAL_S / PINGS_AT_ONCE)
-        return {pair.sender.name: found.result() for pair, found in zip(path.pairs, asked, strict=True)}
+        return {pair.sender.name: ping.result() for pair, ping in zip(path.pairs, asked, strict=True)}
 
 
-def _ping_of(path: Dumbbell, pair: Pair) -> list[float]:
+def _ping_of(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
     interval_s = max(PING_INTERVAL_S, pair.sender.base_rtt_s)
     lost = pair.sender.loss.mean if pair.sender.loss else 0.0
     count = round(PINGS / (1 - lost) ** 2)
     argv = [*PING, "-c", str(count), "-i", f"{interval_s:g}", "-s", "56", pair.receiver_address]
     timeout_s = (count + 1) * interval_s + ANSWERS_WITHIN_S
     try:
-        words = path.sender(pair).run(argv, timeout_s=timeout_s).split()
+        answers = path.sender(pair).run(argv, timeout_s=timeout_s).split()
     except CommandError as error:
         name, rtt_s = pair.sender.name, pair.sender.base_rtt_s
         raise GeneratorError(f"no ping of {name} was answered, over a base RTT of {rtt_s:g} s: {error}") from error
-    return [float(word.removeprefix("time=")) / 1e3 for word in words if word.startswith("time=")]
+    return tuple(float(word.removeprefix("time=")) / 1e3 for word in answers if word.startswith("time="))
 
 
-def _packet_train(path: Dumbbell, topology: Topology) -> list[float]:
-    """When the replies to a train of full packets came, sent all at once: as far apart as the bottleneck lets them.
+def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
+    """Returns when the replies to a train of full packets came, sent all at once: as far apart as the bottleneck lets
+    them.
 
     Seconds of the wall clock; empty where no train shows the rate: the buffer holds too few packets, every sender is
     slower than the bottleneck may be, or the delay of each packet is another.
@@ -155,74 +173,83 @@ def _packet_train(path: Dumbbell, topology: Topology) -> list[float]:
     packets = min(TRAIN_PACKETS, topology.buffer_bytes // topology.packet_bytes)
     steady = [pair for pair in path.pairs if not (pair.sender.rate_bps or pair.sender.jitter_s or pair.sender.reorder)]
     if packets < LEAST_TRAIN_PACKETS or not steady:
-        return []
+        return ()
     size = topology.mtu_bytes - IP_AND_ICMP_HEADER_BYTES
     argv = [*PING, "-D", "-c", str(packets), "-l", str(packets), "-s", str(size)]
     took_s = packets * topology.packet_bytes * 8 / topology.rate_bps + steady[0].sender.base_rtt_s
     timeout_s = took_s + ANSWERS_WITHIN_S
     lines = path.sender(steady[0]).run([*argv, steady[0].receiver_address], timeout_s=timeout_s).splitlines()
-    return [float(line[1:].partition("]")[0]) for line in lines if line.startswith("[")]
+    return tuple(float(line[1:].partition("]")[0]) for line in lines if line.startswith("["))
 
 
-def _counters(path: Dumbbell) -> dict[str, Any]:
-    """Qdisc statistics of every emulating device, TCP counters of all ends, drops of the backlog between devices."""
+def _counters(path: Dumbbell) -> Counters:
+    """Reads qdisc statistics of every emulating device, TCP counters of all ends, and drops of the backlog between
+    devices.
+    """
     namespaces = {device.place.namespace for device in path.layout.emulating}
-    of_namespace = {name: qdisc.qdiscs(path.host(name), None) for name in sorted(namespaces)}
-    return {
-        "qdiscs": {
-            what: [one for one in of_namespace[device.place.namespace] if one["dev"] == device.place.device]
+    of_namespace = {name: qdisc_counters(path.host(name), None) for name in sorted(namespaces)}
+    return Counters(
+        qdiscs={
+            what: tuple(qdisc for qdisc in of_namespace[device.place.namespace] if qdisc.device == device.place.device)
             for what, device in path.devices.items()
         },
-        "netstat": {host.name: host.read("/proc/net/netstat") for host in path.ends},
-        "softnet": {"localhost": LocalHost().read("/proc/net/softnet_stat")},
-    }
+        netstat={host.name: host.read("/proc/net/netstat") for host in path.ends},
+        softnet={"localhost": LocalHost().read("/proc/net/softnet_stat")},
+    )
+
+
+@dataclass
+class _Probing:
+    """Collects what the probes of a run report; complete when they have ended."""
+
+    reports: dict[str, ProbeReport] = field(default_factory=dict)
+    diagnostics: list[str] = field(default_factory=list)
 
 
 @contextmanager
-def _probing(run: Run, path: Dumbbell, programs: Programs, logs: Path, facts: dict[str, Any]) -> Iterator[None]:
+def _probing(run: Run, path: Dumbbell, programs: Programs, logs: Path, series: SeriesNames) -> Iterator[_Probing]:
     """Samples until the context ends: all ends' sockets and counters, the queues that are no netem, processors.
 
-    Where ccmix-sockmon can't, the senders' sockets by ss and the bottleneck by tc.
+    Without ccmix-sockmon, it samples the senders' sockets by ss and the bottleneck by tc.
     """
     machine, interval_s = LocalHost(), run.traffic.interval_s
-    facts["series"] = _series(path)
-    ends = facts["series"]["sockets"]
+    probing, ends = _Probing(), series.sockets
     argv = [
         programs.sockmon, *(f"--sockets={end}" for end in ends),
-        *(f"--queue={device}" for device in facts["series"]["queues"]), *(f"--counters={end}" for end in ends),
+        *(f"--queue={device}" for device in series.queues), *(f"--counters={end}" for end in ends),
         "--cpu", f"--tree={os.getpid()}", *sockmon.rates(interval_s),
     ]  # fmt: skip
     reports = {}
     with ExitStack() as probes:
         if refusal := sockmon.refusal(machine, argv):
-            facts["notices"] = [f"sockets and queues were sampled by ss and tc: {refusal}"]
+            probing.diagnostics.append(f"sockets and queues were sampled by ss and tc: {refusal}")
             for name, (host, command) in _instead(path).items():
                 samples = sampling(host, command, interval_s, logs / f"{name}.jsonl")
                 reports[name] = probes.enter_context(samples)
         else:
-            probes.enter_context(sockmon.recording(machine, argv, logs / sockmon.STREAM))
+            probes.enter_context(sockmon.recording(machine, argv, logs / run_files.SOCKMON_STREAM))
         if probe := run.traffic.rtt_probe:
             pair = path.pairs[0]
             command = rtt_beside.argv(programs.rtt, probe, pair.receiver_address)
-            files = {"stdout": logs / rtt_beside.FILE, "stderr": logs / rtt_beside.ERRORS}
+            files = {"stdout": logs / run_files.RTT_SAMPLES, "stderr": logs / run_files.RTT_ERRORS}
             probes.enter_context(path.sender(pair).start(command, **files))
-        yield
-    facts["probes"] = {name: asdict(report) for name, report in reports.items()}
+        yield probing
+    probing.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
 
 
-def _series(path: Dumbbell) -> dict[str, dict[str, str]]:
-    """What the network namespaces, devices and addresses in the probe's stream stand for."""
+def _series(path: Dumbbell) -> SeriesNames:
+    """Returns what the network namespaces, devices and addresses in the probe's stream stand for."""
     queues = [device for device in path.layout.emulating if device.what.startswith(SAMPLED_QUEUES)]
     senders = {path.sender(pair).name: "sender" for pair in path.pairs}
-    return {
-        "sockets": senders | {path.receiver(pair).name: "receiver" for pair in path.pairs},
-        "senders": {pair.sender_address: pair.sender.name for pair in path.pairs},
-        "queues": {f"{path.host(one.place.namespace).name}/{one.place.device}": one.what for one in queues},
-    }
+    return SeriesNames(
+        sockets=senders | {path.receiver(pair).name: "receiver" for pair in path.pairs},
+        senders={pair.sender_address: pair.sender.name for pair in path.pairs},
+        queues={f"{path.host(queue.place.namespace).name}/{queue.place.device}": queue.what for queue in queues},
+    )
 
 
 def _instead(path: Dumbbell) -> dict[str, tuple[Host, Sequence[str]]]:
-    """The hosts and commands that are sampled without ccmix-sockmon, by the name of the series."""
+    """Returns the hosts and commands that are sampled without ccmix-sockmon, by the name of the series."""
     of_sockets = {
         "sockets" if len(path.pairs) == 1 else f"sockets-{pair.sender.name}": (path.sender(pair), sockets.COMMAND)
         for pair in path.pairs
@@ -232,14 +259,15 @@ def _instead(path: Dumbbell) -> dict[str, tuple[Host, Sequence[str]]]:
 
 
 def main() -> int:
-    """`python -m ccmix.run.measure FOLDER IPERF3 SOCKMON RTT`: exit status 1 and a line in ERROR: the run failed."""
+    """Runs `python -m ccmix.run.measure FOLDER IPERF3 SOCKMON RTT`; if it fails, it writes why to logs/error.txt."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was changed is undone
     folder, programs = Path(sys.argv[1]), Programs(*sys.argv[2:])
-    run = Run.from_json(json.loads((folder / JOB).read_text()))
+    run: Run = pickle.loads((folder / run_files.JOB).read_bytes())
     try:
-        measure(run, folder, programs)
+        measurement = measure(run, folder, programs)
+        (folder / run_files.FACTS).write_text(json.dumps(asdict(measurement), indent=1))
     except (CommandError, GeneratorError, OSError) as error:
-        (folder / ERROR).write_text(f"{error}\n")
+        (folder / run_files.ERROR).write_text(f"{error}\n")
         return 1
     return 0
 

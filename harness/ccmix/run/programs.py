@@ -1,4 +1,4 @@
-"""Where ccmix's own programs are on a host: on this machine where they were built, elsewhere sent there."""
+"""Finds ccmix's own programs on a host: on this machine as built, elsewhere sent there."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from ccmix.probes import sockmon
 
 
 class ProbeRefused(Exception):
-    """A host can't run the probe; the message says why."""
+    """Reports that a host can't run the probe; the message says why."""
 
 
-class Programs:
-    """Each is sent once a connection, into the folder that goes with the agent."""
+class HostPrograms:
+    """Sends each program once a connection, into the folder that goes with the agent."""
 
     def __init__(self, iperf3: Path | None, sockmon: Path, rtt: Path) -> None:
-        """`iperf3` may be None where every entry has a src-cmd."""
+        """Takes the paths here; `iperf3` may be None if every entry has a src-cmd."""
         self._iperf3 = iperf3
         self._sockmon = sockmon
         self._rtt = rtt
@@ -24,12 +24,12 @@ class Programs:
         self._refused: dict[RealHost, str | None] = {}
 
     def iperf3_on(self, host: RealHost) -> str:
-        """The patched iperf3. Raises CommandError."""
+        """Returns the path of the patched iperf3. Raises CommandError."""
         assert self._iperf3
         return self._on(host, self._iperf3, "iperf3")
 
     def sockmon_on(self, host: RealHost) -> str:
-        """The probe, which was tried there. Raises ProbeRefused and HostLost."""
+        """Returns the path of the probe, which was tried there. Raises ProbeRefused and HostLost."""
         if host not in self._refused:
             self._refused[host] = self._refusal(host)
         if reason := self._refused[host]:
@@ -37,7 +37,7 @@ class Programs:
         return self._on(host, self._sockmon, "ccmix-sockmon")
 
     def rtt_on(self, host: RealHost) -> str:
-        """ccmix-rtt. Raises CommandError."""
+        """Returns the path of ccmix-rtt. Raises CommandError."""
         return self._on(host, self._rtt, "ccmix-rtt")
 
     def _refusal(self, host: RealHost) -> str | None:

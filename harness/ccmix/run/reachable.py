@@ -1,4 +1,4 @@
-"""Whether a destination answers, before any run goes there: by ICMP, then by TCP where pings are filtered."""
+"""Asks whether a destination answers, before any run goes there: by ICMP, then by TCP, since pings may be filtered."""
 
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
@@ -24,7 +24,7 @@ sys.exit(1)
 
 
 def unreachable(src: Host, path: HostPath) -> str | None:
-    """Why nothing should be sent to the destination; None where it answers."""
+    """Returns why nothing should be sent to the destination; None if it answers."""
     address = path.dst.address
     try:
         src.run(["getent", "ahosts", address])
@@ -40,8 +40,7 @@ def unreachable(src: Host, path: HostPath) -> str | None:
         pass
     else:
         return None
-    running = path.server == "running" and not path.commands.src
-    ports = [*PORTS, *((path.port,) if running else ())]
+    ports = [*PORTS, *((path.port,) if path.server == "running" else ())]
     try:
         src.run(["python3", "-c", _TRY % TCP_WAITS_S, address, *map(str, ports)], timeout_s=60)
     except HostLost:

@@ -1,9 +1,9 @@
-"""The emulated path of a run set up, for any command: `python -m ccmix.run.stage JOB COMMAND...`; runs in a guest.
+"""Sets up the emulated path of a run for any command, in a guest: `python -m ccmix.run.stage JOB COMMAND...`.
 
-JOB is a run as JSON. The exit status is the command's; 1, and a line on standard error, without a path.
+JOB is a pickled run. The exit status is the command's; without a path it is 1, with a line on standard error.
 """
 
-import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ from ccmix.model import Run
 
 
 def main() -> int:
-    run = Run.from_json(json.loads(Path(sys.argv[1]).read_text()))
+    run: Run = pickle.loads(Path(sys.argv[1]).read_bytes())
     try:
         with Journal() as journal, dumbbell(run.topology, journal):
             status = subprocess.run(sys.argv[2:], check=False).returncode

@@ -1,7 +1,7 @@
-"""The pScheduler tool iperf3mix: throughput tests whose streams use different congestion control algorithms (CCAs).
+"""Makes throughput tests whose streams use different congestion control algorithms (CCAs): pScheduler's tool iperf3mix.
 
-Its six methods are the executables beside this package; each is a function of `methods`. Nothing but the standard
-library of Python 3.10 is imported, so that the tool needs neither pScheduler's library nor ccmix on the host.
+The executables beside this package are its six methods; each calls a function of `methods`. The package imports nothing
+but the standard library of Python 3.10, so that the tool needs neither pScheduler's library nor ccmix on the host.
 """
 
 NAME = "iperf3mix"

@@ -1,4 +1,4 @@
-"""What one end of a test can do: the participant-data that both ends see before the run."""
+"""Collects and reads participant-data: what one end of a test can do, which both ends see before the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = 1
 
 _SYSCTLS = Path("/proc/sys/net/ipv4")
 _VERSION_TIMEOUT_S = 5.0
-# What each number of the patch series in iperf3's version brought (3.20+ccmix1): parts of the group grammar
+# The parts of the group grammar that each number of the patch series (3.20+ccmix1) brought
 _FEATURES = {1: ("groups", "weights", "rates", "delays")}
 # struct vfs_cap_data of linux/capability.h
 _CAP_NET_ADMIN = 12
@@ -27,12 +27,12 @@ _CAP_EFFECTIVE = 1
 
 
 class AbilityError(ValueError):
-    """Participant-data that isn't what this version of the tool writes."""
+    """Reports participant-data that this version of the tool does not write."""
 
 
 @dataclass(frozen=True)
 class Ability:
-    """One participant's data, read back."""
+    """Holds the participant-data of one end."""
 
     host: str
     error: str | None
@@ -45,12 +45,12 @@ class Ability:
 
 
 def of_this_host(participant: int) -> dict[str, Any]:
-    """The participant-data of this host. What is wrong here is in `error`, and fails the run with a sentence."""
+    """Returns the participant-data of this host; its `error` is a sentence that fails the run."""
     data: dict[str, Any] = {"schema": SCHEMA, "tool-version": VERSION, "host": socket.gethostname()}
     try:
         settings = config.load()
         version = _iperf3_version(settings.iperf3)
-    except (config.ConfigError, OSError, subprocess.SubprocessError, ValueError) as error:
+    except (config.ToolConfigError, OSError, subprocess.SubprocessError, ValueError) as error:
         return data | {"error": " ".join(str(error).split())}
     data |= {
         "iperf3-version": version,
@@ -69,7 +69,7 @@ def of_this_host(participant: int) -> dict[str, Any]:
 
 
 def read(data: object) -> Ability:
-    """A participant's data; raises AbilityError with what is wrong with it."""
+    """Reads a participant's data; raises AbilityError where it is wrong."""
     if not isinstance(data, dict):
         raise AbilityError("sent no participant-data")
     schema = data.get("schema")
@@ -85,7 +85,7 @@ def read(data: object) -> Ability:
         return Ability(_text(data, "host"), str(error), frozenset(), (), (), False, 0, "")
     ccas = data.get("congestion")
     if not isinstance(ccas, dict):
-        raise AbilityError("didn't say which CCAs it has")
+        raise AbilityError("sent no list of its CCAs")
     port = data.get("port", 0)
     if not isinstance(port, int) or not 0 <= port <= 65535:
         raise AbilityError(f"sent the port {port!r}")
@@ -102,14 +102,14 @@ def read(data: object) -> Ability:
 
 
 def features(version: str) -> tuple[str, ...]:
-    """What an iperf3 of this version, "3.20+ccmix1", understands beyond stock iperf3."""
-    found = re.search(r"\+ccmix(\d+)$", version)
-    series = int(found[1]) if found else 0
+    """Returns what an iperf3 of this version, "3.20+ccmix1", understands beyond stock iperf3."""
+    suffix = re.search(r"\+ccmix(\d+)$", version)
+    series = int(suffix[1]) if suffix else 0
     return tuple(name for number, names in _FEATURES.items() if number <= series for name in names)
 
 
 def has_net_admin(program: str) -> bool:
-    """Whether whoever starts the program may use every CCA: it has the file capability cap_net_admin=ep."""
+    """Returns whether every user of the program may use every CCA: it has the file capability cap_net_admin=ep."""
     try:
         value = os.getxattr(program, "security.capability")
     except OSError:
@@ -119,8 +119,8 @@ def has_net_admin(program: str) -> bool:
 
 
 def _iperf3_version(program: str) -> str:
-    """The version of the configured binary, which must be a patched one."""
-    said = subprocess.run(
+    """Returns the version of the configured binary; raises ValueError where that is not a patched one."""
+    process = subprocess.run(
         [program, "--version"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -128,9 +128,10 @@ def _iperf3_version(program: str) -> str:
         timeout=_VERSION_TIMEOUT_S,
         check=False,
     )
-    words = said.stdout.split()
-    if said.returncode != 0 or words[:1] != ["iperf"] or len(words) < 2:
-        raise ValueError(f"{program} --version ends with {said.returncode} and says {said.stderr or said.stdout!r}")
+    words = process.stdout.split()
+    if process.returncode != 0 or words[:1] != ["iperf"] or len(words) < 2:
+        output = process.stderr or process.stdout
+        raise ValueError(f"{program} --version ends with status {process.returncode} and writes {output!r}")
     if not features(words[1]):
         raise ValueError(f"{program} is iperf3 {words[1]}, without the patches that mix CCAs")
     return words[1]

@@ -1,4 +1,4 @@
-"""From which address the client connects, and to which."""
+"""Chooses the addresses that the client connects from and to."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
 class AddressError(Exception):
-    """Hosts that have no addresses for each other."""
+    """Reports hosts that have no addresses for each other."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """Numeric addresses of one family; `local` is None where the kernel is to choose."""
+    """Holds numeric addresses of one family; `local` is None where the kernel is to choose."""
 
     remote: str
     local: str | None
 
 
 def route(request: Request) -> Route:
-    """The way of a test's connections.
+    """Returns the addresses of a test's connections.
 
-    The family is the one asked for, else the first in the resolver's order in which there is an address on both sides.
-    The client binds to local-address, else to the source's address where that is one of this host's own: behind a
-    translator, and where the host's name is an alias of the loopback (Debian's 127.0.1.1), it is not to be used.
+    The family is the one asked for, else the first in the resolver's order in which both sides have an address.
+    The client binds to local-address, else to the source's address where that is one of this host's own. It is not
+    behind an address translator, nor where the host's name is an alias of the loopback (Debian's 127.0.1.1).
 
     Raises AddressError.
     """
@@ -58,13 +58,13 @@ def route(request: Request) -> Route:
 def _resolve(name: str, version: int | None, *, or_none: bool = False) -> list[str]:
     family = _FAMILIES[version] if version is not None else socket.AF_UNSPEC
     try:
-        found = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
+        records = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         if or_none:
             return []
         of_version = f" in IPv{version}" if version is not None else ""
         raise AddressError(f"{name} has no address{of_version}: {error}") from None
-    return list(dict.fromkeys(str(address[4][0]) for address in found))
+    return list(dict.fromkeys(str(address[4][0]) for address in records))
 
 
 def _version(address: str) -> int:
@@ -72,7 +72,7 @@ def _version(address: str) -> int:
 
 
 def _is_for(local: str, remote: str) -> bool:
-    """Whether a connection to the remote address can come from the local one."""
+    """Returns whether a connection to the remote address can come from the local one."""
     loopback = [ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in (local, remote)]
     if loopback[0] != loopback[1]:
         return False

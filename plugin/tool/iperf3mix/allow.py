@@ -1,6 +1,6 @@
 """Allows congestion control algorithms (CCAs) to users without privileges, such as pScheduler's runner.
 
-As root, at the host's start and when the package is installed. A list in sysctl.d would take away what the
+It runs as root, at the host's start and when the package is installed. A list in sysctl.d would take away what the
 administrator or a module allowed; this only adds. A file capability on iperf3 would do too, but would give
 cap_net_admin to a program that talks to strangers.
 """
@@ -19,17 +19,17 @@ SYSCTLS = Path("/proc/sys/net/ipv4")
 
 
 def main() -> None:
-    """Allows those of the configuration file. Status 1, and a sentence, where one isn't allowed afterwards."""
+    """Allows the CCAs of the configuration file; ends with status 1 and a sentence where one is missing."""
     try:
         missing = add(config.load().allow)
-    except (config.ConfigError, OSError) as error:
+    except (config.ToolConfigError, OSError) as error:
         sys.exit(f"{NAME}: {error}")
     if missing:
         sys.exit(f"{NAME}: this kernel has no {' '.join(missing)}; see allow in {config.FILE}")
 
 
 def add(ccas: Sequence[str], sysctls: Path = SYSCTLS) -> list[str]:
-    """Adds CCAs to the allowed ones, with their modules; gives those that the kernel doesn't have. Raises OSError."""
+    """Adds CCAs to the allowed ones, with their modules; returns those that the kernel lacks. Raises OSError."""
     file = sysctls / "tcp_allowed_congestion_control"
     for cca in ccas:
         if cca not in _names(sysctls / "tcp_available_congestion_control"):
@@ -42,7 +42,7 @@ def add(ccas: Sequence[str], sysctls: Path = SYSCTLS) -> list[str]:
         try:
             file.write_text(" ".join([*allowed, *new]), encoding="ascii")
         except OSError as error:
-            raise OSError(f"{' '.join(new)} can't be allowed from here ({error}): do it on the host") from error
+            raise OSError(f"{' '.join(new)} can't be allowed from here ({error}): allow it on the host") from error
     return [cca for cca in ccas if cca not in available]
 
 

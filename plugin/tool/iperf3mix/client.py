@@ -1,4 +1,4 @@
-"""The client of a run: the source, which connects until the server is there."""
+"""Runs the client of a test: the source, which tries to connect until the server listens."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import time
 from . import addresses, iperf3, results
 from .addresses import Route
 from .agreement import Agreement
+from .iperf3 import Iperf3Report
 from .results import OutputError, Result
-from .slot import Slot
+from .slot import RunSlot
 from .spec import Request
 
 RETRY_EVERY_S = 0.2
 LEAST_CONNECT_S = 1.0
-# How errors begin that another attempt may not meet: no server yet, one that is busy with a stranger's test, one that
-# just ends.
+# Beginnings of errors that another attempt may not meet: no server listens yet, it is busy with a stranger's test, or
+# it is about to end.
 _PASSING = (
     "unable to connect to server",
     "the server is busy",
@@ -23,8 +24,8 @@ _PASSING = (
 )
 
 
-def run(request: Request, agreement: Agreement, slot: Slot, program: str) -> Result:
-    """Makes the test, and says how it went."""
+def run(request: Request, agreement: Agreement, slot: RunSlot, program: str) -> Result:
+    """Makes the test and returns its result."""
     try:
         route = addresses.route(request)
     except addresses.AddressError as error:
@@ -35,18 +36,18 @@ def run(request: Request, agreement: Agreement, slot: Slot, program: str) -> Res
     while True:
         attempts += 1
         connect_s = max(slot.last_start(request) - time.time(), LEAST_CONNECT_S)
-        said = iperf3.run(command(request, agreement, route, program, connect_s), slot.stop, request.client_cpu)
-        if said.test_began or not said.in_time or not said.error.startswith(_PASSING):
-            return _result(said, request)
+        report = iperf3.run(command(request, agreement, route, program, connect_s), slot.stop, request.client_cpu)
+        if report.test_began or not report.in_time or not report.error.startswith(_PASSING):
+            return _result(report, request)
         if time.time() + RETRY_EVERY_S > slot.last_start(request):
             break
         time.sleep(RETRY_EVERY_S)
     tried = f"{attempts} attempt{'s'[: attempts - 1]} in {time.time() - began:.1f} s"
-    return results.failure(f"iperf3: {said.error} ({tried})", said.diags())
+    return results.failure(f"iperf3: {report.error} ({tried})", report.diags())
 
 
 def command(request: Request, agreement: Agreement, route: Route, program: str, connect_s: float) -> list[str]:
-    """The client's argv; it tries for so many seconds to connect."""
+    """Returns the client's command, which tries to connect for `connect_s`."""
     argv = [program, "-c", route.remote, "-p", str(agreement.port), "-J", "-C", request.congestion]
     argv += ["--connect-timeout", str(int(connect_s * 1000))]
     argv += ["-t", str(request.duration_s), "-P", str(request.streams)]
@@ -70,12 +71,12 @@ def command(request: Request, agreement: Agreement, route: Route, program: str, 
     return argv + [flag for flag, wanted in flags.items() if wanted]
 
 
-def _result(said: iperf3.Said, request: Request) -> Result:
-    if not said.in_time:
-        return results.failure("the test didn't end before its slot", said.diags())
-    if said.error:
-        return results.failure(f"iperf3: {said.error}", said.diags())
+def _result(report: Iperf3Report, request: Request) -> Result:
+    if not report.in_time:
+        return results.failure("the test didn't end before its slot", report.diags())
+    if report.error:
+        return results.failure(f"iperf3: {report.error}", report.diags())
     try:
-        return results.of_run(said.output, request, sends=not request.reverse, diags=said.diags())
+        return results.of_run(report.output, request, sends=not request.reverse, diags=report.diags())
     except OutputError as error:
-        return results.failure(str(error), said.diags())
+        return results.failure(str(error), report.diags())

@@ -1,4 +1,4 @@
-"""ISO 8601 durations, as pScheduler writes and takes them (its type Duration: no years, no months)."""
+"""Reads and writes ISO 8601 durations as pScheduler does (its type Duration has no years and no months)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _UNITS_S = (604800, 86400, 3600, 60, 1)
 
 
 def seconds(text: str) -> float:
-    """A duration in seconds; raises ValueError for anything else."""
-    found = _DURATION.fullmatch(text)
-    if not found:
+    """Returns a duration in seconds; raises ValueError for any other text."""
+    match = _DURATION.fullmatch(text)
+    if not match:
         raise ValueError(f"{text!r} is not an ISO 8601 duration such as PT30S")
-    return sum(float(part) * unit for part, unit in zip(found.groups(), _UNITS_S, strict=True) if part)
+    return sum(float(part) * unit for part, unit in zip(match.groups(), _UNITS_S, strict=True) if part)
 
 
 def text(whole_seconds: float) -> str:
-    """A duration of whole seconds, rounded up."""
+    """Writes a duration in whole seconds, rounded up."""
     return f"PT{math.ceil(whole_seconds)}S"
 
 
 def moment(text: str) -> float:
-    """An ISO 8601 date and time with its zone, in seconds since 1970; raises ValueError for anything else."""
+    """Returns an ISO 8601 date and time with its zone, in seconds since 1970; raises ValueError for any other text."""
     # Python 3.10 doesn't read the Z
     when = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
     if when.tzinfo is None:

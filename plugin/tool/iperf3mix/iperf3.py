@@ -1,4 +1,4 @@
-"""One iperf3 process, and what it said in JSON."""
+"""Runs one iperf3 process and reads its JSON."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from . import process
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a process left. `error` is empty where its test went well."""
+class Iperf3Report:
+    """Holds what a process wrote. `error` is empty where its test succeeded."""
 
     argv: list[str]
     output: dict[str, Any]
     error: str
-    in_time: bool  # it ended by itself, and not because its time was over
+    in_time: bool  # it ended by itself, before its time was over
 
     @property
     def test_began(self) -> bool:
-        """Whether there was a test, and not only the talk before it."""
+        """Returns whether the test itself began, and not only the exchange before it."""
         return bool(self.test)
 
     @property
     def test(self) -> dict[str, Any]:
-        """What was tested, as iperf3 says when it begins; empty before that."""
+        """Returns the parameters that iperf3 reports when a test begins; empty before that."""
         test = self._start.get("test_start")
         return test if isinstance(test, dict) else {}
 
     @property
     def extra_data(self) -> str:
-        """What its client, or it as a client, was told to name the test by."""
+        """Returns the text by which the client names the test."""
         return str(self.output.get("extra_data") or "")
 
     @property
     def accepted(self) -> str:
-        """The address from which a server was called; empty without a call."""
-        call = self._start.get("accepted_connection")
-        return str(call.get("host", "")) if isinstance(call, dict) else ""
+        """Returns the address from which a client connected to this server; empty without one."""
+        connection = self._start.get("accepted_connection")
+        return str(connection.get("host", "")) if isinstance(connection, dict) else ""
 
     def diags(self, notes: Iterable[str] = ()) -> str:
-        """The command, notes below it, and the JSON in one line, as pScheduler's iperf3 tool has them."""
-        said = json.dumps(self.output, separators=(",", ":")) if self.output else ""
-        return "\n".join([shlex.join(self.argv), *notes, "", said])
+        """Returns the command, the notes, and the JSON in one line, in the form of pScheduler's iperf3 tool."""
+        document = json.dumps(self.output, separators=(",", ":")) if self.output else ""
+        return "\n".join([shlex.join(self.argv), *notes, "", document])
 
     @property
     def _start(self) -> dict[str, Any]:
@@ -53,21 +53,21 @@ class Said:
         return start if isinstance(start, dict) else {}
 
 
-def run(argv: list[str], until: float, cpu: int | None) -> Said:
+def run(argv: list[str], until: float, cpu: int | None) -> Iperf3Report:
     """Runs iperf3 with JSON output, at most until a time in seconds since 1970."""
     ended = process.run(argv, until, cpu)
     output = _json(ended.stdout)
     error = str(output.get("error") or "").removeprefix("error - ")
     if not error and (ended.status != 0 or not output):
-        error = f"it ended with status {ended.status} and said {(ended.stderr or ended.stdout).strip()[:1000]!r}"
-    return Said(argv, output, error, ended.in_time)
+        error = f"it ended with status {ended.status} and wrote {(ended.stderr or ended.stdout).strip()[:1000]!r}"
+    return Iperf3Report(argv, output, error, ended.in_time)
 
 
 def connected(diags: object) -> list[dict[str, int]]:
-    """The streams with `id`, `local_port` and `remote_port` from diagnostics as above; none where they are no such."""
+    """Returns `id`, `local_port` and `remote_port` of the streams in such diagnostics; no streams for other text."""
     text, mark = diags if isinstance(diags, str) else "", '"connected":'
     try:
-        # Only this list: all of it takes seconds where there are many streams and intervals
+        # Read only this list: the whole document takes seconds where there are many streams and intervals
         streams, _ = json.JSONDecoder().raw_decode(text, text.index(mark) + len(mark))
     except (ValueError, RecursionError):  # the other end's diagnostics may be anything
         return []
@@ -80,13 +80,13 @@ def connected(diags: object) -> list[dict[str, int]]:
 
 
 def _json(stdout: str) -> dict[str, Any]:
-    """iperf3's output, or the first of two; empty where it is none.
+    """Returns the first JSON object of iperf3's output; an empty one where there is none.
 
-    Stock iperf3, too, ends in one of three ways when a signal meets the other end's good-bye: as it should, with its
-    output printed twice, or never (then it is killed, and says nothing).
+    iperf3, also without the patches, ends in one of three ways when a signal meets the end of its control connection:
+    it ends properly, it prints its output twice, or it never ends (then it is killed and has printed nothing).
 
-    Without the description of the system: pScheduler's own tool, too, keeps that (kernel, host name) from the results,
-    which everybody may read.
+    The description of the system (kernel, host name) is left out, as in pScheduler's own tool, since everybody may read
+    the results.
     """
     try:
         output, _ = json.JSONDecoder().raw_decode(stdout, max(stdout.find("{"), 0))  # something may be printed before

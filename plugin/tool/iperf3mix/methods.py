@@ -1,4 +1,4 @@
-"""The six methods of a pScheduler tool: JSON on standard input, JSON on standard output.
+"""Answers the six methods of a pScheduler tool: they read JSON and write JSON.
 
 Failures are data: a method ends with another status than 0 only where its answer has no place for an error (duration).
 """
@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 from . import NAME, VERSION, ability, agreement, client, config, durations, process, results, server, slot, spec
 
-NEWEST_INPUT_SCHEMA = 1  # of what the runner gives to run
+NEWEST_INPUT_SCHEMA = 1  # of the input that the runner gives to run
 
 
 class InputError(ValueError):
-    """Standard input that isn't what pScheduler gives."""
+    """Reports standard input that pScheduler would not give."""
 
 
 def enumerate_() -> NoReturn:
@@ -87,7 +87,7 @@ def _run() -> results.Result:
         participant, times = _participant_and_slot(given)
         settings = config.load()
         agreed = _agree(request, participant, given.get("participant-data"), settings.port)
-    except (InputError, spec.SpecError, agreement.Disagreement, config.ConfigError) as error:
+    except (InputError, spec.SpecError, agreement.Disagreement, config.ToolConfigError) as error:
         return results.failure(str(error))
     side: Callable[..., results.Result] = client.run if participant == agreement.CLIENT else server.run
     cpu = request.client_cpu if participant == agreement.CLIENT else request.server_cpu
@@ -102,14 +102,14 @@ def _run() -> results.Result:
 
 
 def _agree(request: spec.Request, participant: int, data: object, port: int) -> agreement.Agreement:
-    """As both ends do; a server that was told nothing leaves it to its client, which comes only if it agrees."""
+    """Returns what both ends conclude; a server without data relies on its client, which connects only if it agrees."""
     if participant == agreement.SERVER and agreement.data_is_missing(data):
         agreement.every_group_sends(request)
         return agreement.Agreement(port, "")
     return agreement.agree(request, data)
 
 
-def _participant_and_slot(given: dict[str, Any]) -> tuple[int, slot.Slot]:
+def _participant_and_slot(given: dict[str, Any]) -> tuple[int, slot.RunSlot]:
     schema = given.get("schema", 1)
     if schema != NEWEST_INPUT_SCHEMA or isinstance(schema, bool):
         raise InputError(f"the run's schema is {schema!r}, and this tool knows {NEWEST_INPUT_SCHEMA}")
@@ -121,18 +121,18 @@ def _participant_and_slot(given: dict[str, Any]) -> tuple[int, slot.Slot]:
         start = durations.moment(schedule["start"])  # type: ignore[index]
         length_s = durations.seconds(schedule["duration"])  # type: ignore[index]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"the run has no schedule that can be read: {error}") from None
-    return participant, slot.Slot(start, start + length_s)
+        raise InputError(f"the run's schedule can't be read: {error}") from None
+    return participant, slot.RunSlot(start, start + length_s)
 
 
 def _input() -> dict[str, Any]:
-    """Standard input; raises InputError."""
+    """Reads standard input; raises InputError."""
     try:
         given = json.loads(sys.stdin.buffer.read())
     except (ValueError, RecursionError) as error:
-        raise InputError(f"standard input is no JSON: {error}") from None
+        raise InputError(f"standard input is not JSON: {error}") from None
     if not isinstance(given, dict):
-        raise InputError("standard input is no JSON object")
+        raise InputError("standard input is not a JSON object")
     return given
 
 

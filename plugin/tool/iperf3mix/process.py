@@ -1,4 +1,4 @@
-"""One iperf3 process, which ends before this one does, whatever happens to this one."""
+"""Runs a process that ends before this one does, whatever happens to this one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Cancelled(BaseException):
-    """The runner ends this run by a signal; not an Exception, so that nothing takes it for a failure of its own."""
+    """Reports that a signal ends this run; it is not an Exception, so that no handler takes it for a failure."""
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What a process said. `in_time`: it ended by itself, and not because its time was over."""
+class ProcessEnd:
+    """Holds how a process ended and what it wrote. `in_time`: it ended by itself, before its time was over."""
 
     status: int
     stdout: str
@@ -34,11 +34,11 @@ class Ended:
 
 
 def cancel_on_signals() -> None:
-    """From now on a signal to end raises Cancelled."""
+    """Makes signals that end a process raise Cancelled."""
 
     def cancel(number: int, _frame: FrameType | None) -> NoReturn:
         for each in _SIGNALS:
-            signal.signal(each, signal.SIG_IGN)  # once is enough: the rest is to say so
+            signal.signal(each, signal.SIG_IGN)  # the first signal is enough
         raise Cancelled(signal.Signals(number).name)
 
     for number in _SIGNALS:
@@ -49,7 +49,7 @@ def usable_cpus() -> set[int]:
     return os.sched_getaffinity(0)
 
 
-def run(argv: list[str], until: float, cpu: int | None) -> Ended:
+def run(argv: list[str], until: float, cpu: int | None) -> ProcessEnd:
     """Runs a program until it ends, at most until a time (seconds since 1970): then SIGTERM, GRACE_S later SIGKILL.
 
     It has a process group of its own, and gets SIGKILL from the kernel when this process dies. A program with a file
@@ -89,11 +89,11 @@ def run(argv: list[str], until: float, cpu: int | None) -> Ended:
     finally:
         _signal(process, signal.SIGKILL)
         process.wait()
-    return Ended(process.returncode, stdout, stderr, in_time)
+    return ProcessEnd(process.returncode, stdout, stderr, in_time)
 
 
 def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """Signals the group; while the process is not waited for, its number is nobody else's."""
+    """Signals the process group; its number can't belong to another group before the process is waited for."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -1,4 +1,4 @@
-"""What iperf3 says, as results of the `throughput` test: one participant's, and both merged.
+"""Makes results of the `throughput` test from iperf3's JSON: of one participant, and of both.
 
 The test's schema takes further keys in `summary` and in an interval, and nowhere else. So a stream's identifier carries
 its CCA and group, "ID:CCA:GROUP", and `summary` has
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import groups
+from . import group_grammar
 from .iperf3 import connected
 from .spec import Request
 
@@ -25,7 +25,7 @@ Result = dict[str, Any]
 
 
 class OutputError(ValueError):
-    """An output of iperf3 that is no result of the test; the text says why."""
+    """Reports output of iperf3 that is no result of the test."""
 
 
 def failure(error: str, diags: str = "") -> Result:
@@ -33,7 +33,7 @@ def failure(error: str, diags: str = "") -> Result:
 
 
 def of_run(output: Mapping[str, Any], request: Request, *, sends: bool, diags: str) -> Result:
-    """One participant's result of a test that went well; raises OutputError where the output isn't that of one."""
+    """Returns one participant's result of a successful test; raises OutputError where the output isn't one."""
     try:
         end = output["end"]
         width = len(str(max(stream["id"] for stream in end["streams"])))
@@ -53,12 +53,12 @@ def of_run(output: Mapping[str, Any], request: Request, *, sends: bool, diags: s
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, OutputError):
             raise
-        raise OutputError(f"the output of iperf3 has not what was expected: {type(error).__name__} {error}") from None
+        raise OutputError(f"the output of iperf3 lacks what was expected: {type(error).__name__} {error}") from None
     return result | ({"mss": mss} if isinstance(mss, int) and mss > 0 else {})
 
 
 def merge(test: object, results: object) -> Result:
-    """The run's result of those of its participants, any of which may be missing or not be one."""
+    """Merges the results of the participants, any of which may be missing or wrong, into that of the run."""
     spec = test.get("spec") if isinstance(test, dict) else None
     spec = spec if isinstance(spec, dict) else {}
     expected = 1 if "single-ended" in spec else 2
@@ -78,7 +78,7 @@ def merge(test: object, results: object) -> Result:
 
 
 def _errors(problems: list[str | None], spec: Mapping[str, Any]) -> str:
-    """What went wrong for each participant; one sentence where both came to the same."""
+    """Returns what failed for each participant; one sentence where both report the same."""
     if len(problems) > 1 and problems[0] == problems[1]:
         return f"both participants: {problems[0]}"
     hosts = [f"source {spec.get('source', '')}".strip(), f"dest {spec.get('dest', '')}".strip()]
@@ -90,11 +90,11 @@ def _errors(problems: list[str | None], spec: Mapping[str, Any]) -> str:
 
 
 def _with_senders_view(client: Result, server: Result) -> Result:
-    """Of a reverse test: the intervals and streams of the server, which sends, with the goodput that the client saw."""
+    """Returns a reverse test: intervals and streams of the server, which sends, and the client's goodput."""
     received, sent = client["summary"], server["summary"]
     name = _names_of_client(client, server)
     if {stream["stream-id"] for stream in received["streams"]} != {name(s["stream-id"]) for s in sent["streams"]}:
-        return client  # what can't be joined stays the client's
+        return client  # without the same streams, the client's result stays
     streams = {stream["stream-id"]: stream for stream in received["streams"]}
     by_group = {group["group"]: group for group in received["groups"]}
     sending = [{**stream, "stream-id": name(stream["stream-id"])} for stream in sent["streams"]]
@@ -118,9 +118,9 @@ def _with_goodput(summary: Mapping[str, Any], other: Mapping[str, Any]) -> dict[
 
 
 def _names_of_client(client: Result, server: Result) -> Callable[[str], str]:
-    """The client's identifier of a stream for the server's: each end numbers them in the order that it saw them.
+    """Returns the function from the server's identifier of a stream to the client's: each end counts in its own order.
 
-    The client's ports tell which is which; where they are translated on the way, the same number is the same stream.
+    The ports identify the stream; where they are translated on the way, the same number is the same stream.
     """
     of_client = {_number(stream["stream-id"]): stream["stream-id"] for stream in client["summary"]["streams"]}
     by_port = {stream["local_port"]: of_client.get(str(stream["id"])) for stream in connected(client.get("diags"))}
@@ -133,25 +133,25 @@ def _names_of_client(client: Result, server: Result) -> Callable[[str], str]:
 
 
 def _number(identifier: str) -> str:
-    """iperf3's number of a stream, without the zeros before it."""
+    """Returns iperf3's number of a stream, without the zeros before it."""
     return identifier.partition(":")[0].lstrip("0")
 
 
 def _problem(result: object) -> str | None:
-    """Why a participant's result is none; None where it is one."""
+    """Returns why a participant has no good result; None where it has one."""
     if result is None:
-        return "no result came"
+        return "there is no result"
     if not isinstance(result, dict):
-        return f"instead of a result came {str(result)[:200]!r}"
+        return f"its result is {str(result)[:200]!r}"
     if result.get("succeeded") is not True:
-        return str(result.get("error") or "failed, and didn't say why")
+        return str(result.get("error") or "failed without an error message")
     if not _has_measurements(result):
-        return "the result is not one of this tool"
+        return "its result is not one of this tool"
     return None
 
 
 def _has_measurements(result: Mapping[str, Any]) -> bool:
-    """Whether a result has all that merging looks at."""
+    """Returns whether a result has all that merging reads."""
     summary, intervals = result.get("summary"), result.get("intervals")
     return (
         isinstance(summary, dict)
@@ -164,7 +164,7 @@ def _has_measurements(result: Mapping[str, Any]) -> bool:
 
 
 def _are(records: object, name: str, kind: type) -> bool:
-    """Whether it is a list of measured things that have a name of this kind."""
+    """Returns whether this is a list of measured records whose key `name` has a value of this kind."""
     return isinstance(records, list) and all(
         _is_measured(record) and isinstance(record.get(name), kind) for record in records
     )
@@ -192,12 +192,12 @@ def _interval(interval: Mapping[str, Any], width: int) -> dict[str, Any]:
 
 
 def _stream(stream: Mapping[str, Any], width: int) -> dict[str, Any]:
-    """One stream in one interval."""
+    """Returns the record of one stream in one interval."""
     return {"stream-id": _identifier(stream, width)} | _measured(stream)
 
 
 def _stream_summary(stream: Mapping[str, Any], width: int, *, sends: bool) -> dict[str, Any]:
-    """One stream's whole test. Only the stream's sender knows its RTT."""
+    """Returns the record of one stream over the whole test. Only its sender knows its RTT."""
     record = {"stream-id": _identifier(stream, width)} | _sums(stream["sender"], stream["receiver"], sends=sends)
     record.pop("receiver-throughput-bytes", None)  # the schema has none
     if sends and "mean_rtt" in stream["sender"]:
@@ -213,7 +213,7 @@ def _group_summary(group: Mapping[str, Any], *, sends: bool) -> dict[str, Any]:
 
 
 def _sums(sender: Mapping[str, Any], receiver: Mapping[str, Any], *, sends: bool) -> dict[str, Any]:
-    """Both sides' sums, where this one knows them: a client does, a server only its own."""
+    """Returns the sums of both sides as far as this one knows them: a client knows both, a server its own."""
     if sender["bytes"] == 0 and not sends:
         return _measured(receiver) | {"receiver-throughput-bits": receiver["bits_per_second"]}
     sums = _measured(sender)
@@ -223,7 +223,7 @@ def _sums(sender: Mapping[str, Any], receiver: Mapping[str, Any], *, sends: bool
 
 
 def _measured(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a record that the test has, under its names."""
+    """Returns the values of a record that the test's schema has, under the schema's names."""
     names = {
         "start": "start",
         "end": "end",
@@ -242,14 +242,14 @@ def _named(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _identifier(stream: Mapping[str, Any], width: int) -> str:
-    """Zero-padded, as pScheduler sorts identifiers as texts."""
+    """Returns the identifier of a stream; its number is zero-padded, since pScheduler sorts identifiers as text."""
     return f"{stream['id']:0{width}d}:{stream['congestion']}:{stream['group']}"
 
 
 def _check_algorithms(measured: list[Mapping[str, Any]], request: Request) -> None:
-    """Raises OutputError where a group's sockets didn't have the CCA that was asked for."""
+    """Raises OutputError where a group's sockets did not have the CCA that was asked for."""
     if len(measured) != len(request.groups):
         raise OutputError(f"iperf3 reports {len(measured)} groups, and {len(request.groups)} were asked for")
-    for asked, group in zip(request.groups, measured, strict=True):
-        if asked.cca not in (groups.SYSTEM_DEFAULT, group["congestion"]):
-            raise OutputError(f"group {group['group']} ({asked.text}) was sent with {group['congestion']}")
+    for number, (asked, group) in enumerate(zip(request.groups, measured, strict=True), start=1):
+        if asked.cca not in (group_grammar.DEFAULT_CCA, group["congestion"]):
+            raise OutputError(f"{request.group_name(number)} was sent with {group['congestion']}")

@@ -1,4 +1,4 @@
-"""The server of a run: the dest, which waits for its client until the slot ends."""
+"""Runs the server of a test: the dest, which waits for its client until the slot ends."""
 
 from __future__ import annotations
 
@@ -7,74 +7,79 @@ import time
 
 from . import iperf3, results
 from .agreement import Agreement
+from .iperf3 import Iperf3Report
 from .results import OutputError, Result
-from .slot import Slot
+from .slot import RunSlot
 from .spec import Request
 
 RESTART_EVERY_S = 0.2
-# How much longer than the slot a server lasts that nobody is left to end
+# A server whose tool died ends by itself this long after the slot
 BACKSTOP_S = 5.0
-# How errors begin for which the client doesn't come again: a CCA or rate that this kernel refuses
+# The beginning of errors after which the client does not try again: this kernel refuses a CCA or a rate
 _PERMANENT = "unable to set"
 
 
-def run(request: Request, agreement: Agreement, slot: Slot, program: str) -> Result:
-    """Serves one test of its own client, and says how it went.
+def run(request: Request, agreement: Agreement, slot: RunSlot, program: str) -> Result:
+    """Serves one test of its own client and returns its result.
 
-    Whoever else connects, such as a scanner of ports or a stranger's iperf3, has not the client's token: the server
-    then starts anew, for iperf3 ends after one connection. It listens on all addresses: the host's own name may stand
-    for another address here than where the client comes from (Debian's 127.0.1.1).
+    Others that connect, such as a port scanner or a stranger's iperf3, lack the client's token. iperf3 ends after one
+    connection, so the server then starts anew. It listens on all addresses, since here the host's name may stand for
+    another address than the one that the client connects to (Debian's 127.0.1.1).
     """
-    notes = [] if agreement.token else ["pScheduler gave no participant-data: the client is known by its test"]
+    notes = (
+        [] if agreement.token else ["pScheduler gave no participant-data: the server recognises its client by the test"]
+    )
     slot.wait_for_start()
     while True:
-        said = iperf3.run(command(request, agreement, slot, program), slot.stop, request.server_cpu)
-        if _is_of_this_run(said, request, agreement) and (said.test_began or said.error.startswith(_PERMANENT)):
-            return _result(said, request, notes)
-        if not said.in_time and not said.output:
-            return results.failure("iperf3 had to be killed when its slot ended: it left no result", said.diags(notes))
-        if not said.in_time or time.time() + RESTART_EVERY_S > slot.stop:
+        report = iperf3.run(command(request, agreement, slot, program), slot.stop, request.server_cpu)
+        if _is_of_this_run(report, request, agreement) and (report.test_began or report.error.startswith(_PERMANENT)):
+            return _result(report, request, notes)
+        if not report.in_time and not report.output:
+            return results.failure(
+                "iperf3 had to be killed when its slot ended: it left no result", report.diags(notes)
+            )
+        if not report.in_time or time.time() + RESTART_EVERY_S > slot.stop:
             last = f"; {notes[-1]}" if notes else ""
-            return results.failure(f"no test of this run began before its slot ended{last}", said.diags(notes))
-        note = f"the server started anew: {_why_ended(said)}"
+            return results.failure(f"no test of this run began before its slot ended{last}", report.diags(notes))
+        note = f"the server started anew: {_why_ended(report)}"
         notes += [note] if notes[-1:] != [note] else []
         time.sleep(RESTART_EVERY_S)
 
 
-def command(request: Request, agreement: Agreement, slot: Slot, program: str) -> list[str]:
-    """The server's argv; it ends by itself when nothing has come until after the slot."""
+def command(request: Request, agreement: Agreement, slot: RunSlot, program: str) -> list[str]:
+    """Returns the server's command, which ends by itself when nothing has come until after the slot."""
     at_most_s = math.ceil(slot.stop - time.time() + BACKSTOP_S)
     argv = [program, "-s", "-1", "-J", "-p", str(agreement.port), "--idle-timeout", str(max(at_most_s, 1))]
     return argv + ([f"-{request.ip_version}"] if request.ip_version is not None else [])
 
 
-def _is_of_this_run(said: iperf3.Said, request: Request, agreement: Agreement) -> bool:
+def _is_of_this_run(report: Iperf3Report, request: Request, agreement: Agreement) -> bool:
     if agreement.token:
-        return said.extra_data == agreement.token
+        return report.extra_data == agreement.token
     asked = {
         "num_streams": request.streams,
         "duration": request.duration_s,
         "omit": request.omit_s,
         "reverse": int(request.reverse),
     }
-    return bool(said.extra_data) and (not said.test_began or asked.items() <= said.test.items())
+    return bool(report.extra_data) and (not report.test_began or asked.items() <= report.test.items())
 
 
-def _why_ended(said: iperf3.Said) -> str:
-    if said.test_began:
-        return f"a test of {said.accepted}, which is none of this run"
-    if said.accepted and not said.error:
-        return f"{said.accepted} connected, and left before a test began"
-    return said.error
+def _why_ended(report: Iperf3Report) -> str:
+    if report.test_began:
+        return f"a test from {report.accepted}, which does not belong to this run"
+    if report.accepted and not report.error:
+        return f"{report.accepted} connected, and left before a test began"
+    return report.error
 
 
-def _result(said: iperf3.Said, request: Request, notes: list[str]) -> Result:
-    diags = said.diags(notes)
-    if not said.in_time:
+def _result(report: Iperf3Report, request: Request, notes: list[str]) -> Result:
+    diags = report.diags(notes)
+    if not report.in_time:
         return results.failure("the test didn't end before its slot", diags)
-    if said.error:
-        return results.failure(f"iperf3: {said.error}", diags)
+    if report.error:
+        return results.failure(f"iperf3: {report.error}", diags)
     try:
-        return results.of_run(said.output, request, sends=request.reverse, diags=diags)
+        return results.of_run(report.output, request, sends=request.reverse, diags=diags)
     except OutputError as error:
         return results.failure(str(error), diags)

@@ -1,4 +1,4 @@
-"""The time of a run: how long a slot is asked for, and what happens until when within it."""
+"""Divides the time of a run: how long a slot the tool asks for, and what must end when."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from .spec import Request
 
-# Starting: clocks of two hosts that differ, the start of both processes, a refused first connection.
+# Time to start: the clocks of the two hosts differ, both processes start, the first connection may be refused.
 STARTING_S = 2.0
-# Ending: what iperf3 has still to read, and the writing of the result, before pScheduler collects it.
+# Time to end: iperf3 reads what is still under way, and the tool writes the result before pScheduler collects it.
 ENDING_S = 2.0
 # The results must be written before the slot ends: then the lead participant collects, and the runner kills.
 WRITING_S = 0.5
@@ -19,25 +19,25 @@ ROUND_TRIPS = 10
 
 
 def needed_s(request: Request) -> float:
-    """How long a slot the test needs, in seconds."""
+    """Returns the length of the slot that the test needs, in seconds."""
     handshake_s = (ROUND_TRIPS + request.streams) * request.link_rtt_s
     return STARTING_S + handshake_s + request.traffic_s + ENDING_S
 
 
 @dataclass(frozen=True)
-class Slot:
-    """A run's slot: when it starts and ends, in seconds since 1970."""
+class RunSlot:
+    """Holds when a run's slot starts and ends, in seconds since 1970."""
 
     start: float
     end: float
 
     @property
     def stop(self) -> float:
-        """When whatever still runs is ended, so that the result is written in time."""
+        """Returns when the tool ends iperf3, so that it can write the result in time."""
         return self.end - WRITING_S
 
     def last_start(self, request: Request) -> float:
-        """When a test that starts can just end in time, at best."""
+        """Returns the latest start of a test that can still end in time."""
         return self.stop - request.traffic_s
 
     def wait_for_start(self) -> None:

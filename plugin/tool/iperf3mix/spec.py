@@ -1,4 +1,4 @@
-"""The `throughput` test as it is asked for: its spec, read and checked, and why this tool doesn't take one."""
+"""Reads and checks the spec of a `throughput` test, and reports why this tool does not run it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from . import durations, groups
+from . import durations, group_grammar
 
 NEWEST_SCHEMA = 7  # of the test's spec, in pScheduler 5.2
 DEFAULT_DURATION_S = 10
@@ -18,7 +18,7 @@ MOST_DURATION_S, MOST_OMIT_S, LEAST_INTERVAL_S, MOST_INTERVAL_S = 86400, 600, 0.
 MOST_STREAMS, MOST_MSS, MOST_WINDOW_BYTES, MOST_BUFFER_BYTES = 128, 32767, 512 << 20, 1 << 20
 MOST_FLOW_LABEL, MOST_CPU = 0xFFFFF, 1024
 
-# Asked for or not, they change nothing here: they are pScheduler's own
+# Options that concern only pScheduler
 _FOR_PSCHEDULER = ("schema", "source-node", "dest-node")
 _NOT_SERVED = {
     "udp": "UDP has no congestion control",
@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 
 class SpecError(ValueError):
-    """A spec that this tool doesn't take. `reasons` are sentences."""
+    """Reports a spec that this tool doesn't run. `reasons` are sentences."""
 
     def __init__(self, reasons: list[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -41,12 +41,12 @@ class SpecError(ValueError):
 
 @dataclass(frozen=True)
 class Request:
-    """What a test asks for. Times in seconds, sizes in bytes, rates in bits per second; None: not asked for."""
+    """Holds what a test asks for: times in seconds, sizes in bytes, rates in bits per second; None where it doesn't."""
 
     source: str | None
     dest: str
     congestion: str
-    groups: tuple[groups.Group, ...]
+    groups: tuple[group_grammar.Group, ...]
     streams: int
     duration_s: int
     omit_s: int
@@ -73,9 +73,13 @@ class Request:
     def traffic_s(self) -> int:
         return self.omit_s + self.duration_s
 
+    def group_name(self, number: int) -> str:
+        """Returns how messages name a group, counted from 1: with its text as the test has it."""
+        return f"group {number} ({self.congestion.split(',')[number - 1]})"
+
 
 def read(test: object) -> Request:
-    """The request of a test, {"type", "spec"}; raises SpecError with every reason against it."""
+    """Reads the request of a test, {"type", "spec"}; raises SpecError with every reason against it."""
     if not isinstance(test, dict):
         raise SpecError(["the test is not an object"])
     if test.get("type") != "throughput":
@@ -83,14 +87,14 @@ def read(test: object) -> Request:
     spec = test.get("spec")
     if not isinstance(spec, dict):
         raise SpecError(["the test has no spec"])
-    reading = _Reading(spec)
-    request = reading.request()
-    if request is None or reading.problems:
-        raise SpecError(reading.problems)
+    reader = _SpecReader(spec)
+    request = reader.request()
+    if request is None or reader.problems:
+        raise SpecError(reader.problems)
     return request
 
 
-class _Reading:
+class _SpecReader:
     """Reads a spec's options, and collects what is wrong with them."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -153,22 +157,22 @@ class _Reading:
             )
         return not self.problems
 
-    def _groups(self, congestion: str) -> tuple[groups.Group, ...]:
+    def _groups(self, congestion: str) -> tuple[group_grammar.Group, ...]:
         if "congestion" not in self._spec:
             self.problems.append("no congestion is asked for: this tool mixes congestion control algorithms")
         if not congestion:
             return ()
-        if not groups.is_mix(congestion):
+        if not group_grammar.is_group_list(congestion):
             self.problems.append(f"congestion {congestion!r} is one algorithm for all streams: a test for stock iperf3")
             return ()
         try:
-            return groups.parse(congestion)
-        except groups.GroupsError as error:
+            return group_grammar.parse_groups(congestion)
+        except group_grammar.GroupGrammarError as error:
             self.problems.append(f"congestion {congestion!r}: {error}")
             return ()
 
     def _option(self, name: str, kind: Callable[[object], Value], default: Any) -> Any:
-        """An option's value; the default where it isn't there or is wrong, which is then a problem."""
+        """Returns an option's value, or the default where it is missing or wrong; a wrong value is a problem."""
         self._read.add(name)
         if name not in self._spec:
             return default
@@ -184,7 +188,7 @@ class _Reading:
                 continue
             if name not in _NOT_SERVED:
                 self.problems.append(f"{name} is not supported: this tool doesn't know it")
-            elif value is not False or name == "loopback":  # its presence makes the test one of one participant
+            elif value is not False or name == "loopback":  # the mere key gives the test one participant
                 self.problems.append(f"{name} is not supported: {_NOT_SERVED[name]}")
 
 

@@ -1,4 +1,4 @@
-"""A node with something for every panel, for all tests of panels."""
+"""Starts a node with something for every panel, for all tests of panels."""
 
 from collections.abc import Iterator
 

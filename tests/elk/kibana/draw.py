@@ -1,4 +1,7 @@
-"""Draws the dashboards of docs/kibana.md without Kibana: PYTHONPATH=tests .venv/bin/python tests/elk/kibana/draw.py"""
+"""Draws the dashboards of docs/reference/dashboards.md without Kibana.
+
+PYTHONPATH=tests .venv/bin/python tests/elk/kibana/draw.py
+"""
 
 import tempfile
 from pathlib import Path

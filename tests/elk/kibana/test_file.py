@@ -1,4 +1,4 @@
-"""elk/kibana/ccmix.ndjson: what the generator makes, and whether Kibana's rules for saved objects hold."""
+"""Tests that elk/kibana/ccmix.ndjson is what the generator makes, and that Kibana's rules for saved objects hold."""
 
 import json
 from itertools import combinations
@@ -8,7 +8,7 @@ import pytest
 
 from ccmix.charts.colours import COLOURS
 from ccmix.index.fields import FIELDS
-from ccmix.kibana.dashboard import WIDTH, Place
+from ccmix.kibana.dashboard import WIDTH, GridPlace
 from ccmix.kibana.dashboards import DASHBOARDS
 from ccmix.kibana.file import ndjson
 from support import REPOSITORY
@@ -95,7 +95,7 @@ def test_clicks_keep_filters_and_times_and_reach_every_dashboard_but_the_mesh() 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.name)
 def test_panels_lie_beside_each_other(dashboard: Any) -> None:
-    def cells(place: Place) -> set[tuple[int, int]]:
+    def cells(place: GridPlace) -> set[tuple[int, int]]:
         xs, ys = range(place.x, place.x + place.width), range(place.y, place.y + place.height)
         return {(x, y) for x in xs for y in ys}
 
@@ -152,5 +152,5 @@ def _accessors(state: Any) -> set[str]:
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.name)
 def test_the_guide_has_a_drawing_of_modest_size(dashboard: Any) -> None:
     image = f"images/kibana-{dashboard.name}.svg"
-    assert f"![{dashboard.title}]({image})" in (REPOSITORY / "docs" / "kibana.md").read_text()
+    assert f"![{dashboard.title}](../{image})" in (REPOSITORY / "docs" / "reference" / "dashboards.md").read_text()
     assert 5_000 < (REPOSITORY / "docs" / image).stat().st_size < 300_000

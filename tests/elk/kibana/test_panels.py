@@ -1,4 +1,4 @@
-"""Every panel on a real Elasticsearch: its fields are there, it has data, and what is wrong in the index shows in it.
+"""Tests every panel on a real Elasticsearch: its fields exist, it has data, and wrong values in the index show in it.
 
 The requests are ccmix's own derivation from the panels (ccmix.kibana.requests): Kibana itself can't be had here.
 """
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from ccmix.analysis.results import load_results
 from ccmix.charts.choose import choose
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.file import saved_objects
 from ccmix.kibana.preview import render
 from ccmix.kibana.requests import LensPanel, Panel, Row, VegaPanel, kql_of, panel_of
-from ccmix.report.results import load_results
 from ccmix_indices import bulk
 from elasticsearch_node import Node
 from filled_index import DEMO, RECORDED, Filtered, Hit, hits, lines
@@ -130,7 +130,7 @@ def wrong_values(filled: Node) -> Iterator[WrongValues]:
 
 
 def rounded(value: Any) -> Any:
-    """Without what depends on the order in which Elasticsearch adds numbers."""
+    """Removes what depends on the order in which Elasticsearch adds numbers."""
     if isinstance(value, list):
         return [rounded(each) for each in value]
     if isinstance(value, dict):
@@ -143,7 +143,7 @@ def reads(column: dict[str, Any], field: str) -> bool:
 
 
 def affected_by(panel: Panel, field: str, node: Node, shown_now: Filter) -> list[Hit]:
-    """Documents of one bucket of the panel that have the field, and all that it takes to be counted in that bucket."""
+    """Returns documents of a bucket of the panel with the field, and all that it takes to be counted in that bucket."""
     if isinstance(panel, LensPanel):
         conditions = [panel.body(Filtered(node))["query"]]
         conditions += [kql_of(column) for column in panel.columns.values() if reads(column, field)][:1]
@@ -171,7 +171,7 @@ def affected_by(panel: Panel, field: str, node: Node, shown_now: Filter) -> list
 
 
 def read_by_the_request(panel: Panel) -> list[str]:
-    """All fields; the filter by time, which a dashboard adds, is not the panel's."""
+    """Returns all fields; the filter by time, which a dashboard adds, is not the panel's."""
     return sorted(panel.fields - ({"@timestamp"} if isinstance(panel, VegaPanel) else set()))
 
 
@@ -203,7 +203,7 @@ def test_a_document_too_many_changes_a_mere_count(filled: Node) -> None:
 
 
 def shown(panel: Panel, field: str) -> bool:
-    """Whether the drawing of a Vega-Lite chart uses a field; some tell rows apart, or serve a neighbour's chart."""
+    """Returns whether a Vega-Lite chart draws a field; some separate rows, or serve a neighbour's chart."""
     assert isinstance(panel, VegaPanel)
     rows = panel.body()["aggs"]["all"]["aggs"]["rows"]
     keys = [(f"key.{name}", kind) for source in rows["composite"]["sources"] for name, kind in source.items()]

@@ -1,4 +1,4 @@
-"""What Kibana's charts make of rows, by Vega-Lite, is what the report's make of frames, by Polars."""
+"""Tests that Kibana's charts make of rows, by Vega-Lite, what the report's make of frames, by Polars."""
 
 import re
 from typing import Any
@@ -10,17 +10,17 @@ from ccmix.charts import setting
 from ccmix.charts.bbr_state import STATES, phase, states
 from ccmix.charts.distribution import steps
 from ccmix.charts.encodings import name, time
-from ccmix.charts.source import Source, inline
+from ccmix.charts.source import ChartSource, inline
 from ccmix.kibana.bands import means_with_bands
 from ccmix.kibana.dashboards import bbr, charts
 from ccmix.kibana.preview import render
 
 
 def rows_after(transform: list[dict[str, Any]], rows: list[dict[str, Any]], columns: list[str]) -> list[list[str]]:
-    """What Vega-Lite makes of rows, as text."""
+    """Returns what Vega-Lite makes of rows, as text."""
     written = " + '|' + ".join(f"datum.{column}" for column in columns)
     text = {"text": {"field": "written", "type": "nominal"}}
-    source = Source({"values": rows}, (*transform, {"calculate": f"'=' + {written}", "as": "written"}))
+    source = ChartSource({"values": rows}, (*transform, {"calculate": f"'=' + {written}", "as": "written"}))
     svg = render(source.view({"mark": "text", "encoding": text}))
     return [found.split("|") for found in re.findall(r">=([^<]*)</text>", svg)]
 

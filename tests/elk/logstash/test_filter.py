@@ -1,4 +1,4 @@
-"""The Logstash pipeline's logic on the message that a real pScheduler sent. Logstash itself can't be had here."""
+"""Tests the Logstash pipeline's logic on the message that a real pScheduler sent. Logstash itself can't be had here."""
 
 import json
 import re
@@ -10,11 +10,11 @@ import yaml
 from ccmix.analysis.iperf3_tables import read_flows
 from ccmix.generators.results import of_pscheduler_run
 from ccmix.index.fields import FIELDS, KINDS
-from ccmix.model import Group, Traffic
+from ccmix.model import Group
 from ccmix_indices import bulk, load_templates
 from elasticsearch_node import Node
 from logstash_filter import FILTER, Message, as_bulk, filtered, of_mix, recorded
-from support import REPOSITORY
+from support import REPOSITORY, iperf3_traffic
 
 PIPELINE = REPOSITORY / "elk" / "logstash" / "pipeline" / "ccmix.conf"
 COMPOSE = yaml.safe_load((REPOSITORY / "elk" / "compose.yaml").read_text())
@@ -27,7 +27,7 @@ def of(events: Events, kind: str) -> Events:
 
 
 def iperf3_client(message: Message) -> dict[str, Any]:
-    """What the sending iperf3 said, which stands in the message."""
+    """Returns what the sending iperf3 reported, which is in the message."""
     text = message["run"]["result-full"][0]["diags"]
     said: dict[str, Any] = json.loads(text[text.index("\n{") : text.rindex("}") + 1])
     return said
@@ -67,7 +67,7 @@ def test_units_are_those_of_the_table_of_fields(events: Events) -> None:
 
 
 def test_flows_are_those_that_ccmix_itself_takes_from_the_run(events: Events) -> None:
-    traffic = Traffic(groups=(Group("bbr"),), streams=2, duration_s=3.0, omit_s=0.0, interval_s=1.0)
+    traffic = iperf3_traffic(groups=(Group("bbr"),), streams=2, duration_s=3.0, omit_s=0.0, interval_s=1.0)
     client = of_pscheduler_run(recorded()["run"]).client
     assert client
     ours = read_flows(traffic, client, "psa").to_dicts()

@@ -1,4 +1,4 @@
-"""ccmix's client of pScheduler's REST interface against a stand-in for a server, over TLS, with faults."""
+"""Tests ccmix's client of pScheduler's REST interface against a stand-in for a server, over TLS, with faults."""
 
 import re
 import ssl
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ccmix.generators.pscheduler import rest, runs, tls
-from ccmix.generators.pscheduler.rest import Interrupted, Interruption, PschedulerError, Server
-from ccmix.generators.pscheduler.runs import Slot, Tasks
+from ccmix.generators.pscheduler.rest import Interrupted, Interruption, PschedulerError, PschedulerServer
+from ccmix.generators.pscheduler.runs import ScheduledRun, Tasks
 from ccmix.generators.results import GeneratorError
-from ccmix.model import Destination, Group, HostPath, PschedulerTask, Run, Traffic
+from ccmix.model import Destination, Group, HostPath, PschedulerSource, PschedulerTask, Run, Traffic
 from pscheduler_stand_in import Certificate, Fault, StandIn, certificate, fails, serving, succeeds
 
 
@@ -26,7 +26,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same, with less patience."""
+    """Makes the client less patient."""
     monkeypatch.setattr(rest, "BACK_OFF_S", (0.05, 0.2))
     monkeypatch.setattr(runs, "LOOKS_EACH_S", 0.2)
     monkeypatch.setattr(runs, "READY_BEFORE_S", 0.2)
@@ -46,24 +46,25 @@ Asked = Callable[..., Run]
 
 @pytest.fixture
 def asked(stand_in: StandIn, shown: Certificate) -> Asked:
-    """A run of 1 s by the stand-in; further settings of its task."""
+    """Returns a run of 1 s by the stand-in, with further settings of its task."""
 
     def make(iteration: int = 1, **task: Any) -> Run:
         usual = PschedulerTask(stand_in.address, None, True, None, 300.0, 5.0, tls_ca=str(shown.certificate))
-        path = HostPath("localhost", Destination("b", "10.0.0.2", "b"), "perfSONAR", task=replace(usual, **task))
-        return Run("mesh", {}, "b", iteration, 7, Traffic((Group("bbr"),), 1, 1.0, 0.0, 0.5), path)
+        path = HostPath("localhost", Destination("b", "10.0.0.2", "b"), "perfSONAR")
+        source = PschedulerSource("", "src", (Group("bbr"),), 1, replace(usual, **task))
+        return Run("mesh", {}, "b", iteration, 7, Traffic((source,), 1.0, 0.0, 0.5), path)
 
     return make
 
 
 class Said(list[str]):
-    """A log."""
+    """Keeps a log."""
 
     def __call__(self, text: str) -> None:
         self.append(text)
 
 
-def carried_out(run: Run, tasks: Tasks | None = None, log: Said | None = None) -> Slot:
+def carried_out(run: Run, tasks: Tasks | None = None, log: Said | None = None) -> ScheduledRun:
     with (tasks or Tasks()).slot(run, None, log if log is not None else Said()) as slot:
         slot.finish(run.host_path.timeout_s)
     return slot
@@ -225,7 +226,7 @@ def test_an_answer_that_is_not_json(what: str, body: str, stand_in: StandIn, ask
     ],
 )  # fmt: skip
 def test_json_that_is_not_what_it_should_be(what: str, body: str, stand_in: StandIn, asked: Asked) -> None:
-    """The machine of the hosts tells of what is no PschedulerError as it does of other tools."""
+    """Reports errors that are no PschedulerError as it does for other tools."""
     stand_in.faults = [Fault(what, times=99, body=body)]
     with pytest.raises((PschedulerError, ValueError, LookupError, TypeError)):
         carried_out(asked())
@@ -248,7 +249,7 @@ def test_a_post_whose_answer_is_lost_is_found_again(stand_in: StandIn, asked: As
 
 def test_a_post_that_never_came(stand_in: StandIn, asked: Asked) -> None:
     stand_in.faults = [Fault("POST", hang_up=True)]
-    assert "no HTTP" in failure(asked())
+    assert "its answer is not HTTP" in failure(asked())
     assert stand_in.tasks == {}
 
 
@@ -258,8 +259,8 @@ def test_a_post_that_never_came(stand_in: StandIn, asked: Asked) -> None:
 def test_a_run_that_failed(stand_in: StandIn, asked: Asked) -> None:
     stand_in.carry = fails
     stand_in.errors = "what the scheduler says"
-    told = failure(asked())
-    assert "the run failed: what the scheduler says; iperf3 returned an error: unable to connect" in told
+    reason = failure(asked())
+    assert "the run failed: what the scheduler says; iperf3 returned an error: unable to connect" in reason
     assert stand_in.only_task.cancelled
 
 
@@ -280,17 +281,17 @@ def test_a_run_is_good_by_its_state_and_its_merged_result(
     stand_in.carry = lambda _: [{"succeeded": True, "diags": ""}, None]
 
     def other(task: str, run: Any) -> dict[str, Any]:
-        return told(task, run) | ({"result-merged": merged, "state": state} if run.results else {})
+        return real(task, run) | ({"result-merged": merged, "state": state} if run.results else {})
 
-    told = stand_in._told
-    stand_in._told = other  # type: ignore[method-assign]
+    real = stand_in._run_document
+    stand_in._run_document = other  # type: ignore[method-assign]
     assert "the run failed: it gives no reason" in failure(asked())
 
 
 def test_a_result_that_does_not_come(stand_in: StandIn, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "MERGED_WITHIN_S", 0.5)
     stand_in.merging_s = 60.0
-    assert re.search("the run is running: it has no result . s after its begin", failure(asked()))
+    assert re.search("the run is running: it has no result . s after its start", failure(asked()))
     assert stand_in.only_task.cancelled
 
 
@@ -310,7 +311,7 @@ def test_a_slot_that_is_too_late_is_not_waited_for(stand_in: StandIn, asked: Ask
 
 @pytest.mark.parametrize(("at_s", "sentence"), [(0.4, "the run is gone"), (1.5, "the run was canceled")])
 def test_somebody_else_cancels(at_s: float, sentence: str, stand_in: StandIn, asked: Asked) -> None:
-    """Before the run begins, and in the middle of it, which real servers let go on."""
+    """Cancels before the run begins, and in the middle of it, which real servers let go on."""
     stand_in.starts_after_s = 1.0
     stand_in.slot_s = 1.0
 
@@ -325,7 +326,7 @@ def test_somebody_else_cancels(at_s: float, sentence: str, stand_in: StandIn, as
     assert sentence in failure(asked())
 
 
-def test_a_task_that_can_not_be_cancelled_is_told_of(
+def test_a_task_that_can_not_be_cancelled_is_reported(
     stand_in: StandIn, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "CANCELS_WITHIN_S", 0.5)
@@ -372,17 +373,17 @@ def test_a_repeated_task_one_of_whose_runs_failed_is_posted_anew(stand_in: Stand
 
 @pytest.mark.parametrize("where", ["POST", "/runs$", "/runs/", "nowhere"])
 def test_an_interruption_cancels_at_once(where: str, stand_in: StandIn, asked: Asked) -> None:
-    """In the middle of a request, whichever it is, or while waiting for the slot."""
+    """Interrupts in the middle of a request, whichever it is, or while it waits for the slot."""
     stand_in.starts_after_s = 4.0
     stand_in.faults = [Fault(where, times=99, delay_s=30.0, acts=True)]
     tasks = Tasks()
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def work() -> None:
         try:
             carried_out(asked(), tasks)
         except PschedulerError as error:
-            told.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -394,7 +395,7 @@ def test_an_interruption_cancels_at_once(where: str, stand_in: StandIn, asked: A
     tasks.interrupt()
     thread.join(20)
     assert time.monotonic() - begin < 10, "it did not wait for the answer"
-    assert isinstance(told[0], Interrupted)
+    assert isinstance(errors[0], Interrupted)
     assert stand_in.only_task.cancelled
 
 
@@ -414,4 +415,4 @@ def test_an_interruption_before_anything(asked: Asked) -> None:
 )  # fmt: skip
 def test_addresses(text: str, parts: tuple[str, int]) -> None:
     assert rest.split(text) == parts
-    assert Server(text, None, Interruption()).another("2001:db8::2").address == "[2001:db8::2]"
+    assert PschedulerServer(text, None, Interruption()).another("2001:db8::2").address == "[2001:db8::2]"

@@ -1,4 +1,4 @@
-"""What real pScheduler servers said (tests/data/pscheduler), again, by way of the stand-in."""
+"""Replays what real pScheduler servers answered (tests/data/pscheduler), by way of the stand-in."""
 
 import json
 from collections.abc import Iterator
@@ -11,12 +11,23 @@ import pytest
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import RunTables, as_measured, read_tables
 from ccmix.config.groups import GROUPS
-from ccmix.generators.pscheduler import rest, runs
+from ccmix.generators.pscheduler import rest
 from ccmix.generators.pscheduler.rest import PschedulerError
 from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.pscheduler.task import duration_s, task_document
 from ccmix.generators.results import read_result
-from ccmix.model import Destination, HostPath, PschedulerTask, Run, Traffic
+from ccmix.model import (
+    Destination,
+    Facts,
+    HostPath,
+    Measurement,
+    Metrics,
+    PschedulerSource,
+    PschedulerTask,
+    Run,
+    Traffic,
+    run_files,
+)
 from pscheduler_stand_in import Certificate, StandIn, certificate, serving
 from support import REPOSITORY
 
@@ -36,12 +47,12 @@ def stand_in(shown: Certificate, monkeypatch: pytest.MonkeyPatch) -> Iterator[St
 
 
 def transcript(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((DATA / name).read_text())
-    return found
+    recorded: dict[str, Any] = json.loads((DATA / name).read_text())
+    return recorded
 
 
 def asked(record: dict[str, Any], lead: str, ca_file: str) -> Run:
-    """The run that the transcript is of, at another lead."""
+    """Returns the run that the transcript is of, at another lead."""
     spec, schedule = record["task"]["test"]["spec"], record["task"]["schedule"]
     groups = GROUPS.read(spec["congestion"])
     repeat_s = duration_s(schedule["repeat"]) if "repeat" in schedule else None
@@ -49,39 +60,39 @@ def asked(record: dict[str, Any], lead: str, ca_file: str) -> Run:
         lead, spec["source"], False, record["task"]["tools"][0], 300.0, 180.0, None, repeat_s,
         schedule.get("max-runs", 1), ca_file,
     )  # fmt: skip
-    traffic = Traffic(groups, spec["parallel"], duration_s(spec["duration"]), duration_s(spec.get("omit", "PT0S")), 0.5)
+    source = PschedulerSource("", "src", groups, spec["parallel"], task)
+    traffic = Traffic((source,), duration_s(spec["duration"]), duration_s(spec.get("omit", "PT0S")), 0.5)
     about = record["task"]["reference"]["ccmix"]
-    path = HostPath(spec["source"], Destination(spec["dest"], spec["dest"], spec["dest"]), "perfSONAR", task=task)
+    path = HostPath(spec["source"], Destination(spec["dest"], spec["dest"], spec["dest"]), "perfSONAR")
     return Run(about["entry"], about["condition"], spec["dest"], about["iteration"], 7, traffic, path)
 
 
 def again(name: str, stand_in: StandIn, shown: Certificate) -> tuple[Run, dict[str, Any]]:
-    """The run, and what the client keeps of the same answer, which comes sooner. Raises PschedulerError."""
+    """Returns the run, and what the client keeps of the same answer, which comes sooner. Raises PschedulerError."""
     record = transcript(name)
     run = asked(record, stand_in.address, str(shown.certificate))
     stand_in.slot_s = 0.3 - run.seconds
     stand_in.carry = lambda _: record["run"]["result-full"]
-    told = stand_in._told
+    original = stand_in._run_document
 
-    def real(task: str, one: Any) -> dict[str, Any]:
+    def real(task: str, value: Any) -> dict[str, Any]:
         as_it_was = {key: record["run"][key] for key in ("result-merged", "participant-data-full", "errors", "state")}
-        return told(task, one) | (as_it_was if one.results else {})
+        return original(task, value) | (as_it_was if value.results else {})
 
-    stand_in._told = real  # type: ignore[method-assign]
+    stand_in._run_document = real  # type: ignore[method-assign]
     with Tasks().slot(run, None, lambda _: None) as slot:
         slot.finish(None)
     return run, slot.record
 
 
-def read(run: Run, record: dict[str, Any], folder: Path) -> tuple[RunTables, dict[str, Any]]:
+def read(run: Run, record: dict[str, Any], folder: Path) -> tuple[RunTables, Metrics]:
     (folder / "generators").mkdir()
     (folder / "logs").mkdir()
-    (folder / "generators" / runs.FILE).write_text(json.dumps(record))
-    facts = {"hosts": {}, "started_s": 0.0, "ports_before": []}
-    (folder / "facts.json").write_text(json.dumps(facts))
+    (folder / "generators" / run_files.PSCHEDULER).write_text(json.dumps(record))
+    measurement = Measurement(facts=Facts("unknown", hosts={}), started_s=0.0, ended_s=0.0, ping_rtt_s={})
     measured = as_measured(run, folder)
-    tables = read_tables(measured, folder)
-    return tables, run_metrics(measured, tables, facts | {"ping_rtt_s": []})
+    tables = read_tables(measured, folder, measurement)
+    return tables, run_metrics(measured, tables, {}, measurement)
 
 
 def test_what_is_asked_is_what_a_real_server_took() -> None:
@@ -91,35 +102,35 @@ def test_what_is_asked_is_what_a_real_server_took() -> None:
 
 
 def test_groups_of_iperf3mix(stand_in: StandIn, shown: Certificate, tmp_path: Path) -> None:
-    """Expected are the sums that the tool itself gives of its groups."""
+    """Expects the sums that the tool itself gives of its groups."""
     run, record = again("iperf3mix.json", stand_in, shown)
     tables, metrics = read(run, record, tmp_path)
-    told = {one["congestion"]: one for one in record["run"]["result-merged"]["summary"]["groups"]}
-    assert [(group["group"], group["cca"], group["streams"]) for group in metrics["groups"]] == [
+    groups = {group["congestion"]: group for group in record["run"]["result-merged"]["summary"]["groups"]}
+    assert [(group.group, group.cca, group.streams) for group in metrics.groups] == [
         ("reno", "reno", 2),
         ("bbr", "bbr", 1),
     ]
-    for group in metrics["groups"]:
-        assert group["goodput_bps"] == pytest.approx(told[group["group"]]["receiver-throughput-bits"], rel=1e-9)
-        assert group["retransmission_rate"] == 0.0
-        assert 1e-3 < group["rtt_median_s"] < 0.1
-    assert metrics["bytes_sent"] == sum(one["throughput-bytes"] for one in told.values())
+    for group in metrics.groups:
+        assert group.goodput_bps == pytest.approx(groups[group.group]["receiver-throughput-bits"], rel=1e-9)
+        assert group.retransmission_rate == 0.0
+        assert 1e-3 < group.rtt_median_s < 0.1
+    assert metrics.bytes_sent == sum(group["throughput-bytes"] for group in groups.values())
     intervals = tables.intervals
     assert intervals.filter("omitted").height == 3
     assert intervals.filter(~pl.col("omitted"))["port"].n_unique() == 3
     of_reno = intervals.filter(~pl.col("omitted"), group="reno")
     received = (of_reno["goodput_bps"] * of_reno["seconds"]).sum() / 8
-    assert received == pytest.approx(told["reno"]["receiver-throughput-bytes"], rel=0.02)
+    assert received == pytest.approx(groups["reno"]["receiver-throughput-bytes"], rel=0.02)
 
 
 def test_two_streams_of_stock_iperf3(stand_in: StandIn, shown: Certificate, tmp_path: Path) -> None:
     run, record = again("iperf3.json", stand_in, shown)
     _, metrics = read(run, record, tmp_path)
     summary = record["run"]["result-merged"]["summary"]["summary"]
-    [group] = metrics["groups"]
-    assert (group["group"], group["cca"], group["streams"]) == ("reno", "reno", 2)
-    assert group["goodput_bps"] == pytest.approx(summary["receiver-throughput-bits"], rel=1e-3)
-    assert group["throughput_bps"] == pytest.approx(summary["throughput-bits"], rel=1e-3)
+    [group] = metrics.groups
+    assert (group.group, group.cca, group.streams) == ("reno", "reno", 2)
+    assert group.goodput_bps == pytest.approx(summary["receiver-throughput-bits"], rel=1e-3)
+    assert group.throughput_bps == pytest.approx(summary["throughput-bits"], rel=1e-3)
 
 
 def test_both_ends_are_kept(stand_in: StandIn, shown: Certificate) -> None:
@@ -133,7 +144,7 @@ def test_a_run_of_a_repeated_task(stand_in: StandIn, shown: Certificate, tmp_pat
     run, record = again("repeated-second-run.json", stand_in, shown)
     assert stand_in.only_task.document["schedule"]["repeat"] == "PT40S"
     _, metrics = read(run, record, tmp_path)
-    assert [group["group"] for group in metrics["groups"]] == ["reno", "bbr"]
+    assert [group.group for group in metrics.groups] == ["reno", "bbr"]
 
 
 def test_a_run_that_failed(stand_in: StandIn, shown: Certificate) -> None:
@@ -147,7 +158,7 @@ def test_a_run_that_failed(stand_in: StandIn, shown: Certificate) -> None:
 
 
 def test_what_the_command_of_a_src_cmd_printed() -> None:
-    """Its exit status was 0 for both."""
+    """Reads two outputs of commands whose exit status was 0."""
     good = read_result((DATA / "task-format-json.json").read_text())
     assert (good.kind, good.error) == ("pscheduler", None)
     assert good.client

@@ -1,4 +1,4 @@
-"""ccmix-capflow under test: CCMIX_CAPFLOW names the binary; without it, probes/capflow/build makes it."""
+"""Provides ccmix-capflow: CCMIX_CAPFLOW names the binary; without it, probes/capflow/build makes it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Hand-built packets and captures: a small writer of pcap and pcapng, with everything wrong that a test asks for."""
+"""Builds packets and captures by hand: a small writer of pcap and pcapng, with any mistake that a test asks for."""
 
 import ipaddress
 import struct
@@ -53,7 +53,7 @@ def ip4(
     source: str, destination: str, payload: bytes, *, tos: int = 0, length: int | None = None, options: bytes = b"",
     fragment: int = 0, protocol: int = TCP,
 ) -> bytes:  # fmt: skip
-    """`length` is what the header says, where that is not the truth."""
+    """Builds an IPv6 packet; the header has `length` where that is not the truth."""
     header = 20 + len(options)
     total = header + len(payload) if length is None else length
     start = struct.pack(">BBHHHBBH", 0x40 | header // 4, tos, total, 0, fragment, 64, protocol, 0)
@@ -63,13 +63,13 @@ def ip4(
 def ip6(
     source: str, destination: str, payload: bytes, *, tos: int = 0, length: int | None = None, next_header: int = TCP
 ) -> bytes:
-    said = len(payload) if length is None else length
-    start = struct.pack(">IHBB", 6 << 28 | tos << 20, said, next_header, 64)
+    length_field = len(payload) if length is None else length
+    start = struct.pack(">IHBB", 6 << 28 | tos << 20, length_field, next_header, 64)
     return start + ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed + payload
 
 
 def extension(next_header: int, words: int = 0) -> bytes:
-    """An IPv6 extension header of 8 + 8 * words bytes, filled with PadN."""
+    """Builds an IPv6 extension header of 8 + 8 * words bytes, filled with PadN."""
     return bytes([next_header, words, 1, 4 + 8 * words]) + bytes(4 + 8 * words)
 
 
@@ -91,7 +91,7 @@ class Frame:
 
 @dataclass
 class Talk:
-    """A connection between a and b; each call of a() or b() is a packet, `step_ms` after the one before."""
+    """Writes a connection between a and b; each call of a() or b() is a packet, `step_ms` after the one before."""
 
     version: int = 4
     ports: tuple[int, int] = (40000, 5201)
@@ -146,7 +146,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def pcapng(frames: Sequence[Frame], link: int = ETHERNET, snap: int = 262144) -> bytes:
-    """With stamps in nanoseconds (if_tsresol 9)."""
+    """Writes a capture with stamps in nanoseconds (if_tsresol 9)."""
     resolution = struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)
     parts = [
         _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)),

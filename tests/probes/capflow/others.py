@@ -1,4 +1,4 @@
-"""What tshark and tcptrace say of a capture, and a plain model of TCP that counts every byte by itself."""
+"""Reads the output of tshark and tcptrace, and has a plain model of TCP that counts every byte by itself."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ def missing() -> list[str]:
 
 @dataclass(frozen=True)
 class Packet:
-    """A line of tshark; the names of what it found are those of tcp.analysis."""
+    """Holds a line of tshark; `analyses` has names of tcp.analysis."""
 
     number: int
     time_s: float
@@ -28,7 +28,7 @@ class Packet:
     ack: int
     length: int
     flags: int
-    found: frozenset[str]
+    analyses: frozenset[str]
     rtt_s: float | None
     acks_frame: int | None
     ce: bool
@@ -37,7 +37,7 @@ class Packet:
 
     @property
     def interval(self) -> int:
-        """Which one of 10 ms it is in; the captures' stamps are whole microseconds."""
+        """Returns the interval of 10 ms that it is in; the captures' stamps are whole microseconds."""
         return round(self.time_s * 1e6) // 10_000
 
 
@@ -49,7 +49,7 @@ ANALYSES = (
 
 @cache
 def tshark(capture: Path) -> list[Packet]:
-    """All TCP packets of a capture, with sequence numbers from 0."""
+    """Returns all TCP packets of a capture, with sequence numbers from 0."""
     plain = (
         "frame.number", "frame.time_epoch", "tcp.srcport", "tcp.seq", "tcp.ack", "tcp.len", "tcp.flags",
         "tcp.analysis.ack_rtt", "tcp.analysis.acks_frame", "ip.dsfield.ecn", "ipv6.tclass.ecn",
@@ -61,11 +61,13 @@ def tshark(capture: Path) -> list[Packet]:
     output = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     packets = []
     for line in output.splitlines():
-        number, time_s, port, seq, ack, length, flags, rtt, frame, ecn4, ecn6, window, flight, *found = line.split("\t")
+        number, time_s, port, seq, ack, length, flags, rtt, frame, ecn4, ecn6, window, flight, *values = line.split(
+            "\t"
+        )
         packets.append(
             Packet(
                 int(number), float(time_s), int(port), int(seq), int(ack or 0), int(length), int(flags, 16),
-                frozenset(name for name, value in zip(ANALYSES, found, strict=True) if value),
+                frozenset(name for name, value in zip(ANALYSES, values, strict=True) if value),
                 float(rtt) if rtt else None, int(frame) if frame else None, "3" in {ecn4, ecn6}, int(window),
                 int(flight) if flight else None,
             )
@@ -90,7 +92,7 @@ class Counts:
 
 
 class Model:
-    """Every byte of a stream has a place in a bytearray: seen or not."""
+    """Marks every byte of a stream in a bytearray: seen or not."""
 
     def __init__(self, packets: Iterable[Packet]) -> None:
         self.counts: dict[int, Counts] = defaultdict(Counts)
@@ -108,7 +110,7 @@ class Model:
         now = Counts(packets=1, payload_bytes=packet.length, ce_packets=packet.ce)
         end = packet.seq + packet.length
         seen, highest = self._seen[packet.port], self._highest[packet.port]
-        if "keep_alive" not in packet.found and "zero_window_probe" not in packet.found and packet.length:
+        if "keep_alive" not in packet.analyses and "zero_window_probe" not in packet.analyses and packet.length:
             new = seen.count(0, packet.seq, end)
             above = max(0, end - max(packet.seq, highest))
             now.unique_bytes, now.retransmitted_bytes = new, packet.length - new
@@ -121,10 +123,10 @@ class Model:
             if packet.flags & flag:
                 now.retransmitted_syn_fin_packets += (packet.port, name) in self._marks and not packet.length
                 self._marks[packet.port, name] = packet.number
-        now.again_or_late = bool(packet.found & {"retransmission", "out_of_order"})
+        now.again_or_late = bool(packet.analyses & {"retransmission", "out_of_order"})
         if now.retransmitted_packets or now.out_of_order_packets or now.retransmitted_syn_fin_packets:
             self.repeats[packet.port].append(packet.number)
-        if "duplicate_ack" in packet.found:
+        if "duplicate_ack" in packet.analyses:
             other = next((self._highest[port] for port in self._highest if port != packet.port), 0)
             now.duplicate_acks = packet.ack < other  # RFC 5681: something is outstanding
         self._acked[packet.port] = max(self._acked.get(packet.port, 0), packet.ack)
@@ -143,7 +145,7 @@ LINE = re.compile(r"\s+([^:]+?):\s+(\S+)(?:\s[a-zA-Z]+)?\s+([^:]+?):\s+(\S+)(?:\
 
 
 def tcptrace(capture: Path) -> Sequence[dict[str, str]]:
-    """What tcptrace says of the two directions of a capture's only connection."""
+    """Returns tcptrace's numbers for the two directions of a capture's only connection."""
     argv = ["tcptrace", "-l", "-r", "-n", str(capture)]
     output = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     assert "1 TCP connection traced" in output

@@ -1,4 +1,4 @@
-"""capflow against tshark, against tcptrace and against the sender's own kernel, on real TCP in the lab.
+"""Compares capflow with tshark, with tcptrace and with the sender's own kernel, on real TCP in the lab.
 
 Where one of them says something else, the difference is computed here from what it means, and stands in
 probes/capflow/README.md.
@@ -19,7 +19,10 @@ from probes.capflow.others import FIN, SYN, Model, Packet, missing, tcptrace, ts
 from probes.capflow.tool import Capflow
 from probes.capflow.traffic import SCENARIOS
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=f"not installed: {', '.join(missing())}")
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(bool(missing()), reason=f"not installed: {', '.join(missing())}"),
+]
 
 EVERY = [f"{name}-{end}" for name in SCENARIOS for end in ("sender", "receiver")]
 LOSSES = ["loss", "heavy-loss", "loss-v6", "replies", "super-loss"]
@@ -31,7 +34,7 @@ SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 10
 
 @pytest.fixture(scope="session", params=SEEDS)
 def captures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the captures of all scenarios, made in one guest of the lab."""
+    """Returns a folder with the captures of all scenarios, made in one guest of the lab."""
     folder = tmp_path_factory.mktemp("traffic")
     argv = ("/usr/bin/python3", "-B", str(Path(__file__).with_name("traffic.py")), *SCENARIOS)
     spec = GuestSpec(argv=argv, job_dir=folder, memory_bytes=1 << 30, seed=request.param)
@@ -41,7 +44,7 @@ def captures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def test_traffic_has_what_it_should(captures: Path, capflow: Capflow) -> None:
-    """So that equal numbers aren't all zero."""
+    """Makes sure that equal numbers aren't all zero."""
 
     def of(name: str, number: str, direction: str = "a2b") -> int:
         return int(capflow.connection(captures / f"{name}.pcap")[direction][number])
@@ -63,7 +66,7 @@ def test_traffic_has_what_it_should(captures: Path, capflow: Capflow) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_senders_kernel_says_the_same(name: str, captures: Path, capflow: Capflow) -> None:
-    """Every byte and packet that its TCP sent has passed the capture, for netem works behind it."""
+    """The capture has every byte and packet that its TCP sent, for netem works behind it."""
     truth = json.loads((captures / f"{name}.json").read_text())
     side = capflow.connection(captures / f"{name}-sender.pcap")["a2b"]
     scenario = SCENARIOS[name]
@@ -113,7 +116,7 @@ def test_tshark(name: str, captures: Path, capflow: Capflow) -> None:
         # tshark also counts ACKs that repeat while nothing is outstanding
         other = connection["a2b" if direction == "b2a" else "b2a"]
         assert other["duplicate_acks"] == expected.duplicate_acks, direction
-        probes = sum(bool(p.found & {"keep_alive", "zero_window_probe"}) for p in packets if p.port == port)
+        probes = sum(bool(p.analyses & {"keep_alive", "zero_window_probe"}) for p in packets if p.port == port)
         assert side["keep_alives"] + side["zero_window_probes"] == probes
 
 
@@ -125,7 +128,7 @@ COUNTED = (
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_interval_of_the_series(name: str, captures: Path, capflow: Capflow) -> None:
-    """Of 10 ms: packets, bytes, and bytes in flight, which are tshark's too until the first SACK block."""
+    """Compares packets, bytes and bytes in flight of each 10 ms; until the first SACK block they are tshark's, too."""
     capture = captures / f"{name}.pcap"
     connection = capflow.connection(capture)
     packets = tshark(capture)
@@ -137,8 +140,10 @@ def test_every_interval_of_the_series(name: str, captures: Path, capflow: Capflo
         counts[key] = {number: int(row[number]) for number in COUNTED}
         if row["in_flight_max_bytes"] not in {"", "0"}:
             flights[key] = int(row["in_flight_max_bytes"])
-    expected = {key: {number: getattr(one, number) for number in COUNTED} for key, one in model.intervals.items()}
-    assert {key: one for key, one in counts.items() if one["packets"]} == expected
+    expected = {
+        key: {number: getattr(interval, number) for number in COUNTED} for key, interval in model.intervals.items()
+    }
+    assert {key: count for key, count in counts.items() if count["packets"]} == expected
     assert len(expected) > 5
     assert flights == {key: flight for key, flight in model.flights.items() if flight}
     for direction, port in ports.items():
@@ -149,7 +154,7 @@ def test_every_interval_of_the_series(name: str, captures: Path, capflow: Capflo
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_tsharks_rtts(name: str, captures: Path, capflow: Capflow) -> None:
-    """Of tshark's samples those stay that time a packet sent once, whose ACK waited for nothing that was sent again.
+    """Returns the samples of tshark that time a packet sent once, whose ACK waited for nothing that was sent again.
 
     At the sender only: tshark leaves out RTTs of 0, which a receiver's capture has.
     """
@@ -231,7 +236,7 @@ UNITS_S = {"RTT": 1e-3, "retr time": 1e-3, "idletime": 1e-3}  # of tcptrace, by 
 
 
 def near(theirs: str, ours: float, unit: float) -> bool:
-    """Equal, as far as tcptrace prints digits; it cuts some and rounds others."""
+    """Compares as many digits as tcptrace prints; it cuts some and rounds others."""
     digits = len(theirs.partition(".")[2])
     return abs(float(theirs) * unit - ours) <= 1.001 * unit * 10**-digits if unit != 1 or "." in str(ours) else (
         float(theirs) == ours
@@ -295,7 +300,7 @@ def test_tcptrace(name: str, captures: Path, capflow: Capflow) -> None:
 
 
 def repeated_acks(packets: Sequence[Packet]) -> int:
-    """Packets without data whose ACK and window are those of the packet before, but no SYN or FIN sent again."""
+    """Counts packets without data whose ACK and window are those of the packet before, but no SYN or FIN sent again."""
     return sum(
         packet.length == 0
         and (packet.ack, packet.window) == (before.ack, before.window)

@@ -1,4 +1,4 @@
-"""What is said of a connection, on packets whose truth is known because they are made so."""
+"""Tests the numbers of a connection on hand-made packets, whose truth is known."""
 
 import statistics
 from typing import Any
@@ -15,7 +15,7 @@ SEGMENTS_MAX = 32768  # probes/capflow/outstanding.h
 
 
 def data(talk: Talk, *segments: int, begin: int = 1) -> None:
-    """Segments of MSS bytes by their place in the stream, counted from 0."""
+    """Makes segments of MSS bytes by their place in the stream, counted from 0."""
     for segment in segments:
         talk.a(begin + segment * MSS, 1, MSS)
 

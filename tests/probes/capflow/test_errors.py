@@ -1,4 +1,4 @@
-"""Wrong options, captures that are none, and captures cut or changed anywhere: a line on standard error, no crash."""
+"""Wrong options, files that are no captures, and damaged captures give a line on standard error, and no crash."""
 
 import random
 import subprocess
@@ -124,7 +124,7 @@ def test_a_capture_cut_anywhere_gives_what_stands_before(write: object, capflow:
 
 
 def test_damaged_captures(capflow: Capflow) -> None:
-    """Bytes changed at random in captures of several kinds."""
+    """Changes bytes at random in captures of several kinds."""
     random_ = random.Random(7)
     sources = [pcap(a_talk().frames), pcapng(a_talk().frames), pcap(a_talk().frames, snap=70)]
     for _ in range(300):
@@ -167,7 +167,9 @@ def test_a_signal_ends_the_reading_and_what_was_read_counts(capflow: Capflow) ->
 
 
 def test_help_and_version(capflow: Capflow) -> None:
-    assert capflow.run("--help").stdout.startswith(b"usage: ccmix-capflow")
+    text = capflow.run("--help").stdout.decode()
+    assert text.startswith("Usage: ccmix-capflow [OPTION]... FILE|-\n")
+    assert "--interval=TIME           length of an interval of the series (10ms to 1d) [default: 100ms]\n" in text
     assert capflow.run("--version").stdout == b"ccmix-capflow 1\n"
 
 

@@ -1,4 +1,4 @@
-"""Packets from tcpdump as they are captured, in a network namespace of the test's own; nothing is kept on disk."""
+"""Reads packets from tcpdump while it captures them in a network namespace; no capture is kept on disk."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ SIZE = 1_000_000
 
 
 def connect(namespace: str, port: int) -> tuple[socket.socket, socket.socket]:
-    """Both ends of a connection over the namespace's loopback."""
+    """Returns both ends of a connection over the namespace's loopback."""
     ends: list[socket.socket] = []
 
     def inside() -> None:  # of this thread only
@@ -34,23 +34,24 @@ def connect(namespace: str, port: int) -> tuple[socket.socket, socket.socket]:
     thread = threading.Thread(target=inside)
     thread.start()
     thread.join()
-    one, two = ends
-    return one, two
+    client, server = ends
+    return client, server
 
 
 def bytes_retransmitted(connection: socket.socket) -> int:
-    """tcpi_bytes_retrans of struct tcp_info."""
+    """Returns tcpi_bytes_retrans of struct tcp_info."""
     raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 224)
     return int.from_bytes(raw[208:216], sys.byteorder)
 
 
 @pytest.mark.skipif(not shutil.which("tcpdump"), reason="tcpdump is not installed")
+@pytest.mark.root  # tcpdump sets its groups, which a user namespace refuses
 @pytest.mark.parametrize("interface", ["lo", "any"])
 def test_a_pipe_from_tcpdump(interface: str, namespace: NamespaceHost, capflow: Capflow, tmp_path: Path) -> None:
     namespace.run(["ip", "link", "set", "lo", "up"])
     argv = ["tcpdump", "-Z", "root", "-i", interface, "-s", "96", "-U", "-w", "-", "--immediate-mode", "tcp"]
-    with (tmp_path / "said").open("w") as said:
-        tcpdump = subprocess.Popen(namespace.command(argv), stdout=subprocess.PIPE, stderr=said)
+    with (tmp_path / "tcpdump.log").open("w") as log:
+        tcpdump = subprocess.Popen(namespace.command(argv), stdout=subprocess.PIPE, stderr=log)
     series = tmp_path / "series.csv"
     reader = subprocess.Popen(
         [capflow.binary, "--summary-json", f"--series={series}", "-"], stdin=tcpdump.stdout, stdout=subprocess.PIPE
@@ -59,7 +60,7 @@ def test_a_pipe_from_tcpdump(interface: str, namespace: NamespaceHost, capflow: 
     tcpdump.stdout.close()
     try:
         deadline = time.monotonic() + 10
-        while "listening on" not in (tmp_path / "said").read_text():
+        while "listening on" not in (tmp_path / "tcpdump.log").read_text():
             assert time.monotonic() < deadline
             time.sleep(0.01)
         sender, receiver = connect(namespace.name, 5201)

@@ -1,4 +1,4 @@
-"""From frames to segments: link layers, IP, what was captured of them, and the formats of captures."""
+"""Tests the way from frames to segments: link layers, IP, cut packets, and the formats of captures."""
 
 import struct
 from collections.abc import Callable
@@ -193,7 +193,7 @@ def test_contradictions_are_counted_and_left_out(packet: bytes, capflow: Capflow
 
 
 def test_super_packets(capflow: Capflow) -> None:
-    """A sender's own capture with TSO: one packet of 64 kB, of which the snap length keeps little."""
+    """A sender's own capture with TSO has packets of 64 kB, of which the snap length keeps little."""
     talk = Talk()
     talk.add(ip4(HERE, THERE, tcp(PORTS, 1, 1, "A"), length=65535), wire_more=65495)
     talk.add(ip4(HERE, THERE, tcp(PORTS, 65496, 1, "A"), length=0), wire_more=65496)
@@ -212,7 +212,7 @@ def test_super_packets(capflow: Capflow) -> None:
 
 
 def test_options_that_lie(capflow: Capflow) -> None:
-    """A length of 0 or beyond the header ends the options; what stands before counts."""
+    """A length of 0 or beyond the header ends the options; those before it count."""
     for tail in (bytes([8, 0]), bytes([8, 40, 1, 1]), bytes([5, 10, 1, 1]), bytes([2, 3, 1, 1]), bytes([253])):
         talk = Talk()
         talk.a(1, 1, 10, options=frames.mss(1234) + tail, flags="S")
@@ -228,14 +228,14 @@ def test_host_and_port_filters(capflow: Capflow) -> None:
     other.a(1, 1, 20)
     capture = pcap(talk.frames + other.frames)
 
-    def found(*arguments: str) -> tuple[list[int], int]:
+    def ports_and_filtered(*arguments: str) -> tuple[list[int], int]:
         summary = capflow.summary(capture, *arguments)
         return [c["a_port"] for c in summary["connections"]], summary["capture"]["filtered_packets"]
 
-    assert found() == ([40000, 40001], 0)
-    assert found("--port", "5201") == ([40000], 1)
-    assert found("--port", "40001") == ([40001], 2)
-    assert found("--host", THERE) == ([40000], 1)
-    assert found("--host", "fd00:0::1") == ([40001], 2)
-    assert found("--host", "10.0.0.3") == ([], 3)
-    assert found("--host", HERE, "--port", "443") == ([], 3)
+    assert ports_and_filtered() == ([40000, 40001], 0)
+    assert ports_and_filtered("--port", "5201") == ([40000], 1)
+    assert ports_and_filtered("--port", "40001") == ([40001], 2)
+    assert ports_and_filtered("--host", THERE) == ([40000], 1)
+    assert ports_and_filtered("--host", "fd00:0::1") == ([40001], 2)
+    assert ports_and_filtered("--host", "10.0.0.3") == ([], 3)
+    assert ports_and_filtered("--host", HERE, "--port", "443") == ([], 3)

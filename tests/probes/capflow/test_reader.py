@@ -1,4 +1,4 @@
-"""The tables that the harness makes of a capture."""
+"""Tests the tables that the harness makes of a capture."""
 
 import json
 import shutil
@@ -19,14 +19,14 @@ def _this_capflow(capflow: Capflow, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_capture() -> bytes:
-    one, two = Talk(), Talk(version=6, ports=(40001, 5201))
-    for talk in (one, two):
+    talk_4, talk_6 = Talk(), Talk(version=6, ports=(40001, 5201))
+    for talk in (talk_4, talk_6):
         talk.handshake()
         for place in (0, 1, 2, 1):
             talk.wait(10)
             talk.a(1 + place * 100, 1, 100)
         talk.b(1, 301)
-    frames = sorted(one.frames + two.frames, key=lambda frame: frame.time_ns)
+    frames = sorted(talk_4.frames + talk_6.frames, key=lambda frame: frame.time_ns)
     return pcap(frames)
 
 
@@ -36,10 +36,10 @@ def test_tables(tmp_path: Path) -> None:
     packets, connections = convert(file, interval_s=0.01)
     assert packets.schema == {**ENDS, **SERIES}
     assert connections.problem is None
-    assert connections.capture["tcp_packets"] == 16
+    assert connections.capture.tcp_packets == 16
     assert connections.table.height == 4
     assert connections.table.get_column("connection").to_list() == [1, 1, 2, 2]
-    assert connections.table.schema["stream_length_bytes"] == pl.Int64  # though nobody has one
+    assert connections.table.schema["stream_length_bytes"] == pl.Int64  # though no connection has a value
     key = ("connection", "direction", "time_s")
     assert packets.select(key).equals(packets.select(key).sort(key))
     sums = packets.group_by("source_port", maintain_order=True).agg(

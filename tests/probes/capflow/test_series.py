@@ -1,4 +1,4 @@
-"""The series: what falls into which interval, and that its sums are the summary's numbers."""
+"""Tests which packets fall into which interval of the series, and that its sums are the summary's numbers."""
 
 from probes.capflow import frames
 from probes.capflow.frames import Talk, pcap

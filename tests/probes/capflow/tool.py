@@ -36,7 +36,7 @@ class Capflow:
         return json.loads(self._output(capture, "--summary-json", *arguments))
 
     def connection(self, capture: Capture, *arguments: str) -> Any:
-        """Of a capture with a single one."""
+        """Returns the connection of a capture that has a single one."""
         (connection,) = self.summary(capture, *arguments)["connections"]
         return connection
 

@@ -1,4 +1,4 @@
-"""Runs inside a guest of the lab: real TCP over netem, captured at both ends, with what the sender's kernel says of it.
+"""Runs real TCP over netem inside a guest of the lab, captures at both ends, and asks the sender's kernel.
 
     python3 traffic.py SCENARIO...
 
@@ -57,14 +57,14 @@ def run(line: str) -> None:
 
 
 def enter(namespace: str) -> None:
-    """What this thread opens from now on is in the namespace."""
+    """Moves this thread into the namespace; it opens its sockets there from now on."""
     with Path("/run/netns", namespace).open() as file:
         if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET) != 0:
             raise OSError(ctypes.get_errno(), f"setns {namespace}")
 
 
 def build_path() -> None:
-    """s - r - d; r forwards and holds netem, so that both ends capture what they really sent and got."""
+    """Builds s - r - d; r forwards and has netem, so that both ends capture what they really sent and got."""
     for name in "srd":
         run(f"ip netns add {name}")
     run("ip link add eth0 netns s type veth peer name west netns r")
@@ -87,25 +87,26 @@ def set_offloads(state: str) -> None:
 
 class Capture:
     def __init__(self, namespace: str, file: str) -> None:
-        self._said = Path(file + ".log")
-        with self._said.open("w") as said:
-            argv = f"ip netns exec {namespace} tcpdump -Z root -i eth0 -s 128 -B 65536 -w {file} tcp port {PORT}"
-            self._process = subprocess.Popen(shlex.split(argv), stderr=said)
-        while "listening on" not in self._said.read_text():
+        self._log = Path(file + ".log")
+        # tcpdump gives a file that it opens to another owner, which root of a guest may do only as root of the host
+        argv = f"ip netns exec {namespace} tcpdump -Z root -i eth0 -s 128 -B 65536 -w - tcp port {PORT}"
+        with self._log.open("w") as log, Path(file).open("wb") as packets:
+            self._process = subprocess.Popen(shlex.split(argv), stdout=packets, stderr=log)
+        while "listening on" not in self._log.read_text():
             if self._process.poll() is not None:
-                raise SystemExit(f"tcpdump: {self._said.read_text()}")
+                raise SystemExit(f"tcpdump: {self._log.read_text()}")
             time.sleep(0.02)
 
     def end(self) -> None:
         time.sleep(2.5)  # the kernel gives tcpdump a block of packets when it is full, or a second old
         self._process.terminate()
         self._process.wait()
-        if "\n0 packets dropped by kernel" not in self._said.read_text():
-            raise SystemExit(f"tcpdump lost packets: {self._said.read_text()}")
+        if "\n0 packets dropped by kernel" not in self._log.read_text():
+            raise SystemExit(f"tcpdump lost packets: {self._log.read_text()}")
 
 
 def tcp_info(connection: socket.socket) -> dict[str, int]:
-    """Fields of struct tcp_info (include/uapi/linux/tcp.h)."""
+    """Returns fields of struct tcp_info (include/uapi/linux/tcp.h)."""
     raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     fields = {
         "total_retrans": ("I", 100), "bytes_acked": ("Q", 120), "bytes_received": ("Q", 128), "segs_out": ("I", 136),

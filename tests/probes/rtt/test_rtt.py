@@ -1,4 +1,4 @@
-"""ccmix-rtt: in guests of the lab against netem's delay and loss, and on this machine's loopback."""
+"""Tests ccmix-rtt in guests of the lab against netem's delay and loss, and on this machine's loopback."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ ping -c 1 -q fd09::2 >/dev/null
 
 @pytest.fixture(scope="session")
 def answers(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the probe wrote on a path of the lab, with 7 ms there and 5 ms back."""
+    """Returns a folder with the output of the probe on a path of the lab, with 7 ms there and 5 ms back."""
     folder = tmp_path_factory.mktemp("rtt")
     script = f"""{PATH}
 tc -n far qdisc add dev far0 root netem delay 5ms
@@ -148,9 +148,9 @@ def test_no_way(answers: Path) -> None:
         (["localhost"], "give an IPv4 or IPv6 address"),
         (["--rate", "0", "::1"], "1 to 1000"),
         (["--rate", "1001", "::1"], "1 to 1000"),
-        (["--duration", "0s", "::1"], "give a time"),
-        (["--timeout", "11s", "::1"], "0.01 s to 10 s"),
-        (["--tcp", "9", "--timeout", "1s", "::1"], "0.01 s to 0.9 s"),
+        (["--duration", "0s", "::1"], "give a time from 10ms to 30d"),
+        (["--timeout", "11s", "::1"], "10ms to 10s"),
+        (["--tcp", "9", "--timeout", "1s", "::1"], "10ms to 900ms"),
         (["--tcp", "65536", "::1"], "1 to 65535"),
         (["--tcp"], "--tcp needs a value"),
         (["--nothing"], "no option --nothing"),
@@ -164,6 +164,13 @@ def test_wrong_options(arguments: list[str], words: str, binary: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_help(binary: str) -> None:
+    done = run(binary, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: ccmix-rtt [OPTION]... ADDRESS\n")
+    assert "--rate=HZ                 questions per second (1 to 1000) [default: 10]\n" in done.stdout
+
+
 def test_output_that_cannot_be_written(binary: str) -> None:
     with Path("/dev/full").open("w") as full:
         argv = [binary, "--tcp=9", "--duration=1s", "127.0.0.1"]
@@ -173,7 +180,7 @@ def test_output_that_cannot_be_written(binary: str) -> None:
 
 
 def test_a_starved_probe_says_so(binary: str, tmp_path: Path) -> None:
-    """Stopped for a second, it misses deadlines; answers that came meanwhile are timed by the kernel or are late."""
+    """A probe that is stopped for a second misses deadlines; the kernel times the answers of that second."""
     with socket.create_server(("127.0.0.1", 0)) as server, (tmp_path / "rtt").open("w") as out:
         port = server.getsockname()[1]
         process = subprocess.Popen([binary, "--rate=50", f"--tcp={port}", "127.0.0.1"], stdout=out)

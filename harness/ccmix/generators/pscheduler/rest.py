@@ -1,4 +1,4 @@
-"""pScheduler's REST interface: one request after the other over TLS, with JSON both ways.
+"""Speaks pScheduler's REST interface: one request after the other over TLS, with JSON both ways.
 
 The standard library's http.client is enough: a request has one answer, no redirection and no cookie, and what a run
 needs beyond that (waiting as the server asks, being interrupted in the middle of an answer) is not in a larger library.
@@ -16,6 +16,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ccmix.agent.deadline import Deadline
 from ccmix.generators.pscheduler.tls import mistrust, trusting
 from ccmix.generators.results import GeneratorError
 
@@ -30,11 +31,11 @@ _LONGEST_REASON = 600  # characters of a refusal, which lists what each particip
 
 
 class PschedulerError(GeneratorError):
-    """What pScheduler did not do, in one line."""
+    """Reports in one line what pScheduler did not do."""
 
 
-class Refused(PschedulerError):
-    """An answer that is none of success; `status` is HTTP's."""
+class RequestRefused(PschedulerError):
+    """Reports an answer that is not a success; `status` is HTTP's."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -42,7 +43,7 @@ class Refused(PschedulerError):
 
 
 class Busy(PschedulerError):
-    """The server wants to be asked later: after `after_s` where it says so, else after a while."""
+    """Reports that the server wants to be asked later: after `after_s` if it says so, else after a while."""
 
     def __init__(self, message: str, after_s: float | None) -> None:
         super().__init__(message)
@@ -50,7 +51,7 @@ class Busy(PschedulerError):
 
 
 class Unreachable(PschedulerError):
-    """No answer came; `sent` says whether the server may have acted on the request."""
+    """Reports that no answer came; `sent` says whether the server may have acted on the request."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -58,7 +59,7 @@ class Unreachable(PschedulerError):
 
 
 class Interrupted(PschedulerError):
-    """The campaign ends."""
+    """Reports that the campaign ends."""
 
 
 class Interruption:
@@ -76,17 +77,17 @@ class Interruption:
                 _shut_down(self._socket)
 
     def check(self) -> None:
-        """Raises Interrupted."""
+        """Checks for an interruption. Raises Interrupted."""
         if self._event.is_set():
             raise Interrupted("it was interrupted")
 
     def sleep(self, seconds: float) -> None:
-        """Raises Interrupted."""
+        """Waits. Raises Interrupted."""
         self._event.wait(max(0.0, seconds))
         self.check()
 
     def guard(self, connected: socket.socket) -> None:
-        """This is to be cut, until release(). Raises Interrupted."""
+        """Makes an interruption cut this socket, until release(). Raises Interrupted."""
         with self._lock:
             self._socket = connected
         self.check()
@@ -97,18 +98,20 @@ class Interruption:
 
 
 def back_off() -> Iterator[float]:
-    """Seconds to wait, without end."""
+    """Yields seconds to wait, without end."""
     seconds, most_s = BACK_OFF_S
     while True:
         yield min(seconds, most_s)
         seconds *= 2
 
 
-class Server:
-    """The pScheduler of one host, 'HOST[:PORT]'; of an IPv6 address with a port, the address is in brackets."""
+class PschedulerServer:
+    """Represents the pScheduler of one host, 'HOST[:PORT]'; the IPv6 address of one with a port is in brackets."""
 
     def __init__(self, address: str, ca_file: str | None, interruption: Interruption, hurried: bool = False) -> None:
-        """`hurried`: nothing depends on its answers. Raises PschedulerError where the file can't be read."""
+        """Prepares requests; `hurried` means that nothing depends on the answers. Raises PschedulerError if the
+        file can't be read.
+        """
         self.address = address
         self._ca_file = ca_file
         self._interruption = interruption
@@ -119,16 +122,18 @@ class Server:
         except OSError as error:
             raise PschedulerError(f"{ca_file}: can't be read: {error.strerror or error}") from error
 
-    def another(self, host: str) -> "Server":
-        """That of another host, at the usual port, trusting the same, hurried; to be interrupted with this one."""
-        return Server(f"[{host}]" if ":" in host else host, self._ca_file, self._interruption, hurried=True)
+    def another(self, host: str) -> "PschedulerServer":
+        """Returns the server of another host, at the usual port, with the same trust, hurried; it is interrupted
+        with this one.
+        """
+        return PschedulerServer(f"[{host}]" if ":" in host else host, self._ca_file, self._interruption, hurried=True)
 
-    def free(self) -> "Server":
-        """The same, not to be interrupted."""
-        return Server(self.address, self._ca_file, Interruption())
+    def free(self) -> "PschedulerServer":
+        """Returns the same server, which is not interrupted."""
+        return PschedulerServer(self.address, self._ca_file, Interruption())
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        """Below /pscheduler/. Raises PschedulerError, as all of these do."""
+        """Returns the answer to a GET below /pscheduler/. Raises PschedulerError, as all of these do."""
         query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
         return self._parsed(path, self._request("GET", f"{path}{query}"))
 
@@ -138,14 +143,14 @@ class Server:
     def delete(self, path: str, parameters: Mapping[str, str]) -> None:
         self._request("DELETE", f"{path}?{urllib.parse.urlencode(parameters)}")
 
-    def patiently(self, path: str, until_s: float, parameters: Mapping[str, str] | None = None) -> Any:
-        """As get(), again and again while the server is busy or out of reach, until a time (monotonic)."""
+    def patiently(self, path: str, deadline: Deadline, parameters: Mapping[str, str] | None = None) -> Any:
+        """Does what get() does, again and again while the server is busy or out of reach, until the deadline."""
         for wait_s in back_off():
             try:
                 return self.get(path, parameters)
             except (Busy, Unreachable) as error:
                 after_s = (error.after_s if isinstance(error, Busy) else None) or wait_s
-                if time.monotonic() + after_s > until_s:
+                if not deadline.allows(after_s):
                     raise
             self._interruption.sleep(after_s)
         raise AssertionError("back_off() has no end")
@@ -170,7 +175,7 @@ class Server:
             raise PschedulerError(f"{self.address}: no TLS connection: {error.reason or error}") from error
         except (OSError, http.client.HTTPException) as error:
             self._interruption.check()
-            raise Unreachable(f"{self.address}: {_words(error)}", sent=sent) from error
+            raise Unreachable(f"{self.address}: {_reason(error)}", sent=sent) from error
         finally:
             self._interruption.release()
             connection.close()
@@ -181,23 +186,23 @@ class Server:
         what = f"{self.address}: {method} {path.partition('?')[0]}"
         if answer.status in _BUSY:
             raise Busy(f"{what}: it is busy ({answer.status} {answer.reason})", _after_s(answer))
-        said = text[:MOST_BYTES].decode(errors="replace")
+        answer_text = text[:MOST_BYTES].decode(errors="replace")
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
-            raise Refused(f"{what}: {answer.status} {_sentence(said) or answer.reason}", answer.status)
+            raise RequestRefused(f"{what}: {answer.status} {_sentence(answer_text) or answer.reason}", answer.status)
         if len(text) > MOST_BYTES:
             raise PschedulerError(f"{what}: the answer is longer than {MOST_BYTES} bytes")
-        return said
+        return answer_text
 
     def _parsed(self, path: str, text: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
-            said = _sentence(text)[:80]
-            raise PschedulerError(f"{self.address}: the answer to {path} is not JSON: {said!r}") from error
+            beginning = _sentence(text)[:80]
+            raise PschedulerError(f"{self.address}: the answer to {path} is not JSON: {beginning!r}") from error
 
 
 def split(address: str) -> tuple[str, int]:
-    """'HOST[:PORT]' to both. Raises ValueError where the port is none."""
+    """Returns host and port of 'HOST[:PORT]'. Raises ValueError if the port is none."""
     if address.startswith("["):
         host, _, port = address[1:].partition("]")
         port = port.removeprefix(":")
@@ -208,23 +213,23 @@ def split(address: str) -> tuple[str, int]:
     if not port:
         return host, PORT
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 2**16):
-        raise ValueError(f"has the port {port!r}, which is none from 1 to 65535")
+        raise ValueError(f"has the port {port!r}: give one from 1 to 65535")
     return host, int(port)
 
 
 def _read(answer: http.client.HTTPResponse, within_s: float) -> bytes:
-    """The whole of it, and a byte more than is allowed where there is more. Raises TimeoutError."""
+    """Reads the whole answer, and one byte more than is allowed if there is more. Raises TimeoutError."""
     text = bytearray()
-    deadline = time.monotonic() + within_s
+    deadline = Deadline(within_s)
     while len(text) <= MOST_BYTES and (some := answer.read1(2**16)):
         text += some
-        if time.monotonic() > deadline:
+        if deadline.expired:
             raise TimeoutError
     return bytes(text)
 
 
 def _after_s(answer: http.client.HTTPResponse) -> float | None:
-    """Retry-After, seconds or a date (RFC 9110, section 10.2.3)."""
+    """Returns the seconds of Retry-After, which has seconds or a date (RFC 9110, section 10.2.3)."""
     text = answer.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])
@@ -234,11 +239,11 @@ def _after_s(answer: http.client.HTTPResponse) -> float | None:
         return None
 
 
-def _words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, http.client.HTTPException):
-        return f"what it answers is no HTTP: {error!r}"
+        return f"its answer is not HTTP: {error!r}"
     return getattr(error, "strerror", None) or str(error) or repr(error)
 
 
@@ -248,6 +253,6 @@ def _sentence(text: str) -> str:
 
 
 def _shut_down(connected: socket.socket) -> None:
-    """An SSLSocket's own shutdown() also takes TLS away, under the feet of the thread that reads."""
+    """Shuts down the plain socket: an SSLSocket's own shutdown() would take TLS away while another thread reads."""
     with contextlib.suppress(OSError):  # it is shut down already
         socket.socket.shutdown(connected, socket.SHUT_RDWR)

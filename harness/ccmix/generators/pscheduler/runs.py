@@ -1,4 +1,4 @@
-"""The tasks of an entry at pScheduler: posted, followed run by run, and cancelled where anything goes wrong."""
+"""Posts the tasks of an entry at pScheduler, follows them run by run, and cancels them if anything goes wrong."""
 
 import json
 import secrets
@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ccmix.agent.deadline import Deadline
 from ccmix.generators.pscheduler.rest import (
     Busy,
     Interrupted,
     Interruption,
     PschedulerError,
-    Refused,
-    Server,
+    PschedulerServer,
+    RequestRefused,
     Unreachable,
     back_off,
 )
 from ccmix.generators.pscheduler.task import MERGED_WITHIN_S, participants, task_document, timestamp_s
-from ccmix.generators.results import Result, load_json, of_pscheduler_run, sentence
-from ccmix.model import PschedulerTask, Run
+from ccmix.generators.results import GeneratorResult, load_json, of_pscheduler_run, sentence
+from ccmix.model import PschedulerTask, Run, run_files
 from ccmix.units import format_time
 
-FILE = "pscheduler.json"  # in the run's generators/
 SCHEMA = 1  # of that file
 ANSWERS_AGAIN_WITHIN_S = 60.0  # a server that can't be reached, before there is a task
 LOOKS_EACH_S = 30.0  # at a run that is scheduled
@@ -41,13 +41,13 @@ Log = Callable[[str], None]
 
 @dataclass
 class Task:
-    """A task that was posted; `runs` are those that were taken, by their names there.
+    """Describes a task that was posted; `runs` are those that were taken, by their names there.
 
     `key` is what lets us cancel it: of a task of several participants that has no key pScheduler makes one up, which
     nobody else knows. It is in no file.
     """
 
-    server: Server
+    server: PschedulerServer
     path: str  # below /pscheduler/
     key: str
     document: Mapping[str, Any]
@@ -56,8 +56,10 @@ class Task:
 
 
 @dataclass
-class Slot:
-    """A scheduled run; times are of this machine's wall clock. After finish(), `record` is what is kept of it."""
+class ScheduledRun:
+    """Represents a scheduled run; times are of this machine's wall clock. After finish(), `record` is what is kept
+    of it.
+    """
 
     task: Task
     path: str
@@ -68,9 +70,9 @@ class Slot:
     record: dict[str, Any] = field(default_factory=dict)
 
     def finish(self, timeout_s: float | None) -> None:
-        """Waits for the result, until `timeout_s` after the run began; where None, a while after its slot.
+        """Waits for the result, until `timeout_s` after the run began; if None, until a while after its slot.
 
-        Raises PschedulerError where none comes, or the run failed.
+        Raises PschedulerError if none comes, or the run failed.
         """
         until_s = self.begins_s + timeout_s if timeout_s is not None else self.ends_s + MERGED_WITHIN_S
         self.interruption.sleep(min(self.ends_s, until_s) - time.time())
@@ -87,7 +89,7 @@ class Slot:
             if run["state"] in WITHOUT_RESULT:
                 raise PschedulerError(_failure(self.task.server, run))
             if time.time() + wait_s > until_s:
-                late = f"it has no result {format_time(round(time.time() - self.begins_s))} after its begin"
+                late = f"it has no result {format_time(round(time.time() - self.begins_s))} after its start"
                 raise PschedulerError(f"{self.task.server.address}: the run is {run['state']}: {late}")
             self.interruption.sleep(wait_s)
         self.log(f"the run is {run['state']}")
@@ -97,29 +99,29 @@ class Slot:
 
 
 class Tasks:
-    """Of one entry. One thread uses it; interrupt() may come from another."""
+    """Manages the tasks of one entry. One thread uses it; interrupt() may come from another."""
 
     def __init__(self) -> None:
         self._interruption = Interruption()
         self._repeated: dict[tuple[Any, ...], Task] = {}
-        self._silent: dict[str, dict[str, Any]] = {}  # participants that gave no clock, and what was said of them
+        self._silent: dict[str, dict[str, Any]] = {}  # participants that gave no clock, with the error
 
     def interrupt(self) -> None:
         self._interruption.interrupt()
 
     def close(self) -> list[str]:
-        """Cancels what is repeated; returns what could not be."""
+        """Cancels repeated tasks; returns why those could not be cancelled that remain."""
         tasks = list(self._repeated.values())
         self._repeated.clear()
         return [failure for task in tasks if (failure := _cancel(task.server, task.path, task.key))]
 
     @contextmanager
-    def slot(self, run: Run, latest_s: float | None, log: Log) -> Iterator[Slot]:
-        """The run's slot, shortly before it begins; its task is cancelled where the context fails.
+    def slot(self, run: Run, latest_s: float | None, log: Log) -> Iterator[ScheduledRun]:
+        """Gives the run's slot, shortly before it begins; cancels its task if the context fails.
 
         It does not begin later than `latest_s`, by this machine's wall clock. Raises PschedulerError.
         """
-        asked = run.host_path.task
+        asked = run.traffic.task
         assert asked
         key = (run.entry, run.condition_name, run.dst)
         task = self._repeated.get(key) or self._post(run, asked, latest_s, log)
@@ -132,8 +134,10 @@ class Tasks:
             log(_cancel(task.server, task.path, task.key) or "the task was cancelled")
             raise
 
-    def clocks(self, slot: Slot) -> dict[str, dict[str, Any]]:
-        """Those of the participants, by their names, as clock_of() gives them; one that gave none is asked once."""
+    def clocks(self, slot: ScheduledRun) -> dict[str, dict[str, Any]]:
+        """Returns the participants' clocks by name, as clock_of() gives them; a participant that gave none is asked
+        once.
+        """
         server, asked = slot.task.server, slot.task.document["test"]["spec"]
         lead, *others = participants(asked, server.address)
         clocks = {lead: clock_of(server)}
@@ -144,12 +148,12 @@ class Tasks:
         return clocks
 
     def _post(self, run: Run, asked: PschedulerTask, latest_s: float | None, log: Log) -> Task:
-        server = Server(asked.lead, asked.tls_ca, self._interruption)
-        begin_s = time.monotonic()
-        server.patiently("", begin_s + min(asked.wait_s, ANSWERS_AGAIN_WITHIN_S))
+        server = PschedulerServer(asked.lead, asked.tls_ca, self._interruption)
+        deadline = Deadline(asked.wait_s)
+        server.patiently("", Deadline(min(asked.wait_s, ANSWERS_AGAIN_WITHIN_S)))
         clock = clock_of(server)
         if "error" in clock:
-            log(f"the clock of {server.address} is taken for ours: {clock['error']}")
+            log(f"the clock of {server.address} can't be read, and is assumed to agree with ours: {clock['error']}")
         identity, key = str(uuid.uuid4()), secrets.token_hex(16)
         for wait_s in back_off():
             slip_s = asked.slip_s if latest_s is None else max(0.0, min(asked.slip_s, latest_s - time.time()))
@@ -158,34 +162,36 @@ class Tasks:
                 path = self._posted(server, document, identity, key)
                 break
             except Busy as error:
-                after_s, until_s = error.after_s or wait_s, begin_s + asked.wait_s
+                after_s = error.after_s or wait_s
                 log(str(error))
-                if time.monotonic() + after_s > until_s:
+                if not deadline.allows(after_s):
                     raise
             self._interruption.sleep(after_s)
         log(f"posted {path} to {server.address}: {json.dumps(document)}")
         return Task(server, path, key, document, clock.get("ahead_s", 0.0))
 
-    def _posted(self, server: Server, document: Mapping[str, Any], identity: str, key: str) -> str:
-        """The path of the task. Where it is not known whether there is one, it is looked for."""
+    def _posted(self, server: PschedulerServer, document: Mapping[str, Any], identity: str, key: str) -> str:
+        """Returns the path of the task. If it is not known whether there is one, looks for it."""
         try:
             return _path(server, server.post("tasks", {**document, "_key": key}))
         except (Unreachable, Interrupted) as error:
             if isinstance(error, Unreachable) and not error.sent:
                 raise
-            found = _find(server, identity)
-            if found and isinstance(error, Interrupted):
-                _cancel(server, found, key)
-            if not found or isinstance(error, Interrupted):
+            path = _find(server, identity)
+            if path and isinstance(error, Interrupted):
+                _cancel(server, path, key)
+            if not path or isinstance(error, Interrupted):
                 raise
-            return found
+            return path
 
-    def _scheduled(self, task: Task, asked: PschedulerTask, log: Log) -> Slot:
-        """The next run of the task, once it is about to begin. Raises PschedulerError where it is too late, or none."""
+    def _scheduled(self, task: Task, asked: PschedulerTask, log: Log) -> ScheduledRun:
+        """Returns the next run of the task, once it is about to begin. Raises PschedulerError if it is too late, or
+        there is none.
+        """
         until_s = time.time() + asked.wait_s + (asked.repeat_s or 0.0 if task.runs else 0.0)
         path = self._next_run(task, until_s)
         task.runs.append(path)
-        told = None
+        announced_s = None
         while True:
             run = _look(task.server, path, until_s)
             begins_s, ends_s = (timestamp_s(run[name]) - task.ahead_s for name in ("start-time", "end-time"))
@@ -194,17 +200,17 @@ class Tasks:
             if begins_s > until_s:
                 begins = f"it would begin at {run['start-time']}"
                 raise PschedulerError(f"{task.server.address}: {begins}, later than wait = {format_time(asked.wait_s)}")
-            if told != begins_s:
+            if announced_s != begins_s:
                 log(f"{path} begins at {run['start-time']}")
-                told = begins_s
+                announced_s = begins_s
             ahead_s = begins_s - READY_BEFORE_S - time.time()
             if ahead_s <= 0 or run["state"] not in WAITING:
-                return Slot(task, path, begins_s, ends_s, self._interruption, log)
+                return ScheduledRun(task, path, begins_s, ends_s, self._interruption, log)
             self._interruption.sleep(min(ahead_s, LOOKS_EACH_S))
 
     def _next_run(self, task: Task, until_s: float) -> str:
         for wait_s in back_off():
-            runs = task.server.patiently(f"{task.path}/runs", _monotonic(until_s))
+            runs = task.server.patiently(f"{task.path}/runs", Deadline(until_s - time.time()))
             for run in runs:
                 if (path := _path(task.server, run)) not in task.runs:
                     return path
@@ -214,17 +220,18 @@ class Tasks:
         raise AssertionError("back_off() has no end")
 
 
-def result_of(generators: Path) -> Result:
-    """What was kept of a run. Raises GeneratorError where that can't be read."""
-    record = load_json(generators / FILE)
+def result_of(generators: Path) -> GeneratorResult:
+    """Returns the result that was kept of a run. Raises GeneratorError if it can't be read."""
+    record = load_json(generators / run_files.PSCHEDULER)
     try:
         return of_pscheduler_run(record["run"])
     except (LookupError, TypeError, AttributeError) as error:
-        raise PschedulerError(f"{FILE}: the run has no result that is understood: {error!r}") from error
+        raise PschedulerError(f"{run_files.PSCHEDULER}: the run has no result that is understood: {error!r}") from error
 
 
-def clock_of(server: Server) -> dict[str, Any]:
-    """What the host says of its clock, and `ahead_s`, by how much it is ahead of ours, to half of `within_s`.
+def clock_of(server: PschedulerServer) -> dict[str, Any]:
+    """Returns what the host reports on its clock, and `ahead_s`, by how much it is ahead of ours, to half of
+    `within_s`.
 
     Where it can't be known, `error` says why. Raises Interrupted.
     """
@@ -240,70 +247,70 @@ def clock_of(server: Server) -> dict[str, Any]:
     return dict(clock) | {"ahead_s": ahead_s, "within_s": answered_s - asked_s}
 
 
-def _clock_of_other(server: Server, name: str) -> dict[str, Any]:
+def _clock_of_other(server: PschedulerServer, name: str) -> dict[str, Any]:
     try:
         return clock_of(server.another(name))
     except ValueError as error:
         return {"error": str(error)}
 
 
-def _look(server: Server, path: str, until_s: float) -> dict[str, Any]:
-    """The run, as pScheduler has it now."""
+def _look(server: PschedulerServer, path: str, until_s: float) -> dict[str, Any]:
+    """Returns the run, as pScheduler has it now."""
     try:
-        run = server.patiently(path, _monotonic(until_s))
-    except Refused as error:
+        run = server.patiently(path, Deadline(until_s - time.time()))
+    except RequestRefused as error:
         if error.status != NOT_FOUND:
             raise
         raise PschedulerError(f"{server.address}: the run is gone: somebody has cancelled its task") from error
     if not isinstance(run, dict) or not isinstance(run.get("state"), str):
-        raise PschedulerError(f"{server.address}: {path} is no run")
+        raise PschedulerError(f"{server.address}: {path} is not a run")
     return {"result-full": None, "result-merged": None, "errors": None} | run
 
 
-def _failure(server: Server, run: Mapping[str, Any]) -> str:
-    """Why the run has no good result: in the words of the scheduler and of the merged result, else of participants."""
-    merged = _told(run["result-merged"])
-    told = [merged] if merged else [_told(one) for one in run["result-full"] or ()]
-    reasons = [sentence(reason) for reason in (run["errors"], *told) if reason]
+def _failure(server: PschedulerServer, run: Mapping[str, Any]) -> str:
+    """Returns why the run has no good result: as the scheduler and the merged result say, else as participants say."""
+    merged = _problem(run["result-merged"])
+    problems = [merged] if merged else [_problem(result) for result in run["result-full"] or ()]
+    reasons = [sentence(reason) for reason in (run["errors"], *problems) if reason]
     why = "; ".join(dict.fromkeys(reasons)) or "it gives no reason"
     state = run["state"] if run["state"] in WITHOUT_RESULT else "failed"
     return f"{server.address}: the run {'was ' if state != 'failed' else ''}{state}: {why}"
 
 
-def _told(result: object) -> Any:
+def _problem(result: object) -> Any:
     return result.get("error") or result.get("diags") if isinstance(result, dict) else None
 
 
-def _path(server: Server, url: object) -> str:
-    """Of a task or a run below /pscheduler/: the server may know itself by a name that we don't know it by."""
-    _, found, path = str(url).partition("/pscheduler/")
-    if not found or not path.startswith("tasks/") or "?" in path:
-        raise PschedulerError(f"{server.address}: {str(url)[:100]!r} is no task's address")
+def _path(server: PschedulerServer, url: object) -> str:
+    """Returns the path of a task or a run below /pscheduler/: the server may call itself by another name than we do."""
+    _, separator, path = str(url).partition("/pscheduler/")
+    if not separator or not path.startswith("tasks/") or "?" in path:
+        raise PschedulerError(f"{server.address}: {str(url)[:100]!r} is not the address of a task")
     return path.rstrip("/")
 
 
-def _find(server: Server, identity: str) -> str | None:
-    """The task that was posted under this identity, if any."""
+def _find(server: PschedulerServer, identity: str) -> str | None:
+    """Returns the task that was posted under this identity, if any."""
     query = {"json": json.dumps({"reference": {"ccmix": {"id": identity}}})}
     try:
-        for url in server.free().patiently("tasks", time.monotonic() + CANCELS_WITHIN_S, query):
+        for url in server.free().patiently("tasks", Deadline(CANCELS_WITHIN_S), query):
             return _path(server, url)
     except PschedulerError:
         pass
     return None
 
 
-def _cancel(server: Server, path: str, key: str) -> str | None:
-    """Cancels a task with all its runs; why not, where that fails. It is not interrupted."""
+def _cancel(server: PschedulerServer, path: str, key: str) -> str | None:
+    """Cancels a task with all its runs; returns why not, if that fails. It is not interrupted."""
     free = server.free()
-    until_s = time.monotonic() + CANCELS_WITHIN_S
+    deadline = Deadline(CANCELS_WITHIN_S)
     for wait_s in back_off():
         try:
             free.delete(path, {"key": key})
-        except Refused as error:
+        except RequestRefused as error:
             return None if error.status == NOT_FOUND else f"not cancelled: {error}"
         except (Busy, Unreachable) as error:
-            if time.monotonic() + wait_s > until_s:
+            if not deadline.allows(wait_s):
                 return f"not cancelled: {error}: there, give pscheduler cancel https://localhost/pscheduler/{path}"
             time.sleep(wait_s)
         except PschedulerError as error:
@@ -311,7 +318,3 @@ def _cancel(server: Server, path: str, key: str) -> str | None:
         else:
             return None
     raise AssertionError("back_off() has no end")
-
-
-def _monotonic(wall_s: float) -> float:
-    return time.monotonic() + wall_s - time.time()

@@ -1,4 +1,4 @@
-"""What pScheduler is asked: a task with a throughput test, from a run. Pure."""
+"""Builds what pScheduler is asked for: a task with a throughput test, from a run. It is pure."""
 
 import datetime
 import json
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ccmix.model import HostPath, Run, Traffic
-from ccmix.model.traffic import DEFAULT_CCA
+from ccmix.model.group_grammar import DEFAULT_CCA, format_groups
 
 TASK_SCHEMA = 3  # the first with a priority
 SPEC_SCHEMA = 4  # the first that takes any name, and so groups, for the congestion control algorithm
 SCHEMA_OF = {"loopback": 5, "reverse-connections": 6, "fq-rate": 7}  # fields of the test that came later
-STARTS_AFTER_S = 12.0  # from posting a task until its first run begins, where nothing else is scheduled
+STARTS_AFTER_S = 12.0  # from posting a task until its first run begins, if nothing else is scheduled
 SLOT_S = 15.0  # by which a throughput test's slot is longer than its traffic, with pScheduler's own estimate of RTTs
 MERGED_WITHIN_S = 60.0  # results, after the end of the slot
 
-# Of a throughput test, as schema 7 has them; those that keys of an entry decide, and what ccmix can't make tables of
+# The fields of a throughput test of schema 7, except those that an entry's keys set or that ccmix can't tabulate
 SPEC_FIELDS = (
     "bandwidth", "bandwidth-strict", "buffer-length", "burst-size", "client-cpu-affinity", "dest-node", "flow-label",
     "fq-rate", "ip-tos", "ip-version", "link-rtt", "local-address", "mss", "no-delay", "reverse-connections",
@@ -35,20 +35,20 @@ _UNIT_S = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 def iso_duration(seconds: float) -> str:
-    """As ISO 8601 writes it, in seconds alone: 'PT90S'."""
+    """Returns a duration as ISO 8601 writes it, in seconds alone: 'PT90S'."""
     return f"PT{seconds:.6f}".rstrip("0").rstrip(".") + "S"
 
 
 def duration_s(text: str) -> float:
-    """The seconds of an ISO 8601 duration without years and months. Raises ValueError."""
+    """Returns the seconds of an ISO 8601 duration without years and months. Raises ValueError."""
     match = _DURATION.fullmatch(text)
     if not match or text.endswith(("P", "T")):
-        raise ValueError(f"{text!r} is no ISO 8601 duration")
+        raise ValueError(f"{text!r} is not an ISO 8601 duration")
     return sum(float(match[unit] or 0) * scale for unit, scale in _UNIT_S.items())
 
 
 def timestamp_s(text: str) -> float:
-    """Seconds since the epoch of an ISO 8601 time with its zone. Raises ValueError."""
+    """Returns the seconds since the epoch of an ISO 8601 time with its zone. Raises ValueError."""
     time = datetime.datetime.fromisoformat(text)
     if time.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
@@ -56,33 +56,34 @@ def timestamp_s(text: str) -> float:
 
 
 def throughput_spec(path: HostPath, traffic: Traffic) -> dict[str, Any]:
-    """The test, with no more than what the entry says."""
-    assert path.task
-    further = {name: json.loads(text) for name, text in path.task.spec}
+    """Returns the test, with no more than what the entry says."""
+    task = traffic.task
+    assert task
+    further = {name: json.loads(text) for name, text in task.spec}
     spec: dict[str, Any] = {
         "schema": max([SPEC_SCHEMA, *(SCHEMA_OF.get(name, SPEC_SCHEMA) for name in further)]),
         "dest": path.dst.address,
-        "duration": iso_duration(traffic.duration_s),
+        "duration": iso_duration(traffic.measured_s),
         "interval": iso_duration(max(1, round(traffic.interval_s))),  # stock iperf3 gets whole seconds
         "parallel": traffic.streams,
     }
-    if path.task.source:
-        spec["source"] = path.task.source
+    if task.source:
+        spec["source"] = task.source
     if traffic.omit_s:
         spec["omit"] = iso_duration(traffic.omit_s)
-    if (congestion := ",".join(map(str, traffic.groups))) != DEFAULT_CCA:
+    if (congestion := format_groups(traffic.groups)) != DEFAULT_CCA:
         spec["congestion"] = congestion
     return spec | further
 
 
 def reference(run: Run, identity: str) -> dict[str, Any]:
-    """What the task is known by afterwards, in archives too; `identity` is of this posting alone."""
+    """Returns by what the task is known afterwards, in archives too; `identity` is of this posting alone."""
     return {"ccmix": {"id": identity, "entry": run.entry, "condition": run.condition, "iteration": run.iteration}}
 
 
 def task_document(run: Run, identity: str, slip_s: float) -> dict[str, Any]:
-    """The task, for a first run as soon as may be; a repeated one for all iterations that are left."""
-    task = run.host_path.task
+    """Returns the task, for a first run as soon as may be; a repeated one for all iterations that are left."""
+    task = run.traffic.task
     assert task
     schedule: dict[str, Any] = {"slip": iso_duration(slip_s)}
     if task.repeat_s is not None:
@@ -101,5 +102,5 @@ def task_document(run: Run, identity: str, slip_s: float) -> dict[str, Any]:
 
 
 def participants(spec: Mapping[str, Any], lead: str) -> list[str]:
-    """By whom the test is carried out: the lead, and the destination unless that has no pScheduler."""
+    """Returns who carries out the test: the lead, and the destination unless that has no pScheduler."""
     return [lead] if spec.get("single-ended") else [lead, str(spec.get("dest-node", spec["dest"]))]

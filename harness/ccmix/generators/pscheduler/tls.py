@@ -1,4 +1,4 @@
-"""Whom to trust when a pScheduler server says who it is: always somebody, by default those whom this machine trusts."""
+"""Decides which certificates to trust: those of an entry's file, else those that this machine trusts; never none."""
 
 import ssl
 from pathlib import Path
@@ -9,7 +9,8 @@ _EXPIRED, _NOT_YET_VALID = 10, 9
 
 
 def trusting(ca_file: str | None) -> ssl.SSLContext:
-    """A context that trusts the certificates in a PEM file and no others; without one, those that this machine trusts.
+    """Returns a context that trusts the certificates in a PEM file and no others; without one, those that this machine
+    trusts.
 
     The file may have a server's own certificate, self-signed or not. The server's name and dates are checked in any
     case. Raises OSError (ssl.SSLError among them) where the file can't be read, or has no certificate.
@@ -20,7 +21,7 @@ def trusting(ca_file: str | None) -> ssl.SSLContext:
 
 
 def wrong_file(path: Path) -> str | None:
-    """What is wrong with a file that is to be trusted; None where nothing is."""
+    """Returns what is wrong with a file that is to be trusted; None if nothing is."""
     try:
         trusting(str(path))
     except ssl.SSLError:
@@ -31,16 +32,16 @@ def wrong_file(path: Path) -> str | None:
 
 
 def mistrust(host: str, error: ssl.SSLCertVerificationError, ca_file: str | None) -> str:
-    """Why the server is not talked to, and what to do."""
+    """Returns why the server is not trusted, and what to do."""
     if error.verify_code == _EXPIRED:
         return f"{host}: its certificate has expired: renew it there"
     if error.verify_code == _NOT_YET_VALID:
         return f"{host}: its certificate is not valid yet: look at the clocks of both hosts"
     if error.verify_code not in _UNTRUSTED:
-        return f"{host}: its certificate is not its own: {error.verify_message}"
+        return f"{host}: its certificate is refused: {error.verify_message}"
     if ca_file:
         return f"{host}: its certificate is not one of {ca_file}, nor issued by one of them: {error.verify_message}"
     return (
-        f"{host}: nobody whom this machine trusts has signed its certificate ({error.verify_message}): name the file "
+        f"{host}: its certificate is signed by nobody that this machine trusts ({error.verify_message}): name the file "
         "of that certificate, or of its issuer's, with tls-ca = FILE"
     )

@@ -1,4 +1,4 @@
-"""The dashboards, one in each module."""
+"""Defines the dashboards, one in each module."""
 
 from ccmix.kibana.dashboard import Dashboard
 from ccmix.kibana.dashboards.campaigns import CAMPAIGNS

@@ -1,4 +1,4 @@
-"""What BBR does over the time of a run; of its first version, whose states are known."""
+"""Shows what BBR does over the time of a run, for its first version, whose states are known."""
 
 from ccmix.charts import bbr_state
 from ccmix.charts.encodings import name, time
@@ -7,7 +7,7 @@ from ccmix.kibana.vega import VegaLite, members, metric, steps, terms
 
 STEP_S = 0.1
 OF_SENDERS = ({"term": {"ccmix.end": "sender"}}, {"term": {"ccmix.final": False}})
-# What bbr_state.phase() tells of a sample
+# The phase of a sample, as bbr_state.phase() computes it
 PHASE = (
     "datum.key.state !== 'probe_bw' ? datum.key.state : 'probe_bw, ' + "
     "(datum.key.gain > 1 ? 'up' : datum.key.gain < 1 ? 'down' : 'cruise')"

@@ -1,9 +1,9 @@
-"""What ran, where, and what was valid."""
+"""Shows what ran, where, and what was valid."""
 
 from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.data_views import RUNS
-from ccmix.kibana.lens import XY, Count, Heatmap, Lens, Metric, Number, Table, Terms, Times
+from ccmix.kibana.lens import XY, Count, Heatmap, Lens, LensTable, Metric, Number, Terms, Times
 
 _VERDICTS = common.verdicts()
 _CAMPAIGNS = Lens(
@@ -18,7 +18,7 @@ _CAMPAIGNS = Lens(
         "goodput": Metric("average", "ccmix.goodput_bps", "mean goodput", common.COUNTED),
         "retries": Metric("sum", "ccmix.run.retries", "tries that failed"),
     },
-    Table(("campaign", "pair", "entry", "runs", *_VERDICTS, "goodput", "retries")),
+    LensTable(("campaign", "pair", "entry", "runs", *_VERDICTS, "goodput", "retries")),
 )
 _RUNS = Lens(
     "Runs: a click on one shows it over time",
@@ -33,7 +33,7 @@ _RUNS = Lens(
         "retransmission_rate": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
         "fairness": Metric("average", "ccmix.fairness", "fairness"),
     },
-    Table(("run", "entry", "condition", "iteration", "status", "goodput", "retransmission_rate", "fairness")),
+    LensTable(("run", "entry", "condition", "iteration", "status", "goodput", "retransmission_rate", "fairness")),
 )
 
 CAMPAIGNS = Dashboard(

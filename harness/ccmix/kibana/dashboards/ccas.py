@@ -1,10 +1,10 @@
-"""Goodput, retransmissions, fairness and RTT by CCA, loss, RTT and buffer; of valid runs only."""
+"""Shows goodput, retransmissions, fairness and RTT of valid runs by CCA, loss, RTT and buffer."""
 
 from ccmix.charts.encodings import of_cca
 from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import charts, common
 from ccmix.kibana.data_views import CONDITIONS, GROUPS
-from ccmix.kibana.lens import XY, Lens, Metric, Table, Terms
+from ccmix.kibana.lens import XY, Lens, LensTable, Metric, Terms
 from ccmix.kibana.vega import VegaLite, metric, terms
 
 _GOODPUT = Metric("average", "ccmix.goodput_bps", "goodput of the group, mean")
@@ -12,7 +12,7 @@ _RTT = Metric("median", "ccmix.rtt_median_s", "RTT under load, median")
 
 
 def _by(title: str, across: Terms, value: Metric) -> Lens:
-    """Bars of a value, one for each CCA, at each value of what is swept."""
+    """Draws bars of a value, one for each CCA, at each value of what is swept."""
     return Lens(
         title,
         GROUPS,
@@ -107,7 +107,7 @@ CCAS = Dashboard(
                     "runs": Metric("sum", "ccmix.condition.runs", "runs"),
                     "invalid": Metric("sum", "ccmix.condition.invalid", "not valid"),
                 },
-                Table(("entry", "condition", "cca", "goodput", "cv", "retransmitted", "rtt", "fairness", "runs",
+                LensTable(("entry", "condition", "cca", "goodput", "cv", "retransmitted", "rtt", "fairness", "runs",
                        "invalid")),
             ),
             48, 16, leads_to="run",

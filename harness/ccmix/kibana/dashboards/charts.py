@@ -1,4 +1,4 @@
-"""Charts of the report over the runs that a dashboard shows; of valid runs and imported ones only."""
+"""Draws charts of the report over the valid and imported runs that a dashboard shows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,8 +7,9 @@ from ccmix.charts import box, setting
 from ccmix.charts.cells import SCHEME, cells
 from ccmix.charts.colours import ONE_COLOUR
 from ccmix.charts.distribution import distribution
-from ccmix.charts.encodings import RATE_AXIS, Part, dash, name, of_cca, quantity
+from ccmix.charts.encodings import RATE_AXIS, dash, name, of_cca, quantity
 from ccmix.charts.heat_map import gain_scale
+from ccmix.charts.json_types import Part
 from ccmix.charts.share import shares
 from ccmix.charts.sweep import even
 from ccmix.charts.table import goodput_cells
@@ -17,7 +18,7 @@ from ccmix.kibana.data_views import GROUPS
 from ccmix.kibana.vega import VegaLite, members, metric, terms
 
 COUNTED = ({"term": {"ccmix.validity.counted": True}},)
-# Of a setting: its field, the formula of its value on an axis, and the axis' title
+# By setting: its field, the formula of its value on an axis, and the axis' title
 SETTINGS = {
     "loss": ("ccmix.path.loss", "100 * datum.key.loss", "loss (%)"),
     "rtt": ("ccmix.path.base_rtt_s", "1000 * datum.key.rtt", "base RTT (ms)"),
@@ -29,7 +30,7 @@ _GOODPUT = {"goodput": metric("avg", "ccmix.goodput_bps")}
 
 
 def goodput_by(title: str, by: str) -> VegaLite:
-    """Against a setting, with bands; a line for each CCA of each mix."""
+    """Draws goodput against a setting, with bands; a line for each CCA of each mix."""
     return _against(title, by, _GOODPUT, "goodput", setting.goodput_axis())
 
 
@@ -55,7 +56,7 @@ def _against(title: str, by: str, metrics: Mapping[str, Any], value: str, y: Par
 
 
 def fairness_by(title: str, by: str) -> VegaLite:
-    """Jain's index over all flows of a run, against a setting, with bands; a line for each mix."""
+    """Draws Jain's index over all flows of a run, against a setting, with bands; a line for each mix."""
     field, formula, axis = SETTINGS[by]
     channels = {"color": {"value": ONE_COLOUR}, **dash("mix", "mix")}
     return VegaLite(
@@ -73,7 +74,7 @@ def fairness_by(title: str, by: str) -> VegaLite:
 
 
 def share_by_flows(title: str) -> VegaLite:
-    """Of each CCA against its fair share, by the numbers of flows of the CCAs of a run."""
+    """Draws the share of each CCA against its fair share, by the numbers of flows of the CCAs of a run."""
     x: Part = {"field": "flows_of", "type": "ordinal", "title": "flows of each CCA", "axis": {"labelAngle": 0}}
     return VegaLite(
         title,
@@ -100,7 +101,7 @@ def share_by_flows(title: str) -> VegaLite:
 
 
 def _heat_map(title: str, metrics: Mapping[str, Any], value: str, format_: str, what: str, scale: Part) -> VegaLite:
-    """A mean over runs by base RTT and loss."""
+    """Draws a mean over runs by base RTT and loss."""
     return VegaLite(
         title,
         GROUPS,
@@ -133,7 +134,7 @@ def retransmissions_map(title: str) -> VegaLite:
 
 
 def gain_map(title: str, first: str, second: str) -> VegaLite:
-    """How much more one CCA carries than another, each alone on the path, by base RTT and loss."""
+    """Draws how much more one CCA carries than another, each alone on the path, by base RTT and loss."""
     scale = gain_scale((first, second), 1.0, log=True) | {"clamp": True}
     return VegaLite(
         title,
@@ -152,7 +153,7 @@ def gain_map(title: str, first: str, second: str) -> VegaLite:
 
 
 def goodput_boxes(title: str) -> VegaLite:
-    """Of runs, by mix; CCAs beside each other."""
+    """Draws boxes of the goodput of runs by mix, CCAs beside each other."""
     x: Part = {"field": "mix", "type": "ordinal", "title": "mix of CCAs", "axis": {"labelAngle": 0}}
     colour = of_cca()["color"]
     there = {"values": {"expr": "domain('xOffset')"}, "symbolType": "square"}
@@ -170,7 +171,7 @@ def goodput_boxes(title: str) -> VegaLite:
 
 
 def goodput_distribution(title: str) -> VegaLite:
-    """Of the groups of all runs."""
+    """Draws the distribution of the goodput of all runs' groups."""
     x = quantity("goodput_bps", "goodput of the group (bit/s)", RATE_AXIS)
     return VegaLite(
         title,
@@ -190,7 +191,7 @@ def goodput_distribution(title: str) -> VegaLite:
 
 
 def shares_at_most(value: str) -> list[Part]:
-    """Two rows of each: with the share of its series that is smaller, and with that which is at most so large."""
+    """Makes two rows of each: with the share of its series that is smaller, and the share that is at most so large."""
     return [
         {"filter": f"isValid(datum.{value})"},
         {
@@ -204,7 +205,7 @@ def shares_at_most(value: str) -> list[Part]:
 
 
 def goodput_table(title: str) -> VegaLite:
-    """Means by condition, of the groups of each entry."""
+    """Draws means by condition for the groups of each entry."""
     return VegaLite(
         title,
         GROUPS,

@@ -1,4 +1,4 @@
-"""What several dashboards share."""
+"""Defines what several dashboards share."""
 
 from ccmix.kibana.dashboard import Control
 from ccmix.kibana.lens import Count, Terms
@@ -24,5 +24,5 @@ BY_CCA = Terms("ccmix.cca", "CCA")
 
 
 def verdicts() -> dict[str, Count]:
-    """A column with the number of runs for each verdict."""
+    """Returns a column with the number of runs for each verdict."""
     return {status: Count(f"{status}", f"ccmix.validity.status: {status}") for status in STATUS_COLOURS}

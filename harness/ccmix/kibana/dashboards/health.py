@@ -1,9 +1,9 @@
-"""Hosts and paths: whether they, and not the CCAs, limit what is measured."""
+"""Shows whether hosts and paths, and not the CCAs, limit what is measured."""
 
 from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.data_views import HOSTS, RUNS
-from ccmix.kibana.lens import XY, Lens, Metric, Table, Terms, Times
+from ccmix.kibana.lens import XY, Lens, LensTable, Metric, Terms, Times
 
 _HOST = Terms("host.name", "host")
 _PAIR = Terms("ccmix.path.pair", "path")
@@ -11,7 +11,7 @@ _VERDICTS = common.verdicts()
 
 
 def _of_hosts(title: str, value: Metric) -> Lens:
-    """A line for each host."""
+    """Draws a line for each host."""
     return Lens(title, HOSTS, {"host": _HOST, "time": Times(), "value": value}, XY("line", "time", ("value",), "host"))
 
 
@@ -72,7 +72,7 @@ HEALTH = Dashboard(
                     "late": Metric("max", "ccmix.host.probe_longest_delay_s", "latest sample"),
                     "last": Metric("max", "@timestamp", "last seen"),
                 },
-                Table(("host", "kernel", "runs", "cpus", "busy", "pressures", "drops", "squeezes", "missed", "late",
+                LensTable(("host", "kernel", "runs", "cpus", "busy", "pressures", "drops", "squeezes", "missed", "late",
                        "last")),
             ),
             48, 8, leads_to="campaigns",

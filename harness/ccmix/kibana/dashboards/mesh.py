@@ -1,10 +1,10 @@
-"""The mesh that pScheduler measures: a matrix of pairs of hosts, and how they change."""
+"""Shows the mesh that pScheduler measures: a matrix of pairs of hosts, and how they change."""
 
 from ccmix.charts.table import goodput_cells
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.data_views import FLOWS, GROUPS
-from ccmix.kibana.lens import XY, Count, Heatmap, Lens, Metric, Table, Terms, Times
+from ccmix.kibana.lens import XY, Count, Heatmap, Lens, LensTable, Metric, Terms, Times
 from ccmix.kibana.vega import VegaLite, members, metric, terms
 
 _MESH = "ccmix.path.kind: pscheduler"
@@ -92,7 +92,7 @@ MESH = Dashboard(
                     "last": Metric("max", "@timestamp", "last"),
                     "invalid": Count("groups not valid", "not ccmix.validity.status: valid"),
                 },
-                Table(("pair", "mix", "cca", "goodput", "least", "share", "rtt", "runs", "last", "invalid")),
+                LensTable(("pair", "mix", "cca", "goodput", "least", "share", "rtt", "runs", "last", "invalid")),
                 _MESH,
             ),
             48, 14, leads_to="run",

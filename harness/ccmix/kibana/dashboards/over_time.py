@@ -1,4 +1,4 @@
-"""Goodput of groups over the time of a run with its retransmissions, for one run or for several beside each other."""
+"""Draws goodput and retransmissions of groups over the time of a run, for one run or for several."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -19,7 +19,7 @@ def goodput_over_time(
     transform: Sequence[Mapping[str, Any]] = (),
     apart: Sequence[str] = (),
 ) -> VegaLite:
-    """A line for each group, the mean over runs, and their range; and for each value of the columns `apart`.
+    """Draws the mean over runs and their range for each group, and for each value of the columns `apart`.
 
     `transform` may make these, and leave rows out, by `keys`: names of further members `key.NAME`, with their fields.
     Steps of a second suit samples at intervals up to that; longer ones leave gaps.

@@ -1,15 +1,14 @@
-"""The same condition on a real path and on an emulated one, side by side, with the difference; of valid runs only.
+"""Shows the same condition on a real and on an emulated path side by side, with the difference, of valid runs only.
 
-What is the same is said by `ccmix.condition.key`: entry, condition, mix and streams.
+Conditions are the same if their `ccmix.condition.key` is: entry, condition, mix and streams.
 """
-
-from typing import Any
 
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.dashboards.over_time import goodput_over_time
 from ccmix.kibana.data_views import GROUPS
-from ccmix.kibana.lens import Lens, Metric, Operation, Table, Terms
+from ccmix.kibana.lens import Lens, LensTable, Metric, Operation, Terms
+from ccmix.kibana.saved import Json
 from ccmix.kibana.vega import VegaLite, metric, terms
 
 SIDE_COLOURS = {"real": "#000000", "emulated": "#56B4E9"}
@@ -31,7 +30,7 @@ _REAL = "not ccmix.path.kind: emulated"
 _ROW = {"calculate": "datum.key.condition + ' ' + datum.key.group", "as": "row"}
 
 
-def _pivot(value: str) -> list[dict[str, Any]]:
+def _pivot(value: str) -> list[Json]:
     return [
         {"calculate": _SIDE, "as": "side"},
         _ROW,
@@ -42,7 +41,7 @@ def _pivot(value: str) -> list[dict[str, Any]]:
 
 
 def _difference(title: str, value: str, formula: str, axis: str, format_: str) -> VegaLite:
-    """A bar for each condition and group: how far emulated is from real."""
+    """Draws a bar for each condition and group: how far emulated is from real."""
     return VegaLite(
         title,
         GROUPS,
@@ -189,7 +188,7 @@ REAL_EMULATED = Dashboard(
                 GROUPS,
                 {"condition": Terms("ccmix.condition.key", "condition", size=100),
                  "group": Terms("ccmix.group.name", "group"), **_NUMBERS},
-                Table(("condition", "group", *_NUMBERS)),
+                LensTable(("condition", "group", *_NUMBERS)),
                 common.COUNTED,
             ),
             48, 14, leads_to="run",

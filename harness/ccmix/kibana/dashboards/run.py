@@ -1,4 +1,4 @@
-"""Everything over time for one run. Where several are chosen, each line is the mean over them."""
+"""Shows everything over time for one run. If several are chosen, each line is the mean over them."""
 
 from ccmix.charts.distribution import distribution
 from ccmix.charts.encodings import dash, of_cca, quantity
@@ -17,7 +17,7 @@ from ccmix.kibana.data_views import (
     SOCKETS,
     DataView,
 )
-from ccmix.kibana.lens import XY, Count, Histogram, Lens, Metric, Series, Table, Terms
+from ccmix.kibana.lens import XY, Count, Histogram, Lens, LensTable, Metric, Series, Terms
 from ccmix.kibana.vega import VegaLite, members, metric, terms
 
 _TIME = Histogram("ccmix.elapsed_s", "time since the traffic began (s)")
@@ -28,7 +28,7 @@ _SENDER = "ccmix.end: sender and ccmix.final: false"
 def _over_time(
     title: str, view: DataView, split: Terms, value: Metric | Count, only: str = "", series: Series = "line"
 ) -> Lens:
-    """A line of a value for each value of the split."""
+    """Draws a line of a value for each value of the split."""
     return Lens(
         title,
         view,
@@ -39,7 +39,7 @@ def _over_time(
 
 
 def _of_packets(title: str, value: Metric, series: Series = "line") -> Lens:
-    """Of what the flows' senders sent."""
+    """Draws a value of what the flows' senders sent."""
     return _over_time(title, PACKETS, common.BY_CCA, value, series=series)
 
 
@@ -62,7 +62,7 @@ _RUNS = Lens(
         "rtt": Metric("average", "ccmix.rtt_median_s", "RTT, median"),
         "retransmitted": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
     },
-    Table(("run", "entry", "condition", "status", "goodput", "utilisation", "fairness", "convergence", "rtt",
+    LensTable(("run", "entry", "condition", "status", "goodput", "utilisation", "fairness", "convergence", "rtt",
            "retransmitted")),
 )  # fmt: skip
 _FLOWS = Lens(
@@ -80,7 +80,7 @@ _FLOWS = Lens(
         "rate": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
         "retransmits": Metric("sum", "ccmix.retransmits", "segments retransmitted"),
     },
-    Table(("flow", "group", "cca", "goodput", "share", "startup", "convergence", "rtt", "rate", "retransmits")),
+    LensTable(("flow", "group", "cca", "goodput", "share", "startup", "convergence", "rtt", "rate", "retransmits")),
 )
 _LOST = Metric("sum", "ccmix.retransmits", "segments retransmitted")
 _QUEUE = Terms("ccmix.queue.place", "queue")
@@ -144,7 +144,7 @@ _REQUESTS = Lens(
         "first_byte": Metric("median", "ccmix.completion.first_byte_s", "first byte"),
         "connect": Metric("median", "ccmix.completion.connect_s", "connected"),
     },
-    Table(("group", "cca", "made", "bytes", "median", "most", "first_byte", "connect")),
+    LensTable(("group", "cca", "made", "bytes", "median", "most", "first_byte", "connect")),
 )
 
 RUN = Dashboard(

@@ -1,0 +1,21 @@
+"""Formats a metric's value for people, by the unit in its name."""
+
+from ccmix.units import format_bytes, format_percent, format_rate, format_time
+
+FRACTIONS = ("rate", "loss", "utilisation", "share", "occupancy_mean", "overshoot")
+
+
+def shown(metric: str, value: float | None) -> str:
+    """Returns '110 Mbit/s', '12.5 ms', '0.1%'; a dash if there is no value."""
+    if value is None:
+        return "–"
+    sign, size = "-" if value < 0 else "", float(f"{abs(value):.4g}")
+    if metric.endswith("_bps"):
+        return sign + format_rate(size)
+    if metric.endswith("_bytes"):
+        return sign + format_bytes(size)
+    if metric.endswith("_s"):
+        return sign + format_time(size)
+    if metric.endswith(FRACTIONS):
+        return sign + format_percent(size)
+    return f"{sign}{size:.4g}"

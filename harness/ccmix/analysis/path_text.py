@@ -1,0 +1,93 @@
+"""Formats values of a path for people."""
+
+from ccmix.model import (
+    Change,
+    CommandSource,
+    DelayChange,
+    HttpSource,
+    ImportedSource,
+    Iperf3Source,
+    Loss,
+    PschedulerSource,
+    RateChange,
+    Sender,
+    Topology,
+    TrafficSource,
+    UdpSource,
+    WorkloadSource,
+)
+from ccmix.model.group_grammar import format_groups
+from ccmix.units import format_bytes, format_percent, format_rate, format_time
+
+
+def loss(value: Loss | None) -> str:
+    if value is None:
+        return format_percent(0)
+    shares = " ".join(map(format_percent, value.parameters))
+    return shares if value.model == "random" else f"{value.model} {shares}"
+
+
+def queue(path: Topology) -> str:
+    """'buffer 1.25 MB', with the queue discipline where it is not the FIFO of bytes that stands for itself."""
+    buffer = f"buffer {format_bytes(path.buffer_bytes)}"
+    if path.queue.kind == "bfifo":
+        return buffer
+    return f"{buffer}, {' '.join([path.queue.kind, *path.queue.parameters])}"
+
+
+def base_rtts(path: Topology) -> str:
+    """Returns '10 ms', or the range of several hosts: '10 ms to 160 ms'."""
+    rtts_s = sorted({sender.base_rtt_s for sender in path.senders})
+    return " to ".join(format_time(rtt_s) for rtt_s in ([rtts_s[0], rtts_s[-1]] if len(rtts_s) > 1 else rtts_s))
+
+
+def losses(path: Topology) -> str:
+    return " or ".join(dict.fromkeys(loss(sender.loss) for sender in path.senders))
+
+
+def own_path(sender: Sender) -> str:
+    """Describes what netem does to the data of a sender: 'delay 5 ms, loss 0.1%'."""
+    parts = [f"delay {format_time(sender.delay_s)}"]
+    if sender.jitter_s:
+        parts[0] += f" ± {format_time(sender.jitter_s)}"
+    if sender.loss:
+        parts.append(f"loss {loss(sender.loss)}")
+    if sender.reorder:
+        parts.append(f"reorder {format_percent(sender.reorder)}")
+    return ", ".join(parts)
+
+
+def rate(path: Topology) -> str:
+    return f"{path.shaper} {format_rate(path.rate_bps)}"
+
+
+def way_back(sender: Sender) -> str:
+    """Describes what netem does to the ACKs of a sender."""
+    return own_path(Sender(sender.name, sender.delay_s, jitter_s=sender.jitter_s))
+
+
+def change(what: Change) -> str:
+    """Returns 'rate 500 Mbit/s' or 'h2: delay 20 ms'."""
+    if isinstance(what, RateChange):
+        return f"rate {format_rate(what.rate_bps)}"
+    of_host = f"{what.sender}: " if what.sender else ""
+    value = f"delay {format_time(what.delay_s)}" if isinstance(what, DelayChange) else f"loss {loss(what.loss)}"
+    return of_host + value
+
+
+def traffic_source(source: TrafficSource, hosts: str) -> str:
+    """Returns 'short: h1 bbr:1'; several hosts may have the source."""
+    match source:
+        case Iperf3Source(groups=groups) | PschedulerSource(groups=groups) | ImportedSource(groups=groups):
+            what = format_groups(groups)
+        case UdpSource(rate_bps=rate_bps, streams=streams):
+            what = f"udp, {streams} x {format_rate(rate_bps)}"
+        case HttpSource() as http:
+            size = format_bytes(http.size_bytes)
+            what = f"http, {http.requests} requests of {size}, {http.parallel} at a time, {http.cca}"
+        case WorkloadSource() as load:
+            what = f"workload {load.distribution}, {format_rate(load.offered_bps)} offered, {load.cca}"
+        case CommandSource(line=shell):
+            what = f"command: {shell}"
+    late = f", from {format_time(source.start_s)} on" if source.start_s else ""
+    return f"{source.name}: {hosts} {what}{late}"

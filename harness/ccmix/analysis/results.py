@@ -1,0 +1,89 @@
+"""Loads what a report is made of: the runs of one or more campaigns, and the rows of their table."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccmix.analysis.counting import counts
+from ccmix.analysis.statistics import BUCKET, OF_GROUP, OF_RUN, RTT_KEYS, Row, table, value_of
+from ccmix.archive import ArchiveError, Campaign
+from ccmix.model import FinishedRun, HostPath, Run
+
+
+@dataclass(frozen=True)
+class Result:
+    """Holds a finished run and its folder."""
+
+    finished: FinishedRun
+    folder: Path
+
+    @property
+    def run(self) -> Run:
+        return self.finished.run
+
+    @property
+    def outdir(self) -> Path:
+        """Returns the folder of its campaign."""
+        return self.folder.parents[3]
+
+    @property
+    def valid(self) -> bool:
+        """Returns whether tables count the run."""
+        return counts(self.finished)
+
+
+@dataclass(frozen=True)
+class Results:
+    """All finished runs of the campaigns, in the order of their plans, and how many runs were planned.
+
+    With rtt_buckets, the rows pool all base RTTs below 30 ms, and all others.
+    """
+
+    runs: tuple[Result, ...]
+    planned: int
+    rtt_buckets: bool = False
+    campaigns: tuple[Campaign, ...] = ()
+
+    @functools.cached_property
+    def rows(self) -> list[Row]:
+        return table((result.finished for result in self.runs), self.rtt_buckets)
+
+    @property
+    def between_hosts(self) -> bool:
+        """Returns whether any run was made between real hosts."""
+        return any(isinstance(result.run.path, HostPath) for result in self.runs)
+
+    @property
+    def swept(self) -> list[str]:
+        """Every swept key, in the order of the files; of RTT buckets those that are left, and the bucket."""
+        keys = list(dict.fromkeys(key for result in self.runs for key in result.run.condition))
+        return [*(key for key in keys if key not in RTT_KEYS), BUCKET] if self.rtt_buckets else keys
+
+
+LARGEST_NUMBER = 1e30  # of any metric: sums of larger squares would not be finite
+
+
+def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
+    """Raises ArchiveError if a metric is too large to be a measurement."""
+    metrics, source = finished.metrics, finished.facts.imported
+    named = [(name, value_of(metrics, name)) for name in OF_RUN]
+    named += [(name, value_of(group, name)) for group in metrics.groups for name in (*OF_GROUP, "fair_share")]
+    named += [("base_rtt_s", source.base_rtt_s), ("rate_bps", source.rate_bps)] if source else []
+    for name, value in named:
+        if value is not None and abs(value) > LARGEST_NUMBER:
+            raise ArchiveError(f"{folder}: run.json has no plausible {name}: {value:g}")
+
+
+def load_results(outdirs: Sequence[Path]) -> Results:
+    """Raises ArchiveError where a folder is no campaign, or none of its runs is finished."""
+    if len({outdir.resolve() for outdir in outdirs}) < len(outdirs):
+        raise ArchiveError("a folder is named twice: its runs would count twice")
+    campaigns = [Campaign.load(outdir) for outdir in outdirs]
+    runs = tuple(Result(*run_and_folder) for campaign in campaigns for run_and_folder in campaign.finished())
+    for result in runs:
+        _check_magnitudes(result.finished, result.folder)
+    if not runs:
+        names = ", ".join(map(str, outdirs))
+        raise ArchiveError(f"{names}: has no finished run: 'ccmix run CONFIG.ini -o {outdirs[0]} --resume' makes them")
+    return Results(runs, sum(len(campaign.runs) for campaign in campaigns), campaigns=tuple(campaigns))

@@ -1,0 +1,111 @@
+"""JSON of the archive: the one place that encodes, decodes and validates the types of `model`.
+
+Decoding is strict: a value of another type, a number that is not finite, a missing field and an unknown one are errors.
+"""
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from ccmix.archive import schema2
+from ccmix.archive.errors import ArchiveError
+from ccmix.archive.replacing import write_whole
+from ccmix.model import CampaignPlan, FinishedRun, Measurement
+
+SCHEMA = 3  # of run.json and campaign.json; raised when a reader of the old one would go wrong
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Codec(Generic[_T]):
+    """Encodes and decodes one type."""
+
+    kind: type[_T]
+
+    @functools.cached_property
+    def _adapter(self) -> TypeAdapter[tuple[_T]]:
+        return TypeAdapter(tuple[self.kind], config=_STRICT)  # type: ignore[name-defined]  # a bare dataclass takes no config
+
+    def encode(self, value: _T) -> Any:
+        """Returns what JSON can hold."""
+        return self._adapter.dump_python((value,), mode="json")[0]
+
+    def decode(self, data: Any) -> _T:
+        """Returns the value of what JSON held. Raises ValueError, which names the first wrong field."""
+        try:
+            return self._adapter.validate_json(json.dumps([data]))[0]
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            field = ".".join(map(str, first["loc"][1:])) or "the document"
+            raise ValueError(f"{field}: {first['msg']}, not {first['input']!r:.40}") from error
+
+    def schema(self) -> dict[str, Any]:
+        """Returns the JSON Schema of a file that holds the value, with its schema number first."""
+        whole = self._adapter.json_schema(mode="validation")
+        definitions = whole["$defs"]
+        document = definitions.pop(self.kind.__name__)
+        properties = {"schema": {"const": SCHEMA, "type": "integer"}} | document["properties"]
+        required = ["schema", *document["required"]]
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **document} | {
+            "properties": properties, "required": required, "$defs": definitions,
+        }  # fmt: skip
+
+
+FINISHED_RUN = Codec(FinishedRun)
+CAMPAIGN_PLAN = Codec(CampaignPlan)
+MEASUREMENT = Codec(Measurement)
+_CONVERTERS = {"FinishedRun": schema2.convert_finished_run, "CampaignPlan": schema2.convert_campaign_plan}
+
+
+def write(file: Path, codec: Codec[_T], value: _T) -> None:
+    """Writes the value with its schema number; it is on disk when this returns. Raises OSError."""
+    write_whole(file, json.dumps({"schema": SCHEMA} | codec.encode(value), indent=1))
+
+
+def read(file: Path, codec: Codec[_T]) -> _T:
+    """Reads what write() wrote, or ccmix of schema 2.
+
+    Raises ArchiveError for a damaged file or another schema, FileNotFoundError for none.
+    """
+    data = _document(file)
+    schema = data.pop("schema")
+    if schema not in (schema2.SCHEMA, SCHEMA):
+        raise ArchiveError(f"{file}: has schema {schema!r:.40}, and this ccmix reads {schema2.SCHEMA} and {SCHEMA}")
+    try:
+        if schema == schema2.SCHEMA:
+            data = _CONVERTERS[codec.kind.__name__](_without_nan(data))
+        return codec.decode(data)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        reason = error if isinstance(error, ValueError) else repr(error)
+        raise ArchiveError(f"{file}: can't be read: {reason}") from error
+
+
+def _document(file: Path) -> dict[str, Any]:
+    """Returns the JSON object in the file, which has a schema number."""
+    try:
+        if file.exists() and not file.is_file():  # a FIFO would be waited for without end
+            raise ArchiveError(f"{file}: can't be read: it is no regular file: put back the one that ccmix wrote")
+        data = json.loads(file.read_text(encoding="utf-8"))
+        _ = data["schema"], data.items()
+    except FileNotFoundError:
+        raise
+    except UnicodeDecodeError as error:
+        raise ArchiveError(f"{file}: can't be read: byte {error.start} is not UTF-8") from error
+    except OSError as error:
+        raise ArchiveError(f"{file}: can't be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(f"{file}: can't be read: it is no JSON: {error}") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ArchiveError(f"{file}: can't be read: it has no schema number, which ccmix writes first") from error
+    return dict(data)
+
+
+def _without_nan(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns the same with null for NaN and infinity, which ccmix of schema 2 read so."""
+    without: dict[str, Any] = json.loads(json.dumps(data), parse_constant=lambda _: None)
+    return without

@@ -1,0 +1,380 @@
+"""A campaign in one file, to be mailed and cited: docs/reference/packed-archives.md describes the format."""
+
+import contextlib
+import os
+import stat
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from ccmix.archive.campaign import FILE, Campaign
+from ccmix.archive.errors import ArchiveError
+from ccmix.archive.folders import RunFolder
+from ccmix.archive.staging import private_folder, staged
+from ccmix.failures import naming
+from ccmix.model import run_files
+
+SUFFIX = ".zip"
+REPORTS = ("report.html", "report-charts")  # beside the entries' folders
+RAW = (run_files.GENERATORS, run_files.LOGS, run_files.CAPTURE)  # in a run's folder
+READ = tuple(f"{run_files.GENERATORS}/{name}" for name in (run_files.PSCHEDULER, run_files.SRC_COMMAND_OUTPUT))
+RUN_DEPTH = 4  # <entry>/<condition>/<dst>/<NNN>
+COMPRESSED = (".gz", ".png", ".zip", ".zst")  # deflating them again would save nothing
+
+# What every campaign has, so that the same campaign gives the same bytes
+TIMESTAMP = (1980, 1, 1, 0, 0, 0)
+UNIX = 3
+FILE_MODE, FOLDER_MODE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
+DOS_FOLDER = 0x10
+
+# Limits against files that were made to fill the disk of who unpacks them
+MOST_MEMBERS = 1_000_000
+MOST_RATIO = 100  # of the content's size to the file's; deflated campaigns reach 20
+ALWAYS_ALLOWED_BYTES = 64 * 2**20
+LONGEST_NAME_BYTES = 255  # between two slashes, as in file systems of Linux
+ENCRYPTED = 0x1
+
+DAMAGED = (  # what zipfile raises
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError,
+    OverflowError,
+)  # fmt: skip
+CHUNK_BYTES = 2**20
+
+Progress = Callable[[int, int], None]  # bytes that are done, and bytes in all
+
+
+def _no_progress(_done: int, _total: int) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Lists what a packed file has of a campaign, and what of its folder it lacks."""
+
+    planned: int
+    runs: int
+    files: int
+    unfinished: tuple[str, ...]  # folders of runs that did not finish, relative to the campaign's
+    foreign: tuple[str, ...]  # files that do not belong to the campaign
+
+
+@dataclass(frozen=True)
+class OpenedArchives:
+    """Folders of campaigns, in the order in which they were named."""
+
+    folders: tuple[Path, ...]
+    packed: dict[Path, Path]  # temporary folder to the packed file that it was made from
+
+    def rename(self, message: str) -> str:
+        """Returns the message with names of packed files instead of temporary folders."""
+        for folder, file in self.packed.items():
+            message = message.replace(str(folder), str(file))
+        return message
+
+
+def pack(outdir: Path, file: Path, raw: bool = True, progress: Progress = _no_progress) -> Packing:
+    """Writes the campaign and its finished runs into one file, without raw files and report unless `raw`.
+
+    Does nothing if the file is there with the same bytes. Raises ArchiveError if the folder holds no campaign or what
+    a packed file can't hold, or if the file is there with other bytes, and OSError.
+    """
+    campaign = Campaign.load(outdir)
+    finished = [run.path for run in (RunFolder.of(outdir, run) for run in campaign.runs) if run.finished]
+    selection = _select(outdir, {_name(outdir, folder) for folder in finished}, raw)
+    _check_reached(outdir, finished, selection.members)
+    with _replacing(file) as out:
+        _write(outdir, selection.members, out, progress)
+    files = sum(not name.endswith("/") for name in selection.members)
+    return Packing(len(campaign.runs), len(finished), files, tuple(selection.unfinished), tuple(selection.foreign))
+
+
+def unpack(file: Path, outdir: Path, progress: Progress = _no_progress) -> Campaign:
+    """Restores the campaign's folder, whole or not at all. Returns the campaign.
+
+    Raises ArchiveError if the file is no packed campaign or damaged, or if something is at `outdir`, and OSError.
+    """
+    if outdir.is_symlink() or outdir.exists():
+        if not outdir.is_dir():
+            raise ArchiveError(f"{outdir}: is no folder: give another one with -o")
+        if any(outdir.iterdir()):
+            raise ArchiveError(f"{outdir}: is not empty: give another folder with -o")
+    with _opened(file) as packed:
+        members = _checked_members(packed, file)
+        with staged(outdir, "unpack") as made, _named(made, file):
+            _extract(packed, members, made, progress)
+            Campaign.load(made)
+    return Campaign.load(outdir)
+
+
+@contextlib.contextmanager
+def opened(paths: Sequence[Path]) -> Iterator[OpenedArchives]:
+    """Yields the folder of each campaign; a packed file is unpacked into a temporary folder, without its raw files.
+
+    A file that is named twice has one folder. Raises ArchiveError if a file is no packed campaign or damaged; one that
+    leaves the context names packed files instead of temporary folders.
+    """
+    by_file: dict[Path, Path] = {}
+    folders: list[Path] = []
+    with contextlib.ExitStack() as temporary:
+        for path in paths:
+            if not os.path.isfile(path):  # noqa: PTH113  # Path's raises if a folder above can't be read
+                folders.append(path)
+                continue
+            file = path.resolve()
+            if file not in by_file:
+                by_file[file] = temporary.enter_context(_temporary(path))
+                temporary.enter_context(_named(by_file[file], path))
+            folders.append(by_file[file])
+        yield OpenedArchives(
+            tuple(folders), {folder: path for folder, path in zip(folders, paths, strict=True) if folder != path}
+        )
+
+
+def folder_name(file: Path) -> str:
+    """Returns the name of the campaign's folder, by the name of its packed file."""
+    name = file.name.removesuffix(SUFFIX)
+    return name if name.strip(".") else file.name.replace(".", "_")
+
+
+@contextlib.contextmanager
+def _temporary(file: Path) -> Iterator[Path]:
+    try:
+        str(file).encode()
+    except UnicodeEncodeError as error:
+        raise ArchiveError(f"{os.fsencode(file)!r}: is no UTF-8: give the file another name") from error
+    with tempfile.TemporaryDirectory(prefix="ccmix-") as place:
+        folder = Path(place, folder_name(file))
+        with _opened(file) as packed:
+            members = [info for info in _checked_members(packed, file) if not _is_raw(info.filename)]
+            with _named(folder, file):
+                _extract(packed, members, folder, _no_progress)
+        yield folder
+
+
+@contextlib.contextmanager
+def _named(folder: Path, file: Path) -> Iterator[None]:
+    """Names the file instead of the folder in an ArchiveError that leaves the context."""
+    try:
+        yield
+    except ArchiveError as error:
+        raise ArchiveError(str(error).replace(str(folder), str(file))) from error
+
+
+def _name(outdir: Path, path: Path) -> str:
+    return str(PurePosixPath(path.relative_to(outdir)))
+
+
+def _is_raw(name: str) -> bool:
+    """Returns whether no reader of the archive needs a member: raw files, and the report, which can be made again."""
+    parts = name.split("/")
+    if parts[0] in REPORTS:
+        return True
+    return len(parts) > RUN_DEPTH and parts[RUN_DEPTH] in RAW and "/".join(parts[RUN_DEPTH:]) not in READ
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """Names relative to the campaign's folder; those of empty folders end with a slash."""
+
+    members: list[str]
+    unfinished: list[str]
+    foreign: list[str]
+
+
+def _select(outdir: Path, finished: set[str], raw: bool) -> _Selection:
+    selection = _Selection([], [], [])
+    for name in _walk(outdir, ""):
+        parts = name.split("/")
+        run = "/".join(parts[:RUN_DEPTH])
+        if name == FILE or parts[0] in REPORTS or (len(parts) > RUN_DEPTH and run in finished):
+            if raw or not _is_raw(name):
+                _check_kind(outdir, name)
+                selection.members.append(name)
+        elif len(parts) > RUN_DEPTH and run.endswith(".partial"):
+            if run not in selection.unfinished:
+                selection.unfinished.append(run)
+        elif not name.endswith("/"):
+            selection.foreign.append(name)
+    selection.members.sort(key=os.fsencode)
+    return selection
+
+
+def _walk(outdir: Path, below: str) -> Iterator[str]:
+    """Yields all files and empty folders; does not follow links."""
+    with os.scandir(outdir / below) as listing:
+        entries = sorted(listing, key=lambda entry: entry.name)
+    if not entries and below:
+        yield below
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(outdir, f"{below}{entry.name}/")
+        else:
+            yield f"{below}{entry.name}"
+
+
+def _check_kind(outdir: Path, name: str) -> None:
+    """Raises ArchiveError unless it is a file or folder of a name that every system can restore."""
+    mode = (outdir / name).lstat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kind = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
+        raise ArchiveError(f"{outdir / name}: is {kind}, which a packed file can't hold: replace it by a file")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ArchiveError(f"{os.fsencode(outdir / name)!r}: is no UTF-8: give it another name") from error
+
+
+def _check_reached(outdir: Path, finished: Iterable[Path], members: Iterable[str]) -> None:
+    """Raises ArchiveError if a finished run lies behind a link, which _walk() does not follow."""
+    present = set(members)
+    for folder in finished:
+        if _name(outdir, folder / run_files.SUMMARY) not in present:
+            raise ArchiveError(f"{folder}: lies behind a link, which a packed file can't hold: move it into {outdir}")
+
+
+def _write(outdir: Path, members: Sequence[str], out: IO[bytes], progress: Progress) -> None:
+    total = sum((outdir / name).stat().st_size for name in members if not name.endswith("/"))
+    done = 0
+    with zipfile.ZipFile(out, "w") as packed:
+        for name in members:
+            info = zipfile.ZipInfo(name, TIMESTAMP)
+            info.create_system = UNIX
+            if name.endswith("/"):
+                info.external_attr = FOLDER_MODE << 16 | DOS_FOLDER
+                packed.writestr(info, b"")
+                continue
+            info.external_attr = FILE_MODE << 16
+            if not name.endswith(COMPRESSED):
+                info.compress_type = zipfile.ZIP_DEFLATED
+            with (outdir / name).open("rb") as source:
+                info.file_size = os.fstat(source.fileno()).st_size  # decides on ZIP64
+                with packed.open(info, "w") as member:
+                    for chunk in iter(lambda: source.read(CHUNK_BYTES), b""):
+                        member.write(chunk)
+                        done += len(chunk)
+                        progress(done, total)
+
+
+@contextlib.contextmanager
+def _replacing(file: Path) -> Iterator[IO[bytes]]:
+    """Yields a file that takes the place of `file` if the context ends well.
+
+    Raises ArchiveError if other content or no regular file is there, and OSError.
+    """
+    if (file.is_symlink() or file.exists()) and not file.is_file():
+        raise ArchiveError(f"{file}: is no regular file: give another name with -o")
+    with private_folder(file, "pack") as folder:
+        part = folder / file.name
+        with naming(part), part.open("xb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        if not file.exists():
+            part.rename(file)
+        elif not _same_content(part, file):
+            raise ArchiveError(f"{file}: is there already, with other content: remove it, or give another with -o")
+
+
+def _same_content(file: Path, other: Path) -> bool:
+    with file.open("rb") as first, other.open("rb") as second:
+        if os.fstat(first.fileno()).st_size != os.fstat(second.fileno()).st_size:
+            return False
+        return all(chunk == second.read(CHUNK_BYTES) for chunk in iter(lambda: first.read(CHUNK_BYTES), b""))
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
+    """Raises ArchiveError if the file is no ZIP file."""
+    try:
+        if file.exists() and not file.is_file():  # a FIFO would be waited for without end
+            raise ArchiveError(f"{file}: is no regular file: name a file that 'ccmix archive pack' wrote")
+        packed = zipfile.ZipFile(file)
+    except FileNotFoundError as error:
+        raise ArchiveError(f"{file}: is not there: name a file that 'ccmix archive pack' wrote") from error
+    except DAMAGED as error:
+        raise ArchiveError(
+            f"{file}: is no packed archive, or is damaged ({error}): name a file that 'ccmix archive pack' wrote, or a "
+            "folder that 'ccmix run' wrote"
+        ) from error
+    except OSError as error:
+        raise ArchiveError(f"{file}: can't be read: {error.strerror}") from error
+    with packed:
+        yield packed
+
+
+def _checked_members(packed: zipfile.ZipFile, file: Path) -> list[zipfile.ZipInfo]:
+    """Returns all members. Raises ArchiveError unless unpacking them is safe, and gives a campaign."""
+    members = packed.infolist()
+    if len(members) > MOST_MEMBERS:
+        raise ArchiveError(f"{file}: has {len(members)} members, and at most {MOST_MEMBERS} are unpacked")
+    for info in members:
+        if reason := _refusal(info):
+            raise ArchiveError(f"{file}: {info.filename!r:.300}: {reason}: 'ccmix archive pack' does not write that")
+    names = Counter(info.filename.removesuffix("/") for info in members)
+    files = {info.filename for info in members if not info.is_dir()}
+    for name, times in names.items():
+        if times > 1 or any(str(parent) in files for parent in PurePosixPath(name).parents):
+            raise ArchiveError(f"{file}: {name!r:.300}: is there twice: 'ccmix archive pack' does not write that")
+    if FILE not in files:
+        raise ArchiveError(f"{file}: has no {FILE}: name a file that 'ccmix archive pack' wrote")
+    total, size = sum(info.file_size for info in members), file.stat().st_size
+    if total > max(ALWAYS_ALLOWED_BYTES, MOST_RATIO * size):
+        raise ArchiveError(f"{file}: {size} bytes would become {total}, more than {MOST_RATIO} times as many: refused")
+    return members
+
+
+def _refusal(info: zipfile.ZipInfo) -> str:
+    """Returns why a member is not unpacked; '' if it is."""
+    parts = info.filename.removesuffix("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        return "is no path within a folder"
+    if any(len(os.fsencode(part)) > LONGEST_NAME_BYTES for part in parts):
+        return f"has a name of more than {LONGEST_NAME_BYTES} bytes"
+    if info.create_system == UNIX and stat.S_IFMT(info.external_attr >> 16) not in (
+        0,
+        stat.S_IFDIR if info.is_dir() else stat.S_IFREG,
+    ):
+        return "is neither a file nor a folder"
+    if info.flag_bits & ENCRYPTED:
+        return "is encrypted"
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return "is compressed by another method than deflate"
+    return ""
+
+
+def _extract(packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder: Path, progress: Progress) -> None:
+    """Raises ArchiveError if a member is damaged, and OSError."""
+    total = sum(info.file_size for info in members)
+    done = 0
+    folder.mkdir()
+    for info in members:
+        place = folder / info.filename
+        if info.is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with naming(place), place.open("xb") as out:
+            for chunk in _content(packed, info, place):
+                out.write(chunk)
+                done += len(chunk)
+                progress(done, total)
+
+
+def _content(packed: zipfile.ZipFile, info: zipfile.ZipInfo, place: Path) -> Iterator[bytes]:
+    """Yields the content, never more than the size that the file states. Raises ArchiveError if it is damaged."""
+    left = info.file_size
+    try:
+        with packed.open(info) as member:
+            while chunk := member.read(CHUNK_BYTES):
+                left -= len(chunk)
+                yield chunk
+    except (*DAMAGED, OSError) as error:
+        raise ArchiveError(f"{place}: is damaged: {error}: get the packed file again") from error
+    if left:
+        raise ArchiveError(f"{place}: is damaged: {left} bytes are missing: get the packed file again")

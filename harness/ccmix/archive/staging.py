@@ -1,0 +1,62 @@
+"""Make a folder whole or not at all: it is filled beside its place and moved there at the end."""
+
+import contextlib
+import errno
+import fcntl
+import glob
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ccmix.archive.errors import ArchiveError
+
+TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # rename(2) where the place has something in it
+
+
+@contextlib.contextmanager
+def staged(outdir: Path, purpose: str) -> Iterator[Path]:
+    """Yields a path to make a folder at; moves that folder to `outdir` if the context ends well, else removes it.
+
+    Raises ArchiveError if something is at `outdir` in the end, and OSError.
+    """
+    with private_folder(outdir, purpose) as folder:
+        made = folder / "archive"
+        yield made
+        try:
+            made.rename(outdir)
+        except OSError as error:
+            if error.errno not in TAKEN:
+                raise
+            raise ArchiveError(f"{outdir}: something was put there meanwhile: give another folder with -o") from error
+
+
+@contextlib.contextmanager
+def private_folder(place: Path, purpose: str) -> Iterator[Path]:
+    """Yields a new folder on the file system of `place`; removes it, and those of dead processes, in the end."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{place.name}.{purpose}-"
+    for left in place.parent.glob(f"{glob.escape(prefix)}*"):
+        with _lock(left) as ours:
+            if ours:
+                shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place.parent))
+    with _lock(folder):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[bool]:
+    """Yields whether nobody else holds the folder; if so, it is held in this context."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(opened)

@@ -1,0 +1,318 @@
+"""`ccmix run`: makes the runs of a configuration, shows their progress, and prints their table."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ccmix.cli import options, status
+from ccmix.cli.output import put
+
+if TYPE_CHECKING:
+    from ccmix.archive import Campaign
+    from ccmix.config import Entry, Overrides
+    from ccmix.hosts.pool import Hosts
+    from ccmix.model import Run
+    from ccmix.run.hosts_machine import HostsMachine
+    from ccmix.run.machines import EmulationPrograms, Machine
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Holds the options of `ccmix run`."""
+
+    config: Path
+    outdir: Path | None
+    in_lab: bool
+    jobs: int | None
+    only: tuple[str, ...]
+    named: tuple[str, ...]
+    overrides: Overrides
+    resume: bool
+    seed: int
+
+    @property
+    def folder(self) -> Path:
+        """Returns the folder for the results."""
+        return self.outdir or Path("results") / self.config.stem
+
+
+@click.command("run", short_help="Run the entries of an INI file, and print the table of results.")
+@options.config
+@options.outdir("Folder for the results")
+@options.in_lab("Run in the lab: real Linux kernels in virtual time, as ordinary processes.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time, in the lab  [default: cores]")
+@options.only
+@click.option("--run", "named", metavar="NAME", multiple=True,
+              help="Only the run of this name in `ccmix plan`; may be given several times.")  # fmt: skip
+@options.overrides
+@click.option("--resume", is_flag=True, help="Continue OUTDIR: keep finished runs, and make all others.")
+@options.of_order
+@options.collected(RunOptions)
+def run(given: RunOptions) -> None:
+    """Run the entries of CONFIG, an INI file, and print the table of results.
+
+    Without --lab, topologies are built in network namespaces of this machine, which needs root and a kernel with netem;
+    whatever is changed is put back, and `ccmix restore` puts it back after a crash.
+
+    \b
+    ccmix run my-test.ini --lab                 in the lab, on all cores
+    ccmix run my-test.ini --lab --resume        goes on after Ctrl-C or a crash
+    ccmix run my-test.ini --lab --only mixed    one entry of several
+    ccmix run my-test.ini -i eth0 -H hosts.csv  to each host of a list
+    """
+    sys.exit(_run(given))
+
+
+def _run(given: RunOptions) -> int:
+    """Runs the campaign, prints its table and the path of its report; returns the exit status.
+
+    Raises ConfigError, ArchiveError, ToolError or GuestError before anything is started or written.
+    """
+    from ccmix.config import load, read_text, select
+    from ccmix.hosts.pool import Hosts
+    from ccmix.plan import make_plan
+
+    ini = read_text(given.config)
+    loaded = load(given.config, ini, given.overrides)
+    entries = select(loaded.entries, given.only, given.config)
+    runs = _selected(make_plan(entries, given.seed), given)
+    for notice in loaded.notices:
+        click.echo(notice, err=True)
+    # Others who find a host taken read this description
+    with Hosts(f"ccmix run into {given.folder.resolve()}") as hosts, ExitStack() as held:
+        machine = _machine(runs, given, hosts)
+        campaign = _open(given, ini, runs)
+        held.enter_context(campaign.locked())
+        return _run_all_and_report(campaign, entries, machine, given)
+
+
+def _run_all_and_report(campaign: Campaign, entries: Sequence[Entry], machine: Machine, given: RunOptions) -> int:
+    from ccmix.index.beside import sending
+    from ccmix.run.campaign import missing
+
+    left = missing(campaign)
+    jobs = (given.jobs or len(os.sched_getaffinity(0))) if given.in_lab else 1
+    size = f"{len(left)} of {len(campaign.runs)} runs, {_seconds(left)} of traffic"
+    click.echo(f"{size}, {_place(left, given, jobs)}, into {campaign.outdir}", err=True)
+    try:
+        with sending(campaign.outdir, _indexed(entries), lambda line: click.echo(line, err=True)):
+            skipped = asyncio.run(_interruptible(campaign, left, machine, jobs))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        again = [*sys.argv, *(() if given.resume else ("--resume",))]
+        click.echo(f"interrupted: finished runs are kept; to continue: {shlex.join(again)}", err=True)
+        return status.INTERRUPTED
+    try:
+        return _report(campaign, skipped)
+    except KeyboardInterrupt:
+        report = shlex.join([sys.argv[0], "report", str(campaign.outdir), "--format", "html"])
+        click.echo(f"interrupted: finished runs are kept; their report: {report}", err=True)
+        return status.INTERRUPTED
+
+
+def _selected(runs: Sequence[Run], given: RunOptions) -> Sequence[Run]:
+    """Returns the runs named by --run, or all. Raises ArchiveError if the lab can't make one, or none has the name."""
+    from ccmix.archive import ArchiveError
+    from ccmix.model import HostPath
+    from ccmix.plan import named
+
+    try:
+        selected = named(runs, given.named)
+    except KeyError as error:
+        raise ArchiveError(
+            f"{given.config}: no run is called '{error.args[0]}': ccmix plan {given.config} lists them"
+        ) from error
+    between_hosts = [run for run in selected if isinstance(run.path, HostPath)]
+    if given.in_lab and between_hosts:
+        raise ArchiveError(
+            f"{given.config}: [{between_hosts[0].entry}] runs between hosts, not in the lab: leave --lab out, or name "
+            "others by --only"
+        )
+    return selected
+
+
+def _indexed(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """Returns the names of the entries that name an Elasticsearch, by its URL."""
+    by_url: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.index:
+            by_url.setdefault(entry.index, []).append(entry.name)
+    return by_url
+
+
+def _seconds(left: Sequence[Run]) -> str:
+    unknown, known_s = sum(run.seconds is None for run in left), sum(run.seconds or 0.0 for run in left)
+    return f"{known_s:g} s" + (f" and {unknown} runs of unknown length" if unknown else "")
+
+
+def _place(left: Sequence[Run], given: RunOptions, jobs: int) -> str:
+    from ccmix.model import HostPath
+
+    if given.in_lab:
+        return f"in the lab, {jobs} at a time"
+    places = {"between hosts" if isinstance(run.path, HostPath) else "in namespaces of this machine" for run in left}
+    return " and ".join(sorted(places)) or "nothing to do"
+
+
+def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Machine:
+    """Returns what makes the runs.
+
+    Outside the lab it first puts back what a dead run has left on this machine, and takes this machine's lock if it
+    emulates. Raises ConnectError if another campaign has the lock, UsageError if this machine can't emulate.
+    """
+    from ccmix.agent import journal
+    from ccmix.hosts.address import parse_host
+    from ccmix.model import HostPath
+    from ccmix.run.machines import EachItsOwn, LabMachine, ThisMachine
+    from ccmix.tools import find_kernel
+
+    if given.in_lab:
+        return LabMachine(find_kernel(), _emulation_programs())
+    emulates = any(not isinstance(run.path, HostPath) for run in runs)
+    if emulates:
+        _check_emulation()
+    for undo, reason in journal.restore():
+        click.echo(f"left by a dead run: {undo.what}: {reason or 'restored'}", err=True)
+    emulated = between_hosts = None
+    if emulates:
+        emulated = ThisMachine(_emulation_programs())
+        hosts.get(parse_host("localhost"))  # its agent has the lock
+    if real := [run for run in runs if isinstance(run.path, HostPath)]:
+        between_hosts = _hosts_machine(real, given, hosts)
+    return EachItsOwn(emulated, between_hosts)
+
+
+def _emulation_programs() -> EmulationPrograms:
+    from ccmix.run.machines import EmulationPrograms
+    from ccmix.tools import find_iperf3, find_rtt, find_sockmon
+
+    return EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt())
+
+
+def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> HostsMachine:
+    from ccmix.hosts.address import parse_host
+    from ccmix.model import Iperf3Source
+    from ccmix.run.hosts_machine import HostsMachine
+    from ccmix.run.programs import HostPrograms
+    from ccmix.tools import find_iperf3, find_rtt, find_sockmon
+
+    sources = [run.host_path.src for run in runs if run.has_shell]
+    for name in dict.fromkeys([*sources, *(run.host_path.netem_at.host for run in runs if run.host_path.netem_at)]):
+        hosts.get(parse_host(name))  # without these no run would be made
+    needs_iperf3 = any(isinstance(run.traffic.test, Iperf3Source) for run in runs)
+    programs = HostPrograms(find_iperf3() if needs_iperf3 else None, find_sockmon(), find_rtt())
+    return HostsMachine(hosts, programs, given.folder)
+
+
+def _check_emulation() -> None:
+    """Raises UsageError if this user, or this machine's kernel, can't build a topology."""
+    from ccmix.doctor import kernel, this_machine
+    from ccmix.doctor.examine import ExaminedMachine
+    from ccmix.doctor.findings import Status
+
+    findings = [
+        *this_machine.judge_namespaces(os.geteuid()),
+        *kernel.judge_kernel(kernel.read_kernel(ExaminedMachine()), kernel.QDISCS, emulated=True),
+    ]
+    lacks = [f"{finding.check}: {finding.seen}" for finding in findings if finding.status is Status.FAIL]
+    if lacks:
+        raise click.UsageError(
+            f"topologies can't be built on this machine ({'; '.join(lacks)}): give --lab, or see 'ccmix doctor'"
+        )
+
+
+def _open(given: RunOptions, ini: str, runs: Sequence[Run]) -> Campaign:
+    """Creates the campaign's folder, or loads it if the campaign is resumed. Raises ArchiveError."""
+    from ccmix.archive import ArchiveError, Campaign
+    from ccmix.failures import located
+    from ccmix.model import CampaignOrigin, CampaignPlan
+
+    if given.resume and (given.folder / "campaign.json").exists():
+        campaign = Campaign.load(given.folder)
+        if list(campaign.runs) != list(runs):
+            raise ArchiveError(
+                f"{given.folder}: was planned from another configuration, selection or seed, so it can't be resumed "
+                f"with {given.config}: give the same ones, or another folder with -o"
+            )
+        if campaign.origin.lab != given.in_lab:
+            raise ArchiveError(f"{given.folder}: was begun {'without' if given.in_lab else 'with'} --lab: resume it so")
+        return campaign
+    origin = CampaignOrigin(
+        ccmix=importlib.metadata.version("ccmix"),
+        python=sys.version.split()[0],
+        command=tuple(sys.argv),
+        seed=given.seed,
+        lab=given.in_lab,
+        started_s=time.time(),
+    )
+    if given.resume and given.folder.exists() and any(given.folder.iterdir()):
+        raise ArchiveError(f"{given.folder}: has no campaign.json, so there is nothing to resume: give another folder")
+    try:
+        return Campaign.create(given.folder, CampaignPlan(origin, ini, tuple(runs)))
+    except OSError as error:
+        raise ArchiveError(f"{located(error, given.folder)}; nothing was started") from error
+
+
+async def _interruptible(campaign: Campaign, left: Sequence[Run], machine: Machine, jobs: int) -> int:
+    """Runs all with the progress display, and returns how many were skipped.
+
+    SIGTERM and SIGHUP have the effect of Ctrl-C, which works even if the caller ignores it.
+    """
+    from rich.console import Console
+
+    from ccmix.cli.progress import ProgressWatcher
+    from ccmix.run.campaign import run_all
+
+    main = asyncio.current_task()
+    assert main
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main)
+    watcher = ProgressWatcher(Console(stderr=True), left)
+    display = asyncio.create_task(watcher.display())
+    try:
+        await run_all(campaign, left, machine, min(jobs, len(left)), watcher)
+    finally:
+        display.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await display
+    return watcher.skipped
+
+
+def _cancel(main: asyncio.Task[int]) -> None:
+    click.echo("interrupted: ending what runs, and putting back what was changed ...", err=True)
+    main.cancel()
+
+
+def _report(campaign: Campaign, skipped: int) -> int:
+    """Prints the table of all runs of the campaign, also of earlier starts, and last the path of the HTML report."""
+    from ccmix.analysis.results import load_results  # slow to import, and the guests do not wait for it
+    from ccmix.failures import naming
+    from ccmix.report import results_text
+    from ccmix.report.html import write_report
+    from ccmix.run.campaign import missing
+
+    without_result = len(missing(campaign))
+    results = load_results([campaign.outdir]) if without_result < len(campaign.runs) else None
+    valid = sum(result.valid for result in results.runs) if results else 0
+    not_valid = len(campaign.runs) - without_result - valid
+    skipped_too = f", {skipped} skipped" if skipped else ""
+    click.echo(f"{valid} runs valid, {not_valid} not valid, {without_result - skipped} failed{skipped_too}", err=True)
+    if results:
+        put(results_text.render(results))
+        with naming(campaign.outdir):
+            page = write_report(results, campaign.outdir / "report.html")
+        put(f"{page}\n")
+    return status.GOOD if valid == len(campaign.runs) else status.BAD

@@ -1,0 +1,144 @@
+"""Writes a comparison for people in a terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from ccmix.analysis.metric_text import shown
+from ccmix.analysis.statistics import Spread
+from ccmix.compare import verdict_text
+from ccmix.compare.environment import MOST_VALUES
+from ccmix.compare.matching import Cell
+from ccmix.compare.paths import KnownPath
+from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
+from ccmix.plain_text import plain
+from ccmix.units import format_percent, format_time
+
+OVERVIEW = (
+    "A", "B", "runs", "group", "goodput of A", "goodput of B", "B/A", "95% interval", "verdict", "retransmitted",
+    "median RTT",
+)  # fmt: skip
+HEADINGS = ("group", "metric", "A", "B", "B/A", "95% interval", "verdict")
+NONE = "–"
+
+
+def render(compared: Compared) -> str:
+    """Returns what differs, then a sentence and the numbers of each condition, then what one campaign alone has."""
+    return "\n".join(_parts(compared)) + "\n"
+
+
+def _parts(compared: Compared) -> Iterator[str]:
+    if compared.differences:
+        yield "What differs between A and B besides the results:"
+        yield _table(("what", "A", "B"), difference_lines(compared))
+    else:
+        yield "Hosts, kernels, tools, paths and traffic of A and B are the same, as far as runs record them."
+    yield verdict_text.summary(compared)
+    if compared.conditions:
+        yield _table(OVERVIEW, overview(compared))
+    for condition in compared.conditions:
+        yield ""
+        yield f"{title(condition)}\n  {verdict_text.condition(condition, compared.margin)}"
+        yield f"  Matched by: {condition.rule}"
+        yield _table(HEADINGS, lines(condition))
+        yield from (f"  {sentence}" for sentence in distribution_sentences(condition))
+    for name, cells in (("A", compared.only_a), ("B", compared.only_b)):
+        if cells:
+            yield f"\nIn {name} alone: {', '.join(cell.name for cell in cells)}"
+
+
+def difference_lines(compared: Compared) -> list[tuple[str, str, str]]:
+    return [(difference.what, _values(difference.a), _values(difference.b)) for difference in compared.differences]
+
+
+def _values(values: Sequence[str]) -> str:
+    more = f", and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
+    return ", ".join(values[:MOST_VALUES]) + more or NONE
+
+
+def overview(compared: Compared) -> list[tuple[str, ...]]:
+    """Returns a line under OVERVIEW for each condition and group."""
+    return [tuple(_overview(condition, tested)) for condition in compared.conditions for tested in condition.goodputs]
+
+
+def _overview(condition: ComparedCondition, tested: Tested) -> Iterator[str]:
+    group, _, *goodput = _line(tested)
+    yield from (condition.a.name, condition.b.name, f"{len(condition.a.valid)}, {len(condition.b.valid)}", group)
+    yield from goodput
+    for metric in ("retransmission_rate", "rtt_median_s"):
+        of_group = next((other for other in condition.tested if (other.group, other.metric) == (group, metric)), None)
+        spreads = (of_group.a, of_group.b) if of_group else (None, None)
+        yield ", ".join(shown(metric, spread.mean if spread else None) for spread in spreads)
+
+
+def title(condition: ComparedCondition) -> str:
+    """Returns 'one delay=5ms: 5 valid runs in A, 5 valid runs in B', with both names if they differ."""
+    a, b = condition.a, condition.b
+    names = a.name if a.name == b.name else f"{a.name} and {b.name}"
+    return f"{names}: {_runs(a)} in A, {_runs(b)} in B"
+
+
+def _runs(cell: Cell) -> str:
+    invalid = len(cell.results) - len(cell.valid)
+    left_out = f" ({invalid} more not valid)" if invalid else ""
+    return f"{len(cell.valid)} valid run{'s' if len(cell.valid) != 1 else ''}{_over(cell.path)}{left_out}"
+
+
+def _over(path: KnownPath) -> str:
+    if path.rtt_s is None:
+        return ""
+    return f" over {'' if path.rtt_is_base else 'at most '}{format_time(float(f'{path.rtt_s:.3g}'))}"
+
+
+def lines(condition: ComparedCondition) -> list[tuple[str, ...]]:
+    """Returns the lines under HEADINGS."""
+    return [_line(tested) for tested in condition.tested if tested.a or tested.b]
+
+
+def _line(tested: Tested) -> tuple[str, ...]:
+    test = tested.found
+    low_high = f"{test.interval[0]:.3f} to {test.interval[1]:.3f}" if test and test.interval else NONE
+    ratio = f"{test.ratio:.3f}" if test and test.ratio is not None else NONE
+    spreads = (_spread(tested.metric, side) for side in (tested.a, tested.b))
+    return tested.group, tested.metric, *spreads, ratio, low_high, _verdict(tested)
+
+
+def _verdict(tested: Tested) -> str:
+    """Returns "can't tell: above all of A"."""
+    return tested.verdict + (f": {tested.single}" if tested.single else "")
+
+
+def _spread(metric: str, spread: Spread | None) -> str:
+    """Returns '961 Mbit/s ± 12 Mbit/s': the mean, and half of its 95% interval."""
+    if spread is None:
+        return NONE
+    half = f" ± {shown(metric, (spread.ci95[1] - spread.ci95[0]) / 2)}" if spread.ci95 else ""
+    return shown(metric, spread.mean) + half
+
+
+def distribution_sentences(condition: ComparedCondition) -> Iterator[str]:
+    """Yields the 5th, 50th and 95th percentile of goodput per interval, and how far the distributions are apart."""
+    for group in condition.groups:
+        if (of := group.distributions) is None:
+            continue
+        a, b = (
+            ", ".join(shown("goodput_bps", quantiles[at]) for at in (0, 2, 4))
+            for quantiles in (of.a_quantiles_bps, of.b_quantiles_bps)
+        )
+        lengths = f"{of.a_interval_s:g} s" if of.a_interval_s == of.b_interval_s else (
+            f"{of.a_interval_s:g} s in A and {of.b_interval_s:g} s in B"
+        )  # fmt: skip
+        yield (
+            f"{group.name}: goodput in intervals of {lengths}, 5th, 50th, 95th percentile: A {a}; B {b}; "
+            f"largest distance of the distributions {format_percent(of.apart)}"
+        )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    table = Table()
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return plain(table).rstrip("\n")

@@ -1,0 +1,133 @@
+"""Lists a campaign's kernel, sysctls, offloads, tools, hosts, path and traffic as names and values."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from ccmix.analysis.counting import imported
+from ccmix.analysis.results import Result
+from ccmix.model import HostPath, Topology
+
+MOST_VALUES = 4  # how many are shown of one side
+OF_EMULATION = ("path.name", "path.receivers", "path.shaper", "path.offloads")  # settings that no real path has
+KNOWN_TO_IMPORTS = ("path.src", "path.dst.name")
+UNKNOWN, REAL = "unknown", "real"
+FAMILIES = {"host.": "hosts", "sysctl.": "sysctls", "offloads.": "offloads"}
+FIRST_OF_PATH = (  # in this order, whether they are the path's or its sender's
+    "rate_bps", "delay_s", "loss", "buffer", "mtu_bytes", "offloads", "jitter_s", "reorder",
+)  # fmt: skip
+UNINTERESTING = ("path.commands", "path.task", "path.retries", "path.pause_s", "path.timeout_s", "path.label")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Describes what is not the same in both campaigns: all values of each, or none if nothing is recorded."""
+
+    what: str
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+
+    @property
+    def unknown(self) -> bool:
+        """Returns whether one of the campaigns doesn't record a value that must exist: it may be the same."""
+        return UNKNOWN in (*self.a, *self.b)
+
+
+def differences(a: Sequence[Result], b: Sequence[Result]) -> list[Difference]:
+    """Returns what is unknown first; then machine, kernel and tools, hosts, sysctls, offloads, path and traffic."""
+    of_a, of_b = _environment(a), _environment(b)
+    for prefix, family in FAMILIES.items():
+        _join_unknown(of_a, of_b, prefix, family)
+        _join_unknown(of_b, of_a, prefix, family)
+    _mark_unknown_path(of_a, of_b)
+    _mark_unknown_path(of_b, of_a)
+    names = sorted(dict.fromkeys([*of_a, *of_b]), key=_rank)
+    every = [Difference(name, of_a.get(name, ()), of_b.get(name, ())) for name in names]
+    differing = [difference for difference in every if set(difference.a) != set(difference.b)]
+    return sorted(differing, key=lambda difference: not difference.unknown)
+
+
+def _join_unknown(
+    these: dict[str, tuple[str, ...]], others: dict[str, tuple[str, ...]], prefix: str, name: str
+) -> None:
+    """Joins the others' values of a family into one if these have no values of it, and marks these as unknown."""
+    if any(member.startswith(prefix) for member in these):
+        return
+    members = [member for member in others if member.startswith(prefix)]
+    if members:
+        values = ((member.removeprefix(prefix), others.pop(member)) for member in members)
+        joined = tuple(f"{member}={' or '.join(texts)}" for member, texts in values)
+        these[name], others[name] = (UNKNOWN,), joined
+
+
+def _mark_unknown_path(these: dict[str, tuple[str, ...]], others: dict[str, tuple[str, ...]]) -> None:
+    """Marks what a real path must have, such as a rate and a buffer, as unknown; an emulated one has no such gaps."""
+    if these["path.kind"] == (REAL,):
+        of_any_path = [name for name in others if name.startswith("path.") and not name.startswith(OF_EMULATION)]
+        these.update((name, (UNKNOWN,)) for name in of_any_path if name not in these)
+
+
+def _rank(name: str) -> int:
+    order = ("machine", "kernel", "tool", "generator", "host", "sysctl", "offloads", "path", "traffic.")
+    return next((at for at, start in enumerate(order) if name.startswith(start)), len(order))
+
+
+def _environment(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
+    seen: dict[str, dict[str, None]] = {}
+    for result in results:
+        for name, value in _of(result):
+            seen.setdefault(name, {})[value] = None
+    return {name: tuple(values) for name, values in seen.items()}
+
+
+def _of(result: Result) -> Iterator[tuple[str, str]]:
+    facts, run = result.finished.facts, result.run
+    yield "machine", result.finished.execution.machine
+    yield "kernel", facts.kernel
+    if facts.kernel_version:
+        yield "kernel's build", facts.kernel_version
+    yield "tool", facts.iperf3 or UNKNOWN
+    yield "generator", facts.generator or "iperf3"
+    yield from _flat("host", {role: asdict(host) for role, host in (facts.hosts or {}).items()})
+    yield from _flat("sysctl", facts.sysctls or {})
+    yield from _flat("offloads", facts.offloads or {})
+    yield "path.kind", "emulated" if isinstance(run.path, Topology) else REAL
+    complete = not imported(result.finished)
+    for name, value in _flat("path", _path(run.path)):
+        if not name.startswith(UNINTERESTING) and (complete or name in KNOWN_TO_IMPORTS):
+            yield name, value
+    for name in ("duration_s", "omit_s", "interval_s"):
+        value = getattr(run.traffic, name)
+        yield f"traffic.{name}", f"{value:g}" if value or (complete and value is not None) else UNKNOWN
+    pacing_bps = run.traffic.pacing_bps
+    yield "traffic.pacing_bps", f"{pacing_bps:g}" if pacing_bps else "none" if complete else UNKNOWN
+
+
+def _path(path: Topology | HostPath) -> dict[str, object]:
+    """Returns the settings of a path by name; those of the one sender of an emulated path are the path's."""
+    settings = asdict(path)
+    del settings["kind"]
+    if isinstance(path, Topology):
+        for change in settings["changes"]:
+            del change["kind"]
+        senders = settings.pop("senders")
+        if len(senders) == 1:
+            sender: dict[str, object] = senders[0]
+            del sender["name"]
+            settings |= sender | {"rate_bps": settings["rate_bps"], "sender_rate_bps": sender["rate_bps"]}
+            return {name: settings[name] for name in FIRST_OF_PATH} | settings
+        return settings | {"hosts": senders}
+    return settings
+
+
+def _flat(prefix: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yields the leaves with the names of all levels above; skips what is unset, and empty lists."""
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _flat(f"{prefix}.{name}", below)
+    elif value is None or value in ((), [], ""):
+        return
+    elif isinstance(value, list | tuple):
+        for number, below in enumerate(value, 1):
+            yield from _flat(f"{prefix}.{number}", below)
+    else:
+        yield prefix, f"{value:g}" if isinstance(value, float) else " ".join(str(value).split())

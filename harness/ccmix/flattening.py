@@ -1,0 +1,20 @@
+"""Nested data as names and values for people."""
+
+
+def flattened(data: object, name: str = "") -> list[tuple[str, str]]:
+    """Returns the leaves with the names of all above them: [('sysctls net.ipv4.tcp_rmem', '4096 131072')]."""
+    if isinstance(data, dict) and data:
+        return [item for key, value in data.items() for item in flattened(value, f"{name} {key}".strip())]
+    if isinstance(data, list | tuple) and any(isinstance(value, dict) for value in data):
+        return [item for at, value in enumerate(data, 1) for item in flattened(value, f"{name} {at}".strip())]
+    if isinstance(data, list | tuple):
+        return [(name, ", ".join(map(_plain, data)) or "–")]
+    return [(name, _plain(data))]
+
+
+def _plain(value: object) -> str:
+    if value is None or value in ("", {}):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value).replace("\t", " ").strip()

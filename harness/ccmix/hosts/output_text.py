@@ -1,0 +1,24 @@
+"""Cuts the last output of a command down for a message: bounded length, printable characters."""
+
+import os
+from pathlib import Path
+
+MOST_BYTES = 4096  # that are read
+MOST_CHARACTERS = 300  # of a line
+
+
+def last_line(file: Path) -> str:
+    """Returns the last line of a file that is not empty; '' if there is no such file."""
+    try:
+        with file.open("rb") as output:
+            output.seek(max(0, os.fstat(output.fileno()).st_size - MOST_BYTES))
+            lines = [line for line in output.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    return shortened(lines[-1]) if lines else ""
+
+
+def shortened(text: str) -> str:
+    """Returns one line of printable characters; a long one is cut to its end, which holds the reason."""
+    line = "".join(filter(str.isprintable, " ".join(text.split())))
+    return line if len(line) <= MOST_CHARACTERS else f"…{line[-MOST_CHARACTERS:]}"

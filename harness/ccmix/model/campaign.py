@@ -1,0 +1,57 @@
+"""A campaign: what campaign.json keeps of it."""
+
+from dataclasses import dataclass
+
+from ccmix.model.run import Run
+
+
+@dataclass(frozen=True)
+class ImportedFile:
+    """Names a file that an import read."""
+
+    name: str
+    kind: str  # a key of importing.kinds.KINDS
+    sha256: str
+
+
+@dataclass(frozen=True)
+class ImportOverrides:
+    """Holds what the user states about all runs of an import, since their sources do not; None: not stated."""
+
+    entry: str | None = None
+    src: str | None = None
+    dst: str | None = None
+    base_rtt_s: float | None = None
+    rate_bps: float | None = None
+    cca: str | None = None
+    settings: tuple[str, ...] = ()  # columns of tables that are settings and not results
+
+
+@dataclass(frozen=True)
+class ImportIdentity:
+    """Identifies an import: the same files with the same overrides are the same import."""
+
+    files: tuple[ImportedFile, ...]
+    overrides: ImportOverrides = ImportOverrides()
+
+
+@dataclass(frozen=True)
+class CampaignOrigin:
+    """Says what made a campaign; None: not recorded."""
+
+    ccmix: str | None = None  # version
+    python: str | None = None  # version
+    command: tuple[str, ...] = ()
+    seed: int | None = None
+    lab: bool | None = None  # whether the runs on emulated paths were made in the lab
+    started_s: float | None = None  # wall clock, in seconds since 1970
+    imported: ImportIdentity | None = None  # None: ccmix made the runs
+
+
+@dataclass(frozen=True)
+class CampaignPlan:
+    """Holds the runs of a campaign, in their order, and the INI text that they come from."""
+
+    origin: CampaignOrigin
+    ini: str
+    runs: tuple[Run, ...]

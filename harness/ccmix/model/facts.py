@@ -1,0 +1,106 @@
+"""Facts about the hosts, tools and probes of a run: what a reader must know to repeat or to compare it."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """Describes one real host that was looked at."""
+
+    name: str  # as the entry names it, 'localhost' or '[USER@]HOST'
+    kernel: str  # release
+    hostname: str
+    cpus: int  # processors that a process may use, nproc(1)
+    congestion_control: str  # the system's default CCA
+
+
+@dataclass(frozen=True)
+class ProbeReport:
+    """Says how a probe did. A probe that ended early could count neither samples nor missed deadlines."""
+
+    samples: int | None
+    missed: int | None  # deadlines that had passed before the sample was taken
+    failed: str | None = None  # the reason; None if the probe worked to its end
+    longest_delay_s: float | None = None  # largest lateness of a sample; None if the probe does not measure it
+
+
+@dataclass(frozen=True)
+class CaptureFacts:
+    """Holds tcpdump's own counts. `complete` is false if the capture ended at its size limit."""
+
+    packets: dict[str, int]  # by what happened to them: 'captured', 'received by filter', 'dropped by kernel', ...
+    complete: bool
+    bytes: int  # compressed
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that was run, as a line for the shell, and what it was for: 'h1 client', or '' if there is one kind."""
+
+    role: str
+    line: str
+
+
+@dataclass(frozen=True)
+class PschedulerClock:
+    """Describes the clock of a pScheduler host; `error` says why it is not known."""
+
+    time: str | None = None  # ISO 8601, as pScheduler reports it
+    synchronized: bool | None = None
+    source: str | None = None  # such as 'ntp'
+    reference: str | None = None
+    offset_s: float | None = None  # from the reference, as pScheduler reports it
+    ahead_s: float | None = None  # of the clock of this machine
+    within_s: float | None = None  # duration of the question; `ahead_s` is exact to half of it
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class PschedulerFacts:
+    """Names the run that pScheduler made."""
+
+    lead: str  # HOST[:PORT]
+    task: str  # the document that was posted, as JSON
+    clocks: dict[str, PschedulerClock]  # by participant
+    href: str | None = None  # of the run
+    start_time: str | None = None  # ISO 8601
+    end_time: str | None = None
+    participants: tuple[str | None, ...] = ()
+    priority: int | None = None
+
+
+@dataclass(frozen=True)
+class ImportFacts:
+    """Says where an imported run comes from, and what its source does not report."""
+
+    kind: str  # a key of importing.kinds.KINDS
+    source: str  # file, and line or number within it
+    missing: tuple[str, ...]  # sentences: what a measured run has and this one has not
+    estimated: tuple[str, ...]  # metrics that stand for others
+    base_rtt_s: float | None = None
+    rate_bps: float | None = None  # of the path, as the user gave it
+    details: tuple[tuple[str, str], ...] = ()  # names and values that the source has besides, for people
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Holds the facts of a run. A field is None if nothing could report it."""
+
+    kernel: str  # release of the sender's kernel, or 'unknown'
+    kernel_version: str | None = None
+    iperf3: str = ""  # version of the traffic's tool; '' if unknown
+    sysctls: dict[str, str] | None = None  # of the sender, by name
+    commands: tuple[Command, ...] = ()
+    generator: str | None = None  # of a run between hosts or an imported one; None: iperf3 on an emulated path
+    hosts: dict[str, HostFacts] | None = None  # by role, 'src' and 'dst'; empty: nothing looked at any; None: emulated
+    device: str | None = None  # the sending device of a run between hosts
+    capture: CaptureFacts | None = None
+    probes: dict[str, ProbeReport] = field(default_factory=dict)  # by name
+    pscheduler: PschedulerFacts | None = None
+    offloads: dict[str, bool] | None = None  # by 'HOST FEATURE': whether it is on
+    imported: ImportFacts | None = None
+
+    @property
+    def hosts_unseen(self) -> bool:
+        """Returns whether nothing looked at any host of a run between hosts: ccmix has no shell on them."""
+        return self.hosts == {}

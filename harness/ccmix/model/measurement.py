@@ -1,0 +1,76 @@
+"""Describes a measured run before its analysis: the facts, and what was observed before and after the traffic."""
+
+from dataclasses import dataclass, field
+
+from ccmix.model.facts import Facts
+
+PingRtts = dict[str, tuple[float, ...]]  # round-trip times in seconds, by the name of the sender; 'src' between hosts
+
+
+@dataclass(frozen=True)
+class QdiscCounters:
+    """A queue discipline with its statistics, as `tc -s -j qdisc show` reports it."""
+
+    device: str
+    kind: str
+    handle: str
+    parent: str | None  # None: the device's root
+    bytes: int
+    packets: int
+    drops: int
+    backlog_bytes: int
+    backlog_packets: int
+    limit: int | None = None  # in bytes or packets, whichever the kind counts
+    memory_limit_bytes: int | None = None  # of cake
+    rate_bytes_per_s: int | None = None  # of tbf
+    burst_bytes: int | None = None
+    latency_us: int | None = None  # tbf's limit, as tc expresses it (iproute2, tc/q_tbf.c)
+    options: str = "{}"  # all of tc's options, as JSON
+    statistics: str = "{}"  # what tc counts besides, as JSON: overlimits, and what only this kind has, such as ce_mark
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Counters at one moment. Texts are of the kernel's own format: read by the analysis, kept as evidence."""
+
+    qdiscs: dict[str, tuple[QdiscCounters, ...]] = field(default_factory=dict)  # by what the device is for
+    netstat: dict[str, str] = field(default_factory=dict)  # /proc/net/netstat by host
+    softnet: dict[str, str] = field(default_factory=dict)  # /proc/net/softnet_stat by host
+
+
+@dataclass(frozen=True)
+class PathChange:
+    """A change of an emulated path, and the counters of the changed devices until then."""
+
+    at_s: float  # as configured
+    time_s: float  # wall clock
+    qdiscs: dict[str, tuple[QdiscCounters, ...]]
+
+
+@dataclass(frozen=True)
+class SeriesNames:
+    """Maps the names in the probe's stream to those of the run."""
+
+    sockets: dict[str, str] = field(default_factory=dict)  # network namespace to 'sender' or 'receiver'
+    queues: dict[str, str] = field(default_factory=dict)  # 'NAMESPACE/DEVICE' to what the device is for
+    senders: dict[str, str] | None = None  # address to the sender's name; None between hosts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Everything observed about a run that is not a series. Times are of the wall clock, in seconds since 1970."""
+
+    facts: Facts
+    started_s: float  # when the traffic sources were started
+    ended_s: float
+    began_s: float | None = None  # when the traffic began; None between hosts, where the sockets show it
+    ping_rtt_s: PingRtts  # before the traffic, over the empty path
+    ping_before_s: tuple[float, ...] = ()  # before the conditions were set; only if those add a delay
+    train_s: tuple[float, ...] = ()  # when the replies to a train of packets came
+    before: Counters = Counters()
+    after: Counters = Counters()
+    changes: tuple[PathChange, ...] = ()
+    ports_before: tuple[int, ...] = ()  # of the source's connections to the destination that were there already
+    series: SeriesNames = SeriesNames()
+    clocks_s: dict[str, float] = field(default_factory=dict)  # by role: how far the host's clock is ahead of ours
+    diagnostics: tuple[str, ...] = ()

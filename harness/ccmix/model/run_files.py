@@ -1,0 +1,98 @@
+"""Names the files of a run's folder. Imports nothing, so that the guest and every reader of an archive can share it.
+
+Names without a folder lie in the run's folder itself, unless a comment says that they lie in `generators` or `logs`.
+"""
+
+SUMMARY = "run.json"
+FACTS = "facts.json"  # what was learned while measuring, until run.json is written from it
+GENERATORS = "generators"
+LOGS = "logs"
+CAPTURE = "capture.pcap.zst"
+
+# Series
+INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets had any
+SOCKETS = "sockets.parquet"
+COMPLETIONS = "completions.parquet"
+PACKETS = "packets.parquet"
+CONNECTIONS = "connections.parquet"
+COUNTERS = "counters.parquet"
+CPU = "cpu.parquet"
+
+# What a guest gets and says
+JOB = "logs/job.pickle"
+ERROR = "logs/error.txt"
+
+# In logs/
+RUN_LOG = "run.log"
+GUEST_LOG = "guest.log"
+SOCKMON_STREAM = "run.sockmon"  # has the sockets
+SOCKMON_DESTINATION_STREAM = "dst.sockmon"
+RTT_SAMPLES = "rtt.csv"
+RTT_ERRORS = "rtt.log"
+TCPDUMP_OUTPUT = "tcpdump.out"
+TCPDUMP_ERRORS = "tcpdump.log"
+SRC_COMMAND_ERRORS = "src-cmd.err"
+
+# In generators/
+PSCHEDULER = "pscheduler.json"
+SRC_COMMAND_OUTPUT = "src-cmd.out"
+
+
+def iperf3_client(label: str) -> str:
+    """Returns the name of the client's JSON; `label` names the traffic source."""
+    return f"{label}-iperf3-client.json"
+
+
+def iperf3_server(label: str) -> str:
+    """Returns the name of the server's JSON."""
+    return f"{label}-iperf3-server.json"
+
+
+def iperf3_errors(label: str) -> str:
+    """Returns the name of what both ends wrote to standard error."""
+    return f"{label}-iperf3-errors.log"
+
+
+def http(label: str) -> str:
+    """Returns what the names of an HTTP source's files begin with."""
+    return f"{label}-http"
+
+
+def workload(label: str) -> str:
+    """Returns what the names of a workload's files begin with."""
+    return f"{label}-workload"
+
+
+def client_output(service: str, number: int = 0) -> str:
+    """Returns the name of what a client, counted from 0, wrote about its flows; `service` is http() or workload()."""
+    return f"{service}-client-{number + 1}.txt"
+
+
+def client_errors(service: str) -> str:
+    """Returns the name of what clients wrote beside that."""
+    return f"{service}-client.log"
+
+
+def server_output(service: str) -> str:
+    """Returns the name of what the server wrote about its flows."""
+    return f"{service}-server.txt"
+
+
+def server_errors(service: str) -> str:
+    """Returns the name of what the server wrote to standard error."""
+    return f"{service}-server.log"
+
+
+def schedule(service: str) -> str:
+    """Returns the name of the list of flows that a workload begins."""
+    return f"{service}-schedule.txt"
+
+
+def command_output(label: str) -> str:
+    """Returns the name of the standard output of a user's command on an emulated path."""
+    return f"{label}-command.out"
+
+
+def command_errors(label: str) -> str:
+    """Returns the name of its standard error."""
+    return f"{label}-command.err"

@@ -1,0 +1,228 @@
+"""Declares the structs of ccmix-sockmon's stream, field by field as in probes/sockmon/format.h.
+
+This module imports only the standard library: the libraries that make tables take longer to import than a short run
+takes to watch.
+"""
+
+import struct
+from enum import IntEnum
+from typing import Annotated, NamedTuple, get_type_hints
+
+MAGIC, VERSION, BYTE_ORDER = b"CCMIXMON", 1, 0x01020304
+MOST_RECORD_BYTES = 1 << 28  # the probe writes no longer record: 700000 sockets in a sample are shorter
+
+# C's types with their codes in the module struct; an array's code begins with its length.
+U8 = Annotated[int, "B"]
+U16 = Annotated[int, "H"]
+U32 = Annotated[int, "I"]
+I32 = Annotated[int, "i"]
+U64 = Annotated[int, "Q"]
+
+
+class RecordType(IntEnum):
+    """Mirrors enum record_type."""
+
+    SOCKET = 1
+    QUEUE = 2
+    COUNTER = 3
+    PROCESS = 4
+    SOCKETS = 16
+    CLOSED = 17
+    QUEUES = 18
+    LINKS = 19
+    COUNTERS = 20
+    CPU = 21
+    PROCESSES = 22
+    NOTE = 32
+    REPORT = 33
+
+
+class StreamHeader(NamedTuple):
+    """Mirrors struct stream_header."""
+
+    magic: Annotated[bytes, "8s"]
+    byte_order: U32
+    version: U32
+    start_mono_ns: U64
+    start_wall_ns: U64
+    reserved: U32
+    text_bytes: U32
+
+
+class Record(NamedTuple):
+    """Mirrors struct record, with which every record begins."""
+
+    bytes: U32
+    type: U32
+
+
+class SampleHeader(NamedTuple):
+    """Mirrors struct sample, which is followed by the rows."""
+
+    mono_ns: U64
+    wall_ns: U64
+    took_ns: U32
+    rows: U32
+    row_bytes: U32
+    info_bytes: U32
+
+
+class SocketIdentity(NamedTuple):
+    """Mirrors struct id_socket."""
+
+    id: U32
+    target: U32
+    cookie: U64
+    mono_ns: U64
+    family: U32
+    local_port: U16
+    remote_port: U16
+    ifindex: U32
+    uid: U32
+    inode: U32
+    reserved: U32
+    local: Annotated[bytes, "16s"]
+    remote: Annotated[bytes, "16s"]
+    cca: Annotated[bytes, "16s"]
+
+
+class QueueIdentity(NamedTuple):
+    """Mirrors struct id_queue."""
+
+    id: U32
+    device: U32
+    handle: U32
+    parent: U32
+    kind: Annotated[bytes, "16s"]
+
+
+class CounterIdentity(NamedTuple):
+    """Mirrors struct id_counter."""
+
+    id: U32
+    target: U32
+    core: I32
+    name: Annotated[bytes, "44s"]
+
+
+class ProcessIdentity(NamedTuple):
+    """Mirrors struct id_process."""
+
+    id: U32
+    pid: U32
+    parent: U32
+    reserved: U32
+    started_ticks: U64
+    name: Annotated[bytes, "24s"]
+
+
+class SocketRow:
+    """Mirrors struct row_socket. Rows are read as arrays, so there are no instances of this class and the next ones."""
+
+    id: U32
+    state: U8
+    timer: U8
+    timer_retransmits: U8
+    has: U8
+    timer_expires_ms: U32
+    recv_queue_bytes: U32
+    send_queue_bytes: U32
+    memory: Annotated[tuple[int, ...], "9I"]
+    cca_state: Annotated[tuple[int, ...], "5I"]
+    reserved: U32
+
+
+class QueueRow:
+    """Mirrors struct row_queue."""
+
+    id: U32
+    xstats_bytes: U32
+    bytes: U64
+    packets: U64
+    backlog_packets: U32
+    backlog_bytes: U32
+    drops: U32
+    requeues: U32
+    overlimits: U32
+    reserved: U32
+    xstats: Annotated[tuple[int, ...], "160B"]
+
+
+class LinkRow:
+    """Mirrors struct row_link."""
+
+    device: U32
+    known: U32
+    counters: Annotated[tuple[int, ...], "25Q"]
+
+
+class CounterRow:
+    """Mirrors struct row_counter."""
+
+    id: U32
+    reserved: U32
+    value: U64
+
+
+class CpuRow:
+    """Mirrors struct row_cpu."""
+
+    core: U32
+    frequency_khz: U32
+    ticks: Annotated[tuple[int, ...], "10Q"]
+
+
+class ProcessRow:
+    """Mirrors struct row_process."""
+
+    id: U32
+    threads: U32
+    user_ticks: U64
+    system_ticks: U64
+    memory_pages: U64
+
+
+HAS_MEMORY, HAS_VEGAS, HAS_DCTCP, HAS_BBR = 1, 2, 4, 8  # bits of SocketRow.has
+
+# What the numbers in arrays count: the members of enum SK_MEMINFO_* (SocketRow.memory), of struct rtnl_link_stats64
+# (LinkRow.counters), and the columns of /proc/stat (CpuRow.ticks).
+MEMORY = (
+    "rmem_alloc", "rcvbuf", "wmem_alloc", "sndbuf", "fwd_alloc", "wmem_queued", "optmem", "backlog", "drops",
+)  # fmt: skip
+LINK_COUNTERS = (
+    "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
+    "multicast", "collisions", "rx_length_errors", "rx_over_errors", "rx_crc_errors", "rx_frame_errors",
+    "rx_fifo_errors", "rx_missed_errors", "tx_aborted_errors", "tx_carrier_errors", "tx_fifo_errors",
+    "tx_heartbeat_errors", "tx_window_errors", "rx_compressed", "tx_compressed", "rx_nohandler", "rx_otherhost_dropped",
+)  # fmt: skip
+CPU_TIMES = (
+    "user_s", "nice_s", "system_s", "idle_s", "iowait_s", "irq_s", "softirq_s", "steal_s", "guest_s", "guest_nice_s",
+)  # fmt: skip
+
+
+def codes(declaration: type) -> dict[str, str]:
+    """Returns the code of each field of a struct, in the struct's order."""
+    hints = get_type_hints(declaration, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+def packed(*declarations: type) -> struct.Struct:
+    """Returns the layout of structs that follow one another; every field has its natural alignment, without gaps."""
+    return struct.Struct("<" + "".join(code for declaration in declarations for code in codes(declaration).values()))
+
+
+HEADER = packed(StreamHeader)
+RECORD = packed(Record)
+SAMPLE = packed(SampleHeader)
+SOCKET_BYTES = packed(SocketRow).size  # tcp_info follows
+
+
+def is_sample(kind: int) -> bool:
+    """Returns whether records of this type begin with a SampleHeader."""
+    return RecordType.SOCKETS <= kind <= RecordType.PROCESSES
+
+
+def check_length(length: int, offset: int) -> None:
+    """Raises ValueError if no record can be so long."""
+    if length < RECORD.size or length % 8 or length > MOST_RECORD_BYTES:
+        raise ValueError(f"offset {offset}: a record can't be {length} bytes long")

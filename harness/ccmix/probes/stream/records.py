@@ -1,0 +1,267 @@
+"""Splits the stream of ccmix-sockmon into its records and checks them, before any table is made.
+
+A stream that ends in the middle of a record, as a crash leaves it, loses that record. Anything else that the probe does
+not write raises ValueError, which names the offset of the record.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ccmix.probes.stream import format as form
+from ccmix.probes.stream.format import (
+    BYTE_ORDER,
+    HEADER,
+    MAGIC,
+    RECORD,
+    SAMPLE,
+    SOCKET_BYTES,
+    VERSION,
+    RecordType,
+    SampleHeader,
+)
+
+LEAST_INFO_BYTES = 104  # of struct tcp_info in Linux 2.6, up to total_retrans
+MOST_INFO_BYTES = 512
+
+Bytes = bytes | mmap.mmap
+Identity = TypeVar(
+    "Identity", form.SocketIdentity, form.QueueIdentity, form.CounterIdentity, form.ProcessIdentity
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Header:
+    """Holds the stream's header: what the probe was asked for, and when it started (wall clock)."""
+
+    keys: Mapping[str, str]
+    start_s: float
+    end: int  # offset of the first record
+
+    def number(self, key: str) -> int:
+        """Returns the value of a key that must be a number above 0."""
+        text = self.keys.get(key, "")
+        if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text)):
+            raise ValueError(f"offset {HEADER.size}: the header's {key} is {text!r}, and must be a number above 0")
+        return int(text)
+
+    def target(self, kind: str, number: int) -> str:
+        """Returns the network namespace or device that a number in identities and rows stands for."""
+        name = self.keys.get(f"{kind}.{number}")
+        if name is None:
+            raise ValueError(f"offset {HEADER.size}: the header names no {kind}.{number}")
+        return name
+
+    def device(self, number: int) -> tuple[str, str]:
+        """Returns a device's network namespace and name."""
+        netns, _, device = self.target("device", number).rpartition("/")
+        return netns, device
+
+
+def read_header(data: Bytes) -> Header:
+    """Returns the header of a stream. Raises ValueError if it is no stream, or not one that this reader knows."""
+    if len(data) < HEADER.size:
+        raise ValueError(f"offset 0: {len(data)} bytes are no stream of ccmix-sockmon")
+    header = form.StreamHeader._make(HEADER.unpack_from(data))
+    if header.magic != MAGIC:
+        raise ValueError("offset 0: this is no stream of ccmix-sockmon")
+    if header.byte_order != BYTE_ORDER:
+        raise ValueError("offset 8: the stream was recorded on a machine of another byte order")
+    if header.version != VERSION:
+        raise ValueError(f"offset 12: the stream has version {header.version}, and this reader knows {VERSION}")
+    end = HEADER.size + header.text_bytes
+    if end > len(data):
+        raise ValueError(f"offset {HEADER.size}: the stream ends in its header")
+    return Header(_pairs(data[HEADER.size : end]), header.start_wall_ns / 1e9, end)
+
+
+def _pairs(text: bytes) -> dict[str, str]:
+    lines = (line.partition("=") for line in text.rstrip(b"\0").decode(errors="replace").splitlines())
+    return {key: value for key, equals, value in lines if equals}
+
+
+class IdentityList(Generic[Identity]):
+    """Holds the identities of one record type; the place of each in `known` is its number in rows."""
+
+    def __init__(self, kind: RecordType, declaration: type[Identity]) -> None:
+        self.kind = kind
+        self.known: list[Identity] = []
+        self._declaration: type[Identity] = declaration
+        self._layout = form.packed(declaration)
+
+    def add(self, data: Bytes, offset: int, length: int) -> None:
+        if not self._layout.size <= length - RECORD.size < self._layout.size + 8:
+            raise ValueError(f"offset {offset}: an identity of type {self.kind} can't be {length} bytes long")
+        identity = self._declaration._make(self._layout.unpack_from(data, offset + RECORD.size))
+        if identity.id != len(self.known):
+            raise ValueError(f"offset {offset}: an identity has number {identity.id} instead of {len(self.known)}")
+        self.known.append(identity)
+
+
+class Identities:
+    """Holds the sockets, queues, counters and processes that the stream has introduced."""
+
+    def __init__(self) -> None:
+        self.sockets = IdentityList(RecordType.SOCKET, form.SocketIdentity)
+        self.queues = IdentityList(RecordType.QUEUE, form.QueueIdentity)
+        self.counters = IdentityList(RecordType.COUNTER, form.CounterIdentity)
+        self.processes = IdentityList(RecordType.PROCESS, form.ProcessIdentity)
+        self.by_type: Mapping[int, IdentityList[Any]] = {
+            identities.kind: identities
+            for identities in (self.sockets, self.queues, self.counters, self.processes)
+        }  # fmt: skip
+
+
+@dataclass
+class SampleIndex:
+    """Lists the samples of one type in the order of the stream: where the rows of each begin, and when it was taken."""
+
+    row_bytes: int = 0
+    info_bytes: int = 0
+    offsets: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    mono_ns: list[int] = field(default_factory=list)
+    wall_ns: list[int] = field(default_factory=list)
+    took_ns: list[int] = field(default_factory=list)
+    final: list[bool] = field(default_factory=list)
+
+    def add(self, offset: int, header: SampleHeader, final: bool) -> None:
+        self.offsets.append(offset)
+        self.rows.append(header.rows)
+        self.mono_ns.append(header.mono_ns)
+        self.wall_ns.append(header.wall_ns)
+        self.took_ns.append(header.took_ns)
+        self.final.append(final)
+
+    def joined(self, data: Bytes) -> bytes:
+        """Returns all rows, one after the other."""
+        view = memoryview(data)
+        parts = zip(self.offsets, self.rows, strict=True)
+        return b"".join([view[offset : offset + rows * self.row_bytes] for offset, rows in parts])
+
+    def blocks(self, data: Bytes, most: int) -> Iterator[bytes]:
+        """Yields the rows in pieces of `most`; the last one may be shorter."""
+        view = memoryview(data)
+        parts: list[memoryview] = []
+        count = 0
+        for offset, rows in zip(self.offsets, self.rows, strict=True):
+            left = rows
+            while left:
+                taken = min(left, most - count)
+                begin = offset + (rows - left) * self.row_bytes
+                parts.append(view[begin : begin + taken * self.row_bytes])
+                left, count = left - taken, count + taken
+                if count == most:
+                    yield b"".join(parts)
+                    count, parts = 0, []
+        yield b"".join(parts)
+
+    def check_ids(self, ids: npt.NDArray[Any], count: int, what: str) -> None:
+        """Raises ValueError if a row's identity is not among the `count` that the stream has introduced."""
+        if ids.size and int(ids.max()) >= count:
+            row = int(np.argmax(ids >= count))
+            record = int(np.searchsorted(np.cumsum(self.rows), row, side="right"))
+            offset = self.offsets[record] - RECORD.size - SAMPLE.size
+            raise ValueError(f"offset {offset}: a row of {what} {ids[row]}, which the stream does not introduce")
+
+
+# The struct of a row that has the same length in every stream; a socket's ends with as much of tcp_info as there is.
+_ROW_STRUCTS = {
+    RecordType.QUEUES: form.QueueRow,
+    RecordType.LINKS: form.LinkRow,
+    RecordType.COUNTERS: form.CounterRow,
+    RecordType.CPU: form.CpuRow,
+    RecordType.PROCESSES: form.ProcessRow,
+}
+_ROW_BYTES = {kind: form.packed(declaration).size for kind, declaration in _ROW_STRUCTS.items()}
+
+
+def _no_samples() -> dict[int, SampleIndex]:
+    samples: dict[int, SampleIndex] = {kind: SampleIndex(size) for kind, size in _ROW_BYTES.items()}
+    return samples | {RecordType.SOCKETS: SampleIndex()}
+
+
+@dataclass
+class Records:
+    """Holds the records of a part of the stream, and the identities of all parts up to its end."""
+
+    identities: Identities = field(default_factory=Identities)
+    samples: dict[int, SampleIndex] = field(default_factory=_no_samples)
+    notes: list[str] = field(default_factory=list)
+    report: dict[str, int] | None = None
+
+    def following(self) -> Records:
+        """Returns an empty holder for the next part, whose rows may have the same identities."""
+        return Records(self.identities)
+
+
+def walk(data: Bytes, begin: int, most_bytes: int) -> Iterator[Records]:
+    """Yields all records in parts of about `most_bytes`; skips types that it does not know."""
+    records = Records()
+    identities = records.identities.by_type
+    part, offset, size = begin, begin, len(data)
+    while size - offset >= RECORD.size:
+        length, kind = RECORD.unpack_from(data, offset)
+        form.check_length(length, offset)
+        if length > size - offset:
+            break
+        if RecordType.SOCKETS <= kind <= RecordType.PROCESSES:
+            _add_sample(records, data, offset, length, kind)
+        elif kind in identities:
+            identities[kind].add(data, offset, length)
+        elif kind == RecordType.NOTE:
+            records.notes.append(_body(data, offset, length).rstrip(b"\0").decode(errors="replace"))
+        elif kind == RecordType.REPORT:
+            records.report = _report(_body(data, offset, length), offset)
+        offset += length
+        if offset - part >= most_bytes:
+            yield records
+            part, records = offset, records.following()
+    yield records
+
+
+def _body(data: Bytes, offset: int, length: int) -> bytes:
+    return data[offset + RECORD.size : offset + length]
+
+
+def _add_sample(records: Records, data: Bytes, offset: int, length: int, kind: int) -> None:
+    body_bytes = length - RECORD.size
+    if body_bytes < SAMPLE.size:
+        raise ValueError(f"offset {offset}: a sample can't be {length} bytes long")
+    header = SampleHeader._make(SAMPLE.unpack_from(data, offset + RECORD.size))
+    of_sockets = kind in (RecordType.SOCKETS, RecordType.CLOSED)
+    samples = records.samples[RecordType.SOCKETS if of_sockets else kind]
+    if of_sockets and not samples.offsets:
+        _check_info(offset, header)
+        samples.row_bytes, samples.info_bytes = header.row_bytes, header.info_bytes
+    if header.row_bytes != samples.row_bytes or header.info_bytes != samples.info_bytes:
+        raise ValueError(
+            f"offset {offset}: rows of {header.row_bytes} bytes, {header.info_bytes} of them tcp_info, "
+            f"where {samples.row_bytes} and {samples.info_bytes} are due"
+        )
+    if not 0 <= body_bytes - SAMPLE.size - header.rows * header.row_bytes < 8:
+        raise ValueError(
+            f"offset {offset}: {header.rows} rows of {header.row_bytes} bytes do not fill a record of {length} bytes"
+        )
+    samples.add(offset + RECORD.size + SAMPLE.size, header, final=kind == RecordType.CLOSED)
+
+
+def _check_info(offset: int, header: SampleHeader) -> None:
+    if header.info_bytes % 8 or not LEAST_INFO_BYTES <= header.info_bytes <= MOST_INFO_BYTES:
+        raise ValueError(f"offset {offset}: tcp_info can't be {header.info_bytes} bytes long")
+    if header.row_bytes != SOCKET_BYTES + header.info_bytes:
+        raise ValueError(f"offset {offset}: a socket's row can't be {header.row_bytes} bytes long")
+
+
+def _report(text: bytes, offset: int) -> dict[str, int]:
+    pairs = _pairs(text)
+    for key, value in pairs.items():
+        if not (value.isascii() and value.isdigit() and len(value) <= 20):
+            raise ValueError(f"offset {offset}: the report's {key} is {value!r}, and must be a number")
+    return {key: int(value) for key, value in pairs.items()}

@@ -1,0 +1,308 @@
+"""Names the fields of a socket's row, and makes columns of them: SI units, and null for no value.
+
+The order is the table's. probes/sockmon/README.md says what each column means, and where the kernel has it from.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from ccmix.probes.stream.columns import Numbers, dtype_of
+from ccmix.probes.stream.format import (
+    HAS_BBR,
+    HAS_DCTCP,
+    HAS_MEMORY,
+    HAS_VEGAS,
+    MEMORY,
+    SOCKET_BYTES,
+    SocketRow,
+    codes,
+)
+
+_NO_U32, _NO_U64 = 2**32 - 1, 2**64 - 1
+_INFINITE_SSTHRESH = 0x7FFFFFFF
+_VEGAS_NO_RTT = 0x7FFFFFFF
+_BBR_UNIT = 256  # gains are fixed-point numbers of this many parts
+_DCTCP_UNIT = 1024  # and DCTCP's alpha of so many
+
+_CCA_WORDS = tuple(f"row_cca_{number}" for number in range(5))
+# The names of the numbers in the row's arrays.
+_MEMBERS = {"memory": tuple(f"row_memory_{name}" for name in MEMORY), "cca_state": _CCA_WORDS}
+
+
+def _row_fields() -> dict[str, tuple[int, str]]:
+    """Returns offset and type of each field of struct row_socket; the names begin with row_, unlike tcp_info's."""
+    fields, offset = {}, 0
+    for name, code in codes(SocketRow).items():
+        for member in _MEMBERS.get(name, (f"row_{name}",)):
+            fields[member] = (offset, dtype_of(code[-1]))
+            offset += struct.calcsize(code[-1])
+    assert offset == SOCKET_BYTES
+    return fields
+
+
+_ROW_FIELDS = _row_fields()
+
+# struct tcp_info (include/uapi/linux/tcp.h). It only ever grows at its end: an old kernel has fewer of these.
+_TCP_INFO = (
+    "state:B ca_state:B retransmits:B probes:B backoff:B options:B wscale:B flags:B rto:I ato:I snd_mss:I rcv_mss:I "
+    "unacked:I sacked:I lost:I retrans:I fackets:I last_data_sent:I last_ack_sent:I last_data_recv:I last_ack_recv:I "
+    "pmtu:I rcv_ssthresh:I rtt:I rttvar:I snd_ssthresh:I snd_cwnd:I advmss:I reordering:I rcv_rtt:I rcv_space:I "
+    "total_retrans:I pacing_rate:Q max_pacing_rate:Q bytes_acked:Q bytes_received:Q segs_out:I segs_in:I "
+    "notsent_bytes:I min_rtt:I data_segs_in:I data_segs_out:I delivery_rate:Q busy_time:Q rwnd_limited:Q "
+    "sndbuf_limited:Q delivered:I delivered_ce:I bytes_sent:Q bytes_retrans:Q dsack_dups:I reord_seen:I rcv_ooopack:I "
+    "snd_wnd:I rcv_wnd:I rehash:I total_rto:H total_rto_recoveries:H total_rto_time:I received_ce:I "
+    "delivered_e1_bytes:I delivered_e0_bytes:I delivered_ce_bytes:I received_e1_bytes:I received_e0_bytes:I "
+    "received_ce_bytes:I accecn:I"
+)
+
+
+def _tcp_info_fields() -> dict[str, tuple[int, str]]:
+    """Returns offset and type of each field; all are naturally aligned, without gaps."""
+    fields, offset = {}, 0
+    for field in _TCP_INFO.split():
+        name, _, code = field.partition(":")
+        fields[name] = (offset, dtype_of(code))
+        offset += struct.calcsize(code)
+    return fields
+
+
+TCP_INFO_FIELDS = _tcp_info_fields()
+
+
+def socket_layout(info_bytes: int) -> np.dtype[Any]:
+    """Returns the layout of a socket's row, with the fields of tcp_info that the recording kernel had."""
+    fields = dict(_ROW_FIELDS)
+    for name, (offset, dtype) in TCP_INFO_FIELDS.items():
+        if offset + np.dtype(dtype).itemsize <= info_bytes:
+            fields[name] = (SOCKET_BYTES + offset, dtype)
+    return np.dtype(
+        {
+            "names": list(fields),
+            "offsets": [offset for offset, _ in fields.values()],
+            "formats": [dtype for _, dtype in fields.values()],
+            "itemsize": SOCKET_BYTES + info_bytes,
+        }
+    )
+
+
+class TransposedRows:
+    """Holds rows with each word of 8 bytes in an array of its own, so that a field's values lie side by side.
+
+    Taking a hundred fields out of untransposed rows would cost a hundred walks through all of the memory.
+    """
+
+    def __init__(self, layout: np.dtype[Any], most: int) -> None:
+        self._layout = layout
+        self._words = np.empty((layout.itemsize // 8, most), "<u8")
+        self.count = 0  # rows that it holds
+
+    @property
+    def full(self) -> bool:
+        return self.count == self._words.shape[1]
+
+    def add(self, rows: bytes) -> None:
+        block = np.frombuffer(rows, "<u8").reshape(-1, len(self._words))
+        self._words[:, self.count : self.count + len(block)] = block.T
+        self.count += len(block)
+
+    def __getitem__(self, field: str) -> Numbers:
+        """Returns a view of the values of a field."""
+        assert self._layout.fields
+        dtype, offset = self._layout.fields[field][:2]
+        parts = self._words[offset // 8, : self.count].view(dtype)
+        return parts[offset % 8 // dtype.itemsize :: 8 // dtype.itemsize]
+
+
+@dataclass(frozen=True)
+class SocketColumn:
+    """Describes a column: a field times `times` or over `per`, or some bits of the field.
+
+    It is null where the field is one of `none`, or where row_has lacks the bit `needs`.
+    """
+
+    field: str
+    type: Literal["int", "float", "bool"] = "int"
+    times: float = 1.0
+    per: float = 1.0
+    none: tuple[int, ...] = ()
+    needs: int = 0
+    bits: tuple[int, int] | None = None  # shift and mask
+
+    @property
+    def dtype(self) -> Any:
+        """Returns the column's type. Whole numbers stay as wide as the kernel's, which halves memory and writing."""
+        if self.type == "int":
+            return np.dtype("u1" if self.bits else (_ROW_FIELDS | TCP_INFO_FIELDS)[self.field][1])
+        return np.dtype(np.float64 if self.type == "float" else np.bool_)
+
+    @property
+    def nullable(self) -> bool:
+        return bool(self.none or self.needs)
+
+    def fill(self, rows: TransposedRows, into: Numbers) -> None:
+        """Writes the value of each row, whatever it is where there is none."""
+        raw = rows[self.field]
+        if self.bits:
+            raw = raw >> self.bits[0] & self.bits[1]
+        if self.type == "float" and self.per != 1.0:
+            np.divide(raw, self.per, out=into)  # and not times 1e-6, which is no exact number
+        elif self.type == "float":
+            np.multiply(raw, self.times, out=into)
+        else:
+            into[:] = raw
+
+    def fill_known(self, rows: TransposedRows, into: Numbers) -> None:
+        """Writes for each row whether it has a value."""
+        into[:] = rows["row_has"] & self.needs if self.needs else True
+        for none in self.none:
+            into &= rows[self.field] != none
+
+
+def _seconds(field: str, per_s: float, *none: int) -> SocketColumn:
+    return SocketColumn(field, "float", per=per_s, none=none)
+
+
+def _rate(field: str, *none: int) -> SocketColumn:
+    return SocketColumn(field, "float", times=8, none=none)
+
+
+def _bit(field: str, shift: int, mask: int = 1) -> SocketColumn:
+    return SocketColumn(field, "bool" if mask == 1 else "int", bits=(shift, mask))
+
+
+def _memory(name: str) -> SocketColumn:
+    return SocketColumn(f"row_memory_{name}", needs=HAS_MEMORY)
+
+
+STATES = {
+    1: "established", 2: "syn-sent", 3: "syn-recv", 4: "fin-wait-1", 5: "fin-wait-2", 6: "time-wait", 7: "close",
+    8: "close-wait", 9: "last-ack", 10: "listen", 11: "closing", 12: "new-syn-recv",
+}  # fmt: skip
+CA_STATES = {0: "open", 1: "disorder", 2: "cwr", 3: "recovery", 4: "loss"}
+
+SOCKET_COLUMNS: dict[str, SocketColumn] = {
+    "recv_queue_bytes": SocketColumn("row_recv_queue_bytes"),
+    "send_queue_bytes": SocketColumn("row_send_queue_bytes"),
+    "rto_s": _seconds("rto", 1e6, 0),
+    "rtt_s": _seconds("rtt", 1e6, 0),
+    "rttvar_s": _seconds("rttvar", 1e6, 0),
+    "min_rtt_s": _seconds("min_rtt", 1e6, 0, _NO_U32),
+    "mss_bytes": SocketColumn("snd_mss"),
+    "cwnd_packets": SocketColumn("snd_cwnd"),
+    "ssthresh_packets": SocketColumn("snd_ssthresh", none=(_INFINITE_SSTHRESH,)),
+    "bytes_sent": SocketColumn("bytes_sent"),
+    "bytes_retransmitted": SocketColumn("bytes_retrans"),
+    "bytes_acked": SocketColumn("bytes_acked"),
+    "bytes_received": SocketColumn("bytes_received"),
+    "segs_out": SocketColumn("segs_out"),
+    "data_segs_out": SocketColumn("data_segs_out"),
+    "retransmits": SocketColumn("total_retrans"),
+    "lost": SocketColumn("lost"),
+    "unacked": SocketColumn("unacked"),
+    "pacing_rate_bps": _rate("pacing_rate", 0, _NO_U64),
+    "delivery_rate_bps": _rate("delivery_rate", 0),
+    "busy_s": _seconds("busy_time", 1e6),
+    "receiver_window_limited_s": _seconds("rwnd_limited", 1e6),
+    "send_buffer_limited_s": _seconds("sndbuf_limited", 1e6),
+    # what ss's table had not
+    "segs_in": SocketColumn("segs_in"),
+    "data_segs_in": SocketColumn("data_segs_in"),
+    "timeouts_in_row": SocketColumn("retransmits"),
+    "probes": SocketColumn("probes"),
+    "backoff": SocketColumn("backoff"),
+    "timestamps": _bit("options", 0),
+    "sack": _bit("options", 1),
+    "window_scaling": _bit("options", 2),
+    "ecn": _bit("options", 3),
+    "ecn_seen": _bit("options", 4),
+    "syn_data": _bit("options", 5),
+    "send_window_scale": _bit("wscale", 0, 15),
+    "receive_window_scale": _bit("wscale", 4, 15),
+    "app_limited": _bit("flags", 0),
+    "fastopen_client_failure": _bit("flags", 1, 3),
+    "ato_s": _seconds("ato", 1e6),
+    "receive_mss_bytes": SocketColumn("rcv_mss"),
+    "sacked": SocketColumn("sacked"),
+    "retransmitted_unacked": SocketColumn("retrans"),
+    "fackets": SocketColumn("fackets"),
+    "last_data_sent_s": _seconds("last_data_sent", 1e3),
+    "last_data_received_s": _seconds("last_data_recv", 1e3),
+    "last_ack_received_s": _seconds("last_ack_recv", 1e3),
+    "path_mtu_bytes": SocketColumn("pmtu"),
+    "receive_ssthresh_bytes": SocketColumn("rcv_ssthresh"),
+    "advertised_mss_bytes": SocketColumn("advmss"),
+    "reordering_packets": SocketColumn("reordering"),
+    "receive_rtt_s": _seconds("rcv_rtt", 1e6, 0),
+    "receive_space_bytes": SocketColumn("rcv_space"),
+    "max_pacing_rate_bps": _rate("max_pacing_rate", _NO_U64),
+    "unsent_bytes": SocketColumn("notsent_bytes"),
+    "delivered": SocketColumn("delivered"),
+    "delivered_ce": SocketColumn("delivered_ce"),
+    "dsack_duplicates": SocketColumn("dsack_dups"),
+    "reorderings_seen": SocketColumn("reord_seen"),
+    "out_of_order_received": SocketColumn("rcv_ooopack"),
+    "send_window_bytes": SocketColumn("snd_wnd"),
+    "receive_window_bytes": SocketColumn("rcv_wnd"),
+    "rehashes": SocketColumn("rehash"),
+    "timeouts": SocketColumn("total_rto"),
+    "timeout_recoveries": SocketColumn("total_rto_recoveries"),
+    "timeout_recovery_s": _seconds("total_rto_time", 1e3),
+    "received_ce": SocketColumn("received_ce"),
+    "delivered_ect1_bytes": SocketColumn("delivered_e1_bytes"),
+    "delivered_ect0_bytes": SocketColumn("delivered_e0_bytes"),
+    "delivered_ce_bytes": SocketColumn("delivered_ce_bytes"),
+    "received_ect1_bytes": SocketColumn("received_e1_bytes"),
+    "received_ect0_bytes": SocketColumn("received_e0_bytes"),
+    "received_ce_bytes": SocketColumn("received_ce_bytes"),
+    "accecn_word": SocketColumn("accecn"),
+    "timer": SocketColumn("row_timer"),
+    "timer_s": _seconds("row_timer_expires_ms", 1e3),
+    "timer_retransmits": SocketColumn("row_timer_retransmits"),
+    "receive_memory_bytes": _memory("rmem_alloc"),
+    "receive_buffer_bytes": _memory("rcvbuf"),
+    "send_memory_bytes": _memory("wmem_alloc"),
+    "send_buffer_bytes": _memory("sndbuf"),
+    "forward_memory_bytes": _memory("fwd_alloc"),
+    "send_queue_memory_bytes": _memory("wmem_queued"),
+    "option_memory_bytes": _memory("optmem"),
+    "backlog_memory_bytes": _memory("backlog"),
+    "socket_drops": _memory("drops"),
+}
+
+
+# The fields that the table of sockets takes as they are: numbers and names, and what several columns are made of.
+RAW_FIELDS = ("row_id", "row_state", "ca_state", "row_has", *_CCA_WORDS)
+
+
+def cca_columns() -> dict[str, pl.Expr]:
+    """Returns the columns of the CCAs' own state. A row has the state of at most one CCA, as row_has says.
+
+    The words are those of struct tcp_bbr_info, tcp_dctcp_info and tcpvegas_info (include/uapi/linux/inet_diag.h).
+    """
+    has = pl.col("row_has")
+    is_bbr, is_dctcp, is_vegas = ((has & bit) != 0 for bit in (HAS_BBR, HAS_DCTCP, HAS_VEGAS))
+    bw_lo, bw_hi, bbr_min_rtt, pacing_gain, cwnd_gain = map(pl.col, _CCA_WORDS)
+    enabled_and_ce_state, alpha, ab_ecn, ab_tot, _ = map(pl.col, _CCA_WORDS)
+    vegas_enabled, rttcnt, vegas_rtt, vegas_minrtt, _ = map(pl.col, _CCA_WORDS)
+    bandwidth = bw_lo.cast(pl.Float64) + bw_hi.cast(pl.Float64) * 2.0**32
+    dctcp_enabled, ce_state = enabled_and_ce_state % 2**16, enabled_and_ce_state // 2**16
+    running = is_dctcp & (dctcp_enabled != 0)  # else it fell back to Reno, and has no state
+    return {
+        "bbr_bandwidth_bps": pl.when(is_bbr).then(bandwidth * 8),
+        "bbr_min_rtt_s": pl.when(is_bbr, bbr_min_rtt != _NO_U32).then(bbr_min_rtt / 1e6),
+        "bbr_pacing_gain": pl.when(is_bbr).then(pacing_gain / _BBR_UNIT),
+        "bbr_cwnd_gain": pl.when(is_bbr).then(cwnd_gain / _BBR_UNIT),
+        "dctcp_enabled": pl.when(is_dctcp).then(dctcp_enabled != 0),
+        "dctcp_ce_state": pl.when(running).then(ce_state.cast(pl.Int64)),
+        "dctcp_alpha": pl.when(running).then(alpha / _DCTCP_UNIT),
+        "dctcp_acked_ecn_bytes": pl.when(running).then(ab_ecn.cast(pl.Int64)),
+        "dctcp_acked_bytes": pl.when(running).then(ab_tot.cast(pl.Int64)),
+        "vegas_enabled": pl.when(is_vegas).then(vegas_enabled != 0),
+        "vegas_rtts": pl.when(is_vegas).then(rttcnt.cast(pl.Int64)),
+        "vegas_rtt_s": pl.when(is_vegas, vegas_rtt != _VEGAS_NO_RTT).then(vegas_rtt / 1e6),
+        "vegas_min_rtt_s": pl.when(is_vegas, vegas_minrtt != _VEGAS_NO_RTT).then(vegas_minrtt / 1e6),
+    }

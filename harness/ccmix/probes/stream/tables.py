@@ -1,0 +1,168 @@
+"""Makes the tables of queues, links, counters, cores and processes of the stream's records."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ccmix.probes.stream import format as form
+from ccmix.probes.stream.columns import Numbers, by_id, dtype_of, nullable, row_dtype, sample_times, text
+from ccmix.probes.stream.format import RecordType
+from ccmix.probes.stream.records import Bytes, Header, Records, SampleIndex
+
+_QUEUE = row_dtype(form.QueueRow)
+_LINK = row_dtype(form.LinkRow, counters=form.LINK_COUNTERS)
+_COUNTER = row_dtype(form.CounterRow)
+_CPU = row_dtype(form.CpuRow, ticks=form.CPU_TIMES)
+_PROCESS = row_dtype(form.ProcessRow)
+
+_QUEUE_COUNTERS = ("bytes", "packets", "drops", "overlimits", "requeues", "backlog_bytes", "backlog_packets")
+
+# The beginning of the statistics that a kind of qdisc adds, with codes of the module struct: struct
+# tc_fq_codel_xstats, tc_codel_xstats, tc_red_xstats, tc_pie_xstats, tc_fq_qd_stats (include/uapi/linux/pkt_sched.h).
+_XSTATS_STRUCTS = {
+    "fq_codel": "type:I maxpacket:I drop_overlimit:I ecn_mark:I new_flow_count:I new_flows_len:I old_flows_len:I "
+    "ce_mark:I",
+    "codel": "maxpacket:I count:I lastcount:I ldelay:I drop_next:i drop_overlimit:I ecn_mark:I dropping:I ce_mark:I",
+    "red": "early:I pdrop:I other:I marked:I",
+    "pie": "prob:Q delay:I avg_dq_rate:I dq_rate_estimating:I packets_in:I dropped:I overlimit:I maxq:I ecn_mark:I",
+    "fq": "gc_flows:Q highprio_packets:Q tcp_retrans:Q throttled:Q flows_plimit:Q pkts_too_long:Q "
+    "allocation_errors:Q time_next_delayed_flow:Q flows:I inactive_flows:I throttled_flows:I "
+    "unthrottle_latency_ns:I ce_mark:Q",
+}
+# Which field of them becomes which column.
+_XSTATS_COLUMNS = {
+    "ecn_marks": {"fq_codel": "ecn_mark", "codel": "ecn_mark", "red": "marked", "pie": "ecn_mark"},
+    "ce_threshold_marks": {"fq_codel": "ce_mark", "codel": "ce_mark", "fq": "ce_mark"},
+    "early_drops": {"red": "early", "pie": "dropped"},
+    "overlimit_drops": {
+        "fq_codel": "drop_overlimit", "codel": "drop_overlimit", "red": "pdrop", "pie": "overlimit",
+    },
+    "flow_limit_drops": {"fq": "flows_plimit"},
+}  # fmt: skip
+
+
+def _xstats_dtype(fields: str) -> np.dtype[Any]:
+    pairs = (field.split(":") for field in fields.split())
+    return np.dtype([(name, dtype_of(code)) for name, code in pairs])
+
+
+_XSTATS = {kind: _xstats_dtype(fields) for kind, fields in _XSTATS_STRUCTS.items()}
+
+
+def _rows(data: Bytes, records: Records, kind: RecordType, dtype: np.dtype[Any]) -> tuple[SampleIndex, Numbers]:
+    samples = records.samples[kind]
+    return samples, np.frombuffer(samples.joined(data), dtype)
+
+
+def _devices(ids: Numbers, names: Sequence[tuple[str, str]]) -> dict[str, pl.Series]:
+    return {
+        "netns": by_id(ids, [netns for netns, _ in names], pl.String),
+        "device": by_id(ids, [device for _, device in names], pl.String),
+    }
+
+
+def queue_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
+    """Returns the table of queues, a row per sample and qdisc."""
+    samples, rows = _rows(data, records, RecordType.QUEUES, _QUEUE)
+    identities, ids = records.identities.queues.known, rows["id"]
+    samples.check_ids(ids, len(identities), "queue")
+    kinds = [text(identity.kind) for identity in identities]
+    identified = {
+        **_devices(ids, [header.device(identity.device) for identity in identities]),
+        "queue": pl.Series(ids.copy()),
+        "kind": by_id(ids, kinds, pl.String),
+        "handle": by_id(ids, [_handle(identity.handle) for identity in identities], pl.String),
+        "parent": by_id(ids, [_handle(identity.parent) for identity in identities], pl.String),
+    }
+    counted = {name: pl.Series(rows[name].copy()) for name in _QUEUE_COUNTERS}
+    return pl.DataFrame(sample_times(samples) | identified | counted | _marks(rows, kinds))
+
+
+def _handle(number: int) -> str:
+    """Returns a handle as tc writes it: 'root', '8001:', '1:10'."""
+    if number == 0xFFFFFFFF:
+        return "root"
+    if number == 0xFFFFFFF1:
+        return "ingress"
+    major, minor = number >> 16, number & 0xFFFF
+    return f"{major:x}:{minor:x}" if minor else f"{major:x}:"
+
+
+def _marks(rows: Numbers, kinds: Sequence[str]) -> dict[str, pl.Series]:
+    """Returns what only some kinds of qdisc count; null for the others, and where the kernel is too old to count it."""
+    row_kinds = np.array([*kinds, ""])[np.minimum(rows["id"], len(kinds))]
+    return {name: _mark(rows, row_kinds, fields) for name, fields in _XSTATS_COLUMNS.items()}
+
+
+def _mark(rows: Numbers, row_kinds: Numbers, fields: dict[str, str]) -> pl.Series:
+    values, known = np.zeros(len(rows), np.uint64), np.zeros(len(rows), bool)
+    for kind, name in fields.items():
+        layout = _XSTATS[kind].fields
+        assert layout
+        dtype, offset = layout[name][:2]
+        end = offset + dtype.itemsize
+        chosen = (row_kinds == kind) & (rows["xstats_bytes"] >= end)
+        values[chosen] = np.ascontiguousarray(rows["xstats"][chosen][:, offset:end]).view(dtype).ravel()
+        known |= chosen
+    return nullable(values, known)
+
+
+def link_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
+    """Returns the table of links, a row per sample and device."""
+    samples, rows = _rows(data, records, RecordType.LINKS, _LINK)
+    numbers = np.unique(rows["device"])
+    names = [header.device(int(number)) for number in numbers]
+    counted = {
+        name: nullable(rows["counters"][name], rows["known"] > place) for place, name in enumerate(form.LINK_COUNTERS)
+    }
+    places = np.searchsorted(numbers, rows["device"]).astype(np.uint32)
+    return pl.DataFrame(sample_times(samples) | _devices(places, names) | counted)
+
+
+def counter_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
+    """Returns the table of counters, a row per sample and counter."""
+    samples, rows = _rows(data, records, RecordType.COUNTERS, _COUNTER)
+    identities, ids = records.identities.counters.known, rows["id"]
+    samples.check_ids(ids, len(identities), "counter")
+    cores = [identity.core if identity.core >= 0 else None for identity in identities]
+    identified = {
+        "netns": by_id(ids, [header.target("counters", identity.target) for identity in identities], pl.String),
+        "name": by_id(ids, [text(identity.name) for identity in identities], pl.String),
+        "core": by_id(ids, cores, pl.Int32),
+    }
+    return pl.DataFrame(sample_times(samples) | identified | {"value": pl.Series(rows["value"].copy())})
+
+
+def cpu_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
+    """Returns the table of cores, a row per sample and core."""
+    ticks_per_s = header.number("ticks_per_s")
+    samples, rows = _rows(data, records, RecordType.CPU, _CPU)
+    core = {
+        "core": pl.Series(rows["core"].copy()),
+        "frequency_hz": nullable(rows["frequency_khz"] * 1e3, rows["frequency_khz"] > 0),
+    }
+    spent = {name: pl.Series(rows["ticks"][name] / ticks_per_s) for name in form.CPU_TIMES}
+    return pl.DataFrame(sample_times(samples) | core | spent)
+
+
+def process_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
+    """Returns the table of processes, a row per sample and process."""
+    ticks_per_s, page_bytes = header.number("ticks_per_s"), header.number("page_bytes")
+    samples, rows = _rows(data, records, RecordType.PROCESSES, _PROCESS)
+    identities, ids = records.identities.processes.known, rows["id"]
+    samples.check_ids(ids, len(identities), "process")
+    identified = {
+        "pid": by_id(ids, [identity.pid for identity in identities], pl.UInt32),
+        "parent_pid": by_id(ids, [identity.parent for identity in identities], pl.UInt32),
+        "name": by_id(ids, [text(identity.name) for identity in identities], pl.String),
+        "started_s": by_id(ids, [identity.started_ticks / ticks_per_s for identity in identities], pl.Float64),
+    }
+    measured = {
+        "threads": pl.Series(rows["threads"].copy()),
+        "user_s": pl.Series(rows["user_ticks"] / ticks_per_s),
+        "system_s": pl.Series(rows["system_ticks"] / ticks_per_s),
+        "memory_bytes": pl.Series(rows["memory_pages"] * np.uint64(page_bytes)),
+    }
+    return pl.DataFrame(sample_times(samples) | identified | measured)

@@ -1,0 +1,126 @@
+"""Writes the result table for people in a terminal, and as CSV."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from ccmix.analysis.comparison import ALIKE
+from ccmix.analysis.counting import imported
+from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
+from ccmix.analysis.results import Results
+from ccmix.analysis.statistics import Row
+from ccmix.model import condition_name
+from ccmix.plain_text import plain
+from ccmix.units import format_percent, format_rate, format_time
+
+# A heading for each column, and how a row fills it.
+COLUMNS = ("group", "streams", "goodput", "95% interval", "CV", "retransmitted", "median RTT", "runs", "not valid")
+MOST_NOTES = 10
+
+
+def cells(row: Row) -> list[str]:
+    """Returns the row under COLUMNS; a dash where there is no number."""
+    interval = row.goodput_ci95_bps
+    return [
+        row.group,
+        str(row.streams or "–"),
+        "–" if row.goodput_mean_bps is None else format_rate(row.goodput_mean_bps),
+        "–" if interval is None else f"± {format_rate((interval[1] - interval[0]) / 2)}",
+        "–" if row.goodput_cv is None else format_percent(row.goodput_cv),
+        "–" if row.retransmission_rate_mean is None else format_percent(row.retransmission_rate_mean),
+        "–" if row.rtt_median_s is None else format_time(float(f"{row.rtt_median_s:.3g}")),
+        str(row.runs),
+        str(row.invalid),
+    ]
+
+
+def headings(results: Results) -> list[str]:
+    return ["entry", *(["dst"] if results.between_hosts else []), *results.swept, *COLUMNS]
+
+
+def name_columns(results: Results) -> int:
+    """Returns how many columns hold names, counted from the first."""
+    return len(headings(results)) - len(COLUMNS) + 1
+
+
+def lines(results: Results) -> list[list[str]]:
+    """Returns the whole table as text, under headings()."""
+    return [
+        [
+            row.entry,
+            *([row.dst] if results.between_hosts else []),
+            *(row.condition.get(key, "") for key in results.swept),
+            *cells(row),
+        ]
+        for row in results.rows
+    ]
+
+
+def terminal_table(results: Results) -> Table:
+    table = Table(caption="mean goodput of the group over the valid runs; CV: coefficient of variation")
+    text_columns = name_columns(results)
+    for number, heading in enumerate(headings(results)):
+        table.add_column(heading, justify="left" if number < text_columns else "right", no_wrap=True)
+    previous = None
+    for line in lines(results):
+        if previous not in (None, line[0]):
+            table.add_section()
+        previous = line[0]
+        table.add_row(*map(Text, line))  # names may look like rich's markup
+    return table
+
+
+def notes(results: Results) -> Iterator[str]:
+    """Yields what was imported, why runs are not valid, and where iterations are too few."""
+    if foreign := sum(imported(result.finished) for result in results.runs):
+        yield (
+            f"{foreign} run{' was' if foreign == 1 else 's were'} imported: ccmix did not check whether their hosts "
+            "limited them, or whether the path was as named; the table counts them"
+        )
+    for result in results.runs:
+        for finding in result.finished.verdict.findings:
+            if not finding.accepted:
+                yield f"{result.run.name}: {finding.detail}"
+    if same := sum(row.goodput_cv is not None and row.goodput_cv <= ALIKE for row in results.rows):
+        yield (
+            f"{same} of {len(results.rows)} rows have the same goodput in all iterations: nothing random happened on "
+            "their path, so they count as one observation and have no interval"
+        )
+    yield from _too_few(results.rows)
+
+
+def _too_few(rows: Sequence[Row]) -> Iterator[str]:
+    """Yields rows whose goodput is not known to 5% yet, and how many iterations would be enough."""
+    unsettled = [row for row in rows if row.too_few and row.runs - row.invalid >= LEAST_FOR_INTERVAL]
+    for row in unsettled[:MOST_NOTES]:
+        name = " ".join([row.entry, condition_name(row.condition), row.group])
+        have = f"{name}: {row.runs - row.invalid} iterations are too few to know the goodput to ±5%"
+        needed = "more than 10,000" if row.iterations_needed is None else f"about {row.iterations_needed}"
+        yield f"{have}; {needed} would do"
+    if len(unsettled) > MOST_NOTES:
+        yield f"... and the same holds for {len(unsettled) - MOST_NOTES} more rows"
+    if few := sum(row.runs - row.invalid < LEAST_FOR_INTERVAL for row in rows):
+        valid = f"fewer than {LEAST_FOR_INTERVAL} valid iterations"
+        yield f"{few} of {len(rows)} rows have {valid}, so they have no interval"
+
+
+def render(results: Results) -> str:
+    """Returns the table as plain text, as wide as it needs to be."""
+    return plain(terminal_table(results))
+
+
+def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
+    """Returns the rows with numbers in the units of their names, and a column for each swept key."""
+    out = io.StringIO()
+    nested = ("condition", "goodput_ci95_bps", "group_metrics", "run_metrics")
+    names = [name for name in Row.__dataclass_fields__ if name not in nested]
+    low_high = ["goodput_ci95_low_bps", "goodput_ci95_high_bps"]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*(f"condition.{key}" for key in swept), *names, *low_high])
+    for row in rows:
+        values = [getattr(row, name) for name in names]
+        writer.writerow([*(row.condition.get(key) for key in swept), *values, *(row.goodput_ci95_bps or (None, None))])
+    return out.getvalue()

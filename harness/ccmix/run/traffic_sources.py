@@ -1,0 +1,262 @@
+"""Starts the traffic sources of a run on an emulated path, each when it is due, and waits for their end."""
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+from ccmix.agent.deadline import Deadline
+from ccmix.conditions.dumbbell import Dumbbell
+from ccmix.generators import http_requests, iperf3
+from ccmix.generators.distributions import arrivals
+from ccmix.generators.results import GeneratorError
+from ccmix.hosts import CommandError, Host, Process
+from ccmix.hosts.output_text import last_line
+from ccmix.model import (
+    Command,
+    CommandSource,
+    HttpSource,
+    ImportedSource,
+    Iperf3Source,
+    PschedulerSource,
+    Run,
+    Traffic,
+    TrafficSource,
+    UdpSource,
+    WorkloadSource,
+    run_files,
+)
+
+UDP_HEADERS_BYTES = 28  # IP and UDP
+LEAST_FLOW_BYTES = 16  # of a workload: the header for the receiver
+
+
+class Generator(Protocol):
+    """Makes the flows of one traffic source."""
+
+    lead_s: float
+    """Is the time from its start to that of its traffic."""
+
+    def serve(self, started: ExitStack) -> None:
+        """Starts what must be there before any traffic. Raises GeneratorError or CommandError."""
+
+    def start(self, started: ExitStack) -> None:
+        """Starts the traffic, and doesn't wait for it."""
+
+    def finish(self, end: Deadline) -> None:
+        """Waits for the traffic's end, which is due at `end`.
+
+        Raises GeneratorError or CommandError where it did not run as asked.
+        """
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Returns the commands that make the flows."""
+
+
+class TrafficSources:
+    """Runs the generators of a run's traffic sources; `began_s` is the wall clock when the traffic began."""
+
+    def __init__(self, run: Run, path: Dumbbell, iperf3_path: str, folder: Path) -> None:
+        self._run = run
+        self.began_s = 0.0
+        self._sources = [
+            (source, _generator(run, source, iperf3.PORT + number, path, iperf3_path, folder))
+            for number, source in enumerate(run.traffic.sources)
+        ]
+
+    @property
+    def lead_s(self) -> float:
+        """Returns the time from run() to the begin of the traffic."""
+        return max(generator.lead_s for _, generator in self._sources)
+
+    def serve(self, started: ExitStack) -> None:
+        for _, generator in self._sources:
+            generator.serve(started)
+
+    def run(self, started: ExitStack) -> None:
+        """Runs all, from the first start to the last end; each makes its traffic on time, whatever its RTT."""
+        begin, self.began_s = Deadline(self.lead_s), time.time() + self.lead_s
+        for source, generator in sorted(self._sources, key=lambda pair: pair[0].start_s - pair[1].lead_s):
+            time.sleep(begin.plus(source.start_s - generator.lead_s).remaining_s)
+            generator.start(started)
+        for _, generator in self._sources:
+            generator.finish(begin.plus(self._run.traffic.total_s))
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Returns the commands of all sources; the role says of which."""
+        return tuple(
+            Command(f"{source.label} {command.role}", command.line)
+            for source, generator in self._sources
+            for command in generator.commands
+        )
+
+
+def _generator(run: Run, source: TrafficSource, port: int, path: Dumbbell, iperf3_path: str, folder: Path) -> Generator:
+    if isinstance(source, CommandSource):
+        return _Command(source, path, folder)
+    pair = path.pair(source.host)
+    sender, receiver, address = path.sender(pair), path.receiver(pair), pair.receiver_address
+    ends = iperf3.Iperf3Ends(sender, iperf3_path, receiver, iperf3_path, address, port)
+    seconds = run.traffic.total_s - source.start_s
+    match source:
+        case Iperf3Source(streams=streams):
+            longest_s = iperf3.longest_s(run.traffic, run.topology.longest_rtt_s, streams) - run.traffic.total_s
+            arguments = iperf3.tcp_arguments(run.traffic.of_source(source))
+            lead_s = (iperf3.ROUND_TRIPS_TO_TCP + streams) * pair.sender.base_rtt_s
+            return _Iperf3(ends, arguments, run.traffic.interval_s, folder, source.label, longest_s, lead_s)
+        case UdpSource() as udp:
+            arguments = _udp_arguments(run, run.traffic.of_source(udp), udp)
+            lead_s = (iperf3.ROUND_TRIPS_TO_UDP + udp.streams) * pair.sender.base_rtt_s
+            return _Iperf3(ends, arguments, run.traffic.interval_s, folder, source.label, iperf3.ENDS_WITHIN_S, lead_s)
+        case HttpSource() as http:
+            server = python_module("http_server", pair.sender_address, port, http.size_bytes, http.cca)
+            clients = [http_requests.curl(requests, pair.sender_address, port) for requests in http.requests_of_clients]
+            return HttpDownloads(
+                http, sender, server, receiver, clients, port, folder, run_files.http(source.label), stderr=True
+            )
+        case WorkloadSource() as load:
+            name = run_files.workload(source.label)
+            schedule = folder / run_files.schedule(name)
+            drawn = arrivals(load.sizes, load.offered_bps, seconds, f"{run.seed} {source.label}")
+            sizes = ((at_s, max(size_bytes, LEAST_FLOW_BYTES)) for at_s, size_bytes in drawn)
+            schedule.write_text("".join(f"{at_s:.9f} {size_bytes}\n" for at_s, size_bytes in sizes))
+            server = python_module("workload_ends", "receive", address, port)
+            client = python_module("workload_ends", "send", address, port, load.cca, schedule)
+            return _Service(receiver, server, sender, [client], port, folder, name)
+        case PschedulerSource() | ImportedSource():
+            raise AssertionError(f"a source {source.kind} is not of an emulated path")
+
+
+def _udp_arguments(run: Run, traffic: Traffic, udp: UdpSource) -> list[str]:
+    """Returns the arguments for datagrams of the largest packet's size."""
+    return [
+        "--udp", "--bitrate", f"{udp.rate_bps:.0f}", "--parallel", str(udp.streams),
+        "--omit", f"{traffic.omit_s:.0f}", "--time", f"{traffic.measured_s:.0f}",
+        "--length", str(run.topology.mtu_bytes - UDP_HEADERS_BYTES),
+    ]  # fmt: skip
+
+
+def python_module(module: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-S", "-m", f"ccmix.generators.{module}", *map(str, arguments)]
+
+
+class _Iperf3(iperf3.Iperf3Test):
+    def __init__(
+        self, ends: iperf3.Iperf3Ends, arguments: list[str], interval_s: float, folder: Path, label: str,
+        longest_s: float, lead_s: float,
+    ) -> None:  # fmt: skip
+        super().__init__(ends, arguments, interval_s, folder, label)
+        self._longest_s = longest_s
+        self.lead_s = lead_s
+
+    def finish(self, end: Deadline) -> None:
+        super().finish(end.plus(self._longest_s))
+
+
+class _Service:
+    """Runs a server on one host, and clients on another that write down when their flows were through."""
+
+    lead_s = 0.0
+
+    def __init__(
+        self, server_host: Host, server: list[str], client_host: Host, clients: Sequence[list[str]], port: int,
+        folder: Path, name: str, *, stderr: bool = False,
+    ) -> None:  # fmt: skip
+        """Prepares both; outputs go to files of `folder` that begin with `name`; clients write to standard error if
+        `stderr`.
+        """
+        self._server_host, self._server_argv = server_host, server
+        self._client_host, self._client_argvs = client_host, clients
+        self._port = port
+        self._server_files = (folder / run_files.server_output(name), folder / run_files.server_errors(name))
+        self._outputs = [folder / run_files.client_output(name, number) for number in range(len(clients))]
+        self._errors = folder / run_files.client_errors(name)
+        self._stderr = stderr
+        self._clients: list[Process] = []
+
+    def serve(self, started: ExitStack) -> None:
+        stdout, stderr = self._server_files
+        server = started.enter_context(self._server_host.start(self._server_argv, stdout=stdout, stderr=stderr))
+        iperf3.wait_until_listening(self._server_host, server, self._port, stderr, self._server_argv[0])
+
+    def start(self, started: ExitStack) -> None:
+        for argv, output in zip(self._client_argvs, self._outputs, strict=True):
+            stdout, stderr = (self._errors, output) if self._stderr else (output, self._errors)
+            self._clients.append(started.enter_context(self._client_host.start(argv, stdout=stdout, stderr=stderr)))
+
+    def finish(self, end: Deadline) -> None:
+        """Waits for the clients; cuts off what has not come to its end by then, which is then in no client's file."""
+        for client, argv in zip(self._clients, self._client_argvs, strict=True):
+            try:
+                status = client.wait(end.remaining_s)
+            except CommandError:
+                client.end()
+                continue
+            if status != 0:
+                reason = last_line(self._errors)
+                raise GeneratorError(f"{argv[0]} on {self._client_host.name} ended with {status}: {reason}")
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        clients = (Command("clients", shlex.join(argv)) for argv in self._client_argvs)
+        return (*clients, Command("server", shlex.join(self._server_argv)))
+
+
+class HttpDownloads(_Service):
+    """Requests a file, which is to come as a whole each time."""
+
+    def __init__(self, asked: HttpSource, *service: Any, **more: Any) -> None:
+        super().__init__(*service, **more)
+        self._asked = asked
+
+    def finish(self, end: Deadline) -> None:
+        """Waits for the requests. Raises GeneratorError also if a request was not answered with the whole file."""
+        super().finish(end)
+        answers = [answer for output in self._outputs for answer in http_requests.read_answers(output)]
+        wrong = [answer for answer in answers if not http_requests.is_whole(answer, self._asked)]
+        if wrong:
+            first = f"the first with status {wrong[0]['http_code']} and {wrong[0]['size_download']} bytes"
+            raise GeneratorError(
+                f"{self._server_host.name} answered {len(wrong)} of {len(answers)} requests wrongly, {first}"
+            )
+
+
+class _Command:
+    """Runs a shell line of the user's, and ends it when the traffic's time is over."""
+
+    lead_s = 0.0
+
+    def __init__(self, source: CommandSource, path: Dumbbell, folder: Path) -> None:
+        pair = path.pair_of(source.host)
+        shell = source.line.replace("{dst}", pair.receiver_address).replace("{src}", pair.sender_address)
+        self._host, self._argv = path.host(source.host), ["sh", "-c", shell]
+        self._files = folder / run_files.command_output(source.label), folder / run_files.command_errors(source.label)
+        self._process: Process | None = None
+
+    def serve(self, started: ExitStack) -> None:
+        """Does nothing: a server is a source of its own, on the receiver."""
+
+    def start(self, started: ExitStack) -> None:
+        stdout, stderr = self._files
+        self._process = started.enter_context(self._host.start(self._argv, stdout=stdout, stderr=stderr))
+
+    def finish(self, end: Deadline) -> None:
+        assert self._process
+        try:
+            status = self._process.wait(end.remaining_s)
+        except CommandError:
+            self._process.end()
+            return
+        if status != 0:
+            raise GeneratorError(
+                f"{self._host.name}: {self._argv[-1]} ended with {status}: {last_line(self._files[1])}"
+            )
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        return (Command("command", self._argv[-1]),)

@@ -1,0 +1,1 @@
+../../../harness/ccmix/model/group_grammar.py

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPFLOW_CAPTURE_H
+#define CAPFLOW_CAPTURE_H
+
+#include <stdint.h>
+
+#include "packet.h"
+
+/* Counts of all packets of a capture. */
+struct capture {
+	uint64_t packets;
+	uint64_t verdicts[VERDICTS];
+	uint64_t filtered;  /* TCP, but not of the host or port that was asked for */
+	uint64_t backwards; /* a time before that of the packet before */
+	int64_t first_ns, last_ns;
+};
+
+#endif

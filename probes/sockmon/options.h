@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the command line asks for. */
+#ifndef SOCKMON_OPTIONS_H
+#define SOCKMON_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "filter.h"
+#include "netns.h"
+
+#define MAX_TARGETS 512		/* a lab of 200 senders has 400 namespaces */
+#define MAX_CORES 8192
+
+/* A device, and the network namespace that it is in. */
+struct device_name {
+	char netns[NAME_BYTES];
+	char name[NAME_BYTES];
+	bool queue, link;	/* which of its parts to record */
+};
+
+struct options {
+	double rate_hz, slow_hz, discover_hz;
+	double duration_s;	/* 0: until a signal */
+	bool until_eof;
+	const char *output;	/* NULL: standard output */
+	const char *cgroup;	/* a folder of cgroup v2; NULL: any */
+	struct filter filter;
+	int socket_count, device_count, counter_count, pid_count;
+	char sockets[MAX_TARGETS][NAME_BYTES];	/* network namespaces */
+	struct device_name devices[MAX_TARGETS];
+	char counters[MAX_TARGETS][NAME_BYTES];	/* network namespaces */
+	bool cpu;
+	uint8_t cores[MAX_CORES / 8];	/* a bit for each */
+	struct {
+		int pid;
+		bool tree;
+	} pids[MAX_TARGETS];
+};
+
+/* Returns the options; ends the program where one is wrong, or was --help. */
+const struct options *options_read(int count, char **arguments);
+
+#endif

@@ -1,0 +1,136 @@
+"""Tests the result table in the terminal, as CSV and as JSON."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ccmix.analysis.results import Results, load_results
+from ccmix.archive import ArchiveError, Campaign
+from ccmix.report.results_text import csv_table, headings, lines, notes, render
+from finished_runs import campaign_plan
+
+HALF_BPS = 4.302653 * 10e6 / 3**0.5  # of the 95% interval of 100, 110, 120 Mbit/s: t(0.975, 2) s / sqrt(3)
+
+
+def test_lines_in_the_order_of_the_plan(results: Results) -> None:
+    assert headings(results)[:4] == ["entry", "delay", "group", "streams"]
+    assert [line[:3] for line in lines(results)] == [
+        [entry, delay, cca] for entry in ("alone", "mixed") for delay in ("5ms", "44ms") for cca in ("cubic", "bbr")
+    ]
+
+
+def test_a_line_for_people(results: Results) -> None:
+    by_name = {tuple(line[:3]): line[3:] for line in lines(results)}
+    assert by_name["alone", "44ms", "cubic"] == [
+        "1", "110 Mbit/s", "± 24.8 Mbit/s", "9.09%", "2%", "20 ms", "3", "0",
+    ]  # fmt: skip
+    # one of three runs is not valid: of two, no interval
+    assert by_name["alone", "5ms", "bbr"] == ["1", "230 Mbit/s", "–", "6.15%", "2.5%", "25 ms", "3", "1"]
+    assert by_name["mixed", "44ms", "cubic"][-2:] == ["2", "0"]
+
+
+def test_without_a_valid_run_there_are_dashes(results: Results) -> None:
+    limited = Results(results.runs[:1], 12)
+    assert lines(limited)[0][3:] == ["1", "–", "–", "–", "–", "–", "1", "1"]
+    row = next(csv.DictReader(io.StringIO(csv_table(limited.rows, limited.swept))))
+    assert (row["goodput_mean_bps"], row["goodput_ci95_low_bps"], row["invalid"]) == ("", "", "1")
+
+
+def test_csv_has_numbers(results: Results) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_table(results.rows, results.swept))))
+    assert len(rows) == 8
+    row = rows[2]
+    assert (row["entry"], row["condition.delay"], row["group"], row["runs"]) == ("alone", "44ms", "cubic", "3")
+    assert float(row["goodput_mean_bps"]) == 110e6
+    assert float(row["goodput_ci95_low_bps"]) == pytest.approx(110e6 - HALF_BPS)
+    assert float(row["goodput_ci95_high_bps"]) == pytest.approx(110e6 + HALF_BPS)
+    assert float(row["fairness_mean"]) == pytest.approx(0.9)
+
+
+def test_json_has_the_keys_of_the_design(results: Results) -> None:
+    rows = json.loads(json.dumps([row.to_json() for row in results.rows]))
+    assert set(rows[0]) == {
+        "entry", "condition", "group", "cca", "streams", "runs", "invalid", "goodput_mean_bps", "goodput_cv",
+        "goodput_ci95_bps", "retransmission_rate_mean", "rtt_median_s", "fairness_mean", "dst", "fair_share",
+        "iterations_needed", "group_metrics", "run_metrics",
+    }  # fmt: skip
+    assert rows[2]["condition"] == {"delay": "44ms"}
+    assert rows[2]["goodput_ci95_bps"] == pytest.approx([110e6 - HALF_BPS, 110e6 + HALF_BPS])
+
+
+def test_the_terminal_s_table_holds_every_cell(results: Results) -> None:
+    text = render(results)
+    for line in lines(results):
+        assert any(all(cell in row for cell in line) for row in text.splitlines()), line
+
+
+@pytest.mark.parametrize("name", ["[bold]x", "a[/b]", "[/]", "x" * 250, "[red]", "a\\"])
+def test_any_entry_s_name_is_shown_as_it_is(make_campaign: Callable[..., Path], name: str) -> None:
+    text = render(load_results([make_campaign(name)]))
+    assert f"{name} " in text
+    assert "…" not in text
+
+
+def test_results_of_several_campaigns_are_joined(make_campaign: Callable[..., Path]) -> None:
+    joined = load_results([make_campaign("alone"), make_campaign("mixed")])
+    assert (joined.planned, len(joined.runs)) == (12, 10)
+    assert {row.entry for row in joined.rows} == {"alone", "mixed"}
+
+
+def test_a_folder_counts_once(make_campaign: Callable[..., Path]) -> None:
+    outdir = make_campaign("one")
+    with pytest.raises(ArchiveError, match="named twice"):
+        load_results([outdir, outdir / "."])
+
+
+def test_paths_that_differ_are_not_pooled(make_campaign: Callable[..., Path]) -> None:
+    one, other = make_campaign("one"), make_campaign("one")
+    plan = other / "campaign.json"
+    plan.write_text(plan.read_text().replace('"rate_bps": 1000000000.0', '"rate_bps": 2000000000.0'))
+    assert len(load_results([one, other]).rows) == 2 * len(load_results([one]).rows)
+
+
+@pytest.mark.parametrize("lacks", ["metrics", "facts", "execution", "verdict"])
+def test_a_damaged_run_is_named(lacks: str, make_campaign: Callable[..., Path]) -> None:
+    outdir = make_campaign("one")
+    file = next(outdir.rglob("run.json"))
+    data = json.loads(file.read_text())
+    del data[lacks]
+    file.write_text(json.dumps(data))
+    with pytest.raises(ArchiveError, match=r"run.json: can't be read: .*Field required"):
+        load_results([outdir])
+
+
+def test_a_campaign_without_a_finished_run(tmp_path: Path) -> None:
+    Campaign.create(tmp_path / "out", campaign_plan([]))
+    with pytest.raises(
+        ArchiveError, match=r"has no finished run: 'ccmix run CONFIG\.ini -o .*out --resume' makes them"
+    ):
+        load_results([tmp_path / "out"])
+
+
+def test_notes_say_what_is_not_valid_and_where_iterations_are_too_few(results: Results) -> None:
+    told = list(notes(results))
+    assert told[0] == "alone delay=5ms #1: a path of <another> RTT"
+    # a CV of 9.09% needs t(0.975, n-1) * 0.0909 / sqrt(n) <= 0.05: from n = 16 on (0.0484, and 0.0503 with 15)
+    assert "alone delay=44ms cubic: 3 iterations are too few to know the goodput to ±5%; about 16 would do" in told
+    assert told[-1] == "4 of 8 rows have fewer than 3 valid iterations, so they have no interval"
+
+
+def test_iterations_with_one_goodput_are_told_to_be_one_observation(results: Results) -> None:
+    first = results.runs[-1].finished
+    equal = replace(results, runs=tuple(replace(run, finished=replace(first, run=run.run)) for run in results.runs))
+    told = "8 of 8 rows have the same goodput in all iterations: nothing random happened on their path, "
+    assert any(note.startswith(told) for note in notes(equal))
+    assert not any("same goodput" in note for note in notes(results))
+
+
+def test_rtt_buckets_have_a_column_of_their_own(results: Results) -> None:
+    pooled = replace(results, rtt_buckets=True)
+    assert headings(pooled)[:3] == ["entry", "base RTT", "group"]
+    assert lines(pooled)[0][:3] == ["alone", "< 30ms", "cubic"]

@@ -1,0 +1,102 @@
+"""tools/test: which tests it runs with which rights, and what it says at the end."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from support import REPOSITORY
+
+JUNIT = """<testsuites><testsuite>
+<testcase classname="tests.run.test_x" name="test_good[a]" time="1.5"/>
+<testcase classname="tests.run.test_x" name="test_bad" time="0.5"><failure message="assert 1 == 2"/></testcase>
+<testcase classname="tests.run.test_x" name="test_else" time="0"><skipped message="no chromium"/></testcase>
+</testsuite></testsuites>"""
+
+
+@pytest.fixture
+def tiers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Loads the program as a module, for an ordinary user who may use sudo and user namespaces."""
+    loader = SourceFileLoader("tiers", str(REPOSITORY / "tools/test"))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, loader.name, module)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loader.exec_module(module)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(module, "works", lambda argv: True)
+    monkeypatch.setattr(module, "by_sudo", lambda: ("sudo",))
+    monkeypatch.setattr(module, "build", lambda program, option: f"/cache/{program}")
+    return module
+
+
+def prefixes(tiers: ModuleType, *names: str) -> dict[str, str]:
+    return {part.name: (part.prefix or ("",))[0] for part in tiers.parts(names)}
+
+
+def test_each_right_has_a_part_and_sudo_comes_first(tiers: ModuleType) -> None:
+    assert list(prefixes(tiers, "test").items()) == [
+        ("test: root", "sudo"), ("test: namespaces", "unshare"), ("test: user", "")
+    ]  # fmt: skip
+    assert prefixes(tiers, "fast") == {"fast: user": ""}
+
+
+def test_sudo_does_for_a_machine_without_user_namespaces(tiers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "works", lambda argv: False)
+    assert prefixes(tiers, "test") == {"test: root": "sudo", "test: namespaces": "sudo", "test: user": ""}
+
+
+def test_root_runs_all_at_once(tiers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert prefixes(tiers, "test") == {"test: all": ""}
+
+
+def test_deep_has_the_sanitizers_and_only_those_of_iperf3_count_no_leaks(tiers: ModuleType) -> None:
+    sanitized = [part for part in tiers.parts(["deep"]) if "sanitizers" in part.name]
+    assert {part.name.split(": ")[1] for part in sanitized} == {"root", "namespaces", "user"}
+    assert {part.paths[0] for part in sanitized} == {"tests/iperf3_patch", "tests/probes/capflow", "tests/probes"}
+    for part in sanitized:
+        assert ("ASAN_OPTIONS" in part.environment) == (part.paths == ("tests/iperf3_patch",))
+
+
+@pytest.mark.parametrize(
+    ("status", "report", "ends_with", "line"),
+    [
+        (0, JUNIT.replace("failure", "system-out"), 0, "2 passed, 1 skipped"),
+        (1, JUNIT, 1, "1 failed, 1 passed, 1 skipped"),
+        (3, "", 1, "no tests ran"),
+        (5, "", 1, "no tests ran"),
+    ],
+    ids=["good", "a failure", "pytest fails", "no tests"],
+)
+def test_the_summary_and_the_exit_status(
+    status: int, report: str, ends_with: int, line: str,
+    tiers: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def run(part: Any, file: Path, arguments: Sequence[str]) -> int:
+        if report:
+            file.write_text(report)
+        return status
+
+    monkeypatch.setattr(tiers, "run", run)
+    monkeypatch.setattr(sys, "argv", ["tools/test", "fast"])
+    assert tiers.main() == ends_with
+    printed = capsys.readouterr().out
+    assert f" {line} in " in printed.splitlines()[-1]
+    if report:
+        assert "1.5 s  tests/run/test_x.py::test_good[a]" in printed
+        assert "SKIPPED: 1 tests were not run here:\n    1  no chromium\n" in printed
+    assert ("FAILED tests/run/test_x.py::test_bad" in printed) == (status == 1)
+    assert ("FAILED PART" in printed) == (status in (1, 3))
+
+
+def test_what_is_no_tier_runs_nothing(tiers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["tools/test", "slowly"])
+    assert tiers.main() == 2
