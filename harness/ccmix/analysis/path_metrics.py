@@ -6,9 +6,10 @@ import polars as pl
 
 from ccmix.analysis.delays import PERCENTILES
 from ccmix.analysis.measured import grown, measured
+from ccmix.analysis.qdiscs import root_qdisc
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity import CORE_TIMES, root_qdisc
 from ccmix.model import BottleneckMetrics, Measurement, Run, Topology
+from ccmix.probes.stream.format import CORE_TIMES
 
 BITS_PER_GBIT = 1e9
 

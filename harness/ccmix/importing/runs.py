@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.series import SRC
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity import window_limits
+from ccmix.analysis.validity.hosts import window_limits
 from ccmix.archive import file_name
 from ccmix.flattening import flattened
 from ccmix.importing.foreign_run import ForeignRun, SourceError

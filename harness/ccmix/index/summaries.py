@@ -12,7 +12,6 @@ from ccmix.analysis.results import Result
 from ccmix.analysis.series import SRC
 from ccmix.analysis.statistics import metric, table
 from ccmix.analysis.tables import as_measured
-from ccmix.analysis.validity import CORE_TIMES
 from ccmix.archive import Campaign, parquet
 from ccmix.index import context, measures
 from ccmix.index.context import milliseconds
@@ -29,6 +28,7 @@ from ccmix.model import (
     UdpSource,
     run_files,
 )
+from ccmix.probes.stream.format import CORE_TIMES
 
 CCMIX = "ccmix"
 NO_REPORT = ProbeReport(None, None)  # of a host where ccmix-sockmon did not run

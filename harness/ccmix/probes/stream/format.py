@@ -198,6 +198,7 @@ LINK_COUNTERS = (
 CPU_TIMES = (
     "user_s", "nice_s", "system_s", "idle_s", "iowait_s", "irq_s", "softirq_s", "steal_s", "guest_s", "guest_nice_s",
 )  # fmt: skip
+CORE_TIMES = [name for name in CPU_TIMES if not name.startswith("guest")]  # which user and nice include
 
 
 def codes(declaration: type) -> dict[str, str]:

@@ -1,0 +1,38 @@
+"""Judges what the probes could see."""
+
+from collections.abc import Iterator
+
+from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.tables import RunTables
+from ccmix.analysis.validity.path import loses
+from ccmix.analysis.validity.traffic import flows_with_samples
+from ccmix.model import Measurement, Run
+
+
+def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
+    for name, report in measurement.facts.probes.items():
+        if report.failed:
+            yield "probe", f"{name}: {report.failed}"
+        elif report.missed and not name.startswith("processors"):  # whose shares are of whatever time passed
+            yield "probe", f"{name}: {report.missed} of {(report.samples or 0) + report.missed} samples missed"
+
+
+def unseen(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """Yields what no probe could look at; cca reports flows that no probe saw."""
+    seen = tables.sockets.select(FLOW).n_unique()
+    if few := seen - flows_with_samples(run, tables):
+        yield "probe", f"{few} of {seen} flows have fewer than two samples in the measured time"
+    if not tables.short_flows_seen:
+        yield "probe", "sockets were sampled by ss, which sees no flow that ends between two samples"
+    if run.topology.offloads and loses(run):
+        yield "loss", "with offloads, netem loses packets joined to one and counts them apart: their share is unknown"
+
+
+def unseen_between_hosts(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+    """Yields what no probe could look at between hosts, where only the ends can be seen: above all the sockets."""
+    if measurement.facts.hosts_unseen:
+        yield "probe", f"no probe sampled the sockets of {run.host_path.src}: ccmix has no shell there"
+    elif tables.flows.is_empty():
+        yield "probe", f"no connection to {run.host_path.dst.address} carried data in view of {run.host_path.src}"
+    elif few := tables.flows.height - flows_with_samples(run, tables):
+        yield "probe", f"{few} of {tables.flows.height} flows have fewer than two samples in the measured time"

@@ -1,0 +1,55 @@
+"""Judges a run: whether the path and the CCA limited it, and the path was the one that was configured.
+
+Everything is judged from what the run's own probes saw: a configuration is never believed because it was set.
+"""
+
+from collections.abc import Iterator
+
+from ccmix.analysis.tables import RunTables
+from ccmix.analysis.validity import host_path, hosts, path, probes, traffic
+from ccmix.model import Finding, HostPath, Measurement, Run, Status, Verdict
+from ccmix.terms import LIMITS
+
+
+def judge(run: Run, tables: RunTables, measurement: Measurement) -> Verdict:
+    """Returns the verdict; kinds that the entry accepts leave a run valid."""
+
+    def findings(limits_and_details: Iterator[tuple[str, str]]) -> tuple[Finding, ...]:
+        return tuple(
+            Finding(kind, f"{LIMITS[kind]}: {detail}", kind in run.accept_limits) for kind, detail in limits_and_details
+        )  # fmt: skip
+
+    if isinstance(run.path, HostPath):
+        limits = findings(_between_hosts(run, run.path, tables, measurement))
+        unseen = findings(probes.unseen_between_hosts(run, tables, measurement))
+    else:
+        limits, unseen = findings(_emulated(run, tables, measurement)), findings(probes.unseen(run, tables))
+    status: Status = "valid"
+    if not all(finding.accepted for finding in unseen):
+        status = "unknown"
+    if not all(finding.accepted for finding in limits):
+        status = "limited"
+    return Verdict(status, limits + unseen)
+
+
+def _emulated(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+    yield from traffic.cca(tables)
+    yield from path.offloads(run, measurement)
+    yield from path.rtt(run, tables, measurement)
+    yield from path.rate(run, tables, measurement)
+    if not (run.topology.offloads and path.loses(run)):  # else see probes.unseen
+        for sender in run.topology.senders:
+            yield from path.loss_of_sender(run.topology, sender, measurement)
+    yield from path.buffer(run, tables, measurement)
+    yield from hosts.limits(run, tables, measurement)
+    yield from hosts.processors(run, tables)
+    yield from probes.lost_samples(measurement)
+
+
+def _between_hosts(run: Run, way: HostPath, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+    yield from traffic.cca(tables, looked=not measurement.facts.hosts_unseen)
+    if way.netem:
+        yield from host_path.netem(way, way.netem, measurement)
+    yield from hosts.limits(run, tables, measurement)
+    yield from hosts.processors(run, tables)
+    yield from probes.lost_samples(measurement)
