@@ -19,6 +19,8 @@ from ccmix.model import (
 from ccmix.model.group_grammar import format_groups
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
+_DELAYS = {"both": "delay", "data": "data-delay", "ack": "ack-delay"}
+
 
 def loss(value: Loss | None) -> str:
     if value is None:
@@ -63,7 +65,7 @@ def rate(path: Topology) -> str:
 
 def way_back(sender: Sender) -> str:
     """Describes what netem does to the ACKs of a sender."""
-    return own_path(Sender(sender.name, sender.delay_s, jitter_s=sender.jitter_s))
+    return own_path(Sender(sender.name, sender.delay_of_acks_s, jitter_s=sender.jitter_s))
 
 
 def change(what: Change) -> str:
@@ -71,7 +73,11 @@ def change(what: Change) -> str:
     if isinstance(what, RateChange):
         return f"rate {format_rate(what.rate_bps)}"
     of_host = f"{what.sender}: " if what.sender else ""
-    value = f"delay {format_time(what.delay_s)}" if isinstance(what, DelayChange) else f"loss {loss(what.loss)}"
+    value = (
+        f"{_DELAYS[what.direction]} {format_time(what.delay_s)}"
+        if isinstance(what, DelayChange)
+        else f"loss {loss(what.loss)}"
+    )
     return of_host + value
 
 

@@ -167,7 +167,7 @@ def data_netem(sender: Sender) -> list[str]:
 
 
 def ack_netem(sender: Sender) -> list[str]:
-    return qdisc.netem(sender.delay_s, None, sender.jitter_s)
+    return qdisc.netem(sender.delay_of_acks_s, None, sender.jitter_s)
 
 
 def bottleneck_arguments(topology: Topology) -> tuple[tuple[str, ...], ...]:

@@ -382,7 +382,7 @@ class _Reader:
                 settings[key.name] = given[key.name]
             elif key.default is not None:
                 settings[key.name] = Setting(key.default, key.default_value)
-            elif key.required and key.name not in swept and not _has_member(given, key.unless):
+            elif key.required and key.name not in swept and not _has_any((*given, *swept), key.unless):
                 self._diagnostics.problem(
                     section, key.name, f"is missing: {key.meaning}, for instance {key.name} = {key.example}"
                 )
@@ -396,5 +396,7 @@ def _value(settings: Settings, key: str) -> Any:
     return setting and setting.value
 
 
-def _has_member(given: Iterable[str], family: str | None) -> bool:
-    return family is not None and any(name.startswith(family.partition(".")[0] + ".") for name in given)
+def _has_any(given: Iterable[str], names: Iterable[str]) -> bool:
+    """Returns whether one of the names, or a member of a family such as host.NAME among them, is given."""
+    families = tuple(name.partition(".")[0] + "." for name in names if "." in name)
+    return any(key in names or key.startswith(families) for key in given)

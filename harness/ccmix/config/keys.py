@@ -26,6 +26,7 @@ from ccmix.config.senders import (
     PATH_DELAY,
     PATH_LOSS,
     PATH_RATE,
+    PATH_RTT,
     SENDER,
     SHARE,
     read_host_names,
@@ -62,7 +63,7 @@ REPEAT_ORDERS = ("in-order", "shuffled")
 class Key:
     """Describes a key. Without a value, its `default` holds; where that is None too, the key is unset, or `required`.
 
-    `required` ones may be left out where a key of the family `unless` is given.
+    `required` ones may be left out where one of the keys `unless`, or a key of such a family, is given.
     A family, such as host.NAME, stands for all keys that begin with the part before the dot; `member` reads the rest.
     `obsolete` says why the key, which the original harness had, has no effect any more.
     """
@@ -75,7 +76,7 @@ class Key:
     required: bool = False
     sweepable: bool = True
     obsolete: str | None = None
-    unless: str | None = None
+    unless: tuple[str, ...] = ()
     member: Callable[[str], Any] | None = None
 
     @functools.cached_property
@@ -124,11 +125,14 @@ TOPOLOGY_KEYS = _table(
     Key(
         "delay",
         PATH_DELAY,
-        "delay in each direction; the base RTT is twice that",
+        "delay in each direction, the base RTT is twice that; or give `rtt`, or `data-delay` and `ack-delay`",
         "44ms",
         required=True,
-        unless="host.NAME",
+        unless=("rtt", "data-delay", "ack-delay", "host.NAME"),
     ),
+    Key("rtt", PATH_RTT, "base RTT, half of it in each direction; instead of `delay`", "60ms"),
+    Key("data-delay", PATH_DELAY, "delay of data; beside `ack-delay`, instead of `delay`", "60ms"),
+    Key("ack-delay", PATH_DELAY, "delay of ACKs; the base RTT is the sum of both", "5ms"),
     Key(
         "loss",
         PATH_LOSS,

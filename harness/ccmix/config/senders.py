@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ccmix.conditions.layout import RECEIVER, ROUTERS
 from ccmix.config.named_values import settings
 from ccmix.config.netem_values import check_mean, delay, loss
-from ccmix.config.problems import quoted
+from ccmix.config.problems import Contradiction, quoted
 from ccmix.config.values import Kind, units
 from ccmix.model import Change, DelayChange, Loss, LossChange, RateChange
 from ccmix.units import RATE_BPS, format_rate, parse_percent, parse_rate, parse_time
@@ -36,6 +37,15 @@ def read_path_delay(text: str) -> float:
     return delay(text, MOST_DELAY_S)
 
 
+def read_path_rtt(text: str) -> float:
+    """Reads a base RTT in seconds."""
+    rtt_s = delay(text, 2 * MOST_DELAY_S)
+    microseconds = round(rtt_s * 1e6, 3)
+    if microseconds % 2:
+        raise ValueError("is no even number of microseconds, of which tc sets half in each direction: write 60ms")
+    return rtt_s
+
+
 def read_path_rate(text: str) -> float:
     """Reads a rate in bits per second."""
     rate_bps = parse_rate(text)
@@ -60,8 +70,14 @@ def read_host_names(text: str) -> tuple[str, ...]:
     return (text,)
 
 
+_DELAYS: Mapping[str, Callable[[str], float]] = {
+    "delay": read_path_delay,
+    "rtt": read_path_rtt,
+    "data-delay": read_path_delay,
+    "ack-delay": read_path_delay,
+}
 _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "delay": ("delay_s", read_path_delay),
+    **{name: (name, read) for name, read in _DELAYS.items()},
     "loss": ("loss", read_path_loss),
     "jitter": ("jitter_s", read_path_delay),
     "reorder": ("reorder", parse_percent),
@@ -81,9 +97,36 @@ def _fields(words: Sequence[str], known: Collection[str]) -> dict[str, Any]:
     return fields
 
 
+@dataclass(frozen=True)
+class Delays:
+    """Holds the delays of a path that are given, in seconds; None: not given."""
+
+    data_s: float | None
+    acks_s: float | None
+
+
+def delays_of(given: Mapping[str, Any]) -> Delays:
+    """Returns what delay, rtt, data-delay and ack-delay come to. Raises Contradiction where two say the same."""
+    names = [name for name in _DELAYS if name in given]
+    if len(names) > 1 and names != ["data-delay", "ack-delay"]:
+        raise Contradiction(names[1], f"and {names[0]} both say how long packets take: remove one of them")
+    if not names:
+        return Delays(None, None)
+    if names[0] in ("delay", "rtt"):
+        both_s = given["delay"] if "delay" in given else given["rtt"] / 2
+        return Delays(both_s, both_s)
+    return Delays(given.get("data-delay"), given.get("ack-delay"))
+
+
 def read_sender(text: str) -> dict[str, Any]:
-    """Reads 'delay 5ms loss 0.1% rate 100mbit' as the fields of a Sender that are given."""
-    return _fields(text.split(), _SETTINGS)
+    """Reads 'delay 5ms loss 0.1% rate 100mbit' as the fields of a Sender that are given, and its `delays`."""
+    fields = _fields(text.split(), _SETTINGS)
+    try:
+        delays = delays_of(fields)
+    except Contradiction as contradiction:
+        raise ValueError(f"has {contradiction.key}, which {contradiction}") from None
+    own = {field: value for field, value in fields.items() if field not in _DELAYS}
+    return own | {"delays": delays}
 
 
 def read_moment(text: str) -> float:
@@ -100,14 +143,22 @@ def read_changes(text: str) -> tuple[Change, ...]:
     if [] in parts:
         raise ValueError("has nothing between two commas, or after the last: write for instance rate 500mbit, loss 1%")
     changes = tuple(map(_change, parts))
-    changed = {(change.kind, None if isinstance(change, RateChange) else change.sender) for change in changes}
-    if len(changed) < len(changes):
+    changed = [what for change in changes for what in _changed(change)]
+    if len(set(changed)) < len(changed):
         raise ValueError("changes one thing twice: write it once")
     return changes
 
 
+def _changed(change: Change) -> list[tuple[str, str | None]]:
+    """Returns what a change sets, each with the sender that it is of."""
+    if isinstance(change, DelayChange):
+        directions = ("data", "ack") if change.direction == "both" else (change.direction,)
+        return [(direction, change.sender) for direction in directions]
+    return [(change.kind, None if isinstance(change, RateChange) else change.sender)]
+
+
 def _change(words: list[str]) -> Change:
-    known = ("rate", "delay", "loss")
+    known = ("rate", *_DELAYS, "loss")
     sender = None
     if len(words) > 2 and words[0] not in known and words[1] in known:
         sender = words.pop(0)
@@ -115,8 +166,12 @@ def _change(words: list[str]) -> Change:
     if len(fields) != 1:
         raise ValueError("is no change: write for instance rate 500mbit, or h2 delay 20ms; between changes, a comma")
     [(field, value)] = fields.items()
-    if field == "delay_s":
-        return DelayChange(0.0, sender, value)
+    if field in ("delay", "rtt"):
+        return DelayChange(0.0, sender, value if field == "delay" else value / 2)
+    if field == "data-delay":
+        return DelayChange(0.0, sender, value, direction="data")
+    if field == "ack-delay":
+        return DelayChange(0.0, sender, value, direction="ack")
     if field == "loss":
         return LossChange(0.0, sender, value)
     if sender:
@@ -124,9 +179,14 @@ def _change(words: list[str]) -> Change:
     return RateChange(0.0, value)
 
 
-SENDER = Kind("delay, loss, jitter, reorder, rate, each with its value", "as the keys of these names", read_sender)
-CHANGES = Kind("changes", "rate, delay or loss; of one host if its name comes first", read_changes)
+SENDER = Kind(
+    "delay, rtt, data-delay, ack-delay, loss, jitter, reorder, rate, each with its value",
+    "as the keys of these names",
+    read_sender,
+)
+CHANGES = Kind("changes", "rate, loss, or a delay as the keys; of one host if its name comes first", read_changes)
 PATH_LOSS = Kind("share, or gemodel", "%", read_path_loss)
 PATH_DELAY = Kind("time", "us, ms, s", read_path_delay)
+PATH_RTT = Kind("time", "us, ms, s", read_path_rtt)
 PATH_RATE = Kind("rate", units(RATE_BPS), read_path_rate)
 SHARE = Kind("share", "%", parse_percent)

@@ -7,7 +7,7 @@ from typing import Any
 from ccmix.config.keys import Member
 from ccmix.config.problems import Contradiction, nearest, quoted
 from ccmix.config.queues import MOST_BANDWIDTH_BPS
-from ccmix.config.senders import MOST_HOSTS
+from ccmix.config.senders import MOST_HOSTS, Delays, delays_of
 from ccmix.generators.distributions import mean_bytes
 from ccmix.model import (
     Change,
@@ -53,26 +53,40 @@ def _senders(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
     A later setting of a host overrides an earlier one.
     """
     own: dict[str, dict[str, Any]] = {f"h{number}": {} for number in range(1, settings.get("hosts", 0) + 1)}
+    delays: dict[str, list[Delays]] = {}  # of each host, the ones that override others first
     for _, sender in _members(settings, "host."):
         for name in sender.name:
             own[name] = own.get(name, {}) | sender.value
+            delays.setdefault(name, []).insert(0, sender.value["delays"])
     own = own or {"h1": {}}
     if len(own) > MOST_HOSTS:
         raise Contradiction("hosts" if "hosts" in settings else None, f"has {len(own)} hosts, more than {MOST_HOSTS}")
-    if lacking := [name for name, given in own.items() if "delay_s" not in given and "delay" not in settings]:
-        message = f"host {lacking[0]} has no delay: write delay = ... for all hosts, or delay ... in its line"
-        raise Contradiction("delay", message)
+    of_all = delays_of(settings)
     return tuple(
         Sender(
             name,
-            delay_s=given["delay_s"] if "delay_s" in given else settings["delay"],
+            delay_s=0.0,
             loss=given.get("loss", settings["loss"]),
             jitter_s=given.get("jitter_s", settings["jitter"]),
             reorder=given.get("reorder", settings["reorder"]),
             rate_bps=given.get("rate_bps"),
-        )
+        ).delayed(*_delays_of_host(name, [*delays.get(name, ()), of_all]))
         for name, given in own.items()
     )
+
+
+def _delays_of_host(name: str, delays: Sequence[Delays]) -> tuple[float, float]:
+    """Returns the delay of data and that of ACKs, each the first that is given."""
+    data_s = next((given.data_s for given in delays if given.data_s is not None), None)
+    acks_s = next((given.acks_s for given in delays if given.acks_s is not None), None)
+    if data_s is None and acks_s is None:
+        message = f"host {name} has no delay: write delay = ... for all hosts, or delay ... in its line"
+        raise Contradiction("delay", message)
+    if data_s is None or acks_s is None:
+        lacking, given_key = ("data-delay", "ack-delay") if data_s is None else ("ack-delay", "data-delay")
+        message = f"is missing: host {name} has {given_key} alone; write {lacking} too, or delay instead of both"
+        raise Contradiction(lacking, message)
+    return data_s, acks_s
 
 
 def _changes(settings: Mapping[str, Any], hosts: Sequence[str]) -> tuple[Change, ...]:
@@ -165,7 +179,7 @@ def check_topology(path: Topology) -> None:
         message = f"makes a round trip of {longest_s:.3g} s when it is full, and iperf3 gives up after {MOST_RTT_S:g} s"
         raise Contradiction("buffer", message)
     for sender in path.senders:
-        if sender.jitter_s > sender.delay_s:
+        if sender.jitter_s > min(sender.delay_s, sender.delay_of_acks_s):
             raise Contradiction(
                 "jitter", f"of {sender.name} is more than its delay: no packet can be early before it was sent"
             )

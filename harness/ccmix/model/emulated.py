@@ -37,19 +37,29 @@ class Queue:
 class Sender:
     """Describes a sending host, and the path that its packets alone take.
 
-    Delay and jitter act in each direction, loss and reordering on data. `rate_bps` is that of the host's own device.
+    Jitter acts in each direction, loss and reordering on data. `rate_bps` is that of the host's own device.
     """
 
     name: str
-    delay_s: float
+    delay_s: float  # of data; of ACKs too, unless `ack_delay_s` is given
     loss: Loss | None = None
     jitter_s: float = 0.0
     reorder: float = 0.0  # share of packets that are not delayed, and so overtake others
     rate_bps: float | None = None
+    ack_delay_s: float | None = None  # None: as data
+
+    @property
+    def delay_of_acks_s(self) -> float:
+        """The delay of what comes back."""
+        return self.delay_s if self.ack_delay_s is None else self.ack_delay_s
 
     @property
     def base_rtt_s(self) -> float:
-        return 2 * self.delay_s
+        return self.delay_s + self.delay_of_acks_s
+
+    def delayed(self, data_s: float, acks_s: float) -> "Sender":
+        """Returns the sender with these delays; equal ones are one."""
+        return replace(self, delay_s=data_s, ack_delay_s=None if acks_s == data_s else acks_s)
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,7 @@ class DelayChange:
     sender: str | None
     delay_s: float
     kind: Literal["delay"] = "delay"
+    direction: Literal["both", "data", "ack"] = "both"
 
 
 @dataclass(frozen=True)
@@ -173,5 +184,8 @@ def _changed(sender: Sender, change: DelayChange | LossChange) -> Sender:
     if change.sender not in (None, sender.name):
         return sender
     if isinstance(change, DelayChange):
-        return replace(sender, delay_s=change.delay_s)
+        return sender.delayed(
+            sender.delay_s if change.direction == "ack" else change.delay_s,
+            sender.delay_of_acks_s if change.direction == "data" else change.delay_s,
+        )
     return replace(sender, loss=change.loss)
