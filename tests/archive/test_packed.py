@@ -188,7 +188,10 @@ def test_a_page_without_a_place_goes_into_the_working_folder(tmp_path: Path, mon
 def test_a_file_named_twice_is_counted_once_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(DEMO_FILE.parent)
     made = cli("report", DEMO_FILE, "demo.zip")
-    assert (made.exit_code, made.stderr) == (2, "a folder is named twice: its runs would count twice\n")
+    assert (made.exit_code, made.stderr) == (
+        2,
+        f"{DEMO_FILE}: is named twice, and its runs would count twice: name it once\n",
+    )
 
 
 def test_a_damaged_run_is_named_by_its_place_in_the_file(campaign: Path, tmp_path: Path) -> None:

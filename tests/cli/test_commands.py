@@ -126,7 +126,7 @@ def test_only_some_entries(ccmix: Ccmix) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("report", "nothing-here"), "has no campaign.json"),
+        (("report", "nothing-here"), "nothing-here: is not there: name the folder"),
         (("plan", "nothing.ini"), "can't be read: No such file or directory"),
         (("run", DEMO, "--jobs", "0"), "0 is not in the range"),
         (("runn",), "No such command"),

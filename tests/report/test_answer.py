@@ -56,13 +56,13 @@ def test_nothing_is_one_times_something() -> None:
     alike, more = alone(1.0002, place(), 0.5), alone(1.0002, place())
     assert told(alike) == (
         "Alone on the path, bbr and cubic show no significant difference: "
-        "its mean goodput is to three digits cubic's (1 condition)."
+        "its mean goodput is cubic's to three digits (1 condition)."
     )
     assert told(alone(2.2, place(0.005)), alone(1.2, place(0.1), 0.5), more).endswith(
         "; of 2 other conditions, more in 1 (by less than 0.5%), no significant difference in 1."
     )
     [(_, [sentence])] = answer(replace(NONE, alone=(alike,), singles=(single(place()),))).details
-    assert sentence.startswith("Alone, bbr carries to three digits cubic's goodput (400 Mbit/s against 400 Mbit/s")
+    assert sentence.startswith("Alone, bbr carries cubic's goodput to three digits (400 Mbit/s against 400 Mbit/s")
 
 
 def test_a_smaller_goodput_can_be_the_largest_difference() -> None:

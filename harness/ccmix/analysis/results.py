@@ -77,8 +77,10 @@ def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
 
 def load_results(outdirs: Sequence[Path]) -> Results:
     """Raises ArchiveError where a folder is no campaign, or none of its runs is finished."""
-    if len({outdir.resolve() for outdir in outdirs}) < len(outdirs):
-        raise ArchiveError("a folder is named twice: its runs would count twice")
+    resolved = [outdir.resolve() for outdir in outdirs]
+    for outdir, path in zip(outdirs, resolved, strict=True):
+        if resolved.count(path) > 1:
+            raise ArchiveError(f"{outdir}: is named twice, and its runs would count twice: name it once")
     campaigns = [Campaign.load(outdir) for outdir in outdirs]
     runs = tuple(Result(*run_and_folder) for campaign in campaigns for run_and_folder in campaign.finished())
     for result in runs:

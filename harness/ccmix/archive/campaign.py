@@ -51,10 +51,13 @@ class Campaign:
     @classmethod
     def load(cls, outdir: Path) -> "Campaign":
         """Raises ArchiveError if the folder holds no campaign that this version can read."""
+        if outdir.exists() and not outdir.is_dir():
+            raise ArchiveError(f"{outdir}: is no folder: name the one that ccmix run wrote")
         try:
             return cls(outdir, codec.read(_named(outdir) / FILE, codec.CAMPAIGN_PLAN))
         except FileNotFoundError as error:
-            raise ArchiveError(f"{outdir}: has no {FILE}: name the folder that ccmix run wrote") from error
+            problem = f"has no {FILE}" if outdir.exists() else "is not there"
+            raise ArchiveError(f"{outdir}: {problem}: name the folder that ccmix run wrote") from error
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

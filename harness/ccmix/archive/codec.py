@@ -81,8 +81,16 @@ def read(file: Path, codec: Codec[_T]) -> _T:
             data = _CONVERTERS[codec.kind.__name__](_without_nan(data))
         return codec.decode(data)
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        reason = error if isinstance(error, ValueError) else repr(error)
-        raise ArchiveError(f"{file}: can't be read: {reason}") from error
+        raise ArchiveError(f"{file}: can't be read: {_reason(error)}: put back the one that ccmix wrote") from error
+
+
+def _reason(error: Exception) -> str:
+    """Returns what is wrong with a document, of what the codec or the converter raised."""
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]!r}"
+    if isinstance(error, TypeError | AttributeError):
+        return f"a value has the wrong type ({error})"
+    return str(error)
 
 
 def _document(file: Path) -> dict[str, Any]:

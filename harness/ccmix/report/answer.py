@@ -79,8 +79,8 @@ def _pair(cca: str, baseline: str, comparisons: Sequence[Alone], where: Where) -
     seen = [comparison for comparison in comparisons if comparison.seen and comparison.ratio]
     if not seen:
         ratios = _factors(comparisons)
-        than = "to three digits" if ratios == ONE else f"{ratios} times"
-        mean = f": its mean goodput is {than} {baseline}'s ({_conditions(len(comparisons))})" if ratios else ""
+        than = _times_of(ratios, f"{baseline}'s")
+        mean = f": its mean goodput is {than} ({_conditions(len(comparisons))})" if ratios else ""
         return f"Alone on the path, {cca} and {baseline} show no significant difference{mean}."
     most = max(seen, key=_apart)
     rest = [comparison for comparison in comparisons if comparison is not most]
@@ -130,8 +130,11 @@ def _conditions(count: int) -> str:
 
 def _carries(comparison: Alone) -> str:
     assert comparison.ratio
-    ratio = _times(comparison.ratio.value)
-    return f"{'to three digits' if ratio == ONE else f'{ratio} times'} {comparison.baseline}'s goodput"
+    return _times_of(_times(comparison.ratio.value), f"{comparison.baseline}'s goodput")
+
+
+def _times_of(ratios: str, goodput: str) -> str:
+    return f"{goodput} to three digits" if ratios == ONE else f"{ratios} times {goodput}"
 
 
 def _rates(comparison: Alone) -> str:
