@@ -12,7 +12,7 @@ LIMITS = {
     "receiver-window": "the receiver's window",
     "send-buffer": "the sender's socket buffer",
     "tcp-memory": "the kernel's limit of TCP memory",
-    "sender-queue": "the sender's own queue (fq dropped packets)",
+    "sender-queue": "the sender's own queue",
     "host-backlog": "the backlog of a host or of the emulation (softnet)",
     "netem-limit": "netem's own packet limit",
     "cca": "a CCA other than the one asked for",

@@ -167,9 +167,16 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
         changed_sockets(cca=pl.when(BBR_PORT).then(pl.lit("dctcp-reno")).otherwise("cca")), "cca",
         "port 40002 was to run bbr and ran",
     ),
-    "flow_limit": (with_drops_of_flow_limit, "sender-queue", "5 packets, 2 of them by flow_limit"),
+    "flow_limit": (with_drops_of_flow_limit, "sender-queue", "it dropped 5 packets, 2 of them by flow_limit"),
     "core": (with_a_busy_core, "cpu", "core 1 of localhost was idle 1% of the time"),
-    "sender's queue": (changed_root("sender-queue", drops=6), "sender-queue", "2 packets"),
+    "sender's queue": (changed_root("sender-queue", drops=6), "sender-queue", "it dropped 2 packets"),
+    "kind of the sender's queue": (
+        changed_root("sender-queue", kind="fq_codel"), "sender-queue", "h1 has fq_codel, configured is fq",
+    ),
+    "parameter of the sender's queue": (
+        changed_root("sender-queue", options='{"limit": 10000, "flow_limit": 10000000}'), "sender-queue",
+        "h1 has fq limit 10000, configured is 10000000",
+    ),
     "backlog": (
         changed_after(softnet={"localhost": "0000beef 00000002\n00001234 0000001a\n"}),
         "host-backlog", "localhost dropped 16 packets",

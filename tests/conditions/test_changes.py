@@ -16,7 +16,7 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.qdisc import replaced_qdisc
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.hosts import CommandError, NamespaceHost
-from ccmix.model import Buffer, Loss
+from ccmix.model import Loss, Queue
 from support import one_sender
 
 FIFO = ["pfifo", "limit", "10"]
@@ -161,4 +161,6 @@ def test_netem_and_fq_as_tc_takes_them() -> None:
     assert qdisc.netem(0.005, Loss("gemodel", (0.01, 0.1)), jitter_s=0.001, reorder=0.002) == [
         "netem", "delay", "5000us", "1000us", "loss", "gemodel", "1%", "10%", "reorder", "0.2%", "limit", "10000000",
     ]  # fmt: skip
-    assert qdisc.fair_queue()[:3] == ["fq", "limit", "10000000"]
+    assert qdisc.sender_queue(Queue("fq"))[:3] == ["fq", "limit", "10000000"]
+    assert qdisc.sender_queue(Queue("fq", ("limit", "9"))) == ["fq", "flow_limit", "10000000", "limit", "9"]
+    assert qdisc.sender_queue(Queue("pfifo")) == ["pfifo"]

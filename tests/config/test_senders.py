@@ -1,11 +1,12 @@
-"""How long each host's packets take: delay, rtt, data-delay and ack-delay, of all hosts, of one, and in a change."""
+"""How long each host's packets take, and what queues on its own device: of all hosts, of one, and in a change."""
 
 from collections.abc import Callable
 
 import pytest
 
 from ccmix.config import Config, Problem
-from ccmix.model import DelayChange, Topology
+from ccmix.config.queues import SENDER_QUEUES, read_sender_queue
+from ccmix.model import DelayChange, Queue, Topology
 
 Files = Callable[..., Config]
 Told = Callable[..., tuple[Problem, ...]]
@@ -81,7 +82,58 @@ def test_changes_of_one_direction_leave_the_other(read: Files) -> None:
     ]  # fmt: skip
 
 
+def test_each_sender_has_the_queue_of_all_or_its_own(read: Files) -> None:
+    text = "delay = 5ms\nsender-qdisc = fq_codel limit 1000 target 5ms\nhosts = 2\n"
+    [path] = paths(read, text + "host.h2 = loss 1% sender-qdisc cake rtt 10ms besteffort\n")
+    assert [sender.queue for sender in path.senders] == [
+        Queue("fq_codel", ("limit", "1000", "target", "5000us")), Queue("cake", ("rtt", "10000us", "besteffort")),
+    ]  # fmt: skip
+    assert [sender.queue for sender in paths(read, "delay = 5ms\n")[0].senders] == [Queue("fq")]
+
+
+def test_the_senders_queue_is_swept(read: Files) -> None:
+    swept = paths(read, "delay = 5ms\n", "sweep.sender-qdisc = fq, bfifo limit 100kb, noqueue\n")
+    assert [path.senders[0].queue for path in swept] == [
+        Queue("fq"), Queue("bfifo", ("limit", "100000")), Queue("noqueue"),
+    ]  # fmt: skip
+
+
+def test_a_sender_may_have_any_queue_discipline(read: Files) -> None:
+    needed = {"red": " limit 1mb avpkt 1500b", "choke": " limit 1000 bandwidth 1gbit"}
+    assert {read_sender_queue(kind + needed.get(kind, "")).kind for kind in SENDER_QUEUES} == set(SENDER_QUEUES)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("delay = 5ms\nsender-qdisc = fq_codel\n", "needs fq, and h1 has fq_codel for its sender-qdisc"),
+        ("host.h1 = delay 5ms sender-qdisc pfifo limit 9\n", "needs fq, and h1 has pfifo limit 9"),
+        ("delay = 5ms\nsender-qdisc = fq nopacing\n", "needs fq, and h1 has fq nopacing"),
+        ("delay = 5ms\nsender-qdisc = fq maxrate 1gbit\n", "and the maxrate of the sender-qdisc of h1 both say"),
+    ],
+)  # fmt: skip
+def test_pacing_by_a_queue_that_does_not_pace_is_a_mistake(told: Told, text: str, sentence: str) -> None:
+    [problem] = told(TOPOLOGY + text + ENTRY + "pacing = 100mbit\n")
+    assert (problem.section, problem.key) == ("one", "pacing")
+    assert sentence in str(problem)
+
+
+def test_a_rate_in_cca_needs_no_fq(read: Files) -> None:
+    assert paths(read, "delay = 5ms\nsender-qdisc = pfifo\n", "cca = bbr@50M\n")
+
+
 MISTAKES = {
+    "unknown queue of a sender": ("delay = 5ms\nsender-qdisc = fq_coddel\n", "sender-qdisc", "mean 'fq_codel'?"),
+    "unknown parameter": ("delay = 5ms\nsender-qdisc = pfifo_fast limit 3\n", "sender-qdisc", "pfifo_fast has none"),
+    "parameter that red needs": ("delay = 5ms\nsender-qdisc = red limit 1mb\n", "sender-qdisc", "has no avpkt"),
+    "queue of a host": ("host.h1 = delay 5ms sender-qdisc fq limt 9\n", "host.h1", "did you mean 'limit'?"),
+    "no queue of a host": ("host.h1 = delay 5ms sender-qdisc\n", "host.h1", "has no value after sender-qdisc"),
+    "settings after the queue": (
+        "host.h1 = sender-qdisc pfifo delay 5ms\n", "host.h1", "'delay' of pfifo; known are limit",
+    ),
+    "noqueue behind a rate": (
+        "host.h1 = delay 5ms rate 1mbit sender-qdisc noqueue\n", "sender-qdisc", "of h1 is noqueue",
+    ),
     "delay and rtt": ("delay = 5ms\nrtt = 10ms\n", "rtt", "and delay both say how long packets take"),
     "delay and data-delay": ("delay = 5ms\ndata-delay = 1ms\n", "data-delay", "and delay both say"),
     "rtt and ack-delay": ("rtt = 5ms\nack-delay = 1ms\n", "ack-delay", "and rtt both say"),

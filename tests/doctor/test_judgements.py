@@ -223,13 +223,13 @@ def test_which_device() -> None:
 
 def test_fq() -> None:
     judge = queues.judge_sending
-    only_finding(judge("eth0", outputs.FQ, "fq", True, True), OK, "fq")
+    only_finding(judge("eth0", outputs.FQ, "fq", True, True), OK, "fq limit 10000 flow_limit 100 buckets 1024")
     only_finding(judge("eth0", outputs.MQ_OF_FQ, "fq", True, True), OK, "mq with 2 x fq")
     replace = "tc qdisc replace dev eth0 root fq"
     plain = only_finding(
         judge("eth0", outputs.PFIFO_FAST, "pfifo_fast", False, False),
         WARN,
-        "pfifo_fast, default_qdisc pfifo_fast",
+        "pfifo_fast bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1, default_qdisc pfifo_fast",
         replace,
     )
     bbr = only_finding(judge("eth0", outputs.PFIFO_FAST, "pfifo_fast", False, True), WARN, "pfifo_fast", replace)

@@ -59,6 +59,12 @@ def own_path(sender: Sender) -> str:
     return ", ".join(parts)
 
 
+def sender_queue(sender: Sender) -> str:
+    """Describes what queues on a sender's own device: 'tbf 100 Mbit/s, then fq'."""
+    shaped = f"tbf {format_rate(sender.rate_bps)}, then " if sender.rate_bps else ""
+    return shaped + " ".join([sender.queue.kind, *sender.queue.parameters])
+
+
 def rate(path: Topology) -> str:
     return f"{path.shaper} {format_rate(path.rate_bps)}"
 

@@ -8,13 +8,20 @@ from ccmix.analysis.results import Result
 from ccmix.model import HostPath, Topology
 
 MOST_VALUES = 4  # how many are shown of one side
-OF_EMULATION = ("path.name", "path.receivers", "path.shaper", "path.offloads")  # settings that no real path has
+OF_EMULATION = (
+    "path.name",
+    "path.receivers",
+    "path.shaper",
+    "path.offloads",
+    "path.sender_queue",
+)  # settings that no real path has
 KNOWN_TO_IMPORTS = ("path.src", "path.dst.name")
 UNKNOWN, REAL = "unknown", "real"
-FAMILIES = {"host.": "hosts", "sysctl.": "sysctls", "offloads.": "offloads"}
+FAMILIES = {"host.": "hosts", "sysctl.": "sysctls", "offloads.": "offloads", "sender-qdisc": "sender-qdisc"}
 FIRST_OF_PATH = (  # in this order, whether they are the path's or its sender's
     "rate_bps", "delay_s", "loss", "buffer", "mtu_bytes", "offloads", "jitter_s", "reorder",
 )  # fmt: skip
+OF_BOTH = ("rate_bps", "queue")  # names of settings of the path and of its sender
 UNINTERESTING = ("path.commands", "path.task", "path.retries", "path.pause_s", "path.timeout_s", "path.label")
 
 
@@ -67,7 +74,7 @@ def _mark_unknown_path(these: dict[str, tuple[str, ...]], others: dict[str, tupl
 
 
 def _rank(name: str) -> int:
-    order = ("machine", "kernel", "tool", "generator", "host", "sysctl", "offloads", "path", "traffic.")
+    order = ("machine", "kernel", "tool", "generator", "host", "sysctl", "offloads", "sender-qdisc", "path", "traffic.")
     return next((at for at, start in enumerate(order) if name.startswith(start)), len(order))
 
 
@@ -90,6 +97,9 @@ def _of(result: Result) -> Iterator[tuple[str, str]]:
     yield from _flat("host", {role: asdict(host) for role, host in (facts.hosts or {}).items()})
     yield from _flat("sysctl", facts.sysctls or {})
     yield from _flat("offloads", facts.offloads or {})
+    queues = facts.sender_qdiscs or {}
+    for host, queue in queues.items():
+        yield f"sender-qdisc{f'.{host}' if len(queues) > 1 else ''}", queue
     yield "path.kind", "emulated" if isinstance(run.path, Topology) else REAL
     complete = not imported(result.finished)
     for name, value in _flat("path", _path(run.path)):
@@ -113,7 +123,8 @@ def _path(path: Topology | HostPath) -> dict[str, object]:
         if len(senders) == 1:
             sender: dict[str, object] = senders[0]
             del sender["name"]
-            settings |= sender | {"rate_bps": settings["rate_bps"], "sender_rate_bps": sender["rate_bps"]}
+            settings |= sender | {name: settings[name] for name in OF_BOTH}
+            settings |= {f"sender_{name}": sender[name] for name in OF_BOTH}
             return {name: settings[name] for name in FIRST_OF_PATH} | settings
         return settings | {"hosts": senders}
     return settings

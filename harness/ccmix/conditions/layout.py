@@ -180,17 +180,17 @@ def _netem(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def _sender_queue(topology: Topology, sender: Sender) -> tuple[tuple[str, ...], ...]:
-    """Returns fq, which paces; below a token bucket where the host's device has a rate of its own.
+    """Returns the sender's own queue; below a token bucket where the host's device has a rate of its own.
 
     That holds no queue of its own to speak of: TCP's small queues push back on the sockets, as behind a slow device.
     """
     if sender.rate_bps is None:
-        return (("qdisc", "root", *qdisc.fair_queue()),)
+        return (("qdisc", "root", *qdisc.sender_queue(sender.queue)),)
     burst = str(topology.bucket_bytes(sender.rate_bps))
     bucket = ("tbf", "rate", f"{sender.rate_bps:.0f}bit", "burst", burst, "limit", str(topology.packet_bytes))
     return (
         ("qdisc", "root", "handle", "1:", *bucket),
-        ("qdisc", "parent", qdisc.LEAF_PARENT, "handle", "2:", *qdisc.fair_queue()),
+        ("qdisc", "parent", qdisc.LEAF_PARENT, "handle", "2:", *qdisc.sender_queue(sender.queue)),
     )
 
 

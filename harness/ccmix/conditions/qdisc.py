@@ -2,12 +2,13 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ccmix.hosts import CommandError, Host
-from ccmix.model import Loss, Netem, Topology
+from ccmix.model import Loss, Netem, Queue, Topology
 
 # Packets: netem and fq here hold what is on the way, and must never be the ones to drop. fq's own flow_limit of 100
 # packets would drop a fast flow's packets at its sender.
@@ -88,9 +89,11 @@ def _limit_and_defaults(topology: Topology) -> tuple[list[str], dict[str, str]]:
     return of_kind.get(topology.queue.kind, (["limit", packets], {}))
 
 
-def fair_queue() -> list[str]:
-    """Returns fq, which paces what the CCA or the socket asks it to pace, and drops nothing itself (tc-fq(8))."""
-    return ["fq", "limit", str(NEVER_FULL_PACKETS), "flow_limit", str(NEVER_FULL_PACKETS)]
+def sender_queue(queue: Queue) -> list[str]:
+    """Returns a sender's own queue. Without limits given, fq drops nothing itself; the others have tc's defaults."""
+    unlimited = ("limit", "flow_limit") if queue.kind == "fq" else ()
+    chosen = [word for name in unlimited if name not in queue.parameters for word in (name, str(NEVER_FULL_PACKETS))]
+    return [queue.kind, *chosen, *queue.parameters]
 
 
 def netem_between_hosts(setting: Netem) -> list[str]:
@@ -135,6 +138,30 @@ def leaves_of(device_qdiscs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     What only looks at packets (clsact, ingress) is none.
     """
     return [qdisc for qdisc in device_qdiscs if not qdisc.get("root") and qdisc["kind"] not in ("clsact", "ingress")]
+
+
+def described(device_qdiscs: Sequence[dict[str, Any]]) -> str:
+    """Returns a device's queues with their options, the root first: 'mq with 4 x fq_codel limit 10240 flows 1024 ...'.
+
+    Options have the names, the order and the units of tc's JSON.
+    """
+    root = next((qdisc for qdisc in device_qdiscs if qdisc.get("root")), None)
+    below = Counter(_with_options(qdisc) for qdisc in leaves_of(device_qdiscs))
+    leaves = (f"{number} x {text}" if number > 1 else text for text, number in below.items())
+    return " with ".join([*([_with_options(root)] if root else []), *leaves])
+
+
+def _with_options(qdisc: dict[str, Any]) -> str:
+    options = qdisc.get("options")
+    words = [str(qdisc["kind"])]
+    for name, value in options.items() if isinstance(options, dict) else ():
+        if value is None or value is True:  # a flag
+            words.append(name)
+        elif isinstance(value, list):
+            words += [name, *map(str, value)]
+        elif value is not False:
+            words += [name, str(value)]
+    return " ".join(words)
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """Counters of queue disciplines, from tc's JSON."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ccmix.conditions.qdisc import qdiscs
+from ccmix.conditions.qdisc import described, qdiscs
 from ccmix.hosts import Host
 from ccmix.model import QdiscCounters
 
@@ -15,6 +15,16 @@ _OWN_FIELDS = {"dev", "kind", "handle", "root", "parent", "options", "bytes", "p
 def qdisc_counters(host: Host, device: str | None) -> tuple[QdiscCounters, ...]:
     """Returns the counters of the device's queue disciplines, or those of all devices. Raises CommandError."""
     return tuple(_counters(qdisc, device or "") for qdisc in qdiscs(host, device))
+
+
+def described_counters(of_device: Sequence[QdiscCounters]) -> str:
+    """Returns a device's queues with their options, as described() does."""
+    return described(
+        [
+            {"kind": qdisc.kind, "root": qdisc.parent is None, "options": json.loads(qdisc.options)}
+            for qdisc in of_device
+        ]
+    )
 
 
 def _counters(qdisc: Mapping[str, Any], device: str) -> QdiscCounters:

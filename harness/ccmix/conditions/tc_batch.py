@@ -30,4 +30,6 @@ def _key(device: EmulatingDevice, line: str) -> str:
         return "qdisc" if LEAF_PARENT in line.split() and "classid" not in line.split() else "rate, buffer or shaper"
     host = device.what.partition(" ")[2]
     of_host = f"host.{host}: " if host else ""
-    return of_host + ("rate" if device.what.startswith("sender-queue") else "delay, loss, jitter or reorder")
+    return of_host + (
+        "rate or sender-qdisc" if device.what.startswith("sender-queue") else "delay, loss, jitter or reorder"
+    )

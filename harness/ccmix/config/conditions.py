@@ -22,7 +22,7 @@ from ccmix.config.hostlist import HostRow
 from ccmix.config.keys import TOPOLOGY_KEYS
 from ccmix.config.problems import Contradiction, Problem, nearest, quoted
 from ccmix.config.sweeps import Sweep, module_parameter
-from ccmix.config.topologies import check_topology, check_traffic, topology, traffic_of
+from ccmix.config.topologies import check_pacing, check_topology, check_traffic, topology, traffic_of
 from ccmix.generators import iperf3
 from ccmix.model import (
     Destination,
@@ -114,6 +114,7 @@ class Conditions:
             traffic = traffic_of(settings, sources)
             check_traffic(traffic, iperf3.PORT)
             check_topology(path)
+            check_pacing(path, traffic.pacing_bps)
         except Contradiction as contradiction:
             self._contradiction(contradiction, (section, of_path), values)
             return

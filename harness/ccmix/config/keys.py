@@ -19,7 +19,7 @@ from ccmix.config.emulation import (
 from ccmix.config.flows import LINE, read_name
 from ccmix.config.groups import GROUPS
 from ccmix.config.pscheduler import JSON, SERVER, TOOL, read_field
-from ccmix.config.queues import QUEUE
+from ccmix.config.queues import QUEUE, SENDER_QUEUE
 from ccmix.config.senders import (
     CHANGES,
     MOST_HOSTS,
@@ -155,6 +155,13 @@ TOPOLOGY_KEYS = _table(
         "queue discipline of the bottleneck, then its parameters as in tc; its limit is `buffer`",
         "codel ecn ce_threshold 24.2ms",
         "bfifo",
+    ),
+    Key(
+        "sender-qdisc",
+        SENDER_QUEUE,
+        "queue discipline of each sender's device, then its parameters as in tc",
+        "fq_codel limit 1000",
+        "fq",
     ),
     Key("shaper", choice("tbf", "htb"), "what limits the rate", "htb", "tbf"),
     Key("mtu", whole_number(576, 65535, "bytes"), "MTU of every device", "9000", "1500"),

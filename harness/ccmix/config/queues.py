@@ -1,7 +1,7 @@
-"""The bottleneck's queue discipline and its parameters: `qdisc = codel ecn ce_threshold 24.2ms`.
+"""Queue disciplines and their parameters: the bottleneck's, `qdisc = codel ecn ce_threshold 24.2ms`, and a sender's.
 
-What the manual pages tc-NAME(8) of iproute2 6.1 say, but for what other keys say: `buffer` is the limit. Within the
-ranges tc and the kernel take a value as it is; beyond them they refuse it, or take another in silence.
+What the manual pages tc-NAME(8) of iproute2 6.1 say, but for what other keys say: `buffer` is the bottleneck's limit.
+Within the ranges tc and the kernel take a value as it is; beyond them they refuse it, or take another in silence.
 """
 
 import re
@@ -153,19 +153,40 @@ _EXCLUSIVE: Mapping[str, Sequence[Sequence[str]]] = {
     "fq": (("pacing", "nopacing"), ("horizon_cap", "horizon_drop")),
 }
 _EXCLUSIVE_ANYWHERE = (("ecn", "noecn"), ("bytemode", "nobytemode"), ("dq_rate_estimator", "no_dq_rate_estimator"))
-_ELSEWHERE = {
-    "limit": "buffer = ... says how much it holds",
-    "memlimit": "buffer = ... says how much it holds",
-    "rate": "rate = ... says how fast it is",
+_RATE_ELSEWHERE = {"rate": "rate = ... says how fast it is"}
+_BUFFER_ELSEWHERE = {"limit": "buffer = ... says how much it holds", "memlimit": "buffer = ... says how much it holds"}
+_PACKETS = _count("1")
+_BYTES = _size("64b")
+SENDER_QUEUES: Mapping[str, Mapping[str, _Read]] = {
+    **{kind: {**parameters, "limit": _PACKETS} for kind, parameters in QUEUES.items()},
+    "bfifo": {"limit": _BYTES},
+    "red": {**QUEUES["red"], "limit": _BYTES},
+    "cake": {**QUEUES["cake"], "memlimit": _MEMORY},
+    "pfifo_fast": {},
+    "noqueue": {},
 }
+_NEEDED: Mapping[str, Sequence[str]] = {"red": ("limit", "avpkt"), "choke": ("limit", "bandwidth")}  # or tc refuses it
 
 
 def read_queue(text: str) -> Queue:
     """Reads 'codel ecn ce_threshold 24.2ms': values in SI units as everywhere, given to tc in bytes, us and bit/s."""
+    return _queue(text, QUEUES, _BUFFER_ELSEWHERE | _RATE_ELSEWHERE)
+
+
+def read_sender_queue(text: str) -> Queue:
+    """Reads 'fq_codel limit 1000 target 5ms': as read_queue(), with the limit among the parameters."""
+    queue = _queue(text, SENDER_QUEUES, _RATE_ELSEWHERE)
+    for name in _NEEDED.get(queue.kind, ()):
+        if name not in queue.parameters:
+            raise ValueError(f"has no {name}, which tc needs for {queue.kind}: add it, with a value")
+    return queue
+
+
+def _queue(text: str, kinds: Mapping[str, Mapping[str, _Read]], elsewhere: Mapping[str, str]) -> Queue:
     kind, *words = text.split()
-    if kind not in QUEUES:
-        raise ValueError(f"has the unknown queue discipline {quoted(kind)}{nearest(kind, QUEUES)}")
-    queue = Queue(kind, tuple(_parameters(kind, iter(words))))
+    if kind not in kinds:
+        raise ValueError(f"has the unknown queue discipline {quoted(kind)}{nearest(kind, kinds)}")
+    queue = Queue(kind, tuple(_parameters(kind, kinds[kind], iter(words), elsewhere)))
     for names in (*_EXCLUSIVE_ANYWHERE, *_EXCLUSIVE.get(kind, ())):
         if len(both := [name for name in names if name in queue.parameters]) > 1:
             raise ValueError(f"says both {both[0]} and {both[1]}: leave one out")
@@ -175,12 +196,13 @@ def read_queue(text: str) -> Queue:
     return queue
 
 
-def _parameters(kind: str, words: Iterator[str]) -> Iterator[str]:
-    known = QUEUES[kind]
+def _parameters(
+    kind: str, known: Mapping[str, _Read], words: Iterator[str], elsewhere: Mapping[str, str]
+) -> Iterator[str]:
     given: set[str] = set()
     for name in words:
-        if name in _ELSEWHERE:
-            raise ValueError(f"has the parameter {name}: {_ELSEWHERE[name]}")
+        if name in elsewhere:
+            raise ValueError(f"has the parameter {name}: {elsewhere[name]}")
         if name not in known:
             hint = nearest(name, known) if known else f": {kind} has none"
             raise ValueError(f"has the unknown parameter {quoted(name)} of {kind}{hint}")
@@ -199,3 +221,4 @@ def _parameters(kind: str, words: Iterator[str]) -> Iterator[str]:
 
 
 QUEUE = Kind("queue discipline and parameters", f"times in us, ms, s; sizes in {', '.join(SIZE_BYTES)}", read_queue)
+SENDER_QUEUE = Kind(QUEUE.name, QUEUE.unit, read_sender_queue)

@@ -9,8 +9,9 @@ from ccmix.conditions.layout import RECEIVER, ROUTERS
 from ccmix.config.named_values import settings
 from ccmix.config.netem_values import check_mean, delay, loss
 from ccmix.config.problems import Contradiction, quoted
+from ccmix.config.queues import read_sender_queue
 from ccmix.config.values import Kind, units
-from ccmix.model import Change, DelayChange, Loss, LossChange, RateChange
+from ccmix.model import Change, DelayChange, Loss, LossChange, Queue, RateChange
 from ccmix.units import RATE_BPS, format_rate, parse_percent, parse_rate, parse_time
 
 MOST_HOSTS = 254  # each has the third byte of its addresses for itself
@@ -83,6 +84,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "reorder": ("reorder", parse_percent),
     "rate": ("rate_bps", read_path_rate),
 }
+_QUEUE = "sender-qdisc"
 
 
 def _fields(words: Sequence[str], known: Collection[str]) -> dict[str, Any]:
@@ -119,14 +121,29 @@ def delays_of(given: Mapping[str, Any]) -> Delays:
 
 
 def read_sender(text: str) -> dict[str, Any]:
-    """Reads 'delay 5ms loss 0.1% rate 100mbit' as the fields of a Sender that are given, and its `delays`."""
-    fields = _fields(text.split(), _SETTINGS)
+    """Reads 'delay 5ms loss 0.1% sender-qdisc fq_codel limit 100' as the fields of a Sender that are given, and its
+    `delays`. The queue discipline's parameters, which may have the names of settings, go on to the end.
+    """
+    words = text.split()
+    at = words.index(_QUEUE) if _QUEUE in words else len(words)
+    fields = _fields(words[:at], _SETTINGS)
+    if at < len(words):
+        if at == len(words) - 1:
+            raise ValueError(f"has no value after {_QUEUE}")
+        fields["queue"] = _queue(" ".join(words[at + 1 :]))
     try:
         delays = delays_of(fields)
     except Contradiction as contradiction:
         raise ValueError(f"has {contradiction.key}, which {contradiction}") from None
     own = {field: value for field, value in fields.items() if field not in _DELAYS}
     return own | {"delays": delays}
+
+
+def _queue(text: str) -> Queue:
+    try:
+        return read_sender_queue(text)
+    except ValueError as error:
+        raise ValueError(f"has for {_QUEUE} {quoted(text)}, which {error}; it goes on to the end of the line") from None
 
 
 def read_moment(text: str) -> float:
@@ -180,7 +197,7 @@ def _change(words: list[str]) -> Change:
 
 
 SENDER = Kind(
-    "delay, rtt, data-delay, ack-delay, loss, jitter, reorder, rate, each with its value",
+    "delay, rtt, data-delay, ack-delay, loss, jitter, reorder, rate, last sender-qdisc, each with its value",
     "as the keys of these names",
     read_sender,
 )

@@ -70,6 +70,7 @@ def _senders(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
             jitter_s=given.get("jitter_s", settings["jitter"]),
             reorder=given.get("reorder", settings["reorder"]),
             rate_bps=given.get("rate_bps"),
+            queue=given.get("queue", settings["sender-qdisc"]),
         ).delayed(*_delays_of_host(name, [*delays.get(name, ()), of_all]))
         for name, given in own.items()
     )
@@ -185,7 +186,28 @@ def check_topology(path: Topology) -> None:
             )
         if sender.reorder and not sender.delay_s:
             raise Contradiction("reorder", f"of {sender.name} lets packets pass without delay, and it has none")
+        if sender.queue.kind == "noqueue" and sender.rate_bps is not None:
+            raise Contradiction(
+                "sender-qdisc",
+                f"of {sender.name} is noqueue, and its device has a rate, behind which packets must wait",
+            )
     _check_queue(path)
+
+
+def check_pacing(path: Topology, pacing_bps: float | None) -> None:
+    """Checks that the senders' queues can pace, as the key pacing asks. Raises Contradiction."""
+    for sender in path.senders if pacing_bps is not None else ():
+        if sender.queue.kind != "fq" or "nopacing" in sender.queue.parameters:
+            queue = " ".join([sender.queue.kind, *sender.queue.parameters])
+            message = (
+                f"needs fq, and {sender.name} has {queue} for its sender-qdisc: cca = CCA@RATE is paced by TCP itself"
+            )
+            raise Contradiction("pacing", message)
+        if "maxrate" in sender.queue.parameters:
+            message = (
+                f"and the maxrate of the sender-qdisc of {sender.name} both say how fast a flow may be: remove one"
+            )
+            raise Contradiction("pacing", message)
 
 
 def _check_queue(path: Topology) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ccmix.conditions.qdisc import RESTORABLE, root_of, statistics_command
+from ccmix.conditions.qdisc import RESTORABLE, described, root_of, statistics_command
 from ccmix.doctor.findings import DoctorFinding, Status, line
 from ccmix.doctor.reading import ask, count_of, objects, text_of
 from ccmix.hosts import Host
@@ -25,11 +25,7 @@ def judge_sending(device: str, qdiscs: str, default: str, paced: bool, bbr: bool
     root, leaves = _tree(qdiscs)
     kind = text_of(root, "kind", "the root qdisc")
     fq = [qdisc for qdisc in (root, *leaves) if qdisc.get("kind") == "fq"]
-    seen = (
-        kind
-        if not leaves
-        else f"{kind} with {len(leaves)} x {' '.join(sorted({str(qdisc['kind']) for qdisc in leaves}))}"
-    )
+    seen = described([root, *leaves])
     what = f"fq {device}"
     if kind == "fq" or (leaves and len(fq) == len(leaves)):
         yield DoctorFinding(what, Status.OK, seen)

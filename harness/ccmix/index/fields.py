@@ -154,7 +154,7 @@ _CONTEXT = (
 
 _PATH = (
     _name("ccmix.path.machine", "lab, namespaces or hosts", "runs"),
-    _gauge("ccmix.path.delay_s", "s", "configured delay in each direction", "runs"),
+    _gauge("ccmix.path.delay_s", "s", "configured delay in each direction, the mean of both", "runs"),
     _gauge("ccmix.path.jitter_s", "s", "configured jitter", "runs"),
     _gauge("ccmix.path.reorder", "percent", "configured share of packets that overtake", "runs"),
     _name("ccmix.path.loss_model", "random or gemodel", "runs"),
@@ -162,6 +162,7 @@ _PATH = (
     _flag("ccmix.path.ecn", "whether ECN was negotiated on the emulated path", "runs"),
     _flag("ccmix.path.offloads", "whether packets may be joined on the emulated path", "runs"),
     _name("ccmix.path.qdisc_parameters", "parameters of the bottleneck's qdisc, as in tc", "runs"),
+    _name("ccmix.path.sender_qdisc", "queues of the senders' devices, kinds and options, as tc reports them", "runs"),
     _gauge("ccmix.path.ping_rtt_s", "s", "smallest RTT of ping before the traffic", "runs"),
     Field("ccmix.destination.metadata", "flattened", "further columns of the list of hosts", ("runs",)),
 )

@@ -175,6 +175,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "host.os.kernel": facts.kernel,
         "ccmix.path.machine": execution.machine,
         "ccmix.path.ping_rtt_s": smallest_ping_s(finished),
+        "ccmix.path.sender_qdisc": list(dict.fromkeys((facts.sender_qdiscs or {}).values())) or None,
         **_path(run),
     }  # fmt: skip
 

@@ -22,7 +22,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Queue:
-    """Describes the bottleneck's queue discipline with parameters as tc(8) takes them; the buffer is its limit."""
+    """Describes a queue discipline with parameters as tc(8) takes them. The limit of the bottleneck's is the buffer."""
 
     kind: str = "bfifo"
     parameters: tuple[str, ...] = ()
@@ -47,6 +47,7 @@ class Sender:
     reorder: float = 0.0  # share of packets that are not delayed, and so overtake others
     rate_bps: float | None = None
     ack_delay_s: float | None = None  # None: as data
+    queue: Queue = Queue("fq")  # of the host's own device
 
     @property
     def delay_of_acks_s(self) -> float:

@@ -99,6 +99,8 @@ class Facts:
     pscheduler: PschedulerFacts | None = None
     offloads: dict[str, bool] | None = None  # by 'HOST FEATURE': whether it is on
     imported: ImportFacts | None = None
+    # Of each sender's device by the sender's name, 'src' between hosts: its queues, kinds and options, as tc reports
+    sender_qdiscs: dict[str, str] | None = None
 
     @property
     def hosts_unseen(self) -> bool:

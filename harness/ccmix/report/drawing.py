@@ -6,7 +6,6 @@ from itertools import groupby
 from ccmix.analysis import path_text
 from ccmix.conditions.layout import BOTTLENECK, DELAY, EXIT, RECEIVER, Layout
 from ccmix.model import Topology
-from ccmix.units import format_rate
 
 
 def drawing(plan: Layout) -> str:
@@ -23,17 +22,19 @@ def drawing(plan: Layout) -> str:
 
 def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
     """Yields each device with what it does; devices of hosts that are alike share a line."""
-    for (what, kind), alike in groupby(
-        plan.pairs, key=lambda pair: (path_text.own_path(pair.sender), pair.sender.rate_bps)
+    for (what, queue, back), alike in groupby(
+        plan.pairs,
+        key=lambda pair: tuple(
+            of(pair.sender) for of in (path_text.own_path, path_text.sender_queue, path_text.way_back)
+        ),
     ):
         pairs = list(alike)
         hosts = names([pair.sender.name for pair in pairs])
         east, west = (names([device.place.device for device in same]) for same in zip(
             *((pair.data_delay, pair.ack_delay) for pair in pairs), strict=True))  # fmt: skip
-        rate = f"tbf {format_rate(kind)}, then " if kind else ""
-        yield f"{hosts} eth0", f"{rate}fq"
+        yield f"{hosts} eth0", queue
         yield f"{DELAY} {east}", f"netem, data: {what}"
-        yield f"{DELAY} {west}", f"netem, ACKs: {path_text.way_back(pairs[0].sender)}"
+        yield f"{DELAY} {west}", f"netem, ACKs: {back}"
     yield f"{BOTTLENECK} east", f"{path_text.rate(path)}, {path_text.queue(path)}"
 
 

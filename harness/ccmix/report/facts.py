@@ -5,7 +5,17 @@ from dataclasses import asdict
 from ccmix.flattening import flattened
 from ccmix.model import Facts, FinishedRun
 
-OF_MEASURED = ("kernel", "kernel_version", "iperf3", "sysctls", "generator", "hosts", "device", "offloads")
+OF_MEASURED = (
+    "kernel",
+    "kernel_version",
+    "iperf3",
+    "sysctls",
+    "generator",
+    "hosts",
+    "device",
+    "offloads",
+    "sender_qdiscs",
+)
 OF_IMPORTED = ("kernel", "iperf3", "generator", "sysctls", "hosts")
 UNKNOWN = "unknown"
 

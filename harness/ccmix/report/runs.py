@@ -186,7 +186,10 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
     else:
         yield "bottleneck", f"{path_text.rate(path)}, {path_text.queue(path)}"
         for sender in path.senders:
+            yield f"queue of {sender.name}", path_text.sender_queue(sender)
             yield f"path of {sender.name}", path_text.own_path(sender)
+            if sender.ack_delay_s is not None:
+                yield f"path of ACKs to {sender.name}", path_text.way_back(sender)
         yield "MTU", f"{path.mtu_bytes} bytes, offloads {'on' if path.offloads else 'off'}"
         for change in path.changes:
             yield f"at {format_time(change.at_s)}", path_text.change(change)

@@ -15,7 +15,7 @@ from pathlib import Path
 from ccmix.conditions import qdisc
 from ccmix.conditions.module_parameter import changed_parameter
 from ccmix.conditions.pacing import device_to, paced_device
-from ccmix.conditions.qdisc_counters import qdisc_counters
+from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
 from ccmix.conditions.state import differences, state_of
 from ccmix.conditions.sysctl import OF_TCP, read_sysctls
 from ccmix.conditions.user_commands import bracketed, failures
@@ -123,6 +123,7 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
             probes=traffic.recording.reports,
             pscheduler=traffic.tool.pscheduler,
             offloads=offloads,
+            sender_qdiscs={"src": described_counters(counters_after.qdiscs["sender-queue"])},
         ),
         started_s=traffic.started_s,
         ended_s=traffic.ended_s,

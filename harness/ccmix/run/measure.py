@@ -19,7 +19,7 @@ from ccmix.agent.journal import Journal
 from ccmix.conditions import namespaces, qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import Pair
-from ccmix.conditions.qdisc_counters import qdisc_counters
+from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
 from ccmix.conditions.sysctl import OF_TCP
 from ccmix.conditions.timeline import Timeline
 from ccmix.generators.results import GeneratorError
@@ -85,6 +85,9 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
             commands=lines.commands,
             probes=probing.reports,
             offloads=offloads,
+            sender_qdiscs={
+                pair.sender.name: described_counters(after.qdiscs[pair.sender_queue.what]) for pair in path.pairs
+            },
         ),
         started_s=started_s,
         ended_s=ended_s,

@@ -27,7 +27,8 @@ def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
         is_netem = root_qdisc(measurement.after.qdiscs[device]).kind == "netem"  # it loses what it is asked to lose
         if device.startswith("sender-queue") and not is_netem and (dropped := grown_by(measurement, device, "drops")):
             of_limit = _flow_limit_drops(tables, device)
-            yield "sender-queue", f"{dropped} packets{f', {of_limit} of them by flow_limit' if of_limit else ''}"
+            by_limit = f", {of_limit} of them by flow_limit" if of_limit else ""
+            yield "sender-queue", f"it dropped {dropped} packets{by_limit}"
     for host, text in measurement.after.softnet.items():
         if dropped := _softnet_drops(text) - _softnet_drops(measurement.before.softnet[host]):
             yield "host-backlog", f"{host} dropped {dropped} packets"

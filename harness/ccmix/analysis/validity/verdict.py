@@ -6,7 +6,7 @@ Everything is judged from what the run's own probes saw: a configuration is neve
 from collections.abc import Iterator
 
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity import host_path, hosts, path, probes, traffic
+from ccmix.analysis.validity import host_path, hosts, path, probes, sender_queue, traffic
 from ccmix.model import Finding, HostPath, Measurement, Run, Status, Verdict
 from ccmix.terms import LIMITS
 
@@ -41,6 +41,7 @@ def _emulated(run: Run, tables: RunTables, measurement: Measurement) -> Iterator
         for sender in run.topology.senders:
             yield from path.loss_of_sender(run.topology, sender, measurement)
     yield from path.buffer(run, tables, measurement)
+    yield from sender_queue.sender_queues(run.topology, measurement)
     yield from hosts.limits(run, tables, measurement)
     yield from hosts.processors(run, tables)
     yield from probes.lost_samples(measurement)
