@@ -16,7 +16,7 @@ from ccmix.conditions import qdisc
 from ccmix.conditions.qdisc import replaced_qdisc
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.hosts import CommandError, NamespaceHost
-from ccmix.model import Loss, Queue
+from ccmix.model import Buffer, Loss, Queue
 from support import one_sender
 
 FIFO = ["pfifo", "limit", "10"]
