@@ -5,8 +5,9 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ccmix.analysis.spread import draw_spread
 from ccmix.config import Entry
-from ccmix.model import HostPath, Run
+from ccmix.model import HostPath, Run, RunSpread, Topology, Traffic
 
 RECEIVER = "receiver"  # the destination of a run on an emulated topology
 
@@ -38,17 +39,24 @@ def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:
         if entry.repeat_order == "shuffled":
             random.Random(f"{seed} {entry.name} {iteration}").shuffle(block)
         for condition in block:
-            dst = condition.path.dst.name if isinstance(condition.path, HostPath) else None
+            path = condition.path
+            dst = path.dst.name if isinstance(path, HostPath) else None
+            run_seed = _run_seed(seed, entry.name, condition.values, dst, iteration)
             yield Run(
                 entry=entry.name,
                 condition=condition.values,
                 dst=RECEIVER if dst is None else dst,
                 iteration=iteration,
-                seed=_run_seed(seed, entry.name, condition.values, dst, iteration),
-                path=condition.path,
+                seed=run_seed,
+                path=path,
                 traffic=condition.traffic,
                 accept_limits=entry.accept_limits,
+                spread=_spread(path, condition.traffic, run_seed),
             )
+
+
+def _spread(path: Topology | HostPath, traffic: Traffic, run_seed: int) -> RunSpread | None:
+    return draw_spread(path, traffic, run_seed) if isinstance(path, Topology) and path.spread else None
 
 
 def _run_seed(seed: int, entry: str, condition: dict[str, str], dst: str | None, iteration: int) -> int:

@@ -21,6 +21,7 @@ LIMITS = {
     "rate": "a bottleneck whose rate is not the one configured",
     "loss": "a path whose loss is not the one configured",
     "buffer": "a bottleneck whose buffer is not the one configured",
+    "spread": "streams that did not start when the run's seed said",
     "cpu": "a processor without idle time",
     "probe": "a probe that lost samples",
 }

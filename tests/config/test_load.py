@@ -67,6 +67,7 @@ def test_the_demo_has_three_entries_of_four_conditions_five_times() -> None:
         buffer=Buffer(1.0, "bdp"),
         mtu_bytes=9000,
         offloads=False,
+        spread=True,
     )
 
 

@@ -55,6 +55,7 @@ SHOWN = """\
   device       delay east               netem, data: delay 5 ms, loss 0.1%
   device       delay west               netem, ACKs: delay 5 ms
   device       bottleneck east          tbf 1.00 Gbit/s, buffer 1.25 MB
+  spread       starts within 10 ms, delay of data ± 5 us
   rtt-probe    by TCP to port 22, 5 times a second
   lab all #1  10 s
 
@@ -138,6 +139,7 @@ west [exit] east1..100 ── eth0 h1..h100-receiver
   device       delay east100            netem, data: delay 80 ms, loss gemodel 1% 10%
   device       delay west100            netem, ACKs: delay 80 ms
   device       bottleneck east          htb 1.00 Gbit/s, buffer 40 MB, fq_codel ecn target 5000us
+  spread       starts within 20 ms to 160 ms, delay of data ± 10 us to 80 us
   at 5 s       rate 500 Mbit/s
   at 5 s       h2: delay 20 ms
   one all #1  10 s

@@ -1,7 +1,7 @@
 """Turns JSON of iperf3, patched or not, into a run's flows and intervals."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -18,6 +18,7 @@ REPORTED_COLUMNS: dict[str, Any] = {
     "host": pl.String, "port": pl.Int64, "data_segments": pl.Int64, "retransmitted_segments": pl.Int64,
     "rtts_s": pl.List(pl.Float64),
 }  # fmt: skip
+START_COLUMNS = {"host": pl.String, "port": pl.Int64, "asked_s": pl.Float64, "used_s": pl.Float64}
 INTERVAL_COLUMNS = {
     "time_s": pl.Float64, "seconds": pl.Float64, "omitted": pl.Boolean, "host": pl.String, "port": pl.Int64,
     "goodput_bps": pl.Float64, "retransmits": pl.Int64, "group": pl.String,
@@ -57,6 +58,19 @@ def read_flows(traffic: Traffic, client: dict[str, Any], host: str, named: Calla
             }
         )
     return pl.DataFrame(rows, schema=FLOW_COLUMNS)
+
+
+def read_starts(client: dict[str, Any], host: str, starts_s: Sequence[float]) -> pl.DataFrame:
+    """Returns for each stream that the client sends how much later than its group it was to start, and iperf3's own
+    word on that: START_COLUMNS, in the order in which the client connects them.
+    """
+    connected = client["start"]["connected"]
+    asked_s = [*starts_s, *[0.0] * len(connected)]
+    rows = [
+        {"host": host, "port": stream["local_port"], "asked_s": start_s, "used_s": float(stream.get("stream_delay", 0))}
+        for stream, start_s in zip(connected, asked_s, strict=False)
+    ]
+    return pl.DataFrame(rows, schema=START_COLUMNS)
 
 
 def _ends(stream: dict[str, Any]) -> dict[str, Any]:

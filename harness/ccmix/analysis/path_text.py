@@ -1,5 +1,6 @@
 """Formats values of a path for people."""
 
+from ccmix.analysis.spread import most_drawn_delay_us
 from ccmix.model import (
     Change,
     CommandSource,
@@ -72,6 +73,13 @@ def rate(path: Topology) -> str:
 def way_back(sender: Sender) -> str:
     """Describes what netem does to the ACKs of a sender."""
     return own_path(Sender(sender.name, sender.delay_of_acks_s, jitter_s=sender.jitter_s))
+
+
+def spread(path: Topology) -> str:
+    """Describes what each run draws from its seed: 'starts within 88 ms, delay of data ± 44 us'."""
+    delays_us = sorted({most_drawn_delay_us(sender) for sender in path.senders})
+    ends = dict.fromkeys(format_time(delay_us / 1e6) for delay_us in (delays_us[0], delays_us[-1]))
+    return f"starts within {base_rtts(path)}, delay of data ± {' to '.join(ends)}"
 
 
 def change(what: Change) -> str:

@@ -14,9 +14,11 @@ from ccmix.analysis.iperf3_tables import (
     FLOW,
     FLOW_COLUMNS,
     INTERVAL_COLUMNS,
+    START_COLUMNS,
     read_flows,
     read_intervals,
     read_reported,
+    read_starts,
 )
 from ccmix.analysis.series import (
     NEEDED,
@@ -68,6 +70,7 @@ class RunTables:
     short_flows: by line of http or workload and host, SHORT_FLOWS_COLUMNS; rates over the measured time
     short_flows_seen: whether the probe could see flows that ended between two samples, or there are none
     recorded: reads all of these recordings again, part by part, which may not fit into memory together
+    starts: of iperf3's streams on an emulated path, see iperf3_tables.read_starts()
     reported: what the generator reports about the sockets if no probe sampled them: iperf3_tables.read_reported()
     """
 
@@ -80,6 +83,7 @@ class RunTables:
     short_flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SHORT_FLOWS_COLUMNS))
     short_flows_seen: bool = True
     reported: pl.DataFrame | None = None
+    starts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=START_COLUMNS))
 
     @property
     def sockets(self) -> pl.DataFrame:
@@ -125,19 +129,20 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         for source in run.traffic.sources
         if isinstance(source, Iperf3Source | UdpSource)
     ]
-    flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in tests)])
+    flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, *_ in tests)])
     others = list(_carried_by_others(run, series.sockets, flows, start_s)) if start_s else []
     of_commands = [_of_command(run, source, own) for source, own in others if isinstance(source, CommandSource)]
     flows = pl.concat([flows, *of_commands])
     sockets = _of_flows(series.sockets, flows)
     start_s = start_s or _start_of_traffic_s(sampled(sockets))
-    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals in tests)])
+    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals, _ in tests)])
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
     short = [_short_flows(run, source, own) for source, own in others if not isinstance(source, CommandSource)]
     return replace(
         tables,
+        starts=pl.concat([pl.DataFrame(schema=START_COLUMNS), *(starts for *_, starts in tests)]),
         completions=read_completions(run, generators),
         short_flows=pl.DataFrame(short, schema=SHORT_FLOWS_COLUMNS),
         short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
@@ -210,8 +215,10 @@ def _of_ccmix() -> pl.Expr:
     return pl.any_horizontal(of_server)
 
 
-def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns flows and intervals of a source that iperf3 made.
+def _iperf3(
+    run: Run, source: Iperf3Source | UdpSource, generators: Path
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Returns flows, intervals and starts of a source that iperf3 made.
 
     Rates of flows are over the measured time of the run, as those of groups that begin later are.
     """
@@ -221,9 +228,12 @@ def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> tup
     flows = read_flows(traffic, client, source.host, lambda own: run.group_name(source, own))
     intervals = read_intervals(traffic, client, server, flows)
     share = traffic.measured_s / run.traffic.measured_s
+    drawn_s = run.spread.starts_s[run.traffic.sources.index(source)] if run.spread else ()
+    asked_s = drawn_s if isinstance(source, Iperf3Source) else ()  # UDP starts as a whole
     return (
         flows.with_columns(pl.col("goodput_bps", "throughput_bps") * share),
         intervals.with_columns(pl.col("time_s") + source.start_s),
+        read_starts(client, source.host, asked_s),
     )
 
 

@@ -8,13 +8,8 @@ from ccmix.analysis.results import Result
 from ccmix.model import HostPath, Topology
 
 MOST_VALUES = 4  # how many are shown of one side
-OF_EMULATION = (
-    "path.name",
-    "path.receivers",
-    "path.shaper",
-    "path.offloads",
-    "path.sender_queue",
-)  # settings that no real path has
+# Settings that no real path has
+OF_EMULATION = ("path.name", "path.receivers", "path.shaper", "path.offloads", "path.sender_queue", "path.spread")
 KNOWN_TO_IMPORTS = ("path.src", "path.dst.name")
 UNKNOWN, REAL = "unknown", "real"
 FAMILIES = {"host.": "hosts", "sysctl.": "sysctls", "offloads.": "offloads", "sender-qdisc": "sender-qdisc"}

@@ -163,7 +163,7 @@ def layout(topology: Topology) -> Layout:
 
 
 def data_netem(sender: Sender) -> list[str]:
-    return qdisc.netem(sender.delay_s, sender.loss, sender.jitter_s, sender.reorder)
+    return qdisc.netem(sender.delay_of_data_s, sender.loss, sender.jitter_s, sender.reorder)
 
 
 def ack_netem(sender: Sender) -> list[str]:

@@ -168,6 +168,13 @@ TOPOLOGY_KEYS = _table(
     Key("offloads", SWITCH, "off: every packet is one packet to netem, as on a wire", "on", "off"),
     Key("ecn", SWITCH, "on: all hosts negotiate ECN (tcp_ecn = 1)", "on", "off"),
     Key(
+        "spread",
+        SWITCH,
+        "on: the seed of each run draws the starts of its streams, within a base RTT, and a delay of microseconds",
+        "off",
+        "on",
+    ),
+    Key(
         "hosts",
         whole_number(1, MOST_HOSTS),
         "number of senders, h1, h2, ...; unset: those of host.NAME, else one",

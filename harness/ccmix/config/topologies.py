@@ -42,6 +42,7 @@ def topology(settings: Mapping[str, Any]) -> Topology:
         shaper=settings["shaper"],
         queue=settings["qdisc"],
         ecn=settings["ecn"],
+        spread=settings["spread"],
         changes=_changes(settings, [sender.name for sender in senders]),
         name=settings["topology"],
     )

@@ -93,10 +93,13 @@ class Iperf3Test:
             _raise_error(self._server_json, self._errors)
 
 
-def tcp_arguments(traffic: Traffic) -> list[str]:
+def tcp_arguments(traffic: Traffic, starts_s: Sequence[float] = ()) -> list[str]:
+    """Returns the client's arguments for a test; `starts_s` says how much later than its group each stream starts."""
+    delays = ["--stream-delays", ",".join(f"{start_s:.6f}" for start_s in starts_s)] if any(starts_s) else []
     return [
         "--parallel", str(traffic.streams), "--congestion", format_groups(traffic.groups),
         "--time", f"{traffic.measured_s:.0f}", "--omit", f"{traffic.omit_s:.0f}", "--zerocopy", "--skip-rx-copy",
+        *delays,
     ]  # fmt: skip
 
 

@@ -160,6 +160,7 @@ _PATH = (
     _name("ccmix.path.loss_model", "random or gemodel", "runs"),
     _count("ccmix.path.mtu_bytes", "byte", "MTU of the emulated path", "runs"),
     _flag("ccmix.path.ecn", "whether ECN was negotiated on the emulated path", "runs"),
+    _flag("ccmix.path.spread", "whether runs on the emulated path drew their starts from their seeds", "runs"),
     _flag("ccmix.path.offloads", "whether packets may be joined on the emulated path", "runs"),
     _name("ccmix.path.qdisc_parameters", "parameters of the bottleneck's qdisc, as in tc", "runs"),
     _name("ccmix.path.sender_qdisc", "queues of the senders' devices, kinds and options, as tc reports them", "runs"),

@@ -196,6 +196,7 @@ def _path(run: Run) -> Document:
         "ccmix.path.loss_model": next((_model(sender.loss) for sender in path.senders if sender.loss), None),
         "ccmix.path.mtu_bytes": path.mtu_bytes,
         "ccmix.path.ecn": path.ecn,
+        "ccmix.path.spread": path.spread,
         "ccmix.path.offloads": path.offloads,
         "ccmix.path.qdisc_parameters": list(path.queue.parameters) or None,
     }

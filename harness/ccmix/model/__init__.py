@@ -39,7 +39,7 @@ from ccmix.model.metrics import (
 from ccmix.model.netem import Loss, Netem, NetemPlace
 from ccmix.model.pscheduler import PschedulerTask
 from ccmix.model.real import Capture, Commands, Destination, HostPath, ModuleParameter
-from ccmix.model.run import Run, condition_name
+from ccmix.model.run import Run, RunSpread, condition_name
 from ccmix.model.traffic import (
     CommandSource,
     GroupedSource,
@@ -110,6 +110,7 @@ __all__ = [
     "RttProbe",
     "RttProbeMetrics",
     "Run",
+    "RunSpread",
     "Sender",
     "SeriesNames",
     "StartupMetrics",

@@ -48,11 +48,17 @@ class Sender:
     rate_bps: float | None = None
     ack_delay_s: float | None = None  # None: as data
     queue: Queue = Queue("fq")  # of the host's own device
+    drawn_delay_s: float = 0.0  # by a run's seed: added to the delay of data, and no part of the base RTT
 
     @property
     def delay_of_acks_s(self) -> float:
         """The delay of what comes back."""
         return self.delay_s if self.ack_delay_s is None else self.ack_delay_s
+
+    @property
+    def delay_of_data_s(self) -> float:
+        """The delay of data as it is set, with what the run drew."""
+        return max(0.0, self.delay_s + self.drawn_delay_s)
 
     @property
     def base_rtt_s(self) -> float:
@@ -110,6 +116,7 @@ class Topology:
     queue: Queue = Queue()
     ecn: bool = False
     changes: tuple[Change, ...] = ()
+    spread: bool = False  # each run draws its starts and delays from its seed: see RunSpread
     name: str = ""  # of its section
     kind: Literal["emulated"] = "emulated"
 

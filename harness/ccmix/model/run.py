@@ -1,6 +1,6 @@
 """A run: one condition, one destination, one iteration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ccmix.model.emulated import Topology
 from ccmix.model.real import HostPath
@@ -10,6 +10,24 @@ from ccmix.model.traffic import Iperf3Source, Traffic, TrafficSource
 def condition_name(condition: dict[str, str]) -> str:
     """Returns a condition in one word, as in folder names: 'delay=5ms,loss=0.1%'."""
     return ",".join(f"{key}={value}" for key, value in condition.items()) or "all"
+
+
+@dataclass(frozen=True)
+class RunSpread:
+    """Holds what a run on an emulated path drew from its seed, in seconds, each a whole number of microseconds."""
+
+    phase_s: float  # by which all traffic begins later: less than a tick of the kernel
+    delays_s: tuple[float, ...]  # added to the delay of data, of each sender of the path; may be negative
+    starts_s: tuple[tuple[float, ...], ...]
+    """For each traffic source, by how much its streams start later; a source that is not iperf3's TCP has one value.
+
+    The first of all starts is 0: a flow that is alone loses nothing of the measured time.
+    """
+
+    def applied_to(self, path: Topology) -> Topology:
+        """Returns the path with the delays that were drawn."""
+        senders = zip(path.senders, self.delays_s, strict=True)
+        return replace(path, senders=tuple(replace(sender, drawn_delay_s=delay_s) for sender, delay_s in senders))
 
 
 @dataclass(frozen=True)
@@ -24,12 +42,16 @@ class Run:
     traffic: Traffic
     path: Topology | HostPath
     accept_limits: tuple[str, ...] = ()
+    spread: RunSpread | None = None  # drawn from the seed; None between hosts, and where the path has none
 
     @property
     def topology(self) -> Topology:
-        """The emulated path of a run that has one; asking another run for it is a mistake of the program."""
+        """The emulated path of a run that has one, with the delays that the run drew from its seed.
+
+        Asking another run for it is a mistake of the program.
+        """
         assert isinstance(self.path, Topology)
-        return self.path
+        return self.spread.applied_to(self.path) if self.spread else self.path
 
     @property
     def host_path(self) -> HostPath:

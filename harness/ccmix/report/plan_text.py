@@ -86,6 +86,8 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
     yield "", drawing(plan)
     for device, what in devices(path, plan):
         yield "device", f"{device:{DEVICE_WIDTH}} {what}"
+    if path.spread:
+        yield "spread", path_text.spread(path)
     for change in path.changes:
         yield f"at {format_time(change.at_s)}", path_text.change(change)
     for _, alike in groupby(traffic.named_sources, key=lambda source: replace(source, host="", start_s=0.0)):

@@ -1,9 +1,10 @@
 """Starts the traffic sources of a run on an emulated path, each when it is due, and waits for their end."""
 
+import itertools
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -63,27 +64,30 @@ class TrafficSources:
     def __init__(self, run: Run, path: Dumbbell, iperf3_path: str, folder: Path) -> None:
         self._run = run
         self.began_s = 0.0
+        spread = run.spread
+        self._phase_s = spread.phase_s if spread else 0.0
+        starts = spread.starts_s if spread else ((),) * len(run.traffic.sources)
         self._sources = [
-            (source, _generator(run, source, iperf3.PORT + number, path, iperf3_path, folder))
-            for number, source in enumerate(run.traffic.sources)
+            (source, _start_s(source, starts_s), _generator(run, source, port, path, iperf3_path, folder, starts_s))
+            for port, source, starts_s in zip(itertools.count(iperf3.PORT), run.traffic.sources, starts, strict=False)
         ]
 
     @property
     def lead_s(self) -> float:
         """Returns the time from run() to the begin of the traffic."""
-        return max(generator.lead_s for _, generator in self._sources)
+        return max(generator.lead_s for *_, generator in self._sources) + self._phase_s
 
     def serve(self, started: ExitStack) -> None:
-        for _, generator in self._sources:
+        for *_, generator in self._sources:
             generator.serve(started)
 
     def run(self, started: ExitStack) -> None:
         """Runs all, from the first start to the last end; each makes its traffic on time, whatever its RTT."""
         begin, self.began_s = Deadline(self.lead_s), time.time() + self.lead_s
-        for source, generator in sorted(self._sources, key=lambda pair: pair[0].start_s - pair[1].lead_s):
-            time.sleep(begin.plus(source.start_s - generator.lead_s).remaining_s)
+        for start_s, generator in sorted(self._due, key=lambda due: due[0]):
+            time.sleep(begin.plus(start_s).remaining_s)
             generator.start(started)
-        for _, generator in self._sources:
+        for *_, generator in self._sources:
             generator.finish(begin.plus(self._run.traffic.total_s))
 
     @property
@@ -91,12 +95,27 @@ class TrafficSources:
         """Returns the commands of all sources; the role says of which."""
         return tuple(
             Command(f"{source.label} {command.role}", command.line)
-            for source, generator in self._sources
+            for source, _, generator in self._sources
             for command in generator.commands
         )
 
+    @property
+    def _due(self) -> Iterator[tuple[float, Generator]]:
+        """Yields each generator with the moment at which it is started, from the begin of the traffic."""
+        return ((start_s - generator.lead_s, generator) for _, start_s, generator in self._sources)
 
-def _generator(run: Run, source: TrafficSource, port: int, path: Dumbbell, iperf3_path: str, folder: Path) -> Generator:
+
+def _start_s(source: TrafficSource, starts_s: Sequence[float]) -> float:
+    """Returns when a source starts as a whole; iperf3 itself delays each of its streams."""
+    drawn_s = 0.0 if isinstance(source, Iperf3Source) or not starts_s else starts_s[0]
+    return source.start_s + drawn_s
+
+
+def _generator(
+    run: Run, source: TrafficSource, port: int, path: Dumbbell, iperf3_path: str, folder: Path,
+    starts_s: Sequence[float],
+) -> Generator:  # fmt: skip
+    """Returns what makes the flows of a source; `starts_s` are the drawn starts of its streams."""
     if isinstance(source, CommandSource):
         return _Command(source, path, folder)
     pair = path.pair(source.host)
@@ -106,7 +125,7 @@ def _generator(run: Run, source: TrafficSource, port: int, path: Dumbbell, iperf
     match source:
         case Iperf3Source(streams=streams):
             longest_s = iperf3.longest_s(run.traffic, run.topology.longest_rtt_s, streams) - run.traffic.total_s
-            arguments = iperf3.tcp_arguments(run.traffic.of_source(source))
+            arguments = iperf3.tcp_arguments(run.traffic.of_source(source), starts_s)
             lead_s = (iperf3.ROUND_TRIPS_TO_TCP + streams) * pair.sender.base_rtt_s
             return _Iperf3(ends, arguments, run.traffic.interval_s, folder, source.label, longest_s, lead_s)
         case UdpSource() as udp:

@@ -9,6 +9,9 @@ from ccmix.analysis.measured import measured
 from ccmix.analysis.tables import RunTables
 from ccmix.model import Run
 from ccmix.model.group_grammar import DEFAULT_CCA
+from ccmix.units import format_time
+
+LEAST_DRAWN_S = 1e-6  # what iperf3 and the draw count in
 
 
 def cca(tables: RunTables, looked: bool = True) -> Iterator[tuple[str, str]]:
@@ -34,6 +37,14 @@ def cca(tables: RunTables, looked: bool = True) -> Iterator[tuple[str, str]]:
             used = {flow["cca_used"], *(seen_outside or ("none that the probe saw",))}
         if used != {flow["cca_asked"]}:
             yield "cca", f"port {flow['port']} was to run {flow['cca_asked']} and ran {', '.join(map(str, used))}"
+
+
+def drawn_starts(tables: RunTables) -> Iterator[tuple[str, str]]:
+    """Reports streams that iperf3 started at another moment than the run had drawn from its seed."""
+    unlike = tables.starts.filter((pl.col("asked_s") - pl.col("used_s")).abs() > LEAST_DRAWN_S / 2)
+    for flow in unlike.iter_rows(named=True):
+        used, asked = (format_time(flow[name]) for name in ("used_s", "asked_s"))
+        yield "spread", f"port {flow['port']} started {used} after its group, drawn were {asked}"
 
 
 def flows_with_samples(run: Run, tables: RunTables) -> int:

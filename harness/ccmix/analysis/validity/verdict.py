@@ -34,6 +34,7 @@ def judge(run: Run, tables: RunTables, measurement: Measurement) -> Verdict:
 
 def _emulated(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
     yield from traffic.cca(tables)
+    yield from traffic.drawn_starts(tables)
     yield from path.offloads(run, measurement)
     yield from path.rtt(run, tables, measurement)
     yield from path.rate(run, tables, measurement)
