@@ -9,7 +9,7 @@ import pytest
 
 from ccmix.conditions.layout import Place, layout
 from ccmix.config import queues
-from ccmix.model import Buffer, Queue, Sender
+from ccmix.model import AckBottleneck, Buffer, Queue, Sender, Topology
 from support import REPOSITORY, Ccmix, one_sender
 
 PLAIN = one_sender(1e8, 0.005, None, Buffer(100, "packet"), 1500, offloads=False)
@@ -54,6 +54,28 @@ def test_a_fifo_of_packets_gets_its_limit_in_packets() -> None:
     assert lines == [
         "qdisc add dev east root handle 1: tbf rate 100000000bit burst 3028 limit 100",
         "qdisc add dev east parent 1:1 handle 2: pfifo limit 100",
+    ]
+
+
+@pytest.mark.parametrize("topology", [PLAIN, THREE, replace(THREE, receivers="one")])
+def test_acks_of_all_pass_one_device_on_their_way_back(topology: Topology) -> None:
+    plan = layout(replace(topology, ack_bottleneck=AckBottleneck(2e5, Buffer(20, "packet"))))
+    assert plan.ack_bottleneck
+    assert plan.ack_bottleneck.place == Place("exit", "west")
+    assert plan.ack_bottleneck.lines("add") == [
+        "qdisc add dev west root handle 1: tbf rate 200000bit burst 3028 limit 20",
+        "qdisc add dev west parent 1:1 handle 2: pfifo limit 20",
+    ]
+    places = [end.place for link in plan.links for end in link]
+    assert len(set(places)) == len(places)
+    assert plan.emulating[-1] is plan.ack_bottleneck
+
+
+def test_a_fifo_of_bytes_for_acks_is_the_bucket_s_own() -> None:
+    plan = layout(replace(PLAIN, ack_bottleneck=AckBottleneck(2e5, Buffer(4000, "byte"))))
+    assert plan.ack_bottleneck
+    assert plan.ack_bottleneck.lines("add") == [
+        "qdisc add dev west root handle 1: tbf rate 200000bit burst 3028 limit 4000"
     ]
 
 

@@ -102,6 +102,33 @@ def test_packets_of_a_buffer_in_bytes(read: Files) -> None:
     assert (tiny.buffer_packets, tiny.buffer_bytes) == (1, 1514)
 
 
+def test_a_bottleneck_of_acks_has_a_buffer_of_its_own(read: Files) -> None:
+    limits = {
+        text: path(read, f"rtt = 40ms\nack-rate = 1mbit\n{text}").ack_limit
+        for text in ("", "ack-buffer = 20p\n", "ack-buffer = 4kb\n", "ack-buffer = 0.001bdp\n")
+    }
+    assert limits == {
+        "": 5000, "ack-buffer = 20p\n": 20, "ack-buffer = 4kb\n": 4000, "ack-buffer = 0.001bdp\n": 1514,
+    }  # fmt: skip
+    assert path(read, "rtt = 40ms\n").ack_bottleneck is None
+
+
+def test_a_change_of_delay_leaves_both_buffers(read: Files) -> None:
+    changed = path(read, "rtt = 40ms\nack-rate = 1mbit\nat.1s = rtt 80ms\n")
+    assert {(phase.buffer_bytes, phase.ack_limit) for _, phase in changed.phases} == {(5_000_000, 5000)}
+
+
+def test_the_longest_rtt_has_both_queues(read: Files) -> None:
+    bytes_each = path(read, "rtt = 40ms\nbuffer = 1mb\nack-rate = 1mbit\nack-buffer = 100kb\n")
+    assert bytes_each.longest_rtt_s == pytest.approx(0.04 + 0.008 + 0.8)
+
+
+def test_a_burst_of_its_own_is_the_bottleneck_s_alone(read: Files) -> None:
+    plain, burst = path(read, "delay = 5ms\n"), path(read, "delay = 5ms\nburst = 64kib\n")
+    assert (plain.bottleneck_bucket_bytes, burst.bottleneck_bucket_bytes) == (3028, 65536)
+    assert burst.bucket_bytes(1e8) == 3028, "of a sender's own device"
+
+
 MISTAKES = {
     "unknown qdisc": ("delay = 5ms\nqdisc = fq_coddel\n", "qdisc", "did you mean 'fq_codel'?"),
     "unknown parameter": ("delay = 5ms\nqdisc = codel ecm\n", "qdisc", "'ecm' of codel; did you mean 'ecn'?"),
@@ -163,6 +190,14 @@ OF_CONDITIONS = {
     "CHOKe beyond the buffer": (
         "delay = 5ms\nbuffer = 10p\nqdisc = choke min 11\n", "qdisc", "for min 11 packets, more than the buffer"
     ),
+    "ack-buffer alone": ("delay = 5ms\nack-buffer = 9p\n", "ack-buffer", "without ack-rate, ACKs pass no bottleneck"),
+    "ack-buffer in BDP without delay": (
+        "delay = 0ms\nbuffer = 9p\nack-rate = 1mbit\n", "ack-buffer", "the BDP of a path without delay is 0"
+    ),
+    "ack-buffer of minutes": (
+        "delay = 5ms\nack-rate = 100kbit\nack-buffer = 1mb\n", "buffer", "makes a round trip of 80 s when it is full"
+    ),
+    "burst below a packet": ("delay = 5ms\nburst = 1513b\n", "burst", "holds 1513 bytes, and a packet with its"),
     "bandwidth of 64 bits": (
         "rate = 40gbit\ndelay = 5ms\nqdisc = red\n", "qdisc", "red takes the rate for its bandwidth"
     ),

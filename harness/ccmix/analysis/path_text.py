@@ -67,7 +67,17 @@ def sender_queue(sender: Sender) -> str:
 
 
 def rate(path: Topology) -> str:
-    return f"{path.shaper} {format_rate(path.rate_bps)}"
+    burst = "" if path.burst_bytes is None else f" burst {format_bytes(path.burst_bytes)}"
+    return f"{path.shaper} {format_rate(path.rate_bps)}{burst}"
+
+
+def ack_bottleneck(path: Topology) -> str:
+    """Returns 'tbf 10.0 Mbit/s, buffer 50 packets'; '' where ACKs pass none."""
+    acks = path.ack_bottleneck
+    if acks is None:
+        return ""
+    buffer = f"{path.ack_limit} packets" if acks.counts_packets else format_bytes(path.ack_limit)
+    return f"tbf {format_rate(acks.rate_bps)}, buffer {buffer}"
 
 
 def way_back(sender: Sender) -> str:

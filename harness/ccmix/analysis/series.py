@@ -60,7 +60,7 @@ class Series:
     """Holds the columns of recorded tables that metrics and verdicts need (NEEDED). An empty table may lack columns.
 
     sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between hosts
-    queues: `place` as in facts.json's qdiscs, 'bottleneck' or 'sender-queue'
+    queues: `place` as in facts.json's qdiscs, 'bottleneck', 'ack-bottleneck' or 'sender-queue'
     cpu: `host` is 'src' or 'dst', or 'localhost' on an emulated path
     rtt: of each question of ccmix-rtt, rtt_s null where no answer came
     probes: how each probe did, as facts.json's `probes`: samples, missed, failed (why, or None), longest_delay_s

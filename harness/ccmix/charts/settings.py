@@ -28,7 +28,9 @@ def _parts(result: Result) -> list[str]:
     topology = result.run.path
     buffer = f"{topology.buffer.amount:g} BDP = " if topology.buffer.kind == "bdp" else ""
     queue = "FIFO" if topology.queue == Queue() else " ".join([topology.queue.kind, *topology.queue.parameters])
-    more = [f"{len(topology.senders)} senders"] if len(topology.senders) > 1 else []
+    queues = dict.fromkeys(path_text.sender_queue(sender) for sender in topology.senders)
+    more = [] if list(queues) == ["fq"] else [f"sender's queue {' or '.join(queues)}"]
+    more += [f"{len(topology.senders)} senders"] if len(topology.senders) > 1 else []
     more += [f"{len(topology.changes)} changes"] if topology.changes else []
     return [
         format_rate(topology.rate_bps),
@@ -38,6 +40,7 @@ def _parts(result: Result) -> list[str]:
         f"MTU {topology.mtu_bytes}",
         f"offloads {'on' if topology.offloads else 'off'}",
         *(["ECN"] if topology.ecn else []),
+        *([f"ACKs {path_text.ack_bottleneck(topology)}"] if topology.ack_bottleneck else []),
         *more,
         kernel,
     ]

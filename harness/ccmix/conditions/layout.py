@@ -12,6 +12,9 @@ Several senders have each a link of its own through [delay], so that each can ha
     h1 eth0 ── west1 [delay] east1 ── west1 [            ] east ── west [exit] east1 ── eth0 h1-receiver
     h2 eth0 ── west2 [delay] east2 ── west2 [ bottleneck ]              [    ] east2 ── eth0 h2-receiver
 
+A bottleneck of ACKs is in the exit router, at its west device, through which all packets go back; with it, a path of
+one receiver has that router, too.
+
 Addresses identify the sender of a packet: each has a receiver's address for itself, also where all have one
 receiver, which then has many.
 """
@@ -24,6 +27,7 @@ from ccmix.model import Sender, Topology
 
 NAMESPACE_PREFIX = "ccmix-"
 DELAY, BOTTLENECK, EXIT, RECEIVER = "delay", "bottleneck", "exit", "receiver"
+ACK_BOTTLENECK = "ack-bottleneck"  # what its device is for
 ROUTERS = (DELAY, BOTTLENECK, EXIT)
 
 
@@ -86,6 +90,7 @@ class Layout:
     bottleneck: EmulatingDevice
     links: tuple[tuple[End, End], ...]
     routes: tuple[tuple[str, str], ...]  # namespace, and what `ip route add` takes
+    ack_bottleneck: EmulatingDevice | None = None
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -97,7 +102,8 @@ class Layout:
 
     @property
     def emulating(self) -> tuple[EmulatingDevice, ...]:
-        return (*(device for pair in self.pairs for device in _own(pair)), self.bottleneck)
+        own = (device for pair in self.pairs for device in _own(pair))
+        return (*own, self.bottleneck, *([self.ack_bottleneck] if self.ack_bottleneck else []))
 
 
 def _own(pair: Pair) -> tuple[EmulatingDevice, EmulatingDevice, EmulatingDevice]:
@@ -108,6 +114,8 @@ def layout(topology: Topology) -> Layout:
     senders = topology.senders
     several = len(senders) > 1
     fans_out = several and topology.receivers == "each"
+    acks = topology.ack_bottleneck
+    has_exit = fans_out or acks is not None
     pairs: list[Pair] = []
     links: list[tuple[End, End]] = []
     routes: list[tuple[str, str]] = []
@@ -145,21 +153,32 @@ def layout(topology: Topology) -> Layout:
         ]
         if fans_out:
             links.append((_end(EXIT, east, f"{net}.3.1/24"), _end(receiver, "eth0", f"{net}.3.2/24")))
-            routes += [(BOTTLENECK, f"{net}.3.0/24 via 10.255.0.2"), (receiver, f"default via {net}.3.1")]
+            routes.append((receiver, f"default via {net}.3.1"))
         else:
             far_ends.append(_end(RECEIVER, "eth0", f"{net}.3.2/24"))
             routes.append((RECEIVER, f"{net}.1.0/24 via {net}.3.1" if several else f"default via {net}.3.1"))
-    if fans_out:
+        if has_exit:
+            routes.append((BOTTLENECK, f"{net}.3.0/24 via 10.255.0.2"))
+    if has_exit:
         links.append((_end(BOTTLENECK, "east", "10.255.0.1/24"), _end(EXIT, "west", "10.255.0.2/24")))
         routes.append((EXIT, "default via 10.255.0.1"))
-    else:
-        links.append((_joined(_end(BOTTLENECK, "east", address) for address in _gateways(far_ends)), _joined(far_ends)))
+    if not fans_out:
+        near = (EXIT if has_exit else BOTTLENECK, "east")
+        links.append((_joined(_end(*near, address) for address in _gateways(far_ends)), _joined(far_ends)))
     return Layout(
         tuple(pairs),
         EmulatingDevice(BOTTLENECK, Place(BOTTLENECK, "east"), bottleneck_arguments(topology)),
         tuple(_with_macs(links)),
         tuple(routes),
+        ack_bottleneck=_ack_bottleneck(topology),
     )
+
+
+def _ack_bottleneck(topology: Topology) -> EmulatingDevice | None:
+    if topology.ack_bottleneck is None:
+        return None
+    arguments = map(tuple, qdisc.ack_bottleneck(topology, topology.ack_bottleneck))
+    return EmulatingDevice(ACK_BOTTLENECK, Place(EXIT, "west"), tuple(arguments))
 
 
 def data_netem(sender: Sender) -> list[str]:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ccmix.hosts import CommandError, Host
-from ccmix.model import Loss, Netem, Queue, Topology
+from ccmix.model import AckBottleneck, Loss, Netem, Queue, Topology
+from ccmix.model.emulated import BUCKET_PACKETS
 
 # Packets: netem and fq here hold what is on the way, and must never be the ones to drop. fq's own flow_limit of 100
 # packets would drop a fast flow's packets at its sender.
@@ -49,7 +50,7 @@ def shaper(topology: Topology) -> list[list[str]]:
     A token bucket (tc-tbf(8)), or a class of htb (tc-htb(8)); bytes count the Ethernet header. tbf has a
     FIFO of bytes of its own, which leaf() replaces.
     """
-    rate, burst = f"{topology.rate_bps:.0f}bit", str(topology.bucket_bytes(topology.rate_bps))
+    rate, burst = f"{topology.rate_bps:.0f}bit", str(topology.bottleneck_bucket_bytes)
     if topology.shaper == "tbf":
         # tbf hands its limit on to any FIFO that it has, whatever that counts in (net/sched/sch_fifo.c)
         limit = topology.buffer_packets if topology.queue.kind.startswith("pfifo") else topology.buffer_bytes
@@ -60,6 +61,15 @@ def shaper(topology: Topology) -> list[list[str]]:
         ["qdisc", "root", "handle", "1:", "htb", "default", "1"],
         ["class", "parent", "1:", "classid", LEAF_PARENT, "htb", *limits],
     ]
+
+
+def ack_bottleneck(topology: Topology, acks: AckBottleneck) -> list[list[str]]:
+    """Returns the bottleneck of ACKs, in the same form: a token bucket, whose FIFO is of bytes, or one of packets."""
+    rate, limit = f"{acks.rate_bps:.0f}bit", str(topology.ack_limit)
+    burst = str(BUCKET_PACKETS * topology.packet_bytes)
+    bucket = ["qdisc", "root", "handle", "1:", "tbf", "rate", rate, "burst", burst, "limit", limit]
+    fifo = ["qdisc", "parent", LEAF_PARENT, "handle", "2:", "pfifo", "limit", limit]
+    return [bucket, *([fifo] if acks.counts_packets else [])]
 
 
 def leaf(topology: Topology) -> list[str] | None:

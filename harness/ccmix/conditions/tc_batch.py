@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from ccmix.conditions.layout import BOTTLENECK, EmulatingDevice
+from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, EmulatingDevice
 from ccmix.conditions.qdisc import LEAF_PARENT
 from ccmix.hosts import CommandError, Host
 from ccmix.model import Topology
@@ -27,7 +27,13 @@ def run_tc(host: Host, topology: Topology, batch: Sequence[tuple[EmulatingDevice
 def _key(device: EmulatingDevice, line: str) -> str:
     """Returns the key of the INI file that the line comes from."""
     if device.what == BOTTLENECK:
-        return "qdisc" if LEAF_PARENT in line.split() and "classid" not in line.split() else "rate, buffer or shaper"
+        return (
+            "qdisc"
+            if LEAF_PARENT in line.split() and "classid" not in line.split()
+            else "rate, buffer, burst or shaper"
+        )
+    if device.what == ACK_BOTTLENECK:
+        return "ack-rate or ack-buffer"
     host = device.what.partition(" ")[2]
     of_host = f"host.{host}: " if host else ""
     return of_host + (

@@ -35,6 +35,7 @@ from ccmix.config.senders import (
 from ccmix.config.values import (
     BUDGET,
     BUFFER,
+    BYTES,
     CORES,
     ELASTICSEARCH,
     FILE,
@@ -164,6 +165,14 @@ TOPOLOGY_KEYS = _table(
         "fq",
     ),
     Key("shaper", choice("tbf", "htb"), "what limits the rate", "htb", "tbf"),
+    Key("burst", BYTES, "bucket of the shaper, which passes at once after a pause; unset: two packets", "64kib"),
+    Key("ack-rate", PATH_RATE, "rate of a second bottleneck, which ACKs alone pass; unset: there is none", "10mbit"),
+    Key(
+        "ack-buffer",
+        BUFFER,
+        "buffer of the bottleneck of ACKs, a FIFO; packets are of any size; unset: 1bdp of `ack-rate`",
+        "50p",
+    ),
     Key("mtu", whole_number(576, 65535, "bytes"), "MTU of every device", "9000", "1500"),
     Key("offloads", SWITCH, "off: every packet is one packet to netem, as on a wire", "on", "off"),
     Key("ecn", SWITCH, "on: all hosts negotiate ECN (tcp_ecn = 1)", "on", "off"),

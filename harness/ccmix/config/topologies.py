@@ -10,6 +10,8 @@ from ccmix.config.queues import MOST_BANDWIDTH_BPS
 from ccmix.config.senders import MOST_HOSTS, Delays, delays_of
 from ccmix.generators.distributions import mean_bytes
 from ccmix.model import (
+    AckBottleneck,
+    Buffer,
     Change,
     Group,
     GroupedSource,
@@ -43,9 +45,18 @@ def topology(settings: Mapping[str, Any]) -> Topology:
         queue=settings["qdisc"],
         ecn=settings["ecn"],
         spread=settings["spread"],
+        burst_bytes=settings.get("burst"),
+        ack_bottleneck=_ack_bottleneck(settings),
         changes=_changes(settings, [sender.name for sender in senders]),
         name=settings["topology"],
     )
+
+
+def _ack_bottleneck(settings: Mapping[str, Any]) -> AckBottleneck | None:
+    rate_bps, buffer = settings.get("ack-rate"), settings.get("ack-buffer")
+    if rate_bps is None and buffer is not None:
+        raise Contradiction("ack-buffer", "has no effect: without ack-rate, ACKs pass no bottleneck")
+    return None if rate_bps is None else AckBottleneck(rate_bps, buffer or Buffer(1, "bdp"))
 
 
 def _senders(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
@@ -177,6 +188,10 @@ def check_topology(path: Topology) -> None:
     if path.buffer_bytes > MOST_BUFFER_BYTES:
         size, most = format_bytes(path.buffer_bytes), format_bytes(MOST_BUFFER_BYTES)
         raise Contradiction("buffer", f"comes to {size}: {path.shaper} holds {most} at most")
+    _check_ack_bottleneck(path)
+    if path.burst_bytes is not None and path.burst_bytes < path.packet_bytes:
+        message = f"holds {path.burst_bytes} bytes, and a packet with its Ethernet header has {path.packet_bytes}"
+        raise Contradiction("burst", message)
     if (longest_s := path.longest_rtt_s) > MOST_RTT_S:
         message = f"makes a round trip of {longest_s:.3g} s when it is full, and iperf3 gives up after {MOST_RTT_S:g} s"
         raise Contradiction("buffer", message)
@@ -193,6 +208,18 @@ def check_topology(path: Topology) -> None:
                 f"of {sender.name} is noqueue, and its device has a rate, behind which packets must wait",
             )
     _check_queue(path)
+
+
+def _check_ack_bottleneck(path: Topology) -> None:
+    acks = path.ack_bottleneck
+    if acks is None:
+        return
+    if acks.buffer.kind == "bdp" and path.base_rtt_s == 0:
+        message = "is given in BDP, and the BDP of a path without delay is 0: give bytes or packets"
+        raise Contradiction("ack-buffer", message)
+    if path.ack_limit > MOST_BUFFER_BYTES:
+        message = f"is more than {MOST_BUFFER_BYTES}, the most that tbf holds"
+        raise Contradiction("ack-buffer", message)
 
 
 def check_pacing(path: Topology, pacing_bps: float | None) -> None:

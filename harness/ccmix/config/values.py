@@ -86,6 +86,14 @@ def _buffer(text: str) -> Buffer:
     return Buffer(number, "packet") if unit == "p" else Buffer(number * SIZE_BYTES[unit], "byte")
 
 
+def _size(text: str) -> int:
+    number, unit = quantity(text, SIZE_BYTES, "64kib, 1514b")
+    size_bytes = round(number * SIZE_BYTES[unit])
+    if not 1 <= size_bytes < 2**32:
+        raise ValueError("is not a size from 1b to 4gb: write for instance 64kib")
+    return size_bytes
+
+
 def _positive_time(text: str) -> float:
     seconds = parse_time(text)
     if seconds == 0:
@@ -163,6 +171,7 @@ TIME = Kind("time", units(TIME_S), parse_time)
 POSITIVE_TIME = Kind("time", units(TIME_S), _positive_time)
 LIMIT_NAMES = Kind("list of limits", "", _limits)
 BUFFER = Kind("size", f"bdp, p (packets), {units(SIZE_BYTES)}", _buffer)
+BYTES = Kind("size", units(SIZE_BYTES), _size)
 STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_stored(text)))
 BUDGET = Kind("size per period", f"{units(STORAGE_BYTES)} per {units(PERIOD_S)}", _budget)
 WINDOW = Kind("begin and end", "hours and minutes, UTC", _window)

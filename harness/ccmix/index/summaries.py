@@ -198,6 +198,8 @@ def _path(run: Run) -> Document:
         "ccmix.path.ecn": path.ecn,
         "ccmix.path.spread": path.spread,
         "ccmix.path.offloads": path.offloads,
+        "ccmix.path.ack_rate_bps": path.ack_bottleneck.rate_bps if path.ack_bottleneck else None,
+        "ccmix.path.burst_bytes": path.burst_bytes,
         "ccmix.path.qdisc_parameters": list(path.queue.parameters) or None,
     }
 

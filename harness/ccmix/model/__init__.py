@@ -4,6 +4,7 @@ derived quantities."""
 from ccmix.model.campaign import CampaignOrigin, CampaignPlan, ImportedFile, ImportIdentity, ImportOverrides
 from ccmix.model.emulated import (
     ETHERNET_HEADER_BYTES,
+    AckBottleneck,
     Buffer,
     Change,
     DelayChange,
@@ -57,6 +58,7 @@ from ccmix.model.verdict import Finding, Status, Verdict
 
 __all__ = [
     "ETHERNET_HEADER_BYTES",
+    "AckBottleneck",
     "BottleneckMetrics",
     "Buffer",
     "CampaignOrigin",

@@ -7,6 +7,7 @@ from typing import Literal
 from ccmix.model.netem import Loss
 
 ETHERNET_HEADER_BYTES = 14  # what a veth device adds to the MTU, and tbf and bfifo count
+LARGEST_ACK_BYTES = 94  # Ethernet, IP and TCP with all 40 bytes of options, such as three SACK blocks (RFC 2018)
 BUCKET_PACKETS = 2  # the least that keeps the rate exact: one in transmission, one whose tokens gather
 SUPER_PACKET_BYTES = 70_000  # 64 KiB of TSO, and the headers that each of its packets will have
 BUCKET_OF_SUPER_PACKETS_S = 0.001  # at most; the kernel's own TSO joins about as much of what it paces
@@ -31,6 +32,28 @@ class Queue:
         """Returns the value after a parameter's name; None where it is not given."""
         at = self.parameters.index(name) if name in self.parameters else -1
         return self.parameters[at + 1] if 0 <= at < len(self.parameters) - 1 else None
+
+
+@dataclass(frozen=True)
+class AckBottleneck:
+    """Describes a second bottleneck, which ACKs alone pass: a token bucket, and below it a FIFO.
+
+    The FIFO is of bytes, or of packets of any size where the buffer is given in packets.
+    """
+
+    rate_bps: float
+    buffer: Buffer
+
+    @property
+    def counts_packets(self) -> bool:
+        return self.buffer.kind == "packet"
+
+    def limit(self, base_rtt_s: float, packet_bytes: int) -> int:
+        """Returns how many packets the FIFO holds, or bytes, in which it holds one of the largest packets at least."""
+        if self.counts_packets:
+            return max(round(self.buffer.amount), 1)
+        unit_bytes = 1.0 if self.buffer.kind == "byte" else self.rate_bps * base_rtt_s / 8
+        return max(round(self.buffer.amount * unit_bytes), packet_bytes)
 
 
 @dataclass(frozen=True)
@@ -115,6 +138,8 @@ class Topology:
     shaper: Literal["tbf", "htb"] = "tbf"
     queue: Queue = Queue()
     ecn: bool = False
+    burst_bytes: int | None = None  # of the bottleneck's shaper; None: as bucket_bytes() has it
+    ack_bottleneck: AckBottleneck | None = None
     changes: tuple[Change, ...] = ()
     spread: bool = False  # each run draws its starts and delays from its seed: see RunSpread
     name: str = ""  # of its section
@@ -133,7 +158,23 @@ class Topology:
     def longest_rtt_s(self) -> float:
         """The RTT with a full buffer, at the lowest rate and the longest delay that there will be."""
         slowest_bps = min(phase.rate_bps for _, phase in self.phases)
-        return max(phase.base_rtt_s for _, phase in self.phases) + self.buffer_bytes * 8 / slowest_bps
+        longest_s = max(phase.base_rtt_s for _, phase in self.phases) + self.buffer_bytes * 8 / slowest_bps
+        if self.ack_bottleneck is None:
+            return longest_s
+        acks_bytes = self.ack_limit * (LARGEST_ACK_BYTES if self.ack_bottleneck.counts_packets else 1)
+        return longest_s + acks_bytes * 8 / self.ack_bottleneck.rate_bps
+
+    @property
+    def ack_limit(self) -> int:
+        """What the bottleneck of ACKs holds, in bytes or packets. Raises ValueError where there is none."""
+        if self.ack_bottleneck is None:
+            raise ValueError("the path has no bottleneck of ACKs")
+        return self.ack_bottleneck.limit(self.base_rtt_s, self.packet_bytes)
+
+    @property
+    def least_rate_bps(self) -> float:
+        """The rate at which packets of one size come back from a round trip."""
+        return min([self.rate_bps, *([self.ack_bottleneck.rate_bps] if self.ack_bottleneck else [])])
 
     @property
     def bdp_bytes(self) -> float:
@@ -143,6 +184,11 @@ class Topology:
     def packet_bytes(self) -> int:
         """The largest packet on the wire."""
         return self.mtu_bytes + ETHERNET_HEADER_BYTES
+
+    @property
+    def bottleneck_bucket_bytes(self) -> int:
+        """What the bottleneck's token bucket lets pass at once after a pause."""
+        return self.bucket_bytes(self.rate_bps) if self.burst_bytes is None else self.burst_bytes
 
     def bucket_bytes(self, rate_bps: float) -> int:
         """Returns how much a token bucket of `rate_bps` lets pass at once after a pause.
@@ -169,9 +215,12 @@ class Topology:
 
     @property
     def phases(self) -> tuple[tuple[float, "Topology"], ...]:
-        """The topology from each moment on, from the start. The buffer stays what it was at the start, in bytes."""
+        """The topology from each moment on, from the start. Buffers stay what they were at the start, in bytes."""
         phases = [(0.0, self)]
-        fixed = replace(self, buffer=Buffer(self.buffer_bytes, "byte"))
+        acks = self.ack_bottleneck
+        if acks and not acks.counts_packets:
+            acks = replace(acks, buffer=Buffer(self.ack_limit, "byte"))
+        fixed = replace(self, buffer=Buffer(self.buffer_bytes, "byte"), ack_bottleneck=acks)
         for at_s in sorted({change.at_s for change in self.changes}):
             fixed = fixed._changed(change for change in self.changes if change.at_s == at_s)
             phases.append((at_s, fixed))

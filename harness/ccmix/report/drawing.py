@@ -15,8 +15,8 @@ def drawing(plan: Layout) -> str:
     senders = names([pair.sender.name for pair in plan.pairs])
     own = f"1..{len(plan.pairs)}" if several else ""
     parts = [f"{senders} eth0", f"west{own} [{DELAY}] east{own}", f"west{own} [{BOTTLENECK}] east"]
-    if fans_out:
-        parts.append(f"west [{EXIT}] east{own}")
+    if EXIT in plan.namespaces:
+        parts.append(f"west [{EXIT}] east{own if fans_out else ''}")
     return " ── ".join([*parts, f"eth0 {f'{senders}-{RECEIVER}' if fans_out else RECEIVER}"])
 
 
@@ -36,6 +36,8 @@ def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
         yield f"{DELAY} {east}", f"netem, data: {what}"
         yield f"{DELAY} {west}", f"netem, ACKs: {back}"
     yield f"{BOTTLENECK} east", f"{path_text.rate(path)}, {path_text.queue(path)}"
+    if path.ack_bottleneck:
+        yield f"{EXIT} west", f"ACKs: {path_text.ack_bottleneck(path)}"
 
 
 def names(all_names: Sequence[str]) -> str:

@@ -185,6 +185,8 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
         yield from flattened({"path": _imported_path(path) if imported(finished) else _given(_host_path(run, path))})
     else:
         yield "bottleneck", f"{path_text.rate(path)}, {path_text.queue(path)}"
+        if path.ack_bottleneck:
+            yield "bottleneck of ACKs", path_text.ack_bottleneck(path)
         for sender in path.senders:
             yield f"queue of {sender.name}", path_text.sender_queue(sender)
             yield f"path of {sender.name}", path_text.own_path(sender)

@@ -18,7 +18,7 @@ from pathlib import Path
 from ccmix.agent.journal import Journal
 from ccmix.conditions import namespaces, qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
-from ccmix.conditions.layout import Pair
+from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, Pair
 from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
 from ccmix.conditions.sysctl import OF_TCP
 from ccmix.conditions.timeline import Timeline
@@ -32,7 +32,7 @@ from ccmix.run.traffic_sources import TrafficSources
 
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
-SAMPLED_QUEUES = ("bottleneck", "sender-queue")
+SAMPLED_QUEUES = (BOTTLENECK, ACK_BOTTLENECK, "sender-queue")
 PINGS, PING_INTERVAL_S = 5, 0.2  # or the RTT
 PINGS_AT_ONCE = 16
 ANSWERS_WITHIN_S = 60.0  # beyond the time that it takes on the empty path
@@ -167,19 +167,22 @@ def _ping_of(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
 
 
 def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
-    """Returns when the replies to a train of full packets came, sent all at once: as far apart as the bottleneck lets
-    them.
+    """Returns when the replies to a train of full packets came, sent all at once: as far apart as the slower
+    bottleneck lets them.
 
     Seconds of the wall clock; empty where no train shows the rate: the buffer holds too few packets, every sender is
     slower than the bottleneck may be, or the delay of each packet is another.
     """
     packets = min(TRAIN_PACKETS, topology.buffer_bytes // topology.packet_bytes)
+    if topology.ack_bottleneck:
+        unit_bytes = 1 if topology.ack_bottleneck.counts_packets else topology.packet_bytes
+        packets = min(packets, topology.ack_limit // unit_bytes)
     steady = [pair for pair in path.pairs if not (pair.sender.rate_bps or pair.sender.jitter_s or pair.sender.reorder)]
     if packets < LEAST_TRAIN_PACKETS or not steady:
         return ()
     size = topology.mtu_bytes - IP_AND_ICMP_HEADER_BYTES
     argv = [*PING, "-D", "-c", str(packets), "-l", str(packets), "-s", str(size)]
-    took_s = packets * topology.packet_bytes * 8 / topology.rate_bps + steady[0].sender.base_rtt_s
+    took_s = packets * topology.packet_bytes * 8 / topology.least_rate_bps + steady[0].sender.base_rtt_s
     timeout_s = took_s + ANSWERS_WITHIN_S
     lines = path.sender(steady[0]).run([*argv, steady[0].receiver_address], timeout_s=timeout_s).splitlines()
     return tuple(float(line[1:].partition("]")[0]) for line in lines if line.startswith("["))

@@ -8,8 +8,10 @@ import polars as pl
 from ccmix.analysis.qdiscs import grown_by, root_qdisc
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity.loss import loss
+from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK
 from ccmix.conditions.qdisc import LEAF_PARENT
 from ccmix.model import Measurement, Run, Sender, Topology
+from ccmix.model.emulated import BUCKET_PACKETS
 from ccmix.units import format_bytes, format_rate, format_time
 
 RTT_LEAST_S = 0.2e-3  # what hosts and routers add, generously
@@ -75,29 +77,41 @@ def loses(run: Run) -> bool:
 
 def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
     """Judges a train's spacing, and that no more passed between two samples than rate and bucket allow."""
-    configured_bps = run.topology.rate_bps
+    configured_bps = run.topology.least_rate_bps
+    shows_bottleneck = configured_bps == run.topology.rate_bps
     packet_s = run.topology.packet_bytes * 8 / configured_bps
-    at_once = run.topology.bucket_bytes(configured_bps) // run.topology.packet_bytes
+    bucket_bytes = (
+        run.topology.bottleneck_bucket_bytes if shows_bottleneck else BUCKET_PACKETS * run.topology.packet_bytes
+    )
+    at_once = bucket_bytes // run.topology.packet_bytes
     train_s = measurement.train_s[at_once:]
     if len(train_s) > 1:
         took_s, expected_s = train_s[-1] - train_s[0], (len(train_s) - 1) * packet_s
         if abs(took_s - expected_s) > RATE_FRACTION * expected_s + TRAIN_JITTER_S:
             passed_bps = configured_bps * expected_s / took_s if took_s else float("inf")
             yield "rate", f"a train passed at {format_rate(passed_bps)}, configured are {format_rate(configured_bps)}"
-    elif kernel_rate := root_qdisc(measurement.after.qdiscs["bottleneck"]).rate_bytes_per_s:
-        # no train shows it: the kernel's own word, in bytes per second
-        kernel_bps, last_bps = kernel_rate * 8, run.topology.phases[-1][1].rate_bps
-        if abs(kernel_bps - last_bps) > RATE_FRACTION * last_bps:
-            yield "rate", f"the kernel has {format_rate(kernel_bps)}, configured are {format_rate(last_bps)}"
+    if len(train_s) < 2 or not shows_bottleneck:
+        yield from _kernel_rate(measurement, BOTTLENECK, run.topology.phases[-1][1].rate_bps)
+    if run.topology.ack_bottleneck:
+        yield from _kernel_rate(measurement, ACK_BOTTLENECK, run.topology.ack_bottleneck.rate_bps)
     most_bps = max(phase.rate_bps for _, phase in run.topology.phases)
     changes = tables.bottleneck.sort("time_s").select(pl.col("time_s").diff(), bits=pl.col("bytes").diff() * 8)
     passed = changes.drop_nulls()
-    bucket_bits = 8 * (run.topology.bucket_bytes(most_bps) + run.topology.packet_bytes)
+    bucket_bytes = max(phase.bottleneck_bucket_bytes for _, phase in run.topology.phases)
+    bucket_bits = 8 * (bucket_bytes + run.topology.packet_bytes)
     beyond = passed.filter(pl.col("bits") > pl.col("time_s") * most_bps * (1 + RATE_FRACTION) + bucket_bits)
     if not beyond.is_empty():
         most_passed_bps = (beyond["bits"] / beyond["time_s"]).max()
         assert isinstance(most_passed_bps, float)
         yield "rate", f"the bottleneck passed {format_rate(most_passed_bps)}, configured are {format_rate(most_bps)}"
+
+
+def _kernel_rate(measurement: Measurement, what: str, configured_bps: float) -> Iterator[tuple[str, str]]:
+    """Judges a rate by the kernel's own word, in bytes per second, where no train shows it."""
+    kernel_rate = root_qdisc(measurement.after.qdiscs[what]).rate_bytes_per_s
+    if kernel_rate and abs(kernel_rate * 8 - configured_bps) > RATE_FRACTION * configured_bps:
+        of = "" if what == BOTTLENECK else f"{what}: "
+        yield "rate", f"{of}the kernel has {format_rate(kernel_rate * 8)}, configured are {format_rate(configured_bps)}"
 
 
 def loss_of_sender(topology: Topology, sender: Sender, measurement: Measurement) -> Iterator[tuple[str, str]]:
