@@ -58,34 +58,38 @@ def start_up(run: Run, flows: pl.DataFrame) -> StartupMetrics:
 
 
 def convergence_s(run: Run, flows: pl.DataFrame) -> float | None:
-    """Returns the time from the start of the last flow to the end of the first CONVERGED_FOR_S in which all are
-    delta-fair in the mean.
+    """Returns the time from the start of the last flow to the end of the first CONVERGED_FOR_S from which on all are
+    delta-fair in the mean of every CONVERGED_FOR_S until the end of the run.
 
-    The delta-fair convergence time of RFC 5166 section 2.3, for any number of flows: fair is a Jain's index of at
-    least FAIR_INDEX, which for two flows is the same. `flows` are goodputs(). None where they never are, or are fewer
-    than two.
+    After the delta-fair convergence time of RFC 5166 section 2.3 (Bansal et al. 2001), for any number of flows: fair is
+    a Jain's index of at least FAIR_INDEX, which for two flows is the same. That it must last is the settling time of
+    control theory: who is fair only in passing has not converged. `flows` are goodputs(). None where they are not fair
+    at the end, or are fewer than two.
     """
+    since_s: float | None = None
     for seconds, means in _competing(run, flows):
-        if (jain_index(list(means.values())) or 0) >= FAIR_INDEX:
-            return seconds
-    return None
+        if (jain_index(list(means.values())) or 0) < FAIR_INDEX:
+            since_s = None
+        elif since_s is None:
+            since_s = seconds
+    return since_s
 
 
 def convergence_of_flows_s(run: Run, flows: pl.DataFrame) -> dict[Flow, float]:
-    """Returns for each flow the time from the start of the last flow to the end of the first CONVERGED_FOR_S in which
-    the flow's mean is within DELTA of the mean of all; for two flows that is convergence_s().
+    """Returns for each flow the time from the start of the last flow to the end of the first CONVERGED_FOR_S from which
+    on the flow's mean is within DELTA of the mean of all until the end; for two flows that is convergence_s().
 
-    Leaves out flows that never converge.
+    Leaves out flows that are not within it at the end.
     """
-    seconds_of_flows: dict[Flow, float] = {}
+    since_s: dict[Flow, float] = {}
     for seconds, means in _competing(run, flows):
         fair = statistics.fmean(means.values())
         for flow, mean in means.items():
-            if flow not in seconds_of_flows and abs(mean - fair) <= DELTA * fair * (1 + 1e-12):
-                seconds_of_flows[flow] = seconds
-        if len(seconds_of_flows) == len(means):
-            break
-    return seconds_of_flows
+            if abs(mean - fair) <= DELTA * fair * (1 + 1e-12):
+                since_s.setdefault(flow, seconds)
+            else:
+                since_s.pop(flow, None)
+    return since_s
 
 
 def _competing(run: Run, flows: pl.DataFrame) -> Iterator[tuple[float, dict[Flow, float]]]:
