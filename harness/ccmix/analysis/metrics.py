@@ -11,6 +11,7 @@ from ccmix.analysis.delays import DELAYS, PERCENTILES, delays, rtt_samples
 from ccmix.analysis.fairness import jain_index
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import grown, measured
+from ccmix.analysis.settled import settling
 from ccmix.analysis.tables import RunTables, bytes_sent
 from ccmix.model import (
     CompletionMetrics,
@@ -70,6 +71,7 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
         bottleneck=path_metrics.bottleneck(run, tables),
         cpu_s_per_gbit=path_metrics.cpu_s_per_gbit(run, tables, goodput_bps),
         rtt_probe=_rtt_probe(run, tables.series.rtt),
+        settling=settling(run, intervals, groups),
         groups=(*groups, *of_short_flows),
         completions=completed,
         flows=tuple(

@@ -41,6 +41,7 @@ from ccmix.model.netem import Loss, Netem, NetemPlace
 from ccmix.model.pscheduler import PschedulerTask
 from ccmix.model.real import Capture, Commands, Destination, HostPath, ModuleParameter
 from ccmix.model.run import Run, RunSpread, condition_name
+from ccmix.model.settling import Settling, Trend
 from ccmix.model.traffic import (
     CommandSource,
     GroupedSource,
@@ -115,11 +116,13 @@ __all__ = [
     "RunSpread",
     "Sender",
     "SeriesNames",
+    "Settling",
     "StartupMetrics",
     "Status",
     "Topology",
     "Traffic",
     "TrafficSource",
+    "Trend",
     "UdpSource",
     "Verdict",
     "WorkloadSource",

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from ccmix.model.settling import Settling
+
 
 @dataclass(frozen=True, kw_only=True)
 class DelayMetrics:
@@ -116,6 +118,7 @@ class Metrics(DelayMetrics, StartupMetrics):
     bottleneck: BottleneckMetrics | None = None
     cpu_s_per_gbit: dict[str, float] = field(default_factory=dict)  # by host: core seconds per gigabit of goodput
     rtt_probe: RttProbeMetrics | None = None
+    settling: Settling | None = None  # None: of an older archive
     groups: tuple[GroupMetrics, ...] = ()
     completions: tuple[CompletionMetrics, ...] = ()
     flows: tuple[FlowMetrics, ...] = ()

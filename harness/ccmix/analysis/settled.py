@@ -1,0 +1,233 @@
+"""Judges whether a run was long enough: whether goodputs and shares still have a trend, and whether that could be told.
+
+Trend: batch means of the measured time, and the likelihood ratio of a trend in noise of first order (AR(1)) against
+such noise alone. Both likelihoods are exact ones of normal values, maximised over the noise's correlation (Beach and
+MacKinnon 1978). So noise that wanders slowly is not taken for a trend, as a test that takes batches for independent
+would. The trend is linear, or approaches its end exponentially. Warm-up: MSER-5 (White 1997).
+docs/explanation/settling.md has the reasons, and what was simulated.
+"""
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ccmix.analysis.periods import Period, slowest
+from ccmix.model import GroupedSource, GroupMetrics, Run, Settling, Topology, Trend
+from ccmix.model.settling import Quantity
+from ccmix.units import format_time
+
+BATCHES = 20  # of a measured time
+QUARTER = BATCHES // 4
+LEAST_CHANGE = 0.1  # of the mean, from the first quarter to the last: less does not matter
+# What the likelihood ratio exceeds in 4% of runs without a trend, where noise is correlated over 20% of the measured
+# time; over less, in fewer runs. Of several groups each gets its part of these (Bonferroni). Simulated:
+# tests/analysis/test_settled.py, test_the_critical_values_are_those_of_a_simulation
+CRITICAL = 10.0
+CRITICAL_OF_TWICE_AS_MANY = 1.75
+CORRELATIONS = (*np.arange(0.0, 0.9, 0.05), 0.9, 0.93, 0.95, 0.97)  # of neighbouring batches, that are tried
+APPROACHES = (0.05, 0.3)  # of the measured time: time constants of the exponential approach
+NO_NOISE = 1e-9  # of the mean: smaller deviations are those of rounding
+
+MSER_BATCH = 5  # intervals
+DURATIONS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)  # that are recommended; above, whole hours
+
+Floats = NDArray[np.float64]
+
+
+def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> Settling:
+    """Judges a run by its dynamics.goodputs() and its groups."""
+    if why_not := _not_judged(run, flows):
+        return Settling(settled=None, reasons=(why_not,))
+    names, series = goodputs_of_groups(run, flows)
+    period = slowest(run, groups)
+    measured_s, interval_s = run.traffic.measured_s, run.traffic.interval_s
+    trends = tuple(trends_of(names, series)) if series.shape[1] >= BATCHES else ()
+    too_short = list(_too_short(measured_s, interval_s, series.shape[1], period))
+    seen = [trend for trend in trends if trend.seen]
+    warm_up = max((mser_5(values) for values in series), default=0)
+    is_warm_up = bool(seen) and not _has_trend(names, series[:, warm_up:])
+    enough_s = [enough for _, enough in too_short]
+    enough_s += [measured_s if is_warm_up else measured_s * abs(trend.change) / LEAST_CHANGE for trend in seen]
+    return Settling(
+        settled=not enough_s,
+        reasons=(*(clause for clause, _ in too_short), *_clauses(seen)),
+        trends=trends,
+        warm_up_s=warm_up * interval_s,
+        slowest=period.name if period else None,
+        slowest_period_s=period.seconds if period else None,
+        enough_s=rounded_up(max(enough_s)) if enough_s else None,
+        enough_omit_s=rounded_up(run.traffic.omit_s + warm_up * interval_s) if is_warm_up else None,
+    )
+
+
+def too_short(measured_s: float, period: Period | None) -> str | None:
+    """Returns a clause where a measured time holds too few periods; None where it is long enough."""
+    if period is None or measured_s >= period.enough_s:
+        return None
+    return (
+        f"{format_time(measured_s)} are too short to tell: they hold {measured_s / period.seconds:.2g} {period.name} "
+        f"of {format_time(float(f'{period.seconds:.2g}'))}, and {period.least} are needed"
+    )
+
+
+def rounded_up(seconds: float) -> float:
+    """Returns the next duration that people would write."""
+    hours_s = math.ceil(seconds / 3600) * 3600
+    return float(next((duration for duration in DURATIONS_S if duration >= seconds), hours_s))
+
+
+def goodputs_of_groups(run: Run, flows: pl.DataFrame) -> tuple[list[str], Floats]:
+    """Returns the groups' names, and a row for each: its goodput in each interval of the measured time, in bits/s."""
+    first = round(run.traffic.omit_s / run.traffic.interval_s)
+    count = round(run.traffic.total_s / run.traffic.interval_s) - first
+    own = flows.filter(pl.col("interval").is_between(first, first + count - 1))
+    names = own["group"].unique(maintain_order=True).to_list()
+    series = np.zeros((len(names), count))
+    for group, interval, goodput_bps in own.select("group", "interval", "goodput_bps").iter_rows():
+        series[names.index(group), interval - first] += goodput_bps
+    return names, series
+
+
+def trends_of(names: Sequence[str], series: Floats) -> Iterator[Trend]:
+    """Yields the trend of each group's goodput and, of several groups, of its share; `series` has a row for each."""
+    goodputs = batch_means(series)
+    quantities: list[tuple[Quantity, Floats]] = [("goodput", goodputs)]
+    if len(names) > 1:
+        total = goodputs.sum(axis=0)
+        quantities.append(("share", goodputs / np.where(total > 0, total, 1.0)))
+    for quantity, batches in quantities:
+        changes, seen = changes_of(batches), trends_seen(batches, len(names))
+        starts = batches[:, :QUARTER].mean(axis=1)
+        for at, name in enumerate(names):
+            factor = float(batches[at, -QUARTER:].mean() / starts[at]) if starts[at] else None
+            yield Trend(name, quantity, float(changes[at]), factor, bool(seen[at]))
+
+
+def trends_seen(batches: Floats, groups: int) -> NDArray[np.bool_]:
+    """Returns for each row of batch means, of runs with that many groups, whether it has a trend that matters."""
+    return (likelihood_ratios(batches) > critical_value(groups)) & (np.abs(changes_of(batches)) >= LEAST_CHANGE)
+
+
+def changes_of(batches: Floats) -> Floats:
+    """Returns for each row the mean of the last quarter less that of the first, over the mean; 0 where that is 0."""
+    means = batches.mean(axis=1)
+    quarters = batches[:, -QUARTER:].mean(axis=1) - batches[:, :QUARTER].mean(axis=1)
+    changes: Floats = quarters / np.where(means > 0, means, np.inf)
+    return changes
+
+
+def critical_value(groups: int) -> float:
+    """Returns what the likelihood ratio of a trend must exceed, so that at most 5% of runs without one show one."""
+    return CRITICAL + CRITICAL_OF_TWICE_AS_MANY * math.log2(groups)
+
+
+def batch_means(series: Floats) -> Floats:
+    """Returns BATCHES means of each row, over equal times; an interval at a border counts to both sides by its part."""
+    count = series.shape[1]
+    sums = np.concatenate([np.zeros((len(series), 1)), np.cumsum(series, axis=1)], axis=1)
+    borders = np.linspace(0, count, BATCHES + 1)
+    at = np.minimum(borders.astype(int), count - 1)
+    until = sums[:, at] + (borders - at) * series[:, at]
+    means: Floats = np.diff(until, axis=1) * BATCHES / count
+    return means
+
+
+def likelihood_ratios(batches: Floats) -> Floats:
+    """Returns for each row of batch means 2 log(L1 / L0): the trend that fits best against no trend."""
+    alone, *with_trend = _fits()
+    none = _log_likelihoods(batches, alone)
+    ratios: Floats = np.max([_log_likelihoods(batches, fit) for fit in with_trend], axis=0) - none
+    return ratios
+
+
+def _log_likelihoods(batches: Floats, fit: Sequence[tuple[Floats, float]]) -> Floats:
+    """Returns twice the largest log-likelihood over CORRELATIONS, but for a constant."""
+    least = BATCHES * (NO_NOISE * np.abs(batches).mean(axis=1)) ** 2 + np.finfo(float).tiny
+    of_each = []
+    for residuals, log_determinant in fit:
+        squares = np.maximum(((batches @ residuals.T) ** 2).sum(axis=1), least)
+        of_each.append(-BATCHES * np.log(squares) - log_determinant)
+    largest: Floats = np.max(of_each, axis=0)
+    return largest
+
+
+@functools.lru_cache(maxsize=1)
+def _fits() -> list[list[tuple[Floats, float]]]:
+    """Returns for no trend, a linear one and those of APPROACHES, and for each correlation: the matrix that makes
+    independent residuals of batch means, and the logarithm of the determinant of the correlation matrix.
+    """
+    times = (np.arange(BATCHES) + 0.5) / BATCHES
+    lags = np.abs(np.subtract.outer(np.arange(BATCHES), np.arange(BATCHES)))
+    constant = np.ones(BATCHES)
+    trends = [times, *(np.exp(-times / approach) for approach in APPROACHES)]
+    designs = [np.column_stack([constant]), *(np.column_stack([constant, trend]) for trend in trends)]
+    fits = []
+    for design in designs:
+        of_design = []
+        for correlation in CORRELATIONS:
+            root = np.linalg.cholesky(correlation**lags)
+            whitened = np.linalg.inv(root)
+            orthogonal, _ = np.linalg.qr(whitened @ design)
+            residuals = whitened - orthogonal @ (orthogonal.T @ whitened)
+            of_design.append((residuals, float(2 * np.log(np.diag(root)).sum())))
+        fits.append(of_design)
+    return fits
+
+
+def _has_trend(names: Sequence[str], series: Floats) -> bool:
+    """Returns whether any group has a trend, or the series is too short to tell."""
+    return series.shape[1] < BATCHES or any(trend.seen for trend in trends_of(names, series))
+
+
+def mser_5(values: Floats) -> int:
+    """Returns how many values at the start of a series are its warm-up.
+
+    MSER-5: means of 5 values are left out at the start so that the standard error of the mean of the rest is smallest;
+    at most half of them (White 1997; White, Cobb and Spratt 2000).
+    """
+    count = len(values) // MSER_BATCH
+    batches = values[: count * MSER_BATCH].reshape(count, MSER_BATCH).mean(axis=1)
+    rests = [batches[at:] for at in range(count // 2 + 1)] if count else []
+    return int(np.argmin([rest.var() / len(rest) for rest in rests])) * MSER_BATCH if rests else 0
+
+
+def _too_short(
+    measured_s: float, interval_s: float, intervals: int, period: Period | None
+) -> Iterator[tuple[str, float]]:
+    """Yields clauses, each with the measured time that would do."""
+    if intervals < BATCHES:
+        text = f"{intervals} intervals of {format_time(interval_s)} are too few to tell: {BATCHES} are needed"
+        yield text, BATCHES * interval_s
+    if period and (clause := too_short(measured_s, period)):
+        yield clause, period.enough_s
+
+
+def _clauses(seen: Sequence[Trend]) -> Iterator[str]:
+    """Yields a clause for each group with a trend: of its goodput, else of its share."""
+    of_goodput = {trend.group for trend in seen if trend.quantity == "goodput"}
+    for trend in seen:
+        if trend.quantity == "goodput" or trend.group not in of_goodput:
+            way = "rises" if trend.change > 0 else "falls"
+            times = "from nothing" if trend.factor is None else f"x{trend.factor:.2g}"
+            yield f"{trend.group}'s {trend.quantity} still {way} ({times} from the first to the last quarter)"
+
+
+def _not_judged(run: Run, flows: pl.DataFrame) -> str | None:
+    """Returns why the goodput of a run is not expected to settle, or is not known; None where it is judged."""
+    if run.traffic.duration_s is None or flows.is_empty():
+        return "no goodput per interval is known"
+    omit_s, total_s = run.traffic.omit_s, run.traffic.total_s
+    first_batch_s = run.traffic.measured_s / BATCHES
+    begins_s = [source.start_s for source in run.traffic.sources]
+    grouped = [source for source in run.traffic.sources if isinstance(source, GroupedSource)]
+    begins_s += [source.start_s + group.delay_s for source in grouped for group in source.groups]
+    if (last_s := max(begins_s)) > omit_s + first_batch_s:
+        return f"traffic begins after {format_time(last_s)}, so goodput changes"
+    changes_s = [change.at_s for change in run.path.changes] if isinstance(run.path, Topology) else []
+    if changing := [at_s for at_s in changes_s if omit_s < at_s < total_s]:
+        return f"the path changes after {format_time(min(changing))}, so goodput changes"
+    return None

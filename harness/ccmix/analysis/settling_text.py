@@ -1,0 +1,46 @@
+"""Says that a run has not settled, why, and what would do."""
+
+from collections.abc import Iterable, Iterator
+
+from ccmix.model import FinishedRun, Settling
+
+MOST_REASONS = 3  # in a sentence
+
+
+def not_settled(finished: FinishedRun) -> bool:
+    """Returns whether a run was judged, and has not settled."""
+    settling = finished.metrics.settling
+    return settling is not None and settling.settled is False
+
+
+def sentence(settling: Settling) -> str:
+    """Returns "not settled: bbr's goodput still rises (x1.6 from the first to the last quarter); 120 s would do", or
+    nothing where the run has settled or this can't be judged.
+    """
+    if settling.settled is not False:
+        return ""
+    reasons = ", ".join(settling.reasons[:MOST_REASONS])
+    more = f", and {len(settling.reasons) - MOST_REASONS} more" if len(settling.reasons) > MOST_REASONS else ""
+    return f"not settled: {reasons}{more}; {_enough(settling)} would do"
+
+
+def _enough(settling: Settling) -> str:
+    omit = f"omit = {settling.enough_omit_s:g}s, " if settling.enough_omit_s is not None else ""
+    return f"{omit}duration = {settling.enough_s:g}s"
+
+
+def notes(runs: Iterable[FinishedRun]) -> Iterator[str]:
+    """Yields a sentence for each condition with runs that have not settled: how many, and the reasons of the one that
+    needs the longest time.
+    """
+    of_condition: dict[str, list[FinishedRun]] = {}
+    for finished in runs:
+        run = finished.run
+        of_condition.setdefault(f"{run.entry} {run.dst} {run.condition_name}", []).append(finished)
+    for same in of_condition.values():
+        settlings = [each.metrics.settling for each in same if each.metrics.settling and not_settled(each)]
+        if settlings:
+            longest = max(settlings, key=lambda settling: (settling.enough_s or 0.0, settling.enough_omit_s or 0.0))
+            run = same[0].run
+            of = f"{len(settlings)} of {len(same)} runs" if len(same) > 1 else "the run"
+            yield f"{run.entry} {run.condition_name}: {of} {sentence(longest)}"
