@@ -22,6 +22,7 @@ LIMITS = {
     "loss": "a path whose loss is not the one configured",
     "buffer": "a bottleneck whose buffer is not the one configured",
     "spread": "streams that did not start when the run's seed said",
+    "application": "a sender that had nothing to send",
     "cpu": "a processor without idle time",
     "probe": "a probe that lost samples",
 }

@@ -215,6 +215,8 @@ static const struct option_row rows[] = {
 	{ 'p', "pid", "=PID", NULL, "the processor time of a process", .parse = read_pid },
 	{ 't', "tree", "=PID", NULL,
 	  "the processor time of a process and of all that descend from it", .parse = read_tree },
+	{ 0, "threads", NULL, NULL, "with --tree: also the processor time of each thread of these",
+	  .parse = option_flag, PLACE(threads) },
 
 	{ .help = "Which sockets; all conditions must hold. PORTS is 5201 or 5201-5210:" },
 	{ 0, "local", "=ADDRESS[/BITS]", NULL, "the local address", .parse = read_local },

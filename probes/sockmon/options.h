@@ -36,6 +36,7 @@ struct options {
 		int pid;
 		bool tree;
 	} pids[MAX_TARGETS];
+	bool threads;		/* of the processes of a tree */
 };
 
 /* Returns the options; ends the program where one is wrong, or was --help. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The processor time of given processes, and of all that descend from given ones, from
- * /proc/PID/stat.
+ * /proc/PID/stat; with --threads also of each of their threads, from /proc/PID/task/TID/stat.
  */
 #include "fail.h"
 #include "memory.h"
@@ -19,9 +19,10 @@
 #define NAME 24
 
 struct process {
-	int fd, pid;
+	int fd, pid, parent;
 	uint32_t id;
 	bool tree;		/* its children count too */
+	bool thread;		/* it is a thread of the process `parent`, and pid its thread ID */
 	bool renamed;		/* it runs another program now */
 	char name[NAME];
 };
@@ -36,6 +37,7 @@ static struct process *processes;
 static size_t count, room;
 static uint32_t next_id;
 static DIR *proc;
+static bool threads_too;
 
 /*
  * "PID (NAME) STATE PARENT ...": the name may have anything in it, so it ends at the last
@@ -64,10 +66,10 @@ static bool parse(char *text, struct status *status)
 	return true;
 }
 
-static struct process *find(int pid)
+static struct process *find(int pid, bool thread)
 {
 	for (size_t i = 0; i < count; i++)
-		if (processes[i].pid == pid)
+		if (processes[i].pid == pid && processes[i].thread == thread)
 			return &processes[i];
 	return NULL;
 }
@@ -96,13 +98,13 @@ static void put_identity(struct process *process, const struct status *status)
 	stream_put(RECORD_PROCESS, &identity, sizeof(identity));
 }
 
-static void add(int fd, int pid, bool tree, const struct status *status)
+static void add(struct process process, const struct status *status)
 {
 	if (count == room) {
 		room = room ? 2 * room : 64;
 		processes = resize(processes, room, sizeof(*processes));
 	}
-	processes[count] = (struct process){ .fd = fd, .pid = pid, .tree = tree };
+	processes[count] = process;
 	put_identity(&processes[count++], status);
 }
 
@@ -112,27 +114,65 @@ static void rename_processes(void)
 	for (size_t i = 0; i < count; i++) {
 		struct status status;
 
-		if (processes[i].renamed && parse(read_text(processes[i].fd), &status))
-			put_identity(&processes[i], &status);
+		if (!processes[i].renamed || !parse(read_text(processes[i].fd), &status))
+			continue;
+		if (processes[i].thread)
+			status.parent = processes[i].parent;
+		put_identity(&processes[i], &status);
 	}
+}
+
+/* Adds the threads of a process that are new; the first of them has the ID of the process. */
+static void look_at_threads(int pid)
+{
+	const struct dirent *entry;
+	char path[64];
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks))) {
+		int tid = atoi(entry->d_name), fd;
+		struct status status;
+
+		if (tid <= 0 || find(tid, true))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (!parse(read_text(fd), &status)) {
+			close(fd);
+			continue;
+		}
+		status.parent = pid;
+		add((struct process){ .fd = fd, .pid = tid, .thread = true, .parent = pid }, &status);
+	}
+	if (tasks)
+		closedir(tasks);
 }
 
 /* Adds the process if its parent's tree is wanted. */
 static void look_at(int pid)
 {
-	const struct process *parent;
+	const struct process *parent, *known = find(pid, false);
 	struct status status;
 	int fd;
 
-	if (find(pid))
+	if (known) {
+		if (known->tree && threads_too)
+			look_at_threads(pid);
 		return;
+	}
 	fd = open_stat(pid);
 	if (fd < 0)
 		return;
 	if (parse(read_text(fd), &status)) {
-		parent = find(status.parent);
+		parent = find(status.parent, false);
 		if (parent && parent->tree) {
-			add(fd, pid, true, &status);
+			add((struct process){ .fd = fd, .pid = pid, .tree = true }, &status);
+			if (threads_too)
+				look_at_threads(pid);
 			return;
 		}
 	}
@@ -176,7 +216,7 @@ void processes_sample(void)
 		if (!row)
 			continue;
 		row->id = processes[i].id;
-		row->threads = (uint32_t)status.threads;
+		row->threads = processes[i].thread ? 0 : (uint32_t)status.threads;
 		row->user_ticks = status.user_ticks;
 		row->system_ticks = status.system_ticks;
 		row->memory_pages = status.memory_pages;
@@ -188,13 +228,14 @@ void processes_sample(void)
 
 void processes_open(const struct options *options)
 {
+	threads_too = options->threads;
 	for (int n = 0; n < options->pid_count; n++) {
 		struct status status;
 		int pid = options->pids[n].pid, fd = open_stat(pid);
 
 		if (fd < 0 || !parse(read_text(fd), &status))
 			fail(STATUS_FAILED, "there is no process %d", pid);
-		add(fd, pid, options->pids[n].tree, &status);
+		add((struct process){ .fd = fd, .pid = pid, .tree = options->pids[n].tree }, &status);
 		if (options->pids[n].tree && !proc) {
 			proc = opendir("/proc");
 			if (!proc)

@@ -9,12 +9,13 @@ import pytest
 
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import judge
-from ccmix.model import Measurement, Run, Verdict
+from ccmix.model import CaptureFacts, Measurement, Run, Verdict
 from ccmix.probes.stream.format import CPU_TIMES
 from ccmix.terms import LIMITS
 from support import packet_train, with_senders
 
 Seen = tuple[RunTables, Measurement]
+BBR_PORT = pl.col("port") == 40002
 Change = Callable[[RunTables, Measurement], Seen]
 
 
@@ -78,6 +79,81 @@ def with_a_busy_core(tables: RunTables, measurement: Measurement) -> Seen:
     return with_series(tables, cpu=pl.DataFrame(rows)), measurement
 
 
+def with_cores(*shares: Callable[[int], dict[str, float]]) -> Change:
+    """Has cores of host src that spend their time as these say for each second; the rest of it they are idle."""
+
+    def change(tables: RunTables, measurement: Measurement) -> Seen:
+        rows = []
+        for core, share in enumerate(shares):
+            spent = dict.fromkeys(CPU_TIMES, 100.0)
+            for second in range(6):
+                rows.append({"time_s": float(second), "host": "src", "core": core} | spent)
+                used = share(second)
+                spent = {name: spent[name] + used.get(name, 0.0) for name in spent}
+                spent["idle_s"] += 1 - sum(used.values())
+        return with_series(tables, cpu=pl.DataFrame(rows)), measurement
+
+    return change
+
+
+def with_threads(share: float, threads: tuple[int, ...] = (100, 101), looked_into: bool = True) -> Change:
+    """Has a process 100, the last of whose threads works for this share of the time."""
+
+    def change(tables: RunTables, measurement: Measurement) -> Seen:
+        rows = []
+        for second in range(6):
+            of_all = {"time_s": float(second), "host": "src", "name": "iperf3", "started_s": 7.0, "system_s": 0.0}
+            worked = 3 + share * second
+            rows.append(of_all | {"pid": 100, "parent_pid": 9, "threads": len(threads), "user_s": worked})
+            rows += [
+                of_all | {"pid": pid, "parent_pid": 100, "threads": 0, "user_s": worked if pid == threads[-1] else 0.0}
+                for pid in threads if looked_into
+            ]  # fmt: skip
+        return with_series(tables, processes=pl.DataFrame(rows)), measurement
+
+    return change
+
+
+def with_64_flows(busy_limited_s: float) -> Change:
+    """Has 64 flows, of which that of port 1000 is limited by the receiver's window for these seconds of 4."""
+
+    def change(tables: RunTables, measurement: Measurement) -> Seen:
+        one = tables.sockets.filter(pl.col("port") == 40000)
+        limited = pl.when(pl.col("port") == 1000).then(pl.col("time_s") * busy_limited_s / 4).otherwise(0.0)
+        every = pl.concat([one.with_columns(port=pl.lit(1000 + number, pl.Int64)) for number in range(64)])
+        flows = pl.concat([tables.flows.head(1).with_columns(port=pl.lit(1000 + n, pl.Int64)) for n in range(64)])
+        sockets = every.with_columns(receiver_window_limited_s=limited)
+        return replace(with_series(tables, sockets=sockets), flows=flows), measurement
+
+    return change
+
+
+def app_limited(samples: int) -> Change:
+    """Marks that many of the 5 samples that count of port 40002."""
+    marked = BBR_PORT & (pl.col("time_s") > 5 - samples)
+    return changed_sockets(app_limited=pl.when(marked).then(1).otherwise(0))
+
+
+def of_a_command(**columns: pl.Expr) -> Change:
+    """Changes sockets of flows that a command of the user's made, which may send as little as it likes."""
+
+    def change(tables: RunTables, measurement: Measurement) -> Seen:
+        flows = tables.flows.with_columns(cca_asked=pl.lit(None, pl.String))
+        return changed_sockets(**columns)(replace(tables, flows=flows), measurement)
+
+    return change
+
+
+def changed_starts(used_s: float) -> Change:
+    starts = pl.DataFrame({"host": ["h1"], "port": [40000], "asked_s": [0.002], "used_s": [used_s]})
+    return lambda tables, seen: (replace(tables, starts=starts), seen)
+
+
+def captured(**packets: int) -> Change:
+    counts = {"received by filter": 1000} | {name.replace("_", " "): count for name, count in packets.items()}
+    return changed_facts(capture=CaptureFacts(counts, complete=True, bytes=1))
+
+
 def with_drops_of_flow_limit(tables: RunTables, measurement: Measurement) -> Seen:
     rows = [
         {"time_s": float(second), "place": "sender-queue", "queue": queue, "flow_limit_drops": drops}
@@ -105,7 +181,6 @@ def late(column: str) -> pl.Expr:
 
 
 NETSTAT = "TcpExt: SyncookiesSent TCPMemoryPressures TCPX\nTcpExt: 1 6 0\n"
-BBR_PORT = pl.col("port") == 40002
 
 # what is changed, the kind of limit, and part of its sentence
 FINDINGS: dict[str, tuple[Change, str, str]] = {
@@ -169,6 +244,29 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     ),
     "flow_limit": (with_drops_of_flow_limit, "sender-queue", "it dropped 5 packets, 2 of them by flow_limit"),
     "core": (with_a_busy_core, "cpu", "core 1 of localhost was idle 1% of the time"),
+    # synthetic: a hypervisor can't be made to take time here
+    "steal": (
+        with_cores(lambda _: {"user_s": 0.1}, lambda _: {"steal_s": 0.03}), "cpu",
+        "core 1 of src was given to others by its hypervisor 3% of the time",
+    ),
+    "softirqs that move between cores": (
+        with_cores(*(lambda second, own=own: {"softirq_s": float(second % 2 == own)} for own in (0, 1))), "cpu",
+        "softirqs took 100% of one core or another of src",
+    ),
+    "thread": (with_threads(0.99), "cpu", "thread 101 (iperf3) of src worked 99% of the time"),
+    "process of one thread": (
+        with_threads(0.99, (100,), looked_into=False), "cpu", "thread 100 (iperf3) of src worked 99% of the time"
+    ),
+    "one flow of 64": (with_64_flows(4.0), "receiver-window", "100% of the busy time of port 1000 of h1"),
+    "slow application": (app_limited(3), "application", "60% of the time of port 40002 of h1"),
+    "application that pauses": (
+        changed_sockets(busy_s=pl.when(BBR_PORT).then(pl.col("time_s") * 0.85).otherwise("busy_s")), "application",
+        "15% of the time of port 40002 of h1",
+    ),
+    "start of a stream": (
+        changed_starts(0.0021), "spread", "port 40000 started 2.1 ms after its group, drawn were 2 ms"
+    ),
+    "capture": (captured(dropped_by_kernel=3), "probe", "tcpdump: 3 of 1000 packets dropped by kernel"),
     "sender's queue": (changed_root("sender-queue", drops=6), "sender-queue", "it dropped 2 packets"),
     "kind of the sender's queue": (
         changed_root("sender-queue", kind="fq_codel"), "sender-queue", "h1 has fq_codel, configured is fq",
@@ -195,9 +293,20 @@ TOLERATED: dict[str, Change] = {
     "rate": changed_queues(bytes=(pl.col("bytes") * 1.009).cast(pl.Int64)),
     "slow without a queue": changed_queues(backlog_bytes=pl.lit(0), bytes=(pl.col("bytes") * 0.5).cast(pl.Int64)),
     "a packet in the buffer": changed_root("bottleneck", latency_us=9976 + 12),
+    "a little steal": with_cores(lambda _: {"steal_s": 0.015}),
+    "softirqs on two cores": with_cores(*[lambda _: {"softirq_s": 0.9}] * 2),
+    "thread with pauses": with_threads(0.97),
+    "many threads that work together": with_threads(1.5, tuple(range(100, 108)), looked_into=False),
+    "one flow of 64 at times": with_64_flows(0.3),
+    "an application without data at times": changed_sockets(busy_s=pl.col("time_s") * 0.95),
+    "a flow that starts late": changed_sockets(
+        busy_s=(pl.col("time_s") - 3).clip(0), bytes_sent=pl.when(pl.col("time_s") > 2).then("bytes_sent").otherwise(37)
+    ),
+    "a start to the microsecond": changed_starts(0.0020004),
+    "a capture without losses": captured(dropped_by_kernel=0),
     "limited for a moment": changed_sockets(send_buffer_limited_s=late("send_buffer_limited_s") * 0.9),
     # 2 flows, 16 ms together of less than 100 ms: a jiffy or two
-    "limited for a jiffy": changed_sockets(
+    "limited for a jiffy": of_a_command(
         busy_s=pl.col("time_s") * 0.005,
         receiver_window_limited_s=pl.when(pl.col("time_s") == 5).then(0.008).otherwise(0.0),
     ),

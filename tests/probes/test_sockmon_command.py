@@ -239,6 +239,30 @@ def test_processor_time_of_processes(sockmon: Any) -> None:
     assert mine["memory_bytes"][-1] == pytest.approx(int(own_stat[21]) * 4096, rel=0.2)
 
 
+def test_processor_time_of_threads(sockmon: Any) -> None:
+    """The probe tells the thread that burns half a second from the one that waits for it."""
+    burn = "t = threading.Thread(target=lambda: [None for _ in iter(lambda: time.process_time() < 0.5, False)])"
+    script = f"import sys, threading, time\n{burn}\nt.start()\nt.join()\nprint(flush=True)\nsys.stdin.read()"
+    threaded = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        process = sockmon.start(f"--tree={threaded.pid}", "--threads", "--slow-rate=50")
+        assert threaded.stdout
+        threaded.stdout.readline()
+        processes = sockmon.finish(process).processes
+    finally:
+        threaded.communicate()
+    spent = pl.col("user_s") + pl.col("system_s")
+    threads = processes.filter(pl.col("threads") == 0).group_by("pid", "parent_pid").agg(spent.max())
+    assert set(threads["parent_pid"]) == {threaded.pid}
+    used = dict(threads.select("pid", "user_s").iter_rows())
+    assert set(used) > {threaded.pid}
+    assert used.pop(threaded.pid) < 0.2
+    assert max(used.values()) > 0.25
+    whole = processes.filter(pl.col("threads") > 0)
+    assert set(whole["pid"]) == {threaded.pid}
+    assert whole.select(spent.max()).item() >= max(used.values())
+
+
 def test_processor_time_of_cores(sockmon: Any) -> None:
     """The times lie between two readings of /proc/stat by the test."""
 

@@ -62,6 +62,7 @@ class Series:
     sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between hosts
     queues: `place` as in facts.json's qdiscs, 'bottleneck', 'ack-bottleneck' or 'sender-queue'
     cpu: `host` is 'src' or 'dst', or 'localhost' on an emulated path
+    processes: `host` as in cpu; a row whose `threads` is 0 is of one thread of the process `parent_pid`
     rtt: of each question of ccmix-rtt, rtt_s null where no answer came
     probes: how each probe did, as facts.json's `probes`: samples, missed, failed (why, or None), longest_delay_s
     diagnostics: what they had to say besides
@@ -70,6 +71,7 @@ class Series:
     sockets: pl.DataFrame
     queues: pl.DataFrame = field(default_factory=pl.DataFrame)
     cpu: pl.DataFrame = field(default_factory=pl.DataFrame)
+    processes: pl.DataFrame = field(default_factory=pl.DataFrame)
     rtt: pl.DataFrame = field(default_factory=pl.DataFrame)
     probes: Mapping[str, ProbeReport] = field(default_factory=dict)
     diagnostics: tuple[str, ...] = ()
@@ -80,11 +82,13 @@ NEEDED = {
         "time_s", "end", "host", "port", "remote_port", "cookie",
         "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
         "bytes_acked", "data_segs_out", "retransmits", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
+        "app_limited",
     ),
     "queues": (
         "time_s", "place", "parent", "queue", "bytes", "packets", "drops", "backlog_bytes", "flow_limit_drops",
     ),
     "cpu": ("time_s", "host", "core", *CPU_TIMES),
+    "processes": ("time_s", "host", "pid", "parent_pid", "name", "started_s", "threads", "user_s", "system_s"),
     "rtt": ("time_s", "rtt_s"),
 }  # fmt: skip
 

@@ -68,7 +68,7 @@ def recorded_hosts(
 def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
     cores = run.host_path.mpstat_cores
     cpu = "--cpu" if processors.every(cores) else f"--cpu={cores}"
-    options = ["--counters", cpu, f"--tree={host.agent_pid}", *sockmon.rates(run.traffic.interval_s)]
+    options = ["--counters", cpu, f"--tree={host.agent_pid}", "--threads", *sockmon.rates(run.traffic.interval_s)]
     if role != "src":
         return options
     addresses = [address.partition("%")[0] for address in watched.addresses]  # of a link-local one, without its device

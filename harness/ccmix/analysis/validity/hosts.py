@@ -14,6 +14,12 @@ from ccmix.units import format_percent
 
 LEAST_IDLE = 0.02  # of a core's time
 LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
+FLOW_LIMITED_FRACTION = 0.1  # of one flow among others: at most 0.04 in 284 flows of valid runs in the lab
+APP_LIMITED_FRACTION = 0.1  # of a flow's time: those flows were busy all the time
+COOKIE_BYTES = 37  # what each connection of iperf3 begins with, long before its traffic (COOKIE_SIZE in iperf.h)
+MOST_STEAL = 0.02  # of a core's time
+LASTING = 0.9  # of the sampled time: probes begin before a thread, and end after it
+SOFTIRQ_WINDOW_S = 1.0  # in which /proc/stat has 100 ticks
 LEAST_LIMITED_S = 0.02  # two jiffies, in which the kernel counts such times, where it has the fewest: 100 a second
 
 
@@ -43,6 +49,36 @@ def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
         busy_s, limited_s = float(grown["busy_s"].sum()), float(grown[column].sum())
         if limited_s > LEAST_LIMITED_S and limited_s / busy_s > LIMITED_FRACTION:
             yield kind, f"{format_percent(limited_s / busy_s)} of the busy time"
+            continue
+        share = pl.col(column) / pl.col("busy_s")
+        alone = grown.filter(pl.col(column) > LEAST_LIMITED_S, share > FLOW_LIMITED_FRACTION)
+        if not alone.is_empty():
+            host, port, most = alone.select("host", "port", share).sort(column, descending=True).row(0)
+            others = f", and {alone.height - 1} more flows" if alone.height > 1 else ""
+            yield kind, f"{format_percent(most)} of the busy time of port {port} of {host}{others}"
+    yield from _app_limited(run, tables)
+
+
+def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """Yields flows whose sender had nothing to send, though iperf3 was to send as fast as the path takes it.
+
+    Then nothing is on the way, and the kernel does not count the time as busy (tcp_chrono_start() in
+    net/ipv4/tcp_output.c); or it marks the sample of the delivery rate (tcp_rate_check_app_limited() in
+    net/ipv4/tcp_rate.c), which ss does not show. It keeps no marked sample that is slower than the one before, so the
+    mark alone misses senders that pause.
+    """
+    asked = tables.flows.filter(pl.col("cca_asked").is_not_null()).select(FLOW)
+    started = pl.col("bytes_sent") > COOKIE_BYTES
+    samples = measured(run, tables.sockets).join(asked, on=FLOW).filter(started).sort("time_s")
+    marks = pl.col("app_limited") if "app_limited" in samples.columns else pl.lit(None)
+    busy_s, seconds = (pl.col(name).last() - pl.col(name).first() for name in ("busy_s", "time_s"))
+    flows = samples.group_by(FLOW).agg(seconds.alias("seconds"), idle=1 - busy_s / seconds, marked=marks.mean())
+    shares = flows.select(*FLOW, "seconds", share=pl.max_horizontal("idle", "marked"))
+    limited = shares.filter(pl.col("seconds") > 0, pl.col("share") > APP_LIMITED_FRACTION)
+    if not limited.is_empty():
+        host, port, _, share = limited.sort("share", descending=True).row(0)
+        others = f", and {limited.height - 1} more flows" if limited.height > 1 else ""
+        yield "application", f"{format_percent(share)} of the time of port {port} of {host}{others}"
 
 
 def _flow_limit_drops(tables: RunTables, place: str) -> int:
@@ -67,12 +103,64 @@ def _softnet_drops(text: str) -> int:
 
 
 def processors(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields cores that were never idle: they limit what runs on them, a single stream or the interrupts of a queue."""
-    if tables.series.cpu.is_empty():
-        return
+    """Yields what could not have had more processor time than it had, and so limited what waited for it.
+
+    That is a core that was never idle, one that its hypervisor gave to others, softirqs that filled one core or
+    another, and a thread that worked all the time, on whichever cores.
+    """
+    if not tables.series.cpu.is_empty():
+        yield from _cores(measured(run, tables.series.cpu).sort("time_s"))
+    if not tables.series.processes.is_empty():
+        yield from _threads(measured(run, tables.series.processes).sort("time_s"))
+
+
+def _cores(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
     spent = (pl.col(name).last() - pl.col(name).first() for name in CORE_TIMES)
-    cores = measured(run, tables.series.cpu).sort("time_s").group_by("host", "core", maintain_order=True).agg(spent)
-    cores = cores.with_columns(all_s=pl.sum_horizontal(CORE_TIMES)).filter(pl.col("all_s") > 0)
-    idle = cores.select("host", "core", idle=(pl.col("idle_s") + pl.col("iowait_s")) / pl.col("all_s"))
-    for host, core, share in idle.filter(pl.col("idle") < LEAST_IDLE).iter_rows():
-        yield "cpu", f"core {core} of {host} was idle {format_percent(share)} of the time"
+    cores = _shares(samples.group_by("host", "core", maintain_order=True).agg(spent))
+    for host, core, idle in cores.filter(pl.col("idle") < LEAST_IDLE).select("host", "core", "idle").iter_rows():
+        yield "cpu", f"core {core} of {host} was idle {format_percent(idle)} of the time"
+    for host, core, steal in cores.filter(pl.col("steal") > MOST_STEAL).select("host", "core", "steal").iter_rows():
+        yield "cpu", f"core {core} of {host} was given to others by its hypervisor {format_percent(steal)} of the time"
+    filled = set(cores.filter(pl.col("idle") < LEAST_IDLE)["host"])
+    for host, share in _busiest_softirq(samples).filter(pl.col("softirq") > 1 - LEAST_IDLE).iter_rows():
+        if host not in filled:
+            yield "cpu", f"softirqs took {format_percent(share)} of one core or another of {host}"
+
+
+def _shares(times: pl.DataFrame) -> pl.DataFrame:
+    """Returns shares of the time that passed for each core, which /proc/stat counts in ticks."""
+    counted = times.with_columns(all_s=pl.sum_horizontal(CORE_TIMES)).filter(pl.col("all_s") > 0)
+    return counted.with_columns(
+        idle=(pl.col("idle_s") + pl.col("iowait_s")) / pl.col("all_s"),
+        steal=pl.col("steal_s") / pl.col("all_s"),
+        softirq=(pl.col("irq_s") + pl.col("softirq_s")) / pl.col("all_s"),
+    )
+
+
+def _busiest_softirq(samples: pl.DataFrame) -> pl.DataFrame:
+    """Returns for each host how much of a core's time interrupts took, on the core that had most of them each second.
+
+    Interrupts that move between cores, as irqbalance and packet steering move them, leave each core idle at times.
+    """
+    second = (pl.col("time_s") / SOFTIRQ_WINDOW_S).floor().alias("second")
+    last = samples.group_by("host", "core", second, maintain_order=True).agg(pl.col(CORE_TIMES).last())
+    spent = last.with_columns(pl.col(name).diff().over("host", "core") for name in CORE_TIMES).drop_nulls()
+    busiest = _shares(spent).group_by("host", "second").agg(pl.col("softirq").max())
+    return busiest.group_by("host", maintain_order=True).agg(pl.col("softirq").mean())
+
+
+def _threads(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yields threads, and processes of a single one, that worked for all of the time and lived for most of it."""
+    seconds = pl.col("time_s").last() - pl.col("time_s").first()
+    spent_s = pl.col("user_s") + pl.col("system_s")
+    one = ["host", "pid", "parent_pid", "started_s", pl.col("threads") == 0]
+    each = samples.group_by(one, maintain_order=True).agg(
+        pl.col("name").last(), most=pl.col("threads").max(), spent_s=spent_s.last() - spent_s.first(), lived_s=seconds
+    )
+    looked_into = each.filter("threads").select("host", pid="parent_pid")
+    single = each.filter(~pl.col("threads"), pl.col("most") == 1).join(looked_into, on=["host", "pid"], how="anti")
+    every = pl.concat([each.filter("threads"), single]).join(samples.group_by("host").agg(all_s=seconds), on="host")
+    lasting = every.filter(pl.col("lived_s") > 0, pl.col("lived_s") >= LASTING * pl.col("all_s"))
+    busy = lasting.with_columns(share=pl.col("spent_s") / pl.col("lived_s")).filter(pl.col("share") > 1 - LEAST_IDLE)
+    for host, pid, name, share in busy.select("host", "pid", "name", "share").iter_rows():
+        yield "cpu", f"thread {pid} ({name}) of {host} worked {format_percent(min(1.0, share))} of the time"

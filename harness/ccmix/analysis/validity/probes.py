@@ -8,8 +8,15 @@ from ccmix.analysis.validity.path import loses
 from ccmix.analysis.validity.traffic import flows_with_samples
 from ccmix.model import Measurement, Run
 
+LOST_BY_TCPDUMP = ("dropped by kernel", "dropped by interface")
+
 
 def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
+    if capture := measurement.facts.capture:
+        received = capture.packets.get("received by filter", 0)
+        for what in LOST_BY_TCPDUMP:
+            if lost := capture.packets.get(what):
+                yield "probe", f"tcpdump: {lost} of {received} packets {what}"
     for name, report in measurement.facts.probes.items():
         if report.failed:
             yield "probe", f"{name}: {report.failed}"

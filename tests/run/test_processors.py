@@ -1,0 +1,76 @@
+"""Tests on the processors of this machine that a thread that works all the time is seen, on whichever cores it is.
+
+In the lab computing takes no time. What other users of a machine take is seen only in tests/analysis/test_validity.py,
+with made-up numbers: no hypervisor takes time at a test's wish.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ccmix.tools import find_iperf3
+from support import Ccmix, Pair, Write
+
+WORKED = 0.98  # of the time: from there on the verdict says so
+# A thread that goes to another core every 100 ms, beside one that sleeps; with a priority in real time or, if 0, none
+ROVER = """\
+import os, sys, threading, time
+def work():
+    if int(sys.argv[2]):
+        os.sched_setscheduler(threading.get_native_id(), os.SCHED_FIFO, os.sched_param(int(sys.argv[2])))
+    end, cores, moves = time.monotonic() + float(sys.argv[1]), sorted(os.sched_getaffinity(0)), 0
+    while time.monotonic() < end:
+        os.sched_setaffinity(threading.get_native_id(), {cores[moves % len(cores)]})
+        moves += 1
+        until = time.monotonic() + 0.1
+        while time.monotonic() < until:
+            pass
+        time.sleep(float(sys.argv[3]))
+worker = threading.Thread(target=work)
+worker.start()
+worker.join()
+"""
+
+
+def run_beside(rover: str, ccmix: Ccmix, ini: Write, folder: Path) -> tuple[float, float, list[str]]:
+    """Returns the share of the time that the rover's busiest thread worked, the least idle share of a core, and what
+    the verdict says of processors.
+    """
+    (folder / "rover.py").write_text(ROVER)
+    iperf3 = find_iperf3()
+    config = ini(f"""[one]
+type = iperf3
+dst-cmd = {iperf3} -s -1 -p 5205
+src-cmd = {sys.executable} {folder}/rover.py {rover} & {iperf3} -c {{dst}} -p 5205 -t 3 -b 20M -J
+""")
+    done = ccmix("run", config, "-o", folder / "out")
+    assert done.returncode == 0, done.stderr
+    [summary] = (folder / "out").rglob("run.json")
+    findings = json.loads(summary.read_text())["verdict"]["findings"]
+    in_time = pl.col("time_s") >= -0.001
+    processes = pl.read_parquet(summary.parent / "processes.parquet").filter(in_time, pl.col("host") == "src")
+    threads = processes.filter(pl.col("threads") == 0, pl.col("name").str.starts_with("python")).sort("time_s")
+    spent, time = pl.col("user_s") + pl.col("system_s"), pl.col("time_s")
+    of_each = threads.group_by("pid").agg((spent.last() - spent.first()) / (time.last() - time.first()))
+    worked = of_each["user_s"].max()
+    cpu = pl.read_parquet(summary.parent / "cpu.parquet").filter(in_time, pl.col("host") == "src").sort("time_s")
+    idle_s = pl.col("idle_s").last() - pl.col("idle_s").first()
+    idle = cpu.group_by("core").agg(idle_s / (time.last() - time.first()))["idle_s"].min()
+    return worked, idle, [finding["detail"] for finding in findings if finding["kind"] == "cpu"]
+
+
+@pytest.mark.root  # for a priority in real time
+def test_a_busy_thread_that_moves_between_cores(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    worked, idle, details = run_beside("9 1 0", ccmix, ini, tmp_path)
+    if worked < WORKED + 0.005:
+        pytest.skip(f"NOT TESTED: this machine is too busy: the thread got {worked:.0%} of a processor")
+    assert any("(python3" in detail and detail.partition("thread ")[1] for detail in details), (worked, idle, details)
+
+
+def test_a_thread_with_pauses_limits_nothing(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    worked, _, details = run_beside("9 0 0.05", ccmix, ini, tmp_path)
+    assert 0 < worked < WORKED
+    assert not any("python" in detail for detail in details), details
