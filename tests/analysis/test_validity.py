@@ -258,7 +258,7 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
         with_threads(0.99, (100,), looked_into=False), "cpu", "thread 100 (iperf3) of src worked 99% of the time"
     ),
     "one flow of 64": (with_64_flows(4.0), "receiver-window", "100% of the busy time of port 1000 of h1"),
-    "slow application": (app_limited(3), "application", "60% of the time of port 40002 of h1"),
+    "slow application": (app_limited(3), "application", "75% of the time of port 40002 of h1"),
     "application that pauses": (
         changed_sockets(busy_s=pl.when(BBR_PORT).then(pl.col("time_s") * 0.85).otherwise("busy_s")), "application",
         "15% of the time of port 40002 of h1",

@@ -17,6 +17,7 @@ LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
 FLOW_LIMITED_FRACTION = 0.1  # of one flow among others: at most 0.04 in 284 flows of valid runs in the lab
 APP_LIMITED_FRACTION = 0.1  # of a flow's time: those flows were busy all the time
 COOKIE_BYTES = 37  # what each connection of iperf3 begins with, long before its traffic (COOKIE_SIZE in iperf.h)
+MARKED_AT_FIRST_RTTS = 3  # the pause after the cookie marks the first samples, for two round trips
 MOST_STEAL = 0.02  # of a core's time
 LASTING = 0.9  # of the sampled time: probes begin before a thread, and end after it
 SOFTIRQ_WINDOW_S = 1.0  # in which /proc/stat has 100 ticks
@@ -70,7 +71,8 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     asked = tables.flows.filter(pl.col("cca_asked").is_not_null()).select(FLOW)
     started = pl.col("bytes_sent") > COOKIE_BYTES
     samples = measured(run, tables.sockets).join(asked, on=FLOW).filter(started).sort("time_s")
-    marks = pl.col("app_limited") if "app_limited" in samples.columns else pl.lit(None)
+    warm = pl.col("time_s") - pl.col("time_s").first() > MARKED_AT_FIRST_RTTS * pl.col("rtt_s").max()
+    marks = pl.col("app_limited").filter(warm) if "app_limited" in samples.columns else pl.lit(None)
     busy_s, seconds = (pl.col(name).last() - pl.col(name).first() for name in ("busy_s", "time_s"))
     flows = samples.group_by(FLOW).agg(seconds.alias("seconds"), idle=1 - busy_s / seconds, marked=marks.mean())
     shares = flows.select(*FLOW, "seconds", share=pl.max_horizontal("idle", "marked"))
