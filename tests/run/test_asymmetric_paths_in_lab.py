@@ -14,6 +14,7 @@ INI = """
 [DEFAULT]
 type = iperf3
 duration = 8s
+spread = off
 omit = 2s
 cca = bbr
 
