@@ -89,7 +89,7 @@ MISTAKES = {
     "unknown key in DEFAULT": (
         "[DEFAULT]\ndurration = 5s\n" + TOPOLOGY + ENTRY, "DEFAULT", "durration", 2, "did you mean 'duration'?"
     ),
-    "unknown key in topology": (TOPOLOGY + "lag = 1ms\n" + ENTRY, "topology dtn", "lag", 4, "known are ack-delay"),
+    "unknown key in topology": (TOPOLOGY + "lag = 1ms\n" + ENTRY, "topology dtn", "lag", 4, "known are ack-buffer"),
     "topology key in an entry": (TOPOLOGY + ENTRY + "mtu = 9000\n", "one", "mtu", 7, "write sweep.mtu"),
     "wrong value in DEFAULT": (
         "[DEFAULT]\nduration = 10\n" + TOPOLOGY + ENTRY + ENTRY.replace("one", "two"),

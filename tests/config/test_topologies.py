@@ -24,7 +24,9 @@ def path(read: Files, text: str, entry: str = "") -> Topology:
 
 
 def test_hosts_take_from_the_topology_what_their_own_lines_leave_out(read: Files) -> None:
-    text = "delay = 5ms\nloss = gemodel 1% 10%\nhosts = 2\nhost.h2 = delay 80ms loss 0% rate 100mbit\n"
+    text = (
+        "delay = 5ms\nloss = gemodel 1% 10%\ncontrol = beside\nhosts = 2\nhost.h2 = delay 80ms loss 0% rate 100mbit\n"
+    )
     text += "host.FAR = jitter 1ms\n"
     assert path(read, text).senders == (
         Sender("h1", 0.005, LOSS), Sender("h2", 0.08, None, rate_bps=1e8), Sender("far", 0.005, LOSS, jitter_s=0.001),
@@ -113,6 +115,24 @@ def test_a_bottleneck_of_acks_has_a_buffer_of_its_own(read: Files) -> None:
     assert path(read, "rtt = 40ms\n").ack_bottleneck is None
 
 
+@pytest.mark.parametrize("loss", ["40%", "gemodel 1% 30% 70% 0.1%", "gemodel 0.00146% 1%"])
+def test_loss_that_the_control_connection_outlasts(read: Files, loss: str) -> None:
+    assert path(read, f"delay = 5ms\nloss = {loss}\n").control == "path"
+
+
+@pytest.mark.parametrize("loss", ["50%", "gemodel 5% 10%", "gemodel 10% 10%"])
+def test_loss_that_only_streams_meet(read: Files, loss: str) -> None:
+    assert path(read, f"delay = 5ms\nloss = {loss}\ncontrol = beside\n").control == "beside"
+
+
+def test_beside_the_path_no_queue_is_too_long_for_the_control_connection(read: Files, told: Told) -> None:
+    text = "delay = 5ms\nrate = 1mbit\nbuffer = 10mb\n"
+    [problem] = told("[topology t]\n" + text + ENTRY)
+    assert "makes a round trip of 80 s when it is full" in str(problem)
+    [condition] = read("[topology t]\ncontrol = beside\n" + text + ENTRY).entries[0].conditions
+    assert condition.path.longest_rtt_s == pytest.approx(80.01)
+
+
 def test_a_change_of_delay_leaves_both_buffers(read: Files) -> None:
     changed = path(read, "rtt = 40ms\nack-rate = 1mbit\nat.1s = rtt 80ms\n")
     assert {(phase.buffer_bytes, phase.ack_limit) for _, phase in changed.phases} == {(5_000_000, 5000)}
@@ -189,6 +209,13 @@ OF_CONDITIONS = {
     ),
     "CHOKe beyond the buffer": (
         "delay = 5ms\nbuffer = 10p\nqdisc = choke min 11\n", "qdisc", "for min 11 packets, more than the buffer"
+    ),
+    "bursts that the control connection meets": (
+        "delay = 5ms\nloss = gemodel 5% 10%\n", "loss", "fails in some tests: write control = beside",
+    ),
+    "much loss on the control connection": ("delay = 5ms\nat.1s = loss 45%\n", "loss", "write control = beside"),
+    "bursts that no connection outlasts": (
+        "delay = 5ms\nloss = gemodel 0.1% 0.5% 100% 0%\ncontrol = beside\n", "loss", "connections can't be made",
     ),
     "ack-buffer alone": ("delay = 5ms\nack-buffer = 9p\n", "ack-buffer", "without ack-rate, ACKs pass no bottleneck"),
     "ack-buffer in BDP without delay": (

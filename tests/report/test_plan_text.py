@@ -112,6 +112,7 @@ rate = 1gbit
 shaper = htb
 qdisc = fq_codel ecn target 5ms
 buffer = 2bdp
+control = beside
 hosts = 100
 delay = 10ms
 host.h100 = delay 80ms loss gemodel 1% 10% rate 100mbit

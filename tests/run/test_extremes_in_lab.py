@@ -18,18 +18,38 @@ cca = cubic,bbr
 [topology far]
 rate = 10mbit
 delay = 2500ms
+control = beside
 [topology full]
 rate = 100kbit
 delay = 50ms
 buffer = 80p
+control = beside
 [topology lossy]
 rate = 10mbit
 delay = 10ms
 loss = 50%
+control = beside
 [topology bursts]
 rate = 10mbit
 delay = 10ms
 loss = gemodel 10% 10%
+control = beside
+[topology long-bursts]
+rate = 100mbit
+delay = 10ms
+loss = gemodel 5% 10%
+control = beside
+[topology far-and-shallow]
+rate = 1mbit
+delay = 4s
+buffer = 20p
+control = beside
+spread = off
+[topology deep]
+rate = 1mbit
+delay = 4s
+buffer = 2mb
+control = beside
 [topology small]
 rate = 10gbit
 delay = 0ms
@@ -44,6 +64,14 @@ topology = full
 topology = lossy
 [bursts]
 topology = bursts
+[long-bursts]
+topology = long-bursts
+[far-and-shallow]
+topology = far-and-shallow
+duration = 120s
+[deep]
+topology = deep
+duration = 200s
 [small]
 topology = small
 duration = 1s
@@ -55,4 +83,4 @@ def test_the_extremes_are_valid(ccmix: Ccmix, tmp_path: Path) -> None:
     file = tmp_path / "extremes.ini"
     file.write_text(EXTREMES)
     done = ccmix("run", file, "--lab", "-o", tmp_path / "out", timeout=580)
-    assert "5 runs valid, 0 not valid, 0 failed" in done.stderr, done.stderr
+    assert "8 runs valid, 0 not valid, 0 failed" in done.stderr, done.stderr

@@ -23,6 +23,8 @@ from ccmix.model import Topology
 
 IPV6_OFF = "net.ipv6.conf.all.disable_ipv6"
 LINKS_AT_ONCE = 200  # ip leaves each namespace that it has opened open, and a process may have 1024 files
+# For paths that lose bursts: a connection is tried 127 times, once a second (MAX_TCP_SYNCNT in Linux's tcp.h)
+PATIENT = {"net.ipv4.tcp_syn_retries": "127", "net.ipv4.tcp_syn_linear_timeouts": "127"}
 LARGEST_WINDOW_BYTES = 512 * 2**20  # the autotuning limit of Tierney et al. 2021, section IV
 
 
@@ -133,6 +135,7 @@ def _namespace_sysctls(namespace: str, topology: Topology) -> dict[str, str]:
             "net.ipv4.tcp_no_metrics_save": "1",
         }
         | ({"net.ipv4.tcp_ecn": "1"} if topology.ecn else {})
+        | (PATIENT if topology.control == "beside" else {})
     )
 
 

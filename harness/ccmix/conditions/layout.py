@@ -15,6 +15,9 @@ Several senders have each a link of its own through [delay], so that each can ha
 A bottleneck of ACKs is in the exit router, at its west device, through which all packets go back; with it, a path of
 one receiver has that router, too.
 
+Beside the path, iperf3's control connections may have a link of their own from each sender to its receiver, with the
+path's delay and nothing else. A table of routes leads there, and whoever starts iperf3 gives the rule that asks it.
+
 Addresses identify the sender of a packet: each has a receiver's address for itself, also where all have one
 receiver, which then has many.
 """
@@ -28,6 +31,8 @@ from ccmix.model import Sender, Topology
 NAMESPACE_PREFIX = "ccmix-"
 DELAY, BOTTLENECK, EXIT, RECEIVER = "delay", "bottleneck", "exit", "receiver"
 ACK_BOTTLENECK = "ack-bottleneck"  # what its device is for
+CONTROL = "control"
+CONTROL_TABLE = "100"  # of routes
 ROUTERS = (DELAY, BOTTLENECK, EXIT)
 
 
@@ -80,6 +85,7 @@ class Pair:
     sender_queue: EmulatingDevice
     data_delay: EmulatingDevice
     ack_delay: EmulatingDevice
+    control: tuple[EmulatingDevice, ...] = ()  # both ends of the link beside the path, if there is one
 
 
 @dataclass(frozen=True)
@@ -106,8 +112,8 @@ class Layout:
         return (*own, self.bottleneck, *([self.ack_bottleneck] if self.ack_bottleneck else []))
 
 
-def _own(pair: Pair) -> tuple[EmulatingDevice, EmulatingDevice, EmulatingDevice]:
-    return pair.sender_queue, pair.data_delay, pair.ack_delay
+def _own(pair: Pair) -> tuple[EmulatingDevice, ...]:
+    return pair.sender_queue, pair.data_delay, pair.ack_delay, *pair.control
 
 
 def layout(topology: Topology) -> Layout:
@@ -125,6 +131,15 @@ def layout(topology: Topology) -> Layout:
         west, east = f"west{number}", f"east{number}"
         net = f"10.{at}"
         receiver = f"{sender.name}-{RECEIVER}" if fans_out else RECEIVER
+        control: tuple[EmulatingDevice, ...] = ()
+        if topology.control == "beside":
+            ends = _end(sender.name, CONTROL, f"{net}.5.1/24"), _end(receiver, f"{CONTROL}{number}", f"{net}.5.2/24")
+            control = _control_devices(topology, sender, ends)
+            links.append(ends)
+            routes += [
+                (sender.name, f"{net}.3.0/24 via {net}.5.2 table {CONTROL_TABLE}"),
+                (receiver, f"{net}.1.0/24 via {net}.5.1 table {CONTROL_TABLE}"),
+            ]
         pairs.append(
             Pair(
                 sender,
@@ -142,6 +157,7 @@ def layout(topology: Topology) -> Layout:
                 EmulatingDevice(
                     topology.device_name("ack-delay", sender), Place(DELAY, west), (_netem(ack_netem(sender)),)
                 ),
+                control,
             )
         )
         links.append((_end(sender.name, "eth0", f"{net}.1.1/24"), _end(DELAY, west, f"{net}.1.2/24")))
@@ -171,6 +187,13 @@ def layout(topology: Topology) -> Layout:
         tuple(_with_macs(links)),
         tuple(routes),
         ack_bottleneck=_ack_bottleneck(topology),
+    )
+
+
+def _control_devices(topology: Topology, sender: Sender, ends: tuple[End, End]) -> tuple[EmulatingDevice, ...]:
+    return tuple(
+        EmulatingDevice(topology.device_name(f"{CONTROL}-{what}", sender), end.place, (_netem(qdisc.netem(delay_s)),))
+        for what, end, delay_s in zip(("data", "ack"), ends, (sender.delay_s, sender.delay_of_acks_s), strict=True)
     )
 
 

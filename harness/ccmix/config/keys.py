@@ -173,6 +173,13 @@ TOPOLOGY_KEYS = _table(
         "buffer of the bottleneck of ACKs, a FIFO; packets are of any size; unset: 1bdp of `ack-rate`",
         "50p",
     ),
+    Key(
+        "control",
+        choice("path", "beside"),
+        "where iperf3's control connections go: over the path, or beside it, with its delay alone",
+        "beside",
+        "path",
+    ),
     Key("mtu", whole_number(576, 65535, "bytes"), "MTU of every device", "9000", "1500"),
     Key("offloads", SWITCH, "off: every packet is one packet to netem, as on a wire", "on", "off"),
     Key("ecn", SWITCH, "on: all hosts negotiate ECN (tcp_ecn = 1)", "on", "off"),

@@ -15,6 +15,7 @@ from ccmix.model import (
     Change,
     Group,
     GroupedSource,
+    Loss,
     RateChange,
     Sender,
     Topology,
@@ -27,7 +28,13 @@ from ccmix.units import format_bytes, format_rate
 
 MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
 MOST_ARRIVALS = 1_000_000  # each is a connection
-MOST_RTT_S = 10.0  # in which the other end's results must come (nread_read_timeout of iperf3's net.c)
+CONTROL_WAITS_S = 10.0  # for the other end's results (nread_read_timeout of iperf3's net.c)
+DOUBT_RTTS = 2  # until TCP misses a packet of a connection that was idle: smoothed RTT and its variation (RFC 6298)
+# iperf3's control connection sends so many messages a test, one after the other. Within those 10 s TCP sends each again
+# about so many times, 0.2 s after it and then after twice the time before (RFC 6298), and iperf3 fails with one of them
+CONTROL_MESSAGES, CONTROL_TRIES = 12, 6
+CONNECTION_TRIES = 128  # of a stream's first packet, see PATIENT of conditions/dumbbell.py
+MOST_FAILURES = 0.02  # of tests
 MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
 
@@ -46,6 +53,7 @@ def topology(settings: Mapping[str, Any]) -> Topology:
         ecn=settings["ecn"],
         spread=settings["spread"],
         burst_bytes=settings.get("burst"),
+        control=settings["control"],
         ack_bottleneck=_ack_bottleneck(settings),
         changes=_changes(settings, [sender.name for sender in senders]),
         name=settings["topology"],
@@ -192,8 +200,13 @@ def check_topology(path: Topology) -> None:
     if path.burst_bytes is not None and path.burst_bytes < path.packet_bytes:
         message = f"holds {path.burst_bytes} bytes, and a packet with its Ethernet header has {path.packet_bytes}"
         raise Contradiction("burst", message)
-    if (longest_s := path.longest_rtt_s) > MOST_RTT_S:
-        message = f"makes a round trip of {longest_s:.3g} s when it is full, and iperf3 gives up after {MOST_RTT_S:g} s"
+    repaired_s = DOUBT_RTTS * path.base_rtt_s + path.longest_rtt_s
+    if path.control == "path" and repaired_s > CONTROL_WAITS_S:
+        message = (
+            f"makes a round trip of {path.longest_rtt_s:.3g} s when it is full. If it drops a packet of iperf3's "
+            f"control connection, the answer comes after {repaired_s:.3g} s, and iperf3 gives up after "
+            f"{CONTROL_WAITS_S:g} s: write less, or control = beside"
+        )
         raise Contradiction("buffer", message)
     for sender in path.senders:
         if sender.jitter_s > min(sender.delay_s, sender.delay_of_acks_s):
@@ -207,7 +220,19 @@ def check_topology(path: Topology) -> None:
                 "sender-qdisc",
                 f"of {sender.name} is noqueue, and its device has a rate, behind which packets must wait",
             )
+    for loss in dict.fromkeys(sender.loss for _, phase in path.phases for sender in phase.senders if sender.loss):
+        _check_bursts(path, loss)
     _check_queue(path)
+
+
+def _check_bursts(path: Topology, loss: Loss) -> None:
+    """Checks that connections outlast the loss. Raises Contradiction."""
+    if path.control == "path" and CONTROL_MESSAGES * loss.all_lost(1 + CONTROL_TRIES) > MOST_FAILURES:
+        message = "loses so much in a row that iperf3's control connection fails in some tests: write control = beside"
+        raise Contradiction("loss", message)
+    if loss.all_lost(CONNECTION_TRIES) > MOST_FAILURES:
+        message = f"loses {CONNECTION_TRIES} packets in a row too often: connections can't be made"
+        raise Contradiction("loss", message)
 
 
 def _check_ack_bottleneck(path: Topology) -> None:

@@ -140,6 +140,7 @@ class Topology:
     ecn: bool = False
     burst_bytes: int | None = None  # of the bottleneck's shaper; None: as bucket_bytes() has it
     ack_bottleneck: AckBottleneck | None = None
+    control: Literal["path", "beside"] = "path"  # where iperf3's control connections go
     changes: tuple[Change, ...] = ()
     spread: bool = False  # each run draws its starts and delays from its seed: see RunSpread
     name: str = ""  # of its section

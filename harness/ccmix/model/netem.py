@@ -38,6 +38,23 @@ class Loss:
         """The share of all packets that is lost in the long run."""
         return mean_loss(self.model, self.parameters)
 
+    def all_lost(self, packets: int) -> float:
+        """Returns how likely it is that so many packets in a row are lost, at any moment of a long run.
+
+        That is how likely a packet and its retransmissions are, where nothing else is sent meanwhile.
+        """
+        if self.model == "random":
+            return float(self.parameters[0] ** packets)
+        to_bad, *given = self.parameters
+        to_good, loss_in_bad, loss_in_good = (*given, *(1 - to_bad, 1.0, 0.0)[len(given) :])
+        bad = to_bad / (to_bad + to_good) if to_bad else 0.0
+        good = 1 - bad
+        for packet in range(packets):
+            if packet:
+                good, bad = good * (1 - to_bad) + bad * to_good, good * to_bad + bad * (1 - to_good)
+            good, bad = good * loss_in_good, bad * loss_in_bad
+        return good + bad
+
 
 @dataclass(frozen=True)
 class Netem:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ccmix.analysis import path_text
-from ccmix.conditions.layout import BOTTLENECK, DELAY, EXIT, RECEIVER, Layout
+from ccmix.conditions.layout import BOTTLENECK, CONTROL, DELAY, EXIT, RECEIVER, Layout
 from ccmix.model import Topology
 
 
@@ -35,6 +35,8 @@ def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
         yield f"{hosts} eth0", queue
         yield f"{DELAY} {east}", f"netem, data: {what}"
         yield f"{DELAY} {west}", f"netem, ACKs: {back}"
+        if path.control == "beside":
+            yield f"{hosts} {CONTROL}", "beside the path, its delay alone: iperf3's control connections"
     yield f"{BOTTLENECK} east", f"{path_text.rate(path)}, {path_text.queue(path)}"
     if path.ack_bottleneck:
         yield f"{EXIT} west", f"ACKs: {path_text.ack_bottleneck(path)}"

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from ccmix.agent.deadline import Deadline
 from ccmix.conditions.dumbbell import Dumbbell
+from ccmix.conditions.layout import CONTROL_TABLE
 from ccmix.generators import http_requests, iperf3
 from ccmix.generators.distributions import arrivals
 from ccmix.generators.results import GeneratorError
@@ -31,6 +32,8 @@ from ccmix.model import (
     run_files,
 )
 
+FIRST_DATA_PORT, MOST_STREAMS = 10000, 128  # of tests whose control connection goes beside the path
+TESTS_WITH_PORTS = 177  # below the kernel's own ports, 32768 and more
 UDP_HEADERS_BYTES = 28  # IP and UDP
 LEAST_FLOW_BYTES = 16  # of a workload: the header for the receiver
 
@@ -122,16 +125,28 @@ def _generator(
     sender, receiver, address = path.sender(pair), path.receiver(pair), pair.receiver_address
     ends = iperf3.Iperf3Ends(sender, iperf3_path, receiver, iperf3_path, address, port)
     seconds = run.traffic.total_s - source.start_s
+    beside = run.topology.control == "beside"
     match source:
         case Iperf3Source(streams=streams):
             longest_s = iperf3.longest_s(run.traffic, run.topology.longest_rtt_s, streams) - run.traffic.total_s
-            arguments = iperf3.tcp_arguments(run.traffic.of_source(source), starts_s)
+            arguments = [*iperf3.tcp_arguments(run.traffic.of_source(source), starts_s), *_data_ports(run, port)]
             lead_s = (iperf3.ROUND_TRIPS_TO_TCP + streams) * pair.sender.base_rtt_s
-            return _Iperf3(ends, arguments, run.traffic.interval_s, folder, source.label, longest_s, lead_s)
+            return _Iperf3(
+                ends, arguments, run.traffic.interval_s, folder, source.label, longest_s, lead_s, beside=beside
+            )
         case UdpSource() as udp:
-            arguments = _udp_arguments(run, run.traffic.of_source(udp), udp)
+            arguments = [*_udp_arguments(run, run.traffic.of_source(udp), udp), *_data_ports(run, port)]
             lead_s = (iperf3.ROUND_TRIPS_TO_UDP + udp.streams) * pair.sender.base_rtt_s
-            return _Iperf3(ends, arguments, run.traffic.interval_s, folder, source.label, iperf3.ENDS_WITHIN_S, lead_s)
+            return _Iperf3(
+                ends,
+                arguments,
+                run.traffic.interval_s,
+                folder,
+                source.label,
+                iperf3.ENDS_WITHIN_S,
+                lead_s,
+                beside=beside,
+            )
         case HttpSource() as http:
             server = python_module("http_server", pair.sender_address, port, http.size_bytes, http.cca)
             clients = [http_requests.curl(requests, pair.sender_address, port) for requests in http.requests_of_clients]
@@ -160,6 +175,16 @@ def _udp_arguments(run: Run, traffic: Traffic, udp: UdpSource) -> list[str]:
     ]  # fmt: skip
 
 
+def _data_ports(run: Run, port: int) -> list[str]:
+    """Returns the arguments that give a test's streams ports of their own, by which rules of routes know them.
+
+    The control connection keeps a port of the kernel's choice, from 32768 on.
+    """
+    if run.topology.control == "path":
+        return []
+    return ["--cport", str(FIRST_DATA_PORT + (port - iperf3.PORT) % TESTS_WITH_PORTS * MOST_STREAMS)]
+
+
 def python_module(module: str, *arguments: object) -> list[str]:
     return [sys.executable, "-S", "-m", f"ccmix.generators.{module}", *map(str, arguments)]
 
@@ -167,11 +192,24 @@ def python_module(module: str, *arguments: object) -> list[str]:
 class _Iperf3(iperf3.Iperf3Test):
     def __init__(
         self, ends: iperf3.Iperf3Ends, arguments: list[str], interval_s: float, folder: Path, label: str,
-        longest_s: float, lead_s: float,
+        longest_s: float, lead_s: float, *, beside: bool,
     ) -> None:  # fmt: skip
+        """Prepares the test; the control connection goes `beside` the path if the topology has a link for it."""
         super().__init__(ends, arguments, interval_s, folder, label)
         self._longest_s = longest_s
         self.lead_s = lead_s
+        assert ends.receiver
+        own, kernels = str(ends.port), "32768-60999"
+        self._rules = (
+            [(ends.sender, ["dport", own, "sport", kernels]), (ends.receiver, ["sport", own, "dport", kernels])]
+            if beside
+            else []
+        )
+
+    def serve(self, started: ExitStack) -> None:
+        for host, rule in self._rules:
+            host.run(["ip", "rule", "add", "ipproto", "tcp", *rule, "lookup", CONTROL_TABLE])
+        super().serve(started)
 
     def finish(self, end: Deadline) -> None:
         super().finish(end.plus(self._longest_s))
