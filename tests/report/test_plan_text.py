@@ -112,10 +112,9 @@ rate = 1gbit
 shaper = htb
 qdisc = fq_codel ecn target 5ms
 buffer = 2bdp
-control = beside
 hosts = 100
 delay = 10ms
-host.h100 = delay 80ms loss gemodel 1% 10% rate 100mbit
+host.h100 = delay 80ms loss gemodel 1% 30% 70% rate 100mbit
 at.5s = rate 500mbit, h2 delay 20ms
 [one]
 type = iperf3
@@ -129,7 +128,7 @@ flows.load = h5..h100 workload web-search rate 1mbit +2s
 """
 MANY_SHOWN = """\
 [one]
-  path         emulated: 1.00 Gbit/s, base RTT 20 ms to 160 ms, loss 0% or gemodel 1% 10%, buffer 40 MB, \
+  path         emulated: 1.00 Gbit/s, base RTT 20 ms to 160 ms, loss 0% or gemodel 1% 30% 70%, buffer 40 MB, \
 fq_codel ecn target 5000us
                h1..h100 eth0 ── west1..100 [delay] east1..100 ── west1..100 [bottleneck] east ── \
 west [exit] east1..100 ── eth0 h1..h100-receiver
@@ -137,7 +136,7 @@ west [exit] east1..100 ── eth0 h1..h100-receiver
   device       delay east1..east99      netem, data: delay 10 ms
   device       delay west1..west99      netem, ACKs: delay 10 ms
   device       h100 eth0                tbf 100 Mbit/s, then fq
-  device       delay east100            netem, data: delay 80 ms, loss gemodel 1% 10%
+  device       delay east100            netem, data: delay 80 ms, loss gemodel 1% 30% 70%
   device       delay west100            netem, ACKs: delay 80 ms
   device       bottleneck east          htb 1.00 Gbit/s, buffer 40 MB, fq_codel ecn target 5000us
   spread       starts within 20 ms to 160 ms, delay of data ± 10 us to 80 us
