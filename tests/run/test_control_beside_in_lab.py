@@ -39,6 +39,8 @@ iterations = 4
 [far-and-shallow]
 topology = far-and-shallow
 duration = 120s
+# the kernel marks what was sent before the traffic for two RTTs
+accept-limits = application
 
 [plain]
 topology = plain

@@ -14,6 +14,8 @@ type = iperf3
 duration = 60s
 streams = 2
 cca = cubic,bbr
+# over 8 s of RTT the kernel marks what was sent before the traffic for two RTTs
+accept-limits = application
 
 [topology far]
 rate = 10mbit
