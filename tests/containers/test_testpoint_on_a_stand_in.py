@@ -102,7 +102,7 @@ def test_size(docker: Docker, testpoint: str, capsys: pytest.CaptureFixture[str]
     added = docker.inspect(testpoint)["Size"] - docker.inspect(STAND_IN)["Size"]
     with capsys.disabled():
         print(f"\n{testpoint}: {added / 1e6:.0f} MB more than its base")
-    assert added < 450_000_000
+    assert added < 470_000_000  # 456 MB were measured with SciPy in it
 
 
 def test_labels(docker: Docker, testpoint: str) -> None:
