@@ -544,6 +544,37 @@ src-cmd = {find_iperf3()} -c {{dst}} -t 1 -b 20M -J
     assert len(summaries(tmp_path / "out")) == 1
 
 
+@pytest.mark.parametrize("made_by", ["iperf3", "src-cmd"])
+def test_a_first_run_that_nothing_bounds_ends_with_the_budget(
+    made_by: str, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    command = f"dst-cmd = {find_iperf3()} -s -1\nsrc-cmd = {find_iperf3()} -c {{dst}} -t 20 -b 100M -J; true"
+    own = "cca = cubic\nduration = 20s"
+    config = ini(f"""[thrifty]
+type = iperf3
+iterations = 2
+retries = 1
+rate-budget = 20mb/day
+{own if made_by == "iperf3" else command}
+""")
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "0 runs valid, 0 not valid, 0 failed, 2 skipped" in done.stderr, done.stderr
+    [sent_mb] = re.findall(r"rate-budget: the run was ended when it had sent (\d+)\S* MB, since 20 MB", done.stderr)
+    assert int(sent_mb) >= 20
+    assert summaries(tmp_path / "out") == []
+    assert pair.running() == []
+
+
+def test_a_paced_first_run_that_would_exceed_the_budget_does_not_begin(
+    ccmix: Ccmix, ini: Write, tmp_path: Path
+) -> None:
+    config = ini("[thrifty]\ntype = iperf3\ncca = bbr@50M\nduration = 2s\nrate-budget = 12mb/day\n")
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "a run sends 12.5 MB: together more than 12 MB" in done.stderr
+
+
 def test_a_run_waits_for_its_time_window(ccmix: Ccmix, ini: Write, tmp_path: Path) -> None:
     now = datetime.datetime.now(datetime.UTC)
     begin, end = (now + datetime.timedelta(hours=hours) for hours in (2, 3))

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from ccmix.model import Commands, Destination, Group, HostPath, Run
-from ccmix.run.limits import Budget, seconds_until_open
-from support import iperf3_traffic
+from ccmix.model import Commands, CommandSource, Destination, Group, HostPath, Netem, Run, Traffic
+from ccmix.model.group_grammar import parse_groups
+from ccmix.run.limits import Budget, most_sent_bytes, seconds_until_open
+from support import iperf3_traffic, with_groups
 
 HOUR_S = 3600.0
 PATH = HostPath("localhost", Destination("h", "h", "h"), "iperf3", Commands(), rate_budget=(2000.0, 86400.0))
@@ -47,7 +48,63 @@ def test_before_the_first_run_its_pacing_says_what_it_will_send() -> None:
     assert Budget().refusal(RUN, 0) is None  # 2 streams x 400 bit/s x 10 s = 1000 bytes
     faster = replace(RUN, traffic=replace(TRAFFIC, pacing_bps=801.0))
     assert "a run sends 2 kB: together more than 2 kB" in (Budget().refusal(faster, 0) or "")
-    assert Budget().refusal(replace(RUN, traffic=replace(TRAFFIC, pacing_bps=None)), 0) is None
+    assert Budget().refusal(UNPACED, 0) is None
+
+
+UNPACED = replace(RUN, traffic=replace(TRAFFIC, pacing_bps=None))
+
+
+@pytest.mark.parametrize(
+    ("groups", "pacing_bps", "sent_bytes"),
+    [
+        ("cubic", None, None),
+        ("cubic", 400.0, 1000.0),
+        ("bbr@8K", None, 20_000.0),
+        ("bbr@8K", 4000.0, 10_000.0),
+        ("bbr@4K", 8000.0, 10_000.0),
+        ("cubic,bbr@8K", None, None),
+        ("cubic@8K,bbr@16K", None, 30_000.0),
+        ("cubic@8K,bbr@16K+4s", None, 22_000.0),  # 10 s of the one, 6 s of the other
+        ("bbr@8K+60s,bbr@8K", None, 10_000.0),
+    ],
+)
+def test_the_most_that_pacing_lets_a_run_send(groups: str, pacing_bps: float | None, sent_bytes: float | None) -> None:
+    traffic = with_groups(replace(TRAFFIC, pacing_bps=pacing_bps), *parse_groups(groups))
+    assert most_sent_bytes(replace(RUN, traffic=traffic)) == sent_bytes
+
+
+def test_a_bottleneck_bounds_what_is_sent() -> None:
+    emulated = replace(PATH, netem=Netem(0.01, rate_bps=1600.0))
+    assert most_sent_bytes(replace(UNPACED, path=emulated)) == 2000
+    assert most_sent_bytes(replace(RUN, path=emulated)) == 1000
+    assert most_sent_bytes(replace(UNPACED, path=replace(PATH, profile=Netem(0.01, rate_bps=800.0)))) == 1000
+    assert most_sent_bytes(replace(UNPACED, path=replace(PATH, netem=Netem(0.01)))) is None
+
+
+def test_a_command_may_send_anything() -> None:
+    command = Traffic((CommandSource("", "src", "x"),), 10.0, 0.0, 0.5)
+    assert most_sent_bytes(replace(RUN, traffic=command)) is None
+    assert Budget().cap_bytes(replace(RUN, traffic=command), 0) == 2000
+
+
+def test_what_may_exceed_the_budget_is_to_end_with_it() -> None:
+    budget = Budget()
+    assert budget.cap_bytes(UNPACED, 0) == 2000
+    assert budget.cap_bytes(RUN, 0) is None, "it sends 1000 bytes at most"
+    budget.add("one", 100, 600)
+    budget.add("other", 100, 600)
+    assert budget.cap_bytes(UNPACED, 101) == 1400
+    assert budget.cap_bytes(RUN, 101) is None
+    budget.add("one", 102, 500)
+    assert budget.cap_bytes(RUN, 103) == 900, "runs so far were small, and this one may be larger"
+    assert budget.cap_bytes(UNPACED, 103 + 86400) == 2000
+    assert budget.cap_bytes(replace(RUN, path=replace(PATH, rate_budget=None)), 103) is None
+
+
+def test_nothing_begins_when_all_of_the_budget_is_used() -> None:
+    budget = Budget()
+    budget.add("one", 100, 2000)
+    assert "2 kB were sent in the period" in (budget.refusal(UNPACED, 101) or "")
 
 
 def test_the_largest_run_so_far_says_what_the_next_will_send() -> None:

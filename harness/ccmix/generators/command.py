@@ -36,14 +36,16 @@ def running_dst_command(dst: RealHost, line: str, folder: Path) -> Iterator[Cont
 
 
 def run_src_command(
-    src: RealHost, line: str, timeout_s: float, generators: Path, logs: Path, others: Sequence[RealHost]
-) -> GeneratorResult:
-    """Runs the src-cmd to its end. Raises GeneratorError if its exit status or its result says that it failed.
+    src: RealHost, line: str, timeout_s: float, generators: Path, logs: Path, others: Sequence[RealHost],
+    before: Sequence[str] = (),
+) -> GeneratorResult:  # fmt: skip
+    """Runs the src-cmd to its end; `before` is what runs its shell.
 
-    Raises HostLost as soon as the connection to one of the `others` is lost, since what was set there is gone.
+    Raises GeneratorError if its exit status or its result says that it failed, and HostLost as soon as the connection
+    to one of the `others` is lost, since what was set there is gone.
     """
     output, errors = generators / run_files.SRC_COMMAND_OUTPUT, logs / run_files.SRC_COMMAND_ERRORS
-    with src.start(shell(line), stdout=output, stderr=errors) as process:
+    with src.start([*before, *shell(line)], stdout=output, stderr=errors) as process:
         deadline = Deadline(timeout_s)
         while not process.ended() and not deadline.expired:
             _raise_lost(others)

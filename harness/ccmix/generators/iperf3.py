@@ -48,8 +48,13 @@ def longest_s(traffic: Traffic, rtt_s: float, streams: int) -> float:
 class Iperf3Test:
     """Runs one test, which leaves both ends' JSON in `folder`: serve, start, finish, in this order."""
 
-    def __init__(self, ends: Iperf3Ends, arguments: Sequence[str], interval_s: float, folder: Path, label: str) -> None:
-        """Prepares the test; `arguments` are the client's, beside those that every test has."""
+    def __init__(
+        self, ends: Iperf3Ends, arguments: Sequence[str], interval_s: float, folder: Path, label: str,
+        before_client: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """Prepares the test; `arguments` are the client's, beside those that every test has, `before_client` what runs
+        the client.
+        """
         self._ends = ends
         self._client_json, self._server_json = (
             folder / run_files.iperf3_client(label),
@@ -59,6 +64,7 @@ class Iperf3Test:
         every = ["--port", str(ends.port), "--json", "--interval", f"{interval_s:g}"]
         self.client_argv = [ends.sender_iperf3, "--client", ends.address, *every, *arguments]
         self.server_argv = [ends.receiver_iperf3, "--server", "--one-off", *every] if ends.receiver else None
+        self._before_client = before_client
         self._client: Process | None = None
         self._server: Process | None = None
 
@@ -74,7 +80,8 @@ class Iperf3Test:
         wait_until_listening(receiver, self._server, self._ends.port, self._errors)
 
     def start(self, started: ExitStack) -> None:
-        client = self._ends.sender.start(self.client_argv, stdout=self._client_json, stderr=self._errors)
+        argv = [*self._before_client, *self.client_argv]
+        client = self._ends.sender.start(argv, stdout=self._client_json, stderr=self._errors)
         self._client = started.enter_context(client)
 
     @property
@@ -103,9 +110,11 @@ def tcp_arguments(traffic: Traffic, starts_s: Sequence[float] = ()) -> list[str]
     ]  # fmt: skip
 
 
-def run_test(ends: Iperf3Ends, traffic: Traffic, timeout_s: float, folder: Path) -> tuple[Command, ...]:
+def run_test(
+    ends: Iperf3Ends, traffic: Traffic, timeout_s: float, folder: Path, before_client: Sequence[str] = ()
+) -> tuple[Command, ...]:
     """Runs one test alone; returns the commands of both ends. Raises GeneratorError or CommandError."""
-    test = Iperf3Test(ends, tcp_arguments(traffic), traffic.interval_s, folder, LABEL)
+    test = Iperf3Test(ends, tcp_arguments(traffic), traffic.interval_s, folder, LABEL, before_client)
     with ExitStack() as started:
         test.serve(started)
         test.start(started)

@@ -83,5 +83,6 @@ class HostPath:
     retries: int = 0
     pause_s: float = 0.0  # before each run but the first, and before each retry
     rate_budget: tuple[float, float] | None = None  # bytes, in seconds
+    cap_bytes: int | None = None  # what was left of the budget when the run began, if it may send more; none in a plan
     time_window: tuple[float, float] | None = None  # seconds after midnight UTC; the end may be before the start
     kind: Literal["hosts"] = "hosts"

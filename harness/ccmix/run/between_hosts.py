@@ -8,7 +8,7 @@ agent there takes back what is changed, whatever happens here.
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ccmix.conditions.state import differences, state_of
 from ccmix.conditions.sysctl import OF_TCP, read_sysctls
 from ccmix.conditions.user_commands import bracketed, failures
 from ccmix.generators import command, iperf3
+from ccmix.generators.capped import ending_at, raise_if_ended
 from ccmix.generators.expected import may_queue_s
 from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
@@ -202,15 +203,15 @@ def _traffic(
         if by_pscheduler:
             tool = by_pscheduler.finish(folder / run_files.GENERATORS)
         elif run.traffic.command:
-            tool = _commands(run, run.traffic.command.line, ends, folder)
+            tool = _commands(run, run.traffic.command.line, ends, watched.device, folder)
         else:
-            tool = _iperf3(run, ends, programs, folder / run_files.GENERATORS)
+            tool = _iperf3(run, ends, programs, watched.device, folder / run_files.GENERATORS)
         ended_s = time.time()
     captured = CaptureFacts(capture.counts, capture.complete, capture.bytes) if capture else None
     return _TrafficRecord(started_s, ended_s, tool, recording, captured)
 
 
-def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> ToolFacts:
+def _commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path) -> ToolFacts:
     path, logs = run.host_path, folder / run_files.LOGS
     commands = tuple(Command("", line) for line in (src_line, path.commands.dst) if line)
     takes_s = run.traffic.seconds
@@ -223,12 +224,26 @@ def _commands(run: Run, src_line: str, ends: Ends, folder: Path) -> ToolFacts:
     with ExitStack() as beside:
         if path.commands.dst and not path.commands.dst_once and ends.dst:
             beside.enter_context(command.running_dst_command(ends.dst, path.commands.dst, logs))
-        result = command.run_src_command(ends.src, src_line, longest_s, folder / run_files.GENERATORS, logs, others)
+        with _ended_by_budget(path, logs / run_files.SRC_COMMAND_ERRORS):
+            result = command.run_src_command(
+                ends.src, src_line, longest_s, folder / run_files.GENERATORS, logs, others,
+                ending_at(device, path.cap_bytes),
+            )  # fmt: skip
     version = (result.client or {}).get("start", {}).get("version", "")
     return ToolFacts(result.kind, str(version), commands)
 
 
-def _iperf3(run: Run, ends: Ends, programs: HostPrograms, generators: Path) -> ToolFacts:
+@contextmanager
+def _ended_by_budget(path: HostPath, errors: Path) -> Iterator[None]:
+    """Says of a generator that failed since its run's budget was used up that this was why."""
+    try:
+        yield
+    except (GeneratorError, CommandError):
+        raise_if_ended(errors, path.cap_bytes)
+        raise
+
+
+def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generators: Path) -> ToolFacts:
     path = run.host_path
     on_src = programs.iperf3_on(ends.src)
     version = ends.src.run([on_src, "--version"]).splitlines()[0]
@@ -245,7 +260,8 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, generators: Path) -> T
             f"{ends.dst.name}: something listens on port {path.port} already: set another port, or server = running"
         )
     longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0, run.traffic.streams or 1)
-    commands = iperf3.run_test(two, run.traffic, longest_s, generators)
+    with _ended_by_budget(path, generators / run_files.iperf3_errors(iperf3.LABEL)):
+        commands = iperf3.run_test(two, run.traffic, longest_s, generators, ending_at(device, path.cap_bytes))
     return ToolFacts("iperf3", version, commands)
 
 

@@ -106,7 +106,7 @@ class _Work:
                     return Outcome("skipped", (*failures, refusal))
             try:
                 self._campaign.check()
-                return await self._once(run, folder, cpu, failures)
+                return await self._once(run, self._capped(run), folder, cpu, failures)
             except ArchiveError as error:
                 return Outcome("failed", (*failures, str(error)))
             except Skipped as reason:
@@ -136,8 +136,14 @@ class _Work:
             await asyncio.sleep(min(seconds, LOOKS_AT_CLOCK_EACH_S))
             now = datetime.datetime.now(datetime.UTC)
 
-    async def _once(self, run: Run, folder: RunFolder, cpu: int, failures: Sequence[str]) -> Outcome:
-        measured = await self._machine.measure(run, folder.begin(), cpu)
+    def _capped(self, run: Run) -> Run:
+        """Returns the run with the end that its budget sets, as it is started."""
+        if not isinstance(run.path, HostPath):
+            return run
+        return replace(run, path=replace(run.path, cap_bytes=self._budget.cap_bytes(run, time.time())))
+
+    async def _once(self, run: Run, started: Run, folder: RunFolder, cpu: int, failures: Sequence[str]) -> Outcome:
+        measured = await self._machine.measure(started, folder.begin(), cpu)
         execution = replace(measured.execution, retries=tuple(failures), measured_s=time.time())
         finished = await asyncio.to_thread(_conclude, run, folder, measured.measurement, execution)
         self._spend(finished)
