@@ -161,7 +161,7 @@ def test_a_report_without_a_chart_and_without_a_suffix(report: tuple[Results, Pa
     page = Page(write_report(Results(results.runs[:1], 12), tmp_path / "report").read_text())
     assert page.tags["figure"] == 0
     assert "No run is valid, so there is no result." in page.text
-    assert [row[-2:] for row in page.rows(RESULTS)] == [["1", "1"]] * 2
+    assert [row[-3:] for row in page.rows(RESULTS)] == [["1", "1", "0"]] * 2
 
 
 def test_charts_of_an_earlier_report_do_not_stay(make_campaign: Callable[..., Path], tmp_path: Path) -> None:

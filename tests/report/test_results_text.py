@@ -27,16 +27,16 @@ def test_lines_in_the_order_of_the_plan(results: Results) -> None:
 def test_a_line_for_people(results: Results) -> None:
     by_name = {tuple(line[:3]): line[3:] for line in lines(results)}
     assert by_name["alone", "44ms", "cubic"] == [
-        "1", "110 Mbit/s", "± 24.8 Mbit/s", "9.09%", "2%", "20 ms", "3", "0",
+        "1", "110 Mbit/s", "± 24.8 Mbit/s", "9.09%", "2%", "20 ms", "3", "0", "0",
     ]  # fmt: skip
     # one of three runs is not valid: of two, no interval
-    assert by_name["alone", "5ms", "bbr"] == ["1", "230 Mbit/s", "–", "6.15%", "2.5%", "25 ms", "3", "1"]
-    assert by_name["mixed", "44ms", "cubic"][-2:] == ["2", "0"]
+    assert by_name["alone", "5ms", "bbr"] == ["1", "230 Mbit/s", "–", "6.15%", "2.5%", "25 ms", "3", "1", "0"]
+    assert by_name["mixed", "44ms", "cubic"][-3:] == ["2", "0", "0"]
 
 
 def test_without_a_valid_run_there_are_dashes(results: Results) -> None:
     limited = Results(results.runs[:1], 12)
-    assert lines(limited)[0][3:] == ["1", "–", "–", "–", "–", "–", "1", "1"]
+    assert lines(limited)[0][3:] == ["1", "–", "–", "–", "–", "–", "1", "1", "0"]
     row = next(csv.DictReader(io.StringIO(csv_table(limited.rows, limited.swept))))
     assert (row["goodput_mean_bps"], row["goodput_ci95_low_bps"], row["invalid"]) == ("", "", "1")
 
@@ -57,7 +57,7 @@ def test_json_has_the_keys_of_the_design(results: Results) -> None:
     assert set(rows[0]) == {
         "entry", "condition", "group", "cca", "streams", "runs", "invalid", "goodput_mean_bps", "goodput_cv",
         "goodput_ci95_bps", "retransmission_rate_mean", "rtt_median_s", "fairness_mean", "dst", "fair_share",
-        "iterations_needed", "group_metrics", "run_metrics",
+        "iterations_needed", "not_settled", "group_metrics", "run_metrics",
     }  # fmt: skip
     assert rows[2]["condition"] == {"delay": "44ms"}
     assert rows[2]["goodput_ci95_bps"] == pytest.approx([110e6 - HALF_BPS, 110e6 + HALF_BPS])

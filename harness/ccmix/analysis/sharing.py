@@ -11,6 +11,7 @@ from ccmix.analysis.conditions import traffic_asked
 from ccmix.analysis.counting import counts, imported
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.ratio import Ratio, paired_ratio
+from ccmix.analysis.settling_text import not_settled
 from ccmix.analysis.statistics import Spread
 from ccmix.model import (
     FinishedRun,
@@ -19,6 +20,7 @@ from ccmix.model import (
     GroupMetrics,
     HostPath,
     HttpSource,
+    Settling,
     Topology,
     Traffic,
     TrafficSource,
@@ -103,6 +105,7 @@ class Sharing:
     imported: int  # of those that count
     left_out: tuple[tuple[str, int], ...]  # kinds of limits, and how many runs each; a run counts once, by its first
     compared: int
+    not_settled: tuple[Settling, ...] = ()  # of each run that counts and has not settled
 
     @property
     def valid(self) -> int:
@@ -130,6 +133,9 @@ def sharing(runs: Iterable[_Valid]) -> Sharing:
         imported=sum(imported(finished) for _, finished in valid),
         left_out=tuple(sorted(left_out.items(), key=lambda item: (-item[1], item[0]))),
         compared=sum(p is not None for p in adjusted),
+        not_settled=tuple(
+            settling for _, finished in valid if not_settled(finished) and (settling := finished.metrics.settling)
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from ccmix.analysis.comparison import MetricSample
 from ccmix.analysis.conditions import base_rtt_s, traffic_asked
 from ccmix.analysis.counting import counts
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
+from ccmix.analysis.settling_text import not_settled
 from ccmix.model import (
     FinishedRun,
     FlowMetrics,
@@ -70,6 +71,7 @@ class Row:
     streams: int
     runs: int
     invalid: int
+    not_settled: int  # of the runs that count
     goodput_mean_bps: float | None
     goodput_cv: float | None
     goodput_ci95_bps: tuple[float, float] | None
@@ -117,7 +119,8 @@ def rtt_bucket(finished: FinishedRun) -> dict[str, str]:
 
 
 def table(runs: Iterable[FinishedRun], rtt_buckets: bool = False) -> list[Row]:
-    """Returns the rows in the order of the plan; `runs` of a row counts all, `invalid` those left out.
+    """Returns the rows in the order of the plan; `runs` of a row counts all, `invalid` those left out, `not_settled`
+    those that count though they have not settled.
 
     With rtt_buckets, runs of all destinations and base RTTs of a bucket are pooled, as in Tierney's tables II and III.
     """
@@ -153,6 +156,7 @@ def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
         streams=first.streams,
         runs=len(cell),
         invalid=len(cell) - len(valid),
+        not_settled=sum(counts(finished) and not_settled(finished) for _, finished, _ in cell),
         goodput_mean_bps=goodput.mean if goodput else None,
         goodput_cv=goodput.cv if goodput else None,
         goodput_ci95_bps=goodput.ci95 if goodput else None,

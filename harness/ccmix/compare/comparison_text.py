@@ -82,7 +82,8 @@ def title(condition: ComparedCondition) -> str:
 def _runs(cell: Cell) -> str:
     invalid = len(cell.results) - len(cell.valid)
     left_out = f" ({invalid} more not valid)" if invalid else ""
-    return f"{len(cell.valid)} valid run{'s' if len(cell.valid) != 1 else ''}{_over(cell.path)}{left_out}"
+    unsettled = f" ({cell.not_settled} not settled)" if cell.not_settled else ""
+    return f"{len(cell.valid)} valid run{'s' if len(cell.valid) != 1 else ''}{unsettled}{_over(cell.path)}{left_out}"
 
 
 def _over(path: KnownPath) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ccmix.analysis.conditions import condition_key, mix
 from ccmix.analysis.results import Result
+from ccmix.analysis.settling_text import not_settled
 from ccmix.compare.paths import KnownPath, path_of
 
 OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already contain
@@ -27,6 +28,11 @@ class Cell:
     @property
     def valid(self) -> tuple[Result, ...]:
         return tuple(result for result in self.results if result.valid)
+
+    @property
+    def not_settled(self) -> int:
+        """Returns how many of the valid runs have not settled."""
+        return sum(not_settled(result.finished) for result in self.valid)
 
     @property
     def name(self) -> str:

@@ -71,9 +71,11 @@ def summary(compared: Compared) -> str:
         f". In {_conditions(alike)} all runs of A or of B have the same goodput, as happens where nothing is random: "
         "they are one observation, without an interval and a verdict"
     )
+    unsettled = sum(bool(condition.a.not_settled or condition.b.not_settled) for condition in compared.conditions)
+    longer = f". {_conditions(unsettled)} with runs that have not settled: longer ones may have other goodputs"
     return (
         f"{_conditions(count)} in both: goodput {counted}, {unknown} undecided "
-        f"(margin ±{format_percent(compared.margin)}){warning if alike else ''}"
+        f"(margin ±{format_percent(compared.margin)}){warning if alike else ''}{longer if unsettled else ''}"
     )
 
 

@@ -141,6 +141,7 @@ def _cell(cell: Cell) -> dict[str, object]:
         "base_rtt_at_most_s": cell.path.rtt_s,
         "runs": len(cell.results),
         "invalid": len(cell.results) - len(cell.valid),
+        "not_settled": cell.not_settled,
     }
 
 

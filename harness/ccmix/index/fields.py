@@ -182,6 +182,14 @@ _RUN = (
           "flows",
           "hosts"),
     _name("ccmix.validity.accepted_kinds", "findings that the entry accepts", "runs"),
+    _flag("ccmix.settled", "whether goodputs and shares show no trend over a measured time that is long enough to "
+          "tell; null: not judged", "runs", "groups"),
+    _name("ccmix.settling.reasons", "why it has not settled, or was not judged", "runs"),
+    _gauge("ccmix.settling.warm_up_s", "s", "how much of the measured time is warm-up (MSER-5)", "runs"),
+    _gauge("ccmix.settling.slowest_period_s", "s", "what takes longest on the path, and repeats", "runs"),
+    _gauge("ccmix.settling.enough_s", "s", "measured time that does: of a run that has settled, its own", "runs"),
+    _gauge("ccmix.settling.enough_omit_s", "s", "omitted time that would do, where only the warm-up has a trend",
+           "runs"),
     _name("ccmix.run.notices", "what was noticed besides", "runs"),
     _count("ccmix.run.retries", "1", "tries that failed before", "runs"),
     _gauge("ccmix.run.real_seconds", "s", "time that the run took, by the clock of the machine that ran it", "runs"),
@@ -251,6 +259,7 @@ _MEASURES = (
 _CONDITION = (
     _count("ccmix.condition.runs", "runs", "finished runs", "conditions"),
     _count("ccmix.condition.invalid", "runs", "of these, not valid and left out", "conditions"),
+    _count("ccmix.condition.not_settled", "runs", "of those that count, not settled", "conditions"),
     _gauge("ccmix.condition.goodput_cv", "percent", "standard deviation over mean, a fraction", "conditions"),
     _gauge("ccmix.condition.goodput_ci95_low_bps", "bit/s", "lower end of the 95% interval of the mean", "conditions"),
     _gauge("ccmix.condition.goodput_ci95_high_bps", "bit/s", "upper end", "conditions"),

@@ -2,7 +2,7 @@
 
 from ccmix.analysis.statistics import metric
 from ccmix.index.json_types import Document
-from ccmix.model import FlowMetrics, GroupMetrics, Metrics
+from ccmix.model import FlowMetrics, GroupMetrics, Metrics, Settling
 
 OF_DELAY = ("rtt_p95_s", "rtt_p99_s", "queueing_delay_median_s", "queueing_delay_p95_s", "queueing_delay_p99_s")
 OF_START_UP = ("startup_s", "overshoot")
@@ -22,6 +22,15 @@ OF_BOTTLENECK = (
 def of_run(metrics: Metrics) -> Document:
     in_queue = {f"ccmix.bottleneck.{name}": metric(metrics, f"bottleneck.{name}") for name in OF_BOTTLENECK}
     return _named(metrics, OF_RUN) | in_queue
+
+
+def of_settling(settling: Settling | None, measured_s: float | None) -> Document:
+    if settling is None:
+        return {}
+    names = ("warm_up_s", "slowest_period_s", "enough_omit_s")
+    numbers: Document = {f"ccmix.settling.{name}": getattr(settling, name) for name in names}
+    numbers["ccmix.settling.enough_s"] = measured_s if settling.settled else settling.enough_s
+    return numbers | {"ccmix.settling.reasons": list(settling.reasons) or None}
 
 
 def of_group(group: GroupMetrics) -> Document:

@@ -76,6 +76,7 @@ def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Itera
                 "ccmix.duration_s": first.run.traffic.duration_s or 0.0,  # 0: unknown
                 "ccmix.condition.runs": row.runs,
                 "ccmix.condition.invalid": row.invalid,
+                "ccmix.condition.not_settled": row.not_settled,
                 "ccmix.goodput_bps": row.goodput_mean_bps,
                 "ccmix.condition.goodput_cv": row.goodput_cv,
                 "ccmix.condition.goodput_ci95_low_bps": low_bps,
@@ -97,8 +98,16 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         "ccmix.condition.settings": run.condition or None,
         "ccmix.validity.kinds": _kinds(finished, accepted=False),
     }
-    counted = {"ccmix.validity.counted": counts(finished)}
-    yield "runs", shared | counted | _run(campaign, result, begin_s) | measures.of_run(finished.metrics)
+    settling = finished.metrics.settling
+    counted = {"ccmix.validity.counted": counts(finished), "ccmix.settled": settling.settled if settling else None}
+    yield (
+        "runs",
+        shared
+        | counted
+        | measures.of_settling(settling, run.traffic.duration_s)
+        | _run(campaign, result, begin_s)
+        | measures.of_run(finished.metrics),
+    )
     run_bps = finished.metrics.goodput_bps
     for group in finished.metrics.groups:
         yield (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ccmix.analysis import path_text
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
+from ccmix.analysis.settling_text import sentence
 from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, Single
 from ccmix.model import HostPath
 from ccmix.units import format_percent, format_rate, format_time
@@ -230,6 +231,8 @@ def _runs(sharing: Sharing) -> str:
 
 
 def _warnings(sharing: Sharing) -> Iterable[str]:
+    if sharing.not_settled:
+        yield _not_settled(sharing)
     every: list[Alone | Beside] = [*sharing.alone, *sharing.beside]
     if alike := sum(comparison.result.alike for comparison in every):
         yield (
@@ -251,6 +254,16 @@ def _warnings(sharing: Sharing) -> Iterable[str]:
             f"{len(undecided)} of {len(every)} comparisons show no significant difference with {few} iterations; "
             f"to detect one of the size that was measured, {would}."
         )
+
+
+def _not_settled(sharing: Sharing) -> str:
+    count = len(sharing.not_settled)
+    worst = max(sharing.not_settled, key=lambda settling: settling.enough_s or 0.0)
+    runs, have = "run" if sharing.valid == 1 else "runs", "has" if count == 1 else "have"
+    return (
+        f"{count} of {sharing.valid} valid {runs} {have} not settled: longer ones may have other goodputs and shares. "
+        f"{'It is' if count == 1 else 'One is'} {sentence(worst)}."
+    )
 
 
 def _details(sharing: Sharing, where: Where) -> Iterable[tuple[str, tuple[str, ...]]]:

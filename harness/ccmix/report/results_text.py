@@ -11,13 +11,17 @@ from ccmix.analysis.comparison import ALIKE
 from ccmix.analysis.counting import imported
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.results import Results
+from ccmix.analysis.settling_text import notes as settling_notes
 from ccmix.analysis.statistics import Row
 from ccmix.model import condition_name
 from ccmix.plain_text import plain
 from ccmix.units import format_percent, format_rate, format_time
 
 # A heading for each column, and how a row fills it.
-COLUMNS = ("group", "streams", "goodput", "95% interval", "CV", "retransmitted", "median RTT", "runs", "not valid")
+COLUMNS = (
+    "group", "streams", "goodput", "95% interval", "CV", "retransmitted", "median RTT", "runs", "not valid",
+    "not settled",
+)  # fmt: skip
 MOST_NOTES = 10
 
 
@@ -34,6 +38,7 @@ def cells(row: Row) -> list[str]:
         "–" if row.rtt_median_s is None else format_time(float(f"{row.rtt_median_s:.3g}")),
         str(row.runs),
         str(row.invalid),
+        str(row.not_settled),
     ]
 
 
@@ -74,7 +79,7 @@ def terminal_table(results: Results) -> Table:
 
 
 def notes(results: Results) -> Iterator[str]:
-    """Yields what was imported, why runs are not valid, and where iterations are too few."""
+    """Yields what was imported, why runs are not valid or have not settled, and where iterations are too few."""
     if foreign := sum(imported(result.finished) for result in results.runs):
         yield (
             f"{foreign} run{' was' if foreign == 1 else 's were'} imported: ccmix did not check whether their hosts "
@@ -84,6 +89,7 @@ def notes(results: Results) -> Iterator[str]:
         for finding in result.finished.verdict.findings:
             if not finding.accepted:
                 yield f"{result.run.name}: {finding.detail}"
+    yield from _first(settling_notes(result.finished for result in results.runs if result.valid), "conditions")
     if same := sum(row.goodput_cv is not None and row.goodput_cv <= ALIKE for row in results.rows):
         yield (
             f"{same} of {len(results.rows)} rows have the same goodput in all iterations: nothing random happened on "
@@ -92,19 +98,28 @@ def notes(results: Results) -> Iterator[str]:
     yield from _too_few(results.rows)
 
 
+def _first(sentences: Iterator[str], of_what: str) -> Iterator[str]:
+    """Yields the first MOST_NOTES, and how many more there are."""
+    every = list(sentences)
+    yield from every[:MOST_NOTES]
+    if len(every) > MOST_NOTES:
+        yield f"... and the same holds for {len(every) - MOST_NOTES} more {of_what}"
+
+
 def _too_few(rows: Sequence[Row]) -> Iterator[str]:
     """Yields rows whose goodput is not known to 5% yet, and how many iterations would be enough."""
-    unsettled = [row for row in rows if row.too_few and row.runs - row.invalid >= LEAST_FOR_INTERVAL]
-    for row in unsettled[:MOST_NOTES]:
-        name = " ".join([row.entry, condition_name(row.condition), row.group])
-        have = f"{name}: {row.runs - row.invalid} iterations are too few to know the goodput to ±5%"
-        needed = "more than 10,000" if row.iterations_needed is None else f"about {row.iterations_needed}"
-        yield f"{have}; {needed} would do"
-    if len(unsettled) > MOST_NOTES:
-        yield f"... and the same holds for {len(unsettled) - MOST_NOTES} more rows"
+    wide = [row for row in rows if row.too_few and row.runs - row.invalid >= LEAST_FOR_INTERVAL]
+    yield from _first((_wide(row) for row in wide), "rows")
     if few := sum(row.runs - row.invalid < LEAST_FOR_INTERVAL for row in rows):
         valid = f"fewer than {LEAST_FOR_INTERVAL} valid iterations"
         yield f"{few} of {len(rows)} rows have {valid}, so they have no interval"
+
+
+def _wide(row: Row) -> str:
+    name = " ".join([row.entry, condition_name(row.condition), row.group])
+    have = f"{name}: {row.runs - row.invalid} iterations are too few to know the goodput to ±5%"
+    needed = "more than 10,000" if row.iterations_needed is None else f"about {row.iterations_needed}"
+    return f"{have}; {needed} would do"
 
 
 def render(results: Results) -> str:

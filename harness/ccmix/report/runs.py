@@ -9,6 +9,7 @@ from ccmix.analysis import path_text
 from ccmix.analysis.counting import imported
 from ccmix.analysis.metric_text import shown
 from ccmix.analysis.results import Result, Results
+from ccmix.analysis.settling_text import sentence
 from ccmix.analysis.statistics import value_of
 from ccmix.analysis.tables import as_measured
 from ccmix.charts.colours import OTHER_COLOURS, all_colours
@@ -32,8 +33,8 @@ OF_FLOWS = (
 )  # fmt: skip
 OF_RUN = (
     ("goodput", "goodput_bps"), ("utilisation", "utilisation"), ("fairness", "fairness"),
-    ("convergence", "convergence_s"), ("lost by netem", "netem_loss"), ("buffer in use", "bottleneck.occupancy_mean"),
-    ("dropped at the bottleneck", "bottleneck.drop_rate"),
+    ("convergence", "convergence_s"), ("warm-up", "settling.warm_up_s"), ("lost by netem", "netem_loss"),
+    ("buffer in use", "bottleneck.occupancy_mean"), ("dropped at the bottleneck", "bottleneck.drop_rate"),
 )  # fmt: skip
 
 
@@ -65,6 +66,7 @@ class RunView:
     iteration: int
     status: str
     findings: tuple[str, ...]
+    not_settled: str  # why, or nothing
     headline: str
     strip: str  # SVG
     numbers: tuple[tuple[str, str], ...]
@@ -124,6 +126,7 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         findings=tuple(
             finding.detail + (" (accepted)" if finding.accepted else "") for finding in finished.verdict.findings
         ),
+        not_settled=sentence(metrics.settling) if metrics.settling else "",
         headline=", ".join(f"{group.group} {format_rate(group.goodput_bps)}" for group in groups),
         strip=strip(result.folder, shades, as_measured(run, result.folder).traffic.omit_s),
         numbers=tuple((name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"),

@@ -15,10 +15,11 @@ _CAMPAIGNS = Lens(
         "entry": Terms("ccmix.entry", "entry"),
         "runs": Count("runs"),
         **_VERDICTS,
+        "settled": common.SETTLED,
         "goodput": Metric("average", "ccmix.goodput_bps", "mean goodput", common.COUNTED),
         "retries": Metric("sum", "ccmix.run.retries", "tries that failed"),
     },
-    LensTable(("campaign", "pair", "entry", "runs", *_VERDICTS, "goodput", "retries")),
+    LensTable(("campaign", "pair", "entry", "runs", *_VERDICTS, "settled", "goodput", "retries")),
 )
 _RUNS = Lens(
     "Runs: a click on one shows it over time",
@@ -29,11 +30,24 @@ _RUNS = Lens(
         "condition": Terms("ccmix.condition.name", "condition"),
         "status": Terms("ccmix.validity.status", "verdict"),
         "iteration": Metric("max", "ccmix.run.iteration", "iteration"),
+        "settled": common.SETTLED,
         "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
         "retransmission_rate": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
         "fairness": Metric("average", "ccmix.fairness", "fairness"),
     },
-    LensTable(("run", "entry", "condition", "iteration", "status", "goodput", "retransmission_rate", "fairness")),
+    LensTable(
+        (
+            "run",
+            "entry",
+            "condition",
+            "iteration",
+            "status",
+            "settled",
+            "goodput",
+            "retransmission_rate",
+            "fairness",
+        )
+    ),
 )
 
 CAMPAIGNS = Dashboard(

@@ -55,6 +55,8 @@ _RUNS = Lens(
         "entry": Terms("ccmix.entry", "entry"),
         "condition": Terms("ccmix.condition.name", "condition"),
         "status": Terms("ccmix.validity.status", "verdict"),
+        "settled": common.SETTLED,
+        "enough": Metric("max", "ccmix.settling.enough_s", "duration that would do"),
         "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
         "utilisation": Metric("average", "ccmix.utilisation", "utilisation"),
         "fairness": Metric("average", "ccmix.fairness", "fairness"),
@@ -62,7 +64,8 @@ _RUNS = Lens(
         "rtt": Metric("average", "ccmix.rtt_median_s", "RTT, median"),
         "retransmitted": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
     },
-    LensTable(("run", "entry", "condition", "status", "goodput", "utilisation", "fairness", "convergence", "rtt",
+    LensTable(("run", "entry", "condition", "status", "settled", "enough", "goodput",
+           "utilisation", "fairness", "convergence", "rtt",
            "retransmitted")),
 )  # fmt: skip
 _FLOWS = Lens(
