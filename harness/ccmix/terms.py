@@ -23,6 +23,11 @@ LIMITS = {
     "buffer": "a bottleneck whose buffer is not the one configured",
     "spread": "streams that did not start when the run's seed said",
     "application": "a sender that had nothing to send",
+    "queue": "a queue discipline that is not the one configured",
+    "path": "a path that is not the one configured",
+    "changes": "changes of the path that are not those configured",
+    "ecn": "ECN that is not as configured",
+    "traffic": "traffic that is not the one configured",
     "cpu": "a processor without idle time",
     "probe": "a probe that lost samples",
 }

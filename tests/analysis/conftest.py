@@ -4,15 +4,29 @@
 bottleneck, in 82,563 packets of 1514 bytes.
 """
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 import pytest
 
+from ccmix.analysis.reports import Iperf3TestReport
 from ccmix.analysis.series import Series
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Buffer, Counters, Facts, Group, Measurement, ProbeReport, QdiscCounters, Run
+from ccmix.model import (
+    Buffer,
+    Counters,
+    DeviceState,
+    Facts,
+    Group,
+    Measurement,
+    PathState,
+    ProbeReport,
+    QdiscCounters,
+    Run,
+    SeriesNames,
+)
 from support import TOPOLOGY, iperf3_traffic, packet_train
 
 PORTS = {40000: "cubic", 40002: "bbr"}
@@ -73,9 +87,11 @@ def sockets() -> pl.DataFrame:
                     "busy_s": float(second),
                     "receiver_window_limited_s": 0.0,
                     "send_buffer_limited_s": 0.0,
+                    "ecn": False,
+                    "max_pacing_rate_bps": None,
                 }
             )
-    return pl.DataFrame(rows)
+    return pl.DataFrame(rows, schema_overrides={"max_pacing_rate_bps": pl.Float64})
 
 
 def queues() -> pl.DataFrame:
@@ -96,15 +112,31 @@ def queues() -> pl.DataFrame:
 
 @pytest.fixture
 def tables() -> RunTables:
-    return RunTables(flows(), pl.DataFrame(), Series(sockets=sockets(), queues=queues()), began_s=0.0)
+    test = Iperf3TestReport("TCP", 2, 4.0, 1.0, 4.0, 1.0, 0.0, 1000.0, {40000: 1, 40002: 2})
+    series = Series(sockets=sockets(), queues=queues())
+    return RunTables(flows(), pl.DataFrame(), series, began_s=1000.0, tests={"h1": test})
 
 
-def qdiscs(kind: str, packets: int, drops: int, **options: int) -> tuple[QdiscCounters, ...]:
-    """A leaf that is not to be read, and the root."""
+# As tc reports them in the lab
+OF_TBF = {"rate": 125_000_000, "burst": 3000, "lat": 9976}  # 9976 us x 125 MB/s + 3000 B = 1,250,000 B
+OF_FQ = {
+    "limit": 10_000_000, "flow_limit": 10_000_000, "buckets": 1024, "orphan_mask": 1023, "quantum": 3028,
+    "initial_quantum": 15140, "low_rate_threshold": 68750, "refill_delay": 40000, "timer_slack": 10000,
+    "horizon": 10_000_000, "horizon_drop": None,
+}  # fmt: skip
+OF_ACKS = {"limit": 10_000_000, "delay": {"delay": 0.005, "jitter": 0, "correlation": 0}, "ecn": False, "gap": 0}
+OF_DATA = OF_ACKS | {"loss-random": {"loss": 0.001, "correlation": 0}}
+
+
+def qdiscs(
+    kind: str, packets: int, drops: int, reported: dict[str, Any] | None = None, **options: int
+) -> tuple[QdiscCounters, ...]:
+    """A leaf that is not to be read, and the root, with what tc reports of its options."""
     counted: dict[str, Any] = {"device": "d", "bytes": 0, "backlog_bytes": 0, "backlog_packets": 0}
     leaf = QdiscCounters(kind="child", handle="2:", parent="9:1", packets=1, drops=99, **counted)
     return leaf, QdiscCounters(
-        kind=kind, handle="1:", parent=None, packets=packets, drops=drops, **counted, **options
+        kind=kind, handle="1:", parent=None, packets=packets, drops=drops, **counted, **options,
+        options=json.dumps(reported or {}),
     )  # fmt: skip
 
 
@@ -113,10 +145,10 @@ def measurement() -> Measurement:
     # netem lost 1000 of 1,000,000 packets: just the 0.1% that is configured. Counters do not start at 0.
     before = Counters(
         qdiscs={
-            "sender-queue": qdiscs("fq", 10, 4),
-            "data-delay": qdiscs("netem", 20, 5),
-            "ack-delay": qdiscs("netem", 30, 6),
-            "bottleneck": qdiscs("tbf", 40, 7),
+            "sender-queue": qdiscs("fq", 10, 4, OF_FQ),
+            "data-delay": qdiscs("netem", 20, 5, OF_DATA),
+            "ack-delay": qdiscs("netem", 30, 6, OF_ACKS),
+            "bottleneck": qdiscs("tbf", 40, 7, OF_TBF),
         },
         netstat={"ccmix-h1": NETSTAT, "ccmix-receiver": NETSTAT},
         softnet={"localhost": SOFTNET},
@@ -124,22 +156,33 @@ def measurement() -> Measurement:
     after = replace(
         before,
         qdiscs={
-            "sender-queue": qdiscs("fq", 1_000_010, 4),
-            "data-delay": qdiscs("netem", 999_020, 1005),
-            "ack-delay": qdiscs("netem", 500_030, 6),
-            # 9976 us x 125 MB/s + 3000 B = 1,250,000 B
-            "bottleneck": qdiscs("tbf", 998_040, 5007, rate_bytes_per_s=125_000_000, burst_bytes=3000, latency_us=9976),
+            "sender-queue": qdiscs("fq", 1_000_010, 4, OF_FQ),
+            "data-delay": qdiscs("netem", 999_020, 1005, OF_DATA),
+            "ack-delay": qdiscs("netem", 500_030, 6, OF_ACKS),
+            "bottleneck": qdiscs("tbf", 998_040, 5007, OF_TBF),
         },
+    )
+    state = PathState(
+        {
+            "ccmix-h1/eth0": DeviceState(1500, ("10.0.1.1",), ()),
+            "ccmix-delay/east": DeviceState(1500, ("10.0.2.1",), ()),
+            "ccmix-receiver/eth0": DeviceState(1500, ("10.0.3.2",), ()),
+        },
+        {end: {"net.ipv4.tcp_ecn": "2"} for end in ("ccmix-h1", "ccmix-receiver")},
     )
     offloads = {"ccmix-h1 generic-segmentation-offload": False, "ccmix-delay generic-receive-offload": False}
     return Measurement(
         facts=Facts("7", offloads=offloads, probes={"sockets": ProbeReport(6, 0), "queues": ProbeReport(6, 0)}),
         started_s=1000.0,
+        began_s=1000.0,
         ended_s=1005.0,
         ping_rtt_s={"h1": (0.0102, 0.0101, 0.0103)},
         train_s=tuple(packet_train(1514 * 8 / 1e9)),
         before=before,
         after=after,
+        state_before=state,
+        state_after=state,
+        series=SeriesNames(senders={"10.0.1.1": "h1"}),
     )
 
 

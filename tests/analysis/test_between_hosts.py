@@ -223,17 +223,26 @@ def test_processors_are_those_that_were_asked_for(run: Run, folder: Path) -> Non
     assert every.filter((pl.col("core") == 0) & (pl.col("host") == "src"))["user_s"].to_list() == [0.0, 0.1, 0.2]
 
 
-def qdisc(kind: str, packets: int, drops: int) -> tuple[QdiscCounters, ...]:
-    return (QdiscCounters("eth0", kind, "1:", None, 0, packets, drops, 0, 0),)
+def qdisc(kind: str, packets: int, drops: int, options: str = "{}") -> tuple[QdiscCounters, ...]:
+    return (QdiscCounters("eth0", kind, "1:", None, 0, packets, drops, 0, 0, options=options),)
 
 
-def measurement() -> Measurement:
+def measurement(delay_s: float = 0.04, loss: float = 0.001) -> Measurement:
+    """What was seen of a netem with this delay and loss, that delayed by 40 ms and lost 0.1%."""
+    delay = {"delay": delay_s, "jitter": 0, "correlation": 0}
+    netem = json.dumps({"limit": 10_000_000, "delay": delay, "loss-random": {"loss": loss, "correlation": 0}})
+    acks = json.dumps({"limit": 10_000_000, "delay": delay})
     before = Counters(
-        qdiscs={"sender-queue": qdisc("fq", 10, 1), "data-delay": qdisc("netem", 20, 5)},
+        qdiscs={"sender-queue": qdisc("fq", 10, 1), "data-delay": qdisc("netem", 20, 5, netem)},
         netstat={"localhost": NAMES + VALUES},
         softnet={"localhost": "0000beef 00000000\n"},
     )
-    qdiscs = {"sender-queue": qdisc("fq", 99, 1), "data-delay": qdisc("netem", 999_020, 1005)}
+    before = replace(before, qdiscs=before.qdiscs | {"ack-delay": qdisc("netem", 30, 6, acks)})
+    qdiscs = {
+        "sender-queue": qdisc("fq", 99, 1),
+        "data-delay": qdisc("netem", 999_020, 1005, netem),
+        "ack-delay": qdisc("netem", 40, 6, acks),
+    }
     return Measurement(
         facts=Facts("6.1.0", offloads={}, probes={"sockets": ProbeReport(4, 0)}),
         started_s=BEGIN_S - 0.2,
@@ -283,10 +292,34 @@ def test_netem_that_does_not(
     run: Run, folder: Path, netem: Netem, offloads: dict[str, bool], kind: str, sentence: str
 ) -> None:
     path = replace(run.host_path, netem=netem, netem_at=PLACE)
-    seen = measurement()
+    assert netem.loss
+    seen = measurement(netem.delay_s, netem.loss.mean)
     seen = replace(seen, facts=replace(seen.facts, offloads=offloads))
     [finding] = verdict(replace(run, path=path), folder, seen).findings
     assert (finding.kind, sentence in finding.detail) == (kind, True), finding
+
+
+@pytest.mark.parametrize(
+    ("netem", "kind", "sentence"),
+    [
+        (replace(NETEM, loss=None), "loss", "tc loses random 0.1% of data, configured is nothing"),
+        (replace(NETEM, loss=Loss("gemodel", (0.001,))), "loss", "configured is gemodel 0.1% 99.9% 100% 0%"),
+        (replace(NETEM, limit_packets=1000), "buffer", "netem holds 10000000 packets of data, configured are 1000"),
+        (replace(NETEM, rate_bps=1e9), "rate", "netem has 0.00 bit/s for data, configured are 1.00 Gbit/s"),
+    ],
+)
+def test_netem_that_tc_reports_otherwise(run: Run, folder: Path, netem: Netem, kind: str, sentence: str) -> None:
+    path = replace(run.host_path, netem=netem, netem_at=PLACE)
+    findings = verdict(replace(run, path=path), folder, measurement()).findings
+    assert any(finding.kind == kind and sentence in finding.detail for finding in findings), findings
+
+
+def test_pacing_that_tc_reports_otherwise(run: Run, folder: Path) -> None:
+    paced = replace(run, traffic=replace(run.traffic, pacing_bps=20e6))
+    fq = qdisc("fq", 99, 1, '{"maxrate": 2500000}')
+    assert verdict(paced, folder, changed_after(qdiscs={"sender-queue": fq})).status == "valid"
+    [finding] = verdict(paced, folder, measurement()).findings
+    assert (finding.kind, "held flows to no rate, configured is 20.0 Mbit/s" in finding.detail) == ("traffic", True)
 
 
 def test_a_destination_that_does_not_answer_pings_has_no_finding(run: Run, folder: Path) -> None:
@@ -298,7 +331,7 @@ def test_a_destination_that_does_not_answer_pings_has_no_finding(run: Run, folde
 def test_drops_of_the_source_s_queue_and_of_its_softnet(run: Run, folder: Path) -> None:
     seen = changed_after(qdiscs={"sender-queue": qdisc("fq", 99, 4)}, softnet={"localhost": "0000beef 00000002\n"})
     details = [finding.detail for finding in verdict(run, folder, seen).findings]
-    assert [detail.rpartition(": ")[2] for detail in details] == ["3 packets", "localhost dropped 2 packets"]
+    assert [detail.rpartition(": ")[2] for detail in details] == ["it dropped 3 packets", "localhost dropped 2 packets"]
 
 
 def test_a_cca_that_iperf3_and_ss_see_differently(run: Run, folder: Path) -> None:

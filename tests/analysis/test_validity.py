@@ -1,5 +1,6 @@
 """The verdict: a run made by hand is valid, and every kind of limit is told of by one thing changed in it."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import judge
-from ccmix.model import CaptureFacts, Measurement, Run, Verdict
+from ccmix.model import CaptureFacts, Measurement, PathChange, Run, Verdict
 from ccmix.probes.stream.format import CPU_TIMES
 from ccmix.terms import LIMITS
 from support import packet_train, with_senders
@@ -51,6 +52,47 @@ def changed_root(device: str, **changed: Any) -> Change:
         return changed_after(qdiscs={device: (leaf, replace(root, **changed))})(tables, measurement)
 
     return change
+
+
+def changed_options(device: str, **changed: Any) -> Change:
+    """Changes what tc reports of a device's root after the traffic; None leaves an option out."""
+
+    def change(tables: RunTables, measurement: Measurement) -> Seen:
+        _, root = measurement.after.qdiscs[device]
+        left_out = [name for name, value in changed.items() if value is None]
+        options = {name: value for name, value in (json.loads(root.options) | changed).items() if name not in left_out}
+        return changed_root(device, options=json.dumps(options))(tables, measurement)
+
+    return change
+
+
+def throughout(device: str, **changed: Any) -> Change:
+    """Changes what tc reports of a device's root both before and after the traffic."""
+
+    def change(tables: RunTables, measurement: Measurement) -> Seen:
+        _, seen = changed_options(device, **changed)(tables, measurement)
+        options = seen.after.qdiscs[device][1].options
+        leaf, root = seen.before.qdiscs[device]
+        before = seen.before.qdiscs | {device: (leaf, replace(root, options=options))}
+        return tables, replace(seen, before=replace(seen.before, qdiscs=before))
+
+    return change
+
+
+def changed_state(**changed: Any) -> Change:
+    """Changes what was read back of every device after the traffic."""
+
+    def change(tables: RunTables, measurement: Measurement) -> Seen:
+        assert measurement.state_after
+        devices = {place: replace(device, **changed) for place, device in measurement.state_after.devices.items()}
+        return tables, replace(measurement, state_after=replace(measurement.state_after, devices=devices))
+
+    return change
+
+
+def changed_test(**changed: Any) -> Change:
+    """Changes what iperf3 reports of the test."""
+    return lambda tables, seen: (replace(tables, tests={"h1": replace(tables.tests["h1"], **changed)}), seen)
 
 
 def with_series(tables: RunTables, **changed: pl.DataFrame) -> RunTables:
@@ -163,6 +205,13 @@ def with_drops_of_flow_limit(tables: RunTables, measurement: Measurement) -> See
     return changed_root("sender-queue", drops=9)(with_series(tables, queues=queues), measurement)
 
 
+def with_a_leaf(tables: RunTables, measurement: Measurement) -> Seen:
+    """The bottleneck has codel with as much buffer: 826 packets are 1,250,000 bytes."""
+    leaf, root = measurement.after.qdiscs["bottleneck"]
+    codel = replace(leaf, kind="codel", parent="1:1", options='{"limit": 826}')
+    return changed_after(qdiscs={"bottleneck": (codel, root)})(tables, measurement)
+
+
 def without_sockets_of_bbr(tables: RunTables, measurement: Measurement) -> Seen:
     return with_series(tables, sockets=tables.sockets.filter(pl.col("port") == 40000)), measurement
 
@@ -196,8 +245,8 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     ),
     "CCA of unseen socket": (without_sockets_of_bbr, "cca", "none that the probe saw"),
     "offloads": (
-        changed_facts(offloads={"ccmix-h1 generic-segmentation-offload": True}),
-        "offloads", "on are ccmix-h1 generic-segmentation-offload",
+        changed_state(offloads=("generic-segmentation-offload",)),
+        "offloads", "on are generic-segmentation-offload of ccmix-h1/eth0 and 2 more",
     ),
     "long ping": (changed_measurement(ping_rtt_s={"h1": (0.0103, 0.0104)}), "rtt", "ping sees 10.3 ms, configured"),
     "short ping": (changed_measurement(ping_rtt_s={"h1": (0.0097, 0.0101)}), "rtt", "ping sees 9.7 ms"),
@@ -221,13 +270,42 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     ),
     "loss on return": (changed_root("ack-delay", drops=7), "netem-limit", "netem dropped 1 packets on the way back"),
     "large buffer": (
-        changed_root("bottleneck", latency_us=9976 + 14), "buffer", "the kernel has"
+        changed_options("bottleneck", lat=9976 + 3), "buffer", "the kernel has"
     ),
     "small buffer": (
-        changed_root("bottleneck", latency_us=9976 - 14), "buffer", "the kernel has"
+        changed_options("bottleneck", lat=9976 - 3), "buffer", "the kernel has"
     ),
     "long queue": (
         changed_queues(backlog_bytes=pl.col("backlog_bytes") + 3000), "buffer", "1.25 MB were queued, configured"
+    ),
+    "rate by tc": (
+        changed_options("bottleneck", rate=123_700_000, lat=10083), "rate", "the kernel has 990 Mbit/s,"
+    ),
+    "delay by tc": (
+        changed_options("ack-delay", delay={"delay": 0.00502, "jitter": 0}), "rtt", "tc delays ACKs by 5.02 ms"
+    ),
+    "jitter by tc": (
+        changed_options("ack-delay", delay={"delay": 0.005, "jitter": 0.0001}), "rtt", "of ACKs by 100 us"
+    ),
+    "loss by tc": (
+        changed_options("data-delay", **{"loss-random": {"loss": 0.00101}}), "loss", "tc loses random 0.101% of data",
+    ),
+    "reordering by tc": (
+        changed_options("data-delay", reorder={"reorder": 0.01}), "path", "tc reorders 1% of data, configured are 0%"
+    ),
+    "another queue": (with_a_leaf, "queue", "the bottleneck had codel, configured is bfifo"),
+    "MTU": (changed_state(mtu_bytes=9000), "path", "the MTU of 3 devices, such as ccmix-h1/eth0, was 9000"),
+    "ECN": (changed_sockets(ecn=pl.lit(value=True)), "ecn", "port 40000 negotiated ECN, configured is off"),
+    "a change": (
+        changed_measurement(changes=(PathChange(2.0, 1002.0, {}),)), "changes", "1 were made, configured are 0"
+    ),
+    "streams": (changed_test(streams=3), "traffic", "h1 had 3 streams, configured are 2"),
+    "duration": (changed_test(duration_s=5.0), "traffic", "h1 was to last 5 s, configured are 4 s"),
+    "early end": (changed_test(lasted_s=3.0), "traffic", "h1 lasted 3 s, configured are 4 s"),
+    "omitted time": (changed_test(omit_s=0.0), "traffic", "h1 omitted 0 s, configured are 1 s"),
+    "interval": (changed_test(interval_s=0.5), "traffic", "h1 reported each 500 ms, configured are 1 s"),
+    "pacing": (
+        changed_options("sender-queue", maxrate=1_250_000), "traffic", "held flows to 10.0 Mbit/s"
     ),
     "receiver's window": (
         changed_sockets(receiver_window_limited_s=late("receiver_window_limited_s")), "receiver-window", "2.12% of the"
@@ -272,8 +350,8 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
         changed_root("sender-queue", kind="fq_codel"), "sender-queue", "h1 has fq_codel, configured is fq",
     ),
     "parameter of the sender's queue": (
-        changed_root("sender-queue", options='{"limit": 10000, "flow_limit": 10000000}'), "sender-queue",
-        "h1 has fq limit 10000, configured is 10000000",
+        changed_options("sender-queue", limit=10000), "sender-queue",
+        "h1's fq has limit 10000, configured is 10000000",
     ),
     "backlog": (
         changed_after(softnet={"localhost": "0000beef 00000002\n00001234 0000001a\n"}),
@@ -292,7 +370,6 @@ TOLERATED: dict[str, Change] = {
     "RTT of sockets by TCP's time stamps": changed_sockets(min_rtt_s=pl.lit(0.009)),
     "rate": changed_queues(bytes=(pl.col("bytes") * 1.009).cast(pl.Int64)),
     "slow without a queue": changed_queues(backlog_bytes=pl.lit(0), bytes=(pl.col("bytes") * 0.5).cast(pl.Int64)),
-    "a packet in the buffer": changed_root("bottleneck", latency_us=9976 + 12),
     "a little steal": with_cores(lambda _: {"steal_s": 0.015}),
     "softirqs on two cores": with_cores(*[lambda _: {"softirq_s": 0.9}] * 2),
     "thread with pauses": with_threads(0.97),
@@ -304,6 +381,7 @@ TOLERATED: dict[str, Change] = {
     ),
     "a start to the microsecond": changed_starts(0.0020004),
     "a capture without losses": captured(dropped_by_kernel=0),
+    "a step of tc's latency": changed_options("bottleneck", lat=9976 + 1),
     "limited for a moment": changed_sockets(send_buffer_limited_s=late("send_buffer_limited_s") * 0.9),
     # 2 flows, 16 ms together of less than 100 ms: a jiffy or two
     "limited for a jiffy": of_a_command(
@@ -360,6 +438,8 @@ def test_too_few_samples_are_unknown(run: Run, tables: RunTables, measurement: M
 
 def test_loss_of_joined_packets_is_unknown(run: Run, tables: RunTables, measurement: Measurement) -> None:
     joined = replace(run, path=replace(run.topology, offloads=True))
+    _, measurement = changed_state(offloads=("generic-segmentation-offload",))(tables, measurement)
+    measurement = replace(measurement, state_before=measurement.state_after)
     verdict = judge(joined, tables, measurement)
     assert (verdict.status, [finding.kind for finding in verdict.findings]) == ("unknown", ["loss"])
     assert judge(joined, tables, replace(measurement, ping_rtt_s={"h1": (1.0,)})).status == "limited"
@@ -374,6 +454,7 @@ def test_an_accepted_limit_does_not_cover_another(run: Run, tables: RunTables, m
 
 def test_no_loss_configured_means_none(run: Run, tables: RunTables, measurement: Measurement) -> None:
     lossless = replace(run, path=with_senders(run.topology, loss=None))
+    tables, measurement = throughout("data-delay", **{"loss-random": None})(tables, measurement)
     [finding] = judge(lossless, tables, measurement).findings
     assert finding.kind == "loss"
     assert judge(lossless, *changed_root("data-delay", drops=5)(tables, measurement)).findings == ()
@@ -383,19 +464,19 @@ def test_a_buffer_of_a_packet_which_tc_says_in_bytes(
     small_buffer_run: Run, tables: RunTables, measurement: Measurement
 ) -> None:
     """Where tbf's limit is less than its burst, tc prints no 'lat' (seen with iproute2 6.1)."""
-    root = {"rate_bytes_per_s": 125_000_000, "burst_bytes": 3000, "limit": 1514, "latency_us": None}
     short, without_train = changed_queues(backlog_bytes=pl.col("backlog_bytes").clip(0, 1514))(
         tables,
         replace(measurement, train_s=()),  # the buffer holds none
     )
+    in_bytes: dict[str, Any] = {"limit": 1514, "lat": None}
 
     def kinds(**changed: int) -> list[str]:
-        seen = changed_root("bottleneck", **root | changed)(short, without_train)
+        seen = throughout("bottleneck", **in_bytes | changed)(short, without_train)
         return [finding.kind for finding in judge(small_buffer_run, *seen).findings]
 
     assert kinds() == []
     assert kinds(limit=5000) == ["buffer"]
-    assert kinds(rate_bytes_per_s=120_000_000) == ["rate"]
+    assert kinds(rate=120_000_000) == ["rate"]
 
 
 def test_a_fast_path_whose_buffer_tc_rounds_to_a_microsecond(
@@ -406,7 +487,7 @@ def test_a_fast_path_whose_buffer_tc_rounds_to_a_microsecond(
     seen = changed_queues(bytes=pl.col("bytes") * 100)(
         tables, replace(measurement, train_s=packet_train(PACKET_S / 100))
     )
-    root = {"rate_bytes_per_s": 12_500_000_000, "burst_bytes": 0}  # of 125,000,000 bytes, 10,000 us
-    assert judge(fast, *changed_root("bottleneck", **root, latency_us=9999)(*seen)).findings == ()
-    findings = judge(fast, *changed_root("bottleneck", **root, latency_us=9990)(*seen)).findings
+    root = {"rate": 12_500_000_000, "burst": 0}  # of 125,000,000 bytes, 10,000 us
+    assert judge(fast, *throughout("bottleneck", **root, lat=9999)(*seen)).findings == ()
+    findings = judge(fast, *throughout("bottleneck", **root, lat=9990)(*seen)).findings
     assert [finding.kind for finding in findings] == ["buffer"]

@@ -1,6 +1,6 @@
 """Turns a run's raw files into tables: flows, goodput and retransmissions per interval, and probes' recordings."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ccmix.analysis.iperf3_tables import (
     read_reported,
     read_starts,
 )
+from ccmix.analysis.reports import Iperf3TestReport, ServiceReport, iperf3_report, service_report
 from ccmix.analysis.series import (
     NEEDED,
     SRC,
@@ -72,6 +73,8 @@ class RunTables:
     recorded: reads all of these recordings again, part by part, which may not fit into memory together
     starts: of iperf3's streams on an emulated path, see iperf3_tables.read_starts()
     reported: what the generator reports about the sockets if no probe sampled them: iperf3_tables.read_reported()
+    tests: by a source's label, what iperf3 reports that it did
+    services: by a source's label, what the programs of a source of short flows, or a command, left
     """
 
     flows: pl.DataFrame
@@ -84,6 +87,8 @@ class RunTables:
     short_flows_seen: bool = True
     reported: pl.DataFrame | None = None
     starts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=START_COLUMNS))
+    tests: Mapping[str, Iperf3TestReport] = field(default_factory=dict)
+    services: Mapping[str, ServiceReport] = field(default_factory=dict)
 
     @property
     def sockets(self) -> pl.DataFrame:
@@ -124,51 +129,76 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
 
     series = read_series(parts())
     start_s = measurement.began_s if run.traffic.named_sources else None
-    tests = [
-        _iperf3(run, source, generators)
-        for source in run.traffic.sources
-        if isinstance(source, Iperf3Source | UdpSource)
-    ]
+    of_iperf3 = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | UdpSource)]
+    tests = [_iperf3(run, source, generators) for source in of_iperf3]
     flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, *_ in tests)])
-    others = list(_carried_by_others(run, series.sockets, flows, start_s)) if start_s else []
+    sockets_of_others = list(_sockets_of_others(run, series.sockets, flows)) if start_s else []
+    others = [(source, _carried(run, own, start_s)) for source, own in sockets_of_others if start_s]
     of_commands = [_of_command(run, source, own) for source, own in others if isinstance(source, CommandSource)]
     flows = pl.concat([flows, *of_commands])
     sockets = _of_flows(series.sockets, flows)
     start_s = start_s or _start_of_traffic_s(sampled(sockets))
-    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals, _ in tests)])
+    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals, *_ in tests)])
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
     short = [_short_flows(run, source, own) for source, own in others if not isinstance(source, CommandSource)]
     return replace(
         tables,
-        starts=pl.concat([pl.DataFrame(schema=START_COLUMNS), *(starts for *_, starts in tests)]),
+        starts=pl.concat([pl.DataFrame(schema=START_COLUMNS), *(starts for _, _, starts, _ in tests)]),
         completions=read_completions(run, generators),
         short_flows=pl.DataFrame(short, schema=SHORT_FLOWS_COLUMNS),
         short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
+        tests={source.label: report for source, (*_, report) in zip(of_iperf3, tests, strict=True) if report},
+        services={
+            source.label: service_report(source, generators, _lines(measurement), own, NO_DATA_BYTES)
+            for source, own in sockets_of_others
+        },
     )
 
 
-def _carried_by_others(
-    run: Run, sockets: pl.DataFrame, others: pl.DataFrame, start_s: float
+def _lines(measurement: Measurement) -> dict[str, list[str]]:
+    """Returns the commands that were run, by their role."""
+    lines: dict[str, list[str]] = {}
+    for made in measurement.facts.commands:
+        lines.setdefault(made.role, []).append(made.line)
+    return lines
+
+
+def _sockets_of_others(
+    run: Run, sockets: pl.DataFrame, of_iperf3: pl.DataFrame
 ) -> Iterator[tuple[TrafficSource, pl.DataFrame]]:
-    """Yields the sources that are not iperf3's, each with what its sockets carried in the measured time.
+    """Yields the sources that are not iperf3's, each with its own sockets.
 
     A command's sockets are its host's connections that are nobody else's. Whoever has made a connection, one of its
     ports is that of the source's server.
     """
     sending = sockets.filter(pl.col("end") == "sender")
-    begin_s, end_s = start_s + run.traffic.omit_s, start_s + run.traffic.total_s
     for number, source in enumerate(run.traffic.sources):
         own = sending.filter(pl.col("host") == source.host)
         if isinstance(source, HttpSource | WorkloadSource):
-            port = iperf3.PORT + number
-            own = own.filter((pl.col("port") == port) | (pl.col("remote_port") == port))
+            yield source, own.filter(_of_server(source, iperf3.PORT + number))
         elif isinstance(source, CommandSource):
-            own = own.filter(~_of_ccmix()).join(others.select(FLOW), on=FLOW, how="anti")
-        else:
-            continue
-        yield source, carried(own, begin_s, end_s)
+            others = pl.any_horizontal(pl.lit(value=False), *_of_servers(run, source.host))
+            yield source, own.filter(~others).join(of_iperf3.select(FLOW), on=FLOW, how="anti")
+
+
+def _of_servers(run: Run, host: str) -> Iterator[pl.Expr]:
+    """Yields what tells the host's connections to ccmix's servers: those that this run has, and that it reaches."""
+    for number, source in enumerate(run.traffic.sources):
+        reached = source.host == host or run.topology.receivers == "one"
+        if reached and not isinstance(source, CommandSource):
+            yield _of_server(source, iperf3.PORT + number)
+
+
+def _of_server(source: TrafficSource, port: int) -> pl.Expr:
+    """Returns what tells a source's connections: its server is on the sending host for http, else on the receiver."""
+    return pl.col("port" if isinstance(source, HttpSource) else "remote_port") == port
+
+
+def _carried(run: Run, own: pl.DataFrame, start_s: float) -> pl.DataFrame:
+    """Returns what sockets carried in the measured time."""
+    return carried(own, start_s + run.traffic.omit_s, start_s + run.traffic.total_s)
 
 
 def _short_flows(run: Run, source: TrafficSource, own: pl.DataFrame) -> dict[str, object]:
@@ -207,18 +237,10 @@ def _of_command(run: Run, source: CommandSource, own: pl.DataFrame) -> pl.DataFr
     )
 
 
-def _of_ccmix() -> pl.Expr:
-    """Connections of ccmix's own servers, one end of which has one of their ports."""
-    of_server = [
-        pl.col(port).is_between(iperf3.PORT, iperf3.PORT + iperf3.MOST_PORTS) for port in ("port", "remote_port")
-    ]
-    return pl.any_horizontal(of_server)
-
-
 def _iperf3(
     run: Run, source: Iperf3Source | UdpSource, generators: Path
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Returns flows, intervals and starts of a source that iperf3 made.
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, Iperf3TestReport | None]:
+    """Returns flows, intervals and starts of a source that iperf3 made, and its report, if it has one.
 
     Rates of flows are over the measured time of the run, as those of groups that begin later are.
     """
@@ -234,6 +256,7 @@ def _iperf3(
         flows.with_columns(pl.col("goodput_bps", "throughput_bps") * share),
         intervals.with_columns(pl.col("time_s") + source.start_s),
         read_starts(client, source.host, asked_s),
+        iperf3_report(client),
     )
 
 
@@ -299,6 +322,9 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
     else:
         intervals = intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
+    if client is not None and isinstance(run.traffic.test, Iperf3Source):
+        report = iperf3_report(client)
+        tables = replace(tables, tests={run.traffic.test.label: report} if report else {})
     return replace(tables, reported=read_reported(client, SRC)) if client is not None and unseen else tables
 
 

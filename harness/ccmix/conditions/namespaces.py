@@ -12,7 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 SIOCETHTOOL = 0x8946
+_SIOCGIFCONF, _SIOCGIFMTU = 0x8912, 0x8921  # linux/sockios.h
 _IFREQ = struct.Struct("16sP16x")
+_IFREQ_OF_NUMBER, _IFREQ_OF_ADDRESS = struct.Struct("16si20x"), struct.Struct("16s4x4s16x")  # linux/if.h
+_IFCONF = struct.Struct("iP")
+_MOST_ADDRESSES = 4096
 # linux/ethtool.h
 _GSTRINGS, _SFEATURES, _SS_FEATURES, _GSTRING_LEN = 0x1B, 0x3B, 4, 32
 _MOST_FEATURES = 1024
@@ -47,6 +51,27 @@ def offloads(device: str) -> dict[str, bool]:
         for state in states.values():
             _ethtool(any_socket, device, state)
     return {name: bool(state[1]) for name, state in states.items()}
+
+
+def mtu_bytes(device: str) -> int:
+    """Returns the device's MTU. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        answer = fcntl.ioctl(any_socket, _SIOCGIFMTU, _IFREQ_OF_NUMBER.pack(device.encode(), 0))
+    return int(_IFREQ_OF_NUMBER.unpack(answer)[1])
+
+
+def addresses() -> dict[str, tuple[str, ...]]:
+    """Returns the IPv4 addresses of this namespace by device. Raises OSError."""
+    of_device: dict[str, tuple[str, ...]] = {}
+    answers = array.array("B", bytes(_IFREQ_OF_ADDRESS.size * _MOST_ADDRESSES))
+    asked = array.array("B", _IFCONF.pack(len(answers), answers.buffer_info()[0]))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SIOCGIFCONF, asked)
+    size_bytes, _ = _IFCONF.unpack(asked)
+    for device, address in _IFREQ_OF_ADDRESS.iter_unpack(answers.tobytes()[:size_bytes]):
+        name = device.partition(b"\0")[0].decode()
+        of_device[name] = (*of_device.get(name, ()), socket.inet_ntoa(address))
+    return of_device
 
 
 def offloads_off(devices: Iterable[str]) -> None:

@@ -122,6 +122,11 @@ def statistics_command(device: str | None) -> list[str]:
     return ["tc", "-s", "-j", "qdisc", "show", *(["dev", device] if device else [])]
 
 
+def classes_command(device: str) -> list[str]:
+    """Returns the command that shows the classes of the device's queue disciplines; htb's are no JSON."""
+    return ["tc", "class", "show", "dev", device]
+
+
 def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:
     """Returns what statistics_command() reports. Raises CommandError where that is not the JSON of qdiscs."""
     argv = statistics_command(device)

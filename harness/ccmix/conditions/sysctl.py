@@ -11,6 +11,7 @@ OF_TCP = (
     "net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_ecn", "net.ipv4.tcp_sack", "net.ipv4.tcp_timestamps",
     "net.core.default_qdisc", "net.core.rmem_max", "net.core.wmem_max",
 )  # fmt: skip
+OF_ENDS = ("net.ipv4.tcp_ecn",)  # which a topology sets on each sender and receiver
 
 
 def read_sysctls(host: Host, names: Sequence[str]) -> dict[str, str]:

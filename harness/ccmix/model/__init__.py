@@ -26,7 +26,16 @@ from ccmix.model.facts import (
 )
 from ccmix.model.finished_run import Execution, FinishedRun, MachineKind
 from ccmix.model.group_grammar import Group
-from ccmix.model.measurement import Counters, Measurement, PathChange, PingRtts, QdiscCounters, SeriesNames
+from ccmix.model.measurement import (
+    Counters,
+    DeviceState,
+    Measurement,
+    PathChange,
+    PathState,
+    PingRtts,
+    QdiscCounters,
+    SeriesNames,
+)
 from ccmix.model.metrics import (
     BottleneckMetrics,
     CompletionMetrics,
@@ -75,6 +84,7 @@ __all__ = [
     "DelayChange",
     "DelayMetrics",
     "Destination",
+    "DeviceState",
     "Execution",
     "Facts",
     "Finding",
@@ -101,6 +111,7 @@ __all__ = [
     "Netem",
     "NetemPlace",
     "PathChange",
+    "PathState",
     "PingRtts",
     "ProbeReport",
     "PschedulerClock",

@@ -39,6 +39,24 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class DeviceState:
+    """A network device of an emulated path, as the kernel describes it."""
+
+    mtu_bytes: int
+    addresses: tuple[str, ...]
+    offloads: tuple[str, ...]  # those that are on, of the ones that make one packet of many
+
+
+@dataclass(frozen=True)
+class PathState:
+    """What the kernel says of an emulated path at one moment, beside its queue disciplines."""
+
+    devices: dict[str, DeviceState]  # by 'NAMESPACE/DEVICE'
+    sysctls: dict[str, dict[str, str]]  # of the senders and receivers, by namespace and name
+    classes: dict[str, str] = field(default_factory=dict)  # what `tc class show` says, by what the device is for
+
+
+@dataclass(frozen=True)
 class PathChange:
     """A change of an emulated path, and the counters of the changed devices until then."""
 
@@ -69,6 +87,8 @@ class Measurement:
     train_s: tuple[float, ...] = ()  # when the replies to a train of packets came
     before: Counters = Counters()
     after: Counters = Counters()
+    state_before: PathState | None = None  # of an emulated path, when it had been set up; None between hosts
+    state_after: PathState | None = None  # and when the traffic had ended
     changes: tuple[PathChange, ...] = ()
     ports_before: tuple[int, ...] = ()  # of the source's connections to the destination that were there already
     series: SeriesNames = SeriesNames()

@@ -21,6 +21,7 @@ class Verdict:
 
     status: Status
     findings: tuple[Finding, ...] = ()
+    not_verified: tuple[str, ...] = ()  # sentences: what was configured and no observation of this run could show
 
     @property
     def reasons(self) -> tuple[Finding, ...]:

@@ -20,12 +20,24 @@ from ccmix.conditions import namespaces, qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, Pair
 from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
-from ccmix.conditions.sysctl import OF_TCP
+from ccmix.conditions.sysctl import OF_ENDS, OF_TCP
 from ccmix.conditions.timeline import Timeline
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, Host, LocalHost
 from ccmix.hosts.namespace import entered
-from ccmix.model import Counters, Facts, Measurement, PingRtts, ProbeReport, Run, SeriesNames, Topology, run_files
+from ccmix.model import (
+    Counters,
+    DeviceState,
+    Facts,
+    Measurement,
+    PathState,
+    PingRtts,
+    ProbeReport,
+    Run,
+    SeriesNames,
+    Topology,
+    run_files,
+)
 from ccmix.probes import rtt_beside, sockets, sockmon
 from ccmix.probes.sampler import sampling
 from ccmix.run.traffic_sources import TrafficSources
@@ -62,9 +74,9 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         offloads = _offloads(path)
         ping_rtt_s = _ping(path)
         train_s = _packet_train(path, run.topology)
-        before = _counters(path)
         if run.traffic.pacing_bps is not None:
             _pace(path, run.traffic.pacing_bps)
+        before, state_before = _counters(path), _state(path, run.topology)
         lines = TrafficSources(run, path, programs.iperf3, generators)
         changes = Timeline(run.topology, path)
         series = _series(path)
@@ -75,7 +87,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
                 with changes.running(lines.lead_s):
                     lines.run(started)
             ended_s = time.time()
-        after = _counters(path)
+        after, state_after = _counters(path), _state(path, run.topology)
     return Measurement(
         facts=Facts(
             kernel=os.uname().release,
@@ -96,6 +108,8 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         train_s=train_s,
         before=before,
         after=after,
+        state_before=state_before,
+        state_after=state_after,
         changes=tuple(changes.made),
         series=series,
         diagnostics=tuple(probing.diagnostics),
@@ -202,6 +216,26 @@ def _counters(path: Dumbbell) -> Counters:
         netstat={host.name: host.read("/proc/net/netstat") for host in path.ends},
         softnet={"localhost": LocalHost().read("/proc/net/softnet_stat")},
     )
+
+
+def _state(path: Dumbbell, topology: Topology) -> PathState:
+    """Reads back how the kernel has the devices, the ends and the classes of the path."""
+    devices: dict[str, DeviceState] = {}
+    for namespace in path.layout.namespaces:
+        host = path.host(namespace)
+        with entered(host.name):
+            for device, addresses in namespaces.addresses().items():
+                if device != "lo":
+                    on = tuple(name for name, is_on in namespaces.offloads(device).items() if is_on)
+                    devices[f"{host.name}/{device}"] = DeviceState(namespaces.mtu_bytes(device), addresses, on)
+    sysctls: dict[str, dict[str, str]] = {}
+    for end in path.ends:
+        with entered(end.name):
+            sysctls[end.name] = namespaces.sysctls(OF_ENDS)
+    bottleneck = path.bottleneck.place
+    shown = qdisc.classes_command(bottleneck.device)
+    classes = {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.shaper == "htb" else {}
+    return PathState(devices, sysctls, classes)
 
 
 @dataclass

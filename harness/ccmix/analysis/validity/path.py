@@ -8,9 +8,7 @@ import polars as pl
 from ccmix.analysis.qdiscs import grown_by, root_qdisc
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity.loss import loss
-from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK
-from ccmix.conditions.qdisc import LEAF_PARENT
-from ccmix.model import Measurement, Run, Sender, Topology
+from ccmix.model import Loss, Measurement, Run, Sender, Topology
 from ccmix.model.emulated import BUCKET_PACKETS
 from ccmix.units import format_bytes, format_rate, format_time
 
@@ -22,14 +20,7 @@ TIMESTAMP_US = (
 SOCKET_RTT_PACKETS = 10  # of one host's flows, at the bottleneck's rate: the handshakes meet data of flows before them
 RATE_FRACTION = 0.01  # each sample reads its clock a little before the counter
 TRAIN_JITTER_S = 20e-6  # of the replies to a train, on a machine in real time
-TC_LATENCY_STEP_S = 1e-6  # at 25 Gbit/s, that is two packets
-
-
-def offloads(run: Run, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Yields offloads that join packets, on the sender or the router, although netem is to see each packet."""
-    wrong = [name for name, on in (measurement.facts.offloads or {}).items() if on and not run.topology.offloads]
-    if wrong:
-        yield "offloads", f"on are {', '.join(wrong)}"
+FQ_FAST_PATH_PACKETS = 8  # which its limit doesn't count (net/sched/sch_fq.c, fq_fastpath_check())
 
 
 def rtt(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
@@ -62,7 +53,7 @@ def _rtt_of_sender(run: Run, sender: Sender, tables: RunTables, measurement: Mea
 
 def _base_rtts_s(topology: Topology, sender: Sender) -> tuple[float, float]:
     """Returns a sender's smallest and largest base RTT during a run; the larger one includes its jitter."""
-    rtts_s = [own.base_rtt_s for own in _own_phases(topology, sender)]
+    rtts_s = [own.base_rtt_s for own in own_phases(topology, sender)]
     return min(rtts_s), max(rtts_s) + 2 * sender.jitter_s
 
 
@@ -85,15 +76,12 @@ def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tupl
     )
     at_once = bucket_bytes // run.topology.packet_bytes
     train_s = measurement.train_s[at_once:]
-    if len(train_s) > 1:
+    paced = run.topology.queue.kind == "fq" and run.topology.queue.parameter("maxrate")  # which a train shows instead
+    if len(train_s) > 1 and not paced:
         took_s, expected_s = train_s[-1] - train_s[0], (len(train_s) - 1) * packet_s
         if abs(took_s - expected_s) > RATE_FRACTION * expected_s + TRAIN_JITTER_S:
             passed_bps = configured_bps * expected_s / took_s if took_s else float("inf")
             yield "rate", f"a train passed at {format_rate(passed_bps)}, configured are {format_rate(configured_bps)}"
-    if len(train_s) < 2 or not shows_bottleneck:
-        yield from _kernel_rate(measurement, BOTTLENECK, run.topology.phases[-1][1].rate_bps)
-    if run.topology.ack_bottleneck:
-        yield from _kernel_rate(measurement, ACK_BOTTLENECK, run.topology.ack_bottleneck.rate_bps)
     most_bps = max(phase.rate_bps for _, phase in run.topology.phases)
     changes = tables.bottleneck.sort("time_s").select(pl.col("time_s").diff(), bits=pl.col("bytes").diff() * 8)
     passed = changes.drop_nulls()
@@ -106,30 +94,28 @@ def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tupl
         yield "rate", f"the bottleneck passed {format_rate(most_passed_bps)}, configured are {format_rate(most_bps)}"
 
 
-def _kernel_rate(measurement: Measurement, what: str, configured_bps: float) -> Iterator[tuple[str, str]]:
-    """Judges a rate by the kernel's own word, in bytes per second, where no train shows it."""
-    kernel_rate = root_qdisc(measurement.after.qdiscs[what]).rate_bytes_per_s
-    if kernel_rate and abs(kernel_rate * 8 - configured_bps) > RATE_FRACTION * configured_bps:
-        of = "" if what == BOTTLENECK else f"{what}: "
-        yield "rate", f"{of}the kernel has {format_rate(kernel_rate * 8)}, configured are {format_rate(configured_bps)}"
-
-
 def loss_of_sender(topology: Topology, sender: Sender, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Judges each span between two changes of the sender's netem alone; bursts follow no binomial distribution."""
+    """Judges each span between two changes of the sender's netem alone."""
+    for configured, lost, offered in lost_in_spans(topology, sender, measurement):
+        yield from loss(configured, (lost, offered))
+    yield from lost_on_return(measurement, topology.device_name("ack-delay", sender))
+
+
+def lost_in_spans(
+    topology: Topology, sender: Sender, measurement: Measurement
+) -> Iterator[tuple[Loss | None, int, int]]:
+    """Yields the configured loss between two changes of the sender's netem, the packets lost, and those offered."""
     device = topology.device_name("data-delay", sender)
     counted = [root_qdisc(measurement.before.qdiscs[device])]
     counted += [root_qdisc(change.qdiscs[device]) for change in measurement.changes if device in change.qdiscs]
     counted.append(root_qdisc(measurement.after.qdiscs[device]))
-    spans = [own for own, _ in itertools.groupby(_own_phases(topology, sender))]
+    spans = [own for own, _ in itertools.groupby(own_phases(topology, sender))]
     for own, (first, last) in zip(spans, itertools.pairwise(counted), strict=False):
-        if own.loss is None or own.loss.model == "random":
-            lost = last.drops - first.drops
-            offered = last.packets - first.packets + lost
-            yield from loss(own.loss.parameters[0] if own.loss else 0.0, (lost, offered))
-    yield from lost_on_return(measurement, topology.device_name("ack-delay", sender))
+        lost = last.drops - first.drops
+        yield own.loss, lost, last.packets - first.packets + lost
 
 
-def _own_phases(topology: Topology, sender: Sender) -> list[Sender]:
+def own_phases(topology: Topology, sender: Sender) -> list[Sender]:
     return [next(other for other in phase.senders if other.name == sender.name) for _, phase in topology.phases]
 
 
@@ -138,32 +124,10 @@ def lost_on_return(measurement: Measurement, device: str) -> Iterator[tuple[str,
         yield "netem-limit", f"netem dropped {on_return} packets on the way back, where no loss is configured"
 
 
-def buffer(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    """Judges that no more was queued than the buffer holds, and that the kernel reports the configured size."""
+def backlog(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """Judges that no more was queued than the buffer holds, and a packet; fq's fast path holds some beside."""
     configured, packet_bytes = run.topology.buffer_bytes, run.topology.packet_bytes
-    applied, exact_bytes = _applied_buffer(run.topology, measurement)
-    if applied is not None and abs(applied - configured) > packet_bytes + exact_bytes:
-        yield "buffer", f"the kernel has {format_bytes(applied)}, configured are {format_bytes(configured)}"
+    beside = 1 + (FQ_FAST_PATH_PACKETS if run.topology.queue.kind == "fq" else 0)
     most = tables.bottleneck["backlog_bytes"].max()
-    if isinstance(most, int) and most > configured + run.topology.packet_bytes:
+    if isinstance(most, int) and most > configured + beside * packet_bytes:
         yield "buffer", f"{format_bytes(most)} were queued, configured are {format_bytes(configured)}"
-
-
-def _applied_buffer(topology: Topology, measurement: Measurement) -> tuple[float | None, float]:
-    """Returns the buffer in bytes as tc reports it (None if it does not), and how exactly it does so.
-
-    tc(8) says tbf's limit as a latency in whole microseconds, limit / rate - burst / rate, and in bytes where it is
-    less than the burst (iproute2, tc/q_tbf.c); that of most other qdiscs in packets.
-    """
-    below = [qdisc for qdisc in measurement.after.qdiscs["bottleneck"] if qdisc.parent == LEAF_PARENT]
-    if below:
-        unit = 1 if topology.queue.kind in ("bfifo", "red", "cake") else topology.packet_bytes
-        limit = below[0].memory_limit_bytes if below[0].limit is None else below[0].limit
-        return None if limit is None else limit * unit, 0.0
-    root = root_qdisc(measurement.after.qdiscs["bottleneck"])
-    if root.limit is not None:
-        return root.limit, 0.0
-    if root.latency_us is None or root.rate_bytes_per_s is None or root.burst_bytes is None:
-        raise ValueError(f"tc reports no size of the bottleneck's {root.kind}")
-    rate = root.rate_bytes_per_s
-    return root.latency_us * 1e-6 * rate + root.burst_bytes, TC_LATENCY_STEP_S * rate

@@ -6,7 +6,7 @@ from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity.path import loses
 from ccmix.analysis.validity.traffic import flows_with_samples
-from ccmix.model import Measurement, Run
+from ccmix.model import CommandSource, Measurement, Run
 
 LOST_BY_TCPDUMP = ("dropped by kernel", "dropped by interface")
 
@@ -24,8 +24,16 @@ def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
             yield "probe", f"{name}: {report.missed} of {(report.samples or 0) + report.missed} samples missed"
 
 
-def unseen(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
     """Yields what no probe could look at; cca reports flows that no probe saw."""
+    if tables.flows.is_empty() and not tables.short_flows["throughput_bps"].sum():
+        yield "probe", "no flow was seen"
+    else:
+        for source in run.traffic.sources:
+            if isinstance(source, CommandSource) and run.group_name(source) not in set(tables.flows["group"]):
+                yield "probe", f"no connection of {source.label} carried data"
+    if measurement.state_before is None or measurement.state_after is None:
+        yield "probe", "the path's devices and sysctls were not read back"
     seen = tables.sockets.select(FLOW).n_unique()
     if few := seen - flows_with_samples(run, tables):
         yield "probe", f"{few} of {seen} flows have fewer than two samples in the measured time"

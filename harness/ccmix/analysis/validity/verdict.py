@@ -6,7 +6,8 @@ Everything is judged from what the run's own probes saw: a configuration is neve
 from collections.abc import Iterator
 
 from ccmix.analysis.tables import RunTables
-from ccmix.analysis.validity import host_path, hosts, path, probes, sender_queue, traffic
+from ccmix.analysis.validity import fields, host_path, hosts, path, power, probes, traffic
+from ccmix.analysis.validity.comparison import Observed
 from ccmix.model import Finding, HostPath, Measurement, Run, Status, Verdict
 from ccmix.terms import LIMITS
 
@@ -16,40 +17,43 @@ def judge(run: Run, tables: RunTables, measurement: Measurement) -> Verdict:
 
     def findings(limits_and_details: Iterator[tuple[str, str]]) -> tuple[Finding, ...]:
         return tuple(
-            Finding(kind, f"{LIMITS[kind]}: {detail}", kind in run.accept_limits) for kind, detail in limits_and_details
-        )  # fmt: skip
+            Finding(kind, f"{LIMITS[kind]}: {detail}", kind in run.accept_limits)
+            for kind, detail in dict.fromkeys(limits_and_details)
+        )
 
+    observed = Observed(run, tables, measurement)
     if isinstance(run.path, HostPath):
-        limits = findings(_between_hosts(run, run.path, tables, measurement))
+        limits = findings(_between_hosts(observed, run.path))
         unseen = findings(probes.unseen_between_hosts(run, tables, measurement))
     else:
-        limits, unseen = findings(_emulated(run, tables, measurement)), findings(probes.unseen(run, tables))
+        limits, unseen = findings(_emulated(observed)), findings(probes.unseen(run, tables, measurement))
     status: Status = "valid"
     if not all(finding.accepted for finding in unseen):
         status = "unknown"
     if not all(finding.accepted for finding in limits):
         status = "limited"
-    return Verdict(status, limits + unseen)
+    return Verdict(status, limits + unseen, tuple(power.not_verified(observed)))
 
 
-def _emulated(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    yield from traffic.cca(tables)
-    yield from traffic.drawn_starts(tables)
-    yield from path.offloads(run, measurement)
+def _emulated(observed: Observed) -> Iterator[tuple[str, str]]:
+    run, tables, measurement = observed.run, observed.tables, observed.measurement
+    for comparison in (*fields.TRAFFIC, *fields.PATH):
+        yield from comparison.differences(observed)
     yield from path.rtt(run, tables, measurement)
     yield from path.rate(run, tables, measurement)
     if not (run.topology.offloads and path.loses(run)):  # else see probes.unseen
         for sender in run.topology.senders:
             yield from path.loss_of_sender(run.topology, sender, measurement)
-    yield from path.buffer(run, tables, measurement)
-    yield from sender_queue.sender_queues(run.topology, measurement)
+    yield from path.backlog(run, tables)
     yield from hosts.limits(run, tables, measurement)
     yield from hosts.processors(run, tables)
     yield from probes.lost_samples(measurement)
 
 
-def _between_hosts(run: Run, way: HostPath, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
+def _between_hosts(observed: Observed, way: HostPath) -> Iterator[tuple[str, str]]:
+    run, tables, measurement = observed.run, observed.tables, observed.measurement
     yield from traffic.cca(tables, looked=not measurement.facts.hosts_unseen)
+    yield from host_path.applied(observed, way)
     if way.netem:
         yield from host_path.netem(way, way.netem, measurement)
     yield from hosts.limits(run, tables, measurement)

@@ -1,0 +1,149 @@
+"""Reads back how the kernel had an emulated path: a typed description of what was applied, whatever was configured."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ccmix.analysis.qdiscs import root_qdisc
+from ccmix.conditions.qdisc import LEAF_PARENT
+from ccmix.model import Measurement, PathState, QdiscCounters
+
+_BITS = {"bit": 1.0, "Kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9, "Tbit": 1e12}  # as tc writes rates
+_CLASS_RATE = re.compile(r"class htb \S+ .*?\brate (\d+)([KMGT]?bit) ceil (\d+)([KMGT]?bit)")
+_CLASS_BURST = re.compile(r"class htb \S+ .*?\bburst (\d+)([KMG]?)b")
+_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}  # as tc writes sizes
+_UNLIMITED_BYTES_PER_S = 2**32 - 1  # fq without a maxrate (net/sched/sch_fq.c)
+Options = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class AppliedQdisc:
+    """A queue discipline of a device as tc reports it, with all of its options."""
+
+    kind: str
+    parent: str | None  # None: the device's root
+    options: Options
+
+
+@dataclass(frozen=True)
+class AppliedNetem:
+    """What a device's netem did, by its options."""
+
+    delay_s: float
+    jitter_s: float
+    loss_model: str | None
+    loss_parameters: tuple[float, ...]
+    reorder: float
+    rate_bps: float | None
+    limit_packets: int
+
+
+@dataclass(frozen=True)
+class AppliedDevice:
+    """The queue disciplines of a device at one moment."""
+
+    qdiscs: tuple[AppliedQdisc, ...]
+
+    @property
+    def root(self) -> AppliedQdisc:
+        return next(qdisc for qdisc in self.qdiscs if qdisc.parent is None)
+
+    @property
+    def leaf(self) -> AppliedQdisc | None:
+        """The one below a shaper; None where the shaper has a queue of its own."""
+        return next((qdisc for qdisc in self.qdiscs if qdisc.parent == LEAF_PARENT), None)
+
+    @property
+    def netem(self) -> AppliedNetem | None:
+        """What the device's netem does; None where it has none."""
+        return next((_netem(qdisc.options) for qdisc in self.qdiscs if qdisc.kind == "netem"), None)
+
+    @property
+    def pacing_bps(self) -> float | None:
+        """The rate that fq holds each flow to; None where it holds none."""
+        rates = [qdisc.options.get("maxrate") for qdisc in self.qdiscs if qdisc.kind == "fq"]
+        limits = [float(rate) * 8 for rate in rates if isinstance(rate, int) and rate < _UNLIMITED_BYTES_PER_S]
+        return min(limits, default=None)
+
+    @property
+    def bucket_bps(self) -> float | None:
+        """The rate of the device's tbf; None where it has none."""
+        rate = self.root.options.get("rate") if self.root.kind == "tbf" else None
+        return rate * 8.0 if isinstance(rate, int) else None
+
+
+@dataclass(frozen=True)
+class AppliedPath:
+    """An emulated path as it was read back.
+
+    devices: by what the device is for, its states: when the path had been set up, before each change, and at the end
+    changes_s: when changes were made, in seconds after the traffic began
+    states: the rest, when the path had been set up and at the end; none in a run that did not record it
+    """
+
+    devices: Mapping[str, tuple[AppliedDevice, ...]]
+    changes_s: tuple[float, ...]
+    states: tuple[PathState, ...]
+
+    def class_rates_bps(self, place: str) -> list[tuple[float, float]]:
+        """Returns rate and ceiling of htb's class on that device, in each of the states."""
+        matches = [_CLASS_RATE.search(state.classes.get(place, "")) for state in self.states]
+        return [(float(match[1]) * _BITS[match[2]], float(match[3]) * _BITS[match[4]]) for match in matches if match]
+
+    def class_bursts_bytes(self, place: str) -> list[int]:
+        """Returns the bucket of htb's class on that device, in each of the states."""
+        matches = [_CLASS_BURST.search(state.classes.get(place, "")) for state in self.states]
+        return [int(match[1]) * _BYTES[match[2]] for match in matches if match]
+
+    def receivers(self, of_address: str) -> set[str]:
+        """Returns the namespaces that have an address."""
+        return {
+            place.partition("/")[0]
+            for state in self.states
+            for place, device in state.devices.items()
+            if of_address in device.addresses
+        }
+
+
+def applied_path(measurement: Measurement) -> AppliedPath:
+    """Returns the path as tc, the devices and the sysctls describe it."""
+    devices = {}
+    for what, before in measurement.before.qdiscs.items():
+        until = [change.qdiscs[what] for change in measurement.changes if what in change.qdiscs]
+        devices[what] = tuple(map(_device, (before, *until, measurement.after.qdiscs[what])))
+    began_s = measurement.began_s or measurement.started_s
+    return AppliedPath(
+        devices,
+        tuple(change.time_s - began_s for change in measurement.changes),
+        tuple(state for state in (measurement.state_before, measurement.state_after) if state),
+    )
+
+
+def _device(qdiscs: Sequence[QdiscCounters]) -> AppliedDevice:
+    root_qdisc(qdiscs)
+    return AppliedDevice(tuple(AppliedQdisc(qdisc.kind, qdisc.parent, json.loads(qdisc.options)) for qdisc in qdiscs))
+
+
+def _netem(options: Options) -> AppliedNetem:
+    """Reads tc's JSON of netem (iproute2, tc/q_netem.c): it leaves out what is 0."""
+    model = next((name for name in ("random", "gemodel") if f"loss-{name}" in options), None)
+    loss = _part(options, f"loss-{model}")
+    order = ("loss",) if model == "random" else ("p", "r", "1-h", "1-k")
+    other = [name for name in options if name in ("loss-state", "duplicate", "corrupt", "slot")]
+    rate = _part(options, "rate").get("rate")
+    limit = options.get("limit")
+    return AppliedNetem(
+        delay_s=_part(options, "delay").get("delay", 0.0),
+        jitter_s=_part(options, "delay").get("jitter", 0.0),
+        loss_model=other[0] if other else model,
+        loss_parameters=tuple(loss[name] for name in order if name in loss),
+        reorder=_part(options, "reorder").get("reorder", 0.0),
+        rate_bps=None if rate is None else rate * 8,
+        limit_packets=limit if isinstance(limit, int) else 0,
+    )
+
+
+def _part(options: Options, name: str) -> Mapping[str, float]:
+    part = options.get(name)
+    return part if isinstance(part, Mapping) else {}

@@ -1,0 +1,32 @@
+"""Describes how a configured field is compared with what was applied."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ccmix.analysis.tables import RunTables
+from ccmix.model import Measurement, Run
+
+Limits = Iterator[tuple[str, str]]  # keys of terms.LIMITS, and details
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Holds a run as it was configured, and what was observed of it."""
+
+    run: Run
+    tables: RunTables
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
+class FieldComparison:
+    """Compares fields of a configuration with what was read back.
+
+    `fields` are 'CLASS.FIELD' of ccmix.model. `read_from` names who tells what was applied, `equal` says how close it
+    must come, both for docs/reference/findings.md. `differences` yields what differs.
+    """
+
+    fields: tuple[str, ...]
+    read_from: str
+    equal: str
+    differences: Callable[[Observed], Limits]

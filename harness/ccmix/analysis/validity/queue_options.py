@@ -1,0 +1,184 @@
+"""Compares a queue's parameters with the options that tc reports for it: those that were given, and else the defaults.
+
+Defaults are those of Linux 7.2 (net/sched/sch_*.c) and iproute2 6.1 (tc/q_*.c), as tc reports them in the lab. tc names
+some options otherwise than it takes them; times are in microseconds, rates in bytes per second.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from ccmix.conditions.qdisc import FQ_MEMORY_BYTES, SFQ_MOST_DEPTH
+from ccmix.model import Queue, Topology
+
+_TICK_US = 2.0  # in which tc and the kernel round times: 5 ms come back as 4999 us
+_JIFFY_US = 4000.0  # of a kernel with 250 a second
+_JIFFIES = ("tupdate", "refill_delay", "reset_timeout", "evict_timeout")
+_FIXED_POINT = 0.05  # of SFB's shares, which are in parts of 65536 (net/sched/sch_sfb.c)
+_ROUNDING = 1e-3  # of what tc prints with six digits
+
+ABSENT = "absent"  # of an option that tc doesn't report
+Value = float | str | None  # None: a word that stands alone
+_CODEL: dict[str, Value] = {"target": 5000, "interval": 100000, "ce_threshold": ABSENT}
+_PIE: dict[str, Value] = {
+    "target": 15000, "tupdate": 15000, "alpha": 2, "beta": 20, "ecn": False, "bytemode": False,
+    "dq_rate_estimator": False,
+}  # fmt: skip
+_RED: dict[str, Value] = {"ecn": False, "harddrop": False, "adaptive": False, "nodrop": False}
+_DEFAULTS: Mapping[str, Mapping[str, Value]] = {
+    "codel": _CODEL | {"ecn": False},
+    "fq_codel": _CODEL | {"flows": 1024, "ecn": True, "drop_batch": 64},
+    "fq": {
+        "buckets": 1024, "orphan_mask": 1023, "low_rate_threshold": 68750, "refill_delay": 40000, "timer_slack": 10000,
+        "horizon": 10_000_000, "pacing": True, "horizon_cap": False, "horizon_drop": True, "maxrate": ABSENT,
+        "ce_threshold": ABSENT,
+    },
+    "pie": _PIE,
+    "fq_pie": _PIE | {"flows": 1024, "ecn_prob": 10},
+    "red": _RED,
+    "choke": _RED,
+    "sfq": {"divisor": 1024, "perturb": ABSENT, "headdrop": False, "min": ABSENT, "max": ABSENT, "ecn": False,
+            "harddrop": False, "probability": ABSENT},
+    "sfb": {"rehash": 600_000_000, "db": 60_000_000, "max": 25, "target": 20, "increment": 0.000503548,
+            "decrement": 4.57771e-05, "penalty_rate": 10, "penalty_burst": 20},
+    "hhf": {"hh_limit": 2048, "reset_timeout": 40000, "admit_bytes": 131072, "evict_timeout": 1_000_000,
+            "non_hh_weight": 2},
+    "cake": {"diffserv": "diffserv3", "flowmode": "triple-isolate", "wash": False, "ack-filter": "disabled",
+             "split_gso": True, "rtt": 100_000, "atm": ABSENT, "overhead": 0, "mpu": ABSENT, "raw": True},
+}  # fmt: skip
+# tc's word in a command, to its option and value in tc's JSON
+_WORDS: Mapping[str, tuple[str, Value]] = {
+    "noecn": ("ecn", False), "nobytemode": ("bytemode", False), "no_dq_rate_estimator": ("dq_rate_estimator", False),
+    "nopacing": ("pacing", False),
+}  # fmt: skip
+_CAKE_RTT_US = {  # iproute2, tc/q_cake.c
+    "datacentre": 100, "lan": 1000, "metro": 10_000, "regional": 30_000, "internet": 100_000, "oceanic": 300_000,
+    "satellite": 1_000_000, "interplanetary": 3_600_000_000,
+}  # fmt: skip
+_CAKE_WORDS: Mapping[str, Mapping[str, Value]] = (
+    {name: {"rtt": rtt_us} for name, rtt_us in _CAKE_RTT_US.items()}
+    | {name: {"diffserv": name} for name in ("besteffort", "diffserv8", "diffserv4", "diffserv3")}
+    | {
+        name: {"flowmode": name}
+        for name in ("flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost",
+                     "triple-isolate")
+    }
+    | {"wash": {"wash": True}, "nowash": {"wash": False}}
+    | {"split-gso": {"split_gso": True}, "no-split-gso": {"split_gso": False}}
+    | {
+        "ack-filter": {"ack-filter": "enabled"}, "ack-filter-aggressive": {"ack-filter": "aggressive"},
+        "no-ack-filter": {"ack-filter": "disabled"},
+    }
+    | {"ptm": {"atm": "ptm"}, "atm": {"atm": "atm"}, "noatm": {"atm": "noatm"}}
+    | {"conservative": {"atm": "atm", "overhead": 48, "raw": False}, "raw": {"raw": True, "atm": ABSENT}}
+)  # fmt: skip
+# What tc takes and doesn't report
+UNREPORTED: Mapping[str, tuple[str, ...]] = {
+    "red": ("avpkt", "burst", "bandwidth", "probability"),
+    "sfq": ("avpkt", "burst", "flows", "redflowlimit"),
+    "choke": ("burst", "bandwidth"),
+}
+_FLAGS = ("ecn", "bytemode", "dq_rate_estimator", "pacing", "adaptive", "harddrop", "nodrop", "headdrop")
+_MILLISECONDS = ("rehash", "db")  # of SFB, which tc takes in milliseconds and reports in microseconds
+
+
+def unreported(queue: Queue) -> list[str]:
+    """Returns the parameters that are configured, and that tc doesn't report."""
+    return [name for name in UNREPORTED.get(queue.kind, ()) if name in queue.parameters]
+
+
+def option_differences(
+    queue: Queue, packet_bytes: int, options: Mapping[str, object], of_buffer: Mapping[str, Value] | None = None
+) -> Iterator[str]:
+    """Yields a phrase for each of tc's options that is not as the queue's parameters say, or else its default.
+
+    `packet_bytes` are the device's largest packet, `of_buffer` are options that follow from the buffer.
+    """
+    for name, expected in _expected(queue, packet_bytes, of_buffer or {}).items():
+        applied = options.get(name, ABSENT)
+        if not _equal(name, applied, expected):
+            yield f"{name} {_text(applied)}, configured is {_text(expected)}"
+
+
+def options_of_buffer(topology: Topology) -> dict[str, Value]:
+    """Returns the options of the bottleneck's queue that follow from the buffer."""
+    packets, size_bytes = topology.buffer_packets, topology.buffer_bytes
+    of_kind: dict[str, dict[str, Value]] = {
+        "fq": {"flow_limit": packets},
+        "fq_codel": {"memory_limit": max(FQ_MEMORY_BYTES, 4 * size_bytes)},
+        "fq_pie": {"memory_limit": max(FQ_MEMORY_BYTES, 4 * size_bytes)},
+        "sfq": {"depth": min(packets, SFQ_MOST_DEPTH)},
+        "red": {"max": size_bytes // 4, "min": size_bytes // 4 // 3},  # iproute2, tc/q_red.c
+        "choke": {"max": packets // 4, "min": packets // 4 // 3},  # tc/q_choke.c
+    }
+    return of_kind.get(topology.queue.kind, {})
+
+
+def _expected(queue: Queue, packet_bytes: int, of_buffer: Mapping[str, Value]) -> dict[str, Value]:
+    expected = dict(_DEFAULTS.get(queue.kind, {}))
+    if queue.kind in ("fq_codel", "fq_pie", "sfq", "hhf"):
+        expected["quantum"] = packet_bytes
+    elif queue.kind == "fq":  # net/sched/sch_fq.c, fq_init()
+        expected |= {"quantum": 2 * packet_bytes, "initial_quantum": 10 * packet_bytes}
+    expected |= of_buffer
+    expected |= _configured(queue)
+    return {name: value for name, value in expected.items() if name not in UNREPORTED.get(queue.kind, ())}
+
+
+def _configured(queue: Queue) -> dict[str, Value]:
+    """Returns the parameters of the configuration as tc's JSON has them."""
+    words = iter(queue.parameters)
+    configured: dict[str, Value] = {}
+    for word in words:
+        if queue.kind == "cake" and word in _CAKE_WORDS:
+            configured |= _CAKE_WORDS[word]
+        elif word in _WORDS:
+            name, value = _WORDS[word]
+            configured[name] = value
+        elif word in ("horizon_cap", "horizon_drop"):
+            configured |= {"horizon_cap": word == "horizon_cap", "horizon_drop": word == "horizon_drop"}
+        elif word in _FLAGS:
+            configured[word] = True
+        else:
+            configured[word] = _number(word, next(words))
+    if queue.kind == "cake" and ("overhead" in configured or configured.get("atm") in ("atm", "noatm")):
+        configured = {"atm": "noatm"} | configured | {"raw": False}
+    return configured
+
+
+def _number(name: str, text: str) -> float:
+    """Returns a value of a tc command in the units of tc's JSON."""
+    if text.endswith("us"):
+        microseconds = float(text.removesuffix("us"))
+        return microseconds * 1000 if name == "timer_slack" else microseconds  # that one is in nanoseconds
+    if text.endswith("bit"):
+        return float(text.removesuffix("bit")) / 8
+    return float(text) * (1000 if name in _MILLISECONDS else 1)
+
+
+def _equal(name: str, applied: object, expected: Value) -> bool:
+    if name in ("horizon_cap", "horizon_drop"):  # words without a value, null in JSON
+        return (applied is None) == bool(expected)
+    if name == "pacing":  # reported where it is off
+        return (applied is not False) == bool(expected)
+    if isinstance(expected, bool):
+        return (False if applied == ABSENT else applied) == expected
+    if isinstance(expected, str) or isinstance(applied, str | bool) or not isinstance(applied, int | float):
+        return applied == expected
+    assert expected is not None
+    tolerance = _JIFFY_US if name in _JIFFIES else max(_TICK_US, _ROUNDING * abs(expected))
+    if name in ("increment", "decrement"):
+        tolerance = _FIXED_POINT * expected
+    elif isinstance(applied, int) and name not in _TIMES:
+        tolerance = 0.5
+    return abs(applied - expected) <= tolerance
+
+
+_TIMES = ("target", "interval", "ce_threshold", "rtt", "horizon", "timer_slack", "rehash", "db", "low_rate_threshold",
+          "maxrate", *_JIFFIES)  # fmt: skip
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "given"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "not given" if value == ABSENT else f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,59 @@
+"""Tests that no configured field is left out of the verdict: each is compared, or named with the reason why not."""
+
+import dataclasses
+from typing import get_args
+
+from ccmix.analysis.validity.fields import NOT_COMPARED, PATH, TRAFFIC
+from ccmix.model import (
+    AckBottleneck,
+    Buffer,
+    Change,
+    Group,
+    Loss,
+    Queue,
+    RttProbe,
+    RunSpread,
+    Sender,
+    Topology,
+    Traffic,
+    TrafficSource,
+)
+from support import REPOSITORY
+
+CONFIGURED = (
+    Topology, AckBottleneck, RunSpread, Sender, Queue, Loss, Buffer, Traffic, RttProbe, Group,
+    *get_args(Change), *get_args(TrafficSource),
+)  # fmt: skip
+PAGE = REPOSITORY / "docs" / "explanation" / "validity.md"
+
+
+def compared() -> list[str]:
+    return [field for comparison in (*PATH, *TRAFFIC) for field in comparison.fields]
+
+
+def test_every_configured_field_is_compared_or_has_a_reason_why_not() -> None:
+    fields = {f"{kind.__name__}.{field.name}" for kind in CONFIGURED for field in dataclasses.fields(kind)}
+    assert fields - {*compared(), *NOT_COMPARED} == set()
+    assert {*compared(), *NOT_COMPARED} - fields == set()
+
+
+def test_no_field_is_listed_twice() -> None:
+    listed = [*compared(), *NOT_COMPARED]
+    assert sorted(set(listed)) == sorted(listed)
+
+
+def table() -> list[str]:
+    """Returns the rows that the page has about fields."""
+    rows = []
+    for comparison in (*PATH, *TRAFFIC):
+        fields = ", ".join(f"`{field}`" for field in comparison.fields) or "what follows from them"
+        rows.append(f"| {fields} | {comparison.read_from} | {comparison.equal} |")
+    return rows
+
+
+def test_the_page_about_validity_has_all_comparisons_and_reasons() -> None:
+    """If it fails, the rows below are what the page should have."""
+    lines = PAGE.read_text().splitlines()
+    assert [row for row in table() if row not in lines] == []
+    reasons = [f"| `{field}` | {reason} |" for field, reason in NOT_COMPARED.items()]
+    assert [row for row in reasons if row not in lines] == []

@@ -1,0 +1,79 @@
+"""Tests that the verdict finds lies: one path or traffic is configured, another measured, in both directions.
+
+Each configuration is measured once in the lab, and must be valid as what it is.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from ccmix.analysis.tables import read_tables
+from ccmix.analysis.validity import judge
+from ccmix.archive.codec import MEASUREMENT
+from ccmix.config import load
+from ccmix.generators.results import GeneratorError
+from ccmix.model import Measurement, Run, Verdict
+from ccmix.plan import make_plan
+from ccmix.run.machines import EmulationPrograms, LabMachine
+from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
+from lies import LIES, Lie
+
+pytestmark = pytest.mark.lab
+Measured = tuple[Run, Path, Measurement]
+Measure = Callable[[str], Measured]
+
+
+@pytest.fixture(scope="module")
+def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
+    """Returns a function that measures the run of an INI file, once each."""
+    machine = LabMachine(find_kernel(), EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt()))
+    by_ini: dict[str, Measured] = {}
+
+    def measured(ini: str) -> Measured:
+        if ini not in by_ini:
+            folder = tmp_path_factory.mktemp("lie")
+            run = planned(ini, folder)
+            result = asyncio.run(machine.measure(run, folder, cpu=0))
+            by_ini[ini] = run, folder, MEASUREMENT.decode(json.loads(json.dumps(asdict(result.measurement))))
+        return by_ini[ini]
+
+    return measured
+
+
+def planned(ini: str, folder: Path) -> Run:
+    file = folder / "lie.ini"
+    file.write_text(ini)
+    [run] = make_plan(load(file).entries, seed=1)
+    file.unlink()
+    return run
+
+
+def judged(configured: Run, folder: Path, measurement: Measurement) -> Verdict:
+    """Returns the verdict on a measurement as if `configured` had been measured."""
+    tables = read_tables(configured, folder, measurement)
+    probes = {**measurement.facts.probes, **tables.series.probes}
+    seen = replace(measurement, facts=replace(measurement.facts, probes=probes))
+    return judge(configured, tables, seen)
+
+
+@pytest.mark.parametrize("direction", ["one for the other", "the other for one"])
+@pytest.mark.parametrize(
+    "lie", [pytest.param(lie, marks=[pytest.mark.deep] * lie.deep, id=name) for name, lie in LIES.items()]
+)
+def test_a_lie_is_found(lie: Lie, direction: str, measure: Measure, tmp_path: Path) -> None:
+    """A run is valid as what was measured, and not as what is configured."""
+    true, false = (lie.one, lie.other) if direction == "one for the other" else (lie.other, lie.one)
+    measured, folder, measurement = measure(lie.ini(true))
+    truth = judged(measured, folder, measurement)
+    assert [finding.detail for finding in truth.findings] == []
+    assert truth.status == "valid"
+    try:
+        verdict = judged(planned(lie.ini(false), tmp_path), folder, measurement)
+    except GeneratorError:
+        return  # what such a run leaves is not there: it fails
+    assert verdict.status == "limited"
+    assert lie.kind in {finding.kind for finding in verdict.findings}
