@@ -110,7 +110,7 @@ LIES: Mapping[str, Lie] = {
     "target of pie": queue("pie", "pie target 30ms"),
     "alpha of pie": queue("pie alpha 4", "pie"),
     "bytemode of fq_pie": queue("fq_pie", "fq_pie bytemode"),
-    "min of red": queue("red", "red min 5kb max 30kb"),
+    "min of red": queue("red", "red min 20kb max 60kb"),
     "adaptive of red": queue("red adaptive", "red"),
     "max of choke": queue("choke min 5 max 40", "choke"),
     "perturb of sfq": queue("sfq perturb 10", "sfq"),

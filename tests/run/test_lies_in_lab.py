@@ -73,7 +73,7 @@ def test_a_lie_is_found(lie: Lie, direction: str, measure: Measure, tmp_path: Pa
     assert truth.status == "valid"
     try:
         verdict = judged(planned(lie.ini(false), tmp_path), folder, measurement)
-    except GeneratorError:
-        return  # what such a run leaves is not there: it fails
+    except (GeneratorError, OSError):
+        return  # a file that such a run leaves is not there: it fails
     assert verdict.status == "limited"
     assert lie.kind in {finding.kind for finding in verdict.findings}

@@ -19,6 +19,7 @@ TIMESTAMP_US = (
 )
 SOCKET_RTT_PACKETS = 10  # of one host's flows, at the bottleneck's rate: the handshakes meet data of flows before them
 RATE_FRACTION = 0.01  # each sample reads its clock a little before the counter
+PACKETS_ON_CREDIT = 2  # that htb passes with less than a packet's tokens (net/sched/sch_htb.c), and what is left of one
 TRAIN_JITTER_S = 20e-6  # of the replies to a train, on a machine in real time
 FQ_FAST_PATH_PACKETS = 8  # which its limit doesn't count (net/sched/sch_fq.c, fq_fastpath_check())
 
@@ -74,7 +75,7 @@ def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tupl
     bucket_bytes = (
         run.topology.bottleneck_bucket_bytes if shows_bottleneck else BUCKET_PACKETS * run.topology.packet_bytes
     )
-    at_once = bucket_bytes // run.topology.packet_bytes
+    at_once = bucket_bytes // run.topology.packet_bytes + PACKETS_ON_CREDIT
     train_s = measurement.train_s[at_once:]
     paced = run.topology.queue.kind == "fq" and run.topology.queue.parameter("maxrate")  # which a train shows instead
     if len(train_s) > 1 and not paced:

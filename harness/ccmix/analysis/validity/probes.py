@@ -29,8 +29,10 @@ def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
     if tables.flows.is_empty() and not tables.short_flows["throughput_bps"].sum():
         yield "probe", "no flow was seen"
     else:
+        sending = {sender.name for sender in run.topology.senders}  # on a receiver, a command may be a server
         for source in run.traffic.sources:
-            if isinstance(source, CommandSource) and run.group_name(source) not in set(tables.flows["group"]):
+            silent = run.group_name(source) not in set(tables.flows["group"])
+            if isinstance(source, CommandSource) and source.host in sending and silent:
                 yield "probe", f"no connection of {source.label} carried data"
     if measurement.state_before is None or measurement.state_after is None:
         yield "probe", "the path's devices and sysctls were not read back"
