@@ -157,6 +157,7 @@ LIES: Mapping[str, Lie] = {
     "bottleneck of ACKs": Lie("path", {"ack-rate": "5mbit", "ack-buffer": "50p"}, {}),
     "rate of ACKs": Lie("rate", {"ack-rate": "5mbit"}, {"ack-rate": "6mbit"}, {"ack-buffer": "50p"}),
     "buffer of ACKs": Lie("buffer", {"ack-buffer": "50p"}, {"ack-buffer": "51p"}, {"ack-rate": "5mbit"}),
+    "control": Lie("path", {"control": "beside"}, {"control": "path"}),
     "spread": Lie("rtt", {"spread": "on"}, {"spread": "off"}, {"delay": "20ms"}),
     # more of the traffic
     "order of groups": Lie(

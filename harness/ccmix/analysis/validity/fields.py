@@ -48,6 +48,10 @@ PATH = (
         "tc: rate of tbf on the device that ACKs pass, and the limit of its queue",
         "1%; of the limit as the bottleneck's", path_fields.ack_bottleneck,
     ),
+    FieldComparison(
+        ("Topology.control",), "tc: the devices of a link beside the path, and the delay of their netem", "1 us",
+        path_fields.control,
+    ),
     FieldComparison(("Topology.shaper",), "tc: the bottleneck's root qdisc", EXACT, path_fields.shaper),
     FieldComparison(("Topology.queue", "Queue.kind"), "tc: the qdisc below the shaper", EXACT, path_fields.queue_kind),
     FieldComparison(

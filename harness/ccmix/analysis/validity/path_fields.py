@@ -7,7 +7,7 @@ from ccmix.analysis.validity import path
 from ccmix.analysis.validity.applied import AppliedDevice, AppliedNetem, Options, applied_path
 from ccmix.analysis.validity.comparison import Limits, Observed
 from ccmix.analysis.validity.queue_options import option_differences, options_of_buffer
-from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, NAMESPACE_PREFIX, layout
+from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, CONTROL, NAMESPACE_PREFIX, layout
 from ccmix.conditions.qdisc import sender_queue
 from ccmix.model import Loss, Queue, Sender, Topology
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
@@ -325,6 +325,26 @@ def ack_bottleneck(observed: Observed) -> Limits:
             if abs(applied_bytes - topology.ack_limit) > exact_bytes:
                 configured = format_bytes(topology.ack_limit)
                 yield "buffer", f"ACKs: the kernel has {format_bytes(applied_bytes)}, configured are {configured}"
+
+
+def control(observed: Observed) -> Limits:
+    """Compares whether each sender has a link beside the path, and its delays."""
+    topology, applied = observed.run.topology, applied_path(observed.measurement)
+    for sender in topology.senders:
+        for what, delay_s in (("data", sender.delay_s), ("ack", sender.delay_of_acks_s)):
+            states = applied.devices.get(topology.device_name(f"{CONTROL}-{what}", sender), ())
+            if bool(states) != (topology.control == "beside"):
+                seen = "a" if states else "no"
+                yield (
+                    "path",
+                    f"{sender.name} had {seen} link beside the path, configured is control = {topology.control}",
+                )
+                break
+            for state in states:
+                applied_s = state.netem.delay_s if state.netem else 0.0
+                if abs(applied_s - delay_s) > DELAY_STEP_S + SIX_DIGITS * delay_s:
+                    seen, configured = format_time(applied_s), format_time(delay_s)
+                    yield "rtt", f"{sender.name}: tc delays control by {seen}, configured are {configured}"
 
 
 def _own_queue_of_tbf(options: Options) -> tuple[float, float]:
