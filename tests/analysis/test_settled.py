@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from ccmix.analysis.lengths import rounded_up, warnings
 from ccmix.analysis.periods import BBR_CYCLE_S, cubic_period_s, reno_period_s, slowest
 from ccmix.analysis.settled import (
     BATCHES,
@@ -16,7 +17,6 @@ from ccmix.analysis.settled import (
     critical_value,
     likelihood_ratios,
     mser_5,
-    rounded_up,
     settling,
     trends_seen,
 )
@@ -299,3 +299,18 @@ def test_what_changes_by_design_is_not_judged(run: Run) -> None:
     unknown = replace(steady, traffic=replace(steady.traffic, duration_s=None))
     assert judged(unknown, cubic=noisy(9e7, 120, 1)).settled is None
     assert judged(steady, cubic=np.array([])).settled is None
+
+
+def test_a_plan_warns_of_durations_that_cannot_do(run: Run) -> None:
+    """Of three conditions, that of 4 BDP holds too few of CUBIC's periods, and that of 1 MB/s too few RTTs."""
+    fits = replace(run_of(run, "cubic", SHORT, 60), condition={"buffer": "1bdp"})
+    large = replace(run_of(run, "cubic,bbr", topology(500e6, 0.03, 4), 60), condition={"buffer": "4bdp"})
+    slow = replace(run_of(run, "vegas", topology(8e6, 0.1, 4), 60), condition={"buffer": "slow"})
+    assert list(warnings([fits, large, slow, replace(large, iteration=2)])) == [
+        "one: 2 of 3 conditions can't settle. buffer=slow: 60 s are too short to tell: they hold 60 RTTs of 1 s, "
+        "and 100 are needed; duration = 120s would do"
+    ]
+    assert list(warnings([fits])) == []
+    by_design = replace(large, path=replace(large.topology, changes=(RateChange(20.0, 50e6),)))
+    unknown = replace(large, traffic=replace(large.traffic, duration_s=None))
+    assert list(warnings([by_design, unknown])) == []

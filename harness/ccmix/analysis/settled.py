@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ccmix.analysis.periods import Period, slowest
-from ccmix.model import GroupedSource, GroupMetrics, Run, Settling, Topology, Trend
+from ccmix.analysis.lengths import LEAST_INTERVALS, changes_by_design, rounded_up, too_short
+from ccmix.analysis.periods import slowest
+from ccmix.model import GroupMetrics, Run, Settling, Trend
 from ccmix.model.settling import Quantity
-from ccmix.units import format_time
 
-BATCHES = 20  # of a measured time
+BATCHES = LEAST_INTERVALS  # of a measured time
 QUARTER = BATCHES // 4
 LEAST_CHANGE = 0.1  # of the mean, from the first quarter to the last: less does not matter
 # What the likelihood ratio exceeds in 4% of runs without a trend, where noise is correlated over 20% of the measured
@@ -33,7 +33,6 @@ APPROACHES = (0.05, 0.3)  # of the measured time: time constants of the exponent
 NO_NOISE = 1e-9  # of the mean: smaller deviations are those of rounding
 
 MSER_BATCH = 5  # intervals
-DURATIONS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)  # that are recommended; above, whole hours
 
 Floats = NDArray[np.float64]
 
@@ -46,15 +45,15 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
     period = slowest(run, groups)
     measured_s, interval_s = run.traffic.measured_s, run.traffic.interval_s
     trends = tuple(trends_of(names, series)) if series.shape[1] >= BATCHES else ()
-    too_short = list(_too_short(measured_s, interval_s, series.shape[1], period))
+    short = list(too_short(run, period))
     seen = [trend for trend in trends if trend.seen]
     warm_up = max((mser_5(values) for values in series), default=0)
     is_warm_up = bool(seen) and not _has_trend(names, series[:, warm_up:])
-    enough_s = [enough for _, enough in too_short]
+    enough_s = [enough for _, enough in short]
     enough_s += [measured_s if is_warm_up else measured_s * abs(trend.change) / LEAST_CHANGE for trend in seen]
     return Settling(
         settled=not enough_s,
-        reasons=(*(clause for clause, _ in too_short), *_clauses(seen)),
+        reasons=(*(clause for clause, _ in short), *_clauses(seen)),
         trends=trends,
         warm_up_s=warm_up * interval_s,
         slowest=period.name if period else None,
@@ -62,22 +61,6 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
         enough_s=rounded_up(max(enough_s)) if enough_s else None,
         enough_omit_s=rounded_up(run.traffic.omit_s + warm_up * interval_s) if is_warm_up else None,
     )
-
-
-def too_short(measured_s: float, period: Period | None) -> str | None:
-    """Returns a clause where a measured time holds too few periods; None where it is long enough."""
-    if period is None or measured_s >= period.enough_s:
-        return None
-    return (
-        f"{format_time(measured_s)} are too short to tell: they hold {measured_s / period.seconds:.2g} {period.name} "
-        f"of {format_time(float(f'{period.seconds:.2g}'))}, and {period.least} are needed"
-    )
-
-
-def rounded_up(seconds: float) -> float:
-    """Returns the next duration that people would write."""
-    hours_s = math.ceil(seconds / 3600) * 3600
-    return float(next((duration for duration in DURATIONS_S if duration >= seconds), hours_s))
 
 
 def goodputs_of_groups(run: Run, flows: pl.DataFrame) -> tuple[list[str], Floats]:
@@ -195,17 +178,6 @@ def mser_5(values: Floats) -> int:
     return int(np.argmin([rest.var() / len(rest) for rest in rests])) * MSER_BATCH if rests else 0
 
 
-def _too_short(
-    measured_s: float, interval_s: float, intervals: int, period: Period | None
-) -> Iterator[tuple[str, float]]:
-    """Yields clauses, each with the measured time that would do."""
-    if intervals < BATCHES:
-        text = f"{intervals} intervals of {format_time(interval_s)} are too few to tell: {BATCHES} are needed"
-        yield text, BATCHES * interval_s
-    if period and (clause := too_short(measured_s, period)):
-        yield clause, period.enough_s
-
-
 def _clauses(seen: Sequence[Trend]) -> Iterator[str]:
     """Yields a clause for each group with a trend: of its goodput, else of its share."""
     of_goodput = {trend.group for trend in seen if trend.quantity == "goodput"}
@@ -220,14 +192,4 @@ def _not_judged(run: Run, flows: pl.DataFrame) -> str | None:
     """Returns why the goodput of a run is not expected to settle, or is not known; None where it is judged."""
     if run.traffic.duration_s is None or flows.is_empty():
         return "no goodput per interval is known"
-    omit_s, total_s = run.traffic.omit_s, run.traffic.total_s
-    first_batch_s = run.traffic.measured_s / BATCHES
-    begins_s = [source.start_s for source in run.traffic.sources]
-    grouped = [source for source in run.traffic.sources if isinstance(source, GroupedSource)]
-    begins_s += [source.start_s + group.delay_s for source in grouped for group in source.groups]
-    if (last_s := max(begins_s)) > omit_s + first_batch_s:
-        return f"traffic begins after {format_time(last_s)}, so goodput changes"
-    changes_s = [change.at_s for change in run.path.changes] if isinstance(run.path, Topology) else []
-    if changing := [at_s for at_s in changes_s if omit_s < at_s < total_s]:
-        return f"the path changes after {format_time(min(changing))}, so goodput changes"
-    return None
+    return changes_by_design(run)

@@ -33,6 +33,7 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     ccmix plan my-test.ini --only mixed -i eth0 -H hosts.csv
     ccmix plan my-test.ini --format json
     """
+    from ccmix.analysis.lengths import warnings
     from ccmix.config import load, select
     from ccmix.plan import make_plan, span
     from ccmix.report import plan_text
@@ -47,4 +48,6 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
         put(json.dumps(rows) + "\n")
         return
     put(plan_text.render(entries, runs))
+    for warning in warnings(runs):
+        click.echo(warning, err=True)
     click.echo(plan_text.total(span(runs)), err=True)
