@@ -90,8 +90,14 @@ def test_the_examples_of_the_guides_are_right(page: str, number: int, runs: int,
 
 @pytest.mark.parametrize("file", sorted((REPOSITORY / "configs").glob("*.ini")), ids=lambda file: file.name)
 def test_every_sample_is_planned(file: Path, ccmix: Ccmix) -> None:
+    """A sample whose runs can't settle says so in a comment."""
     plan = ccmix("plan", file)
-    assert (plan.returncode, plan.stderr.count("\n")) == (0, 1), plan.stderr
+    *warnings, total = plan.stderr.splitlines()
+    assert plan.returncode == 0, plan.stderr
+    assert "in all" in total
+    assert all("can't settle" in warning for warning in warnings)
+    comments = " ".join(line.lstrip("# ") for line in file.read_text().splitlines() if line.startswith("#"))
+    assert bool(re.search(r"don't settle|too short|to settle", comments)) == bool(warnings)
     assert plan.stdout
 
 
@@ -103,7 +109,7 @@ def test_plan_of_the_demo(ccmix: Ccmix) -> None:
         "condition": {"delay": "5ms", "loss": "0%"},
         "dst": "receiver",
         "iteration": 1,
-        "seconds": 13.0,
+        "seconds": 90.0,
     }
     assert {run["entry"] for run in runs} == {"all-cubic", "all-bbr", "mixed"}
 

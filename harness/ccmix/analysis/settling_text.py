@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from ccmix.model import FinishedRun, Settling
+from ccmix.model import FinishedRun, HostPath, Settling
 
 MOST_REASONS = 3  # in a sentence
 
@@ -36,11 +36,11 @@ def notes(runs: Iterable[FinishedRun]) -> Iterator[str]:
     of_condition: dict[str, list[FinishedRun]] = {}
     for finished in runs:
         run = finished.run
-        of_condition.setdefault(f"{run.entry} {run.dst} {run.condition_name}", []).append(finished)
-    for same in of_condition.values():
+        to = f" {run.dst}" if isinstance(run.path, HostPath) else ""
+        of_condition.setdefault(f"{run.entry}{to} {run.condition_name}", []).append(finished)
+    for name, same in of_condition.items():
         settlings = [each.metrics.settling for each in same if each.metrics.settling and not_settled(each)]
         if settlings:
             longest = max(settlings, key=lambda settling: (settling.enough_s or 0.0, settling.enough_omit_s or 0.0))
-            run = same[0].run
-            of = f"{len(settlings)} of {len(same)} runs" if len(same) > 1 else "the run"
-            yield f"{run.entry} {run.condition_name}: {of} {sentence(longest)}"
+            of = f"{len(settlings)} of {len(same)} runs " if len(same) > 1 else ""
+            yield f"{name}: {of}{sentence(longest)}"
