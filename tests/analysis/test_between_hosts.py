@@ -334,6 +334,13 @@ def test_drops_of_the_source_s_queue_and_of_its_softnet(run: Run, folder: Path) 
     assert [detail.rpartition(": ")[2] for detail in details] == ["it dropped 3 packets", "localhost dropped 2 packets"]
 
 
+def test_drops_of_a_shaper_that_the_source_has_are_the_path_s(run: Run, folder: Path) -> None:
+    seen = measurement()
+    before = replace(seen.before, qdiscs=seen.before.qdiscs | {"sender-queue": qdisc("tbf", 10, 1)})
+    after = replace(seen.after, qdiscs=seen.after.qdiscs | {"sender-queue": qdisc("tbf", 99, 4)})
+    assert verdict(run, folder, replace(seen, before=before, after=after)).status == "valid"
+
+
 def test_a_cca_that_iperf3_and_ss_see_differently(run: Run, folder: Path) -> None:
     output = json.dumps(stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)]))
     (folder / "generators" / "src-cmd.out").write_text(output)

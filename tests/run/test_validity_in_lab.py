@@ -11,7 +11,7 @@ import pytest
 
 from ccmix.archive import RunFolder
 from ccmix.config import load
-from ccmix.model import Buffer, DelayChange, Group, Loss, RateChange, Run, Sender, Verdict
+from ccmix.model import Buffer, DelayChange, Group, Loss, Queue, RateChange, Run, Sender, Verdict
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import EmulationPrograms, LabMachine
@@ -60,6 +60,23 @@ def test_a_small_buffer_is_valid(buffer: Buffer, small_ini: Path, tmp_path: Path
     configured = configured_run(small_ini)
     run = dataclasses.replace(configured, path=dataclasses.replace(configured.topology, buffer=buffer))
     assert verdict(run, run, tmp_path / "out") == Verdict("valid")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"offloads": True, "mtu_bytes": 1500, "rate_bps": 500e6},
+        pytest.param({"offloads": True, "mtu_bytes": 1500, "rate_bps": 2.5e9}, marks=pytest.mark.deep),
+        {"offloads": True, "mtu_bytes": 1500, "rate_bps": 10e9},
+        pytest.param({"offloads": True, "mtu_bytes": 1500, "rate_bps": 100e9}, marks=pytest.mark.deep),
+        {"queue": Queue("fq"), "buffer": Buffer(5, "packet")},  # whose fast path holds 8 packets more
+        {"senders": (Sender("h1", 0.005, rate_bps=50e6),)},  # a token bucket on the sender's device
+    ],
+)
+def test_a_right_path_is_valid(changed: dict[str, Any], small_ini: Path, tmp_path: Path) -> None:
+    configured = configured_run(small_ini)
+    run = dataclasses.replace(configured, path=dataclasses.replace(configured.topology, **changed), spread=None)
+    assert verdict(run, run, tmp_path / "out").findings == ()
 
 
 def test_another_cca_is_not_valid(small_ini: Path, tmp_path: Path) -> None:

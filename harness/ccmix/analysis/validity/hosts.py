@@ -8,7 +8,7 @@ from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import measured
 from ccmix.analysis.qdiscs import grown_by, root_qdisc
 from ccmix.analysis.tables import RunTables
-from ccmix.model import Measurement, Run
+from ccmix.model import HostPath, Measurement, Run
 from ccmix.probes.stream.format import CORE_TIMES
 from ccmix.units import format_percent
 
@@ -22,6 +22,11 @@ MOST_STEAL = 0.02  # of a core's time
 LASTING = 0.9  # of the sampled time: probes begin before a thread, and end after it
 SOFTIRQ_WINDOW_S = 1.0  # in which /proc/stat has 100 ticks
 LEAST_LIMITED_S = 0.02  # two jiffies, in which the kernel counts such times, where it has the fewest: 100 a second
+LOSES_AS_ASKED = ("netem",)
+SHAPERS = (
+    "tbf",
+    "htb",
+)  # that a host in production has: it is the bottleneck of the path, which drops what is too much
 
 
 def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
@@ -31,8 +36,9 @@ def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
         if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(before, "TCPMemoryPressures"):
             yield "tcp-memory", f"{host} came under memory pressure {pressures} times"
     for device in measurement.after.qdiscs:
-        is_netem = root_qdisc(measurement.after.qdiscs[device]).kind == "netem"  # it loses what it is asked to lose
-        if device.startswith("sender-queue") and not is_netem and (dropped := grown_by(measurement, device, "drops")):
+        kind = root_qdisc(measurement.after.qdiscs[device]).kind
+        of_path = kind in LOSES_AS_ASKED or (isinstance(run.path, HostPath) and kind in SHAPERS)
+        if device.startswith("sender-queue") and not of_path and (dropped := grown_by(measurement, device, "drops")):
             of_limit = _flow_limit_drops(tables, device)
             by_limit = f", {of_limit} of them by flow_limit" if of_limit else ""
             yield "sender-queue", f"it dropped {dropped} packets{by_limit}"

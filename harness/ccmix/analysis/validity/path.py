@@ -1,7 +1,7 @@
 """Judges an emulated path: its offloads, RTT, rate, loss and buffer, from outside of the devices that emulate them."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -20,6 +20,7 @@ TIMESTAMP_US = (
 SOCKET_RTT_PACKETS = 10  # of one host's flows, at the bottleneck's rate: the handshakes meet data of flows before them
 RATE_FRACTION = 0.01  # each sample reads its clock a little before the counter
 PACKETS_ON_CREDIT = 2  # that htb passes with less than a packet's tokens (net/sched/sch_htb.c), and what is left of one
+TRAIN_SENDING_S = 1e-6  # between two packets of a train, of which ping in the lab needs half: it sends no faster
 TRAIN_JITTER_S = 20e-6  # of the replies to a train, on a machine in real time
 FQ_FAST_PATH_PACKETS = 8  # which its limit doesn't count (net/sched/sch_fq.c, fq_fastpath_check())
 
@@ -75,12 +76,13 @@ def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tupl
     bucket_bytes = (
         run.topology.bottleneck_bucket_bytes if shows_bottleneck else BUCKET_PACKETS * run.topology.packet_bytes
     )
-    at_once = bucket_bytes // run.topology.packet_bytes + PACKETS_ON_CREDIT
-    train_s = measurement.train_s[at_once:]
+    train_s = _held_back(measurement.train_s, bucket_bytes / run.topology.packet_bytes, packet_s)
     paced = run.topology.queue.kind == "fq" and run.topology.queue.parameter("maxrate")  # which a train shows instead
     if len(train_s) > 1 and not paced:
         took_s, expected_s = train_s[-1] - train_s[0], (len(train_s) - 1) * packet_s
-        if abs(took_s - expected_s) > RATE_FRACTION * expected_s + TRAIN_JITTER_S:
+        tolerance_s = RATE_FRACTION * expected_s + TRAIN_JITTER_S
+        as_fast_as_sent = took_s <= (len(train_s) - 1) * TRAIN_SENDING_S
+        if took_s - expected_s < -tolerance_s or (took_s - expected_s > tolerance_s and not as_fast_as_sent):
             passed_bps = configured_bps * expected_s / took_s if took_s else float("inf")
             yield "rate", f"a train passed at {format_rate(passed_bps)}, configured are {format_rate(configured_bps)}"
     most_bps = max(phase.rate_bps for _, phase in run.topology.phases)
@@ -93,6 +95,17 @@ def rate(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tupl
         most_passed_bps = (beyond["bits"] / beyond["time_s"]).max()
         assert isinstance(most_passed_bps, float)
         yield "rate", f"the bottleneck passed {format_rate(most_passed_bps)}, configured are {format_rate(most_bps)}"
+
+
+def _held_back(train_s: Sequence[float], bucket_packets: float, packet_s: float) -> Sequence[float]:
+    """Returns when those replies came that the bottleneck held back: after its bucket was empty.
+
+    Before, packets pass as fast as they come, while the bucket fills at the rate. None where it never was empty.
+    """
+    for number, at_s in enumerate(train_s):
+        if number + PACKETS_ON_CREDIT >= bucket_packets + (at_s - train_s[0]) / packet_s:
+            return train_s[max(number, int(bucket_packets) + PACKETS_ON_CREDIT) :]
+    return ()
 
 
 def loss_of_sender(topology: Topology, sender: Sender, measurement: Measurement) -> Iterator[tuple[str, str]]:
