@@ -69,7 +69,11 @@ def test_a_small_buffer_is_valid(buffer: Buffer, small_ini: Path, tmp_path: Path
         pytest.param({"offloads": True, "mtu_bytes": 1500, "rate_bps": 2.5e9}, marks=pytest.mark.deep),
         {"offloads": True, "mtu_bytes": 1500, "rate_bps": 10e9},
         pytest.param({"offloads": True, "mtu_bytes": 1500, "rate_bps": 100e9}, marks=pytest.mark.deep),
-        {"queue": Queue("fq"), "buffer": Buffer(5, "packet")},  # whose fast path holds 8 packets more
+        {
+            "queue": Queue("fq"),
+            "buffer": Buffer(5, "packet"),
+            "mtu_bytes": 1500,
+        },  # whose fast path holds 8 packets more
         {"senders": (Sender("h1", 0.005, rate_bps=50e6),)},  # a token bucket on the sender's device
     ],
 )

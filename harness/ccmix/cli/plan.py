@@ -34,6 +34,7 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     ccmix plan my-test.ini --format json
     """
     from ccmix.analysis.lengths import warnings
+    from ccmix.analysis.validity.foreseen import unknown_for_sure
     from ccmix.config import load, select
     from ccmix.plan import make_plan, span
     from ccmix.report import plan_text
@@ -48,6 +49,6 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
         put(json.dumps(rows) + "\n")
         return
     put(plan_text.render(entries, runs))
-    for warning in warnings(runs):
+    for warning in (*unknown_for_sure(runs), *warnings(runs)):
         click.echo(warning, err=True)
     click.echo(plan_text.total(span(runs)), err=True)

@@ -78,6 +78,18 @@ def terminal_table(results: Results) -> Table:
     return table
 
 
+def not_verified_notes(results: Results) -> Iterator[str]:
+    """Yields what valid runs were too short to show, or nothing reports, once for all runs of an entry."""
+    runs_of: dict[tuple[str, str], int] = {}
+    for result in results.runs:
+        for text in result.finished.verdict.not_verified if result.valid else ():
+            about = text.rpartition(": ")[0] if "not verifiable in this run" in text else text
+            runs_of.setdefault((result.run.entry, about), 0)
+            runs_of[result.run.entry, about] += 1
+    for (entry, about), count in runs_of.items():
+        yield f"{entry}: in {count} run{'' if count == 1 else 's'}, {about}"
+
+
 def notes(results: Results) -> Iterator[str]:
     """Yields what was imported, why runs are not valid or have not settled, and where iterations are too few."""
     if foreign := sum(imported(result.finished) for result in results.runs):
@@ -89,6 +101,7 @@ def notes(results: Results) -> Iterator[str]:
         for finding in result.finished.verdict.findings:
             if not finding.accepted:
                 yield f"{result.run.name}: {finding.detail}"
+    yield from _first(not_verified_notes(results), "sentences")
     yield from _first(settling_notes(result.finished for result in results.runs if result.valid), "conditions")
     if same := sum(row.goodput_cv is not None and row.goodput_cv <= ALIKE for row in results.rows):
         yield (

@@ -67,6 +67,7 @@ class RunView:
     status: str
     findings: tuple[str, ...]
     not_settled: str  # why, or nothing
+    not_verified: tuple[str, ...]  # what the run could not show
     headline: str
     strip: str  # SVG
     numbers: tuple[tuple[str, str], ...]
@@ -127,6 +128,7 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
             finding.detail + (" (accepted)" if finding.accepted else "") for finding in finished.verdict.findings
         ),
         not_settled=sentence(metrics.settling) if metrics.settling else "",
+        not_verified=finished.verdict.not_verified,
         headline=", ".join(f"{group.group} {format_rate(group.goodput_bps)}" for group in groups),
         strip=strip(result.folder, shades, as_measured(run, result.folder).traffic.omit_s),
         numbers=tuple((name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"),
