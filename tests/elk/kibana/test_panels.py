@@ -26,12 +26,12 @@ PANELS: dict[str, Panel] = {
     id_: panel_of(each, INDICES) for id_, each in SAVED.items() if each["type"] in {"lens", "visualization"}
 }
 VEGA = {id_: panel for id_, panel in PANELS.items() if isinstance(panel, VegaPanel)}
-# What the demo doesn't have: several campaigns, facts of hosts, runs that were limited, the load of processors, a
-# spread of iterations, captures, RTT probes, requests, and what is no emulated path. Panels on that are shown the
-# recorded campaigns.
+# What the demo doesn't have: several campaigns, facts of hosts, runs that were limited or judged to be too short, the
+# load of processors, a spread of iterations, captures, RTT probes, requests, and what is no emulated path. Panels on
+# that are shown the recorded campaigns.
 NOT_IN_THE_DEMO = re.compile(
-    "ccmix-(campaigns-(limits|number)|health-(limits|cpu|hosts)|ccas-table"
-    "|run-(probe|packets-.*|completion.*|requests)|real-emulated-.*|mesh-.*)"
+    "ccmix-(campaigns-(campaigns|each|limits|number)|health-(limits|cpu|hosts)|ccas-table"
+    "|run-(runs|probe|packets-.*|completion.*|requests)|real-emulated-.*|mesh-.*)"
 )
 CAMPAIGNS = ("demo", *(outdir.name for outdir in RECORDED))
 ON_BOTH_SIDES = "paced"  # the entry that was measured in the lab and between hosts

@@ -4,7 +4,7 @@ from ccmix.kibana.dashboard import Control
 from ccmix.kibana.lens import Count, Terms
 
 COUNTED = "ccmix.validity.counted: true"
-SETTLED = Count("settled", "ccmix.settled: true")
+NOT_SETTLED = Count("not settled", "ccmix.settled: false")
 STATUS_COLOURS = {"valid": "#009E73", "limited": "#E69F00", "unknown": "#999999"}  # of Okabe and Ito, too
 
 CAMPAIGN = Control("ccmix.campaign.name", "Campaign")

@@ -55,7 +55,7 @@ _RUNS = Lens(
         "entry": Terms("ccmix.entry", "entry"),
         "condition": Terms("ccmix.condition.name", "condition"),
         "status": Terms("ccmix.validity.status", "verdict"),
-        "settled": common.SETTLED,
+        "not_settled": common.NOT_SETTLED,
         "enough": Metric("max", "ccmix.settling.enough_s", "duration that would do"),
         "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
         "utilisation": Metric("average", "ccmix.utilisation", "utilisation"),
@@ -64,7 +64,7 @@ _RUNS = Lens(
         "rtt": Metric("average", "ccmix.rtt_median_s", "RTT, median"),
         "retransmitted": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
     },
-    LensTable(("run", "entry", "condition", "status", "settled", "enough", "goodput",
+    LensTable(("run", "entry", "condition", "status", "not_settled", "enough", "goodput",
            "utilisation", "fairness", "convergence", "rtt",
            "retransmitted")),
 )  # fmt: skip
