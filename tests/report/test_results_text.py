@@ -134,3 +134,17 @@ def test_rtt_buckets_have_a_column_of_their_own(results: Results) -> None:
     pooled = replace(results, rtt_buckets=True)
     assert headings(pooled)[:3] == ["entry", "base RTT", "group"]
     assert lines(pooled)[0][:3] == ["alone", "< 30ms", "cubic"]
+
+
+def test_what_runs_could_not_show_is_noted_once_for_an_entry(results: Results) -> None:
+    """The first of the runs of `alone` is not valid, and counted elsewhere."""
+    short = [
+        replace(result, finished=replace(result.finished, verdict=replace(
+            result.finished.verdict, not_verified=(f"loss not verifiable in this run: {number} losses expected",)
+        )))
+        for number, result in enumerate(results.runs)
+    ]  # fmt: skip
+    alone = sum(result.run.entry == "alone" and result.valid for result in short)
+    told = [note for note in notes(replace(results, runs=short)) if "verifiable" in note]
+    assert told[0] == f"alone: in {alone} runs, loss not verifiable in this run"
+    assert len(told) == 2

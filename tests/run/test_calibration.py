@@ -26,6 +26,7 @@ SCRIPT = Path(__file__).with_name("calibration_point.py")
 POINTS_A_GUEST = 8
 PING_BYTES = 8 + 56 + 20 + 14  # ICMP, IP and Ethernet
 RTT_S, RATE, P_VALUE = 0.1e-3, 0.005, 1e-6
+LOSSES = 800  # as in calibration_point.py
 Point = Mapping[str, Any]
 
 
@@ -44,7 +45,7 @@ SMALL = [
     point(1e7, 0.2, 0.001, queue="pfifo", shaper="htb"),
     point(1e8, 0.02, 0.0, (100_000, "byte")),
     point(1e8, 0.02, 0.1, (1, "bdp"), queue="pfifo"),
-    point(1e9, 0.001, 0.001, (1, "bdp")),
+    point(1e9, 0.001, 0.01, (1, "bdp")),
     point(1e9, 0.2, shaper="htb"),
     point(1e9, 0.02, 0.0, (1, "bdp"), offloads=True),
 ]
@@ -101,10 +102,28 @@ def check_loss(asked: Point, values: Mapping[str, Any]) -> None:
     arrived = values["grown"]["bottleneck"]["packets"] + values["grown"]["bottleneck"]["drops"]
     lost = sent - arrived
     if asked["loss"]:
-        assert bdtr(lost, sent, asked["loss"]) > P_VALUE, (asked, lost, sent)
-        assert bdtrc(lost - 1, sent, asked["loss"]) > P_VALUE, (asked, lost, sent)
+        small = values["small"]
+        for lost_of, sent_of in ((lost, sent), (small["sent"] - small["arrived"], small["sent"])):
+            assert as_asked(lost_of, sent_of, asked["loss"]), (asked, lost_of, sent_of)
+        assert small["sent"] * asked["loss"] == pytest.approx(LOSSES, rel=0.01)
     else:
         assert lost == 0
+
+
+def as_asked(lost: int, sent: int, loss: float) -> bool:
+    return bool(bdtr(lost, sent, loss) > P_VALUE / 2 and bdtrc(lost - 1, sent, loss) > P_VALUE / 2)
+
+
+@pytest.mark.parametrize("loss", [1e-4, 1e-3, 0.01, 0.1])
+@pytest.mark.parametrize("wrong", [0.75, 1.25])
+def test_so_many_losses_tell_a_quarter_more_or_less(loss: float, wrong: float) -> None:
+    """Adds up how likely each count of losses is that would be accepted, if a quarter more or less were lost."""
+    sent = round(LOSSES / loss)
+    accepted = [lost for lost in range(LOSSES // 2, 2 * LOSSES) if as_asked(lost, sent, loss)]
+    missed = bdtr(accepted[-1], sent, wrong * loss) - bdtr(accepted[0] - 1, sent, wrong * loss)
+    assert missed < 0.05
+    false_alarms = 1 - (bdtr(accepted[-1], sent, loss) - bdtr(accepted[0] - 1, sent, loss))
+    assert false_alarms < P_VALUE * 1.01
 
 
 def check_buffer(asked: Point, values: Mapping[str, Any]) -> None:
@@ -128,7 +147,7 @@ def test_the_path_is_the_one_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(5400)
 def test_the_path_is_the_one_asked_for_from_10_mbit_to_10_gbit_and_1_to_200_ms(tmp_path: Path) -> None:
     check(LARGE, tmp_path)
 
