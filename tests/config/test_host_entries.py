@@ -396,7 +396,7 @@ MISTAKES: dict[str, tuple[str, dict[str, str], int | None, str | None, str]] = {
     "empty window": (OWN + "time-window = 01:00-01:00 UTC\n", {}, 4, "time-window", "ends when it begins"),
     "timeout below duration": (OWN + "timeout = 5s\n", {}, 4, "timeout", "5 s is less than a run takes, 10 s"),
     "timeout below a command": (COMMAND + "timeout = 59s\n", {}, 5, "timeout", "59 s is less than a run takes, 60 s"),
-    "interval of a command": (COMMAND + "interval = 10ms\n", {}, 5, "interval", "from 100ms to 60s"),
+    "interval of a command": (COMMAND + "interval = 100us\n", {}, 5, "interval", "from 1ms to 60s"),
     "own iperf3's streams": (OWN + "cca = bbr,cubic\n", {}, 4, "cca", "2 groups, and with streams = 1"),
     "user": (OWN + "user = -l\n", {}, 4, "user", "is no login"),
     "alias": (OWN + "alias = a/b\n", {}, 4, "alias", "is no alias"),

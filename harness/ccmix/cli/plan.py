@@ -52,3 +52,4 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     for warning in (*unknown_for_sure(runs), *warnings(runs)):
         click.echo(warning, err=True)
     click.echo(plan_text.total(span(runs)), err=True)
+    click.echo(plan_text.to_write(runs), err=True)

@@ -8,6 +8,7 @@ from ccmix.config.addresses import LOCAL, read_host, with_user
 from ccmix.config.capture import capture
 from ccmix.config.hostlist import HostRow
 from ccmix.config.profiles import Profile
+from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S
 from ccmix.generators.expected import expected_seconds
 from ccmix.hosts.address import LOCAL_NAMES
 from ccmix.model import (
@@ -140,8 +141,8 @@ def path_contradiction(path: HostPath, traffic: Traffic) -> tuple[str | None, st
     """Returns what two right values say against each other: the key to name, if one, and the sentence."""
     if message := _netem_contradiction(path) or _device_contradiction(path, traffic):
         return message
-    if traffic.command and not 0.1 <= traffic.interval_s <= 60:
-        return "interval", "a time between two samples is from 100ms to 60s"
+    if traffic.command and not LEAST_INTERVAL_S <= traffic.interval_s <= MOST_INTERVAL_S:
+        return "interval", "a time between two samples is from 1ms to 60s"
     if traffic.command and traffic.command.kept and (path.rate_budget or path.time_window):
         return "src-cmd-once", "keeps sending between runs, which rate-budget and time-window can't hold: leave one out"
     seconds = traffic.seconds or 0.0

@@ -8,6 +8,7 @@ from ccmix.config.keys import Member
 from ccmix.config.problems import Contradiction, nearest, quoted
 from ccmix.config.queues import MOST_BANDWIDTH_BPS
 from ccmix.config.senders import MOST_HOSTS, Delays, delays_of
+from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S
 from ccmix.generators.distributions import mean_bytes
 from ccmix.model import (
     AckBottleneck,
@@ -153,8 +154,8 @@ def check_traffic(traffic: Traffic, port: int) -> None:
     if traffic.streams and 0 in streams_of_groups(traffic.groups, traffic.streams):
         number = len(traffic.groups)
         raise Contradiction("cca", f"names {number} groups, and with streams = {traffic.streams} not each gets one")
-    if not 0.1 <= traffic.interval_s <= min(60.0, traffic.measured_s):
-        message = f"{traffic.interval_s:g}s: iperf3 takes 100ms to 60s, and no more than duration"
+    if not LEAST_INTERVAL_S <= traffic.interval_s <= min(MOST_INTERVAL_S, traffic.measured_s):
+        message = f"{traffic.interval_s:g}s: the probes take 1ms to 60s, and no more than duration"
         raise Contradiction("interval", message)
     for key, seconds, most in (
         ("duration", traffic.measured_s, MOST_DURATION_S), ("omit", traffic.omit_s, MOST_OMIT_S)

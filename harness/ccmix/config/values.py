@@ -159,6 +159,8 @@ def _window(text: str) -> tuple[float, float]:
     return begin, end
 
 
+LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.001, 60.0  # of ccmix-sockmon (probes/sockmon/options.c); iperf3's longest
+
 SWITCH = Kind("on or off", "", _switch)
 TEXT = Kind("text", "", read_text)
 TEXT_OR_OFF = Kind("text", "", _text_or_off)

@@ -8,6 +8,7 @@ from typing import Literal
 from ccmix.model.group_grammar import DEFAULT_CCA, Group
 from ccmix.model.pscheduler import PschedulerTask
 
+IPERF3_LEAST_INTERVAL_S = 0.01  # of the patched iperf3; shorter ones are those of the probes alone
 BETWEEN_HOSTS = "src"  # the sending host of a source between hosts; on an emulated path senders have names
 
 
@@ -142,6 +143,11 @@ class Traffic:
     def seconds(self) -> float | None:
         """The length of the traffic, the omitted time included; None where it is not known."""
         return None if self.duration_s is None else self.omit_s + self.duration_s
+
+    @property
+    def iperf3_interval_s(self) -> float:
+        """The interval of iperf3's own reports, which are no more frequent than it can write them."""
+        return max(self.interval_s, IPERF3_LEAST_INTERVAL_S)
 
     @property
     def measured_s(self) -> float:

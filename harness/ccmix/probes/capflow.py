@@ -19,6 +19,7 @@ import polars as pl
 from ccmix import tools
 
 VERSION = 1  # of the summary's format
+USUAL_INTERVAL_S = 0.1  # of packets.parquet
 DIRECTIONS = {"a2b": ("a", "b"), "b2a": ("b", "a")}  # from which end to which
 
 # The columns of the series, in their order. An empty value is not known, and becomes null.
@@ -103,7 +104,7 @@ def command(capture: str, interval_s: float, series: Path, summary: Path) -> lis
     return [binary, interval, f"--series={series}", f"--summary-json={summary}", "--", capture]
 
 
-def convert(capture: Path, interval_s: float = 0.1) -> tuple[pl.DataFrame, Connections]:
+def convert(capture: Path, interval_s: float = USUAL_INTERVAL_S) -> tuple[pl.DataFrame, Connections]:
     """Returns the packets table and the connections of a capture, which zstd may have compressed (.zst).
 
     Raises CaptureError, tools.ToolError.

@@ -8,6 +8,7 @@ from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
 
 LEAST_HZ = 0.1  # its lowest rate of samples
+MOST_SLOW_HZ = 10.0  # the kernel counts processor time in hundredths of a second
 MOST_REMOTES = 8  # addresses that it can filter by
 
 
@@ -17,9 +18,13 @@ def errors_of(stream: Path) -> Path:
 
 
 def rates(interval_s: float) -> list[str]:
-    """Returns the options for a sample of everything each `interval_s` seconds."""
+    """Returns the options for a sample of sockets and queues each `interval_s` seconds.
+
+    Counters, processors and processes, and the search for new sockets, are no more frequent than MOST_SLOW_HZ.
+    """
     hz = max(LEAST_HZ, 1 / interval_s)
-    return [f"--rate={hz:g}", f"--slow-rate={hz:g}", f"--discover-rate={hz:g}"]
+    slow_hz = min(hz, MOST_SLOW_HZ)
+    return [f"--rate={hz:g}", f"--slow-rate={slow_hz:g}", f"--discover-rate={slow_hz:g}"]
 
 
 def refusal(host: Host, argv: Sequence[str]) -> str | None:

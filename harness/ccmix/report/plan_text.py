@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import groupby
 
 from ccmix.analysis import path_text
+from ccmix.analysis.size import captured_bytes, written_bytes
 from ccmix.conditions.layout import layout
 from ccmix.config import Condition, Entry
 from ccmix.model import (
@@ -46,6 +47,18 @@ def total(span: Span) -> str:
     if span.unknown:
         parts.append(f"plus {span.unknown} run{_s(span.unknown)} of unknown length")
     return ", ".join(parts)
+
+
+def to_write(runs: Iterable[Run]) -> str:
+    """Returns '250 MB to write, and captures of up to 1 GB', and of how many runs that is not known."""
+    runs = list(runs)
+    sizes = [written_bytes(run) for run in runs]
+    text = f"about {format_bytes(sum(size for size in sizes if size is not None))} to write"
+    if captures := sum(map(captured_bytes, runs)):
+        text += f", and captures of up to {format_bytes(captures)}"
+    if unknown := sizes.count(None):
+        text += f", beside {unknown} run{_s(unknown)} of unknown size"
+    return text
 
 
 def _s(number: int) -> str:

@@ -34,7 +34,7 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
         tables.write(folder.partial)
         facts = replace(measurement.facts, probes={**measurement.facts.probes, **tables.series.probes})
         measurement = replace(measurement, facts=facts)
-        diagnostics = (*measurement.diagnostics, *tables.series.diagnostics, *_packets(folder.partial))
+        diagnostics = (*measurement.diagnostics, *tables.series.diagnostics, *_packets(run, folder.partial))
         finished = FinishedRun(
             run=run,
             execution=replace(execution, diagnostics=(*execution.diagnostics, *diagnostics)),
@@ -52,13 +52,16 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
     return finished
 
 
-def _packets(folder: Path) -> Iterator[str]:
-    """Writes packets.parquet and connections.parquet if there is a capture; yields why they lack something."""
+def _packets(run: Run, folder: Path) -> Iterator[str]:
+    """Writes packets.parquet and connections.parquet if there is a capture; yields why they lack something.
+
+    Packets are counted in spans of the run's interval, where that is shorter than the usual one.
+    """
     capture = folder / run_files.CAPTURE
     if not capture.exists():
         return
     try:
-        packets, connections = capflow.convert(capture)
+        packets, connections = capflow.convert(capture, min(capflow.USUAL_INTERVAL_S, run.traffic.interval_s))
     except (capflow.CaptureError, ToolError) as error:
         yield f"the capture was not analysed: {error}"
         return
