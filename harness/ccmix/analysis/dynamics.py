@@ -22,7 +22,7 @@ def goodputs(run: Run, intervals: pl.DataFrame) -> pl.DataFrame:
 
     Flows of several iperf3 processes have intervals that end a little apart: here they are on one grid.
     """
-    number = (pl.col("time_s") / run.traffic.interval_s).round().cast(pl.Int64) - 1
+    number = (pl.col("time_s") / run.traffic.goodput_interval_s).round().cast(pl.Int64) - 1
     binned = intervals.with_columns(interval=number)
     each = binned.group_by("interval", *FLOW, "group", maintain_order=True)  # so that sums round the same each time
     return each.agg(pl.col("goodput_bps").mean()).sort("interval", maintain_order=True)
@@ -42,7 +42,7 @@ def start_up(run: Run, flows: pl.DataFrame) -> StartupMetrics:
     if not isinstance(began, int):
         return none
     since = together.filter(pl.col("interval") >= began)
-    omitted = round(run.traffic.omit_s / run.traffic.interval_s)
+    omitted = round(run.traffic.omit_s / run.traffic.goodput_interval_s)
     steady = since.filter(pl.col("interval") >= omitted)["goodput_bps"].median()
     if not isinstance(steady, float) or not steady:
         return none
@@ -52,7 +52,7 @@ def start_up(run: Run, flows: pl.DataFrame) -> StartupMetrics:
     above = next((at for at, value in enumerate(excess) if value >= 0), len(excess))
     back = next((at for at in range(above, len(excess)) if excess[at] < 0), len(excess))
     return StartupMetrics(
-        startup_s=(up + 1 - began) * run.traffic.interval_s,
+        startup_s=(up + 1 - began) * run.traffic.goodput_interval_s,
         overshoot=max(excess[above:back], default=0.0),
     )
 
@@ -105,9 +105,9 @@ def _competing(run: Run, flows: pl.DataFrame) -> Iterator[tuple[float, dict[Flow
     )
     last_start = first["interval"].max()
     assert isinstance(last_start, int)
-    window = max(1, round(CONVERGED_FOR_S / run.traffic.interval_s))
+    window = max(1, round(CONVERGED_FOR_S / run.traffic.goodput_interval_s))
     competing = wide.filter(pl.col("interval") >= last_start).sort("interval").fill_null(0)
     columns = [f"{host} {port}" for host, port in names]
     means = competing.select("interval", pl.col(columns).rolling_mean(window)).drop_nulls()
     for interval, *shares in means.iter_rows():
-        yield float((interval + 1 - last_start) * run.traffic.interval_s), dict(zip(names, shares, strict=True))
+        yield float((interval + 1 - last_start) * run.traffic.goodput_interval_s), dict(zip(names, shares, strict=True))

@@ -101,7 +101,7 @@ def read_intervals(
         on="time_s",
         by="port",
         strategy="nearest",
-        tolerance=traffic.iperf3_interval_s / 2,
+        tolerance=traffic.goodput_interval_s / 2,
         check_sortedness=False,
     )
     return nearest.join(groups, on="port", maintain_order="left").select(*INTERVAL_COLUMNS)
@@ -147,7 +147,7 @@ def _interval_rows(traffic: Traffic, result: dict[str, Any], ports: dict[int, in
         continues = before is not None and before["sum"]["omitted"] == omitted
         begin_s = before["sum"]["end"] if before and continues else 0.0
         seconds = interval["sum"]["end"] - begin_s
-        if seconds < traffic.iperf3_interval_s / 2:
+        if seconds < traffic.goodput_interval_s / 2:
             continue  # the last may be a splinter
         rows += [
             {

@@ -27,7 +27,7 @@ def changes_by_design(run: Run) -> str | None:
 
 def too_short(run: Run, period: Period | None) -> Iterator[tuple[str, float]]:
     """Yields each reason why a measured time is too short to tell, as a clause, with the seconds that would do."""
-    measured_s, interval_s = run.traffic.measured_s, run.traffic.interval_s
+    measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     intervals = round(measured_s / interval_s)
     if intervals < LEAST_INTERVALS:
         text = f"{intervals} intervals of {format_time(interval_s)} are too few to tell: {LEAST_INTERVALS} are needed"

@@ -43,7 +43,7 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
         return Settling(settled=None, reasons=(why_not,))
     names, series = goodputs_of_groups(run, flows)
     period = slowest(run, groups)
-    measured_s, interval_s = run.traffic.measured_s, run.traffic.interval_s
+    measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     trends = tuple(trends_of(names, series)) if series.shape[1] >= BATCHES else ()
     short = list(too_short(run, period))
     seen = [trend for trend in trends if trend.seen]
@@ -65,8 +65,8 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
 
 def goodputs_of_groups(run: Run, flows: pl.DataFrame) -> tuple[list[str], Floats]:
     """Returns the groups' names, and a row for each: its goodput in each interval of the measured time, in bits/s."""
-    first = round(run.traffic.omit_s / run.traffic.interval_s)
-    count = round(run.traffic.total_s / run.traffic.interval_s) - first
+    first = round(run.traffic.omit_s / run.traffic.goodput_interval_s)
+    count = round(run.traffic.total_s / run.traffic.goodput_interval_s) - first
     own = flows.filter(pl.col("interval").is_between(first, first + count - 1))
     names = own["group"].unique(maintain_order=True).to_list()
     series = np.zeros((len(names), count))

@@ -26,7 +26,7 @@ def written_bytes(run: Run) -> int | None:
     sample = (flows + len(tests)) * ends * SOCKET_BYTES + QUEUES_BYTES  # each test has a connection for control
     record = (flows + groups + len(tests)) * JSON_BYTES
     samples_a_second = 1 / run.traffic.interval_s
-    of_a_second = sample * samples_a_second + record / run.traffic.iperf3_interval_s
+    of_a_second = sample * samples_a_second + record / run.traffic.goodput_interval_s
     return RUN_BYTES + round(run.seconds * (of_a_second + SLOW_BYTES * min(samples_a_second, MOST_SLOW_HZ)))
 
 

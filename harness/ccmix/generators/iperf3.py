@@ -114,7 +114,7 @@ def run_test(
     ends: Iperf3Ends, traffic: Traffic, timeout_s: float, folder: Path, before_client: Sequence[str] = ()
 ) -> tuple[Command, ...]:
     """Runs one test alone; returns the commands of both ends. Raises GeneratorError or CommandError."""
-    test = Iperf3Test(ends, tcp_arguments(traffic), traffic.iperf3_interval_s, folder, LABEL, before_client)
+    test = Iperf3Test(ends, tcp_arguments(traffic), traffic.goodput_interval_s, folder, LABEL, before_client)
     with ExitStack() as started:
         test.serve(started)
         test.start(started)

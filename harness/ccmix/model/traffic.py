@@ -145,8 +145,8 @@ class Traffic:
         return None if self.duration_s is None else self.omit_s + self.duration_s
 
     @property
-    def iperf3_interval_s(self) -> float:
-        """The interval of iperf3's own reports, which are no more frequent than it can write them."""
+    def goodput_interval_s(self) -> float:
+        """The interval of goodput: iperf3 can't report it as often as the probes sample."""
         return max(self.interval_s, IPERF3_LEAST_INTERVAL_S)
 
     @property

@@ -132,7 +132,7 @@ def _generator(
             arguments = [*iperf3.tcp_arguments(run.traffic.of_source(source), starts_s), *_data_ports(run, port)]
             lead_s = (iperf3.ROUND_TRIPS_TO_TCP + streams) * pair.sender.base_rtt_s
             return _Iperf3(
-                ends, arguments, run.traffic.iperf3_interval_s, folder, source.label, longest_s, lead_s, beside=beside
+                ends, arguments, run.traffic.goodput_interval_s, folder, source.label, longest_s, lead_s, beside=beside
             )
         case UdpSource() as udp:
             arguments = [*_udp_arguments(run, run.traffic.of_source(udp), udp), *_data_ports(run, port)]
@@ -140,7 +140,7 @@ def _generator(
             return _Iperf3(
                 ends,
                 arguments,
-                run.traffic.iperf3_interval_s,
+                run.traffic.goodput_interval_s,
                 folder,
                 source.label,
                 iperf3.ENDS_WITHIN_S,

@@ -118,23 +118,28 @@ def omit(observed: Observed) -> Limits:
 
 def interval(observed: Observed) -> Limits:
     """Compares what iperf3 reports, and the distance of the probe's samples."""
-    configured_s = observed.run.traffic.interval_s
+    traffic = observed.run.traffic
     for source, test in _tests(observed):
-        if test.interval_s is not None and abs(test.interval_s - configured_s) > RATE_FRACTION * configured_s:
+        if test.interval_s is not None and _off(test.interval_s, traffic.goodput_interval_s, RATE_FRACTION):
             yield (
                 "traffic",
                 f"{source.label} reported each {format_time(test.interval_s)}, "
-                f"configured are {format_time(configured_s)}",
+                f"configured are {format_time(traffic.goodput_interval_s)}",
             )
     if isinstance(observed.run.path, Topology) and observed.tables.bottleneck.height > ENOUGH_SAMPLES:
         times = observed.tables.bottleneck["time_s"].sort().diff()
         apart_s = times.median()
-        if isinstance(apart_s, float) and abs(apart_s - configured_s) > 0.1 * configured_s:
+        if isinstance(apart_s, float) and _off(apart_s, traffic.interval_s, 0.1):
             yield (
                 "traffic",
                 f"queues were sampled each {format_time(round(apart_s, 6))}, "
-                f"configured are {format_time(configured_s)}",
+                f"configured are {format_time(traffic.interval_s)}",
             )
+
+
+def _off(seen: float, configured: float, share: float) -> bool:
+    """Returns whether a value differs from the configured one by more than this share of that."""
+    return abs(seen - configured) > share * configured
 
 
 def pacing(observed: Observed) -> Limits:
