@@ -106,9 +106,9 @@ def test_a_sender_may_have_any_queue_discipline(read: Files) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("delay = 5ms\nsender-qdisc = fq_codel\n", "needs fq, and h1 has fq_codel for its sender-qdisc"),
-        ("host.h1 = delay 5ms sender-qdisc pfifo limit 9\n", "needs fq, and h1 has pfifo limit 9"),
-        ("delay = 5ms\nsender-qdisc = fq nopacing\n", "needs fq, and h1 has fq nopacing"),
+        ("delay = 5ms\nsender-qdisc = fq_codel\n", "needs fq, and h1 has sender-qdisc fq_codel"),
+        ("host.h1 = delay 5ms sender-qdisc pfifo limit 9\n", "needs fq, and h1 has sender-qdisc pfifo limit 9"),
+        ("delay = 5ms\nsender-qdisc = fq nopacing\n", "needs fq, and h1 has sender-qdisc fq nopacing"),
         ("delay = 5ms\nsender-qdisc = fq maxrate 1gbit\n", "and the maxrate of the sender-qdisc of h1 both say"),
     ],
 )  # fmt: skip
@@ -126,10 +126,13 @@ MISTAKES = {
     "unknown queue of a sender": ("delay = 5ms\nsender-qdisc = fq_coddel\n", "sender-qdisc", "mean 'fq_codel'?"),
     "unknown parameter": ("delay = 5ms\nsender-qdisc = pfifo_fast limit 3\n", "sender-qdisc", "pfifo_fast has none"),
     "parameter that red needs": ("delay = 5ms\nsender-qdisc = red limit 1mb\n", "sender-qdisc", "has no avpkt"),
+    "rate of a sender's queue": ("delay = 5ms\nsender-qdisc = pfifo rate 9mbit\n", "sender-qdisc", "host.NAME = rate"),
+    "unknown setting of a host": ("host.h1 = dealy 5ms qdisc pfifo\n", "host.h1", "did you mean 'delay'?"),
+    "queue of a host by another name": ("host.h1 = delay 5ms sender_qdisc pfifo\n", "host.h1", "mean 'sender-qdisc'?"),
     "queue of a host": ("host.h1 = delay 5ms sender-qdisc fq limt 9\n", "host.h1", "did you mean 'limit'?"),
     "no queue of a host": ("host.h1 = delay 5ms sender-qdisc\n", "host.h1", "has no value after sender-qdisc"),
     "settings after the queue": (
-        "host.h1 = sender-qdisc pfifo delay 5ms\n", "host.h1", "'delay' of pfifo; known are limit",
+        "host.h1 = sender-qdisc pfifo delay 5ms\n", "host.h1", "known are limit; write sender-qdisc last",
     ),
     "noqueue behind a rate": (
         "host.h1 = delay 5ms rate 1mbit sender-qdisc noqueue\n", "sender-qdisc", "of h1 is noqueue",
@@ -139,7 +142,7 @@ MISTAKES = {
     "rtt and ack-delay": ("rtt = 5ms\nack-delay = 1ms\n", "ack-delay", "and rtt both say"),
     "data-delay alone": ("data-delay = 5ms\n", "ack-delay", "is missing: host h1 has data-delay alone"),
     "ack-delay alone": ("ack-delay = 5ms\n", "data-delay", "is missing: host h1 has ack-delay alone"),
-    "both of a host": ("host.h1 = delay 5ms rtt 4ms\n", "host.h1", "has rtt, which and delay both say"),
+    "both of a host": ("host.h1 = delay 5ms rtt 4ms\n", "host.h1", "contradicts itself: rtt and delay both say"),
     "odd microseconds": ("rtt = 61us\n", "rtt", "is no even number of microseconds"),
     "rtt of a minute": ("rtt = 60s\n", "rtt", "is more than 8 s"),
     "no delay at all": ("", "delay", "is missing: delay in each direction"),

@@ -215,7 +215,7 @@ OF_CONDITIONS = {
     ),
     "much loss on the control connection": ("delay = 5ms\nat.1s = loss 45%\n", "loss", "write control = beside"),
     "bursts that no connection outlasts": (
-        "delay = 5ms\nloss = gemodel 0.1% 0.5% 100% 0%\ncontrol = beside\n", "loss", "connections can't be made",
+        "delay = 5ms\nloss = gemodel 0.1% 0.5% 100% 0%\ncontrol = beside\n", "loss", "no connection is made",
     ),
     "ack-buffer alone": ("delay = 5ms\nack-buffer = 9p\n", "ack-buffer", "without ack-rate, ACKs pass no bottleneck"),
     "ack-buffer in BDP without delay": (
@@ -224,7 +224,12 @@ OF_CONDITIONS = {
     "ack-buffer of minutes": (
         "delay = 5ms\nack-rate = 100kbit\nack-buffer = 1mb\n", "buffer", "makes a round trip of 80 s when it is full"
     ),
-    "burst below a packet": ("delay = 5ms\nburst = 1513b\n", "burst", "holds 1513 bytes, and a packet with its"),
+    "burst below a packet": ("delay = 5ms\nburst = 1513b\n", "burst", "write at least 1514b"),
+    "burst of minutes": (
+        "delay = 5ms\nat.2s = rate 10mbit\nburst = 500mb\n", "burst", "at 10.0 Mbit/s: write 344 MB at most"
+    ),
+    "sweep in a topology": ("delay = 5ms\nsweep.loss = 0%, 1%\n", "sweep.loss", "belongs to an entry"),
+    "key of an entry": ("delay = 5ms\npacing = 1mbit\n", "pacing", "belongs to an entry"),
     "bandwidth of 64 bits": (
         "rate = 40gbit\ndelay = 5ms\nqdisc = red\n", "qdisc", "red takes the rate for its bandwidth"
     ),

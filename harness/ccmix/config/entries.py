@@ -202,7 +202,9 @@ class _Reader:
         own: Settings = {}
         for key, text in section.own.items():
             if key not in TOPOLOGY_KEYS:
-                self._diagnostics.problem(section, key, "is an unknown key" + nearest(key, TOPOLOGY_KEYS))
+                of_entry = key in ENTRY_KEYS or key.startswith(SWEEP_PREFIX)
+                what = "belongs to an entry" if of_entry else "is an unknown key" + nearest(key, TOPOLOGY_KEYS)
+                self._diagnostics.problem(section, key, what)
             elif text:
                 own[key] = self._diagnostics.read(section, TOPOLOGY_KEYS, key, text)
         return self._with_default(section, own)

@@ -153,8 +153,12 @@ _EXCLUSIVE: Mapping[str, Sequence[Sequence[str]]] = {
     "fq": (("pacing", "nopacing"), ("horizon_cap", "horizon_drop")),
 }
 _EXCLUSIVE_ANYWHERE = (("ecn", "noecn"), ("bytemode", "nobytemode"), ("dq_rate_estimator", "no_dq_rate_estimator"))
-_RATE_ELSEWHERE = {"rate": "rate = ... says how fast it is"}
-_BUFFER_ELSEWHERE = {"limit": "buffer = ... says how much it holds", "memlimit": "buffer = ... says how much it holds"}
+_OTHER_KEYS = {
+    "limit": "buffer = ... says how much it holds",
+    "memlimit": "buffer = ... says how much it holds",
+    "rate": "rate = ... says how fast it is",
+}
+_OTHER_KEYS_OF_SENDERS = {"rate": "host.NAME = rate ... says how fast a sender's device is"}
 _PACKETS = _count("1")
 _BYTES = _size("64b")
 SENDER_QUEUES: Mapping[str, Mapping[str, _Read]] = {
@@ -170,12 +174,12 @@ _NEEDED: Mapping[str, Sequence[str]] = {"red": ("limit", "avpkt"), "choke": ("li
 
 def read_queue(text: str) -> Queue:
     """Reads 'codel ecn ce_threshold 24.2ms': values in SI units as everywhere, given to tc in bytes, us and bit/s."""
-    return _queue(text, QUEUES, _BUFFER_ELSEWHERE | _RATE_ELSEWHERE)
+    return _queue(text, QUEUES, _OTHER_KEYS)
 
 
 def read_sender_queue(text: str) -> Queue:
     """Reads 'fq_codel limit 1000 target 5ms': as read_queue(), with the limit among the parameters."""
-    queue = _queue(text, SENDER_QUEUES, _RATE_ELSEWHERE)
+    queue = _queue(text, SENDER_QUEUES, _OTHER_KEYS_OF_SENDERS)
     for name in _NEEDED.get(queue.kind, ()):
         if name not in queue.parameters:
             raise ValueError(f"has no {name}, which tc needs for {queue.kind}: add it, with a value")
@@ -192,7 +196,7 @@ def _queue(text: str, kinds: Mapping[str, Mapping[str, _Read]], elsewhere: Mappi
             raise ValueError(f"says both {both[0]} and {both[1]}: leave one out")
     least, most = queue.parameter("min"), queue.parameter("max")
     if least and most and int(least) >= int(most):
-        raise ValueError("has a min that is not less than its max")
+        raise ValueError("has a min that is not less than its max: write a smaller min")
     return queue
 
 

@@ -126,7 +126,7 @@ def read_sender(text: str) -> dict[str, Any]:
     """
     words = text.split()
     at = words.index(_QUEUE) if _QUEUE in words else len(words)
-    fields = _fields(words[:at], _SETTINGS)
+    fields = _fields(words[:at], [*_SETTINGS, _QUEUE])
     if at < len(words):
         if at == len(words) - 1:
             raise ValueError(f"has no value after {_QUEUE}")
@@ -134,7 +134,7 @@ def read_sender(text: str) -> dict[str, Any]:
     try:
         delays = delays_of(fields)
     except Contradiction as contradiction:
-        raise ValueError(f"has {contradiction.key}, which {contradiction}") from None
+        raise ValueError(f"contradicts itself: {contradiction.key} {contradiction}") from None
     own = {field: value for field, value in fields.items() if field not in _DELAYS}
     return own | {"delays": delays}
 
@@ -143,7 +143,8 @@ def _queue(text: str) -> Queue:
     try:
         return read_sender_queue(text)
     except ValueError as error:
-        raise ValueError(f"has for {_QUEUE} {quoted(text)}, which {error}; it goes on to the end of the line") from None
+        last = f"; write {_QUEUE} last in the line" if not _SETTINGS.keys().isdisjoint(text.split()) else ""
+        raise ValueError(f"has for {_QUEUE} {quoted(text)}, which {error}{last}") from None
 
 
 def read_moment(text: str) -> float:

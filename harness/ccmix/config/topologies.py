@@ -36,6 +36,7 @@ DOUBT_RTTS = 2  # until TCP misses a packet of a connection that was idle: smoot
 CONTROL_MESSAGES, CONTROL_TRIES = 12, 6
 CONNECTION_TRIES = 128  # of a stream's first packet, see PATIENT of conditions/dumbbell.py
 MOST_FAILURES = 0.02  # of tests
+MOST_BUCKET_S = 2**32 * 64e-9  # a full bucket at its rate, in ticks of 64 ns (PSCHED_SHIFT in Linux's pkt_sched.h)
 MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
 
@@ -199,14 +200,20 @@ def check_topology(path: Topology) -> None:
         raise Contradiction("buffer", f"comes to {size}: {path.shaper} holds {most} at most")
     _check_ack_bottleneck(path)
     if path.burst_bytes is not None and path.burst_bytes < path.packet_bytes:
-        message = f"holds {path.burst_bytes} bytes, and a packet with its Ethernet header has {path.packet_bytes}"
+        message = f"holds less than a packet with its Ethernet header: write at least {path.packet_bytes}b"
         raise Contradiction("burst", message)
+    slowest_bps = min(phase.rate_bps for _, phase in path.phases)
+    if path.burst_bytes is not None and path.burst_bytes * 8 / slowest_bps > MOST_BUCKET_S:
+        most = format_bytes(MOST_BUCKET_S * slowest_bps / 8)
+        raise Contradiction(
+            "burst", f"is more than the kernel counts at {format_rate(slowest_bps)}: write {most} at most"
+        )
     repaired_s = DOUBT_RTTS * path.base_rtt_s + path.longest_rtt_s
     if path.control == "path" and repaired_s > CONTROL_WAITS_S:
         message = (
             f"makes a round trip of {path.longest_rtt_s:.3g} s when it is full. If it drops a packet of iperf3's "
             f"control connection, the answer comes after {repaired_s:.3g} s, and iperf3 gives up after "
-            f"{CONTROL_WAITS_S:g} s: write less, or control = beside"
+            f"{CONTROL_WAITS_S:g} s: write a smaller buffer, a shorter delay, or control = beside"
         )
         raise Contradiction("buffer", message)
     for sender in path.senders:
@@ -232,7 +239,7 @@ def _check_bursts(path: Topology, loss: Loss) -> None:
         message = "loses so much in a row that iperf3's control connection fails in some tests: write control = beside"
         raise Contradiction("loss", message)
     if loss.all_lost(CONNECTION_TRIES) > MOST_FAILURES:
-        message = f"loses {CONNECTION_TRIES} packets in a row too often: connections can't be made"
+        message = f"loses {CONNECTION_TRIES} packets in a row too often, and no connection is made: write less loss"
         raise Contradiction("loss", message)
 
 
@@ -244,7 +251,8 @@ def _check_ack_bottleneck(path: Topology) -> None:
         message = "is given in BDP, and the BDP of a path without delay is 0: give bytes or packets"
         raise Contradiction("ack-buffer", message)
     if path.ack_limit > MOST_BUFFER_BYTES:
-        message = f"is more than {MOST_BUFFER_BYTES}, the most that tbf holds"
+        unit = "packets" if acks.counts_packets else "bytes"
+        message = f"is more than its queue holds: write {MOST_BUFFER_BYTES} {unit} at most"
         raise Contradiction("ack-buffer", message)
 
 
@@ -254,7 +262,8 @@ def check_pacing(path: Topology, pacing_bps: float | None) -> None:
         if sender.queue.kind != "fq" or "nopacing" in sender.queue.parameters:
             queue = " ".join([sender.queue.kind, *sender.queue.parameters])
             message = (
-                f"needs fq, and {sender.name} has {queue} for its sender-qdisc: cca = CCA@RATE is paced by TCP itself"
+                f"needs fq, and {sender.name} has sender-qdisc {queue}: write fq there, or cca = CCA@RATE instead of "
+                "pacing, which TCP itself does"
             )
             raise Contradiction("pacing", message)
         if "maxrate" in sender.queue.parameters:
