@@ -177,7 +177,7 @@ LIES: Mapping[str, Lie] = {
     "UDP for TCP": Lie("traffic", {"entry flows.a": "h1 udp@20M"}, {"entry flows.a": "h1 cubic"}),
     "start of a source": Lie(
         "traffic", {"entry flows.a": "h1 cubic", "entry flows.b": "h1 bbr"},
-        {"entry flows.a": "h1 cubic", "entry flows.b": "h1 bbr+1s"},
+        {"entry flows.a": "h1 cubic", "entry flows.b": "h1 bbr+4s"}, {"entry duration": "6s"},
     ),
     "size of http": Lie(
         "traffic", {"entry flows.web": "h1 http requests 20 size 200kb"},

@@ -32,6 +32,8 @@ RATE_FRACTION = 0.01
 LASTED_FRACTION, LASTED_S = 0.01, 0.25  # a client's timer, and what a busy machine adds
 START_S = 0.2  # by which a source may begin late on a busy machine
 START_ROUND_TRIPS = 4  # by which ccmix's guess of what precedes the traffic, its handshakes, may be wrong
+FIFOS = ("bfifo", "pfifo", "pfifo_head_drop")  # which drop a packet of a handshake only while they are full
+LOST_SYN_S = 1.2  # the first timeout of a handshake
 LOST_HANDSHAKE_S = 3.5  # two lost segments of a handshake: 1 s and 2 s (RFC 6298, section 2.1)
 ENOUGH_SAMPLES = 5  # for their median distance, which the last one is not at
 SAMPLES = 2  # between which a first sample may lie
@@ -212,8 +214,10 @@ def _start(observed: Observed, source: TrafficSource, name: str, seen_s: float, 
     round_trips_s = START_ROUND_TRIPS * max(phase.longest_rtt_s for phase in phases)
     loses = any(own.loss for phase in phases for own in phase.senders if own.name == sender.name)
     late_s = START_S + round_trips_s + SAMPLES * observed.run.traffic.interval_s
-    if loses or _dropped_before(observed, seen_s):
+    if loses or (topology.queue.kind not in FIFOS and _dropped_before(observed, seen_s)):
         late_s += LOST_HANDSHAKE_S
+    elif _dropped_before(observed, seen_s):
+        late_s += LOST_SYN_S
     early_s = START_S + round_trips_s
     if isinstance(source, WorkloadSource):
         late_s = float("inf")  # its first flow is drawn, and compared with its schedule
