@@ -35,6 +35,23 @@ cca = cubic@20M
 
 [below-a-rate]
 topology = slow
+
+[full]
+topology = full
+streams = 8
+
+[paced]
+topology = paced
+
+[topology full]
+rate = 50mbit
+delay = 5ms
+host.h1 = rate 20mbit sender-qdisc fq_codel
+
+[topology paced]
+rate = 20mbit
+delay = 5ms
+sender-qdisc = fq maxrate 5mbit
 """
 
 
@@ -44,7 +61,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     (folder / "queues.ini").write_text(INI)
     done = Ccmix(folder)("run", folder / "queues.ini", "--lab", "-o", folder / "out")
     assert done.returncode == 0, done.stderr
-    assert "7 runs valid, 0 not valid, 0 failed" in done.stderr
+    assert "9 runs valid, 0 not valid, 0 failed" in done.stderr
     records = [json.loads(file.read_text()) for file in sorted((folder / "out").rglob("run.json"))]
     return {" ".join([record["run"]["entry"], *record["run"]["condition"].values()]): record for record in records}
 
@@ -79,3 +96,11 @@ def test_a_rate_of_the_socket_paces_without_fq(runs: dict[str, dict[str, Any]]) 
     record = runs["unpaced pfifo"]
     assert record["facts"]["sender_qdiscs"]["h1"].startswith("pfifo ")
     assert 15e6 < record["metrics"]["goodput_bps"] < 20e6
+
+
+def test_a_chosen_queue_may_drop(runs: dict[str, dict[str, Any]]) -> None:
+    assert runs["full"]["metrics"]["retransmission_rate"] > 0, "the bottleneck drops nothing: h1 is slower"
+
+
+def test_a_chosen_queue_may_pace(runs: dict[str, dict[str, Any]]) -> None:
+    assert 4e6 < runs["paced"]["metrics"]["goodput_bps"] < 5e6

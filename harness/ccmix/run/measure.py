@@ -34,6 +34,7 @@ from ccmix.model import (
     PingRtts,
     ProbeReport,
     Run,
+    Sender,
     SeriesNames,
     Topology,
     run_files,
@@ -185,13 +186,13 @@ def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
     bottleneck lets them.
 
     Seconds of the wall clock; empty where no train shows the rate: the buffer holds too few packets, every sender is
-    slower than the bottleneck may be, or the delay of each packet is another.
+    slower than the bottleneck may be, or paces, or the delay of each packet is another.
     """
     packets = min(TRAIN_PACKETS, topology.buffer_bytes // topology.packet_bytes)
     if topology.ack_bottleneck:
         unit_bytes = 1 if topology.ack_bottleneck.counts_packets else topology.packet_bytes
         packets = min(packets, topology.ack_limit // unit_bytes)
-    steady = [pair for pair in path.pairs if not (pair.sender.rate_bps or pair.sender.jitter_s or pair.sender.reorder)]
+    steady = [pair for pair in path.pairs if _passes_trains(pair.sender)]
     if packets < LEAST_TRAIN_PACKETS or not steady:
         return ()
     size = topology.mtu_bytes - IP_AND_ICMP_HEADER_BYTES
@@ -200,6 +201,12 @@ def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
     timeout_s = took_s + ANSWERS_WITHIN_S
     lines = path.sender(steady[0]).run([*argv, steady[0].receiver_address], timeout_s=timeout_s).splitlines()
     return tuple(float(line[1:].partition("]")[0]) for line in lines if line.startswith("["))
+
+
+def _passes_trains(sender: Sender) -> bool:
+    """Returns whether packets that a sender sends all at once reach the bottleneck in the same way."""
+    paces = sender.queue.parameter("maxrate") is not None
+    return not (sender.rate_bps or sender.jitter_s or sender.reorder or paces)
 
 
 def _counters(path: Dumbbell) -> Counters:

@@ -22,11 +22,9 @@ MOST_STEAL = 0.02  # of a core's time
 LASTING = 0.9  # of the sampled time: probes begin before a thread, and end after it
 SOFTIRQ_WINDOW_S = 1.0  # in which /proc/stat has 100 ticks
 LEAST_LIMITED_S = 0.02  # two jiffies, in which the kernel counts such times, where it has the fewest: 100 a second
-LOSES_AS_ASKED = ("netem",)
-SHAPERS = (
-    "tbf",
-    "htb",
-)  # that a host in production has: it is the bottleneck of the path, which drops what is too much
+LOSES_AS_ASKED = "netem"
+SHAPERS = ("tbf", "htb")  # of a host in production: there is the path's bottleneck, which drops what is too much
+UNLIMITED = "fq"  # holds as much as a sender can send, unless its parameters say how much
 
 
 def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
@@ -36,15 +34,23 @@ def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
         if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(before, "TCPMemoryPressures"):
             yield "tcp-memory", f"{host} came under memory pressure {pressures} times"
     for device in measurement.after.qdiscs:
-        kind = root_qdisc(measurement.after.qdiscs[device]).kind
-        of_path = kind in LOSES_AS_ASKED or (isinstance(run.path, HostPath) and kind in SHAPERS)
-        if device.startswith("sender-queue") and not of_path and (dropped := grown_by(measurement, device, "drops")):
+        may_drop = not device.startswith("sender-queue") or _drops_as_configured(run, device, measurement)
+        if not may_drop and (dropped := grown_by(measurement, device, "drops")):
             of_limit = _flow_limit_drops(tables, device)
             by_limit = f", {of_limit} of them by flow_limit" if of_limit else ""
             yield "sender-queue", f"it dropped {dropped} packets{by_limit}"
     for host, text in measurement.after.softnet.items():
         if dropped := _softnet_drops(text) - _softnet_drops(measurement.before.softnet[host]):
             yield "host-backlog", f"{host} dropped {dropped} packets"
+
+
+def _drops_as_configured(run: Run, device: str, measurement: Measurement) -> bool:
+    """Returns whether drops of a sender's device belong to the path: by netem, a host's shaper, or the chosen queue."""
+    kind = root_qdisc(measurement.after.qdiscs[device]).kind
+    if isinstance(run.path, HostPath):
+        return kind == LOSES_AS_ASKED or kind in SHAPERS
+    queue = next(sender.queue for sender in run.path.senders if run.path.device_name("sender-queue", sender) == device)
+    return queue.kind != UNLIMITED or not {"limit", "flow_limit"}.isdisjoint(queue.parameters)
 
 
 def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:

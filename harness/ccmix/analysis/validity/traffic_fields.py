@@ -145,10 +145,14 @@ def _off(seen: float, configured: float, share: float) -> bool:
 
 
 def pacing(observed: Observed) -> Limits:
-    """Compares fq's maxrate on each sending device."""
-    configured = observed.run.traffic.pacing_bps
+    """Compares fq's maxrate on each sending device; path_fields.sender_queues() does where it is the queue's own."""
+    configured, path = observed.run.traffic.pacing_bps, observed.run.path
+    own: set[str] = set()
+    if isinstance(path, Topology):
+        paced = [sender for sender in path.senders if sender.queue.parameter("maxrate")]
+        own = {path.device_name("sender-queue", sender) for sender in paced}
     for device, states in applied_path(observed.measurement).devices.items():
-        if not device.startswith("sender-queue"):
+        if not device.startswith("sender-queue") or device in own:
             continue
         applied = states[-1].pacing_bps
         if (applied is None) != (configured is None) or (
