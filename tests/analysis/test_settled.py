@@ -307,8 +307,8 @@ def test_a_plan_warns_of_durations_that_cannot_do(run: Run) -> None:
     large = replace(run_of(run, "cubic,bbr", topology(500e6, 0.03, 4), 60), condition={"buffer": "4bdp"})
     slow = replace(run_of(run, "vegas", topology(8e6, 0.1, 4), 60), condition={"buffer": "slow"})
     assert list(warnings([fits, large, slow, replace(large, iteration=2)])) == [
-        "one: 2 of 3 conditions can't settle. buffer=slow: 60 s are too short to tell: they hold 60 RTTs of 1 s, "
-        "and 100 are needed; duration = 120s would do"
+        "one: 2 of 3 conditions can't settle, such as buffer=slow: 60 s are too short to tell: they hold 60 RTTs of "
+        "1 s, and 100 are needed; duration = 120s would do"
     ]
     assert list(warnings([fits])) == []
     by_design = replace(large, path=replace(large.topology, changes=(RateChange(20.0, 50e6),)))

@@ -62,8 +62,6 @@ def warnings(runs: Iterable[Run]) -> Iterator[str]:
         if reasons:
             enough_s, clause, worst = max(reasons, key=lambda reason: reason[0])
             count = len({id(run) for _, _, run in reasons})
-            of = f"{count} of {len(conditions)} conditions" if len(conditions) > 1 else "the condition"
-            yield (
-                f"{entry}: {of} can't settle. {worst.condition_name}: {clause}; "
-                f"duration = {rounded_up(enough_s):g}s would do"
-            )
+            of = f": {count} of {len(conditions)} conditions" if len(conditions) > 1 else ""
+            such = f", such as {worst.condition_name}" if of else ""
+            yield f"{entry}{of} can't settle{such}: {clause}; duration = {rounded_up(enough_s):g}s would do"

@@ -14,13 +14,13 @@ def not_settled(finished: FinishedRun) -> bool:
 
 
 def sentence(settling: Settling) -> str:
-    """Returns "not settled: bbr's goodput still rises (x1.6 from the first to the last quarter); 120 s would do", or
-    nothing where the run has settled or this can't be judged.
+    """Returns "not settled: bbr's goodput still rises (x1.6 from the first to the last quarter); duration = 120s would
+    do", or nothing where the run has settled or this can't be judged.
     """
     if settling.settled is not False:
         return ""
-    reasons = ", ".join(settling.reasons[:MOST_REASONS])
-    more = f", and {len(settling.reasons) - MOST_REASONS} more" if len(settling.reasons) > MOST_REASONS else ""
+    reasons = "; ".join(settling.reasons[:MOST_REASONS])
+    more = f"; and {len(settling.reasons) - MOST_REASONS} more" if len(settling.reasons) > MOST_REASONS else ""
     return f"not settled: {reasons}{more}; {_enough(settling)} would do"
 
 

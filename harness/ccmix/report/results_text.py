@@ -83,7 +83,8 @@ def not_verified_notes(results: Results) -> Iterator[str]:
     runs_of: dict[tuple[str, str], int] = {}
     for result in results.runs:
         for text in result.finished.verdict.not_verified if result.valid else ():
-            about = text.rpartition(": ")[0] if "not verifiable in this run" in text else text
+            about, of_run, _ = text.partition(" in this run: ")
+            about += ": longer runs have more losses" if of_run else ""
             runs_of.setdefault((result.run.entry, about), 0)
             runs_of[result.run.entry, about] += 1
     for (entry, about), count in runs_of.items():
