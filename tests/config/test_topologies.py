@@ -226,7 +226,7 @@ OF_CONDITIONS = {
     ),
     "burst below a packet": ("delay = 5ms\nburst = 1513b\n", "burst", "write at least 1514b"),
     "burst of minutes": (
-        "delay = 5ms\nat.2s = rate 10mbit\nburst = 500mb\n", "burst", "at 10.0 Mbit/s: write 344 MB at most"
+        "delay = 5ms\nat.2s = rate 10mbit\nburst = 500mb\n", "burst", "is more than 274 s of 10.0 Mbit/s"
     ),
     "sweep in a topology": ("delay = 5ms\nsweep.loss = 0%, 1%\n", "sweep.loss", "belongs to an entry"),
     "key of an entry": ("delay = 5ms\npacing = 1mbit\n", "pacing", "belongs to an entry"),

@@ -1,4 +1,4 @@
-"""Whether a measured time is long enough for a run to settle, as far as this is known without its goodput."""
+"""Tells whether a measured time is long enough for a run to settle, as far as this is known without its goodput."""
 
 import math
 from collections.abc import Iterable, Iterator

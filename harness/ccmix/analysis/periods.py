@@ -1,4 +1,4 @@
-"""How long the slowest things of a path take that repeat: a measured time must hold several of each.
+"""Tells how long the slowest things of a path take that repeat: a measured time must hold several of each.
 
 Before a run, these follow from its configuration. The rate of a path between hosts is known only afterwards, from
 goodputs and RTTs.
@@ -42,7 +42,7 @@ class Period:
 
     @property
     def enough_s(self) -> float:
-        """The shortest measured time that holds enough of them."""
+        """Returns the shortest measured time that holds enough of them."""
         return self.least * self.seconds
 
 

@@ -16,7 +16,7 @@ _URLS = re.compile(r"/\[1-(\d+)\]")  # as generators.http_requests.curl() asks f
 
 @dataclass(frozen=True)
 class Iperf3TestReport:
-    """What iperf3 reports about a test. Times of its own start are of the wall clock."""
+    """Holds what iperf3 reports about a test. Times of its own start are of the wall clock."""
 
     protocol: str  # 'TCP' or 'UDP'
     streams: int
@@ -31,7 +31,7 @@ class Iperf3TestReport:
 
 @dataclass(frozen=True)
 class ServiceReport:
-    """What is left of a source that iperf3 did not make. Times are of the wall clock.
+    """Holds what is left of a source that iperf3 did not make. Times are of the wall clock.
 
     flows: of a workload, when each was to begin after the start, when it began after the first, and its bytes
     """

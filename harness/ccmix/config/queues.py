@@ -1,4 +1,4 @@
-"""Queue disciplines and their parameters: the bottleneck's, `qdisc = codel ecn ce_threshold 24.2ms`, and a sender's.
+"""Reads queue disciplines and their parameters: `qdisc = codel ecn ce_threshold 24.2ms`, and those of senders.
 
 What the manual pages tc-NAME(8) of iproute2 6.1 say, but for what other keys say: `buffer` is the bottleneck's limit.
 Within the ranges tc and the kernel take a value as it is; beyond them they refuse it, or take another in silence.

@@ -204,10 +204,8 @@ def check_topology(path: Topology) -> None:
         raise Contradiction("burst", message)
     slowest_bps = min(phase.rate_bps for _, phase in path.phases)
     if path.burst_bytes is not None and path.burst_bytes * 8 / slowest_bps > MOST_BUCKET_S:
-        most = format_bytes(MOST_BUCKET_S * slowest_bps / 8)
-        raise Contradiction(
-            "burst", f"is more than the kernel counts at {format_rate(slowest_bps)}: write {most} at most"
-        )
+        message = f"is more than {int(MOST_BUCKET_S)} s of {format_rate(slowest_bps)}, which tc can't count: write less"
+        raise Contradiction("burst", message)
     repaired_s = DOUBT_RTTS * path.base_rtt_s + path.longest_rtt_s
     if path.control == "path" and repaired_s > CONTROL_WAITS_S:
         message = (

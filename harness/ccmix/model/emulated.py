@@ -80,7 +80,7 @@ class Sender:
 
     @property
     def delay_of_data_s(self) -> float:
-        """The delay of data as it is set, with what the run drew."""
+        """Returns the delay of data as it is set, with what the run drew."""
         return max(0.0, self.delay_s + self.drawn_delay_s)
 
     @property
@@ -167,14 +167,14 @@ class Topology:
 
     @property
     def ack_limit(self) -> int:
-        """What the bottleneck of ACKs holds, in bytes or packets. Raises ValueError where there is none."""
+        """Returns what the bottleneck of ACKs holds, in bytes or packets. Raises ValueError where there is none."""
         if self.ack_bottleneck is None:
             raise ValueError("the path has no bottleneck of ACKs")
         return self.ack_bottleneck.limit(self.base_rtt_s, self.packet_bytes)
 
     @property
     def least_rate_bps(self) -> float:
-        """The rate at which packets of one size come back from a round trip."""
+        """Returns the rate at which packets of one size come back from a round trip."""
         return min([self.rate_bps, *([self.ack_bottleneck.rate_bps] if self.ack_bottleneck else [])])
 
     @property
@@ -188,7 +188,7 @@ class Topology:
 
     @property
     def bottleneck_bucket_bytes(self) -> int:
-        """What the bottleneck's token bucket lets pass at once after a pause."""
+        """Returns what the bottleneck's token bucket lets pass at once after a pause."""
         return self.bucket_bytes(self.rate_bps) if self.burst_bytes is None else self.burst_bytes
 
     def bucket_bytes(self, rate_bps: float) -> int:
@@ -216,7 +216,7 @@ class Topology:
 
     @property
     def phases(self) -> tuple[tuple[float, "Topology"], ...]:
-        """The topology from each moment on, from the start. Buffers stay what they were at the start, in bytes."""
+        """Returns the topology from each moment on, from the start. Buffers keep their first size, in bytes."""
         phases = [(0.0, self)]
         acks = self.ack_bottleneck
         if acks and not acks.counts_packets:

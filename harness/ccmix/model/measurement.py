@@ -40,7 +40,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class DeviceState:
-    """A network device of an emulated path, as the kernel describes it."""
+    """Holds what the kernel says of a network device of an emulated path."""
 
     mtu_bytes: int
     addresses: tuple[str, ...]
@@ -49,7 +49,7 @@ class DeviceState:
 
 @dataclass(frozen=True)
 class PathState:
-    """What the kernel says of an emulated path at one moment, beside its queue disciplines."""
+    """Holds what the kernel says of an emulated path at one moment, beside its queue disciplines."""
 
     devices: dict[str, DeviceState]  # by 'NAMESPACE/DEVICE'
     sysctls: dict[str, dict[str, str]]  # of the senders and receivers, by namespace and name

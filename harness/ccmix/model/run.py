@@ -19,7 +19,7 @@ class RunSpread:
     phase_s: float  # by which all traffic begins later: less than a tick of the kernel
     delays_s: tuple[float, ...]  # added to the delay of data, of each sender of the path; may be negative
     starts_s: tuple[tuple[float, ...], ...]
-    """For each traffic source, by how much its streams start later; a source that is not iperf3's TCP has one value.
+    """Says for each traffic source by how much its streams start later; one that is not iperf3's TCP has one value.
 
     The first of all starts is 0: a flow that is alone loses nothing of the measured time.
     """
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def topology(self) -> Topology:
-        """The emulated path of a run that has one, with the delays that the run drew from its seed.
+        """Returns the emulated path of a run that has one, with the delays that the run drew from its seed.
 
         Asking another run for it is a mistake of the program.
         """

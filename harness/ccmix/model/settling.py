@@ -1,4 +1,4 @@
-"""Whether a run was long enough: what its goodput over the measured time shows."""
+"""Says whether a run was long enough: what its goodput over the measured time shows."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -146,7 +146,7 @@ class Traffic:
 
     @property
     def goodput_interval_s(self) -> float:
-        """The interval of goodput: iperf3 can't report it as often as the probes sample."""
+        """Returns the interval of goodput: iperf3 can't report it as often as the probes sample."""
         return max(self.interval_s, IPERF3_LEAST_INTERVAL_S)
 
     @property

@@ -19,7 +19,7 @@ Options = Mapping[str, object]
 
 @dataclass(frozen=True)
 class AppliedQdisc:
-    """A queue discipline of a device as tc reports it, with all of its options."""
+    """Describes a queue discipline of a device as tc reports it, with all of its options."""
 
     kind: str
     parent: str | None  # None: the device's root
@@ -28,7 +28,7 @@ class AppliedQdisc:
 
 @dataclass(frozen=True)
 class AppliedNetem:
-    """What a device's netem did, by its options."""
+    """Describes what a device's netem did, by its options."""
 
     delay_s: float
     jitter_s: float
@@ -41,7 +41,7 @@ class AppliedNetem:
 
 @dataclass(frozen=True)
 class AppliedDevice:
-    """The queue disciplines of a device at one moment."""
+    """Holds the queue disciplines of a device at one moment."""
 
     qdiscs: tuple[AppliedQdisc, ...]
 
@@ -51,31 +51,31 @@ class AppliedDevice:
 
     @property
     def leaf(self) -> AppliedQdisc | None:
-        """The one below a shaper; None where the shaper has a queue of its own."""
+        """Returns the one below a shaper; None where the shaper has a queue of its own."""
         return next((qdisc for qdisc in self.qdiscs if qdisc.parent == LEAF_PARENT), None)
 
     @property
     def netem(self) -> AppliedNetem | None:
-        """What the device's netem does; None where it has none."""
+        """Returns what the device's netem does; None where it has none."""
         return next((_netem(qdisc.options) for qdisc in self.qdiscs if qdisc.kind == "netem"), None)
 
     @property
     def pacing_bps(self) -> float | None:
-        """The rate that fq holds each flow to; None where it holds none."""
+        """Returns the rate that fq holds each flow to; None where it holds none."""
         rates = [qdisc.options.get("maxrate") for qdisc in self.qdiscs if qdisc.kind == "fq"]
         limits = [float(rate) * 8 for rate in rates if isinstance(rate, int) and rate < _UNLIMITED_BYTES_PER_S]
         return min(limits, default=None)
 
     @property
     def bucket_bps(self) -> float | None:
-        """The rate of the device's tbf; None where it has none."""
+        """Returns the rate of the device's tbf; None where it has none."""
         rate = self.root.options.get("rate") if self.root.kind == "tbf" else None
         return rate * 8.0 if isinstance(rate, int) else None
 
 
 @dataclass(frozen=True)
 class AppliedPath:
-    """An emulated path as it was read back.
+    """Describes an emulated path as it was read back.
 
     devices: by what the device is for, its states: when the path had been set up, before each change, and at the end
     changes_s: when changes were made, in seconds after the traffic began

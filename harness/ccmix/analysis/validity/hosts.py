@@ -167,8 +167,8 @@ def _threads(samples: pl.DataFrame) -> Iterator[tuple[str, str]]:
     """Yields threads, and processes of a single one, that worked for all of the time and lived for most of it."""
     seconds = pl.col("time_s").last() - pl.col("time_s").first()
     spent_s = pl.col("user_s") + pl.col("system_s")
-    one = ["host", "pid", "parent_pid", "started_s", pl.col("threads") == 0]
-    each = samples.group_by(one, maintain_order=True).agg(
+    identity = ["host", "pid", "parent_pid", "started_s", pl.col("threads") == 0]
+    each = samples.group_by(identity, maintain_order=True).agg(
         pl.col("name").last(), most=pl.col("threads").max(), spent_s=spent_s.last() - spent_s.first(), lived_s=seconds
     )
     looked_into = each.filter("threads").select("host", pid="parent_pid")

@@ -1,4 +1,4 @@
-"""Judges an emulated path: its offloads, RTT, rate, loss and buffer, from outside of the devices that emulate them."""
+"""Judges an emulated path: its RTT, rate, loss and backlog, from outside of the devices that emulate them."""
 
 import itertools
 from collections.abc import Iterator, Sequence

@@ -258,9 +258,8 @@ def relative_starts(observed: Observed) -> Limits:
         _, zero_s, zero_delay_s = min(own, key=lambda stream: stream[1])
         for port, seen_s, delay_s in own:
             apart_s, configured_s = seen_s - zero_s, delay_s - zero_delay_s
-            drawn_s = (
-                observed.run.topology.base_rtt_s if observed.run.spread else 0.0
-            )  # at most, which `drawn_starts` compares
+            # At most; drawn_starts() compares what it was
+            drawn_s = observed.run.topology.base_rtt_s if observed.run.spread else 0.0
             if abs(apart_s - configured_s) > START_S + drawn_s + SAMPLES * observed.run.traffic.interval_s:
                 yield (
                     "traffic",
