@@ -88,6 +88,7 @@ def sockets() -> pl.DataFrame:
                     "receiver_window_limited_s": 0.0,
                     "send_buffer_limited_s": 0.0,
                     "ecn": False,
+                    "unsent_bytes": 0,
                     "max_pacing_rate_bps": None,
                 }
             )

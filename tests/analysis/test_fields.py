@@ -4,6 +4,7 @@ import dataclasses
 from typing import get_args
 
 from ccmix.analysis.validity.fields import NOT_COMPARED, PATH, TRAFFIC
+from ccmix.analysis.validity.traffic_fields import lost_handshakes_s
 from ccmix.model import (
     AckBottleneck,
     Buffer,
@@ -57,3 +58,11 @@ def test_the_page_about_validity_has_all_comparisons_and_reasons() -> None:
     assert [row for row in table() if row not in lines] == []
     reasons = [f"| `{field}` | {reason} |" for field, reason in NOT_COMPARED.items()]
     assert [row for row in reasons if row not in lines] == []
+
+
+def test_the_more_a_path_loses_the_later_a_stream_may_begin() -> None:
+    """Two lost segments take 3 s, three 7 s (RFC 6298); half of all lost may delay 8 streams by minutes."""
+    percents = [Loss("random", (share,)) for share in (0.01, 0.05, 0.5)]
+    assert [lost_handshakes_s([loss], 8) for loss in percents] == [3.5, 15.5, 4095.5]
+    assert lost_handshakes_s(percents[:1], 128) == 7.5
+    assert lost_handshakes_s([], 8) == 3.5

@@ -78,13 +78,14 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     Then nothing is on the way, and the kernel does not count the time as busy (tcp_chrono_start() in
     net/ipv4/tcp_output.c); or it marks the sample of the delivery rate (tcp_rate_check_app_limited() in
     net/ipv4/tcp_rate.c), which ss does not show. It keeps no marked sample that is slower than the one before, so the
-    mark alone misses senders that pause.
+    mark alone misses senders that pause. A flow of which nothing arrives any more keeps an old mark, with unsent data.
     """
     asked = tables.flows.filter(pl.col("cca_asked").is_not_null()).select(FLOW)
     started = pl.col("bytes_sent") > COOKIE_BYTES
     samples = measured(run, tables.sockets).join(asked, on=FLOW).filter(started).sort("time_s")
     warm = pl.col("time_s") - pl.col("time_s").first() > MARKED_AT_FIRST_RTTS * pl.col("rtt_s").max()
-    marks = pl.col("app_limited").filter(warm) if "app_limited" in samples.columns else pl.lit(None)
+    marked = pl.col("app_limited") & (pl.col("unsent_bytes") == 0)
+    marks = marked.filter(warm) if {"app_limited", "unsent_bytes"} <= set(samples.columns) else pl.lit(None)
     busy_s, seconds = (pl.col(name).last() - pl.col(name).first() for name in ("busy_s", "time_s"))
     flows = samples.group_by(FLOW).agg(seconds.alias("seconds"), idle=1 - busy_s / seconds, marked=marks.mean())
     shares = flows.select(*FLOW, "seconds", share=pl.max_horizontal("idle", "marked"))

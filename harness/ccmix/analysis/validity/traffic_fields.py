@@ -1,7 +1,7 @@
 """Compares each field of a configured traffic with what its programs, their sockets and the probes report."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from ccmix.model import (
     Group,
     HttpSource,
     Iperf3Source,
+    Loss,
     Topology,
     TrafficSource,
     UdpSource,
@@ -34,7 +35,8 @@ START_S = 0.2  # by which a source may begin late on a busy machine
 START_ROUND_TRIPS = 4  # by which ccmix's guess of what precedes the traffic, its handshakes, may be wrong
 FIFOS = ("bfifo", "pfifo", "pfifo_head_drop")  # which drop a packet of a handshake only while they are full
 LOST_SYN_S = 1.2  # the first timeout of a handshake
-LOST_HANDSHAKE_S = 3.5  # two lost segments of a handshake: 1 s and 2 s (RFC 6298, section 2.1)
+LEAST_LOST, MOST_LOST = 2, 12  # segments of a handshake in a row, one of each stream: 1 s, 2 s, 4 s, ... (RFC 6298)
+LOST_SHARE = 1e-5  # of runs in which more may be lost
 ENOUGH_SAMPLES = 5  # for their median distance, which the last one is not at
 SAMPLES = 2  # between which a first sample may lie
 SCHEDULE_S = 0.05  # by which a workload's flow may begin late
@@ -216,10 +218,10 @@ def _start(observed: Observed, source: TrafficSource, name: str, seen_s: float, 
         return
     phases = [phase for _, phase in topology.phases]
     round_trips_s = START_ROUND_TRIPS * max(phase.longest_rtt_s for phase in phases)
-    loses = any(own.loss for phase in phases for own in phase.senders if own.name == sender.name)
+    losses = [own.loss for phase in phases for own in phase.senders if own.name == sender.name and own.loss]
     late_s = START_S + round_trips_s + SAMPLES * observed.run.traffic.interval_s
-    if loses or (topology.queue.kind not in FIFOS and _dropped_before(observed, seen_s)):
-        late_s += LOST_HANDSHAKE_S
+    if losses or (topology.queue.kind not in FIFOS and _dropped_before(observed, seen_s)):
+        late_s += lost_handshakes_s(losses, source.streams if isinstance(source, Iperf3Source) else 1)
     elif _dropped_before(observed, seen_s):
         late_s += LOST_SYN_S
     early_s = START_S + round_trips_s
@@ -232,6 +234,14 @@ def _start(observed: Observed, source: TrafficSource, name: str, seen_s: float, 
             "traffic",
             f"{name} began after {format_time(round(seen_s, 3))}, configured are {format_time(configured_s)}",
         )
+
+
+def lost_handshakes_s(losses: Sequence[Loss], streams: int) -> float:
+    """Returns by how much the losses of a path may delay the handshakes of so many streams."""
+    lost = LEAST_LOST
+    while lost < MOST_LOST and any(streams * loss.all_lost(lost + 1) > LOST_SHARE for loss in losses):
+        lost += 1
+    return 2.0**lost - 0.5
 
 
 def _dropped_before(observed: Observed, seconds: float) -> bool:
