@@ -78,13 +78,17 @@ def test_the_page_has_the_comparison(ccmix: Ccmix, imported: Path) -> None:
 
 
 def test_the_emulation_is_that_of_the_sample(ccmix: Ccmix, emulated: Path) -> None:
-    """Its configuration is the one in configs/, and every run was finished and valid."""
+    """Its configuration is the one in configs/, but for comments, and every run was finished and valid."""
     made = Campaign.load(emulated)
     sample = (REPOSITORY / "configs" / "real-and-emulated.ini").read_text()
-    assert made.ini == sample.replace("docs/explanation/", "docs/")  # the page has moved since
+    assert without_comments(made.ini) == without_comments(sample)
     assert (len(list(made.finished())), made.origin.seed, made.origin.lab) == (len(made.runs), 1, True)
     report = ccmix("report", EMULATED_FILE)
     assert report.returncode == 0, report.stderr
+
+
+def without_comments(ini: str) -> list[str]:
+    return [line for line in ini.splitlines() if line and not line.startswith("#")]
 
 
 def test_the_page_tells_what_is_unknown(ccmix: Ccmix, imported: Path) -> None:
@@ -191,9 +195,9 @@ def test_what_index_demo_sends() -> None:
 
 
 def test_what_is_published_is_small() -> None:
-    """It has a few MB each, and nothing in it names a place of the machine that made it."""
+    """It has less than 10 MB each, and nothing in it names a place of the machine that made it."""
     for file in ARCHIVE.glob("*.zip"):
-        assert file.stat().st_size < 5e6, file
+        assert file.stat().st_size < 10e6, file
         with zipfile.ZipFile(file) as packed:
             for name in packed.namelist():
                 if name.endswith(".json"):
