@@ -212,6 +212,11 @@ def with_a_leaf(tables: RunTables, measurement: Measurement) -> Seen:
     return changed_after(qdiscs={"bottleneck": (codel, root)})(tables, measurement)
 
 
+def with_other_starts(tables: RunTables, measurement: Measurement) -> Seen:
+    starts = pl.DataFrame({"host": ["h1"] * 2, "port": [40000, 40002], "asked_s": [0.003] * 2, "used_s": [0.004] * 2})
+    return replace(tables, starts=starts), measurement
+
+
 def with_another_start(tables: RunTables, measurement: Measurement) -> Seen:
     starts = pl.DataFrame({"host": ["h1"], "port": [40002], "asked_s": [0.003], "used_s": [0.004]})
     return replace(tables, starts=starts), measurement
@@ -303,6 +308,9 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "ECN": (changed_sockets(ecn=pl.lit(value=True)), "ecn", "port 40000 negotiated ECN, configured is off"),
     "a change": (
         changed_measurement(changes=(PathChange(2.0, 1002.0, {}),)), "changes", "1 were made, configured are 0"
+    ),
+    "drawn starts": (
+        with_other_starts, "spread", "port 40000 started 4 ms after its group, drawn were 3 ms, and 1 more flow"
     ),
     "drawn start": (with_another_start, "spread", "port 40002 started 4 ms after its group, drawn were 3 ms"),
     "streams": (changed_test(streams=3), "traffic", "h1 had 3 streams, configured are 2"),

@@ -140,7 +140,9 @@ def test_what_runs_could_not_show_is_noted_once_for_an_entry(results: Results) -
     """The first of the runs of `alone` is not valid, and counted elsewhere."""
     short = [
         replace(result, finished=replace(result.finished, verdict=replace(
-            result.finished.verdict, not_verified=(f"loss not verifiable in this run: {number} losses expected",)
+            result.finished.verdict, not_verified=tuple(
+                f"loss not verifiable in this run: {losses} losses expected" for losses in (number, number + 1)
+            )
         )))
         for number, result in enumerate(results.runs)
     ]  # fmt: skip

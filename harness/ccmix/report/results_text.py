@@ -82,13 +82,18 @@ def not_verified_notes(results: Results) -> Iterator[str]:
     """Yields what valid runs were too short to show, or nothing reports, once for all runs of an entry."""
     runs_of: dict[tuple[str, str], int] = {}
     for result in results.runs:
-        for text in result.finished.verdict.not_verified if result.valid else ():
-            about, of_run, _ = text.partition(" in this run: ")
-            about += ": longer runs have more losses" if of_run else ""
+        texts = result.finished.verdict.not_verified if result.valid else ()
+        for about in dict.fromkeys(map(_without_numbers, texts)):
             runs_of.setdefault((result.run.entry, about), 0)
             runs_of[result.run.entry, about] += 1
     for (entry, about), count in runs_of.items():
         yield f"{entry}: in {count} run{'' if count == 1 else 's'}, {about}"
+
+
+def _without_numbers(not_verified: str) -> str:
+    """Returns a sentence of a verdict without how many losses were expected, which differs from run to run."""
+    about, of_run, _ = not_verified.partition(" in this run: ")
+    return f"{about}: longer runs have more losses" if of_run else about
 
 
 def notes(results: Results) -> Iterator[str]:

@@ -30,3 +30,12 @@ class FieldComparison:
     read_from: str
     equal: str
     differences: Callable[[Observed], Limits]
+
+
+def first_of_flows(limits: Limits) -> Limits:
+    """Yields the first limit of flows that differ alike, and how many more flows do; nothing where none does."""
+    every = list(limits)
+    more = len(every) - 1
+    others = f", and {more} more flow{'s' if more > 1 else ''}" if more > 0 else ""
+    for kind, detail in every[:1]:
+        yield kind, detail + others

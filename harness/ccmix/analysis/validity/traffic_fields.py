@@ -11,7 +11,7 @@ from ccmix.analysis.reports import Iperf3TestReport, ServiceReport
 from ccmix.analysis.tables import NO_DATA_BYTES
 from ccmix.analysis.validity import traffic
 from ccmix.analysis.validity.applied import applied_path
-from ccmix.analysis.validity.comparison import Limits, Observed
+from ccmix.analysis.validity.comparison import Limits, Observed, first_of_flows
 from ccmix.conditions.layout import BOTTLENECK
 from ccmix.generators.distributions import arrivals
 from ccmix.generators.workload_ends import HEADER
@@ -165,6 +165,10 @@ def pacing(observed: Observed) -> Limits:
 
 def group_pacing(observed: Observed) -> Limits:
     """Compares the largest pacing rate that each socket had (SO_MAX_PACING_RATE)."""
+    yield from first_of_flows(_paced_otherwise(observed))
+
+
+def _paced_otherwise(observed: Observed) -> Limits:
     sockets = observed.tables.sockets
     if "max_pacing_rate_bps" not in sockets.columns:
         return
@@ -199,10 +203,14 @@ def starts(observed: Observed) -> Limits:
     sending = observed.tables.sockets.filter(pl.col("bytes_sent") > NO_DATA_BYTES)
     first = sending.group_by(FLOW).agg(pl.col("time_s").min())
     first_s = {(host, port): time_s - zero_s for host, port, time_s in first.select(*FLOW, "time_s").iter_rows()}
-    for source, group, port in _streams(observed):
-        if (source.host, port) in first_s:
-            configured_s = source.start_s + group.delay_s
-            yield from _start(observed, source, f"port {port}", first_s[source.host, port], configured_s)
+    yield from first_of_flows(
+        limit
+        for source, group, port in _streams(observed)
+        if (source.host, port) in first_s
+        for limit in _start(
+            observed, source, f"port {port}", first_s[source.host, port], source.start_s + group.delay_s
+        )
+    )
     for udp, test in _tests(observed):
         if isinstance(udp, UdpSource) and test.connected_s is not None:
             yield from _start(observed, udp, udp.label, test.connected_s - began_s, udp.start_s)
@@ -254,6 +262,10 @@ def _dropped_before(observed: Observed, seconds: float) -> bool:
 
 def relative_starts(observed: Observed) -> Limits:
     """Compares the streams of one test with each other, which begin at moments that its client keeps by itself."""
+    yield from first_of_flows(_started_otherwise(observed))
+
+
+def _started_otherwise(observed: Observed) -> Limits:
     sending = observed.tables.sockets.filter(pl.col("bytes_sent") > NO_DATA_BYTES)
     first = sending.group_by(FLOW).agg(pl.col("time_s").min())
     first_s = {(host, port): time_s for host, port, time_s in first.select(*FLOW, "time_s").iter_rows()}
@@ -368,7 +380,7 @@ def cca(observed: Observed) -> Limits:
 
 
 def drawn_starts(observed: Observed) -> Limits:
-    yield from traffic.drawn_starts(observed.tables)
+    yield from first_of_flows(traffic.drawn_starts(observed.tables))
 
 
 def _rate(rate_bps: float | None) -> str:
