@@ -66,7 +66,7 @@ def test_a_comparison_counts_them(campaign: Results) -> None:
     by_delay = {condition.a.first.run.condition["delay"]: condition for condition in compared.conditions}
     assert "(2 not settled) over" in comparison_text.title(by_delay["44ms"])
     assert "not settled" not in comparison_text.title(by_delay["5ms"])
-    assert "1 condition with runs that have not settled" in verdict_text.summary(compared)
+    assert "In 1 condition runs have not settled" in verdict_text.summary(compared)
 
 
 def test_the_index_has_them(campaign: Results) -> None:

@@ -72,7 +72,7 @@ def summary(compared: Compared) -> str:
         "they are one observation, without an interval and a verdict"
     )
     unsettled = sum(bool(condition.a.not_settled or condition.b.not_settled) for condition in compared.conditions)
-    longer = f". {_conditions(unsettled)} with runs that have not settled: longer ones may have other goodputs"
+    longer = f". In {_conditions(unsettled)} runs have not settled: longer ones may have other goodputs"
     return (
         f"{_conditions(count)} in both: goodput {counted}, {unknown} undecided "
         f"(margin ±{format_percent(compared.margin)}){warning if alike else ''}{longer if unsettled else ''}"
