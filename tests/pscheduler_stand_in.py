@@ -329,7 +329,8 @@ def by_iperf3(pair: Pair) -> Carry:
         every = ["--json", "-p", "5201"]
         server_argv = [binary, "-s", "-1", *every]
         client_argv = [binary, "-c", spec["dest"], *every, "-t", f"{duration_s(spec['duration']):.0f}",
-                       "-P", str(spec["parallel"]), "-b", "30M"]  # fmt: skip
+                       "-P", str(spec["parallel"])]  # fmt: skip
+        client_argv += ["-b", spec["bandwidth"]] if "bandwidth" in spec else ["--fq-rate", "30M"]
         if "congestion" in spec:
             client_argv += ["-C", spec["congestion"]]
         if "omit" in spec:

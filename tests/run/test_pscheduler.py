@@ -83,6 +83,11 @@ def test_groups_in_a_task_of_a_stand_in(
     assert summary["started_s"] == pytest.approx(stand_in.only_task.runs[0].begins_s, abs=0.5)
 
 
+def test_a_bandwidth_that_was_asked_for_is_no_slow_application(ccmix: Ccmix, config: Write, tmp_path: Path) -> None:
+    done = ccmix("run", config("spec.bandwidth = 20M\n"), "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_source_that_nobody_looks_at_is_unknown(
     ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path
 ) -> None:

@@ -79,7 +79,11 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     net/ipv4/tcp_output.c); or it marks the sample of the delivery rate (tcp_rate_check_app_limited() in
     net/ipv4/tcp_rate.c), which ss does not show. It keeps no marked sample that is slower than the one before, so the
     mark alone misses senders that pause. A flow of which nothing arrives any more keeps an old mark, with unsent data.
+    Where pScheduler is asked for a bandwidth, the tool itself sends no faster.
     """
+    task = run.traffic.task
+    if task and "bandwidth" in dict(task.spec):
+        return
     asked = tables.flows.filter(pl.col("cca_asked").is_not_null()).select(FLOW)
     started = pl.col("bytes_sent") > COOKIE_BYTES
     samples = measured(run, tables.sockets).join(asked, on=FLOW).filter(started).sort("time_s")
