@@ -25,7 +25,7 @@ def test_run_archives_and_reports(ccmix: Ccmix, small_ini: Path, tmp_path: Path)
 
     for name in RUNS:
         summary = json.loads((outdir / name / "run.json").read_text())
-        assert summary["verdict"] == {"status": "valid", "findings": []}
+        assert summary["verdict"] == {"status": "valid", "findings": [], "not_verified": []}
         assert [group["group"] for group in summary["metrics"]["groups"]] == ["cubic", "bbr"]
         # 8948 of each 9014 bytes on the wire are the application's
         assert 0.93 < summary["metrics"]["utilisation"] < 1.01
@@ -110,7 +110,7 @@ def test_rtts_beside_the_traffic(ccmix: Ccmix, small_ini: Path, tmp_path: Path) 
         asked = pl.read_parquet(folder / "rtt.parquet")
         rtts_s = asked["rtt_s"].drop_nulls()
         assert rtts_s.len() > 0.95 * asked.height > 100
-        assert 0.010 < rtts_s.min() < 0.0105  # type: ignore[operator]
+        assert 0.009995 <= rtts_s.min() < 0.0105  # type: ignore[operator]  # spread draws up to 0.05% less
         rtt_probe = json.loads((folder / "run.json").read_text())["metrics"]["rtt_probe"]
         assert 0.011 < rtt_probe["median_s"] <= rtt_probe["p95_s"] <= rtt_probe["p99_s"] < 0.022
         assert rtt_probe["questions"] == pytest.approx(
