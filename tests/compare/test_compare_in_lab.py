@@ -18,6 +18,7 @@ duration = 6s
 [topology path]
 rate = 20mbit
 delay = 10ms
+spread = off
 
 [topology lossy-path]
 rate = 20mbit
