@@ -5,6 +5,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 
+def gemodel_parameters(given: Sequence[float]) -> tuple[float, float, float, float]:
+    """Returns p, r, 1-h and 1-k of netem's chain of two states, with tc's defaults for those not given (tc-netem(8)):
+    how likely it becomes bad, becomes good, and loses a packet in the bad and in the good state.
+    """
+    to_bad, to_good, loss_in_bad, loss_in_good = (*given, *(1 - given[0], 1.0, 0.0)[len(given) - 1 :])
+    return to_bad, to_good, loss_in_bad, loss_in_good
+
+
 def mean_loss(model: str, parameters: Sequence[float]) -> float:
     """Returns the share of all packets that is lost in the long run; `parameters` as Loss has them.
 
@@ -12,8 +20,7 @@ def mean_loss(model: str, parameters: Sequence[float]) -> float:
     """
     if model == "random":
         return parameters[0]
-    to_bad, *given = parameters
-    to_good, loss_in_bad, loss_in_good = (*given, *(1 - to_bad, 1.0, 0.0)[len(given) :])
+    to_bad, to_good, loss_in_bad, loss_in_good = gemodel_parameters(parameters)
     bad = to_bad / (to_bad + to_good) if to_bad else 0.0
     return bad * loss_in_bad + (1 - bad) * loss_in_good
 
@@ -45,8 +52,7 @@ class Loss:
         """
         if self.model == "random":
             return float(self.parameters[0] ** packets)
-        to_bad, *given = self.parameters
-        to_good, loss_in_bad, loss_in_good = (*given, *(1 - to_bad, 1.0, 0.0)[len(given) :])
+        to_bad, to_good, loss_in_bad, loss_in_good = gemodel_parameters(self.parameters)
         bad = to_bad / (to_bad + to_good) if to_bad else 0.0
         good = 1 - bad
         for packet in range(packets):

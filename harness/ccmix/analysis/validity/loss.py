@@ -1,10 +1,12 @@
 """Judges how many packets netem lost, and says when a run is too short to show that."""
 
+import bisect
 import math
 from collections.abc import Iterator
 
 from ccmix.analysis.distributions import binomial_cdf, binomial_tail
 from ccmix.model import Loss
+from ccmix.model.netem import gemodel_parameters
 from ccmix.units import format_percent
 
 LOSS_P_VALUE = 1e-6  # one false alarm in a million runs
@@ -33,7 +35,7 @@ def loss_p_value(configured: Loss | None, lost: int, offered: int) -> float:
     """
     if configured is None:
         return float(lost == 0)
-    alike = 1.0 if configured.model == "random" else BURSTS * _variance_ratio(configured)
+    alike = _packets_alike(configured)
     trials = max(1, round(offered / alike))
     low, high = min(trials, math.ceil(lost / alike)), min(trials, math.floor(lost / alike))
     fewer, more = binomial_cdf(low, trials, configured.mean), binomial_tail(high, trials, configured.mean)
@@ -45,14 +47,18 @@ def too_few_losses(configured: Loss, offered: int) -> str | None:
 
     It could where, with a fifth of the loss, the test would report it in at least 95 of 100 runs of this length.
     """
-    expected, most = configured.mean * offered, 0
-    alike = 1.0 if configured.model == "random" else BURSTS * _variance_ratio(configured)
+    alike = _packets_alike(configured)
     trials = max(1, round(offered / alike))
-    while binomial_cdf(most, trials, WRONG_SHARE * configured.mean) < POWER:
-        most += 1
+    wrong = WRONG_SHARE * configured.mean
+    most = bisect.bisect_left(range(trials), POWER, key=lambda losses: binomial_cdf(losses, trials, wrong))
     if loss_p_value(configured, math.floor(most * alike), offered) < LOSS_P_VALUE:
         return None
-    return f"loss not verifiable in this run: {expected:.3g} losses expected"
+    return f"loss not verifiable in this run: {configured.mean * offered:.3g} losses expected"
+
+
+def _packets_alike(configured: Loss) -> float:
+    """Returns how many packets count as one whose loss is independent of others."""
+    return 1.0 if configured.model == "random" else BURSTS * _variance_ratio(configured)
 
 
 def _variance_ratio(configured: Loss) -> float:
@@ -60,8 +66,7 @@ def _variance_ratio(configured: Loss) -> float:
 
     Of a chain of two states whose autocorrelation falls by 1 - p - r with each packet (Gilbert 1960; Elliott 1963).
     """
-    to_bad, *given = configured.parameters
-    to_good, loss_in_bad, loss_in_good = (*given, *(1 - to_bad, 1.0, 0.0)[len(given) :])
+    to_bad, to_good, loss_in_bad, loss_in_good = gemodel_parameters(configured.parameters)
     bad = to_bad / (to_bad + to_good)
     kept, mean = 1 - to_bad - to_good, configured.mean
     between = bad * (1 - bad) * (loss_in_bad - loss_in_good) ** 2

@@ -10,6 +10,7 @@ from ccmix.analysis.validity.queue_options import option_differences, options_of
 from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, CONTROL, NAMESPACE_PREFIX, layout
 from ccmix.conditions.qdisc import sender_queue
 from ccmix.model import Loss, Queue, Sender, Topology
+from ccmix.model.netem import gemodel_parameters
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
 SIX_DIGITS = 1e-5  # tc prints such numbers with six digits
@@ -127,11 +128,7 @@ def _tc_loss(loss: Loss | None) -> tuple[str | None, tuple[float, ...]]:
     """Returns a loss as tc reports it: of gemodel all four parameters (tc-netem(8))."""
     if loss is None:
         return None, ()
-    if loss.model == "random":
-        return loss.model, loss.parameters
-    to_bad, *given = loss.parameters
-    defaults = (1 - to_bad, 1.0, 0.0)
-    return loss.model, (to_bad, *given, *defaults[len(given) :])
+    return loss.model, loss.parameters if loss.model == "random" else gemodel_parameters(loss.parameters)
 
 
 def _same_share(applied: float, configured: float) -> bool:
