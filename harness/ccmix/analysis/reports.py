@@ -39,7 +39,7 @@ class ServiceReport:
     first_s: float | None  # the first sample of a socket that had sent data
     ccas: frozenset[str]  # on its sockets
     clients: int = 0
-    requests: int = 0  # that the clients were told to make
+    requests: int = 0  # that the clients were asked to make
     answers_bytes: frozenset[int] = frozenset()  # sizes of the whole answers
     flows: tuple[tuple[float, float, int], ...] = ()
 

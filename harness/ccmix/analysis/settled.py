@@ -1,4 +1,4 @@
-"""Judges whether a run was long enough: whether goodputs and shares still have a trend, and whether that could be told.
+"""Judges whether a run was long enough: whether goodputs and shares still have a trend, and whether that could be seen.
 
 Trend: batch means of the measured time, and the likelihood ratio of a trend in noise of first order (AR(1)) against
 such noise alone. Both likelihoods are exact ones of normal values, maximised over the noise's correlation (Beach and

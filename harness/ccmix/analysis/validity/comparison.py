@@ -22,7 +22,7 @@ class Observed:
 class FieldComparison:
     """Compares fields of a configuration with what was read back.
 
-    `fields` are 'CLASS.FIELD' of ccmix.model. `read_from` names who tells what was applied, `equal` says how close it
+    `fields` are 'CLASS.FIELD' of ccmix.model. `read_from` names who reports what was applied, `equal` says how close it
     must come, both for docs/reference/findings.md. `differences` yields what differs.
     """
 
@@ -35,7 +35,10 @@ class FieldComparison:
 def first_of_flows(limits: Limits) -> Limits:
     """Yields the first limit of flows that differ alike, and how many more flows do; nothing where none does."""
     every = list(limits)
-    more = len(every) - 1
-    others = f", and {more} more flow{'s' if more > 1 else ''}" if more > 0 else ""
     for kind, detail in every[:1]:
-        yield kind, detail + others
+        yield kind, detail + others(len(every))
+
+
+def others(flows: int) -> str:
+    """Returns ", and 3 more flows", to follow what is said of the first of 4 flows; nothing where it is alone."""
+    return f", and {flows - 1} more flow{'s' if flows > 2 else ''}" if flows > 1 else ""

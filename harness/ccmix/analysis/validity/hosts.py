@@ -8,6 +8,7 @@ from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import measured
 from ccmix.analysis.qdiscs import grown_by, root_qdisc
 from ccmix.analysis.tables import RunTables
+from ccmix.analysis.validity.comparison import others
 from ccmix.model import HostPath, Measurement, Run
 from ccmix.probes.stream.format import CORE_TIMES
 from ccmix.units import format_percent
@@ -67,8 +68,7 @@ def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
         alone = grown.filter(pl.col(column) > LEAST_LIMITED_S, share > FLOW_LIMITED_FRACTION)
         if not alone.is_empty():
             host, port, most = alone.select("host", "port", share).sort(column, descending=True).row(0)
-            others = f", and {alone.height - 1} more flows" if alone.height > 1 else ""
-            yield kind, f"{format_percent(most)} of the busy time of port {port} of {host}{others}"
+            yield kind, f"{format_percent(most)} of the busy time of port {port} of {host}{others(alone.height)}"
     yield from _app_limited(run, tables)
 
 
@@ -96,8 +96,7 @@ def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     limited = shares.filter(pl.col("seconds") > 0, pl.col("share") > APP_LIMITED_FRACTION)
     if not limited.is_empty():
         host, port, _, share = limited.sort("share", descending=True).row(0)
-        others = f", and {limited.height - 1} more flows" if limited.height > 1 else ""
-        yield "application", f"{format_percent(share)} of the time of port {port} of {host}{others}"
+        yield "application", f"{format_percent(share)} of the time of port {port} of {host}{others(limited.height)}"
 
 
 def _flow_limit_drops(tables: RunTables, place: str) -> int:

@@ -91,7 +91,7 @@ def groups(observed: Observed) -> Limits:
 
 
 def duration(observed: Observed) -> Limits:
-    """Compares what iperf3 was told, and what its timer counted."""
+    """Compares what iperf3 was asked for, and what its timer counted."""
     for source, test in _tests(observed):
         asked = observed.run.traffic.of_source(source)
         configured_s = round(asked.measured_s)
@@ -300,7 +300,7 @@ def udp_rates(observed: Observed) -> Limits:
 
 
 def http(observed: Observed) -> Limits:
-    """Compares the clients' files, what they were told to fetch, and what came whole."""
+    """Compares the clients' files, what they were asked to fetch, and what came whole."""
     for source, service in _services(observed):
         if not isinstance(source, HttpSource):
             continue
