@@ -228,7 +228,7 @@ def qdisc(kind: str, packets: int, drops: int, options: str = "{}") -> tuple[Qdi
 
 
 def measurement(delay_s: float = 0.04, loss: float = 0.001) -> Measurement:
-    """What was seen of a netem with this delay and loss, that delayed by 40 ms and lost 0.1%."""
+    """Returns what was seen of a netem with this delay and loss, that delayed by 40 ms and lost 0.1%."""
     delay = {"delay": delay_s, "jitter": 0, "correlation": 0}
     netem = json.dumps({"limit": 10_000_000, "delay": delay, "loss-random": {"loss": loss, "correlation": 0}})
     acks = json.dumps({"limit": 10_000_000, "delay": delay})

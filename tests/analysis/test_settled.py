@@ -1,4 +1,4 @@
-"""Whether a run has settled, on series made by hand and on random ones with fixed seeds."""
+"""Tests whether a run has settled, on series made by hand and on random ones with fixed seeds."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a run draws from its seed, and where it is shown."""
+"""Tests what a run draws from its seed, and where it is shown."""
 
 from dataclasses import replace
 
