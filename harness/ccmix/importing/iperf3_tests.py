@@ -4,7 +4,6 @@ Documents are those of -J. Since 3.1 fields were added and none was removed: 3.1
 no interval in test_start, and in no record whether its end is the sender; retransmits and RTT are not of every system.
 """
 
-import statistics
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -13,11 +12,13 @@ from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_in
 from ccmix.analysis.series import SRC, read_series
 from ccmix.analysis.tables import RunTables
 from ccmix.generators.results import sentence
+from ccmix.importing import asked_times
 from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
 from ccmix.importing.json_types import Object, Row
 from ccmix.importing.numbers import (
     LEAST_INTERVAL_S,
     MOST_CLOCK_S,
+    MOST_COUNT,
     MOST_RATE_BPS,
     MOST_TIME_S,
     known,
@@ -292,11 +293,13 @@ class _Test:
         omit_s = known(self.asked.get("omit"), MOST_TIME_S) or 0.0
         ends = [interval["sum"]["end"] for interval in self.intervals]
         lengths = [after - before for before, after in zip([0.0, *ends], ends, strict=False) if after > before]
-        asked_s = known(self.asked.get("interval"), MOST_TIME_S)
-        interval_s = asked_s or (round(statistics.median(lengths), 3) if lengths else 0.0)
+        interval_s = known(self.asked.get("interval"), MOST_TIME_S) or asked_times.interval_s(lengths)
         sums = (object_in(self.end.get(name)) for name in ("sum_sent", "sum_received", "sum"))
         took = [seconds for total in sums if (seconds := known(total.get("seconds"), MOST_TIME_S))]
-        duration_s = known(self.asked.get("duration"), MOST_TIME_S) or (took or [max(ends, default=0.0)])[0]
+        took_s = (took or [max(ends, default=0.0)])[0]
+        of_bytes = any(known(self.asked.get(name), MOST_COUNT) for name in ("bytes", "blocks"))
+        estimate_s = took_s if of_bytes else asked_times.duration_s(took_s)
+        duration_s = known(self.asked.get("duration"), MOST_TIME_S) or estimate_s
         return omit_s, max(interval_s, LEAST_INTERVAL_S) if self.intervals else 0.0, duration_s
 
     def _client(self, port: str = "local_port") -> Row:

@@ -16,12 +16,11 @@ from ccmix.analysis.series import SRC, read_series
 from ccmix.analysis.tables import RunTables
 from ccmix.generators.pscheduler.task import timestamp_s
 from ccmix.generators.results import embedded, sentence
-from ccmix.importing import iperf3_tests
+from ccmix.importing import asked_times, iperf3_tests
 from ccmix.importing.foreign_run import ForeignRun, LeftOut
 from ccmix.importing.foreign_text import writable
 from ccmix.importing.json_types import Object, Row
 from ccmix.importing.numbers import (
-    LEAST_INTERVAL_S,
     MOST_CLOCK_S,
     MOST_RATE_BPS,
     MOST_TIME_S,
@@ -98,7 +97,7 @@ def _of_summary(spec: Object, merged: Object, where: str, overrides: ImportOverr
     if not result.streams:
         return LeftOut(where, "the result has no throughput")
     omit_s, duration_s = (_seconds(spec.get(name)) for name in ("omit", "duration"))
-    duration_s = duration_s or max(stream["end"] or 0.0 for stream in result.streams)
+    duration_s = duration_s or asked_times.duration_s(max(stream["end"] or 0.0 for stream in result.streams))
     traffic = Traffic((ImportedSource("", SRC, (), None),), duration_s, omit_s, result.interval_s)
     throughput = {
         "summary": {"streams": result.streams, "summary": result.sums, "congestion": result.ccas},
@@ -154,8 +153,7 @@ class _Result:
         self.mss_bytes = known_count(merged.get("mss"))
         self.intervals = self._intervals(merged)
         lengths = [stream["end"] - stream["start"] for interval in self.intervals for stream in interval["streams"][:1]]
-        median_s = sorted(lengths)[len(lengths) // 2] if lengths else 0.0
-        self.interval_s = max(round(median_s, 3), LEAST_INTERVAL_S) if lengths else 0.0
+        self.interval_s = asked_times.interval_s(lengths)
 
     def _intervals(self, merged: Object) -> list[Row]:
         intervals = []

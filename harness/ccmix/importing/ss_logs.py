@@ -15,8 +15,8 @@ from ccmix.analysis.tables import (
     flows_of_sockets,
     intervals_of_sockets,
 )
+from ccmix.importing import asked_times
 from ccmix.importing.foreign_run import ForeignRun, LeftOut
-from ccmix.importing.numbers import LEAST_INTERVAL_S
 from ccmix.importing.ss_samples import read_samples
 from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA
@@ -124,8 +124,7 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
     if samples["bytes_sent"].null_count():
         flows = flows.with_columns(throughput_bps=pl.lit(None, pl.Float64), bytes_sent=pl.lit(None, pl.Int64))
         missing.append("this ss shows no bytes_sent")
-    step_s = table["time_s"].unique().sort().diff().median()
-    interval_s = max(round(step_s, 3) if isinstance(step_s, float) else 0.0, LEAST_INTERVAL_S)
+    interval_s = asked_times.sampling_interval_s(table["time_s"].unique().sort().diff().drop_nulls().to_list())
     ccas = [cca or DEFAULT_CCA for cca in dict.fromkeys(flows["cca_used"])]
     address = str(table["remote_address"][0])
     base_rtt = table["min_rtt_s"].min()
@@ -146,7 +145,7 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
         src=str(table["local_address"][0]),
         dst=address,
         dst_address=address,
-        duration_s=duration_s,
+        duration_s=asked_times.sampled_duration_s(duration_s, interval_s),
         interval_s=interval_s,
         began_s=began_s,
         ended_s=began_s + duration_s,
