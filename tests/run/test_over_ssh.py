@@ -43,8 +43,8 @@ def test_ccmix_s_own_iperf3_to_a_host_that_has_none(sshd: SshServer, ccmix: Ccmi
     assert set(summary["facts"]["probes"]) == {"sockmon-src", "sockmon-dst"}
     assert summary["execution"]["diagnostics"] == []
     [cores] = [pl.read_parquet(file) for file in (tmp_path / "out").rglob("cpu.parquet")]
-    ends = {host: cores.filter(host=host)["time_s"] for host in ("src", "dst")}
-    assert ends["dst"].min() == pytest.approx(ends["src"].min(), abs=0.5)  # by one clock
+    near, far = (cores.filter(host=host)["time_s"].to_list() for host in ("src", "dst"))
+    assert max(near[0], far[0]) < min(near[-1], far[-1])  # they overlap, by one clock
     assert is_as_before(sshd)
 
 
