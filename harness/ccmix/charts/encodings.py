@@ -60,12 +60,13 @@ def of_cca(ccas: Iterable[str] | None = None, field: str = "cca") -> Part:
 
     If the CCAs are not known before the data is (None), the scale of colours has all CCAs, and its legend would show
     all. So a second channel, of a constant width, has a scale of the CCAs in the data, and the legend takes these.
+    That channel is sorted: Vega-Lite warns of a width by names that are in no order.
     """
     legend: Part = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1}
     if ccas is not None:
         return {"color": name(field, "CCA", scale=cca_scale(ccas), legend=legend)}
     legend["values"] = {"expr": "domain('strokeWidth')"}
-    width = name(field, scale={"type": "ordinal", "range": [LINE_WIDTH]}, legend=None)
+    width = name(field, scale={"type": "ordinal", "range": [LINE_WIDTH]}, sort="ascending", legend=None)
     return {"color": name(field, "CCA", scale=cca_scale(), legend=legend), "strokeWidth": width}
 
 

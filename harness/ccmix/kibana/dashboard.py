@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ccmix.kibana.data_views import DataView
-from ccmix.kibana.saved import Json, Reference, SavedObject, embedded
+from ccmix.kibana.saved import OLDEST_KIBANA, Json, Reference, SavedObject, embedded
 
 WIDTH = 48  # columns of Kibana's grid
 LINKS_HEIGHT = 3
@@ -69,6 +69,10 @@ class Dashboard:
         return f"ccmix-{self.name}"
 
     def panel_id(self, panel: Panel) -> str:
+        """Returns the id of a panel, and of its chart.
+
+        No other dashboard has it: Kibana keeps the state of a panel by its id when a click leads to another dashboard.
+        """
         return f"{self.id}-{panel.name}"
 
     def places(self) -> list[GridPlace]:
@@ -84,17 +88,18 @@ class Dashboard:
     def saved(self, others: Iterable["Dashboard"]) -> list[SavedObject]:
         """Returns the charts of the panels and, last, the dashboard with links to all `others`."""
         charts = [panel.chart.saved(self.panel_id(panel)) for panel in self.panels]
-        links, references = _links([each for each in others if each.name != self.name])
-        panels = [_panel("links", "links", GridPlace(0, 0, WIDTH, LINKS_HEIGHT), links)]
+        links, references = self._links(others)
+        panels = [_panel(f"{self.id}-links", "links", GridPlace(0, 0, WIDTH, LINKS_HEIGHT), links)]
         for panel, chart, place in zip(self.panels, charts, self.places(), strict=True):
-            enhancements, drilldowns = _drilldown(panel)
+            id_ = self.panel_id(panel)
+            enhancements, drilldowns = _drilldown(panel, id_)
             settings = {"enhancements": enhancements}
-            panels.append(_panel(panel.name, chart.type, place, settings) | {"panelRefName": f"panel_{panel.name}"})
-            references += [Reference(f"panel_{panel.name}", chart.type, chart.id).prefixed(panel.name), *drilldowns]
+            panels.append(_panel(id_, chart.type, place, settings) | {"panelRefName": f"panel_{id_}"})
+            references += [Reference(f"panel_{id_}", chart.type, chart.id).prefixed(id_), *drilldowns]
         controls, control_references = self._controls()
         attributes = {
             "title": f"ccmix: {self.title}",
-            "description": self.description,
+            "description": f"{self.description}. For Kibana {OLDEST_KIBANA} and newer",
             "hits": 0,
             "version": 1,
             "panelsJSON": embedded(panels),
@@ -111,6 +116,18 @@ class Dashboard:
         }  # fmt: skip
         return [*charts, SavedObject("dashboard", self.id, attributes, (*references, *control_references))]
 
+    def _links(self, dashboards: Iterable["Dashboard"]) -> tuple[Json, list[Reference]]:
+        links, references = [], []
+        for order, other in enumerate(each for each in dashboards if each.name != self.name):
+            name = f"link_{other.name}_dashboard"
+            links.append({
+                "type": "dashboardLink", "id": other.name, "label": other.title, "order": order,
+                "destinationRefName": name,
+                "options": {"openInNewTab": False, "useCurrentFilters": True, "useCurrentDateRange": True},
+            })  # fmt: skip
+            references.append(Reference(name, "dashboard", other.id).prefixed(f"{self.id}-links"))
+        return {"attributes": {"layout": "horizontal", "links": links}, "enhancements": {}}, references
+
     def _controls(self) -> tuple[Json, list[Reference]]:
         panels, references = {}, []
         for order, control in enumerate(self.controls):
@@ -124,32 +141,20 @@ class Dashboard:
             references.append(Reference(f"controlGroup_{name}:{control.kind}DataView", "index-pattern", self.view.id))
         ignore = dict.fromkeys(("ignoreFilters", "ignoreQuery", "ignoreTimerange", "ignoreValidations"), False)
         group = {
-            "chainingSystem": "HIERARCHICAL", "controlStyle": "oneLine", "showApplySelections": False,
+            "chainingSystem": "HIERARCHICAL", "controlStyle": "oneLine",
             "ignoreParentSettingsJSON": embedded(ignore), "panelsJSON": embedded(panels),
         }  # fmt: skip
         return group, references
 
 
-def _panel(name: str, type_: str, place: GridPlace, settings: Json) -> Json:
-    grid = {"x": place.x, "y": place.y, "w": place.width, "h": place.height, "i": name}
+def _panel(id_: str, type_: str, place: GridPlace, settings: Json) -> Json:
+    grid = {"x": place.x, "y": place.y, "w": place.width, "h": place.height, "i": id_}
     return {
-        "version": PANEL_VERSION, "type": type_, "gridData": grid, "panelIndex": name, "embeddableConfig": settings,
+        "version": PANEL_VERSION, "type": type_, "gridData": grid, "panelIndex": id_, "embeddableConfig": settings,
     }  # fmt: skip
 
 
-def _links(others: Iterable[Dashboard]) -> tuple[Json, list[Reference]]:
-    links, references = [], []
-    for order, other in enumerate(others):
-        name = f"link_{other.name}_dashboard"
-        links.append({
-            "type": "dashboardLink", "id": other.name, "label": other.title, "order": order, "destinationRefName": name,
-            "options": {"openInNewTab": False, "useCurrentFilters": True, "useCurrentDateRange": True},
-        })  # fmt: skip
-        references.append(Reference(name, "dashboard", other.id).prefixed("links"))
-    return {"attributes": {"layout": "horizontal", "links": links}, "enhancements": {}}, references
-
-
-def _drilldown(panel: Panel) -> tuple[Json, list[Reference]]:
+def _drilldown(panel: Panel, id_: str) -> tuple[Json, list[Reference]]:
     """Returns what a click on a value does: it opens another dashboard, with that value and all filters."""
     if panel.leads_to is None:
         return {}, []
@@ -163,5 +168,5 @@ def _drilldown(panel: Panel) -> tuple[Json, list[Reference]]:
         },
     }
     name = f"drilldown:DASHBOARD_TO_DASHBOARD_DRILLDOWN:{event['eventId']}:dashboardId"
-    reference = Reference(name, "dashboard", f"ccmix-{panel.leads_to}").prefixed(panel.name)
+    reference = Reference(name, "dashboard", f"ccmix-{panel.leads_to}").prefixed(id_)
     return {"dynamicActions": {"events": [event]}}, [reference]

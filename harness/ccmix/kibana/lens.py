@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ccmix.charts.colours import COLOURS
+from ccmix.charts.colours import COLOURS, NO_CCA
 from ccmix.kibana.data_views import DataView
 from ccmix.kibana.saved import Json, Reference, SavedObject
 
@@ -238,7 +238,10 @@ def _shades() -> Json:
 
 
 def cca_colours() -> Json:
-    """Returns Lens's mapping of CCAs to colours; CCAs without a colour take Kibana's for the colour-blind."""
+    """Returns Lens's mapping of CCAs to colours; CCAs without a colour are grey.
+
+    Kibana 8.12 needs `assignmentMode`, which later ones ignore, and has no colours that repeat ("loop", since 8.13).
+    """
     palette = "eui_amsterdam_color_blind"
     return {
         "paletteId": palette,
@@ -253,6 +256,6 @@ def cca_colours() -> Json:
             for cca, colour in COLOURS.items()
         ],
         "specialAssignments": [
-            {"rule": {"type": "other"}, "color": {"type": "loop"}, "touched": False},
+            {"rule": {"type": "other"}, "color": {"type": "colorCode", "colorCode": NO_CCA}, "touched": False},
         ],
     }

@@ -54,7 +54,7 @@ def draw(dashboard: Dashboard, objects: Mapping[str, SavedObject], views: Mappin
 
 def render(spec: Mapping[str, Any]) -> str:
     """Returns the SVG of a Vega-Lite specification with data. Raises ValueError where it doesn't compile."""
-    svg: str = vl_convert.vegalite_to_svg({"config": {"font": MEASURED}, **spec}, vl_version=VEGA_LITE)
+    svg: str = vl_convert.vegalite_to_svg({**spec, "config": {"font": MEASURED}}, vl_version=VEGA_LITE)
     return svg
 
 

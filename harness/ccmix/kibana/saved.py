@@ -7,8 +7,10 @@ from typing import Any
 
 Json = dict[str, Any]  # an object of Kibana's, Elasticsearch's or Vega-Lite's JSON
 
+# The oldest Kibana that has every key of the file: 8.11 brought links and colours of terms, but nobody tried it there
+OLDEST_KIBANA = "8.12"
 CORE_VERSION = "8.8.0"
-# The newest model of each type that every Kibana since 8.12 knows; newer ones migrate it when they import it.
+# The newest model of each type that every Kibana since OLDEST_KIBANA knows; newer ones migrate it when they import it.
 TYPE_VERSIONS = {"index-pattern": "8.0.0", "lens": "8.9.0", "visualization": "8.5.0", "dashboard": "8.9.0"}
 
 

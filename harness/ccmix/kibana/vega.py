@@ -36,6 +36,7 @@ class VegaLite:
         return {
             "$schema": SCHEMA,
             "autosize": {"type": "fit", "contains": "padding"},
+            "config": {"kibana": {"hideWarnings": True}},  # they lie over the data, in a user's sight
             **self.drawing(ChartSource(answer, tuple(self.transform))),
         }
 

@@ -1,16 +1,19 @@
 """Tests that elk/kibana/ccmix.ndjson is what the generator makes, and that Kibana's rules for saved objects hold."""
 
 import json
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
 import pytest
 
+import kibana_keys as since
 from ccmix.charts.colours import COLOURS
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.dashboard import WIDTH, GridPlace
 from ccmix.kibana.dashboards import DASHBOARDS
 from ccmix.kibana.file import ndjson
+from ccmix.kibana.saved import OLDEST_KIBANA
 from support import REPOSITORY
 
 FILE = REPOSITORY / "elk" / "kibana" / "ccmix.ndjson"
@@ -32,6 +35,93 @@ def names(dashboard: dict[str, Any]) -> set[str]:
 
 def test_the_file_is_what_the_generator_makes() -> None:
     assert FILE.read_text() == ndjson(), "run: .venv/bin/python -m ccmix.kibana >elk/kibana/ccmix.ndjson"
+
+
+def at_most(version: str, newest: str) -> bool:
+    """Returns whether a Kibana of the version `newest` has what came with `version`."""
+    return tuple(map(int, version.split("."))) <= tuple(map(int, newest.split(".")))
+
+
+def younger(saved: dict[str, Any]) -> dict[str, str]:
+    """Returns the keys of an object that OLDEST_KIBANA does not have, each with its version; '?' if none is known."""
+    attributes = saved["attributes"]
+    pairs: list[tuple[since.Since, Iterable[str]]] = [
+        (since.SAVED_OBJECT, saved), (since.ATTRIBUTES[saved["type"]], attributes),
+    ]  # fmt: skip
+    if saved["type"] == "dashboard":
+        group = attributes["controlGroupInput"]
+        controls = json.loads(group["panelsJSON"]).values()
+        pairs += [
+            (since.CONTROL_GROUP, group), (since.OPTIONS, json.loads(attributes["optionsJSON"])),
+            (since.REFRESH, attributes["refreshInterval"]),
+            *((since.CONTROL, control) for control in controls),
+            *((since.CONTROL_INPUT, control["explicitInput"]) for control in controls),
+            *((since.PANEL, panel) for panel in panels(saved)),
+            *((since.GRID, panel["gridData"]) for panel in panels(saved)),
+            *((since.PANEL_TYPES, [panel["type"]]) for panel in panels(saved)),
+            *((since.LINK, link) for panel in panels(saved)
+              for link in panel["embeddableConfig"].get("attributes", {}).get("links", ())),
+        ]  # fmt: skip
+    if saved["type"] == "lens":
+        state = attributes["state"]
+        columns = state["datasourceStates"]["formBased"]["layers"]["data"]["columns"].values()
+        formats = [column["params"]["format"] for column in columns if "format" in column["params"]]
+        mappings = [
+            layer["colorMapping"] for layer in state["visualization"].get("layers", ()) if "colorMapping" in layer
+        ]
+        pairs += [
+            *((since.COLUMN, column) for column in columns),
+            *((since.COLUMN_PARAMS, column["params"]) for column in columns),
+            *((since.COLUMN_FORMATS, [format_["id"]]) for format_ in formats),
+            *((since.FORMAT_PARAMS, format_["params"]) for format_ in formats),
+            *((since.COLOUR_MAPPING, mapping) for mapping in mappings),
+            *((since.COLOUR_TYPES, [assignment["color"]["type"]]) for mapping in mappings
+              for assignment in (*mapping["assignments"], *mapping["specialAssignments"])),
+        ]  # fmt: skip
+    versions = {key: known.get(key, "?") for known, keys in pairs for key in keys}
+    return {key: version for key, version in versions.items() if version == "?" or not at_most(version, OLDEST_KIBANA)}
+
+
+@pytest.mark.parametrize("saved", OBJECTS, ids=lambda each: each["id"])
+def test_the_oldest_kibana_has_every_key_by_its_public_schemas(saved: dict[str, Any]) -> None:
+    """A stand-in for an import into a real Kibana: kibana_keys.py says where its table is from."""
+    assert younger(saved) == {}
+
+
+def test_a_key_that_came_later_is_seen() -> None:
+    """Kibana 8.12.2 refused a file with this key."""
+    [saved] = [each for each in SAVED_DASHBOARDS if each["id"] == "ccmix-run"]
+    group = saved["attributes"]["controlGroupInput"] | {"showApplySelections": False}
+    assert younger(saved | {"attributes": saved["attributes"] | {"controlGroupInput": group}}) == {
+        "showApplySelections": "8.14"
+    }
+
+
+def test_colours_of_terms_have_what_the_oldest_kibana_needs() -> None:
+    needed = max(
+        (version for version in since.NEEDED_IN_COLOUR_MAPPING if at_most(version, OLDEST_KIBANA)),
+        key=lambda version: tuple(map(int, version.split("."))),
+    )
+    mappings = [
+        layer["colorMapping"]
+        for each in LENS
+        for layer in each["attributes"]["state"]["visualization"].get("layers", ())
+        if "colorMapping" in layer
+    ]
+    assert mappings
+    assert all(set(mapping) == since.NEEDED_IN_COLOUR_MAPPING[needed] for mapping in mappings)
+
+
+def test_the_file_and_the_guide_name_the_oldest_kibana() -> None:
+    assert all(f"Kibana {OLDEST_KIBANA} " in each["attributes"]["description"] for each in SAVED_DASHBOARDS)
+    assert f"Kibana {OLDEST_KIBANA} or newer" in (REPOSITORY / "docs" / "howto" / "kibana.md").read_text()
+
+
+def test_no_two_dashboards_share_the_id_of_a_panel() -> None:
+    """Kibana would keep a panel's state when a click leads from one dashboard to another."""
+    ids = [panel["panelIndex"] for saved in SAVED_DASHBOARDS for panel in panels(saved)]
+    assert len(set(ids)) == len(ids)
+    assert all(panel["gridData"]["i"] == panel["panelIndex"] for saved in SAVED_DASHBOARDS for panel in panels(saved))
 
 
 def test_there_are_the_six_dashboards() -> None:
@@ -77,7 +167,7 @@ def test_links_lead_to_all_other_dashboards_with_filters_and_times_kept(saved: d
         link["options"] == {"openInNewTab": False, "useCurrentFilters": True, "useCurrentDateRange": True}
         for link in links["embeddableConfig"]["attributes"]["links"]
     )
-    led = {each["id"] for each in saved["references"] if each["name"].startswith("links:")}
+    led = {each["id"] for each in saved["references"] if each["name"].startswith(f"{saved['id']}-links:")}
     assert led == {each["id"] for each in SAVED_DASHBOARDS} - {saved["id"]}
 
 
