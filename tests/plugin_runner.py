@@ -149,7 +149,7 @@ class Tool:
         return participant
 
     def _environment(self) -> dict[str, str]:
-        plain = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+        plain = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
         plain["TMPDIR"] = tempfile.gettempdir()  # iperf3 needs one; the runner gives a folder for the run
         return plain | {"IPERF3MIX_CONF": str(self.root / CONF)} | self.environment
 

@@ -33,7 +33,7 @@ def test_it_has_a_tool_with_all_methods(package: Path) -> None:
     for file in files:
         script = package / TOOL / file
         assert script.stat().st_mode & 0o777 == 0o755
-        assert script.read_text().startswith("#!/usr/bin/python3\n")
+        assert script.read_text().startswith("#!/usr/bin/python3 -B\n")  # which writes no byte code
     assert (package / IPERF3).stat().st_mode & 0o7777 == 0o755  # and no file capability: nobody needs one
     assert "security.capability" not in os.listxattr(package / IPERF3)
 
@@ -117,7 +117,9 @@ def test_the_service_and_the_script_of_the_package_call_what_is_there(deb: Path,
     assert unit == (units / f"{NAME}.service").read_text()
     program = unit.split("ExecStart=")[1].split()[0]
     assert (package / program[1:]).exists()
-    assert program in control(deb, "postinst")
+    assert f"/{TOOL}" in control(deb, "postinst")
+    assert program == f"/{TOOL}/allow-ccas"
+    assert '"$tool/allow-ccas"' in control(deb, "postinst")
 
 
 def test_its_python_is_that_of_ubuntu_22_04(package: Path) -> None:

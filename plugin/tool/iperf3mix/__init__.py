@@ -5,4 +5,4 @@ but the standard library of Python 3.10, so that the tool needs neither pSchedul
 """
 
 NAME = "iperf3mix"
-VERSION = "1.0"
+VERSION = "1.1"
