@@ -8,6 +8,7 @@ from ccmix.analysis.comparison import Paired
 from ccmix.analysis.ratio import Ratio
 from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, Single
 from ccmix.analysis.statistics import Spread
+from ccmix.model import Buffer, Queue
 from ccmix.report.answer import answer
 from support import TOPOLOGY, iperf3_traffic, with_senders
 
@@ -59,7 +60,9 @@ def test_nothing_is_one_times_something() -> None:
         "its mean goodput is cubic's to three digits (1 condition)."
     )
     assert told(alone(2.2, place(0.005)), alone(1.2, place(0.1), 0.5), more).endswith(
-        "; of 2 other conditions, more in 1 (by less than 0.5%), no significant difference in 1."
+        "; of 2 other conditions, more in 1 (by less than 0.5%, "
+        "with 0.1% loss at a base RTT of 88 ms), no significant difference in 1 (with 0.1% loss at a base "
+        "RTT of 200 ms)."
     )
     [(_, [sentence])] = answer(replace(NONE, alone=(alike,), singles=(single(place()),))).details
     assert sentence.startswith("Alone, bbr carries cubic's goodput to three digits (400 Mbit/s against 400 Mbit/s")
@@ -68,7 +71,8 @@ def test_nothing_is_one_times_something() -> None:
 def test_a_smaller_goodput_can_be_the_largest_difference() -> None:
     assert told(alone(0.25, place()), alone(2.0, place(0.005))) == (
         "With 0.1% loss at a base RTT of 88 ms, bbr alone carries 0.25 times cubic's goodput "
-        "(100 Mbit/s against 400 Mbit/s, 95% CI 0.15 to 0.35); of 1 other condition, more in 1 (2 times)."
+        "(100 Mbit/s against 400 Mbit/s, 95% CI 0.15 to 0.35); of 1 other condition, more in 1 "
+        "(2 times, with 0.1% loss at a base RTT of 10 ms)."
     )
 
 
@@ -76,13 +80,17 @@ def test_elsewhere_more_less_and_unknown() -> None:
     others = [alone(ratio, place(0.001 * at)) for at, ratio in enumerate((1.5, 1.2, 0.8), 1)]
     unknown = [alone(1.3, place(0.02), p=0.2), alone(0.7, place(0.03), p=None)]
     assert told(alone(2.2, place()), *others, *unknown).endswith(
-        "; of 5 other conditions, more in 2 (1.2 to 1.5 times), less in 1 (0.8 times), no significant difference in 2."
+        "; of 5 other conditions, more in 2 (1.2 to 1.5 times, with 0.1% loss at a base RTT of 2 ms, and "
+        "with 0.1% loss "
+        "at a base RTT of 4 ms), less in 1 (0.8 times, with 0.1% loss at a base RTT of 6 ms), no significant "
+        "difference "
+        "in 2 (with 0.1% loss at a base RTT of 40 ms, and with 0.1% loss at a base RTT of 60 ms)."
     )
 
 
 def test_streams_in_words() -> None:
     where = replace(place(), condition=(("streams", "1"), ("cca-buffer", "2mb")))
-    assert told(alone(2.2, where)).startswith("With 1 stream with cca-buffer 2mb, bbr alone carries 2.2 times")
+    assert told(alone(2.2, where)).startswith("With 1 stream and cca-buffer 2mb, bbr alone carries 2.2 times")
 
 
 def test_what_chance_may_have_made_is_no_difference() -> None:
@@ -107,16 +115,46 @@ def test_each_cca_has_its_sentence_up_to_three() -> None:
 
 def test_shares_of_a_mix() -> None:
     assert told(beside(0.75, place()), beside(0.9, place(0.005))) == (
-        "Beside 4 flows of cubic, 4 flows of bbr take more than their fair share in all 2 conditions, "
-        "75% to 90% of the goodput where 50% would be fair (farthest with 0.1% loss at a base RTT of 10 ms: "
-        "90%, 95% CI 88% to 92%)."
+        "Beside 4 flows of cubic, 4 flows of bbr take more than their fair share of the goodput, 50%, "
+        "in both conditions: 75% to 90% with 0.1% loss."
     )
 
 
 def test_more_here_and_less_there() -> None:
     assert told(beside(0.75, place()), beside(0.2, place(0.005)), beside(0.5, place(0.02), p=0.9)).startswith(
-        "Beside 4 flows of cubic, 4 flows of bbr take more than their fair share in 1 of 3 conditions, 75% of the "
-        "goodput where 50% would be fair and take less than their fair share in 1 of 3 conditions, 20% of"
+        "Beside 4 flows of cubic, 4 flows of bbr take more than their fair share of the goodput, 50%, in 1 of 3 "
+        "conditions: 75% with 0.1% loss at a base RTT of 88 ms; take less than their fair share in 1: 20% "
+        "with 0.1% loss "
+        "at a base RTT of 10 ms; show no significant difference in 1: 50% with"
+    )
+
+
+def in_queue(amount: float, kind: str) -> SharedPlace:
+    condition = (("buffer", f"{amount:g}bdp"), ("qdisc", kind))
+    path = replace(TOPOLOGY, buffer=Buffer(amount, "bdp"), queue=Queue(kind))
+    return replace(place(), condition=condition, path=path)
+
+
+def test_the_odd_conditions_have_names_and_one_flow_has_its_share() -> None:
+    of_queues = [
+        beside(0.51, in_queue(0.5, "fq_codel")),
+        beside(0.91, in_queue(0.5, "bfifo")),
+        beside(0.511, in_queue(8, "fq_codel")),
+        beside(0.28, in_queue(8, "bfifo")),
+    ]
+    single_flows = [replace(one, streams=1, others=(("cubic", 1),)) for one in of_queues]
+    assert told(*single_flows) == (
+        "Beside 1 flow of cubic, 1 flow of bbr takes more than its fair share of the goodput, 50%, in 1 of 4 "
+        "conditions: "
+        "91% with a buffer of 0.5 BDP and qdisc bfifo; takes less than its fair share in 1: 28% with a buffer of 8 BDP "
+        "and qdisc bfifo; takes about its fair share in 2: 51% to 51.1% with qdisc fq_codel."
+    )
+
+
+def test_places_on_several_paths_have_the_path_s_name() -> None:
+    near, far = replace(place(0.005), name="near"), replace(place(0.044), name="far", condition=())
+    assert told(beside(0.75, near), beside(0.9, far)).endswith(
+        "in both conditions: 75% on near with 0.1% loss at a base RTT of 10 ms, and 90% on far."
     )
 
 
@@ -156,7 +194,7 @@ def test_runs_left_out(found: Sharing, sentence: str) -> None:
 def test_warnings_say_how_many_iterations_would_do() -> None:
     open_one, sure = alone(1.1, place(), p=0.3, needed=40), alone(2.2, place(0.005))
     assert answer(replace(NONE, alone=(open_one, sure))).warnings == (
-        "1 of 2 comparisons show no significant difference with 5 iterations; to detect one of the size that was "
+        "1 of 2 comparisons shows no significant difference with 5 iterations; to detect one of the size that was "
         "measured, "
         "about 40 would do.",
     )
@@ -166,10 +204,10 @@ def test_warnings_say_how_many_iterations_would_do() -> None:
     alike = alone(2.0, place(), p=None)
     alike = replace(alike, result=replace(alike.result, alike=True))
     [warning] = answer(replace(NONE, alone=(alike,))).warnings
-    assert warning.startswith("1 of 1 comparisons is of iterations that are all alike")
+    assert warning.startswith("The only comparison is of iterations that are all alike")
     untested = alone(2.0, place(), p=None)
     [warning] = answer(replace(NONE, alone=(untested,))).warnings
-    assert warning.startswith("1 of 1 comparisons have fewer than 3 iterations")
+    assert warning.startswith("The only comparison has fewer than 3 iterations")
     assert answer(replace(NONE, alone=(sure,))).warnings == ()
 
 

@@ -50,8 +50,9 @@ def test_the_table_counts_them_and_a_note_says_what_would_do(campaign: Results) 
 def test_the_answer_warns_of_them(campaign: Results) -> None:
     shares = sharing((result.outdir, result.finished) for result in campaign.runs)
     assert answer(shares).warnings[0] == (
-        f"2 of {shares.valid} valid runs have not settled: longer ones may have other goodputs and shares. "
-        f"One is {SENTENCE}."
+        f"2 of {shares.valid} valid runs, at a base RTT of 88 ms, have not settled: longer ones may have "
+        f"other goodputs "
+        f"and shares. One is {SENTENCE}."
     )
 
 

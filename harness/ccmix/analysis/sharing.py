@@ -4,7 +4,7 @@ of groups that compete within a run.
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ccmix.analysis.comparison import SIGNIFICANCE, Paired, holm, paired
 from ccmix.analysis.conditions import traffic_asked
@@ -41,6 +41,7 @@ class SharedPlace:
     condition: tuple[tuple[str, str], ...]  # without CCAs
     path: Topology | HostPath
     traffic: Traffic  # its groups without their CCAs
+    name: str = field(default="", compare=False)  # of the emulated path; those of two names may be alike
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class Sharing:
     left_out: tuple[tuple[str, int], ...]  # kinds of limits, and how many runs each; a run counts once, by its first
     compared: int
     not_settled: tuple[Settling, ...] = ()  # of each run that counts and has not settled
+    unsettled_places: tuple[SharedPlace, ...] = ()  # of these runs
 
     @property
     def valid(self) -> int:
@@ -136,6 +138,7 @@ def sharing(runs: Iterable[_Valid]) -> Sharing:
         not_settled=tuple(
             settling for _, finished in valid if not_settled(finished) and (settling := finished.metrics.settling)
         ),
+        unsettled_places=tuple(dict.fromkeys(place_of(finished) for _, finished in valid if not_settled(finished))),
     )
 
 
@@ -144,13 +147,15 @@ def _kind(finished: FinishedRun) -> str:
     return reasons[0].kind if reasons else finished.verdict.status
 
 
-def _place(finished: FinishedRun) -> SharedPlace:
+def place_of(finished: FinishedRun) -> SharedPlace:
+    """Returns where a run was made, whatever its CCAs."""
     run = finished.run
     condition = tuple(item for item in run.condition.items() if item[0] != CCA)
     path = replace(run.path, name="") if isinstance(run.path, Topology) else run.path
     asked = traffic_asked(finished)
     traffic = replace(asked, sources=tuple(map(_without_cca, asked.sources)))
-    return SharedPlace(run.dst, condition, path, traffic)
+    name = run.path.name if isinstance(run.path, Topology) else ""
+    return SharedPlace(run.dst, condition, path, traffic, name)
 
 
 def _unnamed(groups: Sequence[Group]) -> tuple[Group, ...]:
@@ -165,7 +170,8 @@ def _without_cca(source: TrafficSource) -> TrafficSource:
     return source
 
 
-def _only_cca(finished: FinishedRun) -> str | None:
+def only_cca(finished: FinishedRun) -> str | None:
+    """Returns the CCA of all flows; None where there are several."""
     ccas = {group.cca for group in finished.metrics.groups}
     return ccas.pop() if len(ccas) == 1 else None
 
@@ -173,9 +179,9 @@ def _only_cca(finished: FinishedRun) -> str | None:
 def _alone(valid: Sequence[_Valid]) -> list[Alone]:
     cells: dict[SharedPlace, dict[tuple[str, str], dict[Hashable, float]]] = {}
     for campaign, finished in valid:
-        if cca := _only_cca(finished):
-            goodputs = cells.setdefault(_place(finished), {}).setdefault((cca, finished.run.entry), {})
-            goodputs[campaign, finished.run.iteration] = _goodput_bps(finished)
+        if cca := only_cca(finished):
+            goodputs = cells.setdefault(place_of(finished), {}).setdefault((cca, finished.run.entry), {})
+            goodputs[campaign, finished.run.iteration] = goodput_bps(finished)
     comparisons = []
     for place, sides in cells.items():
         if len({cca for cca, _ in sides}) < 2:
@@ -207,7 +213,7 @@ def _side_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
     return cca if sum(other == cca for other, _ in sides) == 1 else f"{cca} ({entry})"
 
 
-def _goodput_bps(finished: FinishedRun) -> float:
+def goodput_bps(finished: FinishedRun) -> float:
     """Returns the run's goodput, the sum over its groups."""
     return sum(float(group.goodput_bps) for group in finished.metrics.groups)
 
@@ -218,7 +224,7 @@ def _beside(valid: Sequence[_Valid]) -> list[Beside]:
         groups = finished.metrics.groups
         if len(groups) > 1 and all(group.fair_share and group.share is not None for group in groups):
             names = tuple((group.group, group.streams) for group in groups)
-            cells.setdefault((finished.run.entry, _place(finished), names), []).append(groups)
+            cells.setdefault((finished.run.entry, place_of(finished), names), []).append(groups)
     comparisons = []
     for (_, place, names), runs in cells.items():
         for at, (group, streams) in enumerate(names):
@@ -253,7 +259,7 @@ def _singles(valid: Sequence[_Valid]) -> Iterable[Single]:
     cells: dict[tuple[str, SharedPlace, tuple[str, ...]], list[float]] = {}
     for _, finished in valid:
         names = tuple(group.group for group in finished.metrics.groups)
-        cells.setdefault((finished.run.entry, _place(finished), names), []).append(_goodput_bps(finished))
+        cells.setdefault((finished.run.entry, place_of(finished), names), []).append(goodput_bps(finished))
     for (entry, place, names), values in cells.items():
         if spread := Spread.of(values):
             yield Single(place, entry, names, spread)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jinja2
 
+from ccmix.analysis.effects import effects
 from ccmix.analysis.results import Results
 from ccmix.analysis.sharing import sharing
 from ccmix.archive import Campaign
@@ -55,7 +56,8 @@ def write_report(results: Results, file: Path) -> Path:
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     environment = jinja2.Environment(loader=jinja2.PackageLoader("ccmix.report", "."), autoescape=True)
-    shares = sharing((result.outdir, result.finished) for result in results.runs)
+    runs = [(result.outdir, result.finished) for result in results.runs]
+    shares = sharing(runs)
     setups, parts, chosen = Listings(), sections(results), choose(results)
     origins = {campaign.outdir: Origin(campaign.origin) for campaign in results.campaigns}
     page = environment.get_template("page.html").stream(
@@ -63,7 +65,7 @@ def write_report(results: Results, file: Path) -> Path:
         finished=len(results.runs),
         planned=results.planned,
         measured_on=sorted({_measured_on(result.finished) for result in results.runs}),
-        answer=answer(shares),
+        answer=answer(shares, effects(shares, runs)),
         compared=shares.compared,
         headings=results_text.headings(results),
         text_columns=results_text.name_columns(results),
