@@ -29,7 +29,7 @@ from ccmix.model import (
     Traffic,
     UdpSource,
 )
-from ccmix.plan import RECEIVER, make_plan, named, span
+from ccmix.plan import RECEIVER, file_order, make_plan, named, span
 from support import TOPOLOGY, iperf3_traffic, with_senders
 
 DEMO = Path(__file__).parents[1] / "configs" / "demo.ini"
@@ -225,3 +225,16 @@ def test_a_bdp_is_what_is_in_flight_in_a_base_rtt(rate_bps: float, delay_s: floa
     topology = with_senders(replace(TOPOLOGY, rate_bps=rate_bps, buffer=Buffer(share, "bdp")), delay_s=delay_s)
     drained_s = topology.buffer_bytes * 8 / rate_bps
     assert drained_s == pytest.approx(share * 2 * delay_s, abs=8 / rate_bps) or topology.buffer_bytes == 1514
+
+
+def test_each_run_knows_its_place_in_the_order_of_the_file() -> None:
+    shuffled, in_order = [entry(), entry("two")], [entry(order="in-order"), entry("two", order="in-order")]
+    runs, expected = make_plan(shuffled, seed=1), make_plan(in_order, seed=1)
+    order = file_order(shuffled, runs)
+    assert [run.name for run in runs] != [run.name for run in expected]
+    assert [run.name for _, run in sorted(zip(order, runs, strict=True), key=lambda placed: placed[0])] == [
+        run.name for run in expected
+    ]
+    assert file_order(in_order, expected) == ()
+    some = runs[3:7]  # as --run selects them
+    assert sorted(file_order(shuffled, some) or range(4)) == [0, 1, 2, 3]

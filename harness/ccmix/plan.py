@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ccmix.analysis.spread import draw_spread
 from ccmix.config import Entry
-from ccmix.model import HostPath, Run, RunSpread, Topology, Traffic
+from ccmix.model import HostPath, Run, RunSpread, Topology, Traffic, condition_name
 
 RECEIVER = "receiver"  # the destination of a run on an emulated topology
 
@@ -31,6 +31,30 @@ def named(runs: Sequence[Run], names: Sequence[str]) -> tuple[Run, ...]:
         if name not in by_name:
             raise KeyError(name)
     return tuple(run for run in runs if not names or run.name in names)
+
+
+def file_order(entries: Iterable[Entry], runs: Sequence[Run]) -> tuple[int, ...]:
+    """Returns for each run its place among them in the order of the INI file; () where they are in this order.
+
+    That is entry by entry, each iteration by iteration, each with its conditions as the file has them.
+    """
+    places: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for number, entry in enumerate(entries):
+        for at, condition in enumerate(entry.conditions):
+            dst = condition.path.dst.name if isinstance(condition.path, HostPath) else RECEIVER
+            places.setdefault((entry.name, condition_name(condition.values), dst), (number, at))
+
+    def place(run: Run) -> tuple[int, int, int]:
+        number, at = places[run.entry, run.condition_name, run.dst]
+        return number, run.iteration, at
+
+    in_order = sorted(range(len(runs)), key=lambda at: place(runs[at]))
+    if in_order == list(range(len(runs))):
+        return ()
+    order = [0] * len(runs)
+    for number, at in enumerate(in_order):
+        order[at] = number
+    return tuple(order)
 
 
 def _entry_runs(entry: Entry, seed: int) -> Iterable[Run]:

@@ -9,7 +9,7 @@ from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
 BASE_RTT, STREAMS = "base RTT", "streams"
 OF_KEYS = {
-    "rate": "rate", "delay": BASE_RTT, "ack-delay": BASE_RTT, "loss": "loss", "buffer": "buffer", "qdisc": "qdisc",
+    "rate": "rate", "delay": BASE_RTT, "rtt": BASE_RTT, "loss": "loss", "buffer": "buffer", "qdisc": "qdisc",
     "jitter": "jitter", "reorder": "reorder", "mtu": "mtu", "ecn": "ecn", "sender-qdisc": "sender-qdisc",
     "sender-rate": "sender-qdisc", "offloads": "offloads", STREAMS: STREAMS,
 }  # fmt: skip

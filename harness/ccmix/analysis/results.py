@@ -35,7 +35,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """All finished runs of the campaigns, in the order of their plans, and how many runs were planned.
+    """All finished runs of the campaigns, and how many runs were planned.
+
+    Runs are in the order of their files: entry by entry, and each entry condition by condition.
 
     With rtt_buckets, the rows pool all base RTTs below 30 ms, and all others.
     """
@@ -75,6 +77,15 @@ def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
             raise ArchiveError(f"{folder}: run.json has no plausible {name}: {value:g}")
 
 
+def _in_file_order(campaign: Campaign) -> list[Result]:
+    """Returns the finished runs condition by condition; an unfinished run does not change the order of the others."""
+    places: dict[tuple[str, str, str], int] = {}
+    for run in campaign.runs_in_file_order:
+        places.setdefault((run.entry, run.condition_name, run.dst), len(places))
+    results = [Result(*run_and_folder) for run_and_folder in campaign.finished()]
+    return sorted(results, key=lambda result: places[result.run.entry, result.run.condition_name, result.run.dst])
+
+
 def load_results(outdirs: Sequence[Path]) -> Results:
     """Raises ArchiveError where a folder is no campaign, or none of its runs is finished."""
     resolved = [outdir.resolve() for outdir in outdirs]
@@ -82,7 +93,7 @@ def load_results(outdirs: Sequence[Path]) -> Results:
         if resolved.count(path) > 1:
             raise ArchiveError(f"{outdir}: is named twice, and its runs would count twice: name it once")
     campaigns = [Campaign.load(outdir) for outdir in outdirs]
-    runs = tuple(Result(*run_and_folder) for campaign in campaigns for run_and_folder in campaign.finished())
+    runs = tuple(result for campaign in campaigns for result in _in_file_order(campaign))
     for result in runs:
         _check_magnitudes(result.finished, result.folder)
     if not runs:

@@ -28,6 +28,16 @@ class Campaign:
         return self.plan.runs
 
     @property
+    def runs_in_file_order(self) -> tuple[Run, ...]:
+        """Returns the runs in the order of the INI file, as far as the plan knows it."""
+        order = self.plan.file_order
+        return (
+            self.runs
+            if len(order) != len(self.runs)
+            else tuple(run for _, run in sorted(zip(order, self.runs, strict=True), key=lambda placed: placed[0]))
+        )
+
+    @property
     def origin(self) -> CampaignOrigin:
         return self.plan.origin
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ccmix.archive import Campaign
     from ccmix.config import Entry, Overrides
     from ccmix.hosts.pool import Hosts
-    from ccmix.model import Run
+    from ccmix.model import CampaignOrigin, CampaignPlan, Run
     from ccmix.run.hosts_machine import HostsMachine
     from ccmix.run.machines import EmulationPrograms, Machine
 
@@ -84,7 +84,8 @@ def _run(given: RunOptions) -> int:
     """
     from ccmix.config import load, read_text, select
     from ccmix.hosts.pool import Hosts
-    from ccmix.plan import make_plan
+    from ccmix.model import CampaignPlan
+    from ccmix.plan import file_order, make_plan
 
     ini = read_text(given.config)
     loaded = load(given.config, ini, given.overrides)
@@ -95,7 +96,8 @@ def _run(given: RunOptions) -> int:
     # Others who find a host taken read this description
     with Hosts(f"ccmix run into {given.folder.resolve()}") as hosts, ExitStack() as held:
         machine = _machine(runs, given, hosts)
-        campaign = _open(given, ini, runs)
+        titles = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
+        campaign = _open(given, CampaignPlan(_origin(given), ini, tuple(runs), titles, file_order(entries, runs)))
         held.enter_context(campaign.locked())
         return _run_all_and_report(campaign, entries, machine, given)
 
@@ -234,23 +236,10 @@ def _check_emulation() -> None:
         )
 
 
-def _open(given: RunOptions, ini: str, runs: Sequence[Run]) -> Campaign:
-    """Creates the campaign's folder, or loads it if the campaign is resumed. Raises ArchiveError."""
-    from ccmix.archive import ArchiveError, Campaign
-    from ccmix.failures import located
-    from ccmix.model import CampaignOrigin, CampaignPlan
+def _origin(given: RunOptions) -> CampaignOrigin:
+    from ccmix.model import CampaignOrigin
 
-    if given.resume and (given.folder / "campaign.json").exists():
-        campaign = Campaign.load(given.folder)
-        if list(campaign.runs) != list(runs):
-            raise ArchiveError(
-                f"{given.folder}: was planned from another configuration, selection or seed, so it can't be resumed "
-                f"with {given.config}: give the same ones, or another folder with -o"
-            )
-        if campaign.origin.lab != given.in_lab:
-            raise ArchiveError(f"{given.folder}: was begun {'without' if given.in_lab else 'with'} --lab: resume it so")
-        return campaign
-    origin = CampaignOrigin(
+    return CampaignOrigin(
         ccmix=importlib.metadata.version("ccmix"),
         python=sys.version.split()[0],
         command=tuple(sys.argv),
@@ -258,10 +247,27 @@ def _open(given: RunOptions, ini: str, runs: Sequence[Run]) -> Campaign:
         lab=given.in_lab,
         started_s=time.time(),
     )
+
+
+def _open(given: RunOptions, plan: CampaignPlan) -> Campaign:
+    """Creates the campaign's folder, or loads it if the campaign is resumed. Raises ArchiveError."""
+    from ccmix.archive import ArchiveError, Campaign
+    from ccmix.failures import located
+
+    if given.resume and (given.folder / "campaign.json").exists():
+        campaign = Campaign.load(given.folder)
+        if campaign.runs != plan.runs:
+            raise ArchiveError(
+                f"{given.folder}: was planned from another configuration, selection or seed, so it can't be resumed "
+                f"with {given.config}: give the same ones, or another folder with -o"
+            )
+        if campaign.origin.lab != given.in_lab:
+            raise ArchiveError(f"{given.folder}: was begun {'without' if given.in_lab else 'with'} --lab: resume it so")
+        return campaign
     if given.resume and given.folder.exists() and any(given.folder.iterdir()):
         raise ArchiveError(f"{given.folder}: has no campaign.json, so there is nothing to resume: give another folder")
     try:
-        return Campaign.create(given.folder, CampaignPlan(origin, ini, tuple(runs)))
+        return Campaign.create(given.folder, plan)
     except OSError as error:
         raise ArchiveError(f"{located(error, given.folder)}; nothing was started") from error
 

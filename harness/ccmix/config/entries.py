@@ -60,6 +60,7 @@ class Entry:
     accept_limits: tuple[str, ...]
     conditions: tuple[Condition, ...]
     index: str | None = None  # URL of an Elasticsearch
+    title: str = ""  # of the report
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,7 @@ class _Reader:
             accept_limits=values["accept-limits"],
             conditions=conditions,
             index=values.get("index"),
+            title=values.get("title") or "",
         )
 
     def _entry_type(self, section: ini.Section) -> EntryType:

@@ -242,6 +242,7 @@ EVERY_ENTRY = _table(
         "shuffled", "in-order", sweepable=False,
     ),
     Key("accept-limits", LIMIT_NAMES, "limits that leave a run valid", "rtt, loss", "", sweepable=False),
+    Key("title", TEXT, "heads the report; in [DEFAULT] of all entries", "BBR beside CUBIC", sweepable=False),
     Key("index", ELASTICSEARCH, "Elasticsearch that gets each run when it has finished; credentials are elsewhere",
         "https://elastic.example.org:9200", sweepable=False),
 )  # fmt: skip

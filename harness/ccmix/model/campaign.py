@@ -55,3 +55,6 @@ class CampaignPlan:
     origin: CampaignOrigin
     ini: str
     runs: tuple[Run, ...]
+    title: str = ""  # '' where the INI file gives none
+    file_order: tuple[int, ...] = ()
+    """Says for each run its place in the order of the INI file, from 0; empty where the runs are in this order."""

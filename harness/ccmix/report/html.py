@@ -16,7 +16,7 @@ from ccmix.charts import draw
 from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
 from ccmix.model import FinishedRun
-from ccmix.report import more, results_text
+from ccmix.report import heading, more, results_text
 from ccmix.report.answer import answer
 from ccmix.report.facts import Listings
 from ccmix.report.inline_svg import inline
@@ -61,7 +61,10 @@ def write_report(results: Results, file: Path) -> Path:
     setups, parts, chosen = Listings(), sections(results), choose(results)
     origins = {campaign.outdir: Origin(campaign.origin) for campaign in results.campaigns}
     page = environment.get_template("page.html").stream(
-        title=_title(results),
+        title=heading.title(results),
+        folders=heading.folders(results),
+        paths=heading.paths(results),
+        missing=heading.missing(results),
         finished=len(results.runs),
         planned=results.planned,
         measured_on=sorted({_measured_on(result.finished) for result in results.runs}),
@@ -91,11 +94,6 @@ def write_report(results: Results, file: Path) -> Path:
     with file.open("w", encoding="utf-8") as out:
         out.writelines(page)
     return file
-
-
-def _title(results: Results) -> str:
-    names = [campaign.outdir.resolve().name for campaign in results.campaigns]
-    return " and ".join(names) or "Report"
 
 
 def _measured_on(finished: FinishedRun) -> str:

@@ -15,6 +15,7 @@ from ccmix.analysis.settling_text import notes as settling_notes
 from ccmix.analysis.statistics import Row
 from ccmix.model import condition_name
 from ccmix.plain_text import plain
+from ccmix.report import heading
 from ccmix.units import format_percent, format_rate, format_time
 
 # A heading for each column, and how a row fills it.
@@ -67,8 +68,8 @@ def lines(results: Results) -> list[list[str]]:
 def terminal_table(results: Results) -> Table:
     table = Table(caption="mean goodput of the group over the valid runs; CV: coefficient of variation")
     text_columns = name_columns(results)
-    for number, heading in enumerate(headings(results)):
-        table.add_column(heading, justify="left" if number < text_columns else "right", no_wrap=True)
+    for number, name in enumerate(headings(results)):
+        table.add_column(name, justify="left" if number < text_columns else "right", no_wrap=True)
     previous = None
     for line in lines(results):
         if previous not in (None, line[0]):
@@ -142,8 +143,13 @@ def _wide(row: Row) -> str:
 
 
 def render(results: Results) -> str:
-    """Returns the table as plain text, as wide as it needs to be."""
-    return plain(terminal_table(results))
+    """Returns the table as plain text, as wide as it needs to be, below what it is of and what is missing."""
+    paths = heading.paths(results)
+    if len(paths) > MOST_NOTES:
+        paths = [*paths[:MOST_NOTES], f"... and {len(paths) - MOST_NOTES} more paths"]
+    finished = f"{len(results.runs)} of {results.planned} planned runs. {heading.missing(results)}".rstrip()
+    above = [heading.title(results), *paths, *([finished] if heading.missing(results) else [])]
+    return "".join(f"{line}\n" for line in above) + plain(terminal_table(results))
 
 
 def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
