@@ -40,11 +40,14 @@ def point(
     }  # fmt: skip
 
 
+FEW = [
+    point(1e8, 0.02, 0.1, (1, "bdp"), queue="pfifo"),
+    point(1e9, 0.2, 0.0, (100_000, "byte"), shaper="htb"),
+]
 SMALL = [
     point(1e7, 0.001),
     point(1e7, 0.2, 0.001, queue="pfifo", shaper="htb"),
     point(1e8, 0.02, 0.0, (100_000, "byte")),
-    point(1e8, 0.02, 0.1, (1, "bdp"), queue="pfifo"),
     point(1e9, 0.001, 0.01, (1, "bdp")),
     point(1e9, 0.2, shaper="htb"),
     point(1e9, 0.02, 0.0, (1, "bdp"), offloads=True),
@@ -142,8 +145,9 @@ def check(points: list[Point], folder: Path) -> None:
             check_buffer(asked, values)
 
 
-def test_the_path_is_the_one_asked_for(tmp_path: Path) -> None:
-    check(SMALL, tmp_path)
+@pytest.mark.parametrize("points", [FEW, pytest.param(SMALL, marks=pytest.mark.deep)], ids=["few", "small"])
+def test_the_path_is_the_one_asked_for(points: list[Point], tmp_path: Path) -> None:
+    check(points, tmp_path)
 
 
 @pytest.mark.long
