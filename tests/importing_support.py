@@ -53,6 +53,22 @@ class Outputs:
     server_text: Path
 
 
+def later(file: Path, made: Path, seconds: int, port: int = 0, **changes: Any) -> Path:
+    """Writes a client's document again as one of another test, so much later, from ports so much higher; `changes` are
+    of its settings.
+    """
+    test = json.loads(file.read_text())
+    for unit, of_a_second in (("timesecs", 1), ("timemillisecs", 1000)):
+        if unit in test["start"]["timestamp"]:
+            test["start"]["timestamp"][unit] += seconds * of_a_second
+    test["start"]["cookie"] = made.stem
+    test["start"]["test_start"] |= changes
+    for connected in test["start"]["connected"]:
+        connected["local_port"] += port
+    made.write_text(json.dumps(test))
+    return made
+
+
 def rows(here: Here, outdir: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(here("report", outdir, "--format", "json").stdout)
     return found

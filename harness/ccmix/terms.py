@@ -35,3 +35,6 @@ LIMITS = {
 IMPORTED = (
     "imported"  # the finding of a run that ccmix did not make: its user wants it in the tables, unjudged as it is
 )
+
+ENDED_EARLY = "ended-early"  # the finding of an imported test that somebody or something ended before its time
+BESIDE = "beside"  # the setting of an imported run beside which other tests of the import ran

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from importing_support import STREAMS, Import, Outputs
+from importing_support import RATE_MBPS, STREAMS, Import, Outputs
 from support import REPOSITORY
 
 HOST = "dtn.example.org"
@@ -46,7 +46,7 @@ def test_a_run_with_its_sockets(logs: dict[str, Path], imported: Import, tmp_pat
         run = summary["run"]
         assert (run["entry"], run["dst"], run["iteration"]) == ("iperf3_bbr_p3", "far", number)
         assert (run["path"]["src"], run["path"]["dst"]["address"]) == ("tbn-1", HOST)
-        assert run["condition"] == {"cca": "bbr", "streams": str(STREAMS)}
+        assert run["condition"] == {"cca": "bbr", "streams": str(STREAMS), "bitrate": f"{RATE_MBPS}mbit"}
         assert summary["ping_rtt_s"] == {"src": [0.073]}
         assert dict(summary["facts"]["imported"]["details"])["job MTU"] == "9000"
         assert summary["metrics"]["goodput_bps"] == pytest.approx(received_bps, rel=0.01)
@@ -70,7 +70,7 @@ def test_sweeps_are_conditions(iperf3_outputs: dict[str, Outputs], imported: Imp
     found = {}
     for summary in imported(place).summaries:
         condition = summary["run"]["condition"]
-        assert (condition.pop("cca"), condition.pop("streams")) == ("reno", "2")
+        assert (condition.pop("cca"), condition.pop("streams"), condition.pop("bitrate")) == ("reno", "2", "50mbit")
         assert (condition.pop("netem-loss"), condition.pop("pacing")) == ("0.001%", "1gbit")
         assert summary["run"]["traffic"]["pacing_bps"] == 1e9
         found[tuple(condition.items()), summary["run"]["iteration"]] = (

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from importing_support import TESTS, Here, Import, Outputs, rows
+from importing_support import TESTS, Here, Import, Outputs, later, rows
 
 Outcomes = dict[str, Outputs]
 STREAMS = {"tcp": 2, "reverse": 1, "bidir": 4, "udp": 2, "bytes": 1, "mix": 3, "stream": 2}
@@ -52,8 +52,11 @@ def test_a_client_s_json(name: str, iperf3_outputs: Outcomes, imported: Import) 
     assert (name == "reverse") == (summary["run"]["path"]["src"] == "127.0.0.1")
 
 
-def test_groups_ccas_and_directions(iperf3_outputs: Outcomes, imported: Import, outdir: Path) -> None:
-    files = [iperf3_outputs[name].client for name in ("tcp", "bidir", "udp", "mix")]
+def test_groups_ccas_and_directions(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
+    files = [
+        later(iperf3_outputs[name].client, tmp_path / f"{name}.json", 100 * number)
+        for number, name in enumerate(("tcp", "bidir", "udp", "mix"))
+    ]
     tcp, bidir, udp, mix = imported(*files).summaries
     groups = [
         [(group["group"], group["cca"], group["streams"]) for group in summary["metrics"]["groups"]]
@@ -66,10 +69,10 @@ def test_groups_ccas_and_directions(iperf3_outputs: Outcomes, imported: Import, 
         [("cubic", "cubic", 2), ("reno", "reno", 1)],
     ]
     assert [summary["run"]["condition"] for summary in (tcp, bidir, udp, mix)] == [
-        {"cca": "reno", "streams": "2"},
-        {"cca": "cubic", "streams": "2", "direction": "both"},
+        {"cca": "reno", "streams": "2", "bitrate": "50mbit"},
+        {"cca": "cubic", "streams": "2", "direction": "both", "bitrate": "50mbit"},
         {"cca": "udp", "streams": "2"},
-        {"cca": "cubic,reno", "streams": "3"},
+        {"cca": "cubic,reno", "streams": "3", "bitrate": "50mbit"},
     ]
     assert (tcp["metrics"]["fairness"], udp["metrics"]["fairness"]) == (pytest.approx(1, abs=1e-3), None)
     rtts_us = [
@@ -276,7 +279,12 @@ def test_a_test_that_was_interrupted(iperf3_outputs: Outcomes, imported: Import,
         if not interval["sum"]["omitted"]
     )
     assert summary["metrics"]["goodput_bps"] == pytest.approx(8 * sent / test["intervals"][-1]["sum"]["end"])
-    detail = summary["verdict"]["findings"][0]["detail"]
+    early, unseen = summary["verdict"]["findings"]
+    assert (early["kind"], early["detail"], early["accepted"]) == (
+        "ended-early", f"the test ended after {test['intervals'][-1]['sum']['end']:.3g} of 2 s", False,
+    )  # fmt: skip
+    assert summary["verdict"]["status"] == "limited"
+    detail = unseen["detail"]
     assert "the test has no end: rates are those of its intervals" in detail
     assert "iperf3 said: interrupt - the client has terminated" in detail
     assert "goodput_bps" in summary["facts"]["imported"]["estimated"]

@@ -26,6 +26,7 @@ from ccmix.model import (
     TrafficSource,
     WorkloadSource,
 )
+from ccmix.terms import BESIDE
 
 CCA = "cca"  # the key whose sweep varies CCAs
 FIRST_BASELINE = "cubic"  # what others are compared with, where there is one
@@ -171,7 +172,9 @@ def _without_cca(source: TrafficSource) -> TrafficSource:
 
 
 def only_cca(finished: FinishedRun) -> str | None:
-    """Returns the CCA of all flows; None where there are several."""
+    """Returns the CCA of all flows; None where there are several, or an imported run had tests of others beside it."""
+    if BESIDE in finished.run.condition:
+        return None
     ccas = {group.cca for group in finished.metrics.groups}
     return ccas.pop() if len(ccas) == 1 else None
 

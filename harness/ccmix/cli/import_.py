@@ -34,13 +34,16 @@ class ImportOptions:
     rate: float | None = None
     cca: str | None = None
     settings: tuple[str, ...] = ()
+    name_pattern: str | None = None
     dry_run: bool = False
 
     @property
     def overrides(self) -> ImportOverrides:
         from ccmix.model import ImportOverrides
 
-        return ImportOverrides(self.entry, self.src, self.dst, self.rtt, self.rate, self.cca, self.settings)
+        return ImportOverrides(
+            self.entry, self.src, self.dst, self.rtt, self.rate, self.cca, self.settings, self.name_pattern
+        )
 
 
 class Quantity(click.ParamType[float]):
@@ -77,6 +80,8 @@ class Quantity(click.ParamType[float]):
 @click.option("--cca", metavar="NAME", help="The CCA of runs for which the files name none.")
 @click.option("--setting", "settings", multiple=True, metavar="COLUMN",
               help="A column of tables that is a setting and not a result; may be given several times.")  # fmt: skip
+@click.option("--name-pattern", metavar="PATTERN",
+              help="What the names of files say, such as '{rate}_{rtt}_{iteration}_{cca}.json'.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List what would be imported, and write nothing.")
 @options.collected(ImportOptions)
 def import_(given: ImportOptions) -> None:
@@ -89,6 +94,7 @@ def import_(given: ImportOptions) -> None:
     \b
     ccmix import bost-40g.csv -o results/bost-40g --src bost-dtn --dry-run
     ccmix import iperf3-logs/ -o results/geneva --dst geneva --rtt 88ms
+    ccmix import logs/ -o results/logs --name-pattern '{rate}_{rtt}_{buffer}_{iteration}_{cca}.txt'
     """
     import_into_archive(given)
 
@@ -114,6 +120,7 @@ def _import(given: ImportOptions) -> None:
 
     from ccmix.importing import runs, sources
     from ccmix.importing.pairs import paired
+    from ccmix.importing.together import together
     from ccmix.importing.write import import_identity, origin_of_this_import, same_import, write
 
     overrides = given.overrides
@@ -126,7 +133,7 @@ def _import(given: ImportOptions) -> None:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         reading = progress.add_task("reading", total=len(listing.sources))
         read = sources.read(listing.sources, overrides, lambda _: progress.advance(reading))
-        planned = runs.plan(paired(read.runs, overrides), overrides)
+        planned = runs.plan(together(paired(read.runs, overrides)), overrides)
         _print_diagnostics(planned)
         if given.dry_run:
             progress.stop()

@@ -42,6 +42,9 @@ class ForeignRun:
     groups: tuple[Group, ...] = (Group(DEFAULT_CCA),)
     streams: int = 0
     udp_bps: float | None = None  # of each stream; None: TCP
+    bitrate_bps: float | None = None  # of each TCP stream, to which iperf3's -b holds it
+    options: Mapping[str, str] = field(default_factory=dict)  # further known settings of the test, by their names
+    ended_early: str = ""  # after how much of its time; empty: it ran to its end
     entry: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     src: str | None = None
@@ -58,6 +61,9 @@ class ForeignRun:
     rtt_median_s: float | None = None  # of the run; only with a summary
     kernel: str | None = None  # release, of the sending host
     version: str = ""  # of iperf3
+    rate_bps: float | None = None  # of the bottleneck
+    of_name: Mapping[str, str] = field(default_factory=dict)  # what the source's name says, by fields of --name-pattern
+    not_known: tuple[str, ...] = ()  # what can't be known of the runs of its condition together
     details: Object = field(default_factory=dict)  # what the source has besides, as its JSON or its columns
     missing: tuple[str, ...] = ()
     estimated: tuple[str, ...] = ()

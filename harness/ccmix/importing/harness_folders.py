@@ -203,6 +203,7 @@ def _described(job: _Job, suffix: str, run: ForeignRun) -> ForeignRun:
         pacing_bps=_rate_bps(settings.get("pacing")) or run.pacing_bps,
         pings_s=(ping_s,) if ping_s and not netem_s else (),
         base_rtt_s=ping_s + netem_s if ping_s else run.base_rtt_s,
+        options={**run.options, **({"src-cmd": command} if (command := job.text("src_cmd")) else {})},
         details={**run.details, "job": _kept(job.about), **({"iteration": int(iteration)} if iteration else {})},
         estimated=(*run.estimated, *((_BY_PING,) if ping_s else ())),
         document=None,

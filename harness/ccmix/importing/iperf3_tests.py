@@ -14,6 +14,7 @@ from ccmix.analysis.tables import RunTables
 from ccmix.generators.results import sentence
 from ccmix.importing import asked_times
 from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
+from ccmix.importing.foreign_text import writable
 from ccmix.importing.json_types import Object, Row
 from ccmix.importing.numbers import (
     LEAST_INTERVAL_S,
@@ -32,6 +33,13 @@ from ccmix.model.traffic import group_names as group_names_of
 MOST_STREAMS = 1024  # iperf3 itself takes 128
 MOST_RTT_S = 1000.0
 UDP = "udp"
+WHOLE = 0.95  # of the asked time, which a test that ran to its end has at least
+# Settings of a test by what iperf3 calls them. Others of its fields keep their names.
+OPTIONS = {"blksize": "length", "sock_bufsize": "window", "tcp_mss": "mss", "tcp_mss_default": "mss"}
+# What a run has besides, and what is no setting of the traffic
+_NO_OPTIONS = (
+    "protocol", "num_streams", "omit", "duration", "reverse", "bidir", "interval", "target_bitrate", "fqrate",
+)  # fmt: skip
 _CLIENT, _SERVER = "connecting_to", "accepted_connection"
 
 
@@ -45,7 +53,7 @@ def read_run(
 ) -> ForeignRun | LeftOut:
     """Returns the run of a test from the document of one end, and from the other end's, `server`. Raises SourceError.
 
-    If a test ended before its time, rates are those of its intervals.
+    If a test has no end, or one without what the other end counted, rates are those of its intervals.
     """
     test = _Test(document, where)
     if not test.streams:
@@ -65,6 +73,16 @@ def cookie_of(document: Object) -> tuple[str, str] | None:
     if not isinstance(cookie, str) or not cookie:
         return None
     return (cookie, "client") if _CLIENT in start else (cookie, "server") if _SERVER in start else None
+
+
+def _of_end(row: Row) -> Row:
+    """Returns what only the end of a test says about a stream."""
+    return {name: row[name] for name in ("cca_used", "group_number") if row.get(name) is not None}
+
+
+def _others_count(row: Row) -> str:
+    """Returns which rate of a stream in a client's document is the server's count."""
+    return "goodput_bps" if row["forth"] else "throughput_bps"
 
 
 class _Test:
@@ -102,8 +120,11 @@ class _Test:
                 self.ports[row["socket"]] = next(free)
 
     def _intervals(self, document: Object) -> list[Row]:
-        """Returns intervals as iperf3 writes them, without those whose time or bytes the document lacks."""
-        intervals = []
+        """Returns intervals as iperf3 writes them, without those whose time or bytes the document lacks.
+
+        A server whose client was interrupted writes its last interval twice (iperf3 3.12).
+        """
+        intervals: list[Row] = []
         for interval in objects_in(document.get("intervals")):
             streams = [stream for stream in map(self._interval, objects_in(interval.get("streams"))) if stream]
             whole = object_in(interval.get("sum"))
@@ -112,7 +133,9 @@ class _Test:
                 end_s = known(objects_in(interval.get("streams"))[0].get("end"), MOST_TIME_S)
             if end_s is not None and streams:
                 omitted = bool(whole.get("omitted", any(stream["omitted"] for stream in streams)))
-                intervals.append({"sum": {"end": end_s, "omitted": omitted}, "streams": streams})
+                total = {"end": end_s, "omitted": omitted}
+                if not intervals or intervals[-1]["sum"] != total:
+                    intervals.append({"sum": total, "streams": streams})
         return intervals
 
     def _interval(self, stream: Object) -> Row | None:
@@ -134,13 +157,26 @@ class _Test:
         ends = (
             () if self.udp and self.at_server else objects_in(self.end.get("streams"))
         )  # a server's count is of nothing
-        ended = [row for stream in ends if (row := self._ended(stream))]
-        rows = list({row["socket"]: row for row in ended or self._of_intervals()}.values())
+        ended = {row["socket"]: row for stream in ends if (row := self._ended(stream))}
+        exchanged = self._exchanged(list(ended.values()))
+        self.finished = bool(objects_in(self.end.get("streams"))) and exchanged and not self.error
+        if not exchanged:
+            ended = {socket: row | {_others_count(row): None} for socket, row in ended.items()}
+        carried = [] if self.finished and ended else self._of_intervals()
+        rows = [row | _of_end(ended.get(row["socket"], {})) for row in carried] or list(ended.values())
         both_ways = len({row["forth"] for row in rows}) > 1
         for number, row in enumerate(rows):
             row["stream"] = number
             row["back"] = both_ways and not row["forth"]
         return rows
+
+    def _exchanged(self, ended: Sequence[Row]) -> bool:
+        """Returns whether the client knows what the server counted: until the ends exchange their counts, it has 0."""
+        if self.udp or self.at_server:
+            return True
+        others = [row[_others_count(row)] for row in ended]
+        own = [row["throughput_bps" if row["forth"] else "goodput_bps"] for row in ended]
+        return any(count is None or count > 0 for count in others) or not any(own)
 
     def _ended(self, stream: Object) -> Row | None:
         udp = object_in(stream.get("udp"))
@@ -202,13 +238,15 @@ class _Test:
 
     def run(self, overrides: ImportOverrides, kind: str, other: "_Test | None") -> ForeignRun:
         """Returns the run: see read_run()."""
-        ended = bool(objects_in(self.end.get("streams")))
-        missing = [] if ended else ["the test has no end: rates are those of its intervals"]
+        missing = []
+        if not self.finished:
+            counted = "its intervals" if self.intervals else "this end of it"
+            missing.append(f"the test has no {'whole ' if self.end else ''}end: rates are those of {counted}")
         if self.error:
             missing.append(f"iperf3 said: {sentence(self.error)}")
         groups, names = self._groups(overrides, other)
         omit_s, interval_s, duration_s = self._times()
-        udp_bps = known(self.asked.get("target_bitrate", self.start.get("target_bitrate")), MOST_RATE_BPS) or 0.0
+        bitrate_bps = known(self.asked.get("target_bitrate", self.start.get("target_bitrate")), MOST_RATE_BPS)
         rows = self._flows(groups, names, overrides)
         estimated = ["goodput_bps"] if any(row["goodput_bps"] is None for row in rows) else []
         sends_here = self.reverse == self.at_server
@@ -221,7 +259,8 @@ class _Test:
         traffic = Traffic((ImportedSource("", SRC, groups, streams),), duration_s, omit_s, interval_s)
         if not self.intervals:
             missing.append("it has no intervals")
-        began_s = self._began_s()
+        began_s, ended_early = self._began_s(), self._ended_early()
+        length_s = omit_s + (self._took_s() if ended_early else duration_s)
         return ForeignRun(
             kind=kind,
             source=self.where,
@@ -234,7 +273,10 @@ class _Test:
             ),
             groups=groups,
             streams=streams,
-            udp_bps=udp_bps if self.udp else None,
+            udp_bps=(bitrate_bps or 0.0) if self.udp else None,
+            bitrate_bps=None if self.udp else bitrate_bps or None,
+            options=self._options(),
+            ended_early=ended_early,
             settings={"direction": "both"} if any(row["back"] for row in self.streams) else {},
             **self._ends(other),
             duration_s=duration_s,
@@ -242,7 +284,7 @@ class _Test:
             interval_s=interval_s,
             pacing_bps=known(self.start.get("fq_rate"), MOST_RATE_BPS) or None,
             began_s=began_s,
-            ended_s=None if began_s is None else began_s + omit_s + duration_s,
+            ended_s=None if began_s is None else began_s + length_s,
             kernel=self._kernel(),
             version=text_in(self.start.get("version")) or "",
             missing=tuple(missing),
@@ -294,13 +336,39 @@ class _Test:
         ends = [interval["sum"]["end"] for interval in self.intervals]
         lengths = [after - before for before, after in zip([0.0, *ends], ends, strict=False) if after > before]
         interval_s = known(self.asked.get("interval"), MOST_TIME_S) or asked_times.interval_s(lengths)
-        sums = (object_in(self.end.get(name)) for name in ("sum_sent", "sum_received", "sum"))
-        took = [seconds for total in sums if (seconds := known(total.get("seconds"), MOST_TIME_S))]
-        took_s = (took or [max(ends, default=0.0)])[0]
+        took_s = self._took_s()
         of_bytes = any(known(self.asked.get(name), MOST_COUNT) for name in ("bytes", "blocks"))
         estimate_s = took_s if of_bytes else asked_times.duration_s(took_s)
         duration_s = known(self.asked.get("duration"), MOST_TIME_S) or estimate_s
         return omit_s, max(interval_s, LEAST_INTERVAL_S) if self.intervals else 0.0, duration_s
+
+    def _took_s(self) -> float:
+        """Returns how long the test carried data, the omitted time left out."""
+        sums = (object_in(self.end.get(name)) for name in ("sum_sent", "sum_received", "sum"))
+        ends_s = (interval["sum"]["end"] for interval in self.intervals if not interval["sum"]["omitted"])
+        of_end_s = [seconds for total in sums if (seconds := known(total.get("seconds"), MOST_TIME_S))]
+        return of_end_s[0] if of_end_s else max(ends_s, default=0.0)
+
+    def _ended_early(self) -> str:
+        """Returns after how much of its time the test ended; empty if it ran to its end, whatever was lost of that."""
+        if self.finished:
+            return ""
+        took_s, asked_s = self._took_s(), known(self.asked.get("duration"), MOST_TIME_S)
+        if not asked_s:
+            return f"after {took_s:.3g} s"
+        return "" if took_s >= WHOLE * asked_s else f"after {took_s:.3g} of {asked_s:g} s"
+
+    def _options(self) -> dict[str, str]:
+        """Returns the test's further settings that the document has, by names in OPTIONS."""
+        of_start = {name: self.start[name] for name in OPTIONS if name in self.start}
+        if "tcp_mss" in of_start:
+            of_start.pop("tcp_mss_default", None)
+        of_test = {name: value for name, value in self.asked.items() if name not in _NO_OPTIONS}
+        return {
+            OPTIONS.get(name, writable(name)): writable(f"{value:g}" if isinstance(value, float) else str(value))
+            for name, value in (of_start | of_test).items()
+            if isinstance(value, str | int | float) and value is not None
+        }
 
     def _client(self, port: str = "local_port") -> Row:
         """Returns the parts of the document that iperf3_tables reads, with the client's ports as `port`."""

@@ -32,8 +32,9 @@ def paired(
 
 def _joined(client: ForeignRun, server: ForeignRun, overrides: ImportOverrides) -> ForeignRun:
     assert client.document is not None
-    whole = read_run(client.document, f"{client.source} and {server.source}", overrides, client.kind, server.document)
+    known = replace(overrides, cca=client.of_name.get("cca", overrides.cca))
+    whole = read_run(client.document, f"{client.source} and {server.source}", known, client.kind, server.document)
     assert isinstance(whole, ForeignRun)
     of_server = {name.replace("iperf3", "iperf3-server", 1): content for name, content in server.raw.items()}
     missing = tuple(dict.fromkeys((*whole.missing, *client.missing)))
-    return replace(whole, raw={**client.raw, **of_server}, missing=missing, entry=client.entry)
+    return replace(whole, raw={**client.raw, **of_server}, missing=missing, entry=client.entry, of_name=client.of_name)

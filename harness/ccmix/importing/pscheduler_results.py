@@ -33,6 +33,11 @@ from ccmix.model.group_grammar import DEFAULT_CCA
 
 KIND = "pscheduler"
 MOST_RTT_US = 1e9
+# Of a test's specification: what a run has besides, and what is no setting of the traffic
+_NO_OPTIONS = (
+    "schema", "source", "source-node", "dest", "dest-node", "duration", "interval", "omit", "parallel", "congestion",
+    "bandwidth", "reverse", "link-rtt",
+)  # fmt: skip
 _DURATION = re.compile(
     r"P(?:(?P<days>\d{1,5})D)?(?:T(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,8})M)?(?:(?P<seconds>\d{1,9}(?:\.\d{1,9})?)S)?)?"
 )
@@ -67,8 +72,13 @@ def read_run(document: Object, where: str, overrides: ImportOverrides) -> Foreig
     if spec.get("reverse"):
         src, dst = dst, src
     began_s = _moment_s(run.get("start-time")) or result.began_s
+    of_spec = {name: value for name, value in spec.items() if name not in _NO_OPTIONS}
+    options = {writable(name): writable(str(value)) for name, value in of_spec.items() if isinstance(value, str | int)}
+    bitrate_bps = known(spec.get("bandwidth"), MOST_RATE_BPS) or result.bitrate_bps
     return replace(
         result,
+        bitrate_bps=bitrate_bps if result.udp_bps is None else None,
+        options={**result.options, **options},
         src=src or result.src,
         dst=dst or result.dst,
         dst_address=None if dst else result.dst_address,

@@ -1,5 +1,6 @@
 """Turns the runs of sources into runs of a campaign, each with its run.json."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from ccmix.archive import file_name
 from ccmix.flattening import flattened
 from ccmix.importing.foreign_run import ForeignRun, SourceError
 from ccmix.importing.foreign_text import writable
+from ccmix.importing.name_patterns import differ_in_more_than_a_number
 from ccmix.importing.sources import ForeignFile
 from ccmix.importing.summaries import summary_metrics, with_gaps
 from ccmix.model import (
@@ -33,22 +35,26 @@ from ccmix.model import (
 )
 from ccmix.model.group_grammar import format_groups
 from ccmix.model.traffic import BETWEEN_HOSTS
-from ccmix.terms import IMPORTED, LIMITS
+from ccmix.terms import ENDED_EARLY, IMPORTED, LIMITS
+from ccmix.units import parse_rate, parse_time
 
+# Fields of --name-pattern that are none of a condition's settings by themselves
+NOT_SETTINGS = ("cca", "streams", "iteration", "entry", "src", "dst")
 UNKNOWN: Literal["unknown"] = "unknown"  # a name that no source reports
 MACHINE: Literal["imported"] = "imported"
 UDP = "udp"
 ALIKE = 0.05  # by which durations of a condition's runs may be longer than the shortest
+MOST_OPTION_LETTERS = 40  # of an option's value in a condition's name
 MOST_NAME_BYTES = 255  # of a folder, on every file system of Linux
 
 
-# Settings that separate runs of a condition if the runs differ in them.
+# Settings that separate runs of a condition if the runs differ in them, as options of a test do.
 APART: Mapping[str, Callable[[ForeignRun], str]] = {
     "src": lambda run: run.src or UNKNOWN,
     "address": lambda run: run.dst_address or UNKNOWN,
     "duration": lambda run: f"{run.duration_s:g}s" if run.duration_s else UNKNOWN,
     "omit": lambda run: f"{run.omit_s:g}s",
-    "bitrate": lambda run: f"{(run.udp_bps or 0) / 1e6:g}mbit",
+    "bitrate": lambda run: f"{(run.udp_bps or run.bitrate_bps or 0) / 1e6:g}mbit",
 }
 
 
@@ -72,6 +78,9 @@ def plan(sources_and_runs: Sequence[tuple[ForeignFile, ForeignRun]], overrides: 
     named = [replace(run, dst_address=address) for run, address in zip(named, _addresses(named), strict=True)]
     for setting, value in APART.items():
         named = _apart(named, setting, list(map(value, named)))
+    for option in dict.fromkeys(name for run in named for name in _options(run)):
+        named = _apart_where_known(named, option, [_options(run).get(option) for run in named])
+    named = _with_not_known(named, [source.name for source, _ in sources_and_runs])
     for run in named:
         _check_lengths(run, overrides)
     iterations: Counter[tuple[Any, ...]] = Counter()
@@ -93,14 +102,86 @@ def _apart(runs: Sequence[ForeignRun], setting: str, values: Sequence[str]) -> l
     ]
 
 
+def _options(run: ForeignRun) -> Mapping[str, str]:
+    """Returns what is known of a run besides its settings and APART, by names that none of those has."""
+    known = {"kernel": run.kernel} if run.kernel else {}
+    return known | {
+        name: value for name, value in run.options.items() if name not in APART and name not in run.settings
+    }
+
+
+def _apart_where_known(runs: Sequence[ForeignRun], option: str, values: Sequence[str | None]) -> list[ForeignRun]:
+    """Returns the runs, with this option if runs of a condition are known to differ in it.
+
+    Where it isn't known, a source that leaves out what is usual does not separate runs by itself.
+    """
+    several = {
+        cell for cell, known in _grouped(runs, lambda number: values[number]).items() if len(set(known) - {None}) > 1
+    }
+    texts = _short([value or UNKNOWN for value in values])
+    return [
+        replace(run, settings={**run.settings, option: text}) if _cell(run) in several else run
+        for run, text in zip(runs, texts, strict=True)
+    ]
+
+
+def _short(values: Sequence[str]) -> list[str]:
+    """Returns the values, those that are too long for a folder's name by their numbers in order: '#2'."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values), 1)}
+    return [value if len(value) <= MOST_OPTION_LETTERS else f"#{numbers[value]}" for value in values]
+
+
+def _grouped(runs: Sequence[ForeignRun], value: Callable[[int], Any]) -> dict[tuple[Any, ...], list[Any]]:
+    """Returns the values of the runs, given by their numbers in the list, under their conditions."""
+    grouped: dict[tuple[Any, ...], list[Any]] = {}
+    for number, run in enumerate(runs):
+        grouped.setdefault(_cell(run), []).append(value(number))
+    return grouped
+
+
+def _with_not_known(runs: Sequence[ForeignRun], files: Sequence[str]) -> list[ForeignRun]:
+    """Returns the runs, those of a condition with what differs among them and separates none."""
+    versions = _grouped(runs, lambda number: runs[number].version)
+    sources = _grouped(runs, lambda number: "" if runs[number].of_name else files[number])
+    texts = {
+        cell: (
+            *_several_versions(sorted(set(versions[cell]) - {""})),
+            *_several_names(list(dict.fromkeys(filter(None, sources[cell])))),
+        )
+        for cell in versions
+    }
+    return [replace(run, not_known=(*run.not_known, *texts[_cell(run)])) for run in runs]
+
+
+def _several_versions(versions: Sequence[str]) -> Iterator[str]:
+    if len(versions) > 1:
+        yield f"whether its versions of iperf3 measure the same ({', '.join(versions[:3])})"
+
+
+def _several_names(names: Sequence[str]) -> Iterator[str]:
+    if differ_in_more_than_a_number(names):
+        yield (
+            f"whether its {len(names)} files are of one condition, since their names differ in more than a number "
+            f"({names[0]}, {names[-1]}): if names hold settings, import them with --name-pattern"
+        )
+
+
 def _durations_s(runs: Sequence[ForeignRun]) -> list[float]:
-    """Returns for each run the shortest similar duration of its condition: clocks and samples end a little apart."""
+    """Returns for each run the shortest similar duration of its condition: clocks and samples end a little apart. For a
+    test that ended early, the next duration of a whole one.
+    """
     shortest: dict[tuple[Any, ...], list[float]] = {}
-    for run in sorted(runs, key=lambda run: run.duration_s):
+    for run in sorted((run for run in runs if not run.ended_early), key=lambda run: run.duration_s):
         known = shortest.setdefault(_cell(run), [])
         if not known or run.duration_s > known[-1] * (1 + ALIKE):
             known.append(run.duration_s)
-    return [max(known for known in shortest[_cell(run)] if known <= run.duration_s) for run in runs]
+    return [_alike_s(run, shortest.get(_cell(run), [])) for run in runs]
+
+
+def _alike_s(run: ForeignRun, shortest_s: Sequence[float]) -> float:
+    if run.ended_early:
+        return min((known for known in shortest_s if known >= run.duration_s), default=run.duration_s)
+    return max(known for known in shortest_s if known <= run.duration_s)
 
 
 def _addresses(runs: Sequence[ForeignRun]) -> list[str | None]:
@@ -114,20 +195,24 @@ def _addresses(runs: Sequence[ForeignRun]) -> list[str | None]:
 
 
 def _named(run: ForeignRun, overrides: ImportOverrides, entry: str) -> ForeignRun:
-    dst = writable(overrides.dst or run.dst or UNKNOWN)
-    src = writable(overrides.src or run.src or UNKNOWN)
-    streams = str(run.streams or UNKNOWN)
-    entry = overrides.entry or run.entry or entry
+    dst = writable(overrides.dst or run.of_name.get("dst") or run.dst or UNKNOWN)
+    src = writable(overrides.src or run.of_name.get("src") or run.src or UNKNOWN)
+    streams = str(run.streams or run.of_name.get("streams") or UNKNOWN)
+    entry = overrides.entry or run.of_name.get("entry") or run.entry or entry
     for name, value in (("dst", dst), ("src", src), ("streams", streams)):
         entry = writable(entry.replace(f"{{{name}}}", value))
     settings = {"cca": format_groups(run.groups), "streams": streams} | {
         writable(setting): writable(value) for setting, value in run.settings.items()
     }
+    settings |= {name: text for name, text in run.of_name.items() if name not in NOT_SETTINGS}
     if run.udp_bps is not None:
         settings["cca"] = UDP
+    elif run.bitrate_bps and "bitrate" not in settings:
+        settings["bitrate"] = f"{run.bitrate_bps / 1e6:g}mbit"
     if run.pacing_bps is not None and "pacing" not in settings:
         settings["pacing"] = f"{run.pacing_bps / 1e6:g}mbit"
-    base_rtt_s = run.base_rtt_s if overrides.base_rtt_s is None else overrides.base_rtt_s
+    of_name_s = _quantity(parse_time, run.of_name.get("rtt"))
+    base_rtt_s = overrides.base_rtt_s or of_name_s or run.base_rtt_s
     return replace(
         run,
         entry=entry,
@@ -136,7 +221,37 @@ def _named(run: ForeignRun, overrides: ImportOverrides, entry: str) -> ForeignRu
         dst_address=writable(run.dst_address) if run.dst_address else None,
         settings=settings,
         base_rtt_s=base_rtt_s,
+        rate_bps=_quantity(parse_rate, _in_bits(run.of_name.get("rate"))) or run.rate_bps,
+        diagnostics=(*run.diagnostics, *_misread_names(run)),
     )
+
+
+def _quantity(parse: Callable[[str], float], text: str | None) -> float | None:
+    """Returns a quantity in the name of a file; None if it is none, such as one without a unit."""
+    try:
+        return parse(text) or None if text else None
+    except ValueError:
+        return None
+
+
+def _in_bits(rate: str | None) -> str | None:
+    """Returns a rate with the unit that INI files have: people name files by '10Mbps' or '10M', and mean bits."""
+    return re.sub(r"(?i)(?<=[kmgt])(bps|bits?|b)?$", "bit", rate.strip()) if rate else None
+
+
+def _misread_names(run: ForeignRun) -> Iterator[str]:
+    """Yields what the name of a file says and ccmix does not use."""
+    for field, parse, text in (
+        ("rtt", parse_time, run.of_name.get("rtt")), ("rate", parse_rate, _in_bits(run.of_name.get("rate"))),
+    ):  # fmt: skip
+        if text and _quantity(parse, text) is None:
+            yield (
+                f"{{{field}}} in the names of files, '{run.of_name[field]}', has no known unit: it is a setting alone; "
+                f"say with --{field} what it is for all runs"
+            )
+    named = run.of_name.get("cca")
+    if named and run.udp_bps is None and {group.cca for group in run.groups} != set(named.split(",")):
+        yield f"{run.source}: its name says {named}, and its content {format_groups(run.groups)}, which counts"
 
 
 def _check_lengths(run: ForeignRun, overrides: ImportOverrides) -> None:
@@ -209,8 +324,11 @@ def finished_run(imported: Imported, overrides: ImportOverrides) -> FinishedRun:
         metrics = with_gaps(run_metrics(run, foreign.results, {SRC: tuple(base_rtts_s)}), foreign.results.flows)
     else:
         metrics = summary_metrics(foreign.results, foreign.rtt_median_s)
-    if overrides.rate_bps:
-        metrics = replace(metrics, utilisation=metrics.goodput_bps / overrides.rate_bps)
+    rate_bps = overrides.rate_bps or foreign.rate_bps
+    if rate_bps:
+        metrics = replace(metrics, utilisation=metrics.goodput_bps / rate_bps)
+    if foreign.ended_early:
+        metrics = replace(metrics, settling=None)  # what would be judged is the asked time
     return FinishedRun(
         run=run,
         execution=Execution(MACHINE, diagnostics=tuple(_diagnostics(foreign))),
@@ -226,7 +344,7 @@ def finished_run(imported: Imported, overrides: ImportOverrides) -> FinishedRun:
                 missing=foreign.missing,
                 estimated=foreign.estimated,
                 base_rtt_s=foreign.base_rtt_s,
-                rate_bps=overrides.rate_bps,
+                rate_bps=rate_bps,
                 details=tuple(flattened(dict(foreign.details))) if foreign.details else (),
             ),
         ),
@@ -246,15 +364,19 @@ def _diagnostics(foreign: ForeignRun) -> Iterator[str]:
 
 
 def verdict(run: Run, foreign: ForeignRun) -> Verdict:
-    """Returns 'limited' if sockets of the source show that the hosts were; else unknown, as no probe observed them."""
+    """Returns 'limited' if the test ended early, or sockets of the source show that the hosts limited it; else unknown,
+    as no probe observed them.
+    """
     limits: list[Finding] = []
+    if foreign.ended_early:
+        limits.append(Finding(ENDED_EARLY, f"the test ended {foreign.ended_early}", accepted=False))
     if isinstance(foreign.results, RunTables) and not foreign.results.sockets.is_empty():
-        limits = [
+        limits += (
             Finding(kind, f"{LIMITS[kind]}: {detail}", accepted=False)
             for kind, detail in window_limits(run, foreign.results)
-        ]
+        )
     detail = f"imported from {foreign.source}: no probe observed the hosts"
     if foreign.missing:
         detail += f"; {', '.join(foreign.missing)}"
     unseen = Finding(IMPORTED, writable(detail), accepted=True)
-    return Verdict("limited" if limits else UNKNOWN, (*limits, unseen))
+    return Verdict("limited" if limits else UNKNOWN, (*limits, unseen), foreign.not_known)

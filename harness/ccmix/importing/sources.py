@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polars.exceptions import PolarsError
@@ -13,8 +13,10 @@ from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
 from ccmix.importing.foreign_text import writable
 from ccmix.importing.harness_folders import is_job
 from ccmix.importing.kinds import HARNESS, KINDS, recognise
+from ccmix.importing.name_patterns import name_pattern
 from ccmix.model import ImportOverrides
 
+MOST_DIGITS = 15
 # exceptions of reading a file that its tool did not write, or not to the end
 NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
 
@@ -126,11 +128,18 @@ def read(sources: Sequence[ForeignFile], overrides: ImportOverrides, on_read: Ca
     """Reads all runs of all sources; calls `on_read` after each source. Raises SourceError, and OSError."""
     runs: list[tuple[ForeignFile, ForeignRun]] = []
     left_out: list[LeftOut] = []
+    pattern = name_pattern(overrides.name_pattern) if overrides.name_pattern is not None else None
     for source in sources:
+        of_name = pattern.fields_of(source.file) if pattern else {}
+        if of_name is None:
+            left_out.append(LeftOut(source.name, f"its name is not of the pattern {overrides.name_pattern}"))
+            on_read(source)
+            continue
+        known = replace(overrides, cca=of_name.get("cca", overrides.cca))
         try:
-            for result in KINDS[source.kind].read(source.file, source.name, overrides):
+            for result in KINDS[source.kind].read(source.file, source.name, known):
                 if isinstance(result, ForeignRun):
-                    runs.append((source, result))
+                    runs.append((source, replace(result, of_name=of_name)))
                 else:
                     left_out.append(result)
         except NOT_UNDERSTOOD as error:
@@ -142,4 +151,10 @@ def read(sources: Sequence[ForeignFile], overrides: ImportOverrides, on_read: Ca
     if not runs:
         reasons = "; ".join(f"{result.source}: {result.why}" for result in left_out[:3])
         raise SourceError(reasons or f"{sources[0].name}: has no result of a test")
-    return Reading(tuple(runs), tuple(left_out))
+    return Reading(tuple(sorted(runs, key=lambda run: _iteration(run[1]))), tuple(left_out))
+
+
+def _iteration(run: ForeignRun) -> int:
+    """Returns the iteration that the name of a run's file says; 0 if it says none."""
+    text = run.of_name.get("iteration", "")
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else 0

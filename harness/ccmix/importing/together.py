@@ -1,0 +1,172 @@
+"""Joins tests of iperf3 that ran together between two hosts to one run, and says of others beside what they ran."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from ccmix.analysis.series import read_series
+from ccmix.analysis.tables import RunTables
+from ccmix.importing.foreign_run import ForeignRun
+from ccmix.importing.sources import ForeignFile
+from ccmix.model import Group
+from ccmix.terms import BESIDE
+
+TOGETHER_S = 1.0  # by which tests that were started together may begin apart: many documents have whole seconds
+DURATION_APART = 0.05
+MOST_LETTERS = 60  # of what ran beside a test, in a condition's name
+
+SourceRun = tuple[ForeignFile, ForeignRun]
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Holds a run and when it carried data, in seconds since 1970."""
+
+    number: int  # in the list of all runs
+    run: ForeignRun
+    results: RunTables
+    begin_s: float
+    end_s: float
+
+    @property
+    def ports(self) -> frozenset[int]:
+        return frozenset(self.results.flows["port"])
+
+
+def together(runs: Sequence[SourceRun]) -> list[SourceRun]:
+    """Returns the runs, those joined that began together; others with a setting that names what ran beside them.
+
+    Tests of one sender and one receiver that began together, with other ports and the same settings, are one run: each
+    of its CCAs is a group. Tests that share one of their hosts and some of their time ran beside each other. Two
+    results with the same ports are of one test, or copies.
+    """
+    spans = sorted((span for number, run in enumerate(runs) if (span := _span(number, run[1]))), key=_begin)
+    heads: dict[int, int] = {}  # the first run of those that are one, by the number of each other
+    beside: dict[int, list[tuple[_Span, _Span]]] = {}
+    for earlier, later in _overlapping(spans):
+        if runs[earlier.number][0].entry == runs[later.number][0].entry and _began_together(earlier, later):
+            heads.setdefault(later.number, heads.get(earlier.number, earlier.number))
+    for earlier, later in _overlapping(spans):
+        if heads.get(earlier.number, earlier.number) != heads.get(later.number, later.number):
+            beside.setdefault(heads.get(earlier.number, earlier.number), []).append((earlier, later))
+            beside.setdefault(heads.get(later.number, later.number), []).append((later, earlier))
+    members: dict[int, list[ForeignRun]] = {}
+    for number, head in sorted(heads.items()):
+        members.setdefault(head, []).append(runs[number][1])
+    made = []
+    for number, (source, run) in enumerate(runs):
+        if number not in heads:
+            one = _joined([run, *members[number]]) if number in members else run
+            made.append((source, _with_others(one, beside[number]) if number in beside else one))
+    return made
+
+
+def _span(number: int, run: ForeignRun) -> _Span | None:
+    """Returns when a run carried data; None if its source does not report that, or not its hosts."""
+    if not isinstance(run.results, RunTables) or run.began_s is None or not run.src or not run.dst:
+        return None
+    end_s = run.ended_s if run.ended_early and run.ended_s else run.began_s + run.omit_s + run.duration_s
+    return _Span(number, run, run.results, run.began_s, end_s)
+
+
+def _begin(span: _Span) -> float:
+    return span.begin_s
+
+
+def _overlapping(spans: Sequence[_Span]) -> Iterator[tuple[_Span, _Span]]:
+    """Yields pairs that ran at the same time and share a host, the earlier first; `spans` are sorted by their begin."""
+    running: list[_Span] = []
+    for span in spans:
+        running = [before for before in running if before.end_s > span.begin_s]
+        yield from ((before, span) for before in running if _shares_path(before, span))
+        running.append(span)
+
+
+def _shares_path(earlier: _Span, later: _Span) -> bool:
+    ends, others = ({span.run.src, span.run.dst} for span in (earlier, later))
+    shorter_s = min(span.end_s - span.begin_s for span in (earlier, later))
+    both_s = min(earlier.end_s, later.end_s) - later.begin_s
+    if not ends & others or both_s <= min(TOGETHER_S, shorter_s / 2):
+        return False
+    return ends != others or not earlier.ports & later.ports
+
+
+def _began_together(earlier: _Span, later: _Span) -> bool:
+    """Returns whether two tests that overlap are one experiment: see together()."""
+    a, b = earlier.run, later.run
+    longer_s, shorter_s = max(a.duration_s, b.duration_s), min(a.duration_s, b.duration_s)
+    alike = all(
+        getattr(a, name) == getattr(b, name)
+        for name in ("src", "dst", "kind", "settings", "omit_s", "pacing_bps", "bitrate_bps", "options")
+    )
+    sampled = not (earlier.results.series.sockets.is_empty() and later.results.series.sockets.is_empty())
+    return (
+        alike
+        and _without_cca(a) == _without_cca(b)
+        and not sampled
+        and a.udp_bps is b.udp_bps is None
+        and "direction" not in a.settings
+        and later.begin_s - earlier.begin_s <= TOGETHER_S
+        and longer_s <= shorter_s * (1 + DURATION_APART)
+    )
+
+
+def _without_cca(run: ForeignRun) -> dict[str, str]:
+    """Returns what the name of the run's file says of the test as a whole."""
+    return {field: text for field, text in run.of_name.items() if field != "cca"}
+
+
+def _joined(runs: Sequence[ForeignRun]) -> ForeignRun:
+    """Returns one run of several that began together: a group for each CCA."""
+    tables = [run.results for run in runs if isinstance(run.results, RunTables)]
+    of_group = {name: name.partition(":")[0] for table in tables for name in table.flows["group"].unique()}
+    flows = pl.concat(table.flows for table in tables).with_columns(
+        stream=pl.int_range(pl.len(), dtype=pl.Int64), group=pl.col("group").replace(of_group)
+    )
+    intervals = pl.concat(table.intervals for table in tables).with_columns(pl.col("group").replace(of_group))
+    reported = [table.reported for table in tables if table.reported is not None]
+    streams = Counter(flows["group"])
+    least = math.gcd(*streams.values())
+    return replace(
+        runs[0],
+        source=" and ".join(run.source for run in runs),
+        results=RunTables(
+            flows=flows,
+            intervals=intervals.sort("time_s", maintain_order=True),
+            series=read_series(()),
+            began_s=0.0,
+            reported=pl.concat(reported) if len(reported) == len(tables) else None,
+        ),
+        groups=tuple(Group(cca, count // least) for cca, count in streams.items()),
+        streams=flows.height,
+        began_s=min(run.began_s for run in runs if run.began_s is not None),
+        ended_s=max((run.ended_s for run in runs if run.ended_s is not None), default=None),
+        ended_early=next((run.ended_early for run in runs if run.ended_early), ""),
+        missing=tuple(dict.fromkeys(text for run in runs for text in run.missing)),
+        estimated=tuple(dict.fromkeys(text for run in runs for text in run.estimated)),
+        diagnostics=tuple(dict.fromkeys(text for run in runs for text in run.diagnostics)),
+        raw={f"{number}-{name}": text for number, run in enumerate(runs, 1) for name, text in run.raw.items()},
+        of_name=_without_cca(runs[0]),
+        document=None,
+    )
+
+
+def _with_others(run: ForeignRun, pairs: Sequence[tuple[_Span, _Span]]) -> ForeignRun:
+    """Returns the run with what ran beside it as a setting."""
+    others = Counter({other.number: _other(own, other) for own, other in pairs}.values())
+    text = " and ".join(sorted(f"{count}x {name}" if count > 1 else name for name, count in others.items()))
+    if len(text) > MOST_LETTERS:
+        text = f"{others.total()} tests"
+    return replace(run, settings={**run.settings, BESIDE: text})
+
+
+def _other(own: _Span, other: _Span) -> str:
+    """Returns CCAs and streams of a test, its destination if that is another, and how much later it began."""
+    ccas = ",".join(dict.fromkeys("udp" if other.run.udp_bps is not None else group.cca for group in other.run.groups))
+    to = f" to {other.run.dst}" if other.run.dst != own.run.dst else ""
+    later_s = other.begin_s - own.begin_s
+    began = f" {later_s:+.0f}s" if abs(later_s) > TOGETHER_S else ""
+    return f"{ccas}:{other.run.streams}{to}{began}"
