@@ -35,6 +35,13 @@ def pair() -> Iterator[Pair]:
 
 
 @pytest.fixture
+def own_state(state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Gives ccmix a state folder of the test's own; a test asks for it before it asks for ccmix."""
+    monkeypatch.setenv("CCMIX_STATE", str(state))
+    return state
+
+
+@pytest.fixture
 def ini(tmp_path: Path, pair: Pair) -> Write:
     """Writes a configuration whose entries run from the near host to the far one."""
 

@@ -165,6 +165,27 @@ def test_ctrl_c_cancels_the_task_and_resume_goes_on(
     assert len(stand_in.tasks) == 3
 
 
+@pytest.mark.deep
+def test_restore_cancels_the_task_of_a_killed_campaign(
+    own_state: Path, ccmix: Ccmix, config: Write, stand_in: StandIn, pair: Pair, tmp_path: Path
+) -> None:
+    stand_in.starts_after_s = 600.0
+    running = ccmix.start("run", config("slip = 20m\n"), "-o", tmp_path / "out")
+    log = tmp_path / "out" / "mesh" / "all" / pair.address / "001.partial" / "logs" / "run.log"
+    wait_for(lambda: log.exists() and "posted https://" in log.read_text(), 60, "the task is posted")
+    running.kill()
+    running.communicate()
+    [name] = stand_in.tasks
+    url = f"https://{stand_in.address}/pscheduler/tasks/{name}"
+    assert f"pscheduler cancel --key {stand_in.only_task.document['_key']} {url}" in log.read_text()
+    assert not stand_in.only_task.cancelled
+    done = ccmix("restore")
+    assert done.returncode == 0, done.stderr
+    assert f"pScheduler task {url}: cancelled" in done.stderr
+    assert stand_in.only_task.cancelled
+    assert "pScheduler" not in ccmix("restore").stderr
+
+
 def test_the_iterations_are_the_runs_of_a_repeated_task(
     ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from ccmix.agent.keeper import Descriptors, fork_keeper
 from ccmix.agent.listening import listening_ports
-from ccmix.agent.processes import descendants
+from ccmix.agent.processes import command_line, descendants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,6 +63,10 @@ class AgentCommand:
 
     def listening(self) -> dict[str, list[int]]:
         return listening_ports(descendants(self.keeper)) if not self.gone else {}
+
+    def command_lines(self) -> list[str]:
+        """Returns those of its processes, with spaces between the arguments."""
+        return [line for pid in descendants(self.keeper) if (line := command_line(pid))] if not self.gone else []
 
     def feed(self) -> None:
         """Writes to its standard input what fits, and closes it (`stdin` is -1) at the end."""

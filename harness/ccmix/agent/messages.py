@@ -57,6 +57,7 @@ class AgentReply(TypedDict, total=False):
     number: int
     tcp: list[int]
     udp: list[int]
+    commands: list[str]
 
 
 class CommandMessage(TypedDict, total=False):

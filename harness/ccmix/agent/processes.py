@@ -49,6 +49,14 @@ def descendants(ancestor: int) -> list[int]:
     return pids
 
 
+def command_line(pid: int) -> str:
+    """Returns a process's arguments with spaces between them; "" for one that has ended."""
+    try:
+        return (PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def signal_descendants(ancestor: int, signal_number: int) -> list[int]:
     """Sends the signal; returns those that this user may not signal, which are then asked to end through sudo."""
     denied = []

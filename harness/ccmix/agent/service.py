@@ -68,6 +68,7 @@ class Agent:
             "start": self._start,
             "end": self._end,
             "listening": self._listening,
+            "commands": self._command_lines,
             "leave": self._leave,
         }
         if undo:
@@ -176,6 +177,10 @@ class Agent:
         if message["id"] not in self._commands:
             return {"tcp": [], "udp": []}
         return cast("AgentReply", self._commands[message["id"]].listening())
+
+    def _command_lines(self, message: ControllerMessage) -> AgentReply:
+        command = self._commands.get(message["id"])
+        return {"commands": command.command_lines() if command else []}
 
     def _leave(self, _: ControllerMessage) -> None:
         raise Leaving("asked to leave")

@@ -16,7 +16,8 @@ def restore(hosts: tuple[str, ...]) -> None:
     """Put back what a run that died has left changed on this machine, or on HOSTS.
 
     A host is netns:NAME, or what ssh takes: [USER@]HOST. Runs write the undo of each change to the disk of the host
-    before they make it; after a reboot there is nothing to undo.
+    before they make it; after a reboot there is nothing to undo. Without HOSTS, tasks of pScheduler are cancelled, too,
+    that a campaign of this machine has left.
 
     \b
     ccmix restore
@@ -31,11 +32,14 @@ def _restore(names: Sequence[str]) -> int:
     Raises BadParameter or ConnectError.
     """
     restored = list(_on_hosts(names) if names else _on_this_machine())
+    cancelled = [] if names else list(_tasks())
     for what, reason in restored:
         click.echo(f"{what}: {reason or 'restored'}", err=True)
-    if not restored:
+    for what, reason in cancelled:
+        click.echo(f"{what}: {reason or 'cancelled'}", err=True)
+    if not restored and not cancelled:
         click.echo("nothing to restore", err=True)
-    return status.BAD if any(reason for _, reason in restored) else status.GOOD
+    return status.BAD if any(reason for _, reason in (*restored, *cancelled)) else status.GOOD
 
 
 def _on_this_machine() -> Iterator[tuple[str, str | None]]:
@@ -44,6 +48,13 @@ def _on_this_machine() -> Iterator[tuple[str, str | None]]:
 
     for undo, reason in journal.restore():
         yield undo.what, reason
+
+
+def _tasks() -> Iterator[tuple[str, str | None]]:
+    """Yields each task of pScheduler that a campaign of this machine has left, and why it could not be cancelled."""
+    from ccmix.generators.pscheduler.ledger import cancel_left
+
+    yield from cancel_left()
 
 
 def _on_hosts(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:

@@ -216,7 +216,7 @@ def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Host
         hosts.get(parse_host(name))  # without these no run would be made
     needs_iperf3 = any(isinstance(run.traffic.test, Iperf3Source) for run in runs)
     programs = HostPrograms(find_iperf3() if needs_iperf3 else None, find_sockmon(), find_rtt())
-    return HostsMachine(hosts, programs, given.folder)
+    return HostsMachine(hosts, programs, given.folder, lambda line: click.echo(line, err=True))
 
 
 def _check_emulation() -> None:

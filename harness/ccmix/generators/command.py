@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
 from ccmix.generators.expected import prints_a_result
+from ccmix.generators.pscheduler.by_command import CommandTasks
 from ccmix.generators.results import GeneratorError, GeneratorResult, read_result
 from ccmix.hosts.host import ContainedProcess, RealHost
 from ccmix.hosts.shell import shell, why
@@ -37,18 +38,24 @@ def running_dst_command(dst: RealHost, line: str, folder: Path) -> Iterator[Cont
 
 def run_src_command(
     src: RealHost, line: str, timeout_s: float, generators: Path, logs: Path, others: Sequence[RealHost],
-    before: Sequence[str] = (),
+    before: Sequence[str] = (), *, tasks: CommandTasks,
 ) -> GeneratorResult:  # fmt: skip
-    """Runs the src-cmd to its end; `before` is what runs its shell.
+    """Runs the src-cmd to its end; `before` is what runs its shell. A task that it posts at pScheduler is cancelled if
+    the command is ended before that.
 
     Raises GeneratorError if its exit status or its result says that it failed, and HostLost as soon as the connection
     to one of the `others` is lost, since what was set there is gone.
     """
     output, errors = generators / run_files.SRC_COMMAND_OUTPUT, logs / run_files.SRC_COMMAND_ERRORS
-    with src.start([*before, *shell(line)], stdout=output, stderr=errors) as process:
+    with (
+        src.start([*before, *shell(line)], stdout=output, stderr=errors) as process,
+        tasks.watched(src, line, output) as posted,
+    ):
         deadline = Deadline(timeout_s)
         while not process.ended() and not deadline.expired:
             _raise_lost(others)
+            if posted:
+                posted.look(process)
             time.sleep(0.02)
         if not process.ended():
             raise GeneratorError(f"src-cmd on {src.name} has not ended after {timeout_s:g} s")

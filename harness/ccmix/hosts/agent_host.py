@@ -71,6 +71,10 @@ class AgentProcess:
         """Returns the ports ('tcp' or 'udp') that the command and all that it has started listen on."""
         return self._host.call("listening", id=self._number).get(transport, [])
 
+    def command_lines(self) -> list[str]:
+        """Returns those of its processes, with spaces between the arguments."""
+        return self._host.call("commands", id=self._number)["commands"]
+
     def hear(self, message: CommandMessage) -> None:
         """Takes in a message of the agent."""
         for name, sink in self._outputs.items():
@@ -189,6 +193,16 @@ class AgentHost:
             self.call("undone", number=number)
             if undone:
                 undone(undo_output)
+
+    def remember(self, what: str, undo: Sequence[str]) -> int:
+        """Records on the host's disk how a change is taken back that was made already, and returns its number."""
+        number = int(self.call("about_to", what=f"{what} on {self.name}", undo=list(undo), privileged=False)["number"])
+        self.call("made", number=number)
+        return number
+
+    def forget(self, number: int) -> None:
+        """Keeps such a change as it is."""
+        self.call("undone", number=number)
 
     def put(self, local: Path, name: str) -> str:
         """Copies a file into the agent's own folder, which goes with the agent, and returns its path there. Raises

@@ -58,6 +58,9 @@ class ContainedProcess(Process, Protocol):
     def listening(self) -> list[int]:
         """Returns the TCP ports on which it, or anything that it has started, listens."""
 
+    def command_lines(self) -> list[str]:
+        """Returns those of its processes, with spaces between the arguments."""
+
     def gone(self) -> bool:
         """Returns whether no process of it is left, daemons included."""
 
@@ -77,6 +80,12 @@ class RealHost(Host, Protocol):
 
     @property
     def temporary(self) -> str: ...
+
+    def remember(self, what: str, undo: Sequence[str]) -> int:
+        """Records on the host's disk how a change is taken back that was made already, and returns its number."""
+
+    def forget(self, number: int) -> None:
+        """Keeps such a change as it is."""
 
     @property
     def agent_pid(self) -> int:

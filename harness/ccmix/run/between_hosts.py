@@ -22,6 +22,7 @@ from ccmix.conditions.user_commands import bracketed, failures
 from ccmix.generators import command, iperf3
 from ccmix.generators.capped import ending_at, raise_if_ended
 from ccmix.generators.expected import may_queue_s
+from ccmix.generators.pscheduler.by_command import CommandTasks
 from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
@@ -58,6 +59,7 @@ class Ends:
     src: RealHost
     dst: RealHost | None
     netem: RealHost | None
+    command_tasks: CommandTasks  # of pScheduler, that a src-cmd posts
     kept_src_command: ContainedProcess | None = None  # if it goes on from run to run
     tasks: Tasks | None = None  # pScheduler's, if that makes the traffic
 
@@ -227,7 +229,7 @@ def _commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path) ->
         with _ended_by_budget(path, logs / run_files.SRC_COMMAND_ERRORS):
             result = command.run_src_command(
                 ends.src, src_line, longest_s, folder / run_files.GENERATORS, logs, others,
-                ending_at(device, path.cap_bytes),
+                ending_at(device, path.cap_bytes), tasks=ends.command_tasks,
             )  # fmt: skip
     version = (result.client or {}).get("start", {}).get("version", "")
     return ToolFacts(result.kind, str(version), commands)

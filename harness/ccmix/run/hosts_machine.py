@@ -4,6 +4,7 @@ entry.
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from ccmix.archive import file_name
 from ccmix.conditions.user_commands import bracketed
 from ccmix.generators.command import kept_src_command, running_dst_command
+from ccmix.generators.pscheduler.by_command import CommandTasks
 from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
@@ -38,12 +40,15 @@ class HostsMachine:
     run.
     """
 
-    def __init__(self, hosts: Hosts, programs: HostPrograms, logs: Path) -> None:
-        """Takes the hosts and programs; `logs` gets outputs of commands that live longer than a run."""
+    def __init__(self, hosts: Hosts, programs: HostPrograms, logs: Path, tell: Callable[[str], None]) -> None:
+        """Takes the hosts and programs; `logs` gets outputs of commands that live longer than a run, `tell` sentences
+        about what is left of runs that are given up.
+        """
+        self._tell = tell
         self._programs = programs
         self._logs = logs
         self._hosts = hosts
-        self._entry = _Entry("")
+        self._entry = _Entry("", tell)
         self._greeted: set[RealHost] = set()
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
@@ -67,6 +72,7 @@ class HostsMachine:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             self._entry.tasks.interrupt()
+            await asyncio.to_thread(self._entry.command_tasks.cancel)
             await asyncio.to_thread(self._hosts.abandon)
             with contextlib.suppress(Exception):
                 await task
@@ -75,7 +81,7 @@ class HostsMachine:
     def _measure(self, run: Run, folder: Path) -> Measurement:
         if run.entry != self._entry.name:
             self._entry.close()
-            self._entry = _Entry(run.entry)
+            self._entry = _Entry(run.entry, self._tell)
         shell = _shell(run)
         try:
             if shell is None:
@@ -91,6 +97,7 @@ class HostsMachine:
             src=self._host(src, diagnostics),
             dst=self._host(path.dst.host, diagnostics) if run.needs_dst_host else None,
             netem=self._host(path.netem_at.host, diagnostics) if path.netem and path.netem_at else None,
+            command_tasks=self._entry.command_tasks,
             tasks=self._entry.tasks if run.traffic.task else None,
         )
         self._entry.check(ends.src, path)
@@ -109,7 +116,7 @@ class HostsMachine:
 
     def _close(self) -> None:
         self._entry.close()
-        self._entry = _Entry("")
+        self._entry = _Entry("", self._tell)
 
 
 def _shell(run: Run) -> str | None:
@@ -125,10 +132,11 @@ class _Entry:
     answer, and pScheduler's tasks.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tell: Callable[[str], None]) -> None:
         self.name = name
         self._silent: dict[str, str | None] = {}  # address: why it doesn't answer, or None
-        self.tasks = Tasks()
+        self.tasks = Tasks(tell)
+        self.command_tasks = CommandTasks(tell)
         self._kept = ExitStack()
         self._begun: dict[tuple[str, RealHost], Any] = {}  # by what it is for, and on which connection
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ccmix.generators.pscheduler import rest, runs, tls
+from ccmix.generators.pscheduler import cancelling, ledger, rest, runs, tls
 from ccmix.generators.pscheduler.rest import Interrupted, Interruption, PschedulerError, PschedulerServer
 from ccmix.generators.pscheduler.runs import ScheduledRun, Tasks
 from ccmix.generators.results import GeneratorError
@@ -25,8 +25,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 
 @pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the client less patient."""
+def hurried(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+    """Makes the client less patient, and gives it a state folder of its own."""
+    monkeypatch.setenv("CCMIX_STATE", str(state))
     monkeypatch.setattr(rest, "BACK_OFF_S", (0.05, 0.2))
     monkeypatch.setattr(runs, "LOOKS_EACH_S", 0.2)
     monkeypatch.setattr(runs, "READY_BEFORE_S", 0.2)
@@ -65,7 +66,7 @@ class Said(list[str]):
 
 
 def carried_out(run: Run, tasks: Tasks | None = None, log: Said | None = None) -> ScheduledRun:
-    with (tasks or Tasks()).slot(run, None, log if log is not None else Said()) as slot:
+    with (tasks or Tasks(Said())).slot(run, None, log if log is not None else Said()) as slot:
         slot.finish(run.host_path.timeout_s)
     return slot
 
@@ -85,23 +86,25 @@ def test_a_run_of_a_stand_in(stand_in: StandIn, asked: Asked) -> None:
     assert slot.record["run"]["result-merged"]["succeeded"] is True
     assert len(slot.record["run"]["result-full"]) == 2
     assert slot.record["task"]["test"]["spec"]["dest"] == "10.0.0.2"
-    assert stand_in.only_task.document["_key"] not in str(slot.record) + str(log)
+    assert stand_in.only_task.document["_key"] not in str(slot.record)
     assert slot.begins_s == pytest.approx(run.begins_s, abs=0.2)
     assert not stand_in.only_task.cancelled
-    assert any(slot.task.path in line for line in log), "the log names the task, for whoever must cancel it by hand"
+    url = f"https://{stand_in.address}/pscheduler/{slot.task.path}"
+    by_hand = f"pscheduler cancel --key {stand_in.only_task.document['_key']} {url}"
+    assert any(by_hand in line for line in log), "the log says how the task is cancelled from here"
 
 
 def test_times_are_of_our_clock(stand_in: StandIn, asked: Asked) -> None:
     stand_in.ahead_s = 3600.0
     slot = carried_out(asked())
     assert slot.begins_s == pytest.approx(stand_in.only_task.runs[0].begins_s, abs=0.2)
-    assert Tasks().clocks(slot)[stand_in.address]["ahead_s"] == pytest.approx(3600.0, abs=0.5)
+    assert Tasks(Said()).clocks(slot)[stand_in.address]["ahead_s"] == pytest.approx(3600.0, abs=0.5)
 
 
 def test_a_clock_that_nobody_knows(stand_in: StandIn, asked: Asked) -> None:
     stand_in.faults = [Fault("/clock$", times=9, status=500, body="Unable to fetch clock state")]
     slot = carried_out(asked())
-    tasks = Tasks()
+    tasks = Tasks(Said())
     clocks = tasks.clocks(slot)
     assert "Unable to fetch clock state" in clocks[stand_in.address]["error"]
     assert "error" in clocks["10.0.0.2"]
@@ -233,12 +236,37 @@ def test_json_that_is_not_what_it_should_be(what: str, body: str, stand_in: Stan
     assert all(task.cancelled for task in stand_in.tasks.values())
 
 
-@pytest.mark.parametrize("status", [400, 403, 409, 422, 500])
+@pytest.mark.parametrize("status", [400, 403, 409, 422])
 def test_a_task_that_is_refused(status: int, stand_in: StandIn, asked: Asked) -> None:
     reason = "Task forbidden by limits:\nHints:\n  requester: 10.0.0.1\n"
     stand_in.faults = [Fault("POST", times=99, status=status, body=reason)]
     assert failure(asked()).endswith(f"POST tasks: {status} Task forbidden by limits: Hints: requester: 10.0.0.1")
     assert stand_in.asked.count("POST /pscheduler/tasks") == 1
+
+
+@pytest.mark.parametrize("acts", [False, True])
+def test_a_server_that_fails_now_and_then_is_asked_again(acts: bool, stand_in: StandIn, asked: Asked) -> None:
+    """Posts again as often as `retries` allows, and cancels what a failed posting has left."""
+    stand_in.faults = [
+        Fault("POST", times=2, status=500, body="Error getting tools", acts=acts),
+        Fault("/runs/", times=2, status=500, body="Out of memory"),
+    ]
+    run = asked()
+    carried_out(replace(run, path=replace(run.host_path, retries=2)))
+    assert stand_in.asked.count("POST /pscheduler/tasks") == 3
+    assert [task.cancelled for task in stand_in.tasks.values()] == ([True, True, False] if acts else [False])
+
+
+def test_a_server_that_goes_on_failing(
+    stand_in: StandIn, asked: Asked, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in.faults = [Fault("POST", times=99, status=500, body="Error getting tools")]
+    assert failure(asked()).endswith("POST tasks: 500 Error getting tools")
+    assert stand_in.asked.count("POST /pscheduler/tasks") == 1
+    assert list(state.glob("*")) == []
+    monkeypatch.setattr(rest, "FAILS_FOR_S", 0.5)
+    stand_in.faults = [Fault("GET /pscheduler/$", times=99, status=500, body="Out of memory")]
+    assert "500 Out of memory" in failure(asked())
 
 
 def test_a_post_whose_answer_is_lost_is_found_again(stand_in: StandIn, asked: Asked) -> None:
@@ -329,7 +357,7 @@ def test_somebody_else_cancels(at_s: float, sentence: str, stand_in: StandIn, as
 def test_a_task_that_can_not_be_cancelled_is_reported(
     stand_in: StandIn, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "CANCELS_WITHIN_S", 0.5)
+    monkeypatch.setattr(cancelling, "CANCELS_WITHIN_S", 0.5)
     stand_in.starts_after_s = 3600.0
     stand_in.faults = [Fault("DELETE", times=99, hang_up=True)]
     log = Said()
@@ -337,31 +365,68 @@ def test_a_task_that_can_not_be_cancelled_is_reported(
         carried_out(asked(), log=log)
     [name] = stand_in.tasks
     assert f"give pscheduler cancel https://localhost/pscheduler/tasks/{name}" in log[-1]
+    assert "'ccmix restore' tries again" in log[-1]
+    stand_in.faults = []
+    url = f"https://{stand_in.address}/pscheduler/tasks/{name}"
+    assert list(ledger.cancel_left()) == [(f"pScheduler task {url}", None)]
+    assert stand_in.only_task.cancelled
+    assert list(ledger.cancel_left()) == []
+
+
+def test_a_posting_that_nobody_knows_of_is_left_to_restore(
+    stand_in: StandIn, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancelling, "CANCELS_WITHIN_S", 0.3)
+    stand_in.starts_after_s = 3600.0
+    stand_in.faults = [Fault("POST", hang_up=True, acts=True), Fault("GET /pscheduler/tasks$", times=99, hang_up=True)]
+    assert "it is not known whether the task was posted" in failure(asked())
+    [(what, reason)] = ledger.cancel_left()
+    assert what == f"a pScheduler task that may have been posted to {stand_in.address}"
+    assert reason
+    stand_in.faults = []
+    [(what, reason)] = ledger.cancel_left()
+    assert (what.partition("tasks/")[0], reason) == (f"pScheduler task https://{stand_in.address}/pscheduler/", None)
+    assert stand_in.only_task.cancelled
+
+
+def test_records_of_tasks_that_are_over_or_of_living_campaigns_are_left_alone(
+    stand_in: StandIn, asked: Asked, state: Path
+) -> None:
+    carried_out(asked())
+    assert list(state.glob("*")) == []
+    with Tasks(Said()).slot(asked(), None, Said()) as slot:
+        [record] = state.glob("*")
+        assert record.stat().st_mode & 0o777 == 0o600
+        assert list(ledger.cancel_left()) == []
+        slot.finish(None)
+    assert not any(task.cancelled for task in stand_in.tasks.values())
 
 
 # Slips, repeats, interruptions
 
 
 def test_a_slip_ends_where_the_latest_start_is(stand_in: StandIn, asked: Asked) -> None:
-    with Tasks().slot(asked(), time.time() + 60, Said()) as slot:
+    with Tasks(Said()).slot(asked(), time.time() + 60, Said()) as slot:
         slot.finish(None)
     slip = stand_in.only_task.document["schedule"]["slip"]
     assert 50 < float(slip.removeprefix("PT").removesuffix("S")) <= 60
 
 
 def test_the_runs_of_a_repeated_task_are_the_iterations(stand_in: StandIn, asked: Asked) -> None:
-    tasks = Tasks()
+    told = Said()
+    tasks = Tasks(told)
     slots = [carried_out(asked(number, repeat_s=1.5, most_runs=3), tasks) for number in (1, 2)]
     task = stand_in.only_task
     assert (task.document["schedule"]["repeat"], task.document["schedule"]["max-runs"]) == ("PT1.5S", 3)
     assert [slot.path.rpartition("/")[2] for slot in slots] == [run.identity for run in task.runs[:2]]
     assert not task.cancelled
-    assert tasks.close() == []
+    tasks.close()
+    assert told == []
     assert task.cancelled
 
 
 def test_a_repeated_task_one_of_whose_runs_failed_is_posted_anew(stand_in: StandIn, asked: Asked) -> None:
-    tasks = Tasks()
+    tasks = Tasks(Said())
     stand_in.carry = fails
     failure(asked(1, repeat_s=2, most_runs=3), tasks)
     stand_in.carry = succeeds
@@ -376,7 +441,7 @@ def test_an_interruption_cancels_at_once(where: str, stand_in: StandIn, asked: A
     """Interrupts in the middle of a request, whichever it is, or while it waits for the slot."""
     stand_in.starts_after_s = 4.0
     stand_in.faults = [Fault(where, times=99, delay_s=30.0, acts=True)]
-    tasks = Tasks()
+    tasks = Tasks(Said())
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -400,7 +465,7 @@ def test_an_interruption_cancels_at_once(where: str, stand_in: StandIn, asked: A
 
 
 def test_an_interruption_before_anything(asked: Asked) -> None:
-    tasks = Tasks()
+    tasks = Tasks(Said())
     tasks.interrupt()
     with pytest.raises(Interrupted):
         carried_out(asked(), tasks)

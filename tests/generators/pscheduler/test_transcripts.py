@@ -40,7 +40,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 
 @pytest.fixture
-def stand_in(shown: Certificate, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+def stand_in(shown: Certificate, state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    monkeypatch.setenv("CCMIX_STATE", str(state))
     monkeypatch.setattr(rest, "BACK_OFF_S", (0.05, 0.2))
     with serving(StandIn(lambda _: [], starts_after_s=0.2), shown) as server:
         yield server
@@ -80,7 +81,7 @@ def again(name: str, stand_in: StandIn, shown: Certificate) -> tuple[Run, dict[s
         return original(task, value) | (as_it_was if value.results else {})
 
     stand_in._run_document = real  # type: ignore[method-assign]
-    with Tasks().slot(run, None, lambda _: None) as slot:
+    with Tasks(lambda _: None).slot(run, None, lambda _: None) as slot:
         slot.finish(None)
     return run, slot.record
 

@@ -27,6 +27,8 @@ MOST_BYTES = 256 * 2**20  # of an answer
 PORT = 443
 BACK_OFF_S = (1.0, 15.0)  # between two tries: at first, doubled each time, and at most
 _BUSY = (http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE)
+_FAILED = (http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.BAD_GATEWAY, http.HTTPStatus.GATEWAY_TIMEOUT)
+FAILS_FOR_S = 60.0  # a server whose errors pass
 _LONGEST_REASON = 600  # characters of a refusal, which lists what each participant offers
 
 
@@ -48,6 +50,10 @@ class Busy(PschedulerError):
     def __init__(self, message: str, after_s: float | None) -> None:
         super().__init__(message)
         self.after_s = after_s
+
+
+class ServerFailed(Busy):
+    """Reports an error of the server's own, such as that of an overloaded one, which may pass."""
 
 
 class Unreachable(PschedulerError):
@@ -113,7 +119,7 @@ class PschedulerServer:
         file can't be read.
         """
         self.address = address
-        self._ca_file = ca_file
+        self.ca_file = ca_file
         self._interruption = interruption
         self._hurried = hurried
         self._host, self._port = split(address)
@@ -126,11 +132,15 @@ class PschedulerServer:
         """Returns the server of another host, at the usual port, with the same trust, hurried; it is interrupted
         with this one.
         """
-        return PschedulerServer(f"[{host}]" if ":" in host else host, self._ca_file, self._interruption, hurried=True)
+        return PschedulerServer(f"[{host}]" if ":" in host else host, self.ca_file, self._interruption, hurried=True)
+
+    def url(self, path: str) -> str:
+        """Returns the whole address of a path below /pscheduler/."""
+        return f"https://{self.address}/pscheduler/{path}"
 
     def free(self) -> "PschedulerServer":
         """Returns the same server, which is not interrupted."""
-        return PschedulerServer(self.address, self._ca_file, Interruption())
+        return PschedulerServer(self.address, self.ca_file, Interruption())
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
         """Returns the answer to a GET below /pscheduler/. Raises PschedulerError, as all of these do."""
@@ -144,13 +154,18 @@ class PschedulerServer:
         self._request("DELETE", f"{path}?{urllib.parse.urlencode(parameters)}")
 
     def patiently(self, path: str, deadline: Deadline, parameters: Mapping[str, str] | None = None) -> Any:
-        """Does what get() does, again and again while the server is busy or out of reach, until the deadline."""
+        """Does what get() does, again and again while the server is busy or out of reach, until the deadline; while it
+        fails, only for FAILS_FOR_S.
+        """
+        failing = Deadline(FAILS_FOR_S)
         for wait_s in back_off():
             try:
                 return self.get(path, parameters)
             except (Busy, Unreachable) as error:
                 after_s = (error.after_s if isinstance(error, Busy) else None) or wait_s
-                if not deadline.allows(after_s):
+                if not isinstance(error, ServerFailed):
+                    failing.restart()
+                if not deadline.allows(after_s) or not failing.allows(after_s):
                     raise
             self._interruption.sleep(after_s)
         raise AssertionError("back_off() has no end")
@@ -169,7 +184,7 @@ class PschedulerServer:
             answer = connection.getresponse()
             text = _read(answer, answers_s)
         except ssl.SSLCertVerificationError as error:
-            raise PschedulerError(mistrust(self.address, error, self._ca_file)) from error
+            raise PschedulerError(mistrust(self.address, error, self.ca_file)) from error
         except ssl.SSLError as error:
             self._interruption.check()
             raise PschedulerError(f"{self.address}: no TLS connection: {error.reason or error}") from error
@@ -187,6 +202,9 @@ class PschedulerServer:
         if answer.status in _BUSY:
             raise Busy(f"{what}: it is busy ({answer.status} {answer.reason})", _after_s(answer))
         answer_text = text[:MOST_BYTES].decode(errors="replace")
+        if answer.status in _FAILED:
+            reason = _sentence(answer_text) or answer.reason
+            raise ServerFailed(f"{what}: {answer.status} {reason}", _after_s(answer))
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise RequestRefused(f"{what}: {answer.status} {_sentence(answer_text) or answer.reason}", answer.status)
         if len(text) > MOST_BYTES:

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ccmix.agent.deadline import Deadline
+from ccmix.failures import located
+from ccmix.generators.pscheduler.cancelling import NOT_FOUND, cancelled, path_of, posted_as
+from ccmix.generators.pscheduler.ledger import TaskRecord
 from ccmix.generators.pscheduler.rest import (
     Busy,
     Interrupted,
@@ -18,6 +21,7 @@ from ccmix.generators.pscheduler.rest import (
     PschedulerError,
     PschedulerServer,
     RequestRefused,
+    ServerFailed,
     Unreachable,
     back_off,
 )
@@ -30,8 +34,6 @@ SCHEMA = 1  # of that file
 ANSWERS_AGAIN_WITHIN_S = 60.0  # a server that can't be reached, before there is a task
 LOOKS_EACH_S = 30.0  # at a run that is scheduled
 READY_BEFORE_S = 3.0  # a run begins, to have the probes started
-CANCELS_WITHIN_S = 20.0
-NOT_FOUND = 404
 # States of a run (pScheduler's run_state table): before it is over, and over without a result. One that is 'overdue'
 # may still get one.
 WAITING = ("pending", "on-deck")
@@ -39,12 +41,16 @@ WITHOUT_RESULT = ("missed", "preempted", "nonstart", "canceled")
 Log = Callable[[str], None]
 
 
+class PostUncertain(PschedulerError):
+    """Reports that a task may have been posted, or could not be cancelled: `ccmix restore` looks for it."""
+
+
 @dataclass
 class Task:
     """Describes a task that was posted; `runs` are those that were taken, by their names there.
 
     `key` is what lets us cancel it: of a task of several participants that has no key pScheduler makes one up, which
-    nobody else knows. It is in no file.
+    nobody else knows. It is in the run's log and in the record, and in no result.
     """
 
     server: PschedulerServer
@@ -52,6 +58,7 @@ class Task:
     key: str
     document: Mapping[str, Any]
     ahead_s: float  # the lead's clock, of ours
+    record: TaskRecord | None  # None where it could not be written
     runs: list[str] = field(default_factory=list)
 
 
@@ -99,9 +106,13 @@ class ScheduledRun:
 
 
 class Tasks:
-    """Manages the tasks of one entry. One thread uses it; interrupt() may come from another."""
+    """Manages the tasks of one entry. One thread uses it; interrupt() may come from another.
 
-    def __init__(self) -> None:
+    `tell` takes sentences for the user about tasks that are left, which the log of a run that was given up would lose.
+    """
+
+    def __init__(self, tell: Log) -> None:
+        self._tell = tell
         self._interruption = Interruption()
         self._repeated: dict[tuple[Any, ...], Task] = {}
         self._silent: dict[str, dict[str, Any]] = {}  # participants that gave no clock, with the error
@@ -109,11 +120,12 @@ class Tasks:
     def interrupt(self) -> None:
         self._interruption.interrupt()
 
-    def close(self) -> list[str]:
-        """Cancels repeated tasks; returns why those could not be cancelled that remain."""
+    def close(self) -> None:
+        """Cancels repeated tasks."""
         tasks = list(self._repeated.values())
         self._repeated.clear()
-        return [failure for task in tasks if (failure := _cancel(task.server, task.path, task.key))]
+        for task in tasks:
+            self._cancel(task)
 
     @contextmanager
     def slot(self, run: Run, latest_s: float | None, log: Log) -> Iterator[ScheduledRun]:
@@ -131,8 +143,10 @@ class Tasks:
             yield self._scheduled(task, asked, log)
         except BaseException:
             self._repeated.pop(key, None)
-            log(_cancel(task.server, task.path, task.key) or "the task was cancelled")
+            log(self._cancel(task) or "the task was cancelled")
             raise
+        if asked.repeat_s is None and task.record:
+            task.record.over()
 
     def clocks(self, slot: ScheduledRun) -> dict[str, dict[str, Any]]:
         """Returns the participants' clocks by name, as clock_of() gives them; a participant that gave none is asked
@@ -147,6 +161,15 @@ class Tasks:
                 self._silent[name] = clocks[name]
         return clocks
 
+    def _cancel(self, task: Task) -> str | None:
+        """Cancels a task; returns why not, if that fails."""
+        failure = cancelled(task.server, task.path, task.key)
+        if failure:
+            self._tell(f"pScheduler task {task.server.url(task.path)}: {failure}")
+        if task.record:
+            task.record.leave() if failure else task.record.over()
+        return failure
+
     def _post(self, run: Run, asked: PschedulerTask, latest_s: float | None, log: Log) -> Task:
         server = PschedulerServer(asked.lead, asked.tls_ca, self._interruption)
         deadline = Deadline(asked.wait_s)
@@ -155,34 +178,68 @@ class Tasks:
         if "error" in clock:
             log(f"the clock of {server.address} can't be read, and is assumed to agree with ours: {clock['error']}")
         identity, key = str(uuid.uuid4()), secrets.token_hex(16)
+        record = _recorded(server, identity, key, log)
+        try:
+            path, document = self._posted(run, server, deadline, latest_s, identity, key, log)
+        except PostUncertain:
+            if record:
+                record.leave()
+            raise
+        except BaseException:
+            if record:
+                record.over()
+            raise
+        if record:
+            record.posted(path)
+        url = server.url(path)
+        log(f"posted {url} ('pscheduler cancel --key {key} {url}' ends it): {json.dumps(document)}")
+        return Task(server, path, key, document, clock.get("ahead_s", 0.0), record)
+
+    def _posted(
+        self, run: Run, server: PschedulerServer, deadline: Deadline, latest_s: float | None, identity: str, key: str,
+        log: Log,
+    ) -> tuple[str, Mapping[str, Any]]:  # fmt: skip
+        """Posts the run's task, again while the server is busy, and as often as the run may be tried again where it
+        fails; returns its path and the task.
+        """
+        asked = run.traffic.task
+        assert asked
+        failures = 0
         for wait_s in back_off():
             slip_s = asked.slip_s if latest_s is None else max(0.0, min(asked.slip_s, latest_s - time.time()))
             document = task_document(run, identity, slip_s)
             try:
-                path = self._posted(server, document, identity, key)
-                break
+                return self._posted_once(server, document, identity, key), document
             except Busy as error:
+                failures += isinstance(error, ServerFailed)
                 after_s = error.after_s or wait_s
                 log(str(error))
-                if not deadline.allows(after_s):
+                if not deadline.allows(after_s) or failures > run.host_path.retries:
                     raise
             self._interruption.sleep(after_s)
-        log(f"posted {path} to {server.address}: {json.dumps(document)}")
-        return Task(server, path, key, document, clock.get("ahead_s", 0.0))
+        raise AssertionError("back_off() has no end")
 
-    def _posted(self, server: PschedulerServer, document: Mapping[str, Any], identity: str, key: str) -> str:
-        """Returns the path of the task. If it is not known whether there is one, looks for it."""
+    def _posted_once(self, server: PschedulerServer, document: Mapping[str, Any], identity: str, key: str) -> str:
+        """Returns the path of the task. If it is not known whether there is one, looks for it; raises PostUncertain
+        where it can't be found out.
+        """
         try:
-            return _path(server, server.post("tasks", {**document, "_key": key}))
-        except (Unreachable, Interrupted) as error:
+            return path_of(server, server.post("tasks", {**document, "_key": key}))
+        except (Unreachable, Interrupted, ServerFailed) as error:
             if isinstance(error, Unreachable) and not error.sent:
                 raise
-            path = _find(server, identity)
-            if path and isinstance(error, Interrupted):
-                _cancel(server, path, key)
-            if not path or isinstance(error, Interrupted):
+            try:
+                path = posted_as(server, identity)
+            except PschedulerError:
+                raise PostUncertain(f"{error}; it is not known whether the task was posted") from error
+            if path is None:
                 raise
-            return path
+            if isinstance(error, Unreachable):
+                return path
+            # Nobody wants it any more, or the server has failed before all participants had it
+            if failure := cancelled(server, path, key):
+                raise PostUncertain(f"{error}; {failure}") from error
+            raise
 
     def _scheduled(self, task: Task, asked: PschedulerTask, log: Log) -> ScheduledRun:
         """Returns the next run of the task, once it is about to begin. Raises PschedulerError if it is too late, or
@@ -212,12 +269,20 @@ class Tasks:
         for wait_s in back_off():
             runs = task.server.patiently(f"{task.path}/runs", Deadline(until_s - time.time()))
             for run in runs:
-                if (path := _path(task.server, run)) not in task.runs:
+                if (path := path_of(task.server, run)) not in task.runs:
                     return path
             if time.time() + wait_s > until_s:
                 raise PschedulerError(f"{task.server.address}: no run was scheduled in time")
             self._interruption.sleep(wait_s)
         raise AssertionError("back_off() has no end")
+
+
+def _recorded(server: PschedulerServer, identity: str, key: str, log: Log) -> TaskRecord | None:
+    try:
+        return TaskRecord(server, identity, key)
+    except OSError as error:
+        log(f"the task is not recorded, so 'ccmix restore' would not cancel it: {located(error)}")
+        return None
 
 
 def result_of(generators: Path) -> GeneratorResult:
@@ -279,42 +344,3 @@ def _failure(server: PschedulerServer, run: Mapping[str, Any]) -> str:
 
 def _problem(result: object) -> Any:
     return result.get("error") or result.get("diags") if isinstance(result, dict) else None
-
-
-def _path(server: PschedulerServer, url: object) -> str:
-    """Returns the path of a task or a run below /pscheduler/: the server may call itself by another name than we do."""
-    _, separator, path = str(url).partition("/pscheduler/")
-    if not separator or not path.startswith("tasks/") or "?" in path:
-        raise PschedulerError(f"{server.address}: {str(url)[:100]!r} is not the address of a task")
-    return path.rstrip("/")
-
-
-def _find(server: PschedulerServer, identity: str) -> str | None:
-    """Returns the task that was posted under this identity, if any."""
-    query = {"json": json.dumps({"reference": {"ccmix": {"id": identity}}})}
-    try:
-        for url in server.free().patiently("tasks", Deadline(CANCELS_WITHIN_S), query):
-            return _path(server, url)
-    except PschedulerError:
-        pass
-    return None
-
-
-def _cancel(server: PschedulerServer, path: str, key: str) -> str | None:
-    """Cancels a task with all its runs; returns why not, if that fails. It is not interrupted."""
-    free = server.free()
-    deadline = Deadline(CANCELS_WITHIN_S)
-    for wait_s in back_off():
-        try:
-            free.delete(path, {"key": key})
-        except RequestRefused as error:
-            return None if error.status == NOT_FOUND else f"not cancelled: {error}"
-        except (Busy, Unreachable) as error:
-            if not deadline.allows(wait_s):
-                return f"not cancelled: {error}: there, give pscheduler cancel https://localhost/pscheduler/{path}"
-            time.sleep(wait_s)
-        except PschedulerError as error:
-            return f"not cancelled: {error}"
-        else:
-            return None
-    raise AssertionError("back_off() has no end")

@@ -1,0 +1,98 @@
+"""Keeps on disk which tasks were posted, so that `ccmix restore` can cancel those of a campaign that died.
+
+A task outlives the machine that posted it, so this is no part of the undo journal, which a reboot empties. A record
+is a file of two JSON lines in the state folder: what lets us find and cancel the task, from before it is posted, and
+its path, once it has one. The process that posted the task holds a lock (flock) on the file. Only its user may read it,
+since it has the task's key.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from ccmix.agent.journal import host_id, state_folder
+from ccmix.generators.pscheduler.cancelling import cancelled, posted_as
+from ccmix.generators.pscheduler.rest import Interruption, PschedulerError, PschedulerServer
+
+PATTERN = "pscheduler-task-*.jsonl"
+
+
+class TaskRecord:
+    """Represents a task's record, until its task is over, or left to `ccmix restore`."""
+
+    def __init__(self, server: PschedulerServer, identity: str, key: str, folder: Path | None = None) -> None:
+        """Writes the record of a task that is about to be posted. Raises OSError."""
+        folder = folder or state_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / PATTERN.replace("*", str(uuid.uuid4()))
+        unlocked = self._path.with_suffix(".new")  # cancel_left() must not find it before it is locked
+        self._file: IO[bytes] = os.fdopen(os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", 0)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._write({"host": host_id(), "lead": server.address, "ca": server.ca_file, "identity": identity, "key": key})
+        unlocked.rename(self._path)
+
+    def posted(self, path: str) -> None:
+        """Notes the task's path below /pscheduler/."""
+        self._write({"path": path})
+
+    def over(self) -> None:
+        """Removes the record: nothing is left of the task."""
+        self._path.unlink(missing_ok=True)
+        self._file.close()
+
+    def leave(self) -> None:
+        """Leaves the task to `ccmix restore`."""
+        self._file.close()
+
+    def _write(self, line: dict[str, str | None]) -> None:
+        self._file.write(json.dumps(line).encode() + b"\n")
+        os.fsync(self._file.fileno())
+
+
+def cancel_left(folder: Path | None = None) -> Iterator[tuple[str, str | None]]:
+    """Cancels the tasks that dead campaigns of this host have left; yields each with the reason why it could not, or
+    None.
+
+    A record is removed when its task is gone, or was never posted.
+    """
+    for path in sorted((folder or state_folder()).glob(PATTERN)):
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # its campaign lives
+            what, reason = _cancel(path)
+            if not what:
+                continue
+            if reason is None:
+                path.unlink()
+            yield what, reason and f"{reason} (remove {path} if nothing is left of it)"
+
+
+def _cancel(file: Path) -> tuple[str, str | None]:
+    """Cancels a record's task; returns what it is, and why it could not be cancelled, or None. The text is empty for a
+    record of another host: homes may be shared over a network.
+    """
+    try:
+        head, *rest = [json.loads(line) for line in file.read_text().splitlines()]
+        if head["host"] != host_id():
+            return "", None
+        lead, key, identity = head["lead"], head["key"], head["identity"]
+        path = rest[0]["path"] if rest else None
+        server = PschedulerServer(lead, head["ca"], Interruption())
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        return str(file), f"can't be read: {error!r}"
+    except PschedulerError as error:
+        return f"pScheduler task at {lead}", str(error)
+    try:
+        path = path or posted_as(server, identity)
+    except PschedulerError as error:
+        return f"a pScheduler task that may have been posted to {lead}", str(error)
+    if path is None:
+        return f"a pScheduler task at {lead}, which was never posted", None
+    return f"pScheduler task {server.url(path)}", cancelled(server, path, key)

@@ -1,0 +1,135 @@
+"""Tests what becomes of the task of a `src-cmd = pscheduler task ...` whose run is given up, with a STAND-IN for the
+command pscheduler.
+"""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from support import Ccmix, Pair, summaries, wait_for
+
+UUID = "16fdddaa-773c-4550-9154-1cb810a0eedb"
+URL = f"https://psa/pscheduler/tasks/{UUID}"
+# As the command of 5.2: it prints the URL unless a format is asked for, and becomes `pscheduler watch URL`
+PSCHEDULER = f"""#!/bin/sh
+here=${{0%/*}}
+case $1 in
+task)
+    touch "$here/{UUID}"
+    [ -e "$here/slow" ] && sleep 600
+    case $* in *--format*) ;; *) echo "Submitting task..."; echo "Task URL:"; echo {URL} ;; esac
+    [ -e "$here/quick" ] && exit 0
+    exec sh "$0" watch --first {URL}
+    ;;
+watch) sleep 600 ;;
+cancel)
+    echo "$*" >>"$here/cancelled"
+    if [ -e "$here/forbidden" ]; then echo "Forbidden."; exit 1; fi
+    rm "$here/{UUID}" || {{ echo "Task not found."; exit 1; }}
+    ;;
+esac
+"""
+
+
+class Command:
+    """Is the stand-in, in a folder with files that tell it what to do."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.file = folder / "pscheduler"
+        self.file.write_text(PSCHEDULER)
+        self.file.chmod(0o755)
+
+    def will(self, do: str) -> None:
+        (self.file.parent / do).touch()
+
+    @property
+    def task_is_left(self) -> bool:
+        return (self.file.parent / UUID).exists()
+
+    @property
+    def cancellations(self) -> list[str]:
+        file = self.file.parent / "cancelled"
+        return file.read_text().splitlines() if file.exists() else []
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path / "stand-in")
+
+
+def config(folder: Path, pair: Pair, command: Command, options: str) -> Path:
+    file = folder / "mesh.ini"
+    file.write_text(
+        f"[mesh]\ntype = perfSONAR\nsrc = netns:{pair.near}\ndst = {pair.address}\naccept-limits = probe, cpu\n"
+        f"duration = 1s\nsrc-cmd = {command.file} task --key @k {options} --repeat PT1H throughput --dest {{dst}}\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--format json", pytest.param("--max-runs 9", marks=pytest.mark.deep)],
+    ids=["a-url-among-the-processes", "a-printed-url"],
+)
+def test_ctrl_c_cancels_the_task(
+    options: str, own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
+) -> None:
+    running = ccmix.start("run", config(tmp_path, pair, command, options), "-o", tmp_path / "out")
+    wait_for(lambda: command.task_is_left, 60, "the task is posted")
+    running.send_signal(signal.SIGINT)
+    _, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130, stderr
+    assert f"pScheduler task {URL}: cancelled" in stderr
+    assert not command.task_is_left
+    assert command.cancellations == [f"cancel --key @k {URL}"]
+    assert pair.running() == []
+
+
+@pytest.mark.deep
+def test_a_task_that_can_not_be_cancelled_is_reported(
+    own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
+) -> None:
+    command.will("forbidden")
+    running = ccmix.start("run", config(tmp_path, pair, command, ""), "-o", tmp_path / "out")
+    wait_for(lambda: command.task_is_left, 60, "the task is posted")
+    running.send_signal(signal.SIGINT)
+    _, stderr = running.communicate(timeout=60)
+    assert f"pScheduler task {URL}: not cancelled" in stderr
+    assert f"Forbidden.: on its lead, give: {command.file} cancel --key @k {URL}" in stderr
+
+
+@pytest.mark.deep
+def test_a_task_whose_url_is_not_known_yet_is_reported(
+    own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
+) -> None:
+    command.will("slow")
+    running = ccmix.start("run", config(tmp_path, pair, command, ""), "-o", tmp_path / "out")
+    wait_for(lambda: command.task_is_left, 60, "the task is posted")
+    running.send_signal(signal.SIGINT)
+    _, stderr = running.communicate(timeout=60)
+    assert "pscheduler may have posted a task, and has not named it yet" in stderr
+    assert "'pscheduler cancel URL'" in stderr
+
+
+@pytest.mark.deep
+def test_after_a_kill_the_source_cancels_the_task(
+    own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
+) -> None:
+    running = ccmix.start("run", config(tmp_path, pair, command, "--format json"), "-o", tmp_path / "out")
+    wait_for(lambda: any(URL in file.read_text() for file in own_state.glob("undo-*")), 60, "it is recorded")
+    running.kill()
+    running.communicate()
+    wait_for(lambda: not command.task_is_left, 60, "the agent has cancelled the task")
+
+
+@pytest.mark.deep
+def test_the_task_of_a_command_that_has_ended_is_left_alone(
+    own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
+) -> None:
+    command.will("quick")
+    ccmix("run", config(tmp_path, pair, command, ""), "-o", tmp_path / "out")
+    assert len(summaries(tmp_path / "out")) == 1
+    assert command.task_is_left
+    assert command.cancellations == []
