@@ -126,6 +126,26 @@ void *sample_row(void)
 	return row;
 }
 
+size_t sample_rows(void)
+{
+	return stream.rows;
+}
+
+void *sample_row_at(size_t number)
+{
+	return stream.buffer + stream.begin + sizeof(struct record) + sizeof(struct sample) +
+	       number * stream.row_bytes;
+}
+
+void sample_remove_row(size_t number)
+{
+	char *row = sample_row_at(number);
+
+	stream.rows--;
+	stream.used -= stream.row_bytes;
+	memmove(row, row + stream.row_bytes, (stream.rows - number) * stream.row_bytes);
+}
+
 void sample_end(void)
 {
 	struct record record = { .type = stream.type };

@@ -22,6 +22,10 @@ void stream_text(enum record_type type, const char *text);
  */
 void sample_begin(enum record_type type, size_t most_rows, size_t row_bytes, size_t info_bytes);
 void *sample_row(void);	/* zeroed; NULL where there is no more room */
+size_t sample_rows(void);	/* how many there are */
+/* A row by its number, from 0; it stays where it is until the next record or row is added. */
+void *sample_row_at(size_t number);
+void sample_remove_row(size_t number);	/* those behind it move up */
 void sample_end(void);
 
 /* Writes the buffer if it is time, or at once if `now`. */

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ccmix.probes.stream.reader import read_stream
 from ss_fields import differences
 from support import wait_for
 
@@ -382,3 +383,68 @@ def test_bytes_agree_with_iperf3(sockmon: Any) -> None:
         assert beyond in (0, 131_072)
         assert one_stream["receiver"]["bytes"] + cookie <= row["bytes_acked"] <= row["bytes_sent"] + 2  # SYN and FIN
         assert row["retransmits"] == one_stream["sender"]["retransmits"]
+
+
+IN_SMALL_TABLE = """
+import json, socket, subprocess, sys, time
+
+def connect(listener, number):
+    client = socket.create_connection(listener.getsockname()[:2])
+    server, _ = listener.accept()
+    client.sendall(bytes(10_000 + number))
+    left = 10_000 + number
+    while left:
+        left -= len(server.recv(left))
+    return client, server
+
+def ss():
+    lines = subprocess.run(["ss", "-tinmoOH"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {" ".join(end.rsplit(":", 1)[1] for end in line.split()[3:5]): line for line in lines}
+
+listeners = [socket.create_server(("127.0.0.1", 0)), socket.create_server(("::1", 0), family=socket.AF_INET6)]
+pairs = [connect(listeners[number % 2], number) for number in range(12)]
+ports = [pair[0].getsockname()[1] for pair in pairs]
+time.sleep(0.6)
+before = ss()
+probe = subprocess.Popen([*sys.argv[1:], "--sockets", "--rate=100", "--discover-rate=10"])
+time.sleep(0.5)
+after = ss()
+for end in (*pairs[0], *pairs[1]):
+    end.close()
+pairs.append(connect(listeners[0], 12))
+time.sleep(0.5)
+probe.terminate()
+assert probe.wait() == 0
+print(json.dumps({"ports": ports, "before": before, "after": after, "new": pairs[-1][0].getsockname()[1]}))
+"""
+SMALL_TABLE = 'echo 512 >/proc/sys/net/ipv4/tcp_child_ehash_entries; exec unshare --net sh -c "$0" "$@"'
+
+
+@needs_ss
+@pytest.mark.namespaces
+def test_a_small_table_is_dumped_instead_of_asked(sockmon: Any) -> None:
+    """The rows are those of requests: in the order of the sockets, with all that ss prints, until a socket is gone."""
+    argv = [
+        "unshare", "--net", "sh", "-ec", SMALL_TABLE, "ip link set lo up; exec \"$0\" \"$@\"",
+        sys.executable, "-c", IN_SMALL_TABLE, *sockmon.argv(),
+    ]  # fmt: skip
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    stream = read_stream(sockmon.file)
+    assert stream.report["dumps"] > stream.report["samples"]
+    rows = stream.sockets.filter(~pl.col("final"))
+    first = rows.filter(pl.col("time_s") == rows["time_s"].min())
+    assert first["socket"].to_list() == list(range(24))
+    for row in first.iter_rows(named=True):
+        ports = f"{row['local_port']} {row['remote_port']}"
+        row["rttvar_s"] = row["rttvar_s"] or 0.0  # null: below 4 us, as the RTT may be here
+        assert not differences(seen["before"][ports], row, seen["after"][ports])
+    last = rows.filter(pl.col("time_s") == rows["time_s"].max())
+    alive = {*seen["ports"][2:], seen["new"]}
+    assert set(last["local_port"]) & {*seen["ports"], seen["new"]} == alive
+    ends = stream.sockets.filter("final", pl.col("local_port").is_in(seen["ports"]))
+    assert dict(ends.select("local_port", "bytes_sent").iter_rows()) == {
+        port: 10_000 + number for number, port in enumerate(seen["ports"][:2])
+    }
+    assert stream.report["lost_replies"] == stream.report["sockets_vanished"] == 0
