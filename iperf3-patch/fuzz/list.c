@@ -1,7 +1,8 @@
 /*
- * Fuzz the parser of -C, and check what it returns: where the error of a
- * malformed list points, that every group of another list keeps its limits,
- * and that the streams get the groups by their weights.
+ * Fuzz the parsers of -C and of --stream-delays, each with the same input, and
+ * check what they return: where the error of a malformed list points, that
+ * every group and every delay of another list keeps its limits, and that the
+ * streams get the groups by their weights.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -72,6 +73,28 @@ check_list(const struct iperf_congestion_list *list, const char *spec)
     (void) iperf_congestion_latest(list);
 }
 
+/* The delays are those of the list, in microseconds, and within the limits. */
+static void
+check_delays(const struct iperf_stream_delays *list, const char *spec)
+{
+    char *end;
+    double delay;
+    int i;
+
+    assert(list->count >= 1 && list->count <= CONGESTION_GROUPS_MAX);
+    for (i = 0; i < list->count; ++i) {
+        delay = strtod(spec, &end);
+        if (strncmp(end, "ms", 2) == 0)
+            delay /= 1000;
+        assert(delay >= 0 && delay <= CONGESTION_DELAY_MAX);
+        assert(list->delays[i] == (uint64_t) (delay * 1e6 + 0.5));
+        spec += strcspn(spec, ",");
+        assert((*spec == ',') == (i + 1 < list->count));
+        spec += *spec == ',';
+    }
+    assert(*spec == '\0');
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -79,6 +102,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t len = strnlen((const char *) data, size);
     char *spec = malloc(len + 1);
     struct iperf_congestion_list *list;
+    struct iperf_stream_delays *delays;
 
     memcpy(spec, data, len);
     spec[len] = '\0';
@@ -88,6 +112,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         check_list(list, spec);
     free(list);
+    delays = iperf_stream_delays_parse(spec);
+    if (delays == NULL)
+        check_error(spec);
+    else
+        check_delays(delays, spec);
+    free(delays);
     free(spec);
     return 0;
 }

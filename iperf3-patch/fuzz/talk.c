@@ -3,7 +3,8 @@
  * connections and threads: ROLE is 's' or 'c'.
  *
  * The input's first byte has options, '0' for none. Then there are three
- * lines: the parameters (of the client: its -C), the streams, the results.
+ * lines: the parameters (of the client: its -C), the streams, the results. With
+ * the client's option WITH_DELAYS its --stream-delays come before these.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -13,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { WITH_JSON = 1, WITH_JSON_STREAM = 2, WITH_TCP_INFO = 4, REVERSE = 8, BIDIR = 16, SERVER_OUTPUT = 32 };
+enum { WITH_JSON = 1, WITH_JSON_STREAM = 2, WITH_TCP_INFO = 4, REVERSE = 8, BIDIR = 16, SERVER_OUTPUT = 32, WITH_DELAYS = 64 };
 
 /* In each direction; more of them would only be slow */
 #define STREAMS 5
@@ -33,6 +34,20 @@ say(const uint8_t **data, const uint8_t *end)
     assert(write(theirs, &size, sizeof(size)) == sizeof(size));
     assert(write(theirs, *data, len) == (ssize_t) len);
     *data += len + (newline != NULL);
+}
+
+/* Cut the next line off the input. Return NULL where there is none; else free it. */
+static char *
+cut_line(const uint8_t **data, const uint8_t *end)
+{
+    const uint8_t *newline = memchr(*data, '\n', end - *data);
+    char *line;
+
+    if (newline == NULL)
+	return NULL;
+    line = strndup((const char *) *data, newline - *data);
+    *data = newline + 1;
+    return line;
 }
 
 /* Add a stream like those that iperf_new_stream() makes, but without a connection. */
@@ -60,6 +75,26 @@ add_stream(struct iperf_test *test, int n, int sender)
     }
     iperf_add_stream(test, sp);
     test->on_new_stream(sp);
+}
+
+/* Each stream that this side sends starts as much later as its group's delay and its own add up to. */
+static void
+check_starts(struct iperf_test *test)
+{
+    struct iperf_stream *sp;
+    uint64_t delay;
+    int n = 0;
+
+    SLIST_FOREACH(sp, &test->streams, streams) {
+	delay = 0;
+	if (sp->sender && test->congestion_list != NULL)
+	    delay += test->congestion_list->entries[sp->group].delay;
+	if (sp->sender && test->stream_delays != NULL && n < test->stream_delays->count)
+	    delay += test->stream_delays->delays[n];
+	n += sp->sender;
+	assert(iperf_time_in_usecs(&sp->result->start_time_fixed) == iperf_time_in_usecs(&sp->result->start_time) + delay);
+	assert(sp->delayed == (delay > 0));
+    }
 }
 
 static void
@@ -98,7 +133,7 @@ report(struct iperf_test *test, signed char state)
 static void
 talk(struct iperf_test *test, int options, const uint8_t *data, const uint8_t *end)
 {
-    const uint8_t *newline;
+    char *delays;
     int i, receives;
 
     if (ROLE == 's') {
@@ -107,11 +142,18 @@ talk(struct iperf_test *test, int options, const uint8_t *data, const uint8_t *e
 	    return;
     }
     else {
-	newline = memchr(data, '\n', end - data);
-	if (newline == NULL)
+	if (options & WITH_DELAYS) {
+	    delays = cut_line(&data, end);
+	    if (delays == NULL)
+		return;
+	    test->stream_delays = iperf_stream_delays_parse(delays);
+	    free(delays);
+	    if (test->stream_delays == NULL)
+		return;
+	}
+	test->congestion = cut_line(&data, end);
+	if (test->congestion == NULL)
 	    return;
-	test->congestion = strndup((const char *) data, newline - data);
-	data = newline + 1;
 	if (iperf_congestion_is_list(test->congestion) &&
 	    (test->congestion_list = iperf_congestion_parse(test->congestion)) == NULL)
 	    return;
@@ -139,6 +181,7 @@ talk(struct iperf_test *test, int options, const uint8_t *data, const uint8_t *e
     }
     if (test->protocol->id != Ptcp || iperf_init_test(test) < 0)
 	return;
+    check_starts(test);
     report(test, TEST_RUNNING);
     test->done = 1;
     if (ROLE == 's')
