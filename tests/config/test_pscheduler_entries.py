@@ -8,7 +8,7 @@ import pytest
 
 from ccmix.archive.codec import Codec
 from ccmix.config import Config, Problem
-from ccmix.generators.pscheduler.task import task_document, throughput_spec
+from ccmix.generators.pscheduler.task import SLOT_S, STARTS_AFTER_S, task_document, throughput_spec
 from ccmix.model import PschedulerTask, Run
 from ccmix.plan import make_plan
 from pscheduler_stand_in import certificate
@@ -32,7 +32,7 @@ def asked(read: Files, text: str) -> PschedulerTask:
 def test_from_this_machine(read: Files) -> None:
     run = first(read, BARE)
     assert asked(read, BARE) == PschedulerTask(
-        lead="localhost", source=None, observed=True, tool=None, slip_s=300.0, wait_s=900.0
+        lead="localhost", source=None, observed=True, tool=None, slip_s=300.0, wait_s=337.0
     )
     assert run.has_shell
     assert not run.needs_dst_host
@@ -53,6 +53,15 @@ def test_from_a_host_with_a_shell(read: Files) -> None:
     run = first(read, FAR + "src-host = localhost\npacing = 1gbit\npre-src-cmd = true\n")
     assert (run.host_path.src, run.has_shell) == ("localhost", True)
     assert first(read, FAR + "src-host = ps1\nuser = dtn\n").host_path.src == "dtn@ps1"
+
+
+def test_a_slot_that_pscheduler_may_choose_is_waited_for(read: Files, told: Told) -> None:
+    text = FAR + "slip = 20m\nduration = 60s\nomit = 3s\n"
+    assert asked(read, text).wait_s == 20 * 60 + 63 + SLOT_S + STARTS_AFTER_S
+    assert asked(read, text + "wait = 20m\n").wait_s == 20 * 60
+    [problem] = told(text + "wait = 15m\n")
+    assert problem.key == "wait"
+    assert "900 s is less than slip, 1200 s" in str(problem)
 
 
 def test_the_whole_task(read: Files) -> None:

@@ -114,6 +114,18 @@ def test_a_task_whose_url_is_not_known_yet_is_reported(
 
 
 @pytest.mark.deep
+def test_the_end_of_a_kept_command_is_that_of_its_task(
+    own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
+) -> None:
+    file = config(tmp_path, pair, command, "")
+    file.write_text(f"{file.read_text()}src-cmd-once = true\n")
+    done = ccmix("run", file, "-o", tmp_path / "out")
+    assert len(summaries(tmp_path / "out")) == 1, done.stderr
+    assert f"pScheduler task {URL}: cancelled" in done.stderr
+    assert not command.task_is_left
+
+
+@pytest.mark.deep
 def test_after_a_kill_the_source_cancels_the_task(
     own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
 ) -> None:

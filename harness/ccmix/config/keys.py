@@ -324,8 +324,8 @@ PSCHEDULER_ENTRY = _table(
     Key("slip", TIME, "by how much the start may slip to find a free slot", "20m", "5m", sweepable=False),
     Key("priority", whole_number(0, 1_000_000), "of the task; its runs may preempt those of a lower one", "10",
         sweepable=False),
-    Key("wait", POSITIVE_TIME, "longest time until a run begins; then its task is cancelled", "1h",
-        "15m", sweepable=False),
+    Key("wait", POSITIVE_TIME, "longest time until a run begins, not less than `slip`; then its task is cancelled; "
+        "unset: `slip` and what a run takes", "1h", sweepable=False),
     Key("repeat", POSITIVE_TIME, "time between the runs of one task, which has all iterations; unset: a task per run",
         "1h", sweepable=False),
     Key("spec.NAME", JSON, "a further field of pScheduler's throughput test", "PT0.3S", member=read_field),

@@ -79,7 +79,7 @@ def task(settings: Mapping[str, Any], folder: Path) -> PschedulerTask:
         observed=source is None or settings.get("src-host") is not None,
         tool=settings.get("tool"),
         slip_s=settings["slip"],
-        wait_s=settings["wait"],
+        wait_s=settings.get("wait") or settings["slip"] + _takes_s(settings["omit"] + settings["duration"]),
         priority=settings.get("priority"),
         repeat_s=settings.get("repeat"),
         most_runs=settings["iterations"],
@@ -101,9 +101,7 @@ def task_contradiction(
         return "tool", f"{asked.tool} knows no groups, which cca names: write tool = {MIXING}, or leave it out"
     if not asked.observed and (key := _needs_a_shell(path, traffic)):
         return key, f"acts on a host, and ccmix has no shell on {asked.source}: name one with src-host, or leave it out"
-    if asked.repeat_s is not None:
-        return _repeat_contradiction(path, traffic, asked.repeat_s)
-    return None
+    return _schedule_contradiction(path, traffic, asked)
 
 
 def _needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
@@ -115,8 +113,18 @@ def _needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
     return next((key for key, value in has.items() if value), None)
 
 
-def _repeat_contradiction(path: HostPath, traffic: Traffic, repeat_s: float) -> tuple[str, str] | None:
-    takes_s = traffic.total_s + SLOT_S + STARTS_AFTER_S
+def _takes_s(traffic_s: float) -> float:
+    """Returns the seconds from posting a task until its run is over, if nothing else is scheduled."""
+    return traffic_s + SLOT_S + STARTS_AFTER_S
+
+
+def _schedule_contradiction(path: HostPath, traffic: Traffic, asked: PschedulerTask) -> tuple[str, str] | None:
+    if asked.wait_s < asked.slip_s:
+        slip, wait = format_time(asked.slip_s), format_time(asked.wait_s)
+        return "wait", f"{wait} is less than slip, {slip}: pScheduler may choose a slot that would be given up at once"
+    if asked.repeat_s is None:
+        return None
+    repeat_s, takes_s = asked.repeat_s, _takes_s(traffic.total_s)
     if repeat_s < takes_s:
         return "repeat", f"{format_time(repeat_s)} is less than a run takes, {format_time(takes_s)}"
     if path.rate_budget or path.time_window:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
@@ -49,13 +49,12 @@ def run_src_command(
     output, errors = generators / run_files.SRC_COMMAND_OUTPUT, logs / run_files.SRC_COMMAND_ERRORS
     with (
         src.start([*before, *shell(line)], stdout=output, stderr=errors) as process,
-        tasks.watched(src, line, output) as posted,
+        tasks.watched(src, line, process, output),
     ):
         deadline = Deadline(timeout_s)
         while not process.ended() and not deadline.expired:
             _raise_lost(others)
-            if posted:
-                posted.look(process)
+            tasks.look()
             time.sleep(0.02)
         if not process.ended():
             raise GeneratorError(f"src-cmd on {src.name} has not ended after {timeout_s:g} s")
@@ -70,18 +69,22 @@ def run_src_command(
     return result
 
 
-def kept_src_command(src: RealHost, line: str, folder: Path) -> AbstractContextManager[ContainedProcess]:
+@contextmanager
+def kept_src_command(src: RealHost, line: str, tasks: CommandTasks, folder: Path) -> Iterator[ContainedProcess]:
     """Starts a src-cmd that goes on from run to run, until the context ends."""
-    return src.start(
-        shell(line), stdout=folder / run_files.SRC_COMMAND_OUTPUT, stderr=folder / run_files.SRC_COMMAND_ERRORS
-    )
+    output, errors = folder / run_files.SRC_COMMAND_OUTPUT, folder / run_files.SRC_COMMAND_ERRORS
+    with src.start(shell(line), stdout=output, stderr=errors) as process, tasks.watched(src, line, process, output):
+        yield process
 
 
-def measure_for(process: ContainedProcess, seconds: float, logs: Path, others: Sequence[RealHost]) -> None:
+def measure_for(
+    process: ContainedProcess, seconds: float, logs: Path, others: Sequence[RealHost], tasks: CommandTasks
+) -> None:
     """Lets a kept src-cmd go on for the time of a run. Raises GeneratorError if it ends, HostLost as above."""
     deadline = Deadline(seconds)
     while not deadline.expired:
         _raise_lost(others)
+        tasks.look()
         if process.ended():
             raise GeneratorError(
                 f"the kept src-cmd has ended: {why(process.wait(0), logs / run_files.SRC_COMMAND_ERRORS)}"

@@ -221,7 +221,7 @@ def _commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path) ->
     longest_s = path.timeout_s or expected_s
     others = [host for host in (ends.dst, ends.netem) if host]
     if ends.kept_src_command:
-        command.measure_for(ends.kept_src_command, run.traffic.total_s, logs, others)
+        command.measure_for(ends.kept_src_command, run.traffic.total_s, logs, others, ends.command_tasks)
         return ToolFacts("other", "", commands)
     with ExitStack() as beside:
         if path.commands.dst and not path.commands.dst_once and ends.dst:

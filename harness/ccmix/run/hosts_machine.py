@@ -157,7 +157,8 @@ class _Entry:
         if commands.dst_once and commands.dst and ends.dst:
             self._once(f"dst {path.dst.name}", ends.dst, to_dst, running_dst_command, commands.dst)
         if src_command and src_command.kept:
-            kept = self._once(f"src for {path.dst.name}", ends.src, to_dst, kept_src_command, src_command.line)
+            kept = self._once(f"src for {path.dst.name}", ends.src, to_dst, kept_src_command, src_command.line,
+                              self.command_tasks)  # fmt: skip
             return replace(ends, kept_src_command=kept)
         return ends
 

@@ -30,27 +30,26 @@ class PostedByCommand:
     The undo on the source's disk cancels it where this process can't any more.
     """
 
-    def __init__(self, src: RealHost, line: str, output: Path) -> None:
+    def __init__(self, src: RealHost, line: str, process: ContainedProcess, output: Path) -> None:
         self._src = src
         self._cancel = _cancel_words(line)
+        self._process = process
         self._output = output
         self._next_look = Deadline(0)
-        self._process: ContainedProcess | None = None
         self._number: int | None = None
         self.url: str | None = None
 
-    def look(self, process: ContainedProcess) -> None:
+    def look(self) -> None:
         """Looks for the URL, now and then. Raises CommandError."""
-        self._process = process
         if self.url is None and self._next_look.expired:
-            self._look_now(process)
+            self._look_now()
             self._next_look = Deadline(LOOKS_EACH_S)
 
     def cancel(self) -> str:
         """Cancels the task; returns in a sentence what became of it, and what to do if it is left."""
         try:
-            if self.url is None and self._process is not None:
-                self._look_now(self._process)
+            if self.url is None:
+                self._look_now()
             if self.url is None:
                 return (
                     f"src-cmd on {self._src.name}: pscheduler may have posted a task, and has not named it yet: there, "
@@ -71,10 +70,10 @@ class PostedByCommand:
             self._src.forget(self._number)
             self._number = None
 
-    def _look_now(self, process: ContainedProcess) -> None:
+    def _look_now(self) -> None:
         with self._output.open("rb") as file:
             printed = file.read(MOST_BYTES).decode(errors="replace")
-        match = URL.search(printed) or next(filter(None, map(URL.search, process.command_lines())), None)
+        match = URL.search(printed) or next(filter(None, map(URL.search, self._process.command_lines())), None)
         if match:
             self.url = match.group()
             undo = ["sh", "-c", _CANCEL, "cancel", *self._cancel, self.url]
@@ -82,33 +81,44 @@ class PostedByCommand:
 
 
 class CommandTasks:
-    """Holds the task of the src-cmd that runs now, if it posts one; cancel() may be called from another thread."""
+    """Holds the tasks of the src-cmds that run now and post one; cancel() may be called from another thread."""
 
     def __init__(self, tell: Log) -> None:
         self._tell = tell
-        self._current: PostedByCommand | None = None
+        self._running: list[PostedByCommand] = []
 
     @contextmanager
-    def watched(self, src: RealHost, line: str, output: Path) -> Iterator[PostedByCommand | None]:
-        """Gives what looks for the task; cancels that if the context fails. Gives None for a command that posts no
-        task.
-        """
+    def watched(self, src: RealHost, line: str, process: ContainedProcess, output: Path) -> Iterator[None]:
+        """Cancels what the command of a shell line has posted, unless the command has ended by itself."""
         if not _cancel_words(line):
-            yield None
+            yield
             return
-        posted = self._current = PostedByCommand(src, line, output)
+        posted = PostedByCommand(src, line, process, output)
+        self._running.append(posted)
         try:
-            yield posted
+            yield
         except BaseException:
-            self.cancel()
+            self._cancel(posted)
             raise
-        self._current = None
-        posted.over()
+        if not process.ended():
+            self._cancel(posted)
+        elif posted in self._running:
+            self._running.remove(posted)
+            posted.over()
+
+    def look(self) -> None:
+        """Looks for the tasks' URLs, now and then. Raises CommandError."""
+        for posted in self._running:
+            posted.look()
 
     def cancel(self) -> None:
-        """Cancels the task, and says what became of it; does nothing where there is none, or the second time."""
-        posted, self._current = self._current, None
-        if posted:
+        """Cancels all tasks, and says what became of them."""
+        for posted in list(self._running):
+            self._cancel(posted)
+
+    def _cancel(self, posted: PostedByCommand) -> None:
+        if posted in self._running:  # else it is cancelled already
+            self._running.remove(posted)
             self._tell(posted.cancel())
 
 
