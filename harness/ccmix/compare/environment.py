@@ -7,6 +7,7 @@ from ccmix.analysis.counting import imported
 from ccmix.analysis.results import Result
 from ccmix.model import HostPath, Topology
 
+OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already contain
 MOST_VALUES = 4  # how many are shown of one side
 # Settings that no real path has
 OF_EMULATION = ("path.name", "path.receivers", "path.shaper", "path.offloads", "path.sender_queue", "path.spread")
@@ -105,6 +106,17 @@ def _of(result: Result) -> Iterator[tuple[str, str]]:
         yield f"traffic.{name}", f"{value:g}" if value or (complete and value is not None) else UNKNOWN
     pacing_bps = run.traffic.pacing_bps
     yield "traffic.pacing_bps", f"{pacing_bps:g}" if pacing_bps else "none" if complete else UNKNOWN
+
+
+def settings_of_path(result: Result) -> Mapping[str, str]:
+    """Returns what a run's path is, as names and values, without the name of its section and what is no setting.
+
+    The settings of an imported run are those of its condition.
+    """
+    settings = {name: value for name, value in _flat("path", _path(result.run.path)) if name != "path.name"}
+    known = {name: value for name, value in settings.items() if not name.startswith(UNINTERESTING)}
+    of_condition = result.run.condition.items() if imported(result.finished) else ()
+    return known | {f"condition.{key}": value for key, value in of_condition if key not in OF_TRAFFIC}
 
 
 def _path(path: Topology | HostPath) -> dict[str, object]:

@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ccmix.analysis.conditions import condition_key, mix
 from ccmix.analysis.results import Result
 from ccmix.analysis.settling_text import not_settled
+from ccmix.compare.environment import OF_TRAFFIC, settings_of_path
 from ccmix.compare.paths import KnownPath, path_of
 
-OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already contain
 RTT_FRACTION, RTT_LEAST_S = 0.02, 1e-3  # by which RTTs of a path and its twin may be apart: others' are in whole ms
 
 
@@ -24,6 +25,11 @@ class Cell:
     @property
     def first(self) -> Result:
         return self.results[0]
+
+    @cached_property
+    def path_settings(self) -> Mapping[str, str]:
+        """Returns what the path is, whichever of it the campaign sweeps, and whether it is real or emulated."""
+        return {"emulated": str(self.path.emulated), **settings_of_path(self.first)}
 
     @property
     def valid(self) -> tuple[Result, ...]:
@@ -106,12 +112,42 @@ def _by_traffic(cell: Cell) -> Hashable:
     return mix(cell.first.finished), traffic.streams, traffic.pacing_bps, traffic.groups, traffic.named_sources
 
 
+def _by_traffic_and_path(cell: Cell) -> Hashable:
+    """Returns a key that ignores which settings of the path are swept, and which are written in its section."""
+    return _by_traffic(cell), frozenset(cell.path_settings.items())
+
+
+def _by_what_is_varied(a: Sequence[Cell], b: Sequence[Cell]) -> "Rule | None":
+    """Returns a key of the traffic, and of those settings of the path that one of the campaigns varies; None if neither
+    varies any.
+
+    A setting that each campaign has one value of is no part of a condition: the comparison lists it if they differ.
+    """
+    varied = sorted({*_varied(a), *_varied(b)})
+    if not varied:
+        return None
+
+    def key(cell: Cell) -> Hashable:
+        settings = cell.path_settings
+        return _by_traffic(cell), settings["emulated"], tuple(settings.get(name) for name in varied)
+
+    return key
+
+
+def _varied(cells_of_campaign: Sequence[Cell]) -> set[str]:
+    """Returns the settings of which the paths of a campaign have several values."""
+    names = {name for cell in cells_of_campaign for name in cell.path_settings}
+    return {name for name in names if len({cell.path_settings.get(name) for cell in cells_of_campaign}) > 1}
+
+
 Rule = Callable[[Cell], Hashable]
 RULES: tuple[tuple[str, Rule], ...] = (
     ("same entry, condition, CCAs, streams and destination", _by_key_and_destination),
     ("same entry, condition, CCAs and streams", _by_key),
+    ("same traffic and path", _by_traffic_and_path),
     ("same traffic and settings", _by_traffic_and_settings),
 )
+BY_VARIED = "same traffic, and same values of the path's settings that A or B varies"
 BESIDE = "same CCAs and streams on a real and an emulated path of the same RTT"
 BY_TRAFFIC = "same traffic"
 
@@ -125,6 +161,8 @@ def match(a: Sequence[Cell], b: Sequence[Cell]) -> Matched:
     pairs: list[MatchedPair] = []
     for text, rule in RULES:
         pairs += _unique_pairs(*_left(a, b, pairs), rule, text)
+    if by_varied := _by_what_is_varied(a, b):
+        pairs += _unique_pairs(*_left(a, b, pairs), by_varied, BY_VARIED)
     pairs += _beside(a, b, pairs)
     by_traffic = _unique_pairs(*_left(a, b, pairs), _by_traffic, BY_TRAFFIC)
     pairs += (pair for pair in by_traffic if not _another_path(pair.a, pair.b))
