@@ -52,14 +52,17 @@ load() {
 	say "loaded: $2"
 }
 
-# The indices that are kept; those of samples are made month by month, by whoever sends them.
+# The indices that are kept, and an empty one for each kind of samples, without which Kibana reports an error. Whoever
+# sends samples makes their indices, month by month; the policy that deletes those leaves the empty ones alone.
 make_indices() {
-	local file name
+	local file name index
 	for file in "$elk/elasticsearch/index-templates"/*.json; do
 		name=$(basename "$file" .json)
-		grep --quiet "\"$name-\*\"" "$file" ||
-			as elastic --output /dev/null --head "$elasticsearch/$name" 2>/dev/null ||
-			as elastic --output /dev/null --request PUT "$elasticsearch/$name"
+		index=$name
+		! grep --quiet "\"$name-\*\"" "$file" || index=$name-empty
+		as elastic --output /dev/null --head "$elasticsearch/$index" 2>/dev/null && continue
+		as elastic --output /dev/null --request PUT "$elasticsearch/$index"
+		[ "$index" = "$name" ] || as elastic --output /dev/null --request POST "$elasticsearch/$index/_ilm/remove"
 	done
 	say "made: indices"
 }

@@ -134,7 +134,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         login = base64.b64decode((self.headers["Authorization"] or "").removeprefix("Basic ")).decode()
         self.server.requests.append((f"{self.command} {self.path}", login, body))
         status, answer = 200, self.server.answer
-        if self.server.node and self.path.startswith(("/_index_template/", "/ccmix-")):
+        known = self.path.startswith(("/_index_template/", "/ccmix-")) and "/_ilm/" not in self.path
+        if self.server.node and known:
             try:
                 answer = self.server.node(self.command, self.path, _without_lifecycle(body))
             except urllib.error.HTTPError as error:
@@ -208,6 +209,10 @@ def test_what_is_set_up_so_takes_a_campaign(
         elasticsearch("POST", "/ccmix-*/_refresh")
         assert run("elasticsearch", secrets, server).returncode == 0
         assert elasticsearch("GET", "/ccmix-runs/_count")["count"] == 12
+        assert elasticsearch("GET", "/ccmix-packets-*/_count")["_shards"]["total"] == 1
+        assert "POST /ccmix-packets-empty/_ilm/remove" in [path for path, *_ in server.requests]
+            path for path, *_ in server.requests if "packets-empty/_ilm" in path
+        ]
     finally:
         elasticsearch.clear()
 

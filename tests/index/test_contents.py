@@ -11,7 +11,7 @@ import pytest
 from ccmix.archive import Campaign
 from ccmix.archive.packed import opened
 from ccmix.cli.published import published
-from ccmix.index.fields import fields_of
+from ccmix.index.fields import KINDS, fields_of
 from ccmix.index.send import finished, run_lines
 from elasticsearch_node import Node
 from filled_index import RECORDED
@@ -177,6 +177,29 @@ def test_set_up_by_another_version_is_told_and_mended(index: Index, server: Node
     assert "ccmix-runs is not set up for this version" in refused.stderr
     assert index("--setup").returncode == 0
     assert index(DEMO, "--only", "mixed").returncode == 0
+
+
+def test_every_pattern_of_the_dashboards_matches_an_index_after_the_set_up(index: Index, server: Node) -> None:
+    """Kibana reports an error for a pattern without an index, such as that of captures where nobody captured."""
+    for kind in KINDS.values():
+        there = server("GET", f"/{kind.index_pattern}/_count")
+        assert (there["_shards"]["total"], there["count"]) == (1, 0), kind.name
+    assert index("--setup").returncode == 0
+
+
+def test_set_up_over_foreign_indices_and_templates_says_what_to_do(server: Node, tmp_path: Path) -> None:
+    foreign = Index(server, tmp_path)
+    server("PUT", "/_index_template/ccmix-of-others", {"index_patterns": ["ccmix-r*"], "priority": 200})
+    refused = foreign("--setup")
+    assert refused.returncode == 1
+    assert "ccmix-of-others" in refused.stderr
+    assert "remove or rename" in refused.stderr
+    server("DELETE", "/_index_template/ccmix-of-others")
+    server("PUT", "/ccmix-runs", {"mappings": {"properties": {"host": {"type": "keyword"}}}})
+    refused = foreign("--setup")
+    assert refused.returncode == 1
+    assert "the index ccmix-runs is not ccmix's" in refused.stderr
+    assert f"curl -X DELETE {server.url}/ccmix-runs" in refused.stderr
 
 
 def _rows(file: Path) -> int:

@@ -128,6 +128,20 @@ def test_body_too_large_is_sent_in_parts(index: Index, server: Node, small: Path
     assert of_index(server) == of_archive(small)
 
 
+def test_a_document_too_large_is_kept_aside_with_what_to_do(index: Index, server: Node, small: Path) -> None:
+    async def none(request: Request, forward: Forward) -> Reply | None:
+        if b"runs_planned" in request.body:
+            return Reply(413, b'{"error":{"type":"x","reason":"too large"}}')
+        return await forward()
+
+    with proxy(server.port, none) as between:
+        made = index(small, url=between.url)
+    assert made.returncode == 1
+    [kept] = index.rejected()
+    assert "http.max_content_length" in kept["reason"]
+    assert "client_max_body_size" in made.stderr
+
+
 def test_rejected_documents_are_kept_aside_with_the_reason(index: Index, server: Node, small: Path) -> None:
     """A server whose mapping of a field is another one: those documents alone are left out, and are told."""
     assert index(small).returncode == 0
@@ -179,6 +193,32 @@ def test_index_without_room_is_waited_for(index: Index, server: Node, small: Pat
     _, told = running.communicate(timeout=200)
     assert running.returncode == 0, told
     assert of_index(server) == of_archive(small)
+
+
+async def _flood_stage(request: Request, forward: Forward) -> Reply | None:
+    """A server at the flood stage of its disk answers 200, with a refusal for each document."""
+    lines = request.body.splitlines()
+    return said([rejection(429, "cluster_block_exception") for _ in lines[::2]])
+
+
+def test_patience_ends_with_a_server_that_answers_and_takes_nothing(index: Index, server: Node, small: Path) -> None:
+    with proxy(server.port, _flood_stage) as between:
+        made = index(small, "--patience", "2", url=between.url)
+    assert made.returncode == 1
+    assert "nothing was taken for 2 s" in made.stderr
+    assert index(small).returncode == 0
+    assert of_index(server) == of_archive(small)
+
+
+def test_ctrl_c_ends_the_wait_for_a_server_that_takes_nothing(index: Index, server: Node, small: Path) -> None:
+    with proxy(server.port, _flood_stage) as between:
+        running = index.start(small, "--patience", "10000", url=between.url)
+        assert running.stderr
+        assert "waiting" in running.stderr.readline()
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=60)
+    assert running.returncode == 130, told
+    assert index.spooled() or index(small).returncode == 0
 
 
 def test_server_that_is_down_loses_nothing_and_patience_ends(

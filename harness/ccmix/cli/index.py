@@ -139,7 +139,8 @@ def _send(target: Target, campaigns: Sequence[Campaign], given: IndexOptions, re
             sender.finish()
         click.echo(f"{target.url}: has {sending.whole} runs, {sender.sent} documents", err=True)
         if sender.rejected:
-            click.echo(f"{sender.rejected} documents were not accepted: see {spool.rejected_folder}", err=True)
+            first = f", the first because of '{sender.first_rejection}'" if sender.first_rejection else ""
+            click.echo(f"{sender.rejected} documents were not accepted{first}: see {spool.rejected_folder}", err=True)
         return status.BAD if sender.rejected or sending.unread else status.GOOD
 
 

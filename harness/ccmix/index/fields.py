@@ -29,6 +29,13 @@ class DocumentKind:
     def index_pattern(self) -> str:
         return f"{PREFIX}{self.name}-*" if self.samples else f"{PREFIX}{self.name}"
 
+    @property
+    def first_index(self) -> str:
+        """Returns the index that the set-up makes. Of samples it stays empty, and no policy deletes it: Kibana reports
+        an error where a pattern matches no index.
+        """
+        return self.index_pattern.replace("*", "empty")
+
 
 KINDS = {
     kind.name: kind

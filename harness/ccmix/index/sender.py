@@ -26,6 +26,7 @@ BODY_BYTES = 4 * 2**20  # of a bulk request
 CONNECTIONS = 2  # at the same time: one would leave the server idle between two requests
 WAITING_BYTES = 256 * 2**20  # in the spool, before whoever fills it has to wait
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 30.0
+NOTICES_EACH_S = 0.5  # a signal: polars installs handlers after which the system restarts a wait without end
 ENDS_AT_ONCE = 50  # runs that are cleaned by one search
 OF_CAMPAIGNS = ("campaigns", "conditions")
 UnderWay = deque[tuple[Item, Future[None]]]
@@ -67,6 +68,7 @@ class BulkSender:
         self._failure: Exception | None = None
         self._sent = 0
         self._owners: set[str] = set()
+        self._first_rejection = ""
         self._pool = ThreadPoolExecutor(CONNECTIONS, "ccmix-bulk")
         self._thread = threading.Thread(target=self._work, name="ccmix-sender", daemon=True)
 
@@ -93,6 +95,11 @@ class BulkSender:
     def rejected(self) -> int:
         """Documents kept aside, of the runs and campaigns that this process sent."""
         return sum(self._spool.rejected(owner) for owner in self._owners)
+
+    @property
+    def first_rejection(self) -> str:
+        """Returns why the first document was kept aside; '' if none was by this process."""
+        return self._first_rejection
 
     def put(self, owner: str, content: bytes, *, is_end: bool = False, indices: frozenset[str] | None = None) -> None:
         """Spools a body, or an end. Waits where there is too much in the spool, or no room on its disk.
@@ -137,7 +144,8 @@ class BulkSender:
 
     def _wait_until(self, done: Callable[[], bool]) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._failure or done())
+            while not (self._failure or done()):
+                self._changed.wait(NOTICES_EACH_S)
             if self._failure:
                 raise self._failure
 
@@ -230,8 +238,10 @@ class BulkSender:
                 self._send_parts(owner, body, indices, str(error))
                 return
             else:
-                self._patience.restart()
-                body, why = self._judge(owner, body, answers)
+                left, why = self._judge(owner, body, answers)
+                if len(left) < len(body):  # else the server answers, and takes nothing
+                    self._patience.restart()
+                body = left
                 if body:
                     self._wait(attempt, why)
             attempt += 1
@@ -268,6 +278,7 @@ class BulkSender:
     def _reject(self, owner: str, action: bytes, document: bytes, reason: str) -> None:
         """Keeps it aside, and takes what an earlier analysis left under its id out of the index."""
         place = json.loads(action)["index"]
+        self._first_rejection = self._first_rejection or reason
         self.patiently(lambda: self._spool.reject(owner, reason, place, json.loads(document)))
         self.patiently(lambda: self._remove([(place["_index"], place["_id"])]))
 

@@ -19,6 +19,10 @@ REQUEST_TIMEOUT_S = 120.0  # of a bulk, which a server that merges may take long
 MOST_HITS = 10_000  # of a search: index.max_result_window
 NO_INDEX, THERE_ALREADY = "index_not_found_exception", "resource_already_exists_exception"
 NDJSON = "application/x-ndjson"
+TOO_LARGE = (
+    "a document is larger than the server takes: raise http.max_content_length of Elasticsearch, or the limit of the "
+    "proxy before it (nginx: client_max_body_size), and index the archive again"
+)
 NO_HANDLER = (400, 405)  # what a server says to a request that it has no handler for
 
 
@@ -66,7 +70,7 @@ class ElasticsearchServer:
         self._preparing = threading.Lock()
 
     def set_up(self) -> bool:
-        """Templates, the policy of samples and the indices that are kept; what is there gets new fields.
+        """Makes templates, the policy of samples, and an index of each kind; what is there gets new fields.
 
         Returns whether the server has lifecycle policies; without them nothing is ever deleted.
         """
@@ -76,14 +80,16 @@ class ElasticsearchServer:
             self._ask("PUT", f"/_ilm/policy/{templates.SAMPLES_POLICY}", templates.policy())
         for kind in KINDS.values():
             path = f"/_index_template/{templates.template_name(kind)}"
-            self._ask("PUT", path, templates.template(kind, lifecycle=lifecycle))
+            self._set("PUT", path, templates.template(kind, lifecycle=lifecycle))
         there = self._mappings()
         for kind in KINDS.values():
             of_kind = [name for name in there if name == kind.index_pattern or _is_of(name, kind.index_pattern)]
             for name in of_kind:
                 self._extend(name, templates.mapping(kind))
-            if not kind.samples and not of_kind:
-                self._ask("PUT", f"/{kind.index_pattern}")
+            if kind.first_index not in of_kind and (kind.samples or not of_kind):
+                self._set("PUT", f"/{kind.first_index}")
+                if kind.samples and lifecycle:
+                    self._set("POST", f"/{kind.first_index}/_ilm/remove")
         return lifecycle
 
     def check_set_up(self) -> None:
@@ -146,8 +152,9 @@ class ElasticsearchServer:
             raise
 
     def _mappings(self, index: str = f"{PREFIX}*") -> JsonObject:
-        answer = self._ask("GET", f"/{index}/_mapping?filter_path=*.mappings._meta")
-        return {name: about["mappings"].get("_meta", {}) for name, about in answer.items()}
+        """Returns the metadata of each index' mapping; that of a foreign index is empty."""
+        answer = self._ask("GET", f"/{index}?filter_path=*.mappings._meta,*.settings.index.uuid")
+        return {name: about.get("mappings", {}).get("_meta", {}) for name, about in answer.items()}
 
     def _check(self, index: str, there: JsonObject) -> None:
         if there.get(index, {}).get("ccmix") != templates.fingerprint():
@@ -160,7 +167,19 @@ class ElasticsearchServer:
             self._ask("PUT", f"/{index}/_mapping", mapping)
         except NotTaken as error:
             raise ServerRefused(
-                f"{index} has fields of another type ({error}): delete it, and index the archives again"
+                f"{self.url}: the index {index} is not ccmix's, or of another version, since its fields have other "
+                f"types ({error}): copy what you need of it, delete it ('curl -X DELETE {self.url}/{index}'), run "
+                f"'ccmix index --setup --url {self.url}' again, and index the archives again"
+            ) from error
+
+    def _set(self, method: str, path: str, body: JsonObject | None = None) -> None:
+        """Asks for a part of the set-up. Raises Refused with what to do where something foreign is in the way."""
+        try:
+            self._ask(method, path, body)
+        except NotTaken as error:
+            raise ServerRefused(
+                f"{self.url}: {method} {path}: {error}: remove or rename what has this name or pattern there, and run "
+                f"'ccmix index --setup --url {self.url}' again"
             ) from error
 
     def _ask(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Any:
@@ -181,7 +200,9 @@ class ElasticsearchServer:
     def _judged(self, status: int, kind: str, reason: str) -> ServerError:
         if status == 429 or status >= 500:
             return Unavailable(f"{self.url}: {status} {reason}", status)
-        if status in (400, 405, 413) and kind != THERE_ALREADY:
+        if status == 413:
+            return NotTaken(f"413: {TOO_LARGE}", status)
+        if status in (400, 405) and kind != THERE_ALREADY:
             return NotTaken(f"{status} {reason}", status)
         if status in (401, 403):
             return ServerRefused(

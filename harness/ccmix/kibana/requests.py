@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ccmix.kibana.saved import Json
+from ccmix.kibana.vega import answer_of, rows_of
 
 Search = Callable[[str, Json], Json]  # of an index pattern and a body
 Row = Json  # column to value
@@ -127,14 +128,11 @@ class VegaPanel:
 
     def rows(self, search: Search) -> list[Row]:
         """Returns the rows as Vega gets them."""
-        answer: Any = search(self.index, self.body())
-        for part in self.spec["data"]["format"]["property"].split("."):
-            answer = answer[part]
-        return list(answer)
+        return rows_of(search(self.index, self.body()))
 
     def drawn(self, rows: Iterable[Row]) -> Json:
         """Returns the specification with these rows as its data, as Vega-Lite takes it without Kibana."""
-        return self.spec | {"data": {"values": list(rows)}}
+        return self.spec | {"data": answer_of(list(rows))}
 
 
 Panel = LensPanel | VegaPanel

@@ -11,6 +11,8 @@ from ccmix.kibana.data_views import DataView
 from ccmix.kibana.saved import Json, SavedObject, embedded
 
 MOST_BUCKETS = 10_000
+ANSWER = "answer"  # name of the data that Elasticsearch answers
+_BUCKETS = "aggregations.all.rows.buckets"
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class VegaLite:
 
     A row of the chart has a member `key.NAME` for each key, and `NAME.value` for each metric; `doc_count` too.
     `drawing` is one of ccmix.charts, of rows of which `transform` makes those that its docstring names. `match` are
-    filters that all documents pass.
+    filters that all documents pass. Without a row the chart says so, and what it `needs`.
     """
 
     title: str
@@ -29,16 +31,30 @@ class VegaLite:
     drawing: Callable[[ChartSource], Part]
     transform: Sequence[Part] = ()
     match: tuple[Json, ...] = ()
+    needs: str = ""
 
     def spec(self) -> Json:
         """Returns the specification as Kibana reads it; its data is a request with the dashboard's filters and time."""
-        answer = {"url": self._request(), "format": {"property": "aggregations.all.rows.buckets"}}
+        answer = {"url": self._request(), "name": ANSWER}
         return {
             "$schema": SCHEMA,
             "autosize": {"type": "fit", "contains": "padding"},
             "config": {"kibana": {"hideWarnings": True}},  # they lie over the data, in a user's sight
-            **self.drawing(ChartSource(answer, tuple(self.transform))),
+            "title": _no_data(self.needs),
+            **self.drawing(ChartSource(answer, (*self._rows(), *self.transform))),
         }
+
+    def _rows(self) -> list[Part]:
+        """Returns transforms of the answer to its rows.
+
+        Where there is no index yet, the answer has no aggregations: a path in the format of the data would fail then.
+        """
+        names = ("key", "doc_count", *self.metrics)
+        return [
+            {"calculate": f"isValid(datum.aggregations) ? datum.{_BUCKETS} : []", "as": "bucket"},
+            {"flatten": ["bucket"]},
+            *members(**{name: f"datum.bucket.{name}" for name in names}),
+        ]
 
     def _request(self) -> Json:
         rows = {
@@ -65,6 +81,33 @@ class VegaLite:
             "kibanaSavedObjectMeta": {"searchSourceJSON": search},
         }
         return SavedObject("visualization", id_, attributes)
+
+
+def answer_of(rows: Sequence[Json]) -> Json:
+    """Returns data with these rows, in the form in which Kibana gives Elasticsearch's answer to Vega."""
+    answer: Json = {"buckets": list(rows)}
+    for name in reversed(_BUCKETS.split(".")[:-1]):
+        answer = {name: answer}
+    return {"values": answer, "name": ANSWER}
+
+
+def rows_of(answer: Json) -> list[Json]:
+    """Returns the rows of Elasticsearch's answer; none where there is no index."""
+    *parts, last = _BUCKETS.split(".")
+    for name in parts:
+        answer = answer.get(name, {})
+    rows: list[Json] = answer.get(last, [])
+    return rows
+
+
+def _no_data(needs: str) -> Part:
+    """Returns a title that is empty as long as there are rows."""
+    aggregations = f"data('{ANSWER}')[0].aggregations"
+    some = f"isValid({aggregations}) && length(data('{ANSWER}')[0].{_BUCKETS}) > 0"
+    text = f"no data: needs {needs}" if needs else "no data: nothing passes the filters and the time range"
+    return {
+        "text": {"expr": f"{some} ? '' : '{text}'"}, "fontSize": 13, "fontWeight": "normal", "color": "#69707D",
+    }  # fmt: skip
 
 
 def terms(field: str) -> Json:

@@ -14,6 +14,7 @@ from ccmix.charts.source import ChartSource, inline
 from ccmix.kibana.bands import means_with_bands
 from ccmix.kibana.dashboards import bbr, charts
 from ccmix.kibana.preview import render
+from ccmix.kibana.vega import answer_of
 
 
 def rows_after(transform: list[dict[str, Any]], rows: list[dict[str, Any]], columns: list[str]) -> list[list[str]]:
@@ -64,7 +65,7 @@ def test_a_strip_of_states_is_one_definition() -> None:
         {"key": {"run": "r", "flow": "a", "state": state, "gain": 2.0}, "time_s": {"value": time_s}}
         for state, time_s in (("startup", 0.0), ("drain", 1.0), ("drain", 2.0))
     ]
-    of_kibana = bbr.STATES.spec() | {"data": {"values": rows}, "autosize": "pad"}
+    of_kibana = bbr.STATES.spec() | {"data": answer_of(rows), "autosize": "pad"}
     rectangles = [
         re.findall(r'<path[^>]* d="([^"]*)" fill="(#D55E00|#E69F00)"', render(spec))[-2:]
         for spec in (of_kibana, states(inline(spans), time(), name("flow")))

@@ -6,6 +6,7 @@ from ccmix.kibana.data_views import SOCKETS
 from ccmix.kibana.vega import VegaLite, members, metric, steps, terms
 
 STEP_S = 0.1
+NEEDS = "samples of sockets with the CCA bbr"
 OF_SENDERS = ({"term": {"ccmix.end": "sender"}}, {"term": {"ccmix.final": False}})
 # The phase of a sample, as bbr_state.phase() computes it
 PHASE = (
@@ -34,6 +35,7 @@ STATES = VegaLite(
         *members(to_s="datum.next_s"),
     ],
     OF_SENDERS,
+    NEEDS,
 )  # fmt: skip
 RATES = VegaLite(
     "BBR's estimate of the bottleneck's rate, and the delivery rate: means over flows",
@@ -50,4 +52,5 @@ RATES = VegaLite(
         delivery_rate_bps="datum.delivered.value",
     ),
     (*OF_SENDERS, {"exists": {"field": "ccmix.bbr.bandwidth_bps"}}),
+    NEEDS,
 )

@@ -2,6 +2,7 @@
 
 from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import common
+from ccmix.kibana.dashboards.scope import how_many_runs
 from ccmix.kibana.data_views import RUNS
 from ccmix.kibana.lens import XY, Count, Heatmap, Lens, LensTable, Metric, Number, Terms, Times
 
@@ -25,10 +26,7 @@ _RUNS = Lens(
     "Runs: a click on one shows it over time",
     RUNS,
     {
-        "run": Terms("ccmix.run.id", "run", size=100),
-        "entry": Terms("ccmix.entry", "entry"),
-        "condition": Terms("ccmix.condition.name", "condition"),
-        "status": Terms("ccmix.validity.status", "verdict"),
+        **common.newest_runs(),
         "iteration": Metric("max", "ccmix.run.iteration", "iteration"),
         "not_settled": common.NOT_SETTLED,
         "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
@@ -36,19 +34,10 @@ _RUNS = Lens(
         "fairness": Metric("average", "ccmix.fairness", "fairness"),
     },
     LensTable(
-        (
-            "run",
-            "entry",
-            "condition",
-            "iteration",
-            "status",
-            "not_settled",
-            "goodput",
-            "retransmission_rate",
-            "fairness",
-        )
+        ("time", "run", "campaign", "entry", "condition", "iteration", "status", "not_settled", "goodput",
+         "retransmission_rate", "fairness")
     ),
-)
+)  # fmt: skip
 
 CAMPAIGNS = Dashboard(
     "campaigns",
@@ -110,6 +99,7 @@ CAMPAIGNS = Dashboard(
             13,
             leads_to="health",
         ),
+        Panel("how-many", how_many_runs(), 48, 4),
         Panel("each", _RUNS, 48, 16, leads_to="run"),
     ),
 )

@@ -60,8 +60,8 @@ CCAS = Dashboard(
     "Goodput, retransmissions, fairness and RTT by CCA, loss, RTT and buffer, of valid runs",
     GROUPS,
     (
-        common.CCA, common.MIX, common.LOSS, common.BASE_RTT, common.BUFFER, common.RATE, common.STREAMS,
-        common.ENTRY, common.PAIR, common.KIND,
+        common.CAMPAIGN, common.ENTRY, common.CCA, common.MIX, common.LOSS, common.BASE_RTT, common.BUFFER,
+        common.RATE, common.STREAMS, common.PAIR, common.KIND,
     ),
     (
         Panel("goodput-mix", _by("Goodput by mix", _BY_MIX, _GOODPUT), 16, 12, leads_to="run"),

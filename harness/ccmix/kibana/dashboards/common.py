@@ -1,7 +1,7 @@
 """Defines what several dashboards share."""
 
 from ccmix.kibana.dashboard import Control
-from ccmix.kibana.lens import Count, Terms
+from ccmix.kibana.lens import Column, Count, Metric, Terms
 
 COUNTED = "ccmix.validity.counted: true"
 NOT_SETTLED = Count("not settled", "ccmix.settled: false")
@@ -21,9 +21,23 @@ RATE = Control("ccmix.path.rate_bps", "Bottleneck (bit/s)", "rangeSlider")
 BUFFER = Control("ccmix.path.buffer_bdp", "Buffer (BDP)", "rangeSlider")
 STREAMS = Control("ccmix.streams", "Flows", "rangeSlider")
 
+MOST_RUNS = 200  # in a list of runs
+
 BY_CCA = Terms("ccmix.cca", "CCA")
 
 
 def verdicts() -> dict[str, Count]:
     """Returns a column with the number of runs for each verdict."""
     return {status: Count(f"{status}", f"ccmix.validity.status: {status}") for status in STATUS_COLOURS}
+
+
+def newest_runs() -> dict[str, Column]:
+    """Returns the first columns of a list of runs, a row each, the newest ones first."""
+    return {
+        "run": Terms("ccmix.run.id", "run", size=MOST_RUNS, by="time"),
+        "campaign": Terms("ccmix.campaign.name", "campaign"),
+        "entry": Terms("ccmix.entry", "entry"),
+        "condition": Terms("ccmix.condition.name", "condition"),
+        "status": Terms("ccmix.validity.status", "verdict"),
+        "time": Metric("max", "@timestamp", "began"),
+    }

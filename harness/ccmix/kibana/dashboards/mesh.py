@@ -38,6 +38,7 @@ _MATRIX = VegaLite(
         },
     ],
     ({"term": {"ccmix.path.kind": "pscheduler"}},),
+    "runs by pScheduler",
 )
 
 MESH = Dashboard(
@@ -46,7 +47,7 @@ MESH = Dashboard(
     "Pairs of hosts that pScheduler measures",
     GROUPS,
     (
-        Control("source.address", "Source"), Control("destination.domain", "Destination"),
+        common.CAMPAIGN, Control("source.address", "Source"), Control("destination.domain", "Destination"),
         common.MIX, common.CCA, common.STREAMS, common.STATUS,
     ),
     (

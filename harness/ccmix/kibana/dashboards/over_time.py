@@ -64,4 +64,5 @@ def goodput_over_time(
             },
             *members(begin_s=f"max(0, datum.time_s - {STEP_S:g})"),
         ],
+        needs="goodput in intervals, which imported summaries do not have",
     )

@@ -3,13 +3,14 @@
 Conditions are the same if their `ccmix.condition.key` is: entry, condition, mix and streams.
 """
 
+import json
+
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.dashboards.over_time import goodput_over_time
 from ccmix.kibana.data_views import GROUPS
-from ccmix.kibana.lens import Lens, LensTable, Metric, Operation, Terms
 from ccmix.kibana.saved import Json
-from ccmix.kibana.vega import VegaLite, metric, terms
+from ccmix.kibana.vega import VegaLite, members, metric, terms
 
 SIDE_COLOURS = {"real": "#000000", "emulated": "#56B4E9"}
 _SIDE = "datum.key.kind === 'emulated' ? 'emulated' : 'real'"
@@ -24,8 +25,6 @@ _METRICS = {
     "rtt": metric("avg", "ccmix.rtt_median_s"),
 }
 _COUNTED = ({"term": {"ccmix.validity.counted": True}},)
-_EMULATED = "ccmix.path.kind: emulated"
-_REAL = "not ccmix.path.kind: emulated"
 # Rows of a condition and group on both sides become one row with `real` and `emulated`; one-sided ones go.
 _ROW = {"calculate": "datum.key.condition + ' ' + datum.key.group", "as": "row"}
 
@@ -136,19 +135,66 @@ _OVER_TIME = goodput_over_time(
 )  # fmt: skip
 
 
-def _both(operation: Operation, field: str, label: str) -> dict[str, Metric]:
-    return {
-        f"{label}-real": Metric(operation, field, f"{label}, real", _REAL),
-        f"{label}-emulated": Metric(operation, field, f"{label}, emulated", _EMULATED),
-    }
-
-
+# By column of the table: its title, the value of a row, and how it is written
 _NUMBERS = {
-    **_both("average", "ccmix.goodput_bps", "goodput"),
-    **_both("average", "ccmix.retransmission_rate", "retransmitted"),
-    **_both("average", "ccmix.rtt_median_s", "RTT"),
-    **_both("unique_count", "ccmix.run.id", "runs"),
+    "goodput": ("goodput (bit/s)", "datum.goodput.value", "format(datum.{}, '.4s')"),
+    "retransmitted": ("retransmitted (%)", "datum.retransmitted.value", "format(100 * datum.{}, '.3~f')"),
+    "rtt": ("RTT (ms)", "datum.rtt.value", "format(1000 * datum.{}, '.4~r')"),
+    "runs": ("runs", "datum.runs.value", "format(datum.{}, 'd')"),
 }
+
+
+def _table() -> VegaLite:
+    """Writes the numbers of both sides, of conditions that both have: Lens can't leave the others out."""
+    measures = [
+        {"op": "mean" if name != "runs" else "sum", "field": f"{side}_{name}_of", "as": f"{side}_{name}"}
+        for name in _NUMBERS
+        for side in SIDE_COLOURS
+    ]
+    titles = {f"{side}_{name}": f"{title}, {side}" for name, (title, *_) in _NUMBERS.items() for side in SIDE_COLOURS}
+    written = {
+        f"{side}_{name}": f"isValid(datum.{side}_{name}) ? {how.format(f'{side}_{name}')} : '-'"
+        for name, (_, _, how) in _NUMBERS.items()
+        for side in SIDE_COLOURS
+    }
+    return VegaLite(
+        "Numbers, of conditions on both",
+        GROUPS,
+        _KEYS,
+        _METRICS | {"runs": metric("cardinality", "ccmix.run.id")},
+        lambda source: source.view(
+            {
+                "mark": {"type": "text", "fontSize": 12},
+                "encoding": {
+                    "y": {"field": "row", "type": "nominal", "title": None, "axis": {"labelLimit": 420}},
+                    "x": {"field": "column", "type": "nominal", "title": None, "sort": list(titles.values()),
+                          "axis": {"orient": "top", "labelAngle": 0, "labelExpr": "split(datum.label, ', ')",
+                                   "labelPadding": 16, "ticks": False, "domain": False}},
+                    "text": {"field": "written", "type": "nominal"},
+                    "color": {"field": "side", "type": "nominal", "legend": None,
+                              "scale": {"domain": list(SIDE_COLOURS), "range": ["#000000", "#0072B2"]}},
+                },
+            }
+        ),
+        [
+            {"calculate": _SIDE, "as": "side"},
+            _ROW,
+            *(
+                {"calculate": f"datum.side === '{side}' ? {value} : null", "as": f"{side}_{name}_of"}
+                for name, (_, value, _) in _NUMBERS.items()
+                for side in SIDE_COLOURS
+            ),
+            {"aggregate": [*measures, {"op": "distinct", "field": "side", "as": "sides"}], "groupby": ["row"]},
+            {"filter": "datum.sides === 2"},
+            *members(**written),
+            {"fold": list(titles), "as": ["number", "written"]},
+            *members(
+                column=f"{json.dumps(titles)}[datum.number]", side="split(datum.number, '_')[0]",
+            ),
+        ],
+        _COUNTED,
+    )  # fmt: skip
+
 
 REAL_EMULATED = Dashboard(
     "real-emulated",
@@ -156,7 +202,7 @@ REAL_EMULATED = Dashboard(
     "The same condition on a real path and on an emulated one, side by side, with the difference; of valid runs",
     GROUPS,
     (
-        Control("ccmix.condition.key", "Condition on both"),
+        common.CAMPAIGN, Control("ccmix.condition.key", "Condition on both"),
         common.ENTRY, common.MIX, common.CCA, common.PAIR, common.BASE_RTT, common.STREAMS,
     ),
     (
@@ -181,17 +227,6 @@ REAL_EMULATED = Dashboard(
             16, 13,
         ),
         Panel("time", _OVER_TIME, 48, 16),
-        Panel(
-            "numbers",
-            Lens(
-                "Numbers",
-                GROUPS,
-                {"condition": Terms("ccmix.condition.key", "condition", size=100),
-                 "group": Terms("ccmix.group.name", "group"), **_NUMBERS},
-                LensTable(("condition", "group", *_NUMBERS)),
-                common.COUNTED,
-            ),
-            48, 14, leads_to="run",
-        ),
+        Panel("numbers", _table(), 48, 14),
     ),
 )  # fmt: skip

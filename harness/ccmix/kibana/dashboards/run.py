@@ -6,6 +6,7 @@ from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import bbr, common
 from ccmix.kibana.dashboards.charts import shares_at_most
 from ccmix.kibana.dashboards.over_time import goodput_over_time
+from ccmix.kibana.dashboards.scope import how_many_runs
 from ccmix.kibana.data_views import (
     COMPLETIONS,
     FLOWS,
@@ -51,10 +52,7 @@ _RUNS = Lens(
     "Runs shown: choose one",
     RUNS,
     {
-        "run": Terms("ccmix.run.id", "run", size=100),
-        "entry": Terms("ccmix.entry", "entry"),
-        "condition": Terms("ccmix.condition.name", "condition"),
-        "status": Terms("ccmix.validity.status", "verdict"),
+        **common.newest_runs(),
         "not_settled": common.NOT_SETTLED,
         "enough": Metric("max", "ccmix.settling.enough_s", "duration that would do"),
         "goodput": Metric("average", "ccmix.goodput_bps", "goodput"),
@@ -64,7 +62,7 @@ _RUNS = Lens(
         "rtt": Metric("average", "ccmix.rtt_median_s", "RTT, median"),
         "retransmitted": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
     },
-    LensTable(("run", "entry", "condition", "status", "not_settled", "enough", "goodput",
+    LensTable(("time", "run", "campaign", "entry", "condition", "status", "not_settled", "enough", "goodput",
            "utilisation", "fairness", "convergence", "rtt",
            "retransmitted")),
 )  # fmt: skip
@@ -90,6 +88,7 @@ _QUEUE = Terms("ccmix.queue.place", "queue")
 _BACKLOG = Metric("average", "ccmix.queue.backlog_bytes", "backlog, mean")
 _DROPS = Metric("average", "ccmix.queue.drops_per_s", "drops a second, mean")
 _STATES = Count("samples of flows")
+_COMPLETIONS_NEED = "an http or workload source"
 _COMPLETIONS = VegaLite(
     "Time of each request and short flow",
     COMPLETIONS,
@@ -112,6 +111,7 @@ _COMPLETIONS = VegaLite(
         },
     }),
     [{"filter": "isValid(datum.seconds.value)"}],
+    needs=_COMPLETIONS_NEED,
 )  # fmt: skip
 _COMPLETION_TIMES = VegaLite(
     "Distribution of the times of requests and short flows",
@@ -133,9 +133,10 @@ _COMPLETION_TIMES = VegaLite(
         ),
         *shares_at_most("seconds"),
     ],
+    needs=_COMPLETIONS_NEED,
 )  # fmt: skip
 _REQUESTS = Lens(
-    "Requests and short flows: medians of times",
+    f"Requests and short flows: medians of times (needs {_COMPLETIONS_NEED})",
     COMPLETIONS,
     {
         "group": Terms("ccmix.group.name", "group"),
@@ -161,6 +162,7 @@ RUN = Dashboard(
         Control("ccmix.run.id", "Run"),
     ),
     (
+        Panel("how-many", how_many_runs(), 48, 4),
         Panel("runs", _RUNS, 48, 9, leads_to="real-emulated"),
         Panel("goodput-group", goodput_over_time("Goodput and retransmissions of each group"), 24, 16),
         Panel(
@@ -183,19 +185,19 @@ RUN = Dashboard(
         Panel("drops", _over_time("Drops of the queues", QUEUES, _QUEUE, _DROPS), 24, 10),
         Panel("flows", _FLOWS, 48, 12, leads_to="ccas"),
         Panel("probe",
-              _over_time("RTT beside the traffic (RTT probe)", RTTS, Terms("ccmix.path.pair", "path"),
+              _over_time("RTT beside the traffic (needs rtt-probe)", RTTS, Terms("ccmix.path.pair", "path"),
                          Metric("average", "ccmix.rtt_s", "RTT, mean")),
               24, 10),
         Panel("packets-rtt",
-              _of_packets("RTT from ACKs (capture)",
+              _of_packets("RTT from ACKs (needs tcpdump = on)",
                           Metric("average", "ccmix.packets.ack_rtt_mean_s", "of a flow, mean")),
               24, 10),
         Panel("packets-in-flight",
-              _of_packets("In flight (capture)",
+              _of_packets("In flight (needs tcpdump = on)",
                           Metric("max", "ccmix.packets.in_flight_max_bytes", "of a flow, largest")),
               24, 10),
         Panel("packets-retransmitted",
-              _of_packets("Retransmitted (capture)",
+              _of_packets("Retransmitted (needs tcpdump = on)",
                           Metric("sum", "ccmix.packets.retransmitted_bytes", "bytes"), "bar_stacked"),
               24, 10),
         Panel("completions", _COMPLETIONS, 24, 10),

@@ -1,0 +1,44 @@
+"""Says in words how much a dashboard shows: whether a list has all runs, and what charts pool."""
+
+from collections.abc import Mapping
+
+from ccmix.charts.json_types import Part
+from ccmix.charts.source import ChartSource
+from ccmix.kibana.dashboards import common
+from ccmix.kibana.data_views import RUNS
+from ccmix.kibana.vega import VegaLite, members, metric, terms
+
+FONT_SIZE = 13
+
+
+def how_many_runs() -> VegaLite:
+    """Says how many runs pass the filters, and what to do where the list below is too short for them."""
+    most = common.MOST_RUNS
+    more = f"'The list below has the newest {most} of ' + datum.runs + ' runs: filter for the others'"
+    return _sentence(
+        "How many runs",
+        {"runs": "ccmix.run.id"},
+        f"datum.runs > {most} ? {more} : 'The list below has all ' + datum.runs + ' runs, the newest first'",
+    )
+
+
+def _sentence(title: str, counts: Mapping[str, str], formula: str) -> VegaLite:
+    """Writes one line of text. `counts`: names of numbers, by the fields whose different values they count."""
+    return VegaLite(
+        title,
+        RUNS,
+        {"kind": terms("event.dataset")},
+        {name: metric("cardinality", field) for name, field in counts.items()},
+        _text,
+        members(**{name: f"datum.{name}.value" for name in counts}, sentence=formula),
+    )
+
+
+def _text(source: ChartSource) -> Part:
+    return source.view(
+        {
+            "view": {"stroke": None},
+            "mark": {"type": "text", "align": "left", "baseline": "top", "fontSize": FONT_SIZE},
+            "encoding": {"x": {"value": 0}, "y": {"value": 0}, "text": {"field": "sentence", "type": "nominal"}},
+        }
+    )
