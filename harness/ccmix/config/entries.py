@@ -24,6 +24,7 @@ from ccmix.config.keys import (
     TOPOLOGY_KEYS,
     KeyTable,
 )
+from ccmix.config.other_words import meant_key, right_key
 from ccmix.config.problems import ConfigError, Problem, nearest, quoted
 from ccmix.config.profiles import Profile, read_profiles
 from ccmix.config.sweeps import SWEEP_PREFIX, Sweep, read_sweeps
@@ -194,7 +195,9 @@ class _Reader:
             if key.startswith(SWEEP_PREFIX):
                 continue
             if key not in ALL_KEYS:
-                self._diagnostics.problem(default, key, "is an unknown key" + nearest(key, ALL_KEYS))
+                self._diagnostics.problem(
+                    default, key, "is an unknown key" + right_key(key, ALL_KEYS, in_topology=False)
+                )
             elif text:
                 self._default[key] = self._diagnostics.read(default, ALL_KEYS, key, text)
         read_sweeps(self._diagnostics, default, ALL_KEYS, self._default)
@@ -204,7 +207,11 @@ class _Reader:
         for key, text in section.own.items():
             if key not in TOPOLOGY_KEYS:
                 of_entry = key in ENTRY_KEYS or key.startswith(SWEEP_PREFIX)
-                what = "belongs to an entry" if of_entry else "is an unknown key" + nearest(key, TOPOLOGY_KEYS)
+                what = (
+                    "belongs to an entry"
+                    if of_entry
+                    else "is an unknown key" + right_key(key, TOPOLOGY_KEYS, in_topology=False)
+                )
                 self._diagnostics.problem(section, key, what)
             elif text:
                 own[key] = self._diagnostics.read(section, TOPOLOGY_KEYS, key, text)
@@ -293,7 +300,9 @@ class _Reader:
                     own[key] = self._diagnostics.read(section, ENTRY_KEYS, key, text)
             elif key in TOPOLOGY_KEYS:
                 vary = (
-                    f"; to vary it here write sweep.{key}" if entry_type is ON_TOPOLOGY else ", and this entry has none"
+                    f"; to vary it here write sweep.{key}"
+                    if entry_type is ON_TOPOLOGY
+                    else f", and this entry has none{meant_key(key, entry_type.keys, in_topology=False)}"
                 )
                 self._diagnostics.problem(section, key, f"belongs to a [topology NAME] section{vary}")
             elif key in ENTRY_KEYS:
@@ -303,9 +312,8 @@ class _Reader:
                         section, key, f"belongs to an entry {other}, and this is one {entry_type.named}"
                     )
             else:
-                self._diagnostics.problem(
-                    section, key, "is an unknown key" + nearest(key, [*entry_type.keys, "sweep.KEY"])
-                )
+                hint = right_key(key, entry_type.keys, in_topology=entry_type is ON_TOPOLOGY)
+                self._diagnostics.problem(section, key, f"is an unknown key{hint}")
         return own
 
     def _check_type(self, section: ini.Section, entry_type: EntryType, text: str) -> None:

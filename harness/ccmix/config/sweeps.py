@@ -7,6 +7,7 @@ from ccmix.config import ini
 from ccmix.config.diagnostics import Diagnostics, Setting
 from ccmix.config.emulation import ParameterSweep
 from ccmix.config.keys import ALL_KEYS, SWEEPS, KeyTable
+from ccmix.config.other_words import meant_key
 from ccmix.config.problems import nearest
 from ccmix.model import ModuleParameter
 
@@ -55,11 +56,13 @@ def _sweep(
     if key not in known and key in ALL_KEYS and name not in section.own:
         return None
     if key not in ALL_KEYS:
-        diagnostics.problem(section, name, "sweeps an unknown key" + nearest(key, ALL_KEYS))
+        hint = meant_key(key, known, in_topology=False) or nearest(key, ALL_KEYS)
+        diagnostics.problem(section, name, f"sweeps an unknown key{hint.replace('write ', 'write sweep.', 1)}")
     elif not ALL_KEYS[key].sweepable:
         diagnostics.problem(section, name, f"can't be swept: make an entry for each {key}")
     elif key not in known:
-        diagnostics.problem(section, name, f"{key} has no effect in this entry: remove the sweep")
+        hint = meant_key(key, known, in_topology=False).replace("write ", "write sweep.", 1)
+        diagnostics.problem(section, name, f"{key} has no effect in this entry: remove the sweep{hint}")
     elif not values:
         diagnostics.problem(section, name, f"is an empty sweep: write {name} = A, B with values of {key}")
     elif len(set(values)) < len(values):
