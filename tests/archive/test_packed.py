@@ -149,7 +149,7 @@ def test_what_is_no_finished_run_is_left_out_and_listed(campaign: Path, tmp_path
     assert (tmp_path / "after.zip").read_bytes() == (tmp_path / "before.zip").read_bytes()
 
 
-@pytest.mark.parametrize("form", ["table", "json", "csv", "html"])
+@pytest.mark.parametrize("form", ["table", "json", "csv", pytest.param("html", marks=pytest.mark.deep)])
 def test_a_report_of_the_file_is_that_of_the_folder(form: str, ccmix: Ccmix, tmp_path: Path) -> None:
     outputs = [tmp_path / "folder.out", tmp_path / "file.out"]
     results = [

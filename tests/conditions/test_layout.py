@@ -161,6 +161,7 @@ for text in sys.argv[1:]:
 AVERAGING = ("min", "max", "burst", "avpkt", "probability", "redflowlimit")  # of which each depends on the others
 
 
+@pytest.mark.deep
 def test_the_ends_of_each_range_are_what_the_guest_takes_as_they_are(ccmix: Ccmix, tmp_path: Path) -> None:
     file = tmp_path / "ends.py"
     file.write_text(EACH_END)

@@ -8,7 +8,7 @@ import pytest
 from ccmix.analysis.results import load_results
 from tutorial_page import CHART, DRAWN, Step, goodputs_bps, run_tutorial, wording
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
 
 @pytest.fixture(scope="module")

@@ -135,6 +135,7 @@ def test_a_new_analysis_replaces_the_old_one(index: Index, server: Node, tmp_pat
     )
 
 
+@pytest.mark.deep
 def test_two_analyses_in_one_go_leave_the_later_one(index: Index, server: Node, tmp_path: Path) -> None:
     """Also where the later one found more: the end of the first must not take it away."""
     short = tmp_path / "short"

@@ -76,7 +76,7 @@ def test_a_malformed_list(start: Callable, spec: str, column: int, reason: str) 
     [
         (("--stream-delays", "0.01,0.01"), "more delays than there are streams"),
         (("-R", "--stream-delays", "0.01"), "no effect: the client sends no TCP streams"),
-        (("-u", "--stream-delays", "0.01"), "no effect: the client sends no TCP streams"),
+        (("-u", "-b", "1G", "--stream-delays", "0.01"), "no effect: the client sends no TCP streams"),
     ],
 )
 def test_what_has_no_effect_is_a_warning(pair: Callable, options: tuple[str, ...], warning: str) -> None:

@@ -86,9 +86,8 @@ MOMENTS = [str(number) for number in range(1, 13)]
     "cca",
     [
         "bbr",
-        "vegas",
-        "dctcp",
         "cubic",
+        *(pytest.param(cca, marks=pytest.mark.deep) for cca in ("vegas", "dctcp")),
         *(pytest.param(cca, marks=pytest.mark.long) for cca in ("illinois", "yeah", "htcp")),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 from ccmix.tools import find_iperf3
 from support import CCMIX, Ccmix
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
 MEMORY_MIB = 3000  # the harness with all its libraries runs inside
 

@@ -7,7 +7,7 @@ import pytest
 
 from support import Ccmix
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
 INI = """
 [DEFAULT]

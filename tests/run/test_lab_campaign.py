@@ -118,6 +118,7 @@ def test_rtts_beside_the_traffic(ccmix: Ccmix, small_ini: Path, tmp_path: Path) 
         )  # of the 2 s, less what came before the first sample
 
 
+@pytest.mark.deep
 def test_pacing_holds_each_flow(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
     text = small_ini.read_text().replace("iterations = 2", "iterations = 1\nsweep.pacing = 20mbit, none")
     small_ini.write_text(text)
@@ -130,6 +131,7 @@ def test_pacing_holds_each_flow(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -
     assert most["none"] > 40e6
 
 
+@pytest.mark.deep
 def test_the_same_seed_gives_the_same_numbers(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
     def metrics(outdir: str, seed: int) -> list[object]:
         done = ccmix("run", small_ini, "--lab", "-o", tmp_path / outdir, "--seed", seed)

@@ -15,7 +15,7 @@ import pytest
 from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
 from support import REPOSITORY, SMALL
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
 NOBODY = "65534"
 
