@@ -41,6 +41,12 @@ def test_streams_as_iperf3mix_names_them(keys: tuple[str, ...]) -> None:
     ]
 
 
+def test_the_sums_that_iperf3mix_adds_for_pschedulers_text_are_no_flows() -> None:
+    streams = (stream("1:cubic:1", 80.0), stream("2:bbr:2", 20.0))
+    sums = (stream("SUM:cubic:1", 80.0), stream("SUM:bbr:2", 20.0))
+    assert read_flows(TWO, result(*streams, *sums), "src").equals(read_flows(TWO, result(*streams), "src"))
+
+
 def test_groups_with_the_same_cca_are_told_apart_by_their_number_only() -> None:
     alike = iperf3_traffic((Group("bbr", pacing_bps=1e6), Group("bbr")), 2, 2.0, 0.0, 1.0)
     told = read_flows(alike, result(stream("1:bbr:1", 1.0), stream("2:bbr:2", 1.0)), "src")

@@ -16,7 +16,10 @@ SAID = {"start": {"test_start": {"num_streams": 2}}, "extra_data": TOKEN, "error
     ("on_signal", "error"),
     [
         (":", "iperf3 had to be killed when its slot ended: it left no result"),
-        (f"echo {json.dumps(json.dumps(SAID))}; " * 2 + "exit 1", "the test didn't end before its slot"),
+        (
+            f"echo {json.dumps(json.dumps(SAID))}; " * 2 + "exit 1",
+            "the test didn't end before its slot: if the path has a longer round-trip time than link-rtt, give that",
+        ),
     ],
     ids=["hangs", "says all twice"],
 )

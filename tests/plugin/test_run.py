@@ -57,11 +57,12 @@ def test_groups_are_measured_in_both_directions_and_ip_versions(ends: list[Tool]
             of_streams = [
                 stream["receiver-throughput-bits"]
                 for stream in got["summary"]["streams"]
-                if stream["stream-id"].endswith(f":{group['group']}")
+                if stream["stream-id"].endswith(f":{group['group']}") and not stream["stream-id"].startswith("SUM")
             ]
             assert sum(of_streams) == pytest.approx(group["receiver-throughput-bits"], rel=0.01)
-        streams = [stream["stream-id"] for stream in got["summary"]["streams"]]
+        *streams, of_reno, of_bbr = [stream["stream-id"] for stream in got["summary"]["streams"]]
         assert streams == ["1:reno:1", "2:bbr:2", "3:reno:1"]
+        assert (of_reno, of_bbr) == ("SUM:reno:1", "SUM:bbr:2")
         assert got["summary"]["congestion"] == {name: name.split(":")[1] for name in streams}
         assert len(got["intervals"]) in (2, 3)  # a sending server may report what came after the last second
         # The sender's view, whichever side it is
@@ -194,7 +195,11 @@ def test_nobody_comes(ends: list[Tool]) -> None:
         result = run.participants[0].result()
         check(result, "result")
         assert not result["succeeded"]
-        assert ("Connection refused" if alone == 0 else "no test of this run began") in result["error"]
+        refused = "Connection refused"
+        nobody = "no test of this run began before its slot ended: nobody connected to port 5201"
+        assert (refused if alone == 0 else nobody) in result["error"]
+        if alone == 0:
+            assert "10.99.7.2 answers, and no server listens there" in result["error"]
         # The client tries as long as a test of 1 s still fits
         assert run.participants[0].ended_at > run.end - 2.0
         assert not run.participants[0].killed
@@ -267,6 +272,51 @@ def test_a_participant_is_killed_during_the_test(ends: list[Tool], victim: int, 
     assert f"participant {victim}" in got["error"] or victim == 1
 
 
+@pytest.mark.deep
+def test_a_server_whose_iperf3_is_killed_during_the_test(ends: list[Tool]) -> None:
+    """Its participant doesn't claim that no test began."""
+    run = start_run(ends, throughput(duration="PT3S"), seconds=6)
+    wait_for(lambda: all(iperf3_in(end) for end in ends), 5, "iperf3 runs at both ends")
+    time.sleep(1.0)  # of traffic
+    [server] = [int(pid) for pid in pids_of(ends[1]) if "iperf3\0-s" in cmdline(int(pid))]
+    os.kill(server, signal.SIGKILL)
+    _, dest = run.results()
+    check(dest, "result")
+    assert "SIGKILL ended iperf3" in dest["error"]
+    assert "perhaps in the middle of the test, and none began after that" in dest["error"]
+    assert "no test of this run" not in dest["error"]
+
+
+def set_link(end: Tool, state: str) -> None:
+    """Sets the state of the far end's device, whose addresses stay."""
+    keep = ["ip", "netns", "exec", end.namespace, "sysctl", "-qw", "net.ipv6.conf.plugin-b.keep_addr_on_down=1"]
+    for argv in (keep, ["ip", "-n", end.namespace, "link", "set", "plugin-b", state]):
+        subprocess.run(argv, check=True)
+
+
+@pytest.mark.deep
+def test_a_link_that_is_down_is_hinted_at(ends: list[Tool]) -> None:
+    """From the start, and from the middle of the test."""
+    set_link(ends[1], "down")
+    try:
+        source, dest = start_run(ends, throughput(), seconds=6).results()
+        assert "10.99.7.2 doesn't answer: is the path up (ping), and port 5201 open in its firewall?" in source["error"]
+        assert "nobody connected to port 5201. If the source reports that it tried, look at the path" in dest["error"]
+    finally:
+        set_link(ends[1], "up")
+    run = start_run(ends, throughput(duration="PT4S"), seconds=8)
+    wait_for(lambda: all(iperf3_in(end) for end in ends), 5, "iperf3 runs at both ends")
+    time.sleep(2.0)  # of traffic
+    set_link(ends[1], "down")
+    try:
+        errors = [result["error"] for result in run.results()]
+    finally:
+        set_link(ends[1], "up")
+    assert any("no byte got through after its first" in error and "look at the path" in error for error in errors), (
+        errors
+    )
+
+
 def run_processes(end: Tool) -> int:
     """Returns the process of `run` itself."""
     (pid,) = (pid for pid in map(int, pids_of(end)) if f"{end.root}" in cmdline(pid) and cmdline(pid).endswith("run\0"))
@@ -289,7 +339,8 @@ def cmdline(pid: int) -> str:
 def test_a_test_that_does_not_fit_is_ended_within_its_slot(ends: list[Tool]) -> None:
     run = start_run(ends, throughput(duration="PT5S"), seconds=4, late_s=(1.0, 0.0))
     results = run.results()
-    assert "the test didn't end before its slot" in [result["error"] for result in results]
+    late = "the test didn't end before its slot: if the path has a longer round-trip time than link-rtt, give that"
+    assert late in [result["error"] for result in results]
     for result, participant in zip(results, run.participants, strict=True):
         check(result, "result")
         assert not result["succeeded"]

@@ -269,7 +269,9 @@ module PschedulerThroughput
     end
 
     def to_a
-      (@summary["streams"] || []).each_with_index.map { |stream, number| one(stream, number) }
+      # iperf3mix adds the sum of each group, for pScheduler's text output
+      streams = (@summary["streams"] || []).reject { |stream| stream["stream-id"].to_s.start_with?("SUM:") }
+      streams.each_with_index.map { |stream, number| one(stream, number) }
     end
 
     private

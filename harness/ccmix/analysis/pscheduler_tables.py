@@ -12,6 +12,8 @@ import polars as pl
 from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS
 from ccmix.model import Traffic
 
+SUM_OF_GROUP = "SUM:"  # identifies what iperf3mix adds to the streams for pScheduler's text output
+
 
 def read_flows(traffic: Traffic, throughput: Mapping[str, Any], host: str) -> pl.DataFrame:
     """Returns a row of FLOW_COLUMNS for each stream; `port` is the stream's number, counted from 0.
@@ -22,7 +24,8 @@ def read_flows(traffic: Traffic, throughput: Mapping[str, Any], host: str) -> pl
     summary = throughput["summary"]
     got = _share_received(summary.get("summary", {}))
     rows = []
-    for number, stream in enumerate(summary["streams"]):
+    streams = [stream for stream in summary["streams"] if not str(stream.get("stream-id")).startswith(SUM_OF_GROUP)]
+    for number, stream in enumerate(streams):
         used, group = _cca_and_group(traffic, str(stream.get("stream-id")), summary.get("congestion", {}))
         received_bps = stream.get("receiver-throughput-bits")
         rows.append(

@@ -22,6 +22,8 @@ _PASSING = (
     "unable to receive control message",
     "control socket has closed unexpectedly",
 )
+# Signs in an error that no packet came back (strerror of ETIMEDOUT, EHOSTUNREACH, ENETUNREACH)
+_NO_ANSWER = ("timed out", "No route to host", "unreachable")
 
 
 def run(request: Request, agreement: Agreement, slot: RunSlot, program: str) -> Result:
@@ -43,7 +45,18 @@ def run(request: Request, agreement: Agreement, slot: RunSlot, program: str) -> 
             break
         time.sleep(RETRY_EVERY_S)
     tried = f"{attempts} attempt{'s'[: attempts - 1]} in {time.time() - began:.1f} s"
-    return results.failure(f"iperf3: {report.error} ({tried})", report.diags())
+    return results.failure(f"iperf3: {report.error} ({tried}){_hint(report, route, agreement)}", report.diags())
+
+
+def _hint(report: Iperf3Report, route: Route, agreement: Agreement) -> str:
+    """Returns where to look when no connection came about, after a colon; "" where the error says enough."""
+    if "refused" in report.error:
+        return f": {route.remote} answers, and no server listens there: see what the other participant reports"
+    if any(sign in report.error for sign in _NO_ANSWER):
+        return (
+            f": {route.remote} doesn't answer: is the path up (ping), and port {agreement.port} open in its firewall?"
+        )
+    return ""
 
 
 def command(request: Request, agreement: Agreement, route: Route, program: str, connect_s: float) -> list[str]:
@@ -73,7 +86,7 @@ def command(request: Request, agreement: Agreement, route: Route, program: str, 
 
 def _result(report: Iperf3Report, request: Request) -> Result:
     if not report.in_time:
-        return results.failure("the test didn't end before its slot", report.diags())
+        return results.failure(iperf3.too_late(report), report.diags())
     if report.error:
         return results.failure(f"iperf3: {report.error}", report.diags())
     try:

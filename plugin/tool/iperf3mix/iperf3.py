@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ class Iperf3Report:
     output: dict[str, Any]
     error: str
     in_time: bool  # it ended by itself, before its time was over
+    killed_by: str = ""  # the signal that ended it before it could write anything, such as SIGKILL
 
     @property
     def test_began(self) -> bool:
@@ -30,6 +32,18 @@ class Iperf3Report:
         """Returns the parameters that iperf3 reports when a test begins; empty before that."""
         test = self._start.get("test_start")
         return test if isinstance(test, dict) else {}
+
+    @property
+    def nothing_since_s(self) -> float | None:
+        """Returns the time of the test, in seconds, from which no byte passed; None if some did to the end."""
+        since_s = None
+        for interval in self.output.get("intervals", []):
+            sums = interval.get("sum", {})
+            if sums.get("bytes", 0) > 0:
+                since_s = None
+            elif since_s is None:
+                since_s = sums.get("start", 0.0)
+        return since_s
 
     @property
     def extra_data(self) -> str:
@@ -58,9 +72,20 @@ def run(argv: list[str], until: float, cpu: int | None) -> Iperf3Report:
     ended = process.run(argv, until, cpu)
     output = _json(ended.stdout)
     error = str(output.get("error") or "").removeprefix("error - ")
+    killed_by = signal.Signals(-ended.status).name if ended.status < 0 and not output else ""
+    if killed_by:
+        error = f"it was ended by {killed_by}"
     if not error and (ended.status != 0 or not output):
         error = f"it ended with status {ended.status} and wrote {(ended.stderr or ended.stdout).strip()[:1000]!r}"
-    return Iperf3Report(argv, output, error, ended.in_time)
+    return Iperf3Report(argv, output, error, ended.in_time, killed_by)
+
+
+def too_late(report: Iperf3Report) -> str:
+    """Returns why a test that began was not over when its slot ended."""
+    late = "the test didn't end before its slot"
+    if report.nothing_since_s is not None:
+        return f"{late}: no byte got through after its first {report.nothing_since_s:.1f} s, so look at the path"
+    return f"{late}: if the path has a longer round-trip time than link-rtt, give that"
 
 
 def connected(diags: object) -> list[dict[str, int]]:

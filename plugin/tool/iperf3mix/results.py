@@ -8,8 +8,9 @@ its CCA and group, "ID:CCA:GROUP", and `summary` has
                 throughput-bytes and retransmits of the sender, receiver-throughput-bits and receiver-throughput-bytes
                 (the goodput), start, end
 
-and every interval `groups`, the same as far as the side that reports knows it. Times are in seconds, `rtt` in
-microseconds and `tcp-window-size` in bytes, as the stock tool's.
+In the merged result, `summary.streams` has in addition the sum of each group, with the identifier "SUM:CCA:GROUP",
+since pScheduler's text output shows no other record. Every interval has `groups`, the same as far as the side that
+reports knows it. Times are in seconds, `rtt` in microseconds and `tcp-window-size` in bytes, as the stock tool's.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .iperf3 import connected
 from .spec import Request
 
 Result = dict[str, Any]
+SUM = "SUM"  # in place of a stream's number, for a group; pScheduler sorts it behind them
 
 
 class OutputError(ValueError):
@@ -74,7 +76,25 @@ def merge(test: object, results: object) -> Result:
     if spec.get("reverse") is True and expected == 2 and problems[1] is None:
         client = _with_senders_view(client, given[1])
     # The client knows the sums of both sides: a server's result that is missing doesn't change them
-    return {**client, "diags": diags}
+    return {**client, "summary": _with_sums_of_groups(client["summary"]), "diags": diags}
+
+
+def _with_sums_of_groups(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds a record for each group to the streams, which are all that pScheduler's text output shows.
+
+    It does so where a group has several streams, as iperf3 prints sums. The schema has no receiver-throughput-bytes
+    there.
+    """
+    groups, streams = summary["groups"], summary["streams"]
+    if len(streams) == len(groups):
+        return dict(summary)
+    keys = ("start", "end", "throughput-bits", "throughput-bytes", "retransmits", "receiver-throughput-bits")
+    sums = [
+        {"stream-id": f"{SUM}:{group.get('congestion')}:{group['group']}"}
+        | {key: group[key] for key in keys if key in group}
+        for group in groups
+    ]
+    return {**summary, "streams": [*streams, *sums]}
 
 
 def _errors(problems: list[str | None], spec: Mapping[str, Any]) -> str:

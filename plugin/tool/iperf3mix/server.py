@@ -30,6 +30,7 @@ def run(request: Request, agreement: Agreement, slot: RunSlot, program: str) -> 
         [] if agreement.token else ["pScheduler gave no participant-data: the server recognises its client by the test"]
     )
     slot.wait_for_start()
+    killed = ""
     while True:
         report = iperf3.run(command(request, agreement, slot, program), slot.stop, request.server_cpu)
         if _is_of_this_run(report, request, agreement) and (report.test_began or report.error.startswith(_PERMANENT)):
@@ -38,12 +39,27 @@ def run(request: Request, agreement: Agreement, slot: RunSlot, program: str) -> 
             return results.failure(
                 "iperf3 had to be killed when its slot ended: it left no result", report.diags(notes)
             )
+        if report.in_time and report.killed_by:
+            killed = f"{report.killed_by} ended iperf3 {time.time() - slot.start:.1f} s after the slot's start"
         if not report.in_time or time.time() + RESTART_EVERY_S > slot.stop:
-            last = f"; {notes[-1]}" if notes else ""
-            return results.failure(f"no test of this run began before its slot ended{last}", report.diags(notes))
+            return results.failure(_nothing_began(request, agreement, notes, killed), report.diags(notes))
         note = f"the server started anew: {_why_ended(report)}"
         notes += [note] if notes[-1:] != [note] else []
         time.sleep(RESTART_EVERY_S)
+
+
+def _nothing_began(request: Request, agreement: Agreement, notes: list[str], killed: str) -> str:
+    """Returns why the slot has ended without a test that this side knows of."""
+    if killed:
+        return f"{killed}, perhaps in the middle of the test, and none began after that"
+    nothing = "no test of this run began before its slot ended"
+    if notes:
+        return f"{nothing}; {notes[-1]}"
+    source = request.source or "the source"
+    return (
+        f"{nothing}: nobody connected to port {agreement.port}. If {source} reports that it tried, look at the path "
+        "between both (ping) and at this host's firewall"
+    )
 
 
 def command(request: Request, agreement: Agreement, slot: RunSlot, program: str) -> list[str]:
@@ -76,7 +92,7 @@ def _why_ended(report: Iperf3Report) -> str:
 def _result(report: Iperf3Report, request: Request, notes: list[str]) -> Result:
     diags = report.diags(notes)
     if not report.in_time:
-        return results.failure("the test didn't end before its slot", diags)
+        return results.failure(iperf3.too_late(report), diags)
     if report.error:
         return results.failure(f"iperf3: {report.error}", diags)
     try:

@@ -115,6 +115,17 @@ def test_the_names_of_streams_tell_their_cca_where_the_summary_was_dropped() -> 
     assert [event["ccmix.cca"] for event in of(filtered([message]), "flows")] == ["cubic", "bbr", "cubic", "bbr"]
 
 
+def test_the_sums_that_iperf3mix_adds_for_pschedulers_text_are_no_flows(mix: Events) -> None:
+    message = of_mix()
+    summary = message["result"]["summary"]
+    summary["streams"] += [
+        {key: group[key] for key in ("start", "end", "throughput-bits", "throughput-bytes")}
+        | {"stream-id": f"SUM:{group['congestion']}:{group['group']}"}
+        for group in summary["groups"]
+    ]
+    assert filtered([message]) == mix
+
+
 def test_without_any_word_on_ccas_there_is_none() -> None:
     message = recorded()
     message["run"]["result-full"] = None
