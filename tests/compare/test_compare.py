@@ -243,9 +243,15 @@ def test_the_drawing(make: Make, ccmix: Ccmix) -> None:
     a, b = make("a", iterations(NEAR)), make("b", iterations([219e6, 220e6, 221e6]))
     spec = specification(compare(load(a), load(b)), "a", "b")
     points = {one["line"]: one for one in spec["data"]["values"]}
-    assert {line: one["goodput_bps"] for line, one in points.items()} == {"A": 100e6, "one all": 220e6}
-    assert points["one all"]["least_bps"] == pytest.approx(90e6)
+    assert {line: one["goodput_bps"] for line, one in points.items()} == {"A": 100e6, "B": 220e6}
+    assert {one["panel"] for one in spec["data"]["values"]} == {"one all"}
+    assert points["B"]["least_bps"] == pytest.approx(90e6)
     assert points["A"]["low_bps"] == pytest.approx(100e6 - 2.484e6, rel=1e-3)  # t(0.975, 2) / sqrt(3) Mbit/s
+    of_another_name = make("d", iterations(NEAR, entry="other"))
+    spec = specification(compare(load(a), load(of_another_name)), "a", "d")
+    assert [(one["panel"], one["line"]) for one in spec["data"]["values"]] == [
+        ("A: one all", "A"), ("A: one all", "B: other all"),
+    ]  # fmt: skip
     drawn = ccmix("compare", a, b, "--format", "svg")
     assert (drawn.returncode, drawn.stdout.count("<svg")) == (0, 1)
     elsewhere = ccmix("compare", a, make("c", iterations(NEAR, cca="bbr", entry="other")), "--format", "svg")

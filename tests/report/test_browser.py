@@ -8,9 +8,13 @@ from playwright.sync_api import Browser
 
 from browser import PHONE, Scheme, chromium, dead_links, opened, pale, too_wide, unfold, violations
 from ccmix.analysis.results import load_results
+from ccmix.charts.draw import svg
+from ccmix.charts.inline_svg import inline
 from ccmix.cli.compare import compared
 from ccmix.cli.report import against_baseline
+from ccmix.report import html
 from ccmix.report.html import write_report
+from chart_specs import specs
 
 PAGES = ("report", "against", "compare")
 
@@ -70,6 +74,64 @@ def test_fits_a_phone(browser: Browser, pages: dict[str, Path], name: str) -> No
     assert not too_wide(page)
     unfold(page)
     assert not too_wide(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_medians_can_be_read_on_light_and_on_dark(browser: Browser, tmp_path: Path, scheme: Scheme) -> None:
+    style = Path(html.__file__).with_name("style.css").read_text()
+    drawn = inline(svg(specs()["box"]), "chart1", "").svg
+    page = tmp_path / "box.html"
+    page.write_text(
+        f'<!doctype html><meta charset="utf-8"><style>{style}</style><figure>{drawn}</figure>', encoding="utf-8"
+    )
+    there = opened(browser, page, scheme=scheme).page
+    medians = "figure svg .role-mark path[fill='#333333']"
+    assert there.locator(medians).count() > 2
+    assert pale(there, medians, 3.0) == []
+
+
+@pytest.mark.parametrize("name", ["report", "compare"])
+def test_labels_are_not_cut_off(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    """The browser's letters are wider than those of the layout, where Liberation Sans is missing."""
+    page = opened(browser, pages[name]).page
+    assert page.locator("figure svg text").count() > 20
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll('figure svg text')].filter(text => {
+            const own = text.getBoundingClientRect(), around = text.closest('.scroll').getBoundingClientRect();
+            return own.left < around.left - 1 || own.right > around.right + 1;
+        }).map(text => text.textContent)"""
+    )
+    assert cut == []
+
+
+def test_charts_use_the_width_of_the_page(browser: Browser, report: Path) -> None:
+    """Each chart is as wide as its part of the page, or 1.4 times as wide as it was drawn."""
+    page = opened(browser, report).page
+    shares = page.evaluate(
+        """() => [...document.querySelectorAll('figure')].map(figure => {
+            const svg = figure.querySelector('svg'), wide = svg.getBoundingClientRect().width;
+            return Math.max(wide / figure.getBoundingClientRect().width, wide / svg.getAttribute('width') / 1.4);
+        })"""
+    )
+    assert len(shares) >= 2
+    assert min(shares) > 0.99
+
+
+@pytest.mark.parametrize("name", ["report", "compare"])
+def test_on_a_phone_goodput_is_seen_at_once(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    page = opened(browser, pages[name], PHONE).page
+    goodput = page.locator("td[data-label^=goodput]").first
+    box = goodput.bounding_box()
+    assert box
+    assert box["x"] + box["width"] <= PHONE["width"]
+    assert "bit/s" in goodput.inner_text()
+
+
+def test_a_title_stands_once(browser: Browser, report: Path) -> None:
+    page = opened(browser, report, PHONE).page
+    titles = page.locator("figure h3").all_inner_texts()
+    assert titles
+    assert not set(titles) & set(page.locator("figure svg text").all_text_contents())
 
 
 @pytest.mark.parametrize("name", PAGES)

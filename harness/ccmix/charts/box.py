@@ -12,10 +12,17 @@ NARROWEST, WIDEST = 4, 32  # pixels of a box
 WHISKERS = 1.5  # interquartile ranges beyond the box, at most (Tukey 1977, "Exploratory Data Analysis"); then points
 
 
-def boxes_by(source: ChartSource, x: Part, beside: Part, y: Part, channels: Part, size: int = WIDEST) -> Part:
+PALE: Part = {"box": {"fillOpacity": 0.35, "strokeWidth": 1}, "median": {"color": "#333333", "strokeWidth": 2}}
+"""Draws pale boxes, which need a channel `stroke`: medians have the CCA's colour then, also on dark paper, and where
+all values are so close that the median is all that is seen."""
+
+
+def boxes_by(
+    source: ChartSource, x: Part, beside: Part, y: Part, channels: Part, size: int = WIDEST, parts: Part | None = None
+) -> Part:
     """Draws median, quartiles, whiskers and outliers of what y shows as one view, at each value of x.
 
-    `beside` puts groups next to each other; `size` is the width of a box in pixels.
+    `beside` puts groups next to each other; `size` is the width of a box in pixels; `parts` are the looks of its parts.
     """
     return source.view(
         {
@@ -24,7 +31,7 @@ def boxes_by(source: ChartSource, x: Part, beside: Part, y: Part, channels: Part
                 "extent": WHISKERS,
                 "size": size,
                 "outliers": {"size": 12, "filled": True},
-                "median": {"color": "black"},
+                **(parts or {"median": {"color": "black"}}),
             },
             "encoding": {"x": x, "xOffset": beside, "y": y, **channels},
         }
@@ -49,7 +56,8 @@ def boxes(values: pl.DataFrame, x_title: str, y: Part) -> Part:
                    "scale": {"domain": order}, "axis": {"labelAngle": 0, "labelOverlap": True}}  # fmt: skip
         beside = {"field": "group", "type": "nominal", "scale": {"domain": groups}}
         source = inline(own.select("x", "group", "cca", field))
-        drawn = boxes_by(source, x, beside, y, {"color": colour}, max(NARROWEST, WIDEST // len(groups)))
+        channels = {"color": colour, "stroke": colour | {"legend": None}}
+        drawn = boxes_by(source, x, beside, y, channels, max(NARROWEST, WIDEST // len(groups)), PALE)
         panels.append({"title": panel, "width": max(LEAST_WIDTH, STEP * len(order)), "height": HEIGHT, **drawn})
     return {"concat": panels, "columns": COLUMNS, "spacing": 24}
 

@@ -9,7 +9,7 @@ from ccmix.charts.encodings import largest
 from ccmix.charts.json_types import Part
 from ccmix.charts.source import ChartSource, inline
 
-CELL_WIDTH, CELL_HEIGHT, LETTER_WIDTH = 64, 24, 6.5
+CELL_WIDTH, CELL_HEIGHT, LETTER_WIDTH = 64, 24, 7.5
 LABEL_PADDING, LINE_HEIGHT = 4, 12
 FORMAT = ".3s"
 

@@ -22,11 +22,13 @@ def specification(compared: Compared, name_a: str, name_b: str) -> Part:
         "goodput_bps", "goodput (bit/s), mean and its 95% interval", RATE_AXIS,
         type="log" if above_0 else "linear", nice=True,
     )  # fmt: skip
-    line = name("line", sort=None, axis={"labelLimit": 400, "ticks": False, "domain": False})
+    axis = {"labelLimit": 400, "ticks": False, "domain": False, "titleAngle": 0, "titleAlign": "right"}
+    line = name("line", "campaign", sort=None, axis=axis)
     names = [f"A: {name_a}", f"B: {name_b}"]
     legend = {"orient": "top"}
     colour = name("campaign", scale={"domain": names, "range": [ONE_COLOUR, COLOURS["bbr"]]}, legend=legend)
     shape = name("campaign", scale={"domain": names, "range": ["circle", "diamond"]}, legend=legend)
+    header = {"labelOrient": "top", "labelAnchor": "start", "labelAngle": 0, "labelFontWeight": "bold"}
     for point in points:
         point["campaign"] = names[point.pop("side") == B]
     return {
@@ -34,9 +36,7 @@ def specification(compared: Compared, name_a: str, name_b: str) -> Part:
         "description": f"Goodput of {len(compared.conditions)} conditions in {name_a} (A) and {name_b} (B); {within}.",
         "title": {"text": "Goodput of A and B", "subtitle": within, "anchor": "start"},
         "data": {"values": points},
-        "facet": {
-            "row": name("panel", sort=None, header={"labelOrient": "top", "labelAnchor": "start", "labelAngle": 0})
-        },
+        "facet": {"row": name("panel", sort=list(dict.fromkeys(point["panel"] for point in points)), header=header)},
         "spec": {
             "width": WIDTH,
             "height": {"step": ROW_HEIGHT},
@@ -72,11 +72,14 @@ def _points(compared: Compared) -> Iterator[Part]:
             if panel not in drawn:
                 yield {"panel": panel, "side": A, "line": A, **_spread(tested.a), **band}
                 drawn.add(panel)
-            yield {"panel": panel, "side": B, "line": condition.b.name, **_spread(tested.b), **band}
+            line = B if condition.a.name == condition.b.name else f"B: {condition.b.name}"
+            yield {"panel": panel, "side": B, "line": line, **_spread(tested.b), **band}
 
 
 def _panel(condition: ComparedCondition, tested: Tested) -> str:
-    return f"{condition.a.name}{f': {tested.group}' if len(condition.goodputs) > 1 else ''}"
+    """Returns what A and B have in common, or of conditions of other names that of A, which is said to be A's."""
+    of_a = "" if condition.a.name == condition.b.name else "A: "
+    return f"{of_a}{condition.a.name}{f': {tested.group}' if len(condition.goodputs) > 1 else ''}"
 
 
 def _spread(spread: Spread) -> Part:

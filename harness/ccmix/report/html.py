@@ -15,21 +15,24 @@ from ccmix.archive import Campaign
 from ccmix.charts import draw
 from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
+from ccmix.charts.inline_svg import inline
 from ccmix.model import FinishedRun
 from ccmix.report import heading, more, results_text
 from ccmix.report.answer import answer
 from ccmix.report.facts import Listings
-from ccmix.report.inline_svg import inline
 from ccmix.report.repeat import Origin
 from ccmix.report.runs import RunSection, TableLine, anchor, colours, sections, views
 
+MOST_SWEPT = 3  # keys that have a column each
 OF_A_REPORT = "<!-- a chart of ccmix report -->"  # begins each SVG beside a page
 
 
 @dataclass(frozen=True)
 class _Chart:
     title: str
+    settings: str
     svg: str
+    width: int  # pixels
     alt_text: str
     runs: tuple["_Link", ...]
 
@@ -58,6 +61,8 @@ def write_report(results: Results, file: Path) -> Path:
     environment = jinja2.Environment(loader=jinja2.PackageLoader("ccmix.report", "."), autoescape=True)
     runs = [(result.outdir, result.finished) for result in results.runs]
     shares = sharing(runs)
+    table, columns = results_text.lines(results, MOST_SWEPT), results_text.name_columns(results, MOST_SWEPT)
+    table_headings = results_text.headings(results, MOST_SWEPT)
     setups, parts, chosen = Listings(), sections(results), choose(results)
     origins = {campaign.outdir: Origin(campaign.origin) for campaign in results.campaigns}
     page = environment.get_template("page.html").stream(
@@ -70,17 +75,14 @@ def write_report(results: Results, file: Path) -> Path:
         measured_on=sorted({_measured_on(result.finished) for result in results.runs}),
         answer=answer(shares, effects(shares, runs)),
         compared=shares.compared,
-        headings=results_text.headings(results),
-        text_columns=results_text.name_columns(results),
-        lines=_lines(results, parts, results_text.lines(results)),
-        more_headings=[*results_text.headings(results)[: results_text.name_columns(results)], *more.HEADINGS],
+        headings=table_headings,
+        text_columns=columns,
+        lines=_lines(results, parts, table),
+        more_headings=[*table_headings[:columns], *more.HEADINGS],
         more_lines=_lines(
             results,
             parts,
-            [
-                [*line[: results_text.name_columns(results)], *more.cells(row)]
-                for line, row in zip(results_text.lines(results), results.rows, strict=True)
-            ],
+            [[*line[:columns], *more.cells(row)] for line, row in zip(table, results.rows, strict=True)],
         ),
         notes=list(results_text.notes(results)),
         charts=list(_drawn(chosen.charts, parts, file)),
@@ -125,10 +127,13 @@ def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> 
     for number, chart in enumerate(charts, 1):
         svg = draw.svg(chart.spec)
         (folder / f"{chart.name}.svg").write_text(f"{OF_A_REPORT}\n{svg}", encoding="utf-8")
+        drawing = inline(svg, f"chart{number}", chart.alt_text)
         shown = [numbers[run] for run in chart.runs] if chart.condition else []
         yield _Chart(
             title=chart.title,
-            svg=inline(svg, f"chart{number}", chart.alt_text),
+            settings=chart.settings,
+            svg=drawing.svg,
+            width=drawing.width,
             alt_text=chart.alt_text,
             runs=tuple(_Link(anchor(run), str(at)) for at, run in enumerate(shown, 1)),
         )

@@ -24,6 +24,7 @@ COLUMNS = (
     "not settled",
 )  # fmt: skip
 MOST_NOTES = 10
+LEAST_CV = 1e-5  # smaller ones have no number
 
 
 def cells(row: Row) -> list[str]:
@@ -34,7 +35,7 @@ def cells(row: Row) -> list[str]:
         str(row.streams or "–"),
         "–" if row.goodput_mean_bps is None else format_rate(row.goodput_mean_bps),
         "–" if interval is None else f"± {format_rate((interval[1] - interval[0]) / 2)}",
-        "–" if row.goodput_cv is None else format_percent(row.goodput_cv),
+        "–" if row.goodput_cv is None else _cv(row.goodput_cv),
         "–" if row.retransmission_rate_mean is None else format_percent(row.retransmission_rate_mean),
         "–" if row.rtt_median_s is None else format_time(float(f"{row.rtt_median_s:.3g}")),
         str(row.runs),
@@ -43,26 +44,37 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def headings(results: Results) -> list[str]:
-    return ["entry", *(["dst"] if results.between_hosts else []), *results.swept, *COLUMNS]
+def _cv(cv: float) -> str:
+    return f"< {format_percent(LEAST_CV)}" if 0 < cv < LEAST_CV else format_percent(cv)
 
 
-def name_columns(results: Results) -> int:
+def headings(results: Results, most_swept: int | None = None) -> list[str]:
+    """Returns a heading for each column; one for the whole condition if more keys than `most_swept` are swept."""
+    swept = results.swept if most_swept is None or len(results.swept) <= most_swept else ["condition"]
+    return ["entry", *(["dst"] if results.between_hosts else []), *swept, *COLUMNS]
+
+
+def name_columns(results: Results, most_swept: int | None = None) -> int:
     """Returns how many columns hold names, counted from the first."""
-    return len(headings(results)) - len(COLUMNS) + 1
+    return len(headings(results, most_swept)) - len(COLUMNS) + 1
 
 
-def lines(results: Results) -> list[list[str]]:
+def lines(results: Results, most_swept: int | None = None) -> list[list[str]]:
     """Returns the whole table as text, under headings()."""
+    apart = most_swept is None or len(results.swept) <= most_swept
     return [
         [
             row.entry,
             *([row.dst] if results.between_hosts else []),
-            *(row.condition.get(key, "") for key in results.swept),
+            *((row.condition.get(key, "") for key in results.swept) if apart else [_condition(row)]),
             *cells(row),
         ]
         for row in results.rows
     ]
+
+
+def _condition(row: Row) -> str:
+    return ", ".join(f"{key} {value}" for key, value in row.condition.items())
 
 
 def terminal_table(results: Results) -> Table:

@@ -1,0 +1,97 @@
+"""Makes a drawing of Vega a part of an HTML page."""
+
+import re
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+SVG = "http://www.w3.org/2000/svg"
+_NUMBER = re.compile(r"-?\d+\.\d{2,}")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_MOVED = re.compile(r"translate\(([-\d.e]+)[ ,]+([-\d.e]+)\)")
+ABOVE = 6.0  # pixels that are left above the uppermost text
+WIDER = 0.15  # of its size, by which a browser's letter may be wider than the one that the drawing was laid out with
+MOST_MARGIN = 60.0  # pixels
+
+
+@dataclass(frozen=True)
+class InlineDrawing:
+    """Holds a drawing as a part of a page, and its width in pixels where it is not scaled."""
+
+    svg: str
+    width: int
+
+
+def inline(svg: str, name: str, alt_text: str) -> InlineDrawing:
+    """Returns the drawing as one image with an alternative text, and with identifiers that are unique in the page.
+
+    Its title and subtitle are left out, since the page has them, and it has room for wider letters at both sides.
+    Rounds coordinates to a tenth of a pixel. Raises xml.etree.ElementTree.ParseError for what is not XML.
+    """
+    ET.register_namespace("", SVG)
+    root = ET.fromstring(svg)
+    top = _without_title(root)
+    left, right = _margins(root)
+    for element in root.iter():
+        for key, value in list(element.attrib.items()):
+            if key == "role" or key.startswith("aria-"):
+                del element.attrib[key]  # each mark would be read aloud
+            elif key == "id":
+                element.set(key, f"{name}-{value}")
+            elif key in ("d", "transform"):
+                element.set(key, _NUMBER.sub(lambda number: f"{float(number[0]):.1f}", value))
+            elif "url(#" in value:
+                element.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
+    width, height = (float(root.get(size, "0")) for size in ("width", "height"))
+    wide, high = round(width + left + right), round(height - top)
+    for key, size in (("width", f"{wide}"), ("height", f"{high}"), ("viewBox", f"{-left:g} {top:g} {wide} {high}")):
+        root.set(key, size)
+    root.set("role", "img")
+    root.set("aria-label", alt_text)
+    return InlineDrawing(ET.tostring(root, encoding="unicode"), wide)
+
+
+def _without_title(root: ET.Element) -> float:
+    """Removes the title of the whole drawing, and returns where the rest begins; 0 without one."""
+    parents = {child: parent for parent in root.iter() for child in parent}
+    for title in root.iter(f"{{{SVG}}}g"):
+        if title.get("class") == "mark-group role-title" and not _within_panel(title, parents):
+            parents[title].remove(title)
+            texts = list(root.iter(f"{{{SVG}}}text"))
+            return max(0, round(min((_down(text, parents) - _size(text) for text in texts), default=0.0) - ABOVE))
+    return 0.0
+
+
+def _within_panel(element: ET.Element, parents: dict[ET.Element, ET.Element]) -> bool:
+    while element in parents:
+        element = parents[element]
+        if "role-scope" in element.get("class", ""):
+            return True
+    return False
+
+
+def _down(element: ET.Element, parents: dict[ET.Element, ET.Element]) -> float:
+    """Returns how far an element is below the drawing's upper end, in pixels."""
+    down = 0.0
+    while True:
+        if moved := _MOVED.search(element.get("transform", "")):
+            down += float(moved[2])
+        if element not in parents:
+            return down
+        element = parents[element]
+
+
+def _size(text: ET.Element) -> float:
+    return float(text.get("font-size", "10px").removesuffix("px"))
+
+
+def _margins(root: ET.Element) -> tuple[float, float]:
+    """Returns what the longest label needs more at the left, and at the right, where letters are wider."""
+    left = right = 0.0
+    for text in root.iter(f"{{{SVG}}}text"):
+        if "rotate" in text.get("transform", ""):
+            continue
+        more = len("".join(text.itertext())) * _size(text) * WIDER
+        anchor = text.get("text-anchor", "start")
+        left = max(left, more * {"start": 0.0, "middle": 0.5}.get(anchor, 1.0))
+        right = max(right, more * {"start": 1.0, "middle": 0.5}.get(anchor, 0.0))
+    return round(min(left, MOST_MARGIN)), round(min(right, MOST_MARGIN))
