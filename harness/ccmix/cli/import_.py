@@ -34,6 +34,7 @@ class ImportOptions:
     rate: float | None = None
     cca: str | None = None
     settings: tuple[str, ...] = ()
+    columns: str | None = None
     name_pattern: str | None = None
     dry_run: bool = False
 
@@ -42,7 +43,15 @@ class ImportOptions:
         from ccmix.model import ImportOverrides
 
         return ImportOverrides(
-            self.entry, self.src, self.dst, self.rtt, self.rate, self.cca, self.settings, self.name_pattern
+            self.entry,
+            self.src,
+            self.dst,
+            self.rtt,
+            self.rate,
+            self.cca,
+            self.settings,
+            self.columns,
+            self.name_pattern,
         )
 
 
@@ -80,6 +89,9 @@ class Quantity(click.ParamType[float]):
 @click.option("--cca", metavar="NAME", help="The CCA of runs for which the files name none.")
 @click.option("--setting", "settings", multiple=True, metavar="COLUMN",
               help="A column of tables that is a setting and not a result; may be given several times.")  # fmt: skip
+@click.option("--columns", metavar="LIST",
+              help="Other names of a table's columns: 'THEIRS=OURS,...', or 'OURS,...' of rows without a header.",
+)  # fmt: skip
 @click.option("--name-pattern", metavar="PATTERN",
               help="What the names of files say, such as '{rate}_{rtt}_{iteration}_{cca}.json'.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List what would be imported, and write nothing.")
@@ -124,7 +136,7 @@ def _import(given: ImportOptions) -> None:
     from ccmix.importing.write import import_identity, origin_of_this_import, same_import, write
 
     overrides = given.overrides
-    listing = sources.listing(given.paths, given.kind)
+    listing = sources.listing(given.paths, given.kind or ("table" if given.columns is not None else None))
     _name_left_out(listing.left_out)
     identity = import_identity(listing, overrides)
     if not given.dry_run and same_import(given.outdir, identity):

@@ -109,6 +109,11 @@ def _topology_name(section: ini.Section) -> str | None:
     return "".join(others).strip() if first.lower() == TOPOLOGY else None
 
 
+# What makes a section an entry, and the keys of the original harness's [default]
+OF_ENTRIES = frozenset({"type", "topology", "dst", "src-cmd"})
+AGENT_URLS = frozenset({"profile-control-url", "traffic-control-url"})
+
+
 class _Reader:
     """Reads one file and what it names, and collects problems and notices on the way."""
 
@@ -137,7 +142,7 @@ class _Reader:
         self._read_default()
         for name, section in self._topologies.items():
             self._topology_settings[name] = self._read_topology(section)
-        sections = [section for section in self._file.sections if _topology_name(section) is None]
+        sections = [section for section in self._file.sections if self._is_entry(section)]
         if not sections:
             self._diagnostics.problem(
                 self._file.default, None, "the file has no entry: add a section such as [my-entry]"
@@ -151,6 +156,21 @@ class _Reader:
         if sections and not enabled and not self._diagnostics.problems:
             self._diagnostics.problem(self._file.default, None, "no entry is enabled: set enabled = on in one")
         return enabled
+
+    def _is_entry(self, section: ini.Section) -> bool:
+        """Returns whether a section is an entry, and no topology, nor what the original harness had in [default]."""
+        if _topology_name(section) is not None:
+            return False
+        if section.name.lower() != ini.DEFAULT.lower() or section.own.keys() & OF_ENTRIES:
+            return True
+        if section.own.keys() <= AGENT_URLS:
+            message = "has no effect: ccmix asks no agents; profiles act on src by tc"
+            self._diagnostics.notice(section, None, message)
+        else:
+            self._diagnostics.problem(
+                section, None, "gives defaults only in capitals: write [DEFAULT], or type and dst if it is an entry"
+            )
+        return False
 
     # Other files and the command line
 

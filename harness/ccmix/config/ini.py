@@ -61,15 +61,21 @@ def read(path: Path, text: str) -> IniFile:
         if key is not None:
             lines_of.setdefault(name, {})[key] = line
     default_lines = lines_of.get(DEFAULT, {})
-    default = Section(DEFAULT, lines.get((DEFAULT, None), 0), dict(parser.defaults()), {}, default_lines)
+    of_default = {key: _without_comment(value) for key, value in parser.defaults().items()}
+    default = Section(DEFAULT, lines.get((DEFAULT, None), 0), of_default, {}, default_lines)
     sections = []
     for name in parser.sections():
         key_lines = lines_of.get(name, {})
-        values = dict(parser.items(name))
+        values = {key: _without_comment(value) for key, value in parser.items(name)}
         own = {key: value for key, value in values.items() if key in key_lines}
         inherited = {key: value for key, value in values.items() if key not in key_lines}
         sections.append(Section(name, lines[name, None], own, inherited, key_lines))
     return IniFile(path, tuple(sections), default, tuple(problems))
+
+
+def _without_comment(value: str) -> str:
+    """Returns a value, an empty one if it is a comment as a whole: people write 'dst = # get from file'."""
+    return "" if value.startswith(("#", ";")) and "\n" not in value else value
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:

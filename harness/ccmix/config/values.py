@@ -1,6 +1,7 @@
 """Readers of values that several keys share. Each raises ValueError with a sentence that says what would be right."""
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,10 @@ from ccmix.units import RATE_BPS, SIZE_BYTES, TIME_S, parse_rate, parse_time, qu
 STORAGE_BYTES = SIZE_BYTES | {"tb": 1e12, "tib": 2**40, "pb": 1e15}
 PERIOD_S = {"h": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
 MOST_STORED_BYTES = 1e18
+MOST_SWEPT = 8  # values of a list that a message repeats
 MOST_QUESTIONS_HZ = 1000  # of ccmix-rtt
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_DOUBLED_JSON = re.compile(r'(?<!\S)\{\{(?=\S*")\S*\}\}(?!\S)')
 _CORES = re.compile(r"(?:all|on|\d{1,4}(?:-\d{1,4})?)(?:,\d{1,4}(?:-\d{1,4})?)*", re.ASCII | re.IGNORECASE)
 _RTT_PROBE = re.compile(r"(?:icmp|tcp:(?P<port>\d{1,5}))@(?P<rate>\d{1,4})", re.ASCII | re.IGNORECASE)
 _WINDOW = re.compile(r"(\d\d):(\d\d)\s*-\s*(\d\d):(\d\d)\s*UTC", re.ASCII | re.IGNORECASE)
@@ -102,7 +105,17 @@ def _positive_time(text: str) -> float:
 
 
 def _pacing(text: str) -> float | None:
+    if text.lower() == "dynamic":
+        raise ValueError("is chosen by no model here: try several rates, such as sweep.pacing = 1gbit, 2gbit")
+    if "," in text:
+        raise ValueError(f"is a list, and one rate holds for a run: write {_sweep_line('pacing', text)}")
     return None if text == "none" else parse_rate(text)
+
+
+def _sweep_line(key: str, text: str) -> str:
+    """Returns the line that sweeps a key over a list that was given as one value; of a long list its beginning."""
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    return f"sweep.{key} = {', '.join(values[:MOST_SWEPT])}{', ...' if len(values) > MOST_SWEPT else ''}"
 
 
 def _rtt_probe(text: str) -> RttProbe | None:
@@ -125,6 +138,17 @@ def read_text(text: str) -> str:
 def _one_line(text: str) -> str:
     """Reads a command that may be written over several lines."""
     return " ".join(read_text(text).split("\n"))
+
+
+def _source_command(text: str) -> str:
+    """Reads src-cmd. A word of JSON with doubled braces, {{"key":"value"}}, was written for the original harness: it
+    made single ones of them, and started the command without a shell, so that quotes stayed.
+    """
+    return _DOUBLED_JSON.sub(_single_braces, _one_line(text))
+
+
+def _single_braces(word: "re.Match[str]") -> str:
+    return shlex.quote(word[0].replace("{{", "{").replace("}}", "}"))
 
 
 def _cores(text: str) -> str:
@@ -166,6 +190,7 @@ TEXT = Kind("text", "", read_text)
 TEXT_OR_OFF = Kind("text", "", _text_or_off)
 SHELL = Kind("shell line", "", read_text)
 SHELL_ONE_LINE = Kind("shell line", "", _one_line)
+SOURCE_COMMAND = Kind("shell line", "", _source_command)
 FILE = Kind("file", "relative to the INI file's folder", read_text)
 RATE = Kind("rate", units(RATE_BPS), parse_rate)
 PACING = Kind("rate, or none", units(RATE_BPS), _pacing)

@@ -44,6 +44,7 @@ class ForeignRun:
     udp_bps: float | None = None  # of each stream; None: TCP
     bitrate_bps: float | None = None  # of each TCP stream, to which iperf3's -b holds it
     options: Mapping[str, str] = field(default_factory=dict)  # further known settings of the test, by their names
+    unclear: Mapping[str, str] = field(default_factory=dict)  # columns that may be settings or results
     ended_early: str = ""  # after how much of its time; empty: it ran to its end
     entry: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ccmix.importing import harness_folders, iperf3_tests, iperf3_text, pscheduler_results, ss_logs, ss_samples, tables
+from ccmix.importing.columns import has_rows
 from ccmix.importing.documents import joined_events, read_documents
 from ccmix.importing.foreign_run import ForeignRun, LeftOut
 from ccmix.importing.foreign_text import encoding_of, read_text
@@ -26,7 +27,7 @@ class ForeignKind:
 
 def _is_table(head: str) -> bool:
     header = head.partition("\n")[0]
-    return tables.columns_of(header.split(tables.delimiter_of(header))) is not None
+    return has_rows(head) or tables.columns_of(header.split(tables.delimiter_of(header))) is not None
 
 
 def _read_table(file: Path, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
@@ -36,7 +37,7 @@ def _read_table(file: Path, name: str, overrides: ImportOverrides) -> Iterator[F
 def _is_json(head: str) -> bool:
     """Returns whether an object or a list begins, perhaps after lines of other programs."""
     begin = re.search(r"^[ \t]*[{\[][ \t\r]*([\"{}\[\]]|$)", head, re.MULTILINE)
-    return begin is not None
+    return begin is not None and not has_rows(head)
 
 
 def _read_json(file: Path, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
@@ -77,7 +78,7 @@ KINDS: Mapping[str, ForeignKind] = {
     "iperf3-text": ForeignKind("text of iperf3", iperf3_text.is_text, _read_iperf3_text),
     "ss": ForeignKind("a log of ss", ss_samples.is_log, _read_ss),
     HARNESS: ForeignKind("a job's folder of the ESnet harness", lambda _: False, harness_folders.read_job),
-    "table": ForeignKind("a table of results as CSV", _is_table, _read_table),
+    "table": ForeignKind("a table of results as CSV, or rows as JSON", _is_table, _read_table),
 }
 
 

@@ -143,14 +143,28 @@ def _with_not_known(runs: Sequence[ForeignRun], files: Sequence[str]) -> list[Fo
     """Returns the runs, those of a condition with what differs among them and separates none."""
     versions = _grouped(runs, lambda number: runs[number].version)
     sources = _grouped(runs, lambda number: "" if runs[number].of_name else files[number])
+    columns = _grouped(runs, lambda number: runs[number].unclear)
     texts = {
         cell: (
             *_several_versions(sorted(set(versions[cell]) - {""})),
             *_several_names(list(dict.fromkeys(filter(None, sources[cell])))),
+            *_unclear(columns[cell]),
         )
         for cell in versions
     }
     return [replace(run, not_known=(*run.not_known, *texts[_cell(run)])) for run in runs]
+
+
+def _unclear(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yields what can't be known of columns whose values recur, as those of a setting do, and differ."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    several = [name for name in names if 1 < len({row.get(name) for row in rows}) <= len(rows) / 2]
+    if several:
+        have = "has" if len(several) == 1 else "have"
+        yield (
+            f"whether its lines are of one condition, since {', '.join(several)} {have} several values: "
+            f"if that is a setting, import the table with --setting '{several[0]}'"
+        )
 
 
 def _several_versions(versions: Sequence[str]) -> Iterator[str]:

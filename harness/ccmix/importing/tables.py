@@ -1,14 +1,16 @@
 """Reads tables of results as CSV: a line is a test, or one CCA of a test."""
 
 import csv
+import datetime
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ccmix.importing.columns import has_rows, renamed, table_of_rows
 from ccmix.importing.foreign_run import ForeignRun, GroupSums, SourceError
 from ccmix.importing.foreign_text import writable
-from ccmix.importing.numbers import MOST_RATE_BPS, MOST_TIME_S, bounded, number_in
+from ccmix.importing.numbers import MOST_CLOCK_S, MOST_RATE_BPS, MOST_TIME_S, bounded, known, number_in
 from ccmix.model import Group, ImportOverrides
 from ccmix.model.group_grammar import DEFAULT_CCA
 
@@ -25,6 +27,7 @@ ROLES = {
     "retransmission_rate": ("retransmission_rate", "retransmit_rate"),
     "rtt": ("rtt",),
     "duration": ("duration",),
+    "began": ("timestamp", "began", "began_at"),
 }
 RATES_BPS = {"bps": 1.0, "kbps": 1e3, "mbps": 1e6, "gbps": 1e9, "tbps": 1e12}
 TIMES_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -37,6 +40,11 @@ UNCLEAR = (
     "lines that follow each other differ in CCA and results alone, and have no 'test': each is taken for a test of its "
     "own; where CCAs ran at the same time, give their lines the same value in a column 'test'"
 )
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.:/+-]{0,23}|\d+(?:\.\d+)?[A-Za-z/%]+")  # such as fq_codel, 1gbit or 20ms
+_LIKE_SETTINGS = (
+    "rate", "bandwidth", "bw", "buffer", "bdp", "loss", "delay", "latency", "base_rtt", "mtu", "mss", "pacing", "qdisc",
+    "aqm", "queue",
+)  # fmt: skip
 _DELIMITERS = ",;\t"
 
 
@@ -60,6 +68,7 @@ class ForeignLine:
     group: GroupSums
     test_streams: int
     duration_s: float
+    began_s: float | None  # since 1970
 
 
 def columns_of(header: Sequence[str]) -> Mapping[str, tuple[int, float]] | None:
@@ -92,10 +101,16 @@ def read_table(text: str, name: str, overrides: ImportOverrides) -> Iterator[For
     test, in which each CCA occurs once. `streams` counts those of the whole test, which its CCAs share evenly, in
     their order.
     """
+    rows = has_rows(text)
+    if rows:
+        text = table_of_rows(text, name, overrides.columns)
     header = text.partition("\n")[0]
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(header))
     try:
-        columns = _columns(next(lines, []), name, overrides)
+        cells_of_header = next(lines, [])
+        if overrides.columns is not None and not rows:
+            cells_of_header = renamed(cells_of_header, name, overrides.columns)
+        columns = _columns(cells_of_header, name, overrides)
         together: list[ForeignLine] = []
         unclear = False
         for cells in lines:
@@ -118,8 +133,8 @@ def _columns(header: Sequence[str], name: str, overrides: ImportOverrides) -> Co
     names = tuple(cell.strip() for cell in header)
     if at is None:
         raise SourceError(
-            f"{name}:1: no column has a rate: name one of them goodput_Gbps or throughput_Gbps (or _Mbps, _bps); "
-            f"there are {', '.join(names)[:200]}"
+            f"{name}:1: no column has a rate: name one of them goodput_Gbps or throughput_Gbps (or _Mbps, _bps), or "
+            f"say which is one, such as --columns 'RATE=goodput_mbps'; there are {writable(', '.join(names))[:200]}"
         )
     if twice := next((column for column in names if column and names.count(column) > 1), None):
         raise SourceError(f"{name}:1: several columns are named '{twice[:40]}': rename or remove all but one")
@@ -177,7 +192,25 @@ def _line(cells: Sequence[str], columns: Columns, where: str, number: int) -> Fo
         ),
         test_streams=int(streams or 0),
         duration_s=number_of("duration", _MOST["duration"]) or 0.0,
+        began_s=_moment_s(cell("began")),
     )
+
+
+def _moment_s(text: str | None) -> float | None:
+    """Returns seconds since 1970 of ISO 8601, in UTC if it names no zone, or of such seconds; None for other text."""
+    try:
+        moment = datetime.datetime.fromisoformat(text or "")
+    except ValueError:
+        return _seconds(text)
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    return known(aware.timestamp(), MOST_CLOCK_S) or None
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return known(number_in(text or ""), MOST_CLOCK_S) or None
+    except ValueError:
+        return None
 
 
 def _same_test(together: Sequence[ForeignLine], line: ForeignLine) -> bool:
@@ -188,6 +221,16 @@ def _alike(together: Sequence[ForeignLine], line: ForeignLine) -> bool:
     """Returns whether the line has a new CCA and differs from those before in CCA and results alone."""
     ccas = {previous.group.cca for previous in together}
     return together[-1].identity == line.identity and line.group.cca not in ccas
+
+
+def _unclear(line: ForeignLine, columns: Columns) -> dict[str, str]:
+    """Returns the columns of words, and those named like a setting: they may be settings, and not results."""
+    known_columns = {at for at, _ in columns.at.values()} | set(columns.settings)
+    return {
+        name: text.strip()
+        for at, (name, text) in enumerate(zip(columns.names, line.text, strict=True))
+        if at not in known_columns and name and (_WORD.fullmatch(text.strip()) or name.lower() in _LIKE_SETTINGS)
+    }
 
 
 def _foreign_run(
@@ -222,6 +265,9 @@ def _foreign_run(
         src=src,
         dst=dst,
         duration_s=first.duration_s,
+        unclear=_unclear(first, columns),
+        began_s=first.began_s,
+        ended_s=first.began_s + first.duration_s if first.began_s is not None else None,
         rtt_median_s=rtts_s.pop() if len(rtts_s) == 1 else None,
         details={"rows": [dict(zip(columns.names, line.text, strict=True)) for line in together]},
         diagnostics=(f"{name}: {UNCLEAR}",) if unclear else (),

@@ -25,6 +25,7 @@ class ImportOverrides:
     rate_bps: float | None = None
     cca: str | None = None
     settings: tuple[str, ...] = ()  # columns of tables that are settings and not results
+    columns: str | None = None  # of tables: what names them otherwise, see importing.columns
     name_pattern: str | None = None  # of the files' names, with {FIELD} where a setting stands
 
 
