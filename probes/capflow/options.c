@@ -40,7 +40,7 @@ static const struct option_row rows[] = {
 	{ 0, "summary", "[=FILE]", NULL, "write the summary as text; this is the default where no result is asked for",
 	  .parse = option_output, PLACE(text) },
 	{ 0, "interval", "=TIME", "100ms", "length of an interval of the series", .parse = option_time,
-	  PLACE(interval_ns), .least = 0.01, .most = 86400 },
+	  PLACE(interval_ns), .least = 0.001, .most = 86400 },
 	{ 0, "host", "=ADDRESS", NULL, "read only connections with this address at either end", .parse = read_host },
 	{ 0, "port", "=PORT", NULL, "read only connections with this port at either end",
 	  .parse = option_port, PLACE(port) },

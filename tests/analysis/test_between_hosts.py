@@ -13,6 +13,8 @@ from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import RunTables, as_measured, read_tables
 from ccmix.analysis.validity import judge
 from ccmix.model import (
+    Capture,
+    CaptureFacts,
     CommandSource,
     Counters,
     Destination,
@@ -312,6 +314,41 @@ def test_netem_that_tc_reports_otherwise(run: Run, folder: Path, netem: Netem, k
     path = replace(run.host_path, netem=netem, netem_at=PLACE)
     findings = verdict(replace(run, path=path), folder, measurement()).findings
     assert any(finding.kind == kind and sentence in finding.detail for finding in findings), findings
+
+
+@pytest.mark.parametrize("applied_s", [0.04, 0.02])
+def test_a_profile_is_read_back_like_netem(applied_s: float, run: Run, folder: Path) -> None:
+    path = replace(run.host_path, profile=NETEM, profile_device="eth1")
+    seen, profile = measurement(), {"profile": measurement(applied_s).before.qdiscs["data-delay"]}
+    counters = [replace(counted, qdiscs=counted.qdiscs | profile) for counted in (seen.before, seen.after)]
+    seen = replace(seen, before=counters[0], after=counters[1])
+    findings = verdict(replace(run, path=path), folder, seen).findings
+    details = [finding.detail for finding in findings]
+    lie = "a path whose RTT is not the one configured: tc delays data by the profile by 20 ms, configured are 40 ms"
+    assert details == ([] if applied_s == 0.04 else [lie])
+
+
+def test_a_device_other_than_the_configured_one(run: Run, folder: Path) -> None:
+    seen = measurement()
+    seen = replace(seen, facts=replace(seen.facts, device="eth0"))
+    for nic, details in (
+        ("eth0", []),
+        ("eth1", ["a path that is not the one configured: ccmix watched and paced eth0, configured is eth1"]),
+    ):
+        path = replace(run.host_path, nic=nic)
+        assert [finding.detail for finding in verdict(replace(run, path=path), folder, seen).findings] == details
+
+
+def test_a_capture_that_was_not_made_or_not_asked_for(run: Run, folder: Path) -> None:
+    seen, capture = measurement(), Capture(("-i", "any"), 10**9)
+    captured = replace(seen, facts=replace(seen.facts, capture=CaptureFacts({"captured": 1}, True, 100)))
+    asked = replace(run, path=replace(run.host_path, capture=capture))
+    details = [
+        [finding.detail for finding in verdict(run, folder, seen).findings]
+        for run, seen in ((run, seen), (asked, captured), (asked, seen), (run, captured))
+    ]
+    was = "a probe that lost samples: tcpdump was"
+    assert details == [[], [], [f"{was} off, configured is on"], [f"{was} on, configured is off"]]
 
 
 def test_pacing_that_tc_reports_otherwise(run: Run, folder: Path) -> None:

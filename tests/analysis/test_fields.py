@@ -3,14 +3,21 @@
 import dataclasses
 from typing import get_args
 
-from ccmix.analysis.validity.fields import NOT_COMPARED, PATH, TRAFFIC
+from ccmix.analysis.validity import fields, host_path
 from ccmix.analysis.validity.traffic_fields import lost_handshakes_s
 from ccmix.model import (
     AckBottleneck,
     Buffer,
+    Capture,
     Change,
+    Commands,
+    Destination,
     Group,
+    HostPath,
     Loss,
+    ModuleParameter,
+    Netem,
+    NetemPlace,
     Queue,
     RttProbe,
     RunSpread,
@@ -24,18 +31,21 @@ from support import REPOSITORY
 CONFIGURED = (
     Topology, AckBottleneck, RunSpread, Sender, Queue, Loss, Buffer, Traffic, RttProbe, Group,
     *get_args(Change), *get_args(TrafficSource),
+    HostPath, Destination, Commands, ModuleParameter, Capture, Netem, NetemPlace,
 )  # fmt: skip
+COMPARISONS = (*fields.PATH, *fields.TRAFFIC, *host_path.HOST_PATH)
+NOT_COMPARED = {**fields.NOT_COMPARED, **host_path.NOT_COMPARED}
 PAGE = REPOSITORY / "docs" / "explanation" / "validity.md"
 
 
 def compared() -> list[str]:
-    return [field for comparison in (*PATH, *TRAFFIC) for field in comparison.fields]
+    return [field for comparison in COMPARISONS for field in comparison.fields]
 
 
 def test_every_configured_field_is_compared_or_has_a_reason_why_not() -> None:
-    fields = {f"{kind.__name__}.{field.name}" for kind in CONFIGURED for field in dataclasses.fields(kind)}
-    assert fields - {*compared(), *NOT_COMPARED} == set()
-    assert {*compared(), *NOT_COMPARED} - fields == set()
+    configured = {f"{kind.__name__}.{field.name}" for kind in CONFIGURED for field in dataclasses.fields(kind)}
+    assert configured - {*compared(), *NOT_COMPARED} == set()
+    assert {*compared(), *NOT_COMPARED} - configured == set()
 
 
 def test_no_field_is_listed_twice() -> None:
@@ -46,9 +56,9 @@ def test_no_field_is_listed_twice() -> None:
 def table() -> list[str]:
     """Returns the rows that the page has about fields."""
     rows = []
-    for comparison in (*PATH, *TRAFFIC):
-        fields = ", ".join(f"`{field}`" for field in comparison.fields) or "what follows from them"
-        rows.append(f"| {fields} | {comparison.read_from} | {comparison.equal} |")
+    for comparison in COMPARISONS:
+        names = ", ".join(f"`{field}`" for field in comparison.fields) or "what follows from them"
+        rows.append(f"| {names} | {comparison.read_from} | {comparison.equal} |")
     return rows
 
 

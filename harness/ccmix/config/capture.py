@@ -1,4 +1,4 @@
-"""tcpdump-filt: what tcpdump records, without its options that write or run something else."""
+"""tcpdump and tcpdump-filt: what tcpdump records, without its options that write or run something else."""
 
 import getopt
 import shlex
@@ -6,6 +6,7 @@ import shlex
 from ccmix.config.values import Kind, read_text
 from ccmix.model import Capture
 
+HEADERS_OF_TCP = ("-s", "128", "tcp")
 SHORT = "#AB:IKNOQ:SUXbc:efi:j:lnpqs:tuvxy:"
 LONG = (
     "buffer-size=", "direction=", "immediate-mode", "interface=", "linktype=", "no-promiscuous-mode", "number",
@@ -31,6 +32,11 @@ def capture(arguments: tuple[str, ...] | None, address: str, nic: str | None, mo
     if arguments is None:
         arguments = ("-s", "128", "-i", nic or "any", "host {dst}")
     return Capture(tuple(argument.replace("{dst}", address) for argument in arguments), most_bytes)
+
+
+def capture_in_router(most_bytes: int) -> Capture:
+    """Returns the capture on an emulated path: the headers of all its TCP packets."""
+    return Capture(HEADERS_OF_TCP, most_bytes)
 
 
 FILTER = Kind("arguments of tcpdump", "", _read_filter)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ccmix.config.capture import capture_in_router
 from ccmix.config.keys import Member
 from ccmix.config.problems import Contradiction, nearest, quoted
 from ccmix.config.queues import MOST_BANDWIDTH_BPS
@@ -58,6 +59,7 @@ def topology(settings: Mapping[str, Any]) -> Topology:
         control=settings["control"],
         ack_bottleneck=_ack_bottleneck(settings),
         changes=_changes(settings, [sender.name for sender in senders]),
+        capture=capture_in_router(settings["tcpdump-size"]) if settings["tcpdump"] else None,
         name=settings["topology"],
     )
 

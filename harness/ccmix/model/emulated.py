@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ccmix.model.netem import Loss
+from ccmix.model.real import Capture
 
 ETHERNET_HEADER_BYTES = 14  # what a veth device adds to the MTU, and tbf and bfifo count
 LARGEST_ACK_BYTES = 94  # Ethernet, IP and TCP with all 40 bytes of options, such as three SACK blocks (RFC 2018)
@@ -143,6 +144,7 @@ class Topology:
     control: Literal["path", "beside"] = "path"  # where iperf3's control connections go
     changes: tuple[Change, ...] = ()
     spread: bool = False  # each run draws its starts and delays from its seed: see RunSpread
+    capture: Capture | None = None  # of what passes between the senders' devices and the delay router
     name: str = ""  # of its section
     kind: Literal["emulated"] = "emulated"
 

@@ -52,9 +52,10 @@ class ModuleParameter:
 
 @dataclass(frozen=True)
 class Capture:
-    """Describes a tcpdump on the source.
+    """Describes a tcpdump, between hosts on the source, on an emulated path in the delay router.
 
-    `arguments` are those of tcpdump-filt, {dst} replaced; it ends at `most_bytes` of capture.
+    `arguments` are its options and its filter, those of tcpdump-filt with {dst} replaced; on an emulated path ccmix
+    adds the devices to the filter. It ends at `most_bytes` of capture.
     """
 
     arguments: tuple[str, ...]

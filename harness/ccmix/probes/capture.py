@@ -1,15 +1,18 @@
 """Captures packets beside the traffic by tcpdump, with the user's own arguments and up to a size."""
 
 import re
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
 from ccmix.hosts import CommandError
-from ccmix.hosts.host import RealHost
+from ccmix.hosts.host import Host, Process, RealHost
+from ccmix.hosts.local import LocalHost
+from ccmix.hosts.namespace import entered
 from ccmix.hosts.output_text import last_line
 from ccmix.model import Capture, run_files
 
@@ -34,6 +37,57 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
 
     The capture lies in the host's temporary folder until then, at most `most_bytes` of it.
     """
+    _check_tools(host)
+    file = f"{host.temporary}/capture.pcap"
+    errors = folder / run_files.LOGS / run_files.TCPDUMP_ERRORS
+    report = CaptureReport({})
+    argv = _command(capture, file, capture.arguments)
+    try:
+        with host.start(
+            argv, stdout=folder / run_files.LOGS / run_files.TCPDUMP_OUTPUT, stderr=errors, privileged=True
+        ) as process:
+            _wait_until_it_listens(host, process, argv, errors)
+            yield report
+            time.sleep(DRAINS_WITHIN_S)
+            report.complete = not process.ended()
+        report.counts = _counts(errors)
+        host.run(["zstd", "-q", "-f", file, "-o", f"{file}.zst"], timeout_s=COMPRESSES_WITHIN_S)
+        host.fetch(f"{file}.zst", folder / run_files.CAPTURE)
+        report.bytes = (folder / run_files.CAPTURE).stat().st_size
+    finally:
+        host.run(["rm", "-f", file, f"{file}.zst"])
+
+
+@contextmanager
+def capturing_in_namespace(
+    router: Host, devices: Sequence[str], capture: Capture, folder: Path
+) -> Iterator[CaptureReport]:
+    """Captures on devices of a namespace of this machine until the context ends, into the run's folder.
+
+    A packet that passes several of the namespace's devices is captured at these only. Raises CommandError.
+    """
+    machine = LocalHost()
+    _check_tools(machine)
+    with entered(router.name):
+        indexes = [socket.if_nametoindex(device) for device in devices]
+    *options, what = capture.arguments
+    arguments = [*options, "-i", "any", f"({what}) and ({' or '.join(f'ifindex {index}' for index in indexes)})"]
+    compressed = folder / run_files.CAPTURE
+    file = str(compressed.with_suffix(""))
+    errors = folder / run_files.LOGS / run_files.TCPDUMP_ERRORS
+    report = CaptureReport({})
+    argv = _command(capture, file, arguments)
+    with router.start(argv, stdout=folder / run_files.LOGS / run_files.TCPDUMP_OUTPUT, stderr=errors) as process:
+        _wait_until_it_listens(router, process, argv, errors)
+        yield report
+        time.sleep(DRAINS_WITHIN_S)
+        report.complete = not process.ended()
+    report.counts = _counts(errors)
+    machine.run(["zstd", "-q", "-f", "--rm", file, "-o", str(compressed)], timeout_s=COMPRESSES_WITHIN_S)
+    report.bytes = compressed.stat().st_size
+
+
+def _check_tools(host: Host) -> None:
     for tool in ("tcpdump", "zstd"):
         try:
             host.run(["sh", "-c", f"command -v {tool}"])
@@ -41,26 +95,20 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
             raise CommandError(
                 host.name, ["tcpdump"], f"captures need {tool} there: install the package {tool}"
             ) from error
-    file = f"{host.temporary}/capture.pcap"
-    errors = folder / run_files.LOGS / run_files.TCPDUMP_ERRORS
-    report = CaptureReport({})
-    argv = ["prlimit", f"--fsize={capture.most_bytes}", "tcpdump", "-Z", "root", "-w", file, *capture.arguments]
-    try:
-        with host.start(
-            argv, stdout=folder / run_files.LOGS / run_files.TCPDUMP_OUTPUT, stderr=errors, privileged=True
-        ) as process:
-            deadline = Deadline(STARTS_WITHIN_S)
-            while "listening on" not in errors.read_text(errors="replace"):
-                if process.ended() or deadline.expired:
-                    raise CommandError(host.name, argv, last_line(errors) or "does not start to capture")
-                time.sleep(0.02)
-            yield report
-            time.sleep(DRAINS_WITHIN_S)
-            report.complete = not process.ended()
-        counts = _COUNTS.findall(errors.read_text(errors="replace"))
-        report.counts = {what: int(number) for number, what in counts}
-        host.run(["zstd", "-q", "-f", file, "-o", f"{file}.zst"], timeout_s=COMPRESSES_WITHIN_S)
-        host.fetch(f"{file}.zst", folder / run_files.CAPTURE)
-        report.bytes = (folder / run_files.CAPTURE).stat().st_size
-    finally:
-        host.run(["rm", "-f", file, f"{file}.zst"])
+
+
+def _command(capture: Capture, file: str, arguments: Sequence[str]) -> list[str]:
+    return ["prlimit", f"--fsize={capture.most_bytes}", "tcpdump", "-Z", "root", "-w", file, *arguments]
+
+
+def _wait_until_it_listens(host: Host, process: Process, argv: Sequence[str], errors: Path) -> None:
+    deadline = Deadline(STARTS_WITHIN_S)
+    while "listening on" not in errors.read_text(errors="replace"):
+        if process.ended() or deadline.expired:
+            raise CommandError(host.name, argv, last_line(errors) or "does not start to capture")
+        time.sleep(0.02)
+
+
+def _counts(errors: Path) -> dict[str, int]:
+    counts = _COUNTS.findall(errors.read_text(errors="replace"))
+    return {what: int(number) for number, what in counts}

@@ -101,6 +101,11 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "device", f"{device:{DEVICE_WIDTH}} {what}"
     if path.spread:
         yield "spread", path_text.spread(path)
+    if path.capture:
+        yield (
+            "tcpdump",
+            f"before the delay: {shlex.join(path.capture.arguments)}, up to {format_bytes(path.capture.most_bytes)}",
+        )
     for change in path.changes:
         yield f"at {format_time(change.at_s)}", path_text.change(change)
     for _, alike in groupby(traffic.named_sources, key=lambda source: replace(source, host="", start_s=0.0)):

@@ -316,6 +316,8 @@ def _counters(path: HostPath, ends: Ends, device: str) -> Counters:
         qdiscs["data-delay"] = qdisc_counters(ends.netem, path.netem_at.data_device)
         if path.netem_at.ack_device:
             qdiscs["ack-delay"] = qdisc_counters(ends.netem, path.netem_at.ack_device)
+    if path.profile and path.profile_device:
+        qdiscs["profile"] = qdisc_counters(ends.src, path.profile_device)
     return Counters(
         qdiscs=qdiscs,
         netstat={host.name: host.read("/proc/net/netstat") for host in ends.by_role.values()},

@@ -18,7 +18,7 @@ from pathlib import Path
 from ccmix.agent.journal import Journal
 from ccmix.conditions import namespaces, qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
-from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, Pair
+from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, DELAY, Pair
 from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
 from ccmix.conditions.sysctl import OF_ENDS, OF_TCP
 from ccmix.conditions.timeline import Timeline
@@ -26,6 +26,7 @@ from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, Host, LocalHost
 from ccmix.hosts.namespace import entered
 from ccmix.model import (
+    CaptureFacts,
     Counters,
     DeviceState,
     Facts,
@@ -40,6 +41,7 @@ from ccmix.model import (
     run_files,
 )
 from ccmix.probes import rtt_beside, sockets, sockmon
+from ccmix.probes.capture import CaptureReport, capturing_in_namespace
 from ccmix.probes.sampler import sampling
 from ccmix.run.traffic_sources import TrafficSources
 
@@ -81,7 +83,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         lines = TrafficSources(run, path, programs.iperf3, generators)
         changes = Timeline(run.topology, path)
         series = _series(path)
-        with _probing(run, path, programs, logs, series) as probing:
+        with _capturing(run, path, folder) as captured, _probing(run, path, programs, logs, series) as probing:
             started_s = time.time()
             with ExitStack() as started:
                 lines.serve(started)
@@ -98,6 +100,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
             commands=lines.commands,
             probes=probing.reports,
             offloads=offloads,
+            capture=CaptureFacts(captured.counts, captured.complete, captured.bytes) if captured else None,
             sender_qdiscs={
                 pair.sender.name: described_counters(after.qdiscs[pair.sender_queue.what]) for pair in path.pairs
             },
@@ -282,6 +285,17 @@ def _probing(run: Run, path: Dumbbell, programs: Programs, logs: Path, series: S
             probes.enter_context(path.sender(pair).start(command, **files))
         yield probing
     probing.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
+
+
+@contextmanager
+def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport | None]:
+    """Captures between the senders' devices and their delay, if the run asks for it, until the context ends."""
+    if run.topology.capture is None:
+        yield None
+        return
+    devices = [pair.ack_delay.place.device for pair in path.pairs]
+    with capturing_in_namespace(path.host(DELAY), devices, run.topology.capture, folder) as report:
+        yield report
 
 
 def _series(path: Dumbbell) -> SeriesNames:

@@ -32,11 +32,11 @@ def line(done: subprocess.CompletedProcess[bytes]) -> str:
     [
         ([], "give one capture"),
         (["a", "b"], "give one capture"),
-        (["--interval", "9ms", "-"], "from 10ms to 1d"),
-        (["--interval", "2d", "-"], "from 10ms to 1d"),
-        (["--interval", "10", "-"], "from 10ms to 1d"),
-        (["--interval", "ms", "-"], "from 10ms to 1d"),
-        (["--interval", "nans", "-"], "from 10ms to 1d"),
+        (["--interval", "0.9ms", "-"], "from 1ms to 1d"),
+        (["--interval", "2d", "-"], "from 1ms to 1d"),
+        (["--interval", "10", "-"], "from 1ms to 1d"),
+        (["--interval", "ms", "-"], "from 1ms to 1d"),
+        (["--interval", "nans", "-"], "from 1ms to 1d"),
         (["--interval"], "--interval needs a value"),
         (["--port", "0", "-"], "1 to 65535"),
         (["--port", "65536", "-"], "1 to 65535"),
@@ -169,7 +169,7 @@ def test_a_signal_ends_the_reading_and_what_was_read_counts(capflow: Capflow) ->
 def test_help_and_version(capflow: Capflow) -> None:
     text = capflow.run("--help").stdout.decode()
     assert text.startswith("Usage: ccmix-capflow [OPTION]... FILE|-\n")
-    assert "--interval=TIME           length of an interval of the series (10ms to 1d) [default: 100ms]\n" in text
+    assert "--interval=TIME           length of an interval of the series (1ms to 1d) [default: 100ms]\n" in text
     assert capflow.run("--version").stdout == b"ccmix-capflow 1\n"
 
 

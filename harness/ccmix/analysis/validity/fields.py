@@ -65,6 +65,7 @@ PATH = (
         ("Topology.receivers",), "namespaces that have the receivers' addresses", EXACT, path_fields.receivers
     ),
     FieldComparison(("Topology.ecn",), "sysctl tcp_ecn of each sender and receiver", EXACT, path_fields.ecn),
+    FieldComparison(("Topology.capture",), "whether tcpdump captured", EXACT, path_fields.capture),
     FieldComparison(
         ("Topology.changes", "RateChange.at_s", "DelayChange.at_s", "LossChange.at_s"),
         "the clock when tc made each change, and tc's options before it", "0.1 s", path_fields.changes,

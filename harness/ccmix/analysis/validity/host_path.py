@@ -1,15 +1,18 @@
-"""Judges what ccmix added to a path between hosts: the RTT and the loss of its netem."""
+"""Judges what ccmix added to a path between hosts, and lists all fields of such a path with how each is compared.
 
-from collections.abc import Iterator, Sequence
+A test compares the list with the dataclasses of ccmix.model, and docs/explanation/validity.md with the list.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 
 from ccmix.analysis.qdiscs import grown_by
 from ccmix.analysis.series import SRC
 from ccmix.analysis.validity import fields, traffic_fields
 from ccmix.analysis.validity.applied import AppliedDevice, applied_path
-from ccmix.analysis.validity.comparison import Limits, Observed
+from ccmix.analysis.validity.comparison import FieldComparison, Limits, Observed
 from ccmix.analysis.validity.loss import loss
 from ccmix.analysis.validity.path import RATE_FRACTION, RTT_FRACTION, lost_on_return
-from ccmix.analysis.validity.path_fields import DELAY_STEP_S, SIX_DIGITS, loss_difference
+from ccmix.analysis.validity.path_fields import DELAY_STEP_S, SIX_DIGITS, capture, loss_difference
 from ccmix.conditions.qdisc import NEVER_FULL_PACKETS
 from ccmix.model import HostPath, Measurement, Netem
 from ccmix.units import format_rate, format_time
@@ -21,16 +24,31 @@ BETWEEN_HOSTS = (  # what ccmix's own iperf3, the sockets and tc tell there, too
 )  # fmt: skip
 
 
-def applied(observed: Observed, path: HostPath) -> Limits:
-    """Compares what tc had of ccmix's netem and pacing, and what ccmix's own iperf3 reports, with the configuration."""
-    devices = applied_path(observed.measurement).devices
+def applied(observed: Observed) -> Limits:
+    """Compares what was applied between hosts, and what ccmix's own iperf3 reports, with the configuration."""
+    of_traffic = (comparison for comparison in fields.TRAFFIC if comparison.differences in BETWEEN_HOSTS)
+    for comparison in (*HOST_PATH, *of_traffic):
+        yield from comparison.differences(observed)
+
+
+def _netem(observed: Observed) -> Limits:
+    path, devices = observed.run.host_path, applied_path(observed.measurement).devices
     if path.netem and path.netem_at:
         yield from _netem_of("data", path.netem, devices.get("data-delay", ()))
         if path.netem_at.ack_device:
             yield from _netem_of("ACKs", Netem(path.netem.delay_s), devices.get("ack-delay", ()))
-    for comparison in fields.TRAFFIC:
-        if comparison.differences in BETWEEN_HOSTS:
-            yield from comparison.differences(observed)
+
+
+def _profile(observed: Observed) -> Limits:
+    path, devices = observed.run.host_path, applied_path(observed.measurement).devices
+    if path.profile:
+        yield from _netem_of("data by the profile", path.profile, devices.get("profile", ()))
+
+
+def _device(observed: Observed) -> Limits:
+    configured, device = observed.run.host_path.nic, observed.measurement.facts.device
+    if configured and device and configured != device:
+        yield "path", f"ccmix watched and paced {device}, configured is {configured}"
 
 
 def _netem_of(direction: str, configured: Netem, states: Sequence[AppliedDevice]) -> Limits:
@@ -83,3 +101,55 @@ def netem(path: HostPath, netem: Netem, measurement: Measurement) -> Iterator[tu
 def _lost_and_offered(measurement: Measurement, device: str) -> tuple[int, int]:
     lost = grown_by(measurement, device, "drops")
     return lost, grown_by(measurement, device, "packets") + lost
+
+
+HOST_PATH = (
+    FieldComparison(
+        (
+            "HostPath.netem", "Netem.delay_s", "Netem.loss", "Netem.limit_packets", "Netem.rate_bps",
+            "HostPath.netem_at", "NetemPlace.host", "NetemPlace.data_device", "NetemPlace.ack_device",
+        ),
+        "tc: netem of these devices before and after the traffic; besides pings and netem's count of lost packets",
+        "delay 1 us, rate 1%, else six digits; pings 1%, at least 1 ms", _netem,
+    ),
+    FieldComparison(
+        ("HostPath.profile", "HostPath.profile_device"),
+        "tc: netem of that device before and after the traffic", "as netem", _profile,
+    ),
+    FieldComparison(("HostPath.nic",), "the device that was watched and paced", "equal", _device),
+    FieldComparison(
+        ("HostPath.capture", "Capture.arguments", "Capture.most_bytes"),
+        "whether tcpdump captured", "equal", capture,
+    ),
+)  # fmt: skip
+
+# Nothing can be compared
+NOT_COMPARED: Mapping[str, str] = {
+    "HostPath.src": "where ccmix runs commands; another host has no connection to dst, and the run is unknown",
+    "HostPath.dst": "see its fields",
+    "Destination.address": "only connections to it are flows; without any the run is unknown",
+    "Destination.host": "where ccmix runs commands; without a server there, a test fails",
+    "Destination.name": "a name in folders and tables, which nothing applies",
+    "Destination.profile": "the name of the profile, whose netem is compared",
+    "Destination.metadata": "the user's own words",
+    "HostPath.label": "the user's own word",
+    "HostPath.kind": "tells types apart",
+    "HostPath.server": "who starts iperf3's server; without a server, a test fails",
+    "HostPath.port": "iperf3 has no other port to go to; without a server there, a test fails",
+    "HostPath.module_parameter": "ccmix reads it back when it has set it, and the run fails if it is another",
+    "ModuleParameter.path": "as HostPath.module_parameter",
+    "ModuleParameter.value": "as HostPath.module_parameter",
+    "ModuleParameter.element": "as HostPath.module_parameter",
+    "HostPath.commands": "lines of the user's: what they should do is not known; facts.json has what was run",
+    **{
+        f"Commands.{field}": "as HostPath.commands"
+        for field in ("pre", "post", "pre_src", "post_src", "pre_dst", "post_dst", "dst", "dst_once")
+    },
+    "HostPath.mpstat_cores": "which cores are recorded; cpu.parquet names them",
+    "HostPath.timeout_s": "ends what takes too long, and the run fails",
+    "HostPath.retries": "how often a failed run is tried again; each try is judged by itself",
+    "HostPath.pause_s": "when a run begins, not what it is",
+    "HostPath.time_window": "when a run begins, not what it is",
+    "HostPath.rate_budget": "when a run begins, not what it is",
+    "HostPath.cap_bytes": "ends a run, and the run fails with that reason",
+}

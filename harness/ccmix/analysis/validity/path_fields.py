@@ -264,6 +264,14 @@ def ecn(observed: Observed) -> Limits:
             yield "ecn", f"{wrong[0]} {asks} for ECN, configured is {'on' if configured else 'off'}"
 
 
+def capture(observed: Observed) -> Limits:
+    """Compares whether tcpdump captured with whether it should. What it lost, it counts itself."""
+    configured, captured = observed.run.path.capture is not None, observed.measurement.facts.capture is not None
+    if configured != captured:
+        seen, asked = ("on" if on else "off" for on in (captured, configured))
+        yield "probe", f"tcpdump was {seen}, configured is {asked}"
+
+
 def buffer(observed: Observed) -> Limits:
     """Compares the limit of the bottleneck's queue, in packets where it counts packets."""
     topology = observed.run.topology

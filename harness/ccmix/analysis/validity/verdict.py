@@ -53,7 +53,7 @@ def _emulated(observed: Observed) -> Iterator[tuple[str, str]]:
 def _between_hosts(observed: Observed, way: HostPath) -> Iterator[tuple[str, str]]:
     run, tables, measurement = observed.run, observed.tables, observed.measurement
     yield from traffic.cca(tables, looked=not measurement.facts.hosts_unseen)
-    yield from host_path.applied(observed, way)
+    yield from host_path.applied(observed)
     if way.netem:
         yield from host_path.netem(way, way.netem, measurement)
     yield from hosts.limits(run, tables, measurement)
