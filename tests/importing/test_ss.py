@@ -195,3 +195,59 @@ def test_dates_and_a_cut_end(imported: Import, tmp_path: Path) -> None:
     (summary,) = imported(written(tmp_path, whole[:-60])).summaries
     assert summary["began_s"] == 1628535001.25  # of the first sample with data
     assert summary["metrics"]["goodput_bps"] == 8e6
+
+
+@pytest.mark.parametrize(
+    ("line", "begins_s"),
+    [
+        ("==== Time 1628535050.25 ====", 1628535051.25),
+        ("==== Time 12 ====", None),  # of a clock that begins with the loop
+        ("time:1628535050250000000", 1628535051.25),
+        ("# 1628535050250", 1628535051.25),
+        ("1628535050", 1628535051),
+        ("Time: 0.5", None),
+        ("2021-08-09T18:50:50.25Z", 1628535051.25),
+        ("2021-08-09T20:50:50.250000000+02:00", 1628535051.25),
+        ("2021-08-09 14:50:50,250 -0400", 1628535051.25),
+        ("--- 2021-08-09_18:50:50 UTC ---", 1628535051),
+        ("Mon Aug  9 18:50:50 UTC 2021", 1628535051),
+        ("Mon Aug  9 20:50:50 CEST 2021", 1628535051),
+        ("Mon 09 Aug 2021 06:50:50 PM UTC", 1628535051),
+        ("Mon 09 Aug 2021 02:50:50 PM EDT", 1628535051),
+        ("Mon, 09 Aug 2021 20:50:50 +0200", 1628535051),
+        ("Monday, August 9, 2021 18:50:50", 1628535051),
+        ("date: Mon Aug 9 18:50:50 2021", 1628535051),
+    ],
+)
+def test_forms_of_the_time(line: str, begins_s: float | None, imported: Import, tmp_path: Path) -> None:
+    """Of a log of nine samples, of which each is a second after the one before."""
+    begin = line.replace("1628535050", "162853505{}").replace("50:50", "50:5{}").replace("Time 12 ", "Time 1{} ")
+    begin = begin.replace("0.5", "{}.5") if "{}" not in begin else begin
+    parts = [
+        f"{begin.format(second)}\n" + of_time(0, acked("cubic", 4000, second * 10**6)).partition("\n")[2]
+        for second in range(9)
+    ]
+    (summary,) = imported(written(tmp_path, *parts)).summaries
+    assert summary["metrics"]["goodput_bps"] == 8e6
+    assert summary["run"]["traffic"]["interval_s"] == 1
+    assert summary["began_s"] == begins_s
+
+
+@pytest.mark.parametrize(
+    "line", ["", "and now:", "99:99:99", "12", "Mon Aug 9 never", "2021-02-30T18:50:50", "TIME-WAIT 12", "9" * 30]
+)
+def test_a_log_without_times_says_so(line: str, refused: Callable[..., str], tmp_path: Path) -> None:
+    parts = [f"{line}\n" + of_time(0, acked("cubic", 4000, at * 10**6)).partition("\n")[2] for at in range(5)]
+    error = refused(written(tmp_path, *parts))
+    assert "no line before its sockets has a time that is understood" in error
+    assert "date '+# %s.%N'" in error
+
+
+def test_a_log_without_times_beside_another(imported: Import, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    written(folder, *(of_time(10**9 + at, acked("cubic", 4000, at * 10**6)) for at in range(5))).rename(folder / "1")
+    written(folder, acked("cubic", 4000, 10**6), acked("cubic", 4000, 2 * 10**6))
+    outcome = imported(folder)
+    assert len(outcome.summaries) == 1
+    assert "left out: logs/ss.log: no line before its sockets has a time" in outcome.stderr

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ccmix.importing import iperf3_tests, iperf3_text, pscheduler_results, ss_logs, ss_samples
+from ccmix.importing import iperf3_tests, iperf3_text, pscheduler_results, ss_logs
 from ccmix.importing.documents import Document, joined_events, read_documents
 from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
 from ccmix.importing.foreign_text import read_text
@@ -111,8 +111,10 @@ def _run(
             yield result
     if "ss" in files:
         source = f"{job.name}/{files['ss'].name}"
-        samples = ss_samples.read_samples(files["ss"], source)
-        if runs:
+        samples = ss_logs.samples_of(files["ss"], source)
+        if isinstance(samples, LeftOut):
+            yield samples
+        elif runs:
             runs = [ss_logs.with_sockets(run, samples) for run in runs]
         else:
             for result in ss_logs.tests_in(samples, source):

@@ -17,7 +17,8 @@ from ccmix.analysis.tables import (
 )
 from ccmix.importing import asked_times
 from ccmix.importing.foreign_run import ForeignRun, LeftOut
-from ccmix.importing.ss_samples import read_samples
+from ccmix.importing.ss_samples import NoTimesError, read_samples
+from ccmix.importing.time_lines import LEAST_CLOCK_S
 from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA
 
@@ -26,7 +27,19 @@ UNSEEN = "the log of ss doesn't show all of its flows"
 
 def read_log(file: Path, name: str) -> Iterator[ForeignRun | LeftOut]:
     """Yields the tests in a log. Raises SourceError and OSError."""
-    return tests_in(read_samples(file, name), name)
+    samples = samples_of(file, name)
+    if isinstance(samples, LeftOut):
+        yield samples
+    else:
+        yield from tests_in(samples, name)
+
+
+def samples_of(file: Path, name: str) -> pl.DataFrame | LeftOut:
+    """Returns the samples in a log, or why it has none: its times are missing. Raises SourceError and OSError."""
+    try:
+        return read_samples(file, name)
+    except NoTimesError as error:
+        return LeftOut(name, str(error).removeprefix(f"{name}: "))
 
 
 def tests_in(samples: pl.DataFrame, name: str) -> Iterator[ForeignRun | LeftOut]:
@@ -147,8 +160,8 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
         dst_address=address,
         duration_s=asked_times.sampled_duration_s(duration_s, interval_s),
         interval_s=interval_s,
-        began_s=began_s,
-        ended_s=began_s + duration_s,
+        began_s=began_s if began_s >= LEAST_CLOCK_S else None,
+        ended_s=began_s + duration_s if began_s >= LEAST_CLOCK_S else None,
         base_rtt_s=base_rtt if isinstance(base_rtt, float) else None,
         missing=tuple(missing),
         estimated=("base_rtt_s",),

@@ -5,7 +5,8 @@
     ESTAB  0       0       10.0.0.1:44010      10.0.0.2:5201
              cubic wscale:10,10 rto:204 rtt:0.029/0.018 ...
 
-What a line has, and the units, are those of ss -ti as in ccmix.probes.sockets; here whole columns are read at once.
+time_lines has the forms of the time. What a line of a socket has, and the units, are those of ss -ti as in ccmix.probes.sockets;
+here whole columns are read at once.
 """
 
 import io
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
+from ccmix.importing import time_lines
 from ccmix.importing.foreign_run import SourceError
 from ccmix.importing.numbers import MOST_CLOCK_S, MOST_COUNT, MOST_RATE_BPS, MOST_TIME_S
 from ccmix.probes.sockets import BBR_NO_MIN_RTT
@@ -22,12 +24,10 @@ from ccmix.probes.sockets import BBR_NO_MIN_RTT
 CHUNK_BYTES = 2**25
 MOST_CHUNK_BYTES = 2**28  # between two lines with the time
 BLOCK_BYTES = 2**16  # in which the last line with the time is looked for, from the end
-LINE_BYTES = 64  # of a line with the time, at most
 LEAST_LINE_BYTES = 8  # in the mean
-_TIME = r"^(?:# )?([0-9]{9,10}\.[0-9]{1,9})\s*$"
-_DATE = r"^(?:# )?([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?)(?:Z|[+]00:?00)?\s*$"
-_IS_TIME = re.compile(f"{_TIME}|{_DATE}", re.MULTILINE)
-_TIME_LINE = re.compile(_IS_TIME.pattern.replace(r"\s*$", r"[ \t\r]*\n").encode(), re.MULTILINE)
+_TIME = r"^(?:# )?([0-9]{9,10}\.[0-9]{1,9})\s*$"  # which columns at once are read of; others line by line
+_IS_TIME = re.compile(time_lines.LINE, re.MULTILINE)
+_TIME_LINE = re.compile(time_lines.LINE.encode(), re.MULTILINE)
 _IS_SOCKET = re.compile(r"^(?:ESTAB +)?\d+ +\d+ +\S+:\d+ +\S+:\d+", re.MULTILINE)
 _SOCKET = (  # polars takes twice as long for the spaces, words and digits of all scripts
     r"^(?:([A-Z][A-Z0-9-]+)[ \t]+)?([0-9]+)[ \t]+([0-9]+)[ \t]+([!-~]+):([0-9]+)[ \t]+([!-~]+):([0-9]+)(?:[ \t\r]|$)"
@@ -64,18 +64,30 @@ ZERO_ALWAYS = ("retransmits", "lost", "unacked")  # which every Linux knows
 _FLAGS = ("ts", "sack", "ecn", "ecnseen", "fastopen")  # words that stand where the CCA would, if ss didn't know it
 
 
+class NoTimesError(SourceError):
+    """Says that a log of ss has sockets, and no line with the time before them."""
+
+
 def is_log(head: str) -> bool:
-    return bool(_IS_TIME.search(head) and (_IS_SOCKET.search(head) or "Recv-Q" in head))
+    """Returns whether a log of ss begins, also one whose lines with the time are missing or of an unknown form."""
+    sockets = bool(_IS_SOCKET.search(head))
+    return (sockets and " rto:" in head) or bool(_IS_TIME.search(head) and (sockets or "Recv-Q" in head))
 
 
 def read_samples(file: Path, name: str) -> pl.DataFrame:
     """Returns a row for each established socket at each time: time_s since 1970, and the columns of
     probes.sockets.Socket.
 
-    A column that ss never shows is null. Raises SourceError if no line has the time, and OSError.
+    A column that ss never shows is null. Raises SourceError, NoTimesError if sockets are there without any time, and
+    OSError.
     """
     parts = [_samples(text) for text in _chunks(file, name)]
     table = pl.concat([_samples(b""), *parts])
+    if table.is_empty() and any(b" rto:" in text for text in _chunks(file, name)):
+        raise NoTimesError(
+            f"{name}: no line before its sockets has a time that is understood, so nobody knows how long they took: "
+            "write one before each output of ss, such as by: date '+# %s.%N'"
+        )
     shown = {column for column in table.columns if table[column].null_count() < table.height}
     zeros = [*ZERO_ALWAYS, *(column for column, companion in ZERO_WITH.items() if companion in shown)]
     return table.with_columns(pl.col(zeros).fill_null(0))
@@ -105,7 +117,7 @@ def _last_time(chunk: bytes, since: int) -> int:
     end = len(chunk)
     while end > since:
         begin = max(since, end - BLOCK_BYTES)
-        begins = [match.start() for match in _TIME_LINE.finditer(chunk, max(begin - LINE_BYTES, 1), end)]
+        begins = [match.start() for match in _TIME_LINE.finditer(chunk, max(begin - time_lines.MOST_BYTES, 1), end)]
         if begins:
             return begins[-1]
         end = begin
@@ -125,10 +137,8 @@ def _samples(text: bytes) -> pl.DataFrame:
     line = pl.col("line")
     follows = pl.col("next").str.contains(r"^[ \t]+[!-~]").fill_null(value=False)
     seconds = line.str.extract(_TIME, 1).cast(pl.Float64, strict=False)
-    date = line.str.extract(_DATE, 1).str.replace("T", " ").str.replace(",", ".")
-    of_date = date.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False).dt.epoch("us") / 1e6
     sockets = (
-        lines.with_columns(next=line.shift(-1), time_s=pl.coalesce(seconds, of_date).forward_fill())
+        lines.with_columns(next=line.shift(-1), time_s=pl.coalesce(seconds, _other_times(lines)).forward_fill())
         .filter(pl.col("time_s").is_between(0, MOST_CLOCK_S), line.str.contains(_SOCKET))
         .select("time_s", "line", info=pl.when(follows).then("next").otherwise("line"))
         .filter(pl.col("info").str.contains("rto:", literal=True))
@@ -154,6 +164,15 @@ def _samples(text: bytes) -> pl.DataFrame:
     ).with_columns(
         bbr_min_rtt_s=pl.when(pl.col("bbr_min_rtt_s") < float(BBR_NO_MIN_RTT) / 1e3 * (1 - 1e-5)).then("bbr_min_rtt_s")
     )  # fmt: skip
+
+
+def _other_times(lines: pl.DataFrame) -> pl.Series:
+    """Returns the times of lines that have one in any form, null for others."""
+    short = pl.when(pl.col("line").str.len_bytes() <= time_lines.MOST_BYTES, ~pl.col("line").str.contains(_TIME))
+    found = short.then(pl.coalesce(pl.col("line").str.extract(time_lines.LINE, group) for group in (1, 2)))
+    texts = lines.select(found.alias("text"))["text"]
+    known = {text: time_lines.seconds(text) for text in texts.drop_nulls().unique()}
+    return texts.replace_strict(known, default=None, return_dtype=pl.Float64)
 
 
 def _cca() -> pl.Expr:
