@@ -12,7 +12,7 @@ import pytest
 
 from ccmix.archive import RunFolder
 from ccmix.config import load
-from ccmix.model import FinishedRun, Run, RunSpread
+from ccmix.model import FinishedRun, Measurement, Run, RunSpread
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import EmulationPrograms, LabMachine
@@ -44,6 +44,7 @@ SAMPLED_S = 0.1
 class Outcome:
     finished: FinishedRun
     folder: Path
+    measurement: Measurement
 
     def raw(self) -> dict[str, bytes]:
         return {
@@ -83,7 +84,7 @@ def measured(tmp_path: Path) -> Callable[..., Outcome]:
         folder = RunFolder.of(tmp_path / name, run)
         machine = LabMachine(find_kernel(), EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt()))
         done = asyncio.run(machine.measure(applied or run, folder.begin(), cpu=0))
-        return Outcome(conclude(run, folder, done.measurement, done.execution), folder.path)
+        return Outcome(conclude(run, folder, done.measurement, done.execution), folder.path, done.measurement)
 
     return measure
 
@@ -118,7 +119,13 @@ def test_off_asks_for_nothing_that_was_not_asked_for_before(
 ) -> None:
     run = planned("off")[0]
     assert run.spread is None
+    assert run.topology == replace(planned("on")[0].path, spread=False), "the path is the configured one"
+    assert {sender.drawn_delay_s for sender in run.topology.senders} == {0.0}
     outcome = measured(run, "off")
+    netems = [
+        qdisc for name, qdiscs in outcome.measurement.before.qdiscs.items() if "delay" in name for qdisc in qdiscs
+    ]
+    assert {json.loads(qdisc.options)["delay"]["delay"] for qdisc in netems if qdisc.kind == "netem"} == {0.4}
     client = outcome.finished.facts.commands[0].line.partition("--congestion")[2]
     assert client == " cubic,bbr --time 3 --omit 0 --zerocopy --skip-rx-copy"
     assert not any("stream_delay" in stream for stream in outcome.connected())
