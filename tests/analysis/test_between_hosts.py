@@ -187,7 +187,7 @@ def test_the_omitted_time_and_interval_of_a_command_are_iperf3_s(run: Run, folde
     client = stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)])
     client["start"]["test_start"] = {"omit": 2, "interval": 0.2}
     (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
-    measured = as_measured(run, folder)
+    measured = as_measured(run, folder, None)
     assert (measured.traffic.omit_s, measured.traffic.interval_s) == (2.0, 0.2)
     assert read_tables(measured, folder, measurement()).intervals["time_s"].to_list()[:2] == [3.0, 3.0]
 

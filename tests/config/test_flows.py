@@ -111,6 +111,14 @@ OF_ENTRY = {
         "rtt-probe = tcp:5202@1\nflows.a = h1 bbr:1\nflows.b = h2 bbr:1",
         "rtt-probe: asks port 5202",
     ),
+    "settled without goodput": (
+        "flows.a = h1 http requests 5 size 1mb\nduration = settled, at most 1m",
+        "flows.a: is http, whose goodput nobody sees during a run: duration can't be settled",
+    ),
+    "settled with traffic that comes later": (
+        "flows.a = h1 bbr:1+5s\nomit = 4s\nduration = settled, at most 1m",
+        "flows.a: begins after 5 s, and a run can settle only with all traffic: omit at least that",
+    ),
     "too late": (
         "flows.a = h1 udp@1M+10s",
         "flows.a: begins after 10 s, and the traffic, omit and duration, takes 10 s",

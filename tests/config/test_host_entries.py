@@ -280,6 +280,14 @@ def test_how_long_a_command_takes(read: Files, keys: str, seconds: float | None)
     assert entry.conditions[0].traffic.seconds == seconds
 
 
+def test_a_limit_is_the_time_until_the_run_has_ended(read: Files) -> None:
+    """Also where several are swept, each on a line of its own."""
+    text = OWN + "sweep.duration =\n    settled, at most 10m\n    settled at most 1h\n    20s\n"
+    [entry] = read(text).entries
+    traffics = [condition.traffic for condition in entry.conditions]
+    assert [(traffic.seconds, traffic.at_most_s) for traffic in traffics] == [(600, 600), (3600, 3600), (20, None)]
+
+
 NOTICES = {
     "instrument": (COMMAND + "instrument = true\n", 5, "instrument", "sockets are always sampled"),
     "ss off": (COMMAND + "ss = off\n", 5, "ss", "sockets are always sampled"),
@@ -394,6 +402,11 @@ MISTAKES: dict[str, tuple[str, dict[str, str], int | None, str | None, str]] = {
     "window of local time": (OWN + "time-window = 01:00-05:00\n", {}, 4, "time-window", "01:00-05:00 UTC"),
     "window of 25 hours": (OWN + "time-window = 01:00-25:00 UTC\n", {}, 4, "time-window", "no time of the day"),
     "empty window": (OWN + "time-window = 01:00-01:00 UTC\n", {}, 4, "time-window", "ends when it begins"),
+    "no limit": (OWN + "duration = settled\n", {}, 4, "duration", "write for instance settled, at most 10m"),
+    "a limit of nothing": (OWN + "duration = settled, at most 0s\n", {}, 4, "duration", "is zero"),
+    "a command that settles": (COMMAND + "duration = settled at most 1m\n", {}, 5, "duration", "decides when it ends"),
+    "timeout below a limit": (
+        OWN + "timeout = 5m\nduration = settled, at most 10m\n", {}, 4, "timeout", "is less than a run takes, 600 s"),
     "timeout below duration": (OWN + "timeout = 5s\n", {}, 4, "timeout", "5 s is less than a run takes, 10 s"),
     "timeout below a command": (COMMAND + "timeout = 59s\n", {}, 5, "timeout", "59 s is less than a run takes, 60 s"),
     "interval of a command": (COMMAND + "interval = 100us\n", {}, 5, "interval", "from 1ms to 60s"),

@@ -121,6 +121,7 @@ def test_whom_to_trust(read: Files, tmp_path: Path) -> None:
 
 
 MISTAKES = {
+    "a run that can't be ended": (BARE + "duration = settled, at most 1m\n", 4, "duration", "runs can't be"),
     "a login of src": (BARE + "src = dtn@ps1\n", 4, "src", "that belongs to src-host"),
     "pacing without a shell": (FAR + "pacing = 1gbit\n", 5, "pacing", "no shell on ps1.example.org"),
     "netem without a shell": (FAR + "netem-at = n:a,b\nnetem-lat = 1\n", 5, "netem-at", "no shell on ps1.example.org"),

@@ -257,6 +257,13 @@ def test_a_rate_that_no_packet_passes(told: Told) -> None:
     assert "rate: '99kbit' is less than 100 kbit/s" in str(problem)
 
 
+def test_a_path_that_changes_while_a_run_is_to_settle(told: Told) -> None:
+    entry = ENTRY + "duration = settled, at most 1m\nomit = 2s\n"
+    [problem] = told(TOPOLOGY + "delay = 5ms\nat.2s = rate 1mbit\nat.3s = rate 2mbit\n" + entry)
+    assert (problem.section, problem.key) == ("topology t", "at.3s")
+    assert "changes goodput, so that the run can't settle: give duration a time" in str(problem)
+
+
 def test_a_change_after_the_end(told: Told) -> None:
     [problem] = told(TOPOLOGY + "delay = 5ms\nat.10s = rate 1mbit\n" + ENTRY)
     assert (problem.section, problem.key) == ("topology t", "at.10s")

@@ -53,6 +53,35 @@ def test_ccmix_s_own_iperf3_between_two_hosts(ccmix: Ccmix, ini: Write, pair: Pa
     assert (tmp_path / "out" / "mix" / "all" / pair.address / "001" / "cpu.parquet").exists()
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("server", ["ssh", "running"])
+def test_a_run_between_hosts_ends_when_it_has_settled(
+    server: str, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    """Ends after 10 of 60 s, with results of both ends, also where the server is somebody else's."""
+    duration = "duration = settled, at most 60s\n"
+    config = ini(
+        f"[mix]\ntype = iperf3\nstreams = 2\ncca = reno@5M,cubic@5M\nserver = {server}\nport = 5231\n{duration}"
+    )
+    with somebody_s_server(pair, "5231") if server == "running" else contextlib.nullcontext():
+        done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    [summary] = summaries(tmp_path / "out")
+    assert summary["settled_after_s"] == 10
+    assert summary["metrics"]["settling"]["settled"] is True
+    assert summary["ended_s"] - summary["started_s"] < 30
+    assert [group["goodput_bps"] for group in summary["metrics"]["groups"]] == pytest.approx([5e6, 5e6], rel=0.1)
+
+
+@pytest.mark.deep
+def test_a_failing_iperf3_ends_the_wait_for_its_settling(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    """Takes seconds, and not the ten minutes of the limit."""
+    config = ini("[mix]\ntype = iperf3\nserver = running\nport = 5232\nduration = settled, at most 10m\n")
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "unable to connect" in done.stderr
+
+
 def series(outdir: Path, name: str) -> pl.DataFrame:
     [file] = outdir.glob(f"*/*/*/001/{name}.parquet")
     return pl.read_parquet(file)

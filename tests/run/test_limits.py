@@ -134,3 +134,13 @@ def test_without_a_budget_nothing_is_refused() -> None:
     budget = Budget()
     budget.add("one", 100, 1_000_000)
     assert budget.refusal(replace(RUN, path=replace(PATH, rate_budget=None)), 101) is None
+
+
+def test_a_run_that_settled_may_last_to_its_limit_next_time() -> None:
+    """It sent 500 bytes, and would have sent 2000 until its limit: more than the 1500 that are left."""
+    budget = Budget()
+    budget.add("one", 0, 500, stretched=4.0)
+    assert "a run sends 2 kB: together more than 2 kB" in (budget.refusal(UNPACED, 1) or "")
+    shorter = Budget()
+    shorter.add("one", 0, 500, stretched=3.0)
+    assert shorter.refusal(UNPACED, 1) is None

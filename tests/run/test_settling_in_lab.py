@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ccmix.generators.results import load_json
 from support import Ccmix
 
 pytestmark = pytest.mark.lab
@@ -43,3 +45,59 @@ def test_the_first_ten_seconds_of_a_deep_buffer_have_not_settled(tmp_path: Path)
     assert settling["enough_s"] >= 60
     report = ccmix("report", tmp_path / "out")
     assert "both all: not settled: 10 s are too short to tell" in report.stderr
+
+
+# CUBIC's and Reno's five periods are over in a few seconds; the limit leaves no time for five cycles of BBR
+UNTIL_SETTLED = """
+[topology short]
+rate = 20mbit
+rtt = 20ms
+buffer = 1bdp
+spread = off
+
+[DEFAULT]
+type = iperf3
+topology = short
+interval = 250ms
+
+[steady]
+flows.both = h1 cubic,reno
+flows.noise = h1 udp@1M
+omit = 2s
+duration = settled, at most 5m
+
+[limit]
+cca = bbr
+duration = settled, at most 12s
+"""
+
+
+def test_a_run_ends_when_it_has_settled_or_at_its_limit(tmp_path: Path) -> None:
+    """Both ends of each test have their results, and metrics are over what was measured."""
+    ini = tmp_path / "until.ini"
+    ini.write_text(UNTIL_SETTLED)
+    ccmix = Ccmix(tmp_path)
+    plan = ccmix("plan", ini)
+    assert "steady all #1  302 s" in plan.stdout
+    assert "limit can't settle: 12 s are too short to tell: they hold 1.2 BBR cycles of 10 s" in plan.stderr
+    done = ccmix("run", ini, "--lab", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    steady, limit = (_summary(tmp_path / "out" / entry) for entry in ("steady", "limit"))
+    measured_s = steady["settled_after_s"]
+    assert measured_s in (10, 20, 40, 80, 160)
+    assert steady["metrics"]["settling"]["settled"] is True
+    assert steady["run"]["traffic"]["at_most_s"] == 300
+    assert measured_s + 2 <= steady["ended_s"] - steady["began_s"] < measured_s + 4
+    assert 18e6 < steady["metrics"]["goodput_bps"] < 20e6
+    for client in tmp_path.glob("out/steady/**/*-client.json"):
+        result = load_json(client)
+        assert result["start"]["test_start"]["duration"] == 300
+        assert measured_s <= result["end"]["sum_received"]["seconds"] < measured_s + 1
+    assert (limit["settled_after_s"], limit["metrics"]["settling"]["settled"]) == (None, False)
+    assert 12 <= limit["ended_s"] - limit["began_s"] < 14
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    [file] = folder.glob("all/receiver/*/run.json")
+    summary: dict[str, Any] = json.loads(file.read_text())
+    return summary

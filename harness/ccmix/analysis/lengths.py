@@ -8,6 +8,7 @@ from ccmix.model import GroupedSource, Run, Topology
 from ccmix.units import format_time
 
 LEAST_INTERVALS = 20  # one for each batch of the trend test
+LEAST_CHANGE = 0.1  # of the mean, from the first quarter to the last: less does not matter
 DURATIONS_S = (10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600)  # that are recommended; above, whole hours
 
 

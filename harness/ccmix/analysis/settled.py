@@ -15,14 +15,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ccmix.analysis.lengths import LEAST_INTERVALS, changes_by_design, rounded_up, too_short
+from ccmix.analysis.lengths import LEAST_CHANGE, LEAST_INTERVALS, changes_by_design, rounded_up, too_short
 from ccmix.analysis.periods import slowest
 from ccmix.model import GroupMetrics, Run, Settling, Trend
 from ccmix.model.settling import Quantity
 
 BATCHES = LEAST_INTERVALS  # of a measured time
 QUARTER = BATCHES // 4
-LEAST_CHANGE = 0.1  # of the mean, from the first quarter to the last: less does not matter
 # What the likelihood ratio exceeds in 4% of runs without a trend, where noise is correlated over 20% of the measured
 # time; over less, in fewer runs. Of several groups each gets its part of these (Bonferroni). Simulated:
 # tests/analysis/test_settled.py, test_the_critical_values_are_those_of_a_simulation

@@ -278,11 +278,14 @@ def _tables(
     return RunTables(flows, intervals, replace(series, **moved), start_s, finished)
 
 
-def as_measured(run: Run, folder: Path) -> Run:
-    """Returns the run with the omitted time and the interval that the iperf3 of a src-cmd was really given.
+def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
+    """Returns the run with the measured time after which it was ended, since it had settled, and with the omitted time
+    and the interval that the iperf3 of a src-cmd was really given.
 
-    Returns it as it was planned where its raw files are not kept.
+    Returns these as they were planned where its raw files are not kept.
     """
+    if settled_after_s is not None:
+        run = replace(run, traffic=replace(run.traffic, duration_s=settled_after_s))
     generators = folder / run_files.GENERATORS
     if not isinstance(run.path, HostPath) or not (run.traffic.command or run.traffic.task) or not generators.exists():
         return run

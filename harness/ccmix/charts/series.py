@@ -125,11 +125,11 @@ def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
 
 def omit_s(result: Result) -> float:
     """Returns the seconds at the start of the run that were really omitted, which a src-cmd may set itself."""
-    return as_measured(result.run, result.folder).traffic.omit_s
+    return as_measured(result.run, result.folder, result.finished.settled_after_s).traffic.omit_s
 
 
 def _in_measured_time(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
-    return measured(as_measured(result.run, result.folder), frame)
+    return measured(as_measured(result.run, result.folder, result.finished.settled_after_s), frame)
 
 
 def completions(result: Result) -> pl.DataFrame | None:

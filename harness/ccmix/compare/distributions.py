@@ -45,7 +45,7 @@ def interval_goodputs(results: Sequence[Result], group: str) -> NDArray[np.float
 
 
 def _interval_s(result: Result) -> float:
-    return as_measured(result.run, result.folder).traffic.interval_s
+    return as_measured(result.run, result.folder, result.finished.settled_after_s).traffic.interval_s
 
 
 def distributions(a: Sequence[Result], b: Sequence[Result], group_a: str, group_b: str) -> Distributions | None:

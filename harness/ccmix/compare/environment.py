@@ -104,6 +104,8 @@ def _of(result: Result) -> Iterator[tuple[str, str]]:
     for name in ("duration_s", "omit_s", "interval_s"):
         value = getattr(run.traffic, name)
         yield f"traffic.{name}", f"{value:g}" if value or (complete and value is not None) else UNKNOWN
+    if run.traffic.at_most_s is not None:
+        yield "traffic.settled", "ends when it has settled"
     pacing_bps = run.traffic.pacing_bps
     yield "traffic.pacing_bps", f"{pacing_bps:g}" if pacing_bps else "none" if complete else UNKNOWN
 

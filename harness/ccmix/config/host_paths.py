@@ -7,8 +7,9 @@ from typing import Any
 from ccmix.config.addresses import LOCAL, read_host, with_user
 from ccmix.config.capture import capture
 from ccmix.config.hostlist import HostRow
+from ccmix.config.problems import Contradiction
 from ccmix.config.profiles import Profile
-from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S
+from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S, Duration
 from ccmix.generators.expected import expected_seconds
 from ccmix.hosts.address import LOCAL_NAMES
 from ccmix.model import (
@@ -96,11 +97,14 @@ def _src(settings: Settings, by_pscheduler: bool) -> str:
 
 
 def command_traffic(settings: Settings, address: str) -> Traffic:
-    """Returns the traffic of src-cmd to the address."""
+    """Returns the traffic of src-cmd to the address. Raises Contradiction."""
     command = settings["src-cmd"].replace("{dst}", address)
+    duration: Duration | None = settings.get("duration")
+    if duration and duration.settled:
+        raise Contradiction("duration", "ends a run once it has settled, and src-cmd decides when it ends: give a time")
     return Traffic(
         sources=(CommandSource("", BETWEEN_HOSTS, command, kept=_src_cmd_is_kept(settings)),),
-        duration_s=settings.get("duration") or expected_seconds(command),
+        duration_s=duration.seconds if duration else expected_seconds(command),
         omit_s=0.0,
         interval_s=settings["interval"],
         pacing_bps=settings["pacing"],

@@ -37,6 +37,7 @@ from ccmix.config.values import (
     BUFFER,
     BYTES,
     CORES,
+    DURATION,
     ELASTICSEARCH,
     FILE,
     LIMIT_NAMES,
@@ -228,8 +229,8 @@ EVERY_ENTRY = _table(
     Key("streams", whole_number(1, 128), "parallel TCP flows of the test", "8", "1"),
     Key("pacing", PACING, "rate that fq on the sending device paces each flow to at most", "2.4gbit", "none"),
     Key(
-        "duration", POSITIVE_TIME, "measured time of a run, in whole seconds; beside src-cmd the time that it takes; "
-        "unset there, ccmix reads it from the command", "60s", "10s",
+        "duration", DURATION, "measured time of a run, in whole seconds; with settled the run ends once it has "
+        "settled; beside src-cmd the time that it takes; unset there, ccmix reads it from the command", "60s", "10s",
     ),
     Key("omit", TIME, "time before that, which is left out, in whole seconds", "3s", "0s"),
     Key(

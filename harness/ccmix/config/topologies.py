@@ -9,7 +9,7 @@ from ccmix.config.keys import Member
 from ccmix.config.problems import Contradiction, nearest, quoted
 from ccmix.config.queues import MOST_BANDWIDTH_BPS
 from ccmix.config.senders import MOST_HOSTS, Delays, delays_of
-from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S
+from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S, Duration
 from ccmix.generators.distributions import mean_bytes
 from ccmix.model import (
     AckBottleneck,
@@ -17,12 +17,15 @@ from ccmix.model import (
     Change,
     Group,
     GroupedSource,
+    Iperf3Source,
     Loss,
+    PschedulerSource,
     RateChange,
     Sender,
     Topology,
     Traffic,
     TrafficSource,
+    UdpSource,
     WorkloadSource,
 )
 from ccmix.model.group_grammar import streams_of_groups
@@ -117,13 +120,15 @@ def _delays_of_host(name: str, delays: Sequence[Delays]) -> tuple[float, float]:
 def _changes(settings: Mapping[str, Any], hosts: Sequence[str]) -> tuple[Change, ...]:
     changes: list[Change] = []
     keys: dict[float, str] = {}
-    seconds = settings["omit"] + settings["duration"]
+    seconds = settings["omit"] + settings["duration"].seconds
     for key, moment in _members(settings, "at."):
         at_s = moment.name
         if (other := keys.setdefault(at_s, key)) != key:
             raise Contradiction(key, f"is the same moment as {other}: write one line, with commas between the changes")
         if at_s >= seconds:
             raise Contradiction(key, f"changes nothing: the traffic, omit and duration, takes {seconds:g} s")
+        if settings["duration"].settled and at_s > settings["omit"]:
+            raise Contradiction(key, "changes goodput, so that the run can't settle: give duration a time")
         for change in moment.value:
             sender = None if isinstance(change, RateChange) else change.sender
             if sender is not None and sender not in hosts:
@@ -138,13 +143,15 @@ def _members(settings: Mapping[str, Any], prefix: str) -> list[tuple[str, Member
 
 def traffic_of(settings: Mapping[str, Any], sources: Sequence[TrafficSource]) -> Traffic:
     """Returns the traffic of these sources with the times that an entry's keys give."""
+    duration: Duration = settings["duration"]
     return Traffic(
         sources=tuple(sources),
-        duration_s=settings["duration"],
+        duration_s=duration.seconds,
         omit_s=settings["omit"],
         interval_s=settings["interval"],
         pacing_bps=settings["pacing"],
         rtt_probe=settings["rtt-probe"],
+        at_most_s=duration.seconds if duration.settled else None,
     )
 
 
@@ -166,6 +173,28 @@ def check_traffic(traffic: Traffic, port: int) -> None:
         if seconds != int(seconds) or seconds > most:
             raise Contradiction(key, f"{seconds:g}s: iperf3 takes whole seconds, {most} at most")
     _check_sources(traffic)
+    if traffic.at_most_s is not None:
+        _check_settled(traffic)
+
+
+def _check_settled(traffic: Traffic) -> None:
+    """Checks that it can be seen in iperf3's goodput whether a run has settled."""
+    for source in traffic.sources:
+        key = f"flows.{source.name}" if source.name else "duration"
+        if isinstance(source, PschedulerSource):
+            raise Contradiction(
+                key, "ends a run once it has settled, and pScheduler's runs can't be ended: give a time"
+            )
+        if not isinstance(source, Iperf3Source | UdpSource):
+            message = (
+                f"is {source.kind}, whose goodput nobody sees during a run: duration can't be settled, give a time"
+            )
+            raise Contradiction(key, message)
+        groups = source.groups if isinstance(source, Iperf3Source) else ()
+        begins_s = source.start_s + max((group.delay_s for group in groups), default=0.0)
+        if begins_s > traffic.omit_s:
+            message = f"begins after {begins_s:g} s, and a run can settle only with all traffic: omit at least that"
+            raise Contradiction("omit" if not source.name else key, message)
 
 
 def _check_sources(traffic: Traffic) -> None:

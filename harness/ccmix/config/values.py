@@ -21,6 +21,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _DOUBLED_JSON = re.compile(r'(?<!\S)\{\{(?=\S*")\S*\}\}(?!\S)')
 _CORES = re.compile(r"(?:all|on|\d{1,4}(?:-\d{1,4})?)(?:,\d{1,4}(?:-\d{1,4})?)*", re.ASCII | re.IGNORECASE)
 _RTT_PROBE = re.compile(r"(?:icmp|tcp:(?P<port>\d{1,5}))@(?P<rate>\d{1,4})", re.ASCII | re.IGNORECASE)
+_SETTLED = re.compile(r"settled\s*,?\s+at\s+most\s+(.+)", re.IGNORECASE)
 _WINDOW = re.compile(r"(\d\d):(\d\d)\s*-\s*(\d\d):(\d\d)\s*UTC", re.ASCII | re.IGNORECASE)
 
 
@@ -102,6 +103,22 @@ def _positive_time(text: str) -> float:
     if seconds == 0:
         raise ValueError("is zero: write for instance 10s")
     return seconds
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Holds a measured time: of a run that ends once it has `settled`, the longest."""
+
+    seconds: float
+    settled: bool = False
+
+
+def _duration(text: str) -> Duration:
+    if limit := _SETTLED.fullmatch(text):
+        return Duration(_positive_time(limit[1]), settled=True)
+    if text.lower().startswith("settled"):
+        raise ValueError("has no limit: write for instance settled, at most 10m")
+    return Duration(_positive_time(text))
 
 
 def _pacing(text: str) -> float | None:
@@ -195,6 +212,7 @@ FILE = Kind("file", "relative to the INI file's folder", read_text)
 RATE = Kind("rate", units(RATE_BPS), parse_rate)
 PACING = Kind("rate, or none", units(RATE_BPS), _pacing)
 TIME = Kind("time", units(TIME_S), parse_time)
+DURATION = Kind("time, or settled, at most TIME", units(TIME_S), _duration)
 POSITIVE_TIME = Kind("time", units(TIME_S), _positive_time)
 LIMIT_NAMES = Kind("list of limits", "", _limits)
 BUFFER = Kind("size", f"bdp, p (packets), {units(SIZE_BYTES)}", _buffer)

@@ -2,13 +2,14 @@
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
 from ccmix.generators.results import GeneratorError, load_json
+from ccmix.hosts.errors import CommandError
 from ccmix.hosts.host import Host, Process
 from ccmix.hosts.output_text import last_line
 from ccmix.model import Command, Traffic, run_files
@@ -50,10 +51,12 @@ class Iperf3Test:
 
     def __init__(
         self, ends: Iperf3Ends, arguments: Sequence[str], interval_s: float, folder: Path, label: str,
-        before_client: Sequence[str] = (),
+        before_client: Sequence[str] = (), pid_file: str | None = None,
     ) -> None:  # fmt: skip
         """Prepares the test; `arguments` are the client's, beside those that every test has, `before_client` what runs
         the client.
+
+        With `pid_file`, a path on the sender, both ends report each interval when it is over, and end_now() works.
         """
         self._ends = ends
         self._client_json, self._server_json = (
@@ -61,10 +64,13 @@ class Iperf3Test:
             folder / run_files.iperf3_server(label),
         )
         self._errors = folder / run_files.iperf3_errors(label)
-        every = ["--port", str(ends.port), "--json", "--interval", f"{interval_s:g}"]
-        self.client_argv = [ends.sender_iperf3, "--client", ends.address, *every, *arguments]
+        output = "--json-stream" if pid_file else "--json"
+        every = ["--port", str(ends.port), output, "--interval", f"{interval_s:g}"]
+        ended_by = ["--pidfile", pid_file] if pid_file else []
+        self.client_argv = [ends.sender_iperf3, "--client", ends.address, *every, *ended_by, *arguments]
         self.server_argv = [ends.receiver_iperf3, "--server", "--one-off", *every] if ends.receiver else None
         self._before_client = before_client
+        self._pid_file = pid_file
         self._client: Process | None = None
         self._server: Process | None = None
 
@@ -90,6 +96,30 @@ class Iperf3Test:
         server = (Command("server", shlex.join(self.server_argv)),) if self.server_argv else ()
         return (Command("client", shlex.join(self.client_argv)), *server)
 
+    @property
+    def client_output(self) -> Path:
+        """Returns the file to which the client's output comes."""
+        return self._client_json
+
+    @property
+    def receiver_output(self) -> Path:
+        """Returns the file of the end that counts goodput, as far as its output comes here."""
+        return self._server_json if self._ends.receiver else self._client_json
+
+    def ends_within(self, timeout_s: float) -> bool:
+        """Returns whether the client ends in that time."""
+        assert self._client
+        try:
+            self._client.wait(max(timeout_s, 0.0))
+        except CommandError:
+            return self._client.ended()
+        return True
+
+    def end_now(self) -> None:
+        """Ends the test as if its time were over: ccmix's iperf3 does so by SIGUSR1. Raises CommandError."""
+        assert self._pid_file
+        self._ends.sender.run(["sh", "-c", 'kill -USR1 "$(tr -d "\\0" <"$1")"', "end-iperf3", self._pid_file])
+
     def finish(self, end: Deadline) -> None:
         """Waits for the test's end. Raises GeneratorError or CommandError."""
         assert self._client
@@ -111,14 +141,22 @@ def tcp_arguments(traffic: Traffic, starts_s: Sequence[float] = ()) -> list[str]
 
 
 def run_test(
-    ends: Iperf3Ends, traffic: Traffic, timeout_s: float, folder: Path, before_client: Sequence[str] = ()
-) -> tuple[Command, ...]:
-    """Runs one test alone; returns the commands of both ends. Raises GeneratorError or CommandError."""
-    test = Iperf3Test(ends, tcp_arguments(traffic), traffic.goodput_interval_s, folder, LABEL, before_client)
+    ends: Iperf3Ends, traffic: Traffic, timeout_s: float, folder: Path, before_client: Sequence[str] = (),
+    pid_file: str | None = None, watch: Callable[[Iperf3Test], None] | None = None,
+) -> tuple[Command, ...]:  # fmt: skip
+    """Runs one test alone; returns the commands of both ends. Raises GeneratorError or CommandError.
+
+    `watch` gets the test when it has started, and may end it early if there is a `pid_file`.
+    """
+    arguments, interval_s = tcp_arguments(traffic), traffic.goodput_interval_s
+    test = Iperf3Test(ends, arguments, interval_s, folder, LABEL, before_client, pid_file)
     with ExitStack() as started:
         test.serve(started)
         test.start(started)
-        test.finish(Deadline(timeout_s))
+        longest = Deadline(timeout_s)
+        if watch:
+            watch(test)
+        test.finish(longest)
     return test.commands
 
 

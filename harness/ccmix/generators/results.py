@@ -32,9 +32,10 @@ class GeneratorResult:
 
 
 def load_json(file: Path) -> dict[str, Any]:
-    """Reads iperf3's own result. Raises GeneratorError if it is not JSON."""
+    """Reads iperf3's own result, in one piece or in those of --json-stream. Raises GeneratorError if it is neither."""
     try:
-        result = json.loads(file.read_text(errors="replace"))
+        text = file.read_text(errors="replace")
+        result = _assembled(text) or json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise GeneratorError(f"iperf3 left no result in {file.name}: {error}") from error
     if not isinstance(result, dict):

@@ -202,7 +202,7 @@ _RUN = (
     _gauge("ccmix.run.real_seconds", "s", "time that the run took, by the clock of the machine that ran it", "runs"),
     _name("ccmix.generator", "iperf3, or what else made the traffic", "runs"),
     _name("ccmix.generator_version", "in its own words", "runs"),
-    _gauge("ccmix.duration_s", "s", "measured time that was asked for", "runs", "conditions"),
+    _gauge("ccmix.duration_s", "s", "measured time; of conditions the one that was asked for", "runs", "conditions"),
     _gauge("ccmix.omit_s", "s", "omitted time before that", "runs"),
     _gauge("ccmix.interval_s", "s", "between two samples", "runs"),
     _gauge("ccmix.utilisation", "percent", "goodput of the run over the bottleneck's rate, a fraction", "runs",

@@ -104,7 +104,7 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         "runs",
         shared
         | counted
-        | measures.of_settling(settling, run.traffic.duration_s)
+        | measures.of_settling(settling, finished.settled_after_s or run.traffic.duration_s)
         | _run(campaign, result, begin_s)
         | measures.of_run(finished.metrics),
     )
@@ -149,7 +149,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
     began_s = finished.began_s
     seconds = None if began_s is None or finished.ended_s is None else finished.ended_s - began_s
     findings = finished.verdict.findings
-    traffic = as_measured(run, result.folder).traffic
+    traffic = as_measured(run, result.folder, result.finished.settled_after_s).traffic
     return {
         "event.start": None if began_s is None else milliseconds(begin_s),
         "event.end": None if seconds is None else milliseconds(begin_s + seconds),

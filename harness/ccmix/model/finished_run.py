@@ -34,6 +34,7 @@ class FinishedRun:
     started_s: float | None  # None: an imported run whose source reports no times
     began_s: float | None  # when the traffic began
     ended_s: float | None
+    settled_after_s: float | None = None  # measured time of a run that was ended since it had settled
     ping_rtt_s: PingRtts
     metrics: Metrics
     verdict: Verdict

@@ -92,5 +92,6 @@ class Measurement:
     changes: tuple[PathChange, ...] = ()
     ports_before: tuple[int, ...] = ()  # of the source's connections to the destination that were there already
     series: SeriesNames = SeriesNames()
+    settled_after_s: float | None = None  # measured time of a run that was ended since it had settled
     clocks_s: dict[str, float] = field(default_factory=dict)  # by role: how far the host's clock is ahead of ours
     diagnostics: tuple[str, ...] = ()

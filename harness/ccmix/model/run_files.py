@@ -48,6 +48,11 @@ def iperf3_server(label: str) -> str:
     return f"{label}-iperf3-server.json"
 
 
+def iperf3_pid(label: str) -> str:
+    """Returns the name of the file that has the client's process number while it runs."""
+    return f"{label}-iperf3.pid"
+
+
 def iperf3_errors(label: str) -> str:
     """Returns the name of what both ends wrote to standard error."""
     return f"{label}-iperf3-errors.log"

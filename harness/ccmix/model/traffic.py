@@ -138,6 +138,8 @@ class Traffic:
     interval_s: float
     pacing_bps: float | None = None  # of each flow, by fq on the sending device
     rtt_probe: RttProbe | None = None
+    at_most_s: float | None = None
+    """Is the limit of a run that ends once it has settled; duration_s is the same, until it has been measured."""
 
     @property
     def seconds(self) -> float | None:
@@ -197,6 +199,11 @@ class Traffic:
         """The groups of all sources."""
         grouped = (source.groups for source in self.sources if isinstance(source, GroupedSource))
         return tuple(itertools.chain.from_iterable(grouped))
+
+    @property
+    def at_the_limit(self) -> "Traffic":
+        """Returns the traffic as it was asked for, where the measured one may have ended earlier."""
+        return self if self.at_most_s is None else replace(self, duration_s=self.at_most_s)
 
     def of_source(self, source: Iperf3Source | UdpSource) -> "Traffic":
         """Returns what iperf3 is asked for one source, as a test alone, from its start to the end of the run."""

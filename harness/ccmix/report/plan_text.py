@@ -114,6 +114,11 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
 
 
 def _beside(traffic: Traffic) -> Iterator[tuple[str, str]]:
+    if traffic.at_most_s is not None:
+        yield (
+            "duration",
+            f"until it has settled, at most {format_time(traffic.at_most_s)}: times and sizes are for that",
+        )
     if probe := traffic.rtt_probe:
         way = "ping" if probe.tcp_port is None else f"TCP to port {probe.tcp_port}"
         yield "rtt-probe", f"by {way}, {probe.rate_hz} times a second"

@@ -130,7 +130,7 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         not_settled=sentence(metrics.settling) if metrics.settling else "",
         not_verified=finished.verdict.not_verified,
         headline=", ".join(f"{group.group} {format_rate(group.goodput_bps)}" for group in groups),
-        strip=strip(result.folder, shades, as_measured(run, result.folder).traffic.omit_s),
+        strip=strip(result.folder, shades, as_measured(run, result.folder, finished.settled_after_s).traffic.omit_s),
         numbers=tuple((name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"),
         groups=_table(("flows", "group"), [(str(group.streams or "–"), group.group) for group in groups],
                       OF_GROUPS, groups, shades),
@@ -183,7 +183,7 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
     yield "seed", UNKNOWN if run.seed is None else str(run.seed)
     traffic, path = run.traffic, run.path
     yield "traffic", _traffic(run)
-    yield "measured time", _measured_time(run)
+    yield "measured time", _measured_time(finished)
     if traffic.pacing_bps is not None:
         yield "pacing of each flow", format_rate(traffic.pacing_bps)
     if isinstance(path, HostPath):
@@ -227,11 +227,17 @@ def _host_path(run: Run, path: HostPath) -> dict[str, object]:
     return settings | {"task": asdict(run.traffic.task) if run.traffic.task else None}
 
 
-def _measured_time(run: Run) -> str:
-    traffic = run.traffic
+def _measured_time(finished: FinishedRun) -> str:
+    traffic = finished.run.traffic
     if traffic.duration_s is None:
         return UNKNOWN
-    return f"{format_time(traffic.duration_s)} after {format_time(traffic.omit_s)} omitted"
+    after = f"after {format_time(traffic.omit_s)} omitted"
+    if traffic.at_most_s is None:
+        return f"{format_time(traffic.duration_s)} {after}"
+    limit = format_time(traffic.at_most_s)
+    if finished.settled_after_s is None:
+        return f"{limit}, the limit, {after}"
+    return f"{format_time(finished.settled_after_s)} {after}: the run had settled (its limit: {limit})"
 
 
 def _traffic(run: Run) -> str:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ccmix.agent.deadline import Deadline
 from ccmix.conditions import qdisc
 from ccmix.conditions.module_parameter import changed_parameter
 from ccmix.conditions.pacing import device_to, paced_device
@@ -34,6 +35,7 @@ from ccmix.model import (
     Facts,
     HostFacts,
     HostPath,
+    Iperf3Source,
     Measurement,
     Run,
     run_files,
@@ -45,6 +47,7 @@ from ccmix.run.host_probes import Recording, Watched, recorded_hosts
 from ccmix.run.log import RunLog
 from ccmix.run.programs import HostPrograms
 from ccmix.run.tool_facts import ToolFacts
+from ccmix.run.until_settled import ended_when_settled
 from ccmix.terms import CCAS
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
@@ -136,6 +139,7 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
         after=counters_after,
         ports_before=ports_before,
         series=traffic.recording.series,
+        settled_after_s=traffic.tool.settled_after_s,
         clocks_s=traffic.recording.clocks_s,
         diagnostics=(*diagnostics, *traffic.recording.diagnostics),
     )
@@ -262,9 +266,20 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generator
             f"{ends.dst.name}: something listens on port {path.port} already: set another port, or server = running"
         )
     longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0, run.traffic.streams or 1)
+    settled_after_s: float | None = None
+
+    def watch(test: iperf3.Iperf3Test) -> None:
+        nonlocal settled_after_s
+        assert isinstance(run.traffic.test, Iperf3Source)
+        settled_after_s = ended_when_settled(run, [(run.traffic.test, test)], Deadline(0))
+
+    settles = run.traffic.at_most_s is not None
     with _ended_by_budget(path, generators / run_files.iperf3_errors(iperf3.LABEL)):
-        commands = iperf3.run_test(two, run.traffic, longest_s, generators, ending_at(device, path.cap_bytes))
-    return ToolFacts("iperf3", version, commands)
+        commands = iperf3.run_test(
+            two, run.traffic, longest_s, generators, ending_at(device, path.cap_bytes),
+            f"{ends.src.temporary}/iperf3.pid" if settles else None, watch if settles else None,
+        )  # fmt: skip
+    return ToolFacts("iperf3", version, commands, settled_after_s=settled_after_s)
 
 
 def _ports(src: RealHost, addresses: Sequence[str]) -> tuple[int, ...]:

@@ -152,7 +152,15 @@ class _Work:
 
     def _spend(self, finished: FinishedRun) -> None:
         assert finished.ended_s is not None
-        self._budget.add(finished.run.entry, finished.ended_s, finished.metrics.bytes_sent or 0)
+        self._budget.add(finished.run.entry, finished.ended_s, finished.metrics.bytes_sent or 0, _stretched(finished))
+
+
+def _stretched(finished: FinishedRun) -> float:
+    """Returns how many times as long a run may be that was ended since it had settled."""
+    traffic = finished.run.traffic
+    if finished.settled_after_s is None:
+        return 1.0
+    return traffic.total_s / (traffic.omit_s + finished.settled_after_s)
 
 
 def _conclude(run: Run, folder: RunFolder, measurement: Measurement, execution: Execution) -> FinishedRun:

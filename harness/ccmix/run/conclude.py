@@ -29,7 +29,7 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
     """
     try:
         (folder.partial / run_files.FACTS).write_text(json.dumps(MEASUREMENT.encode(measurement), indent=1))
-        as_made = as_measured(run, folder.partial)
+        as_made = as_measured(run, folder.partial, measurement.settled_after_s)
         tables = read_tables(as_made, folder.partial, measurement)
         tables.write(folder.partial)
         facts = replace(measurement.facts, probes={**measurement.facts.probes, **tables.series.probes})
@@ -42,6 +42,7 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
             started_s=measurement.started_s,
             began_s=tables.began_s,
             ended_s=measurement.ended_s,
+            settled_after_s=measurement.settled_after_s,
             ping_rtt_s=measurement.ping_rtt_s,
             metrics=run_metrics(as_made, tables, measurement.ping_rtt_s, measurement),
             verdict=judge(as_made, tables, measurement),

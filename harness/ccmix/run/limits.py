@@ -38,21 +38,25 @@ class Budget:
     """Counts what the entries have sent, so that none sends more in a period than its rate-budget allows."""
 
     _sent: list[tuple[str, float, int]] = field(default_factory=list)  # entry, when it ended, bytes
+    _most: dict[str, float] = field(default_factory=dict)  # by entry, the bytes that a run may send after those so far
 
-    def add(self, entry: str, ended_s: float, sent_bytes: int) -> None:
+    def add(self, entry: str, ended_s: float, sent_bytes: int, stretched: float = 1.0) -> None:
+        """Adds a run, which the next one may take `stretched` times as long as."""
         self._sent.append((entry, ended_s, sent_bytes))
+        self._most[entry] = max(self._most.get(entry, 0.0), sent_bytes * stretched)
 
     def refusal(self, run: Run, now_s: float) -> str | None:
         """Returns why the run must not begin: with what it is expected to send, the entry would exceed its budget.
 
-        Expected is the most that a run of the entry has sent so far; before the first one, the most that it can send.
+        Expected is the most that a run of the entry has sent so far, or would have sent until its limit if it was ended
+        since it had settled; before the first one, the most that it can send.
         """
         budget = run.host_path.rate_budget
         if budget is None:
             return None
         most_bytes, _ = budget
         within, bound = self._sent_within(run, now_s), most_sent_bytes(run)
-        expected = max((sent for entry, _, sent in self._sent if entry == run.entry), default=bound or 0.0)
+        expected = self._most.get(run.entry, bound or 0.0)
         if within < most_bytes and within + expected <= most_bytes:
             return None
         return (

@@ -108,6 +108,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         started_s=started_s,
         ended_s=ended_s,
         began_s=lines.began_s,
+        settled_after_s=lines.settled_after_s,
         ping_rtt_s=ping_rtt_s,
         train_s=train_s,
         before=before,

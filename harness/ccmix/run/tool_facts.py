@@ -13,3 +13,4 @@ class ToolFacts:
     version: str  # '' if unknown
     commands: tuple[Command, ...]
     pscheduler: PschedulerFacts | None = None
+    settled_after_s: float | None = None  # measured time of a run that was ended since it had settled

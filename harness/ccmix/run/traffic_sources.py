@@ -31,6 +31,7 @@ from ccmix.model import (
     WorkloadSource,
     run_files,
 )
+from ccmix.run.until_settled import ended_when_settled
 
 FIRST_DATA_PORT, MOST_STREAMS = 10000, 128  # of tests whose control connection goes beside the path
 TESTS_WITH_PORTS = 177  # below the kernel's own ports, 32768 and more
@@ -62,11 +63,15 @@ class Generator(Protocol):
 
 
 class TrafficSources:
-    """Runs the generators of a run's traffic sources; `began_s` is the wall clock when the traffic began."""
+    """Runs the generators of a run's traffic sources; `began_s` is the wall clock when the traffic began.
+
+    `settled_after_s` is the measured time of a run that was ended since it had settled.
+    """
 
     def __init__(self, run: Run, path: Dumbbell, iperf3_path: str, folder: Path) -> None:
         self._run = run
         self.began_s = 0.0
+        self.settled_after_s: float | None = None
         spread = run.spread
         self._phase_s = spread.phase_s if spread else 0.0
         starts = spread.starts_s if spread else ((),) * len(run.traffic.sources)
@@ -90,6 +95,13 @@ class TrafficSources:
         for start_s, generator in sorted(self._due, key=lambda due: due[0]):
             time.sleep(begin.plus(start_s).remaining_s)
             generator.start(started)
+        if self._run.traffic.at_most_s is not None:
+            tests = [
+                (source, generator)
+                for source, _, generator in self._sources
+                if isinstance(source, Iperf3Source | UdpSource) and isinstance(generator, iperf3.Iperf3Test)
+            ]
+            self.settled_after_s = ended_when_settled(self._run, tests, begin)
         for *_, generator in self._sources:
             generator.finish(begin.plus(self._run.traffic.total_s))
 
@@ -126,14 +138,16 @@ def _generator(
     ends = iperf3.Iperf3Ends(sender, iperf3_path, receiver, iperf3_path, address, port)
     seconds = run.traffic.total_s - source.start_s
     beside = run.topology.control == "beside"
+    pid_file = None if run.traffic.at_most_s is None else str(folder / run_files.iperf3_pid(source.label))
     match source:
         case Iperf3Source(streams=streams):
             longest_s = iperf3.longest_s(run.traffic, run.topology.longest_rtt_s, streams) - run.traffic.total_s
             arguments = [*iperf3.tcp_arguments(run.traffic.of_source(source), starts_s), *_data_ports(run, port)]
             lead_s = (iperf3.ROUND_TRIPS_TO_TCP + streams) * pair.sender.base_rtt_s
             return _Iperf3(
-                ends, arguments, run.traffic.goodput_interval_s, folder, source.label, longest_s, lead_s, beside=beside
-            )
+                ends, arguments, run.traffic.goodput_interval_s, folder, source.label, longest_s, lead_s,
+                pid_file=pid_file, beside=beside,
+            )  # fmt: skip
         case UdpSource() as udp:
             arguments = [*_udp_arguments(run, run.traffic.of_source(udp), udp), *_data_ports(run, port)]
             lead_s = (iperf3.ROUND_TRIPS_TO_UDP + udp.streams) * pair.sender.base_rtt_s
@@ -145,6 +159,7 @@ def _generator(
                 source.label,
                 iperf3.ENDS_WITHIN_S,
                 lead_s,
+                pid_file=pid_file,
                 beside=beside,
             )
         case HttpSource() as http:
@@ -192,10 +207,10 @@ def python_module(module: str, *arguments: object) -> list[str]:
 class _Iperf3(iperf3.Iperf3Test):
     def __init__(
         self, ends: iperf3.Iperf3Ends, arguments: list[str], interval_s: float, folder: Path, label: str,
-        longest_s: float, lead_s: float, *, beside: bool,
+        longest_s: float, lead_s: float, *, pid_file: str | None, beside: bool,
     ) -> None:  # fmt: skip
         """Prepares the test; the control connection goes `beside` the path if the topology has a link for it."""
-        super().__init__(ends, arguments, interval_s, folder, label)
+        super().__init__(ends, arguments, interval_s, folder, label, pid_file=pid_file)
         self._longest_s = longest_s
         self.lead_s = lead_s
         assert ends.receiver

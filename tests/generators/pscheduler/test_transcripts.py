@@ -91,7 +91,7 @@ def read(run: Run, record: dict[str, Any], folder: Path) -> tuple[RunTables, Met
     (folder / "logs").mkdir()
     (folder / "generators" / run_files.PSCHEDULER).write_text(json.dumps(record))
     measurement = Measurement(facts=Facts("unknown", hosts={}), started_s=0.0, ended_s=0.0, ping_rtt_s={})
-    measured = as_measured(run, folder)
+    measured = as_measured(run, folder, None)
     tables = read_tables(measured, folder, measurement)
     return tables, run_metrics(measured, tables, {}, measurement)
 

@@ -113,7 +113,7 @@ TRAFFIC = (
         "0.2 s and 2 intervals", traffic_fields.relative_starts,
     ),
     FieldComparison(
-        ("Traffic.duration_s",), "iperf3's JSON: duration, and the seconds that it counted",
+        ("Traffic.duration_s", "Traffic.at_most_s"), "iperf3's JSON: duration, and the seconds that it counted",
         "a second; 0.25 s and 1% of what was counted", traffic_fields.duration,
     ),
     FieldComparison(("Traffic.omit_s",), "iperf3's JSON: omit", "a second", traffic_fields.omit),

@@ -91,23 +91,24 @@ def groups(observed: Observed) -> Limits:
 
 
 def duration(observed: Observed) -> Limits:
-    """Compares what iperf3 was asked for, and what its timer counted."""
+    """Compares what iperf3 was asked for, and what its timer counted.
+
+    A run that ends when it has settled asks for its limit, and is ended after the time that it measures.
+    """
+    traffic = observed.run.traffic
     for source, test in _tests(observed):
-        asked = observed.run.traffic.of_source(source)
-        configured_s = round(asked.measured_s)
+        configured_s = round(traffic.at_the_limit.of_source(source).measured_s)
         if test.duration_s != configured_s:
             yield (
                 "traffic",
                 f"{source.label} was to last {format_time(test.duration_s)}, "
                 f"configured are {format_time(configured_s)}",
             )
-        elif (
-            test.lasted_s is not None and abs(test.lasted_s - configured_s) > LASTED_S + LASTED_FRACTION * configured_s
-        ):
-            yield (
-                "traffic",
-                f"{source.label} lasted {format_time(test.lasted_s)}, configured are {format_time(configured_s)}",
-            )
+            continue
+        until_s = round(traffic.of_source(source).measured_s)
+        if test.lasted_s is not None and abs(test.lasted_s - until_s) > LASTED_S + LASTED_FRACTION * until_s:
+            was_to = "configured are" if until_s == configured_s else "it had settled after"
+            yield "traffic", f"{source.label} lasted {format_time(test.lasted_s)}, {was_to} {format_time(until_s)}"
 
 
 def omit(observed: Observed) -> Limits:

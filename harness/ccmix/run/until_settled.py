@@ -1,0 +1,89 @@
+"""Ends a run that has settled before its limit, by what iperf3 reports meanwhile; it uses only the standard library."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ccmix.agent.deadline import Deadline
+from ccmix.analysis.lengths import too_short
+from ccmix.analysis.periods import HEADER_BYTES, LIKELY_MTU_BYTES, slowest
+from ccmix.analysis.steady import is_steady, looks_s
+from ccmix.generators.iperf3 import Iperf3Test
+from ccmix.generators.iperf3_progress import GroupProgress, read_progress
+from ccmix.model import GroupMetrics, Iperf3Source, Run, UdpSource
+
+REPORTS_WITHIN_S = 10.0  # the receiver's report of an interval may come so much later than its end
+LOOKS_EACH_S = 0.1  # for that report
+
+Test = tuple[Iperf3Source | UdpSource, Iperf3Test]
+
+
+def ended_when_settled(run: Run, tests: Sequence[Test], begin: Deadline) -> float | None:
+    """Ends the tests once the run has settled, and returns the measured time then; None if it goes on to its limit.
+
+    `begin` is when the traffic begins. A test that ends by itself, so fails, ends the wait. Raises CommandError.
+    """
+    for look_s in looks_s(run):
+        until = begin.plus(run.traffic.omit_s + look_s)
+        if any(test.ends_within(until.remaining_s) for _, test in tests):
+            return None
+        if _has_settled(run, tests, look_s):
+            for _, test in tests:
+                test.end_now()
+            return look_s
+    return None
+
+
+def _has_settled(run: Run, tests: Sequence[Test], look_s: float) -> bool:
+    measured = replace(run, traffic=replace(run.traffic, duration_s=look_s))
+    goodputs, late = _goodputs(measured, tests), Deadline(REPORTS_WITHIN_S)
+    while goodputs is None and not late.expired:
+        if any(test.ends_within(LOOKS_EACH_S) for _, test in tests):
+            return False
+        goodputs = _goodputs(measured, tests)
+    if not goodputs or any(too_short(measured, slowest(measured, list(_groups(measured, tests))))):
+        return False
+    return is_steady(goodputs)
+
+
+def _goodputs(run: Run, tests: Sequence[Test]) -> dict[str, list[float]] | None:
+    """Returns the goodput of each group in each interval of the measured time; None while a report is missing."""
+    interval_s = run.traffic.goodput_interval_s
+    count = round(run.traffic.measured_s / interval_s)
+    goodputs: dict[str, list[float]] = {}
+    for source, test in tests:
+        progress = read_progress(test.receiver_output, interval_s)
+        if not progress or min(len(group.goodput_bps) for group in progress.values()) < count:
+            return None
+        for number, group in progress.items():
+            sums = goodputs.setdefault(_name(run, source, number), [0.0] * count)
+            goodputs[_name(run, source, number)] = [
+                before + own for before, own in zip(sums, group.goodput_bps, strict=False)
+            ]
+    return goodputs
+
+
+def _groups(run: Run, tests: Sequence[Test]) -> Iterator[GroupMetrics]:
+    """Yields what the senders report of their groups, so far as it says how slow the slowest things of the path are."""
+    for source, test in tests:
+        progress = read_progress(test.client_output, run.traffic.goodput_interval_s)
+        for number, group in progress.items():
+            yield GroupMetrics(
+                group=_name(run, source, number),
+                host=source.host,
+                cca=group.cca,
+                streams=group.streams,
+                goodput_bps=sum(group.goodput_bps) / len(group.goodput_bps),
+                throughput_bps=None,
+                retransmission_rate=_retransmission_rate(group),
+                rtt_p95_s=max(group.rtts_s, default=None),
+            )
+
+
+def _retransmission_rate(group: GroupProgress) -> float:
+    packets = group.bytes / (LIKELY_MTU_BYTES - HEADER_BYTES)
+    return min(1.0, group.retransmits / packets) if packets else 0.0
+
+
+def _name(run: Run, source: Iperf3Source | UdpSource, number: int) -> str:
+    names = run.traffic.of_source(source).group_names
+    return run.group_name(source, names[number - 1] if names else "")
