@@ -79,7 +79,7 @@ def task(settings: Mapping[str, Any], folder: Path) -> PschedulerTask:
         observed=source is None or settings.get("src-host") is not None,
         tool=settings.get("tool"),
         slip_s=settings["slip"],
-        wait_s=settings.get("wait") or settings["slip"] + _takes_s(settings["omit"] + settings["duration"]),
+        wait_s=settings.get("wait") or settings["slip"] + _takes_s(settings["omit"] + settings["duration"].seconds),
         priority=settings.get("priority"),
         repeat_s=settings.get("repeat"),
         most_runs=settings["iterations"],
