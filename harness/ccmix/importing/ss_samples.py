@@ -5,8 +5,8 @@
     ESTAB  0       0       10.0.0.1:44010      10.0.0.2:5201
              cubic wscale:10,10 rto:204 rtt:0.029/0.018 ...
 
-time_lines has the forms of the time. What a line of a socket has, and the units, are those of ss -ti as in ccmix.probes.sockets;
-here whole columns are read at once.
+time_lines has the forms of the time. What a line of a socket has, and the units, are those of ss -ti as in
+ccmix.probes.sockets; here whole columns are read at once.
 """
 
 import io

@@ -37,7 +37,7 @@ def seconds(text: str) -> float | None:
     """Returns seconds of what LINE found; None if it is no time after all, such as a 30th of February."""
     text = text.strip()
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-        if unit := _UNITS.get(len(text)):
+        if text.isdecimal() and (unit := _UNITS.get(len(text))):
             second, part = divmod(int(text), unit)  # a float has no nanoseconds since 1970
             return known(second + part / unit, MOST_CLOCK_S)
         return known(float(text), MOST_CLOCK_S)
