@@ -35,6 +35,7 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     """
     from ccmix.analysis.lengths import warnings
     from ccmix.analysis.validity.foreseen import unknown_for_sure
+    from ccmix.cli.lacking_ccas import warn_of_lab
     from ccmix.config import load, select
     from ccmix.plan import make_plan, span
     from ccmix.report import plan_text
@@ -44,6 +45,8 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     runs = make_plan(entries, seed)
     for notice in loaded.notices:
         click.echo(notice, err=True)
+    if warning := warn_of_lab(runs):
+        click.echo(warning, err=True)
     if form == "json":
         rows = [{key: getattr(run, key) for key in KEYS} | {"seconds": run.seconds or 0.0} for run in runs]
         put(json.dumps(rows) + "\n")

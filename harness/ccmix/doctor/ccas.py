@@ -67,6 +67,19 @@ def judge_ccas(ccas: Ccas, wanted: Iterable[str], privileged: bool, iperf3: str 
             )
 
 
+def judge_lab_ccas(built_in: frozenset[str] | None, wanted: Iterable[str]) -> Iterator[DoctorFinding]:
+    """Judges the CCAs of the lab's kernel; None: its file does not say which it has."""
+    if built_in is None:
+        yield DoctorFinding("lab: CCAs", Status.UNKNOWN, "the kernel's file does not hold its configuration")
+        return
+    yield DoctorFinding("lab: CCAs", Status.OK, " ".join(sorted(built_in)))
+    for cca in sorted(set(wanted) - built_in):
+        yield DoctorFinding(
+            f"lab: CCA {cca}", Status.FAIL, f"the lab's kernel has no {cca}",
+            "The entries ask for it, and the lab loads no modules: choose one of those that it has.",
+        )  # fmt: skip
+
+
 def _missing(cca: str, loadable: bool, privileged: bool) -> DoctorFinding:
     load = line("modprobe", f"tcp_{cca}")
     if not loadable:

@@ -126,7 +126,7 @@ def _what_is_changed(run: Run, path: HostPath, src: Needs) -> None:
 
 
 def _ccas(run: Run, lines: Iterable[str]) -> set[str]:
-    named = {group.cca for group in run.traffic.groups}
+    named = set(run.traffic.ccas)
     for text in lines:
         named |= set(_CCA_SYSCTL.findall(text))
         for groups in _CCA_OPTION.findall(text):

@@ -2,14 +2,16 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ccmix.doctor import container
+from ccmix.doctor.ccas import judge_lab_ccas
 from ccmix.doctor.findings import DoctorFinding, Status, line, problem
 from ccmix.doctor.login import read_only
 from ccmix.lab.errors import GuestError
 from ccmix.lab.host import launch_parent, memory_dir, program
+from ccmix.lab.kernel_config import ccas_of_kernel
 from ccmix.lab.memory import guest_memory_bytes
 from ccmix.model import Topology
 from ccmix.tools import ToolError, find_iperf3, find_kernel
@@ -61,6 +63,15 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[DoctorFi
         except GuestError as error:
             yield DoctorFinding(f"lab: {name}", bad, str(error), "The lab starts its guests by it.",
                           (line("apt-get", "install", "-y", "util-linux"),))  # fmt: skip
+
+
+def judge_ccas_of_lab(wanted: Iterable[str]) -> Iterator[DoctorFinding]:
+    """Judges the CCAs of the lab's kernel, if there is one."""
+    try:
+        kernel = find_kernel()
+    except ToolError:
+        return  # which judge_lab() says
+    yield from judge_lab_ccas(ccas_of_kernel(kernel), wanted)
 
 
 def read_rights() -> container.Rights:
