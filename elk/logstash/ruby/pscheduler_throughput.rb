@@ -11,6 +11,7 @@ module PschedulerThroughput
   ID_DIGITS = 16
   ECS_VERSION = "8.17.0"
   LONGEST_REASON = 300 # characters
+  NO_CCA = "-".freeze # of what is not TCP, and of flows of an unknown CCA
 
   # One document: the index that it belongs to, its id there, and its fields.
   Document = Struct.new(:index, :id, :fields)
@@ -30,14 +31,16 @@ module PschedulerThroughput
   # The run of a message.
   class Run
     def initialize(message)
-      raise Unusable, "not a throughput test" unless message.dig("test", "type") == "throughput"
+      type = message.dig("test", "type")
+      raise Unusable, "a test of type #{type || "(none)"}, not throughput" unless type == "throughput"
       raise Unusable, "no run" unless message["id"] && message.dig("run", "start-time")
 
       @message = message
       @spec = message.dig("test", "spec") || {}
       @result = message["result"] || message.dig("run", "result-merged") || {}
       @begin = Time.parse(message.dig("run", "start-time"))
-      @streams = succeeded? ? Streams.new(@result, @spec, iperf3_client).to_a : []
+      @client = iperf3_client
+      @streams = succeeded? ? Streams.new(@result, @spec, @client, transport).to_a : []
     end
 
     def documents
@@ -111,7 +114,15 @@ module PschedulerThroughput
 
     def mix
       ccas = @streams.map(&:cca).compact.uniq
-      ccas.empty? ? @spec["congestion"] || "-" : ccas.join(",")
+      return ccas.join(",") unless ccas.empty?
+
+      transport == "tcp" ? @spec["congestion"] || NO_CCA : NO_CCA
+    end
+
+    # As iperf3 reports it, else as the test asked.
+    def transport
+      protocol = @client&.dig("start", "test_start", "protocol") || (@spec["udp"] ? "udp" : "tcp")
+      protocol.to_s.downcase
     end
 
     def streams_asked
@@ -152,7 +163,7 @@ module PschedulerThroughput
         "ccmix.duration_s" => seconds(@spec["duration"]),
         "ccmix.omit_s" => seconds(@spec["omit"]) || 0.0,
         "ccmix.path.machine" => "hosts",
-        "network.transport" => "tcp",
+        "network.transport" => transport,
         "ccmix.goodput_bps" => sum(&:goodput_bps),
         "ccmix.fairness" => fairness,
         "network.bytes" => sum(&:bytes)
@@ -207,7 +218,7 @@ module PschedulerThroughput
         "ccmix.flow.stream" => stream.number, "ccmix.goodput_bps" => stream.goodput_bps,
         "ccmix.throughput_bps" => stream.throughput_bps, "ccmix.goodput_share" => share(stream.goodput_bps),
         "ccmix.rtt_median_s" => stream.rtt_s, "ccmix.retransmits" => stream.retransmits,
-        "network.bytes" => stream.bytes, "network.transport" => "tcp"
+        "network.bytes" => stream.bytes, "network.transport" => transport
       )
     end
 
@@ -259,7 +270,8 @@ module PschedulerThroughput
 
   # The streams of a result: rates from iperf3's own JSON where it is there, as ccmix takes them, else from pScheduler's.
   class Streams
-    def initialize(result, spec, client)
+    def initialize(result, spec, client, transport)
+      @transport = transport
       @summary = result["summary"]
       @spec = spec
       @told = (client&.dig("end", "streams") || []).each_with_object({}) do |stream, told|
@@ -280,15 +292,19 @@ module PschedulerThroughput
       id, named_cca, = stream["stream-id"].to_s.split(":")
       id = id.sub(/\A0+(?=\d)/, "")
       told = @told[id]
-      cca = cca(id, named_cca, told)
+      cca = tcp? ? cca(id, named_cca, told) : NO_CCA
       throughput_bps = stream["throughput-bits"].to_f
       Stream.new(
-        number: number, name: id, cca: cca, group: cca || "-", throughput_bps: throughput_bps,
+        number: number, name: id, cca: cca, group: tcp? ? cca || "-" : @transport, throughput_bps: throughput_bps,
         goodput_bps: told&.dig("receiver", "bits_per_second") || stream["receiver-throughput-bits"] ||
                      throughput_bps * share_received,
         bytes: stream["throughput-bytes"], retransmits: stream["retransmits"],
         rtt_s: stream["rtt"] && stream["rtt"] / 1e6
       )
+    end
+
+    def tcp?
+      @transport == "tcp"
     end
 
     # iperf3mix names each stream's CCA; stock iperf3 has one for all.

@@ -7,6 +7,7 @@ import hashlib
 import math
 import sys
 import threading
+import time
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ class IndexOptions:
     ca: Path | None
     spool: Path | None
     patience: float
+    dashboards: Path | None
     follow: bool
 
 
@@ -65,6 +67,8 @@ class IndexOptions:
 @click.option("--patience", type=click.FloatRange(0, math.inf, max_open=True), envvar=PATIENCE, default=600.0,
               show_default=True, metavar="SECONDS",
               help="Give up after the server has accepted nothing for so long.")  # fmt: skip
+@click.option("--dashboards", type=options.PathType(dir_okay=False), metavar="FILE",
+              help="Then write Kibana's dashboards, which open at the times of all runs in the index.")  # fmt: skip
 @click.option("--follow", is_flag=True, hidden=True)
 @options.collected(IndexOptions)
 def index(given: IndexOptions) -> None:
@@ -97,7 +101,7 @@ def _index(given: IndexOptions) -> int:
         demo = unpacked.enter_context(published()) if given.demo else []
         archives = unpacked.enter_context(opened([*given.outdirs, *demo]))
         campaigns = [Campaign.load(outdir) for outdir in archives.folders]
-        if not campaigns and not given.setup:
+        if not campaigns and not given.setup and not given.dashboards:
             raise ArchiveError("nothing to index: name folders that 'ccmix run' wrote, or give --setup or --demo")
         try:
             return _send(target, campaigns, given, archives.rename)
@@ -114,17 +118,29 @@ def spool_folder(url: str) -> Path:
 
 
 def _send(target: Target, campaigns: Sequence[Campaign], given: IndexOptions, renamed: Callable[[str], str]) -> int:
-    from ccmix.index.sender import BulkSender
     from ccmix.index.server import ElasticsearchServer
-    from ccmix.index.spool import Spool
 
     server = ElasticsearchServer(target)
     if given.setup or given.demo:
         lifecycle = server.set_up()
         policies = "" if lifecycle else "; it has no lifecycle policies, so samples are kept for ever"
         click.echo(f"{target.url}: is set up{policies}", err=True)
-    if not campaigns:
-        return status.GOOD
+    outcome = _send_campaigns(server, target, campaigns, given, renamed) if campaigns else status.GOOD
+    if given.dashboards:
+        _write_dashboards(server, given.dashboards)
+    return outcome
+
+
+def _send_campaigns(
+    server: ElasticsearchServer,
+    target: Target,
+    campaigns: Sequence[Campaign],
+    given: IndexOptions,
+    renamed: Callable[[str], str],
+) -> int:
+    from ccmix.index.sender import BulkSender
+    from ccmix.index.spool import Spool
+
     with Spool(given.spool or spool_folder(target.url)) as spool:
         sender = BulkSender(server, spool, given.patience, _WaitingPrinter())
         sending = _CampaignSender(sender, given.only, renamed)
@@ -142,6 +158,19 @@ def _send(target: Target, campaigns: Sequence[Campaign], given: IndexOptions, re
             first = f", the first because of '{sender.first_rejection}'" if sender.first_rejection else ""
             click.echo(f"{sender.rejected} documents were not accepted{first}: see {spool.rejected_folder}", err=True)
         return status.BAD if sender.rejected or sending.unread else status.GOOD
+
+
+def _write_dashboards(server: ElasticsearchServer, file: Path) -> None:
+    """Writes what Kibana imports. Raises OSError."""
+    from ccmix.failures import naming
+    from ccmix.kibana.dashboard import LAST_YEAR
+    from ccmix.kibana.file import ndjson, times_of
+
+    ends = server.times_s()
+    times = times_of(*ends, now_s=time.time()) if ends else LAST_YEAR
+    with naming(file):
+        file.write_text(ndjson(times), encoding="utf-8")
+    click.echo(f"{file}: dashboards that open at {times.first} to {times.last}", err=True)
 
 
 class _CampaignSender:

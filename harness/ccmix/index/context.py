@@ -117,6 +117,16 @@ def _path(finished: FinishedRun) -> Document:
     }
 
 
+def _for_filters(path: Document) -> Document:
+    """Returns settings of the path as Kibana's filters can offer them."""
+    rtt_s, loss, buffer_bdp = (path.get(f"ccmix.path.{name}") for name in ("base_rtt_s", "loss", "buffer_bdp"))
+    return {
+        "ccmix.path.base_rtt_ms": None if rtt_s is None else float(f"{1000 * rtt_s:.6g}"),
+        "ccmix.path.loss_label": None if loss is None else f"{100 * loss:.4g}%",
+        "ccmix.path.buffer_label": None if buffer_bdp is None else f"{buffer_bdp:.3g} BDP",
+    }
+
+
 def _imported_rate_bps(finished: FinishedRun) -> float | None:
     return finished.facts.imported.rate_bps if finished.facts.imported else None
 
@@ -136,7 +146,7 @@ def of_campaign(campaign: Campaign) -> Document:
 def of_condition(finished: FinishedRun) -> Document:
     """Returns what all iterations of a condition have in common."""
     run = finished.run
-    senders = sender_names(run, finished.facts)
+    senders, path = sender_names(run, finished.facts), _path(finished)
     destination = run.path.dst.address if isinstance(run.path, HostPath) else run.dst
     return {
         "ccmix.entry": run.entry,
@@ -145,7 +155,8 @@ def of_condition(finished: FinishedRun) -> Document:
         "ccmix.mix": mix(finished),
         "ccmix.streams": run.traffic.streams or None,
         "ccmix.pacing_bps": run.traffic.pacing_bps,
-        **_path(finished),
+        **path,
+        **_for_filters(path),
         "ccmix.path.pair": f"{','.join(senders)} > {run.dst}",
         "source.address": senders if len(senders) > 1 else senders[0],
         "destination.address": destination,

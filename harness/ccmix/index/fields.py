@@ -148,6 +148,10 @@ _CONTEXT = (
     _name("ccmix.path.pair", "'SOURCE > DESTINATION' by their names", *WITH_CONTEXT),
     _gauge("ccmix.path.base_rtt_s", "s", "base RTT: configured on an emulated path (of several senders the largest), "
            "else the smallest of ping before the traffic", *WITH_CONTEXT),
+    _gauge("ccmix.path.base_rtt_ms", "ms", "the same in milliseconds, for Kibana's filters, which have whole steps",
+           *WITH_CONTEXT),
+    _name("ccmix.path.loss_label", "ccmix.path.loss in words, '0.1%', for Kibana's filters", *WITH_CONTEXT),
+    _name("ccmix.path.buffer_label", "ccmix.path.buffer_bdp in words, '0.5 BDP', for Kibana's filters", *WITH_CONTEXT),
     _gauge("ccmix.path.loss", "percent", "configured loss in the data direction, a fraction; for gemodel the mean of "
            "its two states", *WITH_CONTEXT),
     _gauge("ccmix.path.rate_bps", "bit/s", "configured rate of the bottleneck, or of netem", *WITH_CONTEXT),
@@ -286,7 +290,7 @@ _FLOW = (
     _count("destination.port", "1", "TCP port of the receiving end", "sockets", "packets"),
     Field("source.ip", "ip", "address of the sending end", ("sockets", "packets")),
     Field("destination.ip", "ip", "address of the receiving end", ("sockets", "packets")),
-    _name("network.transport", "tcp", "runs", "flows"),
+    _name("network.transport", "tcp or udp, of runs all that they have", "runs", "flows"),
     _name("host.name", "the host that it was seen on: its name in the entry or topology",
           "hosts", "flows", "intervals", "sockets", "completions"),
 )  # fmt: skip

@@ -139,6 +139,15 @@ class ElasticsearchServer:
         for hit in answer.get("hits", {}).get("hits", ()):
             yield hit["_index"], hit["_id"]
 
+    def times_s(self) -> tuple[float, float] | None:
+        """Returns when the first and the last run began, in seconds since 1970; None if there is no run."""
+        self.refresh()
+        ends = {name: {name: {"field": "@timestamp"}} for name in ("min", "max")}
+        found = self._ask("POST", f"/{KINDS['runs'].index_pattern}/_search", {"size": 0, "aggs": ends})["aggregations"]
+        if found["min"]["value"] is None:
+            return None
+        return found["min"]["value"] / 1000, found["max"]["value"] / 1000
+
     def close(self) -> None:
         self._client.close()
 

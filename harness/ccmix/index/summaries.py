@@ -176,7 +176,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "ccmix.retransmission_rate": metrics.retransmission_rate,
         "ccmix.rtt_median_s": metrics.rtt_median_s,
         "network.bytes": metrics.bytes_sent,
-        "network.transport": "tcp",
+        "network.transport": _transports(run),
         **{
             f"ccmix.rtt_probe.{name}": metric(metrics, f"rtt_probe.{name}")
             for name in ("median_s", "p95_s", "p99_s", "unanswered")
@@ -187,6 +187,11 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "ccmix.path.sender_qdisc": list(dict.fromkeys((facts.sender_qdiscs or {}).values())) or None,
         **_path(run),
     }  # fmt: skip
+
+
+def _transports(run: Run) -> list[str]:
+    """Returns the transports of the sources, each once."""
+    return list(dict.fromkeys("udp" if isinstance(source, UdpSource) else "tcp" for source in run.traffic.sources))
 
 
 def _path(run: Run) -> Document:

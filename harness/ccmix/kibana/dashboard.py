@@ -54,6 +54,17 @@ class GridPlace:
 
 
 @dataclass(frozen=True)
+class TimeRange:
+    """Holds the times that a dashboard shows when it is opened, as Kibana has them: 'now-1y', '2026-11-22T00:00Z'."""
+
+    first: str
+    last: str
+
+
+LAST_YEAR = TimeRange("now-1y", "now")
+
+
+@dataclass(frozen=True)
 class Dashboard:
     """Describes a dashboard; its name is part of its address, and the controls look for values in `view`."""
 
@@ -85,8 +96,8 @@ class Dashboard:
             x, row = x + panel.width, max(row, panel.height)
         return places
 
-    def saved(self, others: Iterable["Dashboard"]) -> list[SavedObject]:
-        """Returns the charts of the panels and, last, the dashboard with links to all `others`."""
+    def saved(self, others: Iterable["Dashboard"], times: TimeRange = LAST_YEAR) -> list[SavedObject]:
+        """Returns the charts of the panels and, last, the dashboard of these times with links to all `others`."""
         charts = [panel.chart.saved(self.panel_id(panel)) for panel in self.panels]
         links, references = self._links(others)
         panels = [_panel(f"{self.id}-links", "links", GridPlace(0, 0, WIDTH, LINKS_HEIGHT), links)]
@@ -109,8 +120,8 @@ class Dashboard:
             }),
             "controlGroupInput": controls,
             "timeRestore": True,
-            "timeFrom": "now-10y",
-            "timeTo": "now",
+            "timeFrom": times.first,
+            "timeTo": times.last,
             "refreshInterval": {"pause": True, "value": 60_000},
             "kibanaSavedObjectMeta": {"searchSourceJSON": embedded(NO_SEARCH)},
         }  # fmt: skip

@@ -25,11 +25,12 @@ def _duration(output: str) -> Json:
     }  # fmt: skip
 
 
+RATE_PATTERN = "0,0.[0] bitd"  # Kibana appends no "/s" here: formats of columns do (lens.RATE_FORMAT)
 # Kibana's format for each unit of the table of fields; units without one are written as plain numbers.
 FORMATS = {
-    "bit/s": _number("0,0.[0]bitd"),
-    "byte": {"id": "bytes", "params": {"pattern": "0,0.0b"}},
-    "percent": {"id": "percent", "params": {"pattern": "0,0.00%"}},
+    "bit/s": _number(RATE_PATTERN),
+    "byte": {"id": "bytes", "params": {"pattern": "0,0.[0] bd"}},
+    "percent": {"id": "percent", "params": {"pattern": "0,0.[000]%"}},
     "s": _duration("asMilliseconds"),
     "BDP": _number("0,0.[00]"),
 }  # fmt: skip

@@ -5,11 +5,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ccmix.charts.colours import COLOURS, NO_CCA
-from ccmix.kibana.data_views import DataView
+from ccmix.index.fields import FIELDS
+from ccmix.kibana.data_views import RATE_PATTERN, DataView
 from ccmix.kibana.saved import Json, Reference, SavedObject
 
 LAYER = "data"
 SHADES = ("#EFF3FF", "#BDD7E7", "#6BAED6", "#3182BD", "#08519C")  # Blues of ColorBrewer, for the colour-blind too
+RATE = "bit/s"
+RATE_FORMAT: Json = {"id": "custom", "params": {"decimals": 1, "pattern": RATE_PATTERN, "suffix": "/s"}}
+# Fields that all documents with them in their kind have; the sum over other fields would be 0 where there is nothing.
+ALWAYS_THERE = ("ccmix.condition.runs", "ccmix.condition.invalid", "ccmix.condition.not_settled")
 Operation = Literal["average", "median", "sum", "min", "max", "unique_count"]
 
 
@@ -65,7 +70,10 @@ class Times:
 
 @dataclass(frozen=True)
 class Metric:
-    """Computes a number for each bucket, from the documents that match `only` (KQL)."""
+    """Computes a number for each bucket, from the documents that match `only` (KQL).
+
+    A sum needs a field that all documents of the chart have: of none, its value is 0, and not unknown.
+    """
 
     operation: Operation
     field: str
@@ -76,10 +84,13 @@ class Metric:
         number = self.operation != "unique_count"
         if number and view.data_type(self.field) not in {"number", "date"}:
             raise ValueError(f"{self.field} is not a number: Lens can't show its {self.operation}")
+        parameters: Json = {"emptyAsNull": False}  # else Kibana writes 0 as "-", which is what was not measured
+        if number and FIELDS[self.field].unit == RATE:
+            parameters["format"] = RATE_FORMAT
         return {
             "label": self.label, "customLabel": True,
             "dataType": view.data_type(self.field) if number else "number", "operationType": self.operation,
-            "scale": "ratio", "sourceField": self.field, "isBucketed": False, "params": {"emptyAsNull": True},
+            "scale": "ratio", "sourceField": self.field, "isBucketed": False, "params": parameters,
             **_filter(self.only),
         }  # fmt: skip
 
@@ -119,6 +130,10 @@ class Lens:
     only: str = ""
 
     def saved(self, id_: str) -> SavedObject:
+        """Returns the object. Raises ValueError where a sum would show 0 for what was not measured."""
+        for column in self.columns.values():
+            if isinstance(column, Metric) and column.operation == "sum" and not self._has(column.field):
+                raise ValueError(f"{id_}: {column.field} may be missing: the sum would be 0 then")
         columns = {name: column.to_json(self.view) for name, column in self.columns.items()}
         attributes = {
             "title": self.title,
@@ -140,6 +155,10 @@ class Lens:
         }
         reference = Reference(f"indexpattern-datasource-layer-{LAYER}", "index-pattern", self.view.id)
         return SavedObject("lens", id_, attributes, (reference,))
+
+    def _has(self, field: str) -> bool:
+        """Returns whether all documents of the chart have the field."""
+        return field in ALWAYS_THERE or f"{field}: *" in self.only.split(" and ")
 
 
 Series = Literal["bar", "bar_stacked", "bar_horizontal", "bar_horizontal_stacked", "line", "area_percentage_stacked"]

@@ -95,7 +95,7 @@ def _inside(saved: SavedObject, views: Mapping[str, str], search: Search, place:
         case "lnsMetric":
             name = state["metricAccessor"]
             return _text(
-                width / 2, height / 2 + 14, _written(panel, name, rows[0][name]), 40, more="text-anchor='middle'"
+                width / 2, height / 2 + 14, written(panel, name, rows[0][name]), 40, more="text-anchor='middle'"
             )
         case _:
             return _table(panel, [column["columnId"] for column in state["columns"]], rows, width, height)
@@ -208,7 +208,7 @@ def _table(panel: LensPanel, names: Sequence[str], rows: Sequence[Row], width: f
     ]
     for number, row in enumerate(rows[:room], start=1):
         lines += [
-            _text(2 + at * step, (number + 1) * TABLE_ROW - 4, _written(panel, name, row[name])[:letters], 10)
+            _text(2 + at * step, (number + 1) * TABLE_ROW - 4, written(panel, name, row[name])[:letters], 10)
             for at, name in enumerate(names)
         ]
     if len(rows) > room:
@@ -216,7 +216,8 @@ def _table(panel: LensPanel, names: Sequence[str], rows: Sequence[Row], width: f
     return "\n".join(lines)
 
 
-def _written(panel: LensPanel, name: str, value: Any) -> str:
+def written(panel: LensPanel, name: str, value: Any) -> str:
+    """Returns a value of a column as a table shows it; '-' where there is none."""
     if value is None:
         return "-"
     if not isinstance(value, int | float):

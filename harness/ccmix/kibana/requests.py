@@ -18,21 +18,24 @@ from ccmix.kibana.vega import answer_of, rows_of
 Search = Callable[[str, Json], Json]  # of an index pattern and a body
 Row = Json  # column to value
 BUCKETS = 50
-_CONDITION = re.compile(r'(?P<no>not )?(?P<field>[\w.@]+): (?:"(?P<quoted>[^"]*)"|(?P<plain>[\w.,-]+))')
+_CONDITION = re.compile(r'(?P<no>not )?(?P<field>[\w.@]+): (?:"(?P<quoted>[^"]*)"|(?P<any>\*)|(?P<plain>[\w.,-]+))')
 _METRICS = {
     "average": "avg", "sum": "sum", "min": "min", "max": "max", "unique_count": "cardinality",
 }  # fmt: skip
 
 
 def kql(text: str) -> Json:
-    """Returns the filter of `field: value` conditions joined by `and`, each with an optional `not` before it."""
+    """Returns the filter of `field: value` conditions joined by `and`, each with an optional `not` before it.
+
+    The value `*` is any.
+    """
     conditions = []
     for part in text.split(" and ") if text else []:
         match = _CONDITION.fullmatch(part)
         if match is None:
             raise ValueError(f"not understood: {part}")
         value = match["plain"] if match["quoted"] is None else match["quoted"]
-        term = {"term": {match["field"]: value}}
+        term = {"exists": {"field": match["field"]}} if match["any"] else {"term": {match["field"]: value}}
         conditions.append({"bool": {"must_not": [term]}} if match["no"] else term)
     return {"bool": {"filter": conditions}}
 
@@ -65,12 +68,15 @@ class LensPanel:
 
     def body(self, search: Search) -> Json:
         """Returns the request; asks `search` for the range of what has buckets of equal width."""
-        aggregations = {
+        metrics = {
             name: _only(column, {_inner(name): _metric(column)}) if _aggregates(column) else {"filter": kql_of(column)}
             for name, column in self.metrics.items()
         }
+        aggregations = metrics
         for name, column in reversed([pair for pair in self.columns.items() if pair[1]["isBucketed"]]):
-            aggregations = {name: self._buckets(column, search) | {"aggs": aggregations}}
+            ordering = column["params"].get("orderBy", {}).get("columnId")  # buckets are ordered by a number of theirs
+            own = {ordering: metrics[ordering]} if ordering else {}
+            aggregations = {name: self._buckets(column, search) | {"aggs": aggregations | own}}
         return {"size": 0, "track_total_hits": True, "query": self._only, "aggs": aggregations}
 
     def rows(self, search: Search) -> list[Row]:
@@ -173,7 +179,12 @@ def _metric(column: Json) -> Json:
 def _value(column: Json, aggregated: Json, inner: str) -> Any:
     if not _aggregates(column):
         return aggregated["doc_count"]
-    return aggregated[inner]["values"]["50.0"] if column["operationType"] == "median" else aggregated[inner]["value"]
+    if column["operationType"] == "median":
+        return aggregated[inner]["values"]["50.0"]
+    value = aggregated[inner]["value"]
+    # As Kibana's option for sums and counts of values
+    hidden = column["operationType"] in {"sum", "unique_count"} and column["params"]["emptyAsNull"]
+    return None if hidden and not value else value
 
 
 def _range_request(only: Json, field: str) -> Json:

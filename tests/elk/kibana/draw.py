@@ -1,8 +1,9 @@
 """Draws the dashboards of docs/reference/dashboards.md without Kibana.
 
-PYTHONPATH=tests .venv/bin/python tests/elk/kibana/draw.py
+PYTHONPATH=tests .venv/bin/python tests/elk/kibana/draw.py [NAME...]
 """
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ DEMO: Chosen = {"ccmix.campaign.name": ["demo"]}
 THE_RECORDED: Chosen = {"ccmix.campaign.name": [outdir.name for outdir in RECORDED]}
 MEASURED: Chosen = {"ccmix.campaign.name": [*DEMO["ccmix.campaign.name"], *THE_RECORDED["ccmix.campaign.name"]]}
 MIX: Chosen = {"ccmix.entry": ["mixed"], "ccmix.condition.name": ["delay=44ms,loss=0.1%"], "ccmix.run.iteration": [1]}
+TWO: Chosen = MIX | {"ccmix.condition.name": ["delay=44ms,loss=0.1%", "delay=5ms,loss=0.1%"]}
 SHOWN: dict[str, Chosen] = {
     "campaigns": MEASURED,
     "health": MEASURED,
@@ -29,6 +31,7 @@ SHOWN: dict[str, Chosen] = {
     "mesh": {},
     "ccas": DEMO,
     "run": DEMO | MIX,
+    "compare": DEMO | TWO,
 }
 # The run of the demo has none of these: those of another run
 OF_ANOTHER_RUN: dict[str, Chosen] = {
@@ -55,6 +58,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ccmix-draw-") as name, elasticsearch_node() as node:
         fill(node, Path(name))
         for dashboard in DASHBOARDS:
+            if sys.argv[1:] and dashboard.name not in sys.argv[1:]:
+                continue
             svg = draw(dashboard, objects, views, Shown(node, SHOWN[dashboard.name]))
             (IMAGES / f"kibana-{dashboard.name}.svg").write_text(svg)
 

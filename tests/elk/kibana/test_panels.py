@@ -14,7 +14,7 @@ from ccmix.analysis.results import load_results
 from ccmix.charts.choose import choose
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.file import saved_objects
-from ccmix.kibana.preview import render
+from ccmix.kibana.preview import render, written
 from ccmix.kibana.requests import LensPanel, Panel, Row, VegaPanel, kql_of, panel_of
 from ccmix_indices import bulk
 from elasticsearch_node import Node
@@ -30,7 +30,7 @@ VEGA = {id_: panel for id_, panel in PANELS.items() if isinstance(panel, VegaPan
 # load of processors, a spread of iterations, captures, RTT probes, requests, and what is no emulated path. Panels on
 # that are shown the recorded campaigns.
 NOT_IN_THE_DEMO = re.compile(
-    "ccmix-(campaigns-(campaigns|each|limits|number)|health-(limits|cpu|hosts)|ccas-table"
+    "ccmix-(campaigns-(campaigns|each|limits|number)|health-(limits|cpu|hosts)|ccas-table|compare-runs"
     "|run-(runs|probe|packets-.*|completion.*|requests)|real-emulated-.*|mesh-.*)"
 )
 CAMPAIGNS = ("demo", *(outdir.name for outdir in RECORDED))
@@ -45,6 +45,7 @@ SHOWN_WHERE = {
     ),
 }  # fmt: skip
 A_YEAR_MS = 365 * 86_400_000
+SENTENCES = ("-how-many", "-pooled", "-chosen")  # panels that write a line of text
 FRAME = {"width": 400, "height": 250}
 
 Filter = dict[str, Any]
@@ -202,6 +203,39 @@ def test_a_document_too_many_changes_a_mere_count(filled: Node) -> None:
     bulk(filled, f'{{"delete":{{"_index":"{one["_index"]}","_id":"one-too-many"}}}}\n'.encode())
 
 
+def test_what_is_summed_is_in_every_document(filled: Node) -> None:
+    """The sum over nothing is 0, which would be a number that nobody measured."""
+    for id_, panel in PANELS.items():
+        if not isinstance(panel, LensPanel):
+            continue
+        for column in panel.metrics.values():
+            if column["operationType"] == "sum":
+                without = {"bool": {"must_not": [{"exists": {"field": column["sourceField"]}}]}}
+                both = {"bool": {"filter": [panel.body(Filtered(filled))["query"], without]}}
+                assert filled("POST", f"/{panel.index}/_count", {"query": both})["count"] == 0, id_
+
+
+def test_zero_is_0_and_what_was_not_measured_is_a_dash(filled: Node) -> None:
+    """Two hosts without drops: the probe of one did not look."""
+    index, drops = "ccmix-hosts", "ccmix.host.softnet_drops"
+    (found,) = hits(filled, index, {"exists": {"field": drops}}, most=1)
+    known = {name: value for name, value in found["_source"].items() if name != drops}
+    bulk(
+        filled,
+        lines(index, "zero", known | {"host.name": "looked", drops: 0})
+        + lines(index, "none", known | {"host.name": "not-looked"}),
+    )
+    only = Filtered(filled, {"terms": {"host.name": ["looked", "not-looked"]}})
+    table, line = PANELS["ccmix-health-hosts"], PANELS["ccmix-health-softnet"]
+    assert isinstance(table, LensPanel)
+    rows = {row["host"]: row["drops"] for row in table.rows(only)}
+    assert rows == {"looked": 0, "not-looked": None}
+    assert {host: written(table, "drops", value) for host, value in rows.items()} == {"looked": "0", "not-looked": "-"}
+    assert [(row["host"], row["value"]) for row in line.rows(only)] == [("looked", 0)]
+    for name in ("zero", "none"):
+        bulk(filled, f'{{"delete":{{"_index":"{index}","_id":"{name}"}}}}\n'.encode())
+
+
 def shown(panel: Panel, field: str) -> bool:
     """Returns whether a Vega-Lite chart draws a field; some separate rows, or serve a neighbour's chart."""
     assert isinstance(panel, VegaPanel)
@@ -217,7 +251,7 @@ def shown(panel: Panel, field: str) -> bool:
 def test_vega_lite_compiles_and_draws_every_row_that_it_should(id_: str, filled: Node) -> None:
     panel = VEGA[id_]
     svg = render(panel.drawn(panel.rows(Filtered(filled))) | FRAME)
-    assert svg.count("<path") > 5 or id_.endswith("-how-many")
+    assert svg.count("<path") > 5 or id_.endswith(SENTENCES)
     assert "no data" not in svg
     assert "NaN" not in svg
     assert "undefined" not in svg

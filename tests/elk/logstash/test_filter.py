@@ -158,6 +158,18 @@ def test_a_failed_run_is_kept_with_its_reason() -> None:
     assert (run["event.outcome"], run["event.reason"]) == ("failure", ["the server is busy"])
 
 
+def test_a_test_of_udp_has_its_own_words() -> None:
+    """Stands in for a recorded one: a run by TCP, changed to what pScheduler's specification of UDP tests has."""
+    message = recorded()
+    message["test"]["spec"] |= {"udp": True}
+    message["test"]["spec"].pop("congestion", None)
+    del message["run"]["result-full"]
+    events = filtered([message])
+    assert {event["network.transport"] for event in of(events, "runs") + of(events, "flows")} == {"udp"}
+    assert {(event["ccmix.cca"], event["ccmix.group.name"]) for event in of(events, "flows")} == {("-", "udp")}
+    assert {event["ccmix.mix"] for event in events} == {"-"}
+
+
 @pytest.mark.parametrize("change", [{"test": {"type": "latency", "spec": {}}}, {"run": None}, {"id": None}])
 def test_other_messages_are_put_aside(change: dict[str, Any]) -> None:
     (event,) = filtered([recorded() | change])

@@ -4,7 +4,7 @@ from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.dashboards.scope import how_many_runs
 from ccmix.kibana.data_views import RUNS
-from ccmix.kibana.lens import XY, Count, Heatmap, Lens, LensTable, Metric, Number, Terms, Times
+from ccmix.kibana.lens import XY, Count, Lens, LensTable, Metric, Number, Terms, Times
 
 _VERDICTS = common.verdicts()
 _CAMPAIGNS = Lens(
@@ -18,7 +18,7 @@ _CAMPAIGNS = Lens(
         **_VERDICTS,
         "not_settled": common.NOT_SETTLED,
         "goodput": Metric("average", "ccmix.goodput_bps", "mean goodput", common.COUNTED),
-        "retries": Metric("sum", "ccmix.run.retries", "tries that failed"),
+        "retries": Metric("max", "ccmix.run.retries", "tries that failed, most of a run"),
     },
     LensTable(("campaign", "pair", "entry", "runs", *_VERDICTS, "not_settled", "goodput", "retries")),
 )
@@ -74,14 +74,16 @@ CAMPAIGNS = Dashboard(
         Panel(
             "conditions",
             Lens(
-                "Runs of each condition that tables count",
+                "Runs of each condition",
                 RUNS,
                 {
+                    "campaign": Terms("ccmix.campaign.name", "campaign"),
                     "entry": Terms("ccmix.entry", "entry"),
                     "condition": Terms("ccmix.condition.name", "condition"),
-                    "counted": Count("runs", common.COUNTED),
+                    "runs": Count("runs"),
+                    "counted": Count("that tables count", common.COUNTED),
                 },
-                Heatmap("entry", "condition", "counted"),
+                LensTable(("campaign", "entry", "condition", "runs", "counted")),
             ),
             28,
             13,

@@ -3,6 +3,7 @@
 from ccmix.charts.encodings import of_cca
 from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import charts, common
+from ccmix.kibana.dashboards.scope import what_is_pooled
 from ccmix.kibana.data_views import CONDITIONS, GROUPS
 from ccmix.kibana.lens import XY, Lens, LensTable, Metric, Terms
 from ccmix.kibana.vega import VegaLite, metric, terms
@@ -64,6 +65,7 @@ CCAS = Dashboard(
         common.RATE, common.STREAMS, common.PAIR, common.KIND,
     ),
     (
+        Panel("pooled", what_is_pooled(), 48, 4),
         Panel("goodput-mix", _by("Goodput by mix", _BY_MIX, _GOODPUT), 16, 12, leads_to="run"),
         Panel("goodput-loss", charts.goodput_by("Goodput by loss", "loss"), 16, 12),
         Panel("goodput-rtt", charts.goodput_by("Goodput by base RTT", "rtt"), 16, 12),

@@ -15,10 +15,11 @@ KIND = Control("ccmix.path.kind", "Emulated or real")
 MIX = Control("ccmix.mix", "Mix of CCAs")
 CCA = Control("ccmix.cca", "CCA")
 STATUS = Control("ccmix.validity.status", "Verdict")
-BASE_RTT = Control("ccmix.path.base_rtt_s", "Base RTT (s)", "rangeSlider")
-LOSS = Control("ccmix.path.loss", "Loss (1 = 100%)", "rangeSlider")
+# Kibana's sliders have whole steps: so RTTs are in ms, and loss and buffer are lists
+BASE_RTT = Control("ccmix.path.base_rtt_ms", "Base RTT (ms)", "rangeSlider")
+LOSS = Control("ccmix.path.loss_label", "Loss")
 RATE = Control("ccmix.path.rate_bps", "Bottleneck (bit/s)", "rangeSlider")
-BUFFER = Control("ccmix.path.buffer_bdp", "Buffer (BDP)", "rangeSlider")
+BUFFER = Control("ccmix.path.buffer_label", "Buffer")
 STREAMS = Control("ccmix.streams", "Flows", "rangeSlider")
 
 MOST_RUNS = 200  # in a list of runs
@@ -31,13 +32,14 @@ def verdicts() -> dict[str, Count]:
     return {status: Count(f"{status}", f"ccmix.validity.status: {status}") for status in STATUS_COLOURS}
 
 
-def newest_runs() -> dict[str, Column]:
-    """Returns the first columns of a list of runs, a row each, the newest ones first."""
+def newest_runs(**more: Terms) -> dict[str, Column]:
+    """Returns the first columns of a list of runs, a row each, the newest ones first, with `more` names of each run."""
     return {
         "run": Terms("ccmix.run.id", "run", size=MOST_RUNS, by="time"),
         "campaign": Terms("ccmix.campaign.name", "campaign"),
         "entry": Terms("ccmix.entry", "entry"),
         "condition": Terms("ccmix.condition.name", "condition"),
         "status": Terms("ccmix.validity.status", "verdict"),
+        **more,
         "time": Metric("max", "@timestamp", "began"),
     }

@@ -3,7 +3,7 @@
 from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.data_views import HOSTS, RUNS
-from ccmix.kibana.lens import XY, Lens, LensTable, Metric, Terms, Times
+from ccmix.kibana.lens import XY, Column, Lens, LensTable, Metric, Terms, Times
 
 _HOST = Terms("host.name", "host")
 _PAIR = Terms("ccmix.path.pair", "path")
@@ -11,8 +11,9 @@ _VERDICTS = common.verdicts()
 
 
 def _of_hosts(title: str, value: Metric) -> Lens:
-    """Draws a line for each host."""
-    return Lens(title, HOSTS, {"host": _HOST, "time": Times(), "value": value}, XY("line", "time", ("value",), "host"))
+    """Draws a line for each host that has values."""
+    columns: dict[str, Column] = {"host": _HOST, "time": Times(), "value": value}
+    return Lens(title, HOSTS, columns, XY("line", "time", ("value",), "host"), f"{value.field}: *")
 
 
 HEALTH = Dashboard(
@@ -65,10 +66,10 @@ HEALTH = Dashboard(
                     "runs": Metric("unique_count", "ccmix.run.id", "runs"),
                     "cpus": Metric("max", "ccmix.host.cpus", "processors"),
                     "busy": Metric("average", "ccmix.host.cpu_busy", "CPU, mean"),
-                    "pressures": Metric("sum", "ccmix.host.memory_pressures", "TCP memory pressures"),
-                    "drops": Metric("sum", "ccmix.host.softnet_drops", "softnet drops"),
-                    "squeezes": Metric("sum", "ccmix.host.softnet_squeezes", "softnet squeezes"),
-                    "missed": Metric("sum", "ccmix.host.probe_missed", "samples missed"),
+                    "pressures": Metric("max", "ccmix.host.memory_pressures", "TCP memory pressures, most of a run"),
+                    "drops": Metric("max", "ccmix.host.softnet_drops", "softnet drops, most"),
+                    "squeezes": Metric("max", "ccmix.host.softnet_squeezes", "softnet squeezes, most"),
+                    "missed": Metric("max", "ccmix.host.probe_missed", "samples missed, most"),
                     "late": Metric("max", "ccmix.host.probe_longest_delay_s", "latest sample"),
                     "last": Metric("max", "@timestamp", "last seen"),
                 },

@@ -1,10 +1,12 @@
 """Shows the mesh that pScheduler measures: a matrix of pairs of hosts, and how they change."""
 
+from ccmix.charts.encodings import LINE_WIDTH, RATE_AXIS, dash, of_cca
 from ccmix.charts.table import goodput_cells
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
+from ccmix.kibana.dashboards.charts import readable, rows_counted
 from ccmix.kibana.data_views import FLOWS, GROUPS
-from ccmix.kibana.lens import XY, Count, Heatmap, Lens, LensTable, Metric, Terms, Times
+from ccmix.kibana.lens import XY, Count, Heatmap, Lens, LensTable, Metric, Terms
 from ccmix.kibana.vega import VegaLite, members, metric, terms
 
 _MESH = "ccmix.path.kind: pscheduler"
@@ -16,7 +18,7 @@ _GOODPUT = Metric("average", "ccmix.goodput_bps", "goodput of the group, mean")
 
 # The goodput of a pair is the sum over the groups of its runs, then the mean over runs.
 _MATRIX = VegaLite(
-    "Goodput of each pair: from the left to the top",
+    "Goodput of each pair, the mean of all mixes shown: from the left to the top",
     GROUPS,
     {
         "source": terms("source.address"),
@@ -24,11 +26,14 @@ _MATRIX = VegaLite(
         "run": terms("ccmix.run.id"),
     },
     {"goodput": metric("sum", "ccmix.goodput_bps")},
-    lambda source: goodput_cells(
-        source,
-        {"field": "destination", "type": "nominal", "title": "destination"},
-        {"field": "source", "type": "nominal", "title": "source"},
-        domainMin=0,
+    lambda source: readable(
+        goodput_cells(
+            source,
+            {"field": "destination", "type": "nominal", "title": "destination"},
+            {"field": "source", "type": "nominal", "title": "source"},
+            domainMin=0,
+        ),
+        "the table Pairs below has them",
     ),
     [
         *members(source="datum.key.source", destination="datum.key.destination", goodput="datum.goodput.value"),
@@ -36,10 +41,46 @@ _MATRIX = VegaLite(
             "aggregate": [{"op": "mean", "field": "goodput", "as": "goodput_bps"}, {"op": "count", "as": "runs"}],
             "groupby": ["source", "destination"],
         },
+        *rows_counted("source"),
     ],
     ({"term": {"ccmix.path.kind": "pscheduler"}},),
     "runs by pScheduler",
 )
+
+# A line for each pair, mix and CCA: the mean of mixes would change with how often each is measured
+_BY_DAY = VegaLite(
+    "Goodput of a pair by day, mix and CCA: choose source and destination",
+    GROUPS,
+    {
+        "day": {"date_histogram": {"field": "@timestamp", "fixed_interval": "1d"}},
+        "pair": terms("ccmix.path.pair"), "mix": terms("ccmix.mix"), "cca": terms("ccmix.cca"),
+        "run": terms("ccmix.run.id"),
+    },
+    {"goodput": metric("sum", "ccmix.goodput_bps")},
+    lambda source: source.view({
+        "mark": {"type": "line", "point": {"size": 40}, "strokeWidth": LINE_WIDTH},
+        "encoding": {
+            "x": {"field": "day", "type": "temporal", "title": None, "axis": {"format": "%Y-%m-%d", "tickCount": 6}},
+            "y": {"field": "goodput_bps", "type": "quantitative", "title": "goodput of the CCA's flows (bit/s)",
+                  "axis": RATE_AXIS},
+            "detail": [{"field": "pair", "type": "nominal"}, {"field": "mix", "type": "nominal"}],
+            **of_cca(), **dash("line", "mix"),
+            "tooltip": [{"field": name, "type": "nominal"} for name in ("pair", "mix", "cca", "runs")],
+        },
+    }),
+    [
+        *members(day="datum.key.day", pair="datum.key.pair", mix="datum.key.mix", cca="datum.key.cca",
+                 of_run="datum.goodput.value"),
+        {"joinaggregate": [{"op": "distinct", "field": "pair", "as": "pairs"}]},
+        *members(line="datum.mix + (datum.pairs > 1 ? ', ' + datum.pair : '')"),
+        {
+            "aggregate": [{"op": "mean", "field": "of_run", "as": "goodput_bps"}, {"op": "count", "as": "runs"}],
+            "groupby": ["day", "pair", "mix", "cca", "line"],
+        },
+    ],
+    ({"term": {"ccmix.path.kind": "pscheduler"}},),
+    "runs by pScheduler",
+)  # fmt: skip
 
 MESH = Dashboard(
     "mesh",
@@ -70,12 +111,7 @@ MESH = Dashboard(
                  XY("bar_horizontal", "pair", ("goodput",), "cca", by_cca=True), _MESH),
             24, 14, leads_to="run",
         ),
-        Panel(
-            "time",
-            Lens("Goodput over time", GROUPS, {"pair": _PAIR, "time": Times(), "goodput": _GOODPUT},
-                 XY("line", "time", ("goodput",), "pair"), _MESH),
-            24, 14, leads_to="run",
-        ),
+        Panel("time", _BY_DAY, 24, 14),
         Panel(
             "table",
             Lens(

@@ -9,6 +9,7 @@ from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.dashboards.over_time import goodput_over_time
 from ccmix.kibana.data_views import GROUPS
+from ccmix.kibana.lens import Count, Lens, LensTable, Terms
 from ccmix.kibana.saved import Json
 from ccmix.kibana.vega import VegaLite, members, metric, terms
 
@@ -196,6 +197,19 @@ def _table() -> VegaLite:
     )  # fmt: skip
 
 
+_ALONE = Lens(
+    "Runs of each condition and CCA, real and emulated: what has none on one side has no partner",
+    GROUPS,
+    {
+        "condition": Terms("ccmix.condition.key", "condition", size=200),
+        "mix": Terms("ccmix.mix", "mix"),
+        "real": Count("groups, real", "not ccmix.path.kind: emulated"),
+        "emulated": Count("groups, emulated", "ccmix.path.kind: emulated"),
+    },
+    LensTable(("condition", "mix", "real", "emulated")),
+    common.COUNTED,
+)
+
 REAL_EMULATED = Dashboard(
     "real-emulated",
     "Real against emulated",
@@ -228,5 +242,6 @@ REAL_EMULATED = Dashboard(
         ),
         Panel("time", _OVER_TIME, 48, 16),
         Panel("numbers", _table(), 48, 14),
+        Panel("alone", _ALONE, 48, 10),
     ),
 )  # fmt: skip

@@ -41,7 +41,7 @@ def _over_time(
 
 def _of_packets(title: str, value: Metric, series: Series = "line") -> Lens:
     """Draws a value of what the flows' senders sent."""
-    return _over_time(title, PACKETS, common.BY_CCA, value, series=series)
+    return _over_time(title, PACKETS, common.BY_CCA, value, f"{value.field}: *", series)
 
 
 def _of_sockets(title: str, field: str, label: str) -> Lens:
@@ -79,7 +79,7 @@ _FLOWS = Lens(
         "convergence": Metric("average", "ccmix.convergence_s", "converged after"),
         "rtt": Metric("average", "ccmix.rtt_median_s", "RTT, median"),
         "rate": Metric("average", "ccmix.retransmission_rate", "retransmitted"),
-        "retransmits": Metric("sum", "ccmix.retransmits", "segments retransmitted"),
+        "retransmits": Metric("average", "ccmix.retransmits", "segments retransmitted"),
     },
     LensTable(("flow", "group", "cca", "goodput", "share", "startup", "convergence", "rtt", "rate", "retransmits")),
 )
@@ -170,8 +170,11 @@ RUN = Dashboard(
             _over_time("Goodput of each flow", INTERVALS, _FLOW, Metric("average", "ccmix.goodput_bps", "goodput")),
             24, 16,
         ),
-        Panel("retransmits", _over_time("Retransmissions", INTERVALS, common.BY_CCA, _LOST, series="bar_stacked"),
-              24, 10),
+        Panel(
+            "retransmits",
+            _over_time("Retransmissions", INTERVALS, common.BY_CCA, _LOST, f"{_LOST.field}: *", "bar_stacked"),
+            24, 10,
+        ),
         Panel("rtt", _of_sockets("RTT of the flows", "ccmix.rtt_s", "smoothed RTT, mean"), 24, 10),
         Panel("cwnd", _of_sockets("Congestion window", "ccmix.socket.cwnd_bytes", "window of a flow, mean"), 24, 10),
         Panel("pacing", _of_sockets("Pacing rate", "ccmix.socket.pacing_rate_bps", "of a flow, mean"), 24, 10),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ccmix.charts.json_types import Part
 from ccmix.charts.source import ChartSource
 from ccmix.kibana.dashboards import common
-from ccmix.kibana.data_views import RUNS
+from ccmix.kibana.data_views import GROUPS, RUNS, DataView
 from ccmix.kibana.vega import VegaLite, members, metric, terms
 
 FONT_SIZE = 13
@@ -17,16 +17,42 @@ def how_many_runs() -> VegaLite:
     more = f"'The list below has the newest {most} of ' + datum.runs + ' runs: filter for the others'"
     return _sentence(
         "How many runs",
+        RUNS,
         {"runs": "ccmix.run.id"},
         f"datum.runs > {most} ? {more} : 'The list below has all ' + datum.runs + ' runs, the newest first'",
     )
 
 
-def _sentence(title: str, counts: Mapping[str, str], formula: str) -> VegaLite:
+def which_runs() -> VegaLite:
+    """Says whether two runs are chosen."""
+    many = "datum.runs + ' runs pass the filters: choose two in the last one'"
+    return _sentence(
+        "What is compared",
+        RUNS,
+        {"runs": "ccmix.run.id"},
+        f"datum.runs === 2 ? 'Two runs: a solid and a dashed line' : {many}",
+    )
+
+
+def what_is_pooled() -> VegaLite:
+    """Says of how many conditions bars and boxes pool the runs, and what to do about that."""
+    counts = {"campaigns": "ccmix.campaign.id", "conditions": "ccmix.condition.key"}
+    shown = "datum.conditions + ' conditions of ' + datum.campaigns + ' campaigns: '"
+    return _sentence(
+        "What is pooled",
+        GROUPS,
+        counts,
+        f"datum.conditions + datum.campaigns > 2 ? {shown} + "
+        "'bars, boxes and distributions pool them, lines and heat maps do not. Filter by campaign, entry, mix, RTT, "
+        "loss and buffer' : 'One condition of one campaign'",
+    )
+
+
+def _sentence(title: str, view: DataView, counts: Mapping[str, str], formula: str) -> VegaLite:
     """Writes one line of text. `counts`: names of numbers, by the fields whose different values they count."""
     return VegaLite(
         title,
-        RUNS,
+        view,
         {"kind": terms("event.dataset")},
         {name: metric("cardinality", field) for name, field in counts.items()},
         _text,
