@@ -49,3 +49,14 @@ def test_the_page_has_the_title_so_the_drawing_has_none_and_no_room_for_it() -> 
     assert (top, height) == (68 - 22 + 10 - 13 - 6, 120 - 37)
     assert (left, width) == (-30, 200 + 30 + 14)  # 15% of a letter's size for each of 20 letters, and of 7 at 13 pixels
     assert drawing.width == width
+
+
+AXIS = """<svg xmlns="http://www.w3.org/2000/svg" width="200" height="120" viewBox="0 0 200 120">
+<g class="mark-group role-axis"><text text-anchor="end" font-size="10px">0.15%</text>
+<text text-anchor="middle" transform="translate(-38,90) rotate(-90)" font-size="11px">goodput</text></g></svg>"""
+
+
+def test_the_title_of_a_vertical_axis_keeps_away_from_wider_labels() -> None:
+    drawing = inline(AXIS, "chart7", "")
+    assert 'transform="translate(-7.5,0) translate(-38,90) rotate(-90)"' in drawing.svg
+    assert drawing.width == 200 + 2 * 8  # of the label, and of the title

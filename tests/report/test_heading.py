@@ -52,7 +52,12 @@ def test_rate_and_rtt_of_each_path() -> None:
 def test_a_path_between_hosts() -> None:
     path = HostPath("a", Destination("b", "192.0.2.1", None), "iperf3")
     assert paths(results(run("one", path), rtts_s=(0.0123, 0.02))) == ["a to b, base RTT 12.3 ms"]
-    assert paths(results(run("one", path))) == ["a to b, base RTT not known"]
+    assert paths(results(run("one", path))) == ["a to b, RTT not known"]
+
+
+def test_many_paths_are_counted() -> None:
+    to = [HostPath("a", Destination(f"b{at}", "192.0.2.1", None), "iperf3") for at in range(11)]
+    assert paths(results(*(run("one", path) for path in to)))[-1] == "... and 1 more path"
 
 
 def test_a_table_that_is_not_whole_says_so() -> None:

@@ -68,12 +68,10 @@ def effects(sharing: Sharing, runs: Iterable[tuple[Hashable, FinishedRun]]) -> t
     """Returns a line for each setting that the places of a subject differ in, each combination of the others apart."""
     valid = [(campaign, finished) for campaign, finished in runs if counts(finished)]
     results = [*_goodputs(valid), *_ratios(sharing.alone), *_shares(sharing.beside, valid)]
-    by_subject: dict[Hashable, list[_Result]] = {}
+    by_subject: dict[Hashable, dict[PlaceSettings, _Result]] = {}
     for result in results:
-        alike = by_subject.setdefault((result.subject, result.known.rest), [])
-        if all(result.known != other.known for other in alike):
-            alike.append(result)
-    return _adjusted([line for alike in by_subject.values() for line in _lines(alike)])
+        by_subject.setdefault((result.subject, result.known.rest), {}).setdefault(result.known, result)
+    return _adjusted([line for alike in by_subject.values() for line in _lines(list(alike.values()))])
 
 
 def _goodputs(valid: Sequence[tuple[Hashable, FinishedRun]]) -> Iterator[_Result]:
@@ -124,24 +122,27 @@ def _known(place: SharedPlace, entry: str) -> PlaceSettings:
 
 
 def _lines(results: Sequence[_Result]) -> Iterator[SettingLine]:
-    keys = [key for key, _ in results[0].known.settings]
-    for key in keys:
+    values_by_path: dict[str, dict[str, set[str]]] = {}
+    for result in results:
+        for key, text in result.known.settings:
+            values_by_path.setdefault(result.place.name, {}).setdefault(key, set()).add(text)
+    for key in [key for key, _ in results[0].known.settings]:
         by_others: dict[Hashable, list[_Result]] = {}
         for result in results:
             by_others.setdefault(tuple(item for item in result.known.settings if item[0] != key), []).append(result)
         for alike in by_others.values():
             if len(alike) > 1:
-                yield _line(key, alike, results)
+                yield _line(key, alike, values_by_path)
 
 
-def _line(key: str, alike: Sequence[_Result], of_subject: Sequence[_Result]) -> SettingLine:
+def _line(key: str, alike: Sequence[_Result], values_by_path: Mapping[str, Mapping[str, set[str]]]) -> SettingLine:
+    """Makes a line of results; `values_by_path` are all values of each setting on each emulated path."""
     names = {result.place.name for result in alike}
-    near = [dict(result.known.settings) for result in of_subject if result.place.name in names]
     first = alike[0]
     held = tuple(
         (name, text)
         for name, text in first.known.settings
-        if name != key and any(settings.get(name) != text for settings in near)
+        if name != key and any(values_by_path[path][name] != {text} for path in names)
     )
     levels = tuple(
         Level(

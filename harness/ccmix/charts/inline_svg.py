@@ -31,6 +31,7 @@ def inline(svg: str, name: str, alt_text: str) -> InlineDrawing:
     root = ET.fromstring(svg)
     top = _without_title(root)
     left, right = _margins(root)
+    left += _titles_apart(root)
     for element in root.iter():
         for key, value in list(element.attrib.items()):
             if key == "role" or key.startswith("aria-"):
@@ -80,6 +81,27 @@ def _down(element: ET.Element, parents: dict[ET.Element, ET.Element]) -> float:
         element = parents[element]
 
 
+def _titles_apart(root: ET.Element) -> int:
+    """Moves the titles of vertical axes away from wider labels; returns by how many pixels at most."""
+    most = 0.0
+    for axis in root.iter(f"{{{SVG}}}g"):
+        if axis.get("class") != "mark-group role-axis":
+            continue
+        texts = list(axis.iter(f"{{{SVG}}}text"))
+        titles = [text for text in texts if "rotate(-90)" in text.get("transform", "")]
+        labels = [text for text in texts if text not in titles and text.get("text-anchor") == "end"]
+        apart = min(max(map(_more, labels), default=0.0), MOST_MARGIN)
+        for title in titles:
+            title.set("transform", f"translate({-apart:.1f},0) {title.get('transform')}")
+            most = max(most, apart)
+    return round(most)
+
+
+def _more(text: ET.Element) -> float:
+    """Returns by how many pixels a text may be wider."""
+    return len("".join(text.itertext())) * _size(text) * WIDER
+
+
 def _size(text: ET.Element) -> float:
     return float(text.get("font-size", "10px").removesuffix("px"))
 
@@ -90,7 +112,7 @@ def _margins(root: ET.Element) -> tuple[float, float]:
     for text in root.iter(f"{{{SVG}}}text"):
         if "rotate" in text.get("transform", ""):
             continue
-        more = len("".join(text.itertext())) * _size(text) * WIDER
+        more = _more(text)
         anchor = text.get("text-anchor", "start")
         left = max(left, more * {"start": 0.0, "middle": 0.5}.get(anchor, 1.0))
         right = max(right, more * {"start": 1.0, "middle": 0.5}.get(anchor, 0.0))

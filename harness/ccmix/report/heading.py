@@ -9,6 +9,7 @@ from ccmix.model import HostPath, Topology
 from ccmix.units import format_rate, format_time
 
 MOST_ENTRIES = 3  # that a title names
+MOST_PATHS = 10  # that have a line each
 MOST_VALUES = 3  # of a setting that are listed; of more, the first and the last
 OF_PATH = ("rate", BASE_RTT, "loss", "buffer", "qdisc")
 SORTED_BY: dict[str, Callable[[Topology], float]] = {
@@ -49,7 +50,10 @@ def missing(results: Results) -> str:
 
 
 def paths(results: Results) -> list[str]:
-    """Returns a line for each path: '1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0%, buffer 1 BDP, qdisc bfifo'."""
+    """Returns a line for each path: '1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0%, buffer 1 BDP, qdisc bfifo'.
+
+    Of many paths, the last line is how many more there are.
+    """
     emulated: dict[str, list[Topology]] = {}
     real: dict[tuple[str, str], list[Result]] = {}
     for result in results.runs:
@@ -59,7 +63,10 @@ def paths(results: Results) -> list[str]:
         else:
             emulated.setdefault(path.name, []).append(path)
     lines = [_emulated(name if len(emulated) > 1 else "", own) for name, own in emulated.items()]
-    return [*lines, *(_real(src, dst, own) for (src, dst), own in real.items())]
+    lines += [_real(src, dst, own) for (src, dst), own in real.items()]
+    if (more := len(lines) - MOST_PATHS) <= 0:
+        return lines
+    return [*lines[:MOST_PATHS], f"... and {more} more path{'' if more == 1 else 's'}"]
 
 
 def _emulated(name: str, topologies: Iterable[Topology]) -> str:
@@ -75,10 +82,18 @@ def _emulated(name: str, topologies: Iterable[Topology]) -> str:
 def _real(src: str, dst: str, results: Sequence[Result]) -> str:
     rtts_s = sorted(rtt_s for result in results if (rtt_s := base_rtt_s(result.finished)) is not None)
     rates = {source.rate_bps for result in results if (source := result.finished.facts.imported) and source.rate_bps}
-    ends = dict.fromkeys(format_time(float(f"{rtt_s:.3g}")) for rtt_s in (*rtts_s[:1], *rtts_s[-1:]))
+    under_load_s = [rtt_s for result in results if (rtt_s := result.finished.metrics.rtt_median_s) is not None]
     parts = [f"{src} to {dst}", *map(format_rate, sorted(rates))]
-    parts.append(f"base RTT {' to '.join(ends)}" if ends else "base RTT not known")
+    if rtts_s:
+        ends = dict.fromkeys(map(_three_digits, (rtts_s[0], rtts_s[-1])))
+        parts.append(f"base RTT {' to '.join(ends)}")
+    else:
+        parts.append(f"RTT {_three_digits(min(under_load_s))} under load" if under_load_s else "RTT not known")
     return ", ".join(parts)
+
+
+def _three_digits(rtt_s: float) -> str:
+    return format_time(float(f"{rtt_s:.3g}"))
 
 
 def _values(texts: Sequence[str]) -> str:

@@ -156,11 +156,8 @@ def _wide(row: Row) -> str:
 
 def render(results: Results) -> str:
     """Returns the table as plain text, as wide as it needs to be, below what it is of and what is missing."""
-    paths = heading.paths(results)
-    if len(paths) > MOST_NOTES:
-        paths = [*paths[:MOST_NOTES], f"... and {len(paths) - MOST_NOTES} more paths"]
     finished = f"{len(results.runs)} of {results.planned} planned runs. {heading.missing(results)}".rstrip()
-    above = [heading.title(results), *paths, *([finished] if heading.missing(results) else [])]
+    above = [heading.title(results), *heading.paths(results), *([finished] if heading.missing(results) else [])]
     return "".join(f"{line}\n" for line in above) + plain(terminal_table(results))
 
 
