@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from ccmix.analysis.lengths import rounded_up, warnings
+from ccmix.analysis.lengths import rounded_up, too_short, warnings
 from ccmix.analysis.periods import BBR_CYCLE_S, cubic_period_s, reno_period_s, slowest
 from ccmix.analysis.settled import (
     BATCHES,
@@ -283,6 +283,22 @@ def test_too_few_intervals_are_too_short_to_tell(run: Run) -> None:
     verdict = judged(run_of(run, "cubic", SHORT, 10, interval_s=1.0), cubic=noisy(9e7, 10, 1))
     assert (verdict.settled, verdict.trends, verdict.enough_s) == (False, (), 20)
     assert verdict.reasons == ("10 intervals of 1 s are too few to tell: 20 are needed",)
+
+
+@pytest.mark.parametrize(
+    ("cca", "duration_s", "interval_s", "clauses"),
+    [
+        ("bbr", 10, 0.5, ("10 s are too short to tell: they hold 1 BBR cycle of 10 s, and 5 are needed",)),
+        ("bbr", 1, 0.01, ("1 s is too short to tell: it holds 0.1 BBR cycles of 10 s, and 5 are needed",)),
+        ("bbr", 50, 50, ("1 interval of 50 s is too few to tell: 20 are needed",)),
+        ("bbr", 50, 25, ("2 intervals of 25 s are too few to tell: 20 are needed",)),
+    ],
+)
+def test_a_clause_has_the_number_of_its_nouns(
+    run: Run, cca: str, duration_s: float, interval_s: float, clauses: tuple[str, ...]
+) -> None:
+    made = run_of(run, cca, SHORT, duration_s, interval_s=interval_s)
+    assert tuple(clause for clause, _ in too_short(made, slowest(made))) == clauses
 
 
 def test_what_changes_by_design_is_not_judged(run: Run) -> None:

@@ -16,6 +16,7 @@ TOPOLOGY = """\
 rate = 1gbit
 delay = 5ms
 """
+NO_DELAY = TOPOLOGY.replace("delay = 5ms\n", "")
 ENTRY = """\
 [one]
 type = iperf3
@@ -127,6 +128,12 @@ MISTAKES = {
     ),
     "topology without a name": (
         "[Topology]\nrate = 1gbit\ndelay = 1ms\n" + TOPOLOGY + ENTRY, "Topology", None, 1, "write [topology NAME]"
+    ),
+    "wrong sweep of a key that is needed": (
+        NO_DELAY + ENTRY + "sweep.rtt = 20ms, quick\n", "one", "sweep.rtt", 6, "instance"
+    ),
+    "empty sweep of a key that is needed": (
+        NO_DELAY + ENTRY + "sweep.delay = ,\n", "one", "sweep.delay", 6, "A, B"
     ),
     "empty sweep": (TOPOLOGY + ENTRY + "sweep.cca = ,\n", "one", "sweep.cca", 7, "write sweep.cca = A, B"),
     "sweep of one value twice": (TOPOLOGY + ENTRY + "sweep.cca = bbr, bbr\n", "one", "sweep.cca", 7, "a value twice"),

@@ -36,6 +36,8 @@ def test_the_first_ten_seconds_of_a_deep_buffer_have_not_settled(tmp_path: Path)
     assert "10 s are too short to tell: they hold 0.59 CUBIC periods of 17 s" in plan.stderr
     done = ccmix("run", ini, "--lab", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr  # it is valid all the same
+    assert "\nthe run has not settled, both all #1: 10 s are too short to tell: they hold 0.59 CUBIC" in done.stderr
+    assert "s would do\n" in done.stderr
     [file] = (tmp_path / "out").glob("both/all/receiver/*/run.json")
     settling = json.loads(file.read_text())["metrics"]["settling"]
     assert settling["settled"] is False

@@ -31,14 +31,32 @@ def too_short(run: Run, period: Period | None) -> Iterator[tuple[str, float]]:
     measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
     intervals = round(measured_s / interval_s)
     if intervals < LEAST_INTERVALS:
-        text = f"{intervals} intervals of {format_time(interval_s)} are too few to tell: {LEAST_INTERVALS} are needed"
-        yield text, LEAST_INTERVALS * interval_s
+        many = "1 interval" if intervals == 1 else f"{intervals} intervals"
+        are = "is" if intervals == 1 else "are"
+        needed = f"{LEAST_INTERVALS} are needed"
+        yield f"{many} of {format_time(interval_s)} {are} too few to tell: {needed}", LEAST_INTERVALS * interval_s
     if period and measured_s < period.enough_s:
         yield (
-            f"{format_time(measured_s)} are too short to tell: they hold {measured_s / period.seconds:.2g} "
-            f"{period.name} of {format_time(float(f'{period.seconds:.2g}'))}, and {period.least} are needed",
+            f"{_lasts_too_short(measured_s)} {_held(measured_s, period)}, and {period.least} are needed",
             period.enough_s,
         )
+
+
+def _lasts_too_short(measured_s: float) -> str:
+    text = format_time(measured_s)
+    return f"{text} {'is too short to tell: it holds' if _is_one(text) else 'are too short to tell: they hold'}"
+
+
+def _held(measured_s: float, period: Period) -> str:
+    """Returns how many periods the time holds, as '1 BBR cycle of 10 s'."""
+    count = f"{measured_s / period.seconds:.2g}"
+    name = period.name.removesuffix("s") if _is_one(count) else period.name
+    return f"{count} {name} of {format_time(float(f'{period.seconds:.2g}'))}"
+
+
+def _is_one(text: str) -> bool:
+    """Returns whether a quantity is one of its unit, so that what is said of it is in the singular."""
+    return text.partition(" ")[0] == "1"
 
 
 def rounded_up(seconds: float) -> float:
@@ -65,4 +83,5 @@ def warnings(runs: Iterable[Run]) -> Iterator[str]:
             count = len({id(run) for _, _, run in reasons})
             of = f": {count} of {len(conditions)} conditions" if len(conditions) > 1 else ""
             such = f", such as {worst.condition_name}" if of else ""
-            yield f"{entry}{of} can't settle{such}: {clause}; duration = {rounded_up(enough_s):g}s would do"
+            limit = "settled, at most " if worst.traffic.at_most_s is not None else ""
+            yield f"{entry}{of} can't settle{such}: {clause}; duration = {limit}{rounded_up(enough_s):g}s would do"

@@ -1,6 +1,6 @@
 """Says that a run has not settled, why, and what would do."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ccmix.model import FinishedRun, HostPath, Settling
 
@@ -17,11 +17,37 @@ def sentence(settling: Settling) -> str:
     """Returns "not settled: bbr's goodput still rises (x1.6 from the first to the last quarter); duration = 120s would
     do", or nothing where the run has settled or this can't be judged.
     """
-    if settling.settled is not False:
+    return f"not settled: {_reasons(settling)}" if settling.settled is False else ""
+
+
+def summary(runs: Sequence[FinishedRun]) -> str:
+    """Returns how many of some runs have not settled, and the reasons of the one that needs the longest time; nothing
+    if all have, or this can't be judged.
+    """
+    unsettled = [(finished, finished.metrics.settling) for finished in runs if not_settled(finished)]
+    if not unsettled:
         return ""
+    finished, longest = max(unsettled, key=lambda each: _longest(each[1]))
+    assert longest
+    have = (
+        f"{len(unsettled)} of {len(runs)} runs {'has' if len(unsettled) == 1 else 'have'}"
+        if runs[1:]
+        else "the run has"
+    )
+    such = f", such as {finished.run.name}" if unsettled[1:] else f", {finished.run.name}"
+    return f"{have} not settled{such}: {_reasons(longest)}"
+
+
+def _longest(settling: Settling | None) -> tuple[float, float]:
+    """Returns what sorts runs by the time that would do."""
+    return (settling.enough_s or 0.0, settling.enough_omit_s or 0.0) if settling else (0.0, 0.0)
+
+
+def _reasons(settling: Settling) -> str:
+    """Returns why a run has not settled, and what would do."""
     reasons = "; ".join(settling.reasons[:MOST_REASONS])
     more = f"; and {len(settling.reasons) - MOST_REASONS} more" if len(settling.reasons) > MOST_REASONS else ""
-    return f"not settled: {reasons}{more}; {_enough(settling)} would do"
+    return f"{reasons}{more}; {_enough(settling)} would do"
 
 
 def _enough(settling: Settling) -> str:
@@ -41,6 +67,6 @@ def notes(runs: Iterable[FinishedRun]) -> Iterator[str]:
     for name, same in of_condition.items():
         settlings = [each.metrics.settling for each in same if each.metrics.settling and not_settled(each)]
         if settlings:
-            longest = max(settlings, key=lambda settling: (settling.enough_s or 0.0, settling.enough_omit_s or 0.0))
+            longest = max(settlings, key=_longest)
             of = f"{len(settlings)} of {len(same)} runs " if len(same) > 1 else ""
             yield f"{name}: {of}{sentence(longest)}"

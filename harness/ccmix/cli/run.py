@@ -308,6 +308,7 @@ def _cancel(main: asyncio.Task[int]) -> None:
 def _report(campaign: Campaign, skipped: int) -> int:
     """Prints the table of all runs of the campaign, also of earlier starts, and last the path of the HTML report."""
     from ccmix.analysis.results import load_results  # slow to import, and the guests do not wait for it
+    from ccmix.analysis.settling_text import summary
     from ccmix.failures import naming
     from ccmix.report import results_text
     from ccmix.report.html import write_report
@@ -321,6 +322,8 @@ def _report(campaign: Campaign, skipped: int) -> int:
     click.echo(f"{valid} runs valid, {not_valid} not valid, {without_result - skipped} failed{skipped_too}", err=True)
     if results:
         put(results_text.render(results))
+        if not_settled := summary([result.finished for result in results.runs if result.valid]):
+            click.echo(not_settled, err=True)
         with naming(campaign.outdir):
             page = write_report(results, campaign.outdir / "report.html")
         put(f"{page}\n")

@@ -69,9 +69,9 @@ def _sweep(
         diagnostics.problem(section, name, "names a value twice: each value makes a condition of its own")
     else:
         settings = [diagnostics.read(section, known, key, value, name) for value in values]
-        readable = tuple(setting for setting in settings if setting)
-        return Sweep(readable) if len(readable) == len(settings) else None
-    return None
+        return Sweep(tuple(setting for setting in settings if setting))
+    # even wrong, it gives the key, which must not be called missing
+    return Sweep(()) if key in known else None
 
 
 def module_parameter(sweeps: Mapping[str, Sweep], values: Mapping[str, str]) -> ModuleParameter | None:
