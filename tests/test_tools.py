@@ -1,11 +1,14 @@
 """Where ccmix looks for the programs that it brings along."""
 
+import os
 import sys
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
 
 from ccmix import tools
+from support import REPOSITORY
 
 
 def program(file: Path) -> Path:
@@ -47,3 +50,85 @@ def test_a_link_into_a_removed_cache_is_missing(tmp_path: Path) -> None:
     (tmp_path / "prefix/bin/ccmix-iperf3").symlink_to(tmp_path / "cache/iperf3")
     with pytest.raises(tools.ToolError, match="make setup"):
         tools.find_iperf3()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns a repository with the sources of every program, as it is after its set-up."""
+    for patterns in tools.SOURCES.values():
+        for pattern in patterns:
+            file = tmp_path / pattern.replace("*", "one").replace("[ch]", "c")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("as it was built\n")
+    harness = tmp_path / "harness" / "ccmix"
+    harness.mkdir(parents=True)
+    (harness / "module.py").write_text("VALUE = 1\n")
+    monkeypatch.setattr(tools, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(tools, "HARNESS", harness)
+    monkeypatch.setattr(tools, "SETUP", program(tmp_path / "tools/setup"))
+    set_up(tmp_path)
+    return tmp_path
+
+
+def set_up(checkout: Path) -> None:
+    """Does what tools/setup does last."""
+    kept = checkout / "prefix/built-from"
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("".join(f"{what}\t{now}\n" for what, now in tools.fingerprints().items()))
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ("iperf3-patch/one.patch", "the patched iperf3 is older"),
+        ("probes/rtt/one.c", "ccmix-rtt is older"),
+        ("probes/common/one.c", "ccmix-sockmon, ccmix-capflow, ccmix-rtt are older"),
+        ("lab/kernel.config", "the lab's kernel is older"),
+    ],
+)
+def test_a_program_older_than_its_sources_is_named_with_the_command_that_builds_it(
+    checkout: Path, changed: str, what: str
+) -> None:
+    assert tools.outdated() is None
+    (checkout / changed).write_text("as it was pulled\n")
+    sentence = tools.outdated() or ""
+    assert sentence.startswith(what)
+    assert sentence.endswith(f"run {checkout}/tools/setup")
+    set_up(checkout)
+    assert tools.outdated() is None
+
+
+def test_a_new_patch_and_a_set_up_before_this_check_are_noticed(checkout: Path) -> None:
+    (checkout / "iperf3-patch/two.patch").write_text("new\n")
+    assert (tools.outdated() or "").startswith("the patched iperf3 is older")
+    (checkout / "prefix/built-from").unlink()
+    assert (tools.outdated() or "").startswith("the patched iperf3, the lab's kernel, ccmix-sockmon")
+
+
+def test_old_byte_code_is_compiled_anew(checkout: Path) -> None:
+    """So that no guest does it. A module that can't be compiled stands for a folder that can't be written."""
+    module = checkout / "harness/ccmix/module.py"
+    compiled = Path(cache_from_source(str(module)))
+    assert tools.outdated() is None
+    before = compiled.read_bytes()
+    module.write_text("VALUE = 2\n")
+    os.utime(module, (1e9, 1e9))  # Python compares whole seconds
+    assert tools.outdated() is None
+    assert compiled.read_bytes() != before
+    module.write_text("VALUE =\n")
+    assert (tools.outdated() or "").startswith("Python's byte code is older")
+
+
+def test_without_sources_nothing_is_older(checkout: Path) -> None:
+    (checkout / "prefix/built-from").unlink()
+    (checkout / "tools/setup").unlink()
+    assert tools.outdated() is None
+
+
+def test_every_source_of_the_build_scripts_counts() -> None:
+    """Compares with the scripts, which make their keys in the cache from the same files."""
+    for what, patterns in tools.SOURCES.items():
+        assert all(list(REPOSITORY.glob(pattern)) for pattern in patterns), what
+    key = next(line for line in (REPOSITORY / "lab/build").read_text().splitlines() if line.startswith("key="))
+    names = {name for name in ("build", "kernel.version", "kernel.config", "patches/*.patch") if name in key}
+    assert {f"lab/{name}" for name in names} == set(tools.SOURCES["the lab's kernel"])

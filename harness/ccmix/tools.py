@@ -1,9 +1,27 @@
-"""Finds the programs that ccmix brings along."""
+"""Finds the programs that ccmix brings along, and says which of them are older than their sources.
 
+`python -m ccmix.tools` prints what the sources are now, which tools/setup keeps when it has built them.
+"""
+
+import compileall
+import hashlib
 import os
 import shutil
 import sys
 from pathlib import Path
+
+HARNESS = Path(__file__).resolve().parent
+REPOSITORY = HARNESS.parents[1]  # if ccmix was installed from one
+SETUP = REPOSITORY / "tools" / "setup"
+# What the build scripts make their keys in the cache from, below the repository
+SOURCES = {
+    "the patched iperf3": ("iperf3-patch/build", "iperf3-patch/series", "iperf3-patch/*.patch"),
+    "the lab's kernel": ("lab/build", "lab/kernel.version", "lab/kernel.config", "lab/patches/*.patch"),
+    **{
+        f"ccmix-{name}": (f"probes/{name}/build", f"probes/{name}/*.[ch]", "probes/common/*.[ch]")
+        for name in ("sockmon", "capflow", "rtt")
+    },
+}
 
 
 class ToolError(Exception):
@@ -47,3 +65,42 @@ def find(name: str, variable: str, what: str) -> Path:
     if not os.access(program, os.X_OK):
         raise ToolError(f"{what} at {program} can't be run by this user")
     return Path(program).resolve()
+
+
+def fingerprints() -> dict[str, str]:
+    """Returns for each program that is built here a hash of its sources."""
+    return {what: _fingerprint(patterns) for what, patterns in SOURCES.items()}
+
+
+def _fingerprint(patterns: tuple[str, ...]) -> str:
+    content = hashlib.sha256()
+    for file in sorted(file for pattern in patterns for file in REPOSITORY.glob(pattern)):
+        content.update(f"{file.relative_to(REPOSITORY)}\n".encode() + file.read_bytes())
+    return content.hexdigest()
+
+
+def outdated() -> str | None:
+    """Returns a sentence about what is older than its sources, as after a pull without set-up; None if nothing is.
+
+    It compiles Python's byte code anew where that is old: a guest can't keep it, and would compile during each run.
+    """
+    if not SETUP.exists():
+        return None  # installed without sources
+    kept = Path(sys.prefix) / "built-from"
+    built = dict(line.split("\t") for line in kept.read_text().splitlines()) if kept.exists() else {}
+    old = [what for what, now in fingerprints().items() if built.get(what) != now]
+    if not compileall.compile_dir(HARNESS, quiet=2):
+        old.append("Python's byte code")
+    if not old:
+        return None
+    are = "is" if len(old) == 1 else "are"
+    return f"{', '.join(old)} {are} older than the sources, so results may differ: run {SETUP}"
+
+
+def main() -> None:
+    for what, now in fingerprints().items():
+        print(f"{what}\t{now}")
+
+
+if __name__ == "__main__":
+    main()

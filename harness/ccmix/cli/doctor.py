@@ -55,7 +55,10 @@ def _examine(
     from ccmix.hosts.pool import Hosts
     from ccmix.model import HostPath
     from ccmix.plan import make_plan
+    from ccmix.tools import outdated
 
+    if old := outdated():
+        click.echo(old, err=True)
     runs = None
     if config:
         runs = make_plan(select(load(config, overrides=overrides).entries, only, config), 0)

@@ -86,12 +86,13 @@ def _run(given: RunOptions) -> int:
     from ccmix.hosts.pool import Hosts
     from ccmix.model import CampaignPlan
     from ccmix.plan import file_order, make_plan
+    from ccmix.tools import outdated
 
     ini = read_text(given.config)
     loaded = load(given.config, ini, given.overrides)
     entries = select(loaded.entries, given.only, given.config)
     runs = _selected(make_plan(entries, given.seed), given)
-    for notice in loaded.notices:
+    for notice in (*loaded.notices, *filter(None, [outdated()])):
         click.echo(notice, err=True)
     # Others who find a host taken read this description
     with Hosts(f"ccmix run into {given.folder.resolve()}") as hosts, ExitStack() as held:
