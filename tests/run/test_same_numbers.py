@@ -8,6 +8,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,7 +214,9 @@ def test_another_processor_changes_nothing(sensitive: Run, tmp_path: Path, model
     away = tmp_path / "away"
     away.mkdir()
     (away / "job.pickle").write_bytes(pickle.dumps(sensitive))
-    python = ("env", f"PYTHONPATH={PACKAGE_FOLDER}", "PYTHONDONTWRITEBYTECODE=1", str(Path(sys.executable).resolve()))
+    # Python's real path, as in a run, is outside the virtual environment, which has what the lab's machine imports
+    modules = f"{PACKAGE_FOLDER}:{sysconfig.get_path('purelib')}"
+    python = ("env", f"PYTHONPATH={modules}", "PYTHONDONTWRITEBYTECODE=1", str(Path(sys.executable).resolve()))
     programs = (find_kernel(), find_iperf3(), find_sockmon(), find_rtt())
     argv = (*python, "-c", MEASURE, away / "job.pickle", away / "run", *programs)
     done = subprocess.run(
