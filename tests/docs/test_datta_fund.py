@@ -1,0 +1,82 @@
+"""Tests that the page on a published testbed has the tables that archive/ gives, and that the lab gives one again."""
+
+import csv
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support import REPOSITORY, Ccmix
+
+ARCHIVE = REPOSITORY / "archive"
+OF_LAB = ARCHIVE / "datta-fund-lab.csv"
+PAGE = REPOSITORY / "docs" / "explanation" / "datta-fund.md"
+CELL = {"rate": "100mbit", "ack-delay": "200ms", "sender-qdisc": "fq_codel"}
+
+
+def score(report: Path) -> str:
+    argv = [REPOSITORY / "bench" / "datta-fund", report]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+def rows_of_lab() -> list[dict[str, str]]:
+    with OF_LAB.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_page_has_the_score() -> None:
+    page = PAGE.read_text()
+    for table in score(OF_LAB).strip().split("\n\n"):
+        assert table in page
+
+
+def test_every_cell_was_measured_in_each_variant() -> None:
+    with (ARCHIVE / "datta-fund-2023.csv").open() as file:
+        cells = {(float(row["rate_mbps"]), float(row["rtt_ms"])) for row in csv.DictReader(file)}
+    assert len(cells) == 64
+    variants: dict[tuple[str, str, str], set[tuple[float, float]]] = {}
+    for row in rows_of_lab():
+        rate = row["condition.rate"].replace("1gbit", "1000mbit").removesuffix("mbit")
+        cell = (float(rate), float(row["condition.ack-delay"].removesuffix("ms")))
+        variants.setdefault((row["entry"], row["condition.sender-qdisc"], row["cca"]), set()).add(cell)
+    assert variants.keys() == {
+        ("shallow", "fq", "cubic"), ("shallow", "fq", "bbr"), ("shallow", "fq_codel", "cubic"),
+        ("shallow", "fq_codel", "bbr"), ("acks-in-slots", "", "cubic"),
+    }  # fmt: skip
+    assert all(measured == cells for measured in variants.values())
+
+
+def test_a_wrong_goodput_changes_the_score(tmp_path: Path) -> None:
+    """The cell of 100 Mbit/s and 200 ms agrees; with half of its goodput one cell fewer agrees."""
+    rows = rows_of_lab()
+    wrong = tmp_path / "wrong.csv"
+    with wrong.open("w") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        for row in rows:
+            if is_cell(row):
+                row["goodput_mean_bps"] = str(float(row["goodput_mean_bps"]) / 2)
+            writer.writerow(row)
+    assert agreeing(score(wrong)) == agreeing(score(OF_LAB)) - 1
+
+
+def is_cell(row: dict[str, str]) -> bool:
+    return row["cca"] == "cubic" and all(row[f"condition.{key}"] == value for key, value in CELL.items())
+
+
+def agreeing(tables: str) -> int:
+    """Returns how many cells agree with CUBIC of kernel 5.13 where the sender has fq_codel."""
+    [line] = [line for line in tables.splitlines() if line.startswith("| cubic | 5.13 | fq_codel |")]
+    return int(line.split(" | ")[4])
+
+
+@pytest.mark.lab
+@pytest.mark.deep
+def test_the_lab_gives_a_cell_again(ccmix: Ccmix, tmp_path: Path) -> None:
+    run = "shallow rate=100mbit,ack-delay=200ms,sender-qdisc=fq_codel,cca=cubic #1"
+    done = ccmix("run", REPOSITORY / "configs" / "datta-fund.ini", "--lab", "--run", run, "-o", tmp_path / "cell")
+    assert done.returncode == 0, done.stderr
+    report = ccmix("report", tmp_path / "cell", "--format", "csv")
+    [row] = csv.DictReader(report.stdout.splitlines())
+    [published] = [row for row in rows_of_lab() if is_cell(row)]
+    assert float(row["goodput_mean_bps"]) == pytest.approx(float(published["goodput_mean_bps"]), rel=0.001)
