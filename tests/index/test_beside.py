@@ -1,15 +1,16 @@
 """`index = URL` in an entry: runs are sent as they finish; no server can fail or stop a campaign."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from ccmix.index import beside
 from elasticsearch_node import Node, free_port
 from index_support import Index, of_archive, of_index
 from proxy import Forward, Reply, Request, proxy
+from published_archives import DEMO
 from support import SMALL, Ccmix
-
-pytestmark = pytest.mark.lab
 
 
 def _ini(folder: Path, url: str) -> Path:
@@ -18,6 +19,7 @@ def _ini(folder: Path, url: str) -> Path:
     return file
 
 
+@pytest.mark.lab
 def test_runs_are_sent_as_they_finish(index: Index, server: Node, ccmix: Ccmix, tmp_path: Path) -> None:
     """The first ones before the last one ends: here a run takes longer than to send the one before."""
     out = tmp_path / "out"
@@ -43,6 +45,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CCMIX_INDEX_PATIENCE", "1")
 
 
+@pytest.mark.lab
 @pytest.mark.usefixtures("impatient")
 def test_no_server_fails_no_campaign(ccmix: Ccmix, tmp_path: Path, server: Node, index: Index) -> None:
     """What was not sent is told with the command that sends it."""
@@ -55,3 +58,17 @@ def test_no_server_fails_no_campaign(ccmix: Ccmix, tmp_path: Path, server: Node,
     assert f"ccmix index {out} --url {url}" in made.stderr
     assert index(out).returncode == 0
     assert of_index(server) == of_archive(out)
+
+
+def test_a_server_that_never_answers_is_not_waited_for_without_a_limit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The server accepts connections, and is silent: longer than the campaign waits."""
+    monkeypatch.setenv("CCMIX_STATE", str(tmp_path))
+    monkeypatch.setattr(beside, "MOST_WAIT_S", 1.0)
+    reports: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with beside.sending(DEMO, {url: []}, reports.append):
+            pass
+    assert f"'ccmix index {DEMO} --url {url}' sends it" in reports[-1]

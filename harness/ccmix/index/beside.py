@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ccmix.agent.deadline import Deadline
 from ccmix.index.target import PATIENCE, SECRETS
 
 COMMAND = "from ccmix.cli import main; main()"
 NICENESS = 19
 PATIENCE_S = 60.0  # after the last run, with a server that takes nothing
-ENDS_WITHIN_S = 10.0  # when the campaign was interrupted
+MOST_WAIT_S = 600.0  # after the last run, even for a server that takes something now and then
+ENDS_WITHIN_S = 10.0  # when the campaign was interrupted, or the wait is over
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class _SendingBeside:
 
 @contextlib.contextmanager
 def sending(outdir: Path, entries: Mapping[str, Sequence[str]], report: Callable[[str], None]) -> Iterator[None]:
-    """Sends the entries of `outdir` to their URLs. At the end waits for the servers; reports what they did not take.
+    """Sends the entries of `outdir` to their URLs. At the end waits for the servers, for MOST_WAIT_S at most; reports
+    what they did not take.
 
     Secrets are taken out of this process's environment, so that nothing else that it starts has them.
     """
@@ -50,8 +53,11 @@ def sending(outdir: Path, entries: Mapping[str, Sequence[str]], report: Callable
             yield
             for sender in running:
                 sender.end()
-            for sender in running:
-                sender.process.wait()
+            limit = Deadline(MOST_WAIT_S)
+            late = [sender for sender in running if not _ended(sender, limit.remaining_s)]
+            for sender in late:
+                sender.process.terminate()
+                _wait(sender, ENDS_WITHIN_S)
         except BaseException:
             for sender in running:
                 sender.process.terminate()
@@ -78,9 +84,16 @@ def _start(outdir: Path, url: str, entries: Sequence[str], stderr: IO[bytes]) ->
     return _SendingBeside(url, process, stderr)
 
 
-def _wait(sender: _SendingBeside, seconds: float) -> None:
+def _ended(sender: _SendingBeside, seconds: float) -> bool:
+    """Returns whether the process ended in time."""
     try:
         sender.process.wait(seconds)
     except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _wait(sender: _SendingBeside, seconds: float) -> None:
+    if not _ended(sender, seconds):
         sender.process.kill()
         sender.process.wait()
