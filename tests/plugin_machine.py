@@ -54,6 +54,9 @@ class Machine:
         conf.write_text("[wrong]\n")
         return self._run([self._inside(f"{TOOL}/{script}")], {"IPERF3MIX_CONF": self._inside("wrong.conf")})
 
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        return self._run(list(argv))
+
     def files(self) -> set[str]:
         """Returns what of the package, and beside its files, is on the machine."""
         return {
@@ -94,10 +97,14 @@ def empty_machine(root: Path) -> Machine:
     return Machine(root, chroot=False)
 
 
+def own_suite() -> str:
+    """Returns the name of this machine's suite of Debian."""
+    return dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines())["VERSION_CODENAME"]
+
+
 @contextmanager
-def debian_machine(root: Path) -> Iterator[Machine]:
-    """Yields a chroot with this machine's suite of Debian, which debootstrap makes once for the cache."""
-    suite = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines())["VERSION_CODENAME"]
+def debian_machine(root: Path, suite: str) -> Iterator[Machine]:
+    """Yields a chroot with a suite of Debian, which debootstrap makes once for the cache."""
     cache = Path(os.environ.get("CCMIX_CACHE") or Path.home() / ".cache/ccmix") / "chroot"
     kept = cache / f"{suite}-python3.tar"
     root.mkdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plugin_machine import PACKAGE, Machine, debian_machine, empty_machine, package_1_0, with_pscheduler
+from plugin_machine import PACKAGE, Machine, debian_machine, empty_machine, own_suite, package_1_0, with_pscheduler
 from plugin_runner import CONF, TOOL
 
 METHODS = ("can-run", "duration", "enumerate", "merged-results", "participant-data", "run")
@@ -34,7 +34,7 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]
     if request.param == "empty-root":
         yield with_pscheduler(empty_machine(tmp_path / "root"), tmp_path)
         return
-    with debian_machine(tmp_path / "root") as debian:
+    with debian_machine(tmp_path / "root", own_suite()) as debian:
         yield with_pscheduler(debian, tmp_path)
 
 

@@ -91,7 +91,7 @@ def streams_of_groups(groups: Sequence[Group], streams: int) -> list[int]:
     """
     credits, counts = [0] * len(groups), [0] * len(groups)
     for _ in range(streams):
-        credits = [credit + group.weight for credit, group in zip(credits, groups, strict=True)]
+        credits = [credit + group.weight for credit, group in zip(credits, groups)]
         chosen = credits.index(max(credits))
         credits[chosen] -= sum(group.weight for group in groups)
         counts[chosen] += 1

@@ -57,7 +57,7 @@ def data_is_missing(participant_data: object) -> bool:
 def every_group_sends(request: Request) -> None:
     """Raises Disagreement where a group would measure nothing; iperf3 only warns about it."""
     shares = group_grammar.streams_of_groups(request.groups, request.streams)
-    for number, (group, share) in enumerate(zip(request.groups, shares, strict=True), start=1):
+    for number, (group, share) in enumerate(zip(request.groups, shares), start=1):
         if share == 0:
             raise Disagreement(
                 f"{request.group_name(number)} gets none of the {request.streams} streams: "

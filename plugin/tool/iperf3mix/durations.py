@@ -19,7 +19,7 @@ def seconds(text: str) -> float:
     match = _DURATION.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not an ISO 8601 duration such as PT30S")
-    return sum(float(part) * unit for part, unit in zip(match.groups(), _UNITS_S, strict=True) if part)
+    return sum(float(part) * unit for part, unit in zip(match.groups(), _UNITS_S) if part)
 
 
 def text(whole_seconds: float) -> str:

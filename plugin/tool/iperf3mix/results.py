@@ -104,7 +104,7 @@ def _errors(problems: list[str | None], spec: Mapping[str, Any]) -> str:
     hosts = [f"source {spec.get('source', '')}".strip(), f"dest {spec.get('dest', '')}".strip()]
     return "; ".join(
         f"participant {number} ({host}): {problem}"
-        for number, (problem, host) in enumerate(zip(problems, hosts, strict=False))
+        for number, (problem, host) in enumerate(zip(problems, hosts))
         if problem is not None
     )
 
@@ -270,6 +270,6 @@ def _check_algorithms(measured: list[Mapping[str, Any]], request: Request) -> No
     """Raises OutputError where a group's sockets did not have the CCA that was asked for."""
     if len(measured) != len(request.groups):
         raise OutputError(f"iperf3 reports {len(measured)} groups, and {len(request.groups)} were asked for")
-    for number, (asked, group) in enumerate(zip(request.groups, measured, strict=True), start=1):
+    for number, (asked, group) in enumerate(zip(request.groups, measured), start=1):
         if asked.cca not in (group_grammar.DEFAULT_CCA, group["congestion"]):
             raise OutputError(f"{request.group_name(number)} was sent with {group['congestion']}")
