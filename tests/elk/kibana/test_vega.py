@@ -92,3 +92,49 @@ def test_without_data_a_chart_says_what_it_needs(answer: dict[str, Any]) -> None
         svg = render(chart.spec() | {"data": {"values": answer, "name": ANSWER}})
         needed = chart.needs or "nothing passes the filters and the time range"
         assert any(text.startswith("no data: ") and needed in text for text in texts(svg)), name
+
+
+def group_row(goodput: float, **key: object) -> dict[str, Any]:
+    """Returns a row of a group of a run."""
+    known = {"campaign": "c", "entry": "e", "condition": "all", "mix": "bbr", "cca": "bbr", "group": "bbr", "run": "r"}
+    return {"key": known | key, "goodput": {"value": goodput}}
+
+
+@pytest.mark.parametrize(
+    ("differs", "shown"),
+    [
+        ({"campaign": "other"}, {"bbr, c", "bbr, other"}),
+        ({"entry": "other"}, {"bbr, e", "bbr, other"}),
+        ({"mix": "bbr,cubic"}, {"bbr", "bbr,cubic"}),
+        ({"condition": "delay=5ms,loss=0.1%"}, {"bbr", "bbr, delay=5ms"}),
+        ({"condition": "loss=0.1%"}, {"bbr"}),  # what is on the axis separates no lines
+    ],
+)
+def test_a_line_pools_only_iterations(differs: dict[str, str], shown: set[str]) -> None:
+    rows = [group_row(1e6, loss=0.0), group_row(9e6, loss=0.0, run="s", **differs)]
+    svg = render(VEGA["ccas-goodput-loss"].spec() | {"data": answer_of(rows)})
+    assert {text for text in texts(svg) if text.startswith("bbr")} - {"bbr"} == shown - {"bbr"}
+
+
+@pytest.mark.parametrize("rows", [30, 31])
+def test_a_heat_map_of_too_many_rows_says_so(rows: int) -> None:
+    """At most 30 rows can be read; more are in the table below."""
+    data = answer_of([group_row(1e6, group=f"g{number}") for number in range(rows)])
+    shown = texts(render(VEGA["ccas-goodput-table"].spec() | {"data": data, "height": 900}))
+    assert (shown.count("1.00M") >= 30) == (rows == 30)
+    assert any("31 rows are too many for a heat map" in text for text in shown) == (rows == 31)
+
+
+def test_a_pair_over_time_has_a_line_for_each_mix() -> None:
+    """The mean over mixes would be half of each here."""
+    rows = [
+        {
+            "key": {"day": day, "pair": "a > b", "mix": mix, "cca": "bbr", "run": f"{day}{mix}"},
+            "goodput": {"value": bps},
+        }
+        for day in (0, 86_400_000)
+        for mix, bps in (("bbr", 2e6), ("cubic,bbr", 1e6))
+    ]
+    svg = render(VEGA["mesh-time"].spec() | {"data": answer_of(rows)})
+    assert {"bbr", "cubic,bbr"} <= set(texts(svg))
+    assert len(re.findall(r'stroke-dasharray="[^"]+" stroke-width="2"|stroke="#0072B2" stroke-width="2"', svg)) >= 2

@@ -84,7 +84,8 @@ def apart(name: str, *swept: Setting) -> list[Part]:
     the same in all rows is left out.
     """
     keys = "|".join(each.swept for each in swept)
-    others = f"replace(replace(datum.key.condition, regexp('(^|,)({keys})=[^,]*', 'g'), ''), regexp('^,'), '')"
+    condition = "(datum.key.condition === 'all' ? '' : datum.key.condition)"
+    others = f"replace(replace({condition}, regexp('(^|,)({keys})=[^,]*', 'g'), ''), regexp('^,'), '')"
     parts = {"campaign": "datum.key.campaign", "entry": "datum.key.entry", "others": others}
     columns = {part: f"apart_{part}" for part in parts}
     several = [{"op": "distinct", "field": column, "as": f"{column}s"} for column in columns.values()]

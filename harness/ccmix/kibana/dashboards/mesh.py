@@ -1,6 +1,6 @@
 """Shows the mesh that pScheduler measures: a matrix of pairs of hosts, and how they change."""
 
-from ccmix.charts.encodings import LINE_WIDTH, RATE_AXIS, dash, of_cca
+from ccmix.charts.encodings import LINE_WIDTH, POINTS, RATE_AXIS, dash, of_cca
 from ccmix.charts.table import goodput_cells
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
@@ -58,15 +58,18 @@ _BY_DAY = VegaLite(
     },
     {"goodput": metric("sum", "ccmix.goodput_bps")},
     lambda source: source.view({
-        "mark": {"type": "line", "point": {"size": 40}, "strokeWidth": LINE_WIDTH},
         "encoding": {
             "x": {"field": "day", "type": "temporal", "title": None, "axis": {"format": "%Y-%m-%d", "tickCount": 6}},
             "y": {"field": "goodput_bps", "type": "quantitative", "title": "goodput of the CCA's flows (bit/s)",
                   "axis": RATE_AXIS},
             "detail": [{"field": "pair", "type": "nominal"}, {"field": "mix", "type": "nominal"}],
-            **of_cca(), **dash("line", "mix"),
+            **of_cca(),
             "tooltip": [{"field": name, "type": "nominal"} for name in ("pair", "mix", "cca", "runs")],
         },
+        "layer": [
+            {"mark": {"type": "line", "strokeWidth": LINE_WIDTH}, "encoding": dash("line", "mix")},
+            {"mark": POINTS},
+        ],
     }),
     [
         *members(day="datum.key.day", pair="datum.key.pair", mix="datum.key.mix", cca="datum.key.cca",
