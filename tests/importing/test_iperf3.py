@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,8 @@ def test_intervals_of_text(iperf3_outputs: Outcomes, imported: Import) -> None:
 def test_many_tests_in_one_file_are_iterations(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     one = iperf3_outputs["tcp"].client.read_text()
-    file.write_text(f"log begins\n{one}{one.strip()}{one}\nsome words\n")
+    cookie = json.loads(one)["start"]["cookie"]
+    file.write_text(f"log begins\n{one}{one.strip().replace(cookie, 'b')}{one.replace(cookie, 'c')}\nsome words\n")
     outcome = imported(file)
     assert [summary["run"]["iteration"] for summary in outcome.summaries] == [1, 2, 3]
     lines = len(one.splitlines())
@@ -183,8 +185,19 @@ def test_many_tests_in_one_file_are_iterations(iperf3_outputs: Outcomes, importe
 def test_many_tests_in_one_text(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
     file = tmp_path / "all.txt"
     one = iperf3_outputs["tcp"].text.read_text()
-    file.write_text(one * 3)
+    cookie = one.partition("Cookie: ")[2].split()[0]
+    file.write_text(one + one.replace(cookie, "b") + one.replace(cookie, "c"))
     assert [summary["run"]["iteration"] for summary in imported(file).summaries] == [1, 2, 3]
+
+
+def test_copies_of_a_test_are_one_observation(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
+    for name in ("1.json", "2.json"):
+        shutil.copy(iperf3_outputs["tcp"].client, tmp_path / name)
+    outcome = imported(tmp_path / "1.json", tmp_path / "2.json", iperf3_outputs["tcp"].server)
+    assert [summary["facts"]["imported"]["source"] for summary in outcome.summaries] == [
+        "1.json:1 and server.json:1"
+    ]  # fmt: skip
+    assert "left out: 2.json:1: is a copy of 1.json:1" in outcome.stderr
 
 
 def older(test: dict[str, Any], version: str) -> dict[str, Any]:

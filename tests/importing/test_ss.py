@@ -234,8 +234,9 @@ def test_forms_of_the_time(line: str, begins_s: float | None, imported: Import, 
 
 
 @pytest.mark.parametrize(
-    "line", ["", "and now:", "99:99:99", "12", "Mon Aug 9 never", "2021-02-30T18:50:50", "TIME-WAIT 12", "9" * 30]
-)
+    "line", ["", "and now:", "99:99:99", "12", "Mon Aug 9 never", "2021-02-30T18:50:50", "TIME-WAIT 12", "9" * 30,
+             "Mon Feb 30 18:50:50 UTC 2021", "Mon Aug 9 98:99:50 UTC 2021", "Mon Aug 9 18:50:50 +9999 2021"],
+)  # fmt: skip
 def test_a_log_without_times_says_so(line: str, refused: Callable[..., str], tmp_path: Path) -> None:
     parts = [f"{line}\n" + of_time(0, acked("cubic", 4000, at * 10**6)).partition("\n")[2] for at in range(5)]
     error = refused(written(tmp_path, *parts))

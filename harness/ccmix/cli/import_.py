@@ -131,7 +131,7 @@ def _import(given: ImportOptions) -> None:
     from rich.progress import Progress
 
     from ccmix.importing import runs, sources
-    from ccmix.importing.pairs import paired
+    from ccmix.importing.pairs import paired, without_copies
     from ccmix.importing.together import together
     from ccmix.importing.write import import_identity, origin_of_this_import, same_import, write
 
@@ -145,13 +145,14 @@ def _import(given: ImportOptions) -> None:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         reading = progress.add_task("reading", total=len(listing.sources))
         read = sources.read(listing.sources, overrides, lambda _: progress.advance(reading))
-        planned = runs.plan(together(paired(read.runs, overrides)), overrides)
+        kept, copies = without_copies(read.runs)
+        planned = runs.plan(together(paired(kept, overrides)), overrides)
         _print_diagnostics(planned)
         if given.dry_run:
             progress.stop()
             _list(planned)
             return
-        _name_left_out([f"{source.source}: {source.why}" for source in read.left_out])
+        _name_left_out([f"{source.source}: {source.why}" for source in (*read.left_out, *copies)])
         writing = progress.add_task("writing", total=len(planned))
         origin = origin_of_this_import(identity)
         write(given.outdir, planned, overrides, origin, lambda: progress.advance(writing))

@@ -26,8 +26,12 @@ def table_of_rows(text: str, name: str, columns: str | None) -> str:
     """
     try:
         rows, _ = json.JSONDecoder(parse_constant=lambda _: None).raw_decode(text.lstrip())
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise SourceError(f"{name}: is no JSON: {error}: mend it, or take it out") from error
+    except RecursionError as error:
+        raise SourceError(f"{name}: is nested too deeply for a table: take it out") from error
+    except ValueError as error:
+        raise SourceError(f"{name}: has a number with too many digits: take it out") from error
     header = _names(columns) if columns is not None else OF_HARNESS
     made = io.StringIO()
     writer = csv.writer(made, lineterminator="\n")

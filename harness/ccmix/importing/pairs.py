@@ -3,10 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ccmix.importing.foreign_run import ForeignRun
+from ccmix.importing.foreign_run import ForeignRun, LeftOut
 from ccmix.importing.iperf3_tests import cookie_of, read_run
 from ccmix.importing.sources import ForeignFile
 from ccmix.model import ImportOverrides
+
+
+def without_copies(
+    runs: Sequence[tuple[ForeignFile, ForeignRun]],
+) -> tuple[list[tuple[ForeignFile, ForeignRun]], list[LeftOut]]:
+    """Returns the runs, of several with one document the first, and the others as what is left out: the same test
+    several times is one observation.
+    """
+    firsts: dict[tuple[str, str], list[ForeignRun]] = {}
+    kept, copies = [], []
+    for source, run in runs:
+        cookie = cookie_of(run.document) if run.document is not None else None
+        alike = firsts.setdefault(cookie, []) if cookie else []
+        first = next((other for other in alike if other.document == run.document), None)
+        if first is None:
+            alike.append(run)
+            kept.append((source, run))
+        else:
+            copies.append(LeftOut(run.source, f"is a copy of {first.source}"))
+    return kept, copies
 
 
 def paired(

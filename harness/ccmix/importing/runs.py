@@ -250,7 +250,7 @@ def _quantity(parse: Callable[[str], float], text: str | None) -> float | None:
 
 def _in_bits(rate: str | None) -> str | None:
     """Returns a rate with the unit that INI files have: people name files by '10Mbps' or '10M', and mean bits."""
-    return re.sub(r"(?i)(?<=[kmgt])(bps|bits?|b)?$", "bit", rate.strip()) if rate else None
+    return re.sub(r"(?i)(?<=[kmgt])(bps|bit/s|bits?|b)?$", "bit", rate.strip()) if rate else None
 
 
 def _misread_names(run: ForeignRun) -> Iterator[str]:
@@ -260,12 +260,12 @@ def _misread_names(run: ForeignRun) -> Iterator[str]:
     ):  # fmt: skip
         if text and _quantity(parse, text) is None:
             yield (
-                f"{{{field}}} in the names of files, '{run.of_name[field]}', has no known unit: it is a setting alone; "
+                f"{{{field}}} in the names of files has no known unit: it is a setting alone; "
                 f"say with --{field} what it is for all runs"
             )
     named = run.of_name.get("cca")
     if named and run.udp_bps is None and {group.cca for group in run.groups} != set(named.split(",")):
-        yield f"{run.source}: its name says {named}, and its content {format_groups(run.groups)}, which counts"
+        yield f"names of files say {named}, and their content {format_groups(run.groups)}, which counts"
 
 
 def _check_lengths(run: ForeignRun, overrides: ImportOverrides) -> None:

@@ -70,9 +70,19 @@ def _of_date(text: str) -> float | None:
     if half := re.search(r"\b([AP])M\b", text):
         hour = hour % 12 + (12 if half[1] == "P" else 0)
     zone = re.search(r"[+-]\d{4}\b|\b[A-Z]{1,5}\b(?<!AM)(?<!PM)", text[clock.end() :])
-    own = f"{_ZONES[zone[0]]:+03d}00" if zone and zone[0] in _ZONES else zone[0] if zone else "UTC"
-    parsed = email.utils.parsedate_tz(f"{day[1]} {month[1]} {year[1]} {hour}:{clock['minute']}:{clock['second']} {own}")
     try:
-        return float(email.utils.mktime_tz(parsed)) if parsed else None
+        date = f"{day[1]} {month[1]} {year[1]} {hour}:{clock['minute']}:{clock['second']}"
+        moment = datetime.datetime.strptime(f"{date} +0000", "%d %b %Y %H:%M:%S %z")
+        return moment.timestamp() - _offset_s(zone[0] if zone else "UTC")
     except (ValueError, OverflowError):
         return None
+
+
+def _offset_s(zone: str) -> float:
+    """Returns how many seconds a zone is before UTC; 0 for one with several meanings. Raises ValueError."""
+    if zone[0] in "+-":
+        offset = datetime.datetime.strptime(zone, "%z").utcoffset()
+        return offset.total_seconds() if offset else 0.0
+    known_by_mail = email.utils.parsedate_tz(f"1 Jan 2000 00:00:00 {zone}")
+    of_mail_s = float(known_by_mail[9] or 0) if known_by_mail else 0.0
+    return _ZONES[zone] * 3600.0 if zone in _ZONES else of_mail_s
