@@ -95,6 +95,8 @@ def test_the_page_holds_the_table(report: tuple[Results, Path], page: Page) -> N
     assert "11 of 12 planned runs" in page.text
     assert "1 run is missing" in page.text
     assert "Linux 7.2.12-ccmix" in page.text
+    assert "1.00 Gbit/s, base RTT 10 ms or 88 ms, loss 0%, buffer 1 BDP, qdisc bfifo" in page.text
+    assert "Base RTT: no share changes by more than 0.1 percentage points." in page.text
 
 
 def test_names_and_findings_are_text(page: Page) -> None:

@@ -568,7 +568,7 @@ src-cmd = {find_iperf3()} -c {{dst}} -t 1 -b 20M -J
 """)
     done = ccmix("run", config, "-o", tmp_path / "out")
     assert done.returncode == 1
-    assert "1 runs valid, 0 not valid, 0 failed, 2 skipped" in done.stderr
+    assert "1 run valid, 0 not valid, 0 failed, 2 skipped" in done.stderr
     assert re.search(r"rate-budget: 2\.[4-6]\d? MB were sent", done.stderr), done.stderr  # 20 Mbit/s for 1 s
     assert len(summaries(tmp_path / "out")) == 1
 

@@ -55,7 +55,7 @@ def test_ctrl_c_while_the_report_is_made(ccmix: Ccmix, small_ini: Path, tmp_path
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 1"))
     running = ccmix.start("run", small_ini, "--lab", "-o", tmp_path / "out")
     assert running.stderr
-    assert any("1 runs valid, 0 not valid, 0 failed" in line for line in running.stderr)
+    assert any("1 run valid, 0 not valid, 0 failed" in line for line in running.stderr)
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
@@ -111,7 +111,7 @@ def test_noexec_has_no_effect_where_another_folder_will_do(
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 1"))
     done = noexec((tmp_path / folder for folder in folders), "run", small_ini, "--lab", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "1 runs valid, 0 not valid, 0 failed" in done.stderr
+    assert "1 run valid, 0 not valid, 0 failed" in done.stderr
 
 
 def test_noexec_everywhere_is_reported_with_the_places(

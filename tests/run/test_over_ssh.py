@@ -66,7 +66,7 @@ src-cmd = test -e {started} || {{ touch {started}; sleep 5; }}; {find_iperf3()} 
     wait_for(lambda: sshd.namespace.run(REORDERING) == "3\n", 10, "the guard puts the host back")
     _, stderr = running.communicate(timeout=60)
     assert running.returncode == 1
-    assert "1 runs valid, 0 not valid, 1 failed" in stderr
+    assert "1 run valid, 0 not valid, 1 failed" in stderr
     assert "dtn" in stderr
     assert is_as_before(sshd)
 

@@ -320,7 +320,8 @@ def _report(campaign: Campaign, skipped: int) -> int:
     valid = sum(result.valid for result in results.runs) if results else 0
     not_valid = len(campaign.runs) - without_result - valid
     skipped_too = f", {skipped} skipped" if skipped else ""
-    click.echo(f"{valid} runs valid, {not_valid} not valid, {without_result - skipped} failed{skipped_too}", err=True)
+    runs = "run" if valid == 1 else "runs"
+    click.echo(f"{valid} {runs} valid, {not_valid} not valid, {without_result - skipped} failed{skipped_too}", err=True)
     if results:
         put(results_text.render(results))
         if not_settled := summary([result.finished for result in results.runs if result.valid]):
