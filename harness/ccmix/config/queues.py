@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ccmix.config.problems import nearest, quoted
+from ccmix.config.red import red_refusal
 from ccmix.config.values import Kind
 from ccmix.model import Queue
 from ccmix.units import SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
@@ -174,7 +175,7 @@ _NEEDED: Mapping[str, Sequence[str]] = {"red": ("limit", "avpkt"), "choke": ("li
 
 def read_queue(text: str) -> Queue:
     """Reads 'codel ecn ce_threshold 24.2ms': values in SI units as everywhere, given to tc in bytes, us and bit/s."""
-    return _queue(text, QUEUES, _OTHER_KEYS)
+    return _with_possible_averages(_queue(text, QUEUES, _OTHER_KEYS))
 
 
 def read_sender_queue(text: str) -> Queue:
@@ -183,6 +184,13 @@ def read_sender_queue(text: str) -> Queue:
     for name in _NEEDED.get(queue.kind, ()):
         if name not in queue.parameters:
             raise ValueError(f"has no {name}, which tc needs for {queue.kind}: add it, with a value")
+    return _with_possible_averages(queue)
+
+
+def _with_possible_averages(queue: Queue) -> Queue:
+    """Returns the queue. Raises ValueError where its own parameters leave RED no average that tc takes."""
+    if refusal := red_refusal(queue):
+        raise ValueError(refusal)
     return queue
 
 

@@ -8,6 +8,7 @@ from ccmix.config.capture import capture_in_router
 from ccmix.config.keys import Member
 from ccmix.config.problems import Contradiction, nearest, quoted
 from ccmix.config.queues import MOST_BANDWIDTH_BPS
+from ccmix.config.red import red_refusal
 from ccmix.config.senders import MOST_HOSTS, Delays, delays_of
 from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S, Duration
 from ccmix.generators.distributions import mean_bytes
@@ -319,3 +320,5 @@ def _check_queue(path: Topology) -> None:
         raise Contradiction(
             "qdisc", f"{queue.kind} takes the rate for its bandwidth, {most} at most: write bandwidth 34gbit"
         )
+    if refusal := red_refusal(queue, holds, path.packet_bytes):
+        raise Contradiction("qdisc", refusal)
