@@ -27,7 +27,7 @@ def compiled(spec: dict[str, Any], version: str) -> None:
     vl_convert.vegalite_to_vega(shown | {"data": answer_of([])}, vl_version=version, show_warnings=True)
 
 
-@pytest.mark.parametrize("version", COMPILERS)
+@pytest.mark.parametrize("version", [pytest.param(COMPILERS[0], marks=pytest.mark.deep), *COMPILERS[1:]])
 def test_no_specification_compiles_with_a_warning(version: str, capfd: pytest.CaptureFixture[str]) -> None:
     for name, chart in VEGA.items():
         compiled(chart.spec(), version)
@@ -86,9 +86,22 @@ def test_numbers_of_real_against_emulated_are_those_of_conditions_on_both() -> N
     assert shown.count("-") == 2  # of RTT, which was not measured
 
 
-@pytest.mark.parametrize("answer", [{"took": 1, "hits": {}}, answer_of([])["values"]], ids=["no index", "no row"])
-def test_without_data_a_chart_says_what_it_needs(answer: dict[str, Any]) -> None:
-    for name, chart in VEGA.items():
+NO_INDEX, NO_ROW = {"took": 1, "hits": {}}, answer_of([])["values"]
+OF_REQUESTS = ("run-completions",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        pytest.param(NO_INDEX, OF_REQUESTS, id="no index"),
+        pytest.param(NO_ROW, OF_REQUESTS, id="no row"),
+        pytest.param(NO_INDEX, tuple(VEGA), id="no index, all charts", marks=pytest.mark.deep),
+        pytest.param(NO_ROW, tuple(VEGA), id="no row, all charts", marks=pytest.mark.deep),
+    ],
+)
+def test_without_data_a_chart_says_what_it_needs(answer: dict[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        chart = VEGA[name]
         svg = render(chart.spec() | {"data": {"values": answer, "name": ANSWER}})
         needed = chart.needs or "nothing passes the filters and the time range"
         assert any(text.startswith("no data: ") and needed in text for text in texts(svg)), name
