@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccmix.generators.results import read_result
+from ccmix.generators.results import GeneratorError, read_result
 from ccmix.tools import find_iperf3
 
 ERROR = "unable to connect to server"
@@ -31,6 +31,13 @@ def test_iperf3_s_own_result() -> None:
 
 def test_the_server_s_result_in_the_client_s() -> None:
     assert read_result(json.dumps(IPERF3 | {"server_output_json": SERVER})).server == SERVER
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
+    text = json.dumps(IPERF3 | {"end": {"streams": [], "seconds": 0.5}}).replace("0.5", number)
+    with pytest.raises(GeneratorError, match=rf"can't be used: {number} is no finite number"):
+        read_result(text)
 
 
 def test_an_error_in_iperf3_s_result() -> None:

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.report.results_text import csv_table, headings, lines, notes, render
+from ccmix.report.results_text import csv_table, headings, lines, notes, render, unread
 from finished_runs import campaign_plan
 
 HALF_BPS = 4.302653 * 10e6 / 3**0.5  # of the 95% interval of 100, 110, 120 Mbit/s: t(0.975, 2) s / sqrt(3)
@@ -102,7 +104,29 @@ def test_a_damaged_run_is_named(lacks: str, make_campaign: Callable[..., Path]) 
     data = json.loads(file.read_text())
     del data[lacks]
     file.write_text(json.dumps(data))
-    with pytest.raises(ArchiveError, match=r"run.json: can't be read: .*Field required"):
+    results = load_results([outdir])
+    assert len(results.runs) == len(load_results([make_campaign("one")]).runs) - 1
+    [sentence] = unread(results)
+    assert re.fullmatch(
+        r"left out: .*run.json: can't be read: .*Field required.*--resume' makes the run again", sentence
+    )
+    assert sentence == next(notes(results))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir], ids=["FIFO", "folder"])
+def test_what_is_no_file_is_left_out(make: Callable[[Path], None], make_campaign: Callable[..., Path]) -> None:
+    outdir = make_campaign("one")
+    file = next(outdir.rglob("run.json"))
+    file.unlink()
+    make(file)
+    assert [text.partition(": can't")[0] for text in load_results([outdir]).unread] == [str(file)]
+
+
+def test_a_campaign_of_damaged_runs_alone_is_refused(make_campaign: Callable[..., Path]) -> None:
+    outdir = make_campaign("one")
+    for file in outdir.rglob("run.json"):
+        file.write_text("")
+    with pytest.raises(ArchiveError, match=r"run.json: can't be read"):
         load_results([outdir])
 
 

@@ -162,6 +162,16 @@ def test_interrupted_and_resumed(ccmix: Ccmix, small_ini: Path, tmp_path: Path) 
     assert kept.stat().st_mtime_ns == before
     assert (outdir / RUNS[1] / "run.json").exists()
 
+    whole = kept.read_text()
+    kept.write_text(whole[:-1000])
+    mended = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
+    assert mended.returncode == 0, mended.stderr
+    assert f"{kept}: can't be read" in mended.stderr
+    assert "1 of 2 runs" in mended.stderr
+    assert json.loads(kept.read_text())["metrics"] == json.loads(whole)["metrics"]
+    aside = kept.parent.with_name(f"{kept.parent.name}.damaged-1") / "run.json"
+    assert aside.read_text() == whole[:-1000]
+
     nothing_left = ccmix("run", small_ini, "--lab", "-o", outdir, "--resume")
     assert nothing_left.returncode == 0
     assert "0 of 2 runs" in nothing_left.stderr

@@ -46,6 +46,7 @@ class Results:
     planned: int
     rtt_buckets: bool = False
     campaigns: tuple[Campaign, ...] = ()
+    unread: tuple[str, ...] = ()  # why runs are left out whose run.json can't be used: a sentence each
 
     @functools.cached_property
     def rows(self) -> list[Row]:
@@ -77,26 +78,42 @@ def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
             raise ArchiveError(f"{folder}: run.json has no plausible {name}: {value:g}")
 
 
-def _in_file_order(campaign: Campaign) -> list[Result]:
-    """Returns the finished runs condition by condition; an unfinished run does not change the order of the others."""
+def _in_file_order(campaign: Campaign, unread: list[str]) -> list[Result]:
+    """Returns the finished runs condition by condition; an unfinished run does not change the order of the others.
+
+    Adds to `unread` why runs are left out.
+    """
     places: dict[tuple[str, str, str], int] = {}
     for run in campaign.runs_in_file_order:
         places.setdefault((run.entry, run.condition_name, run.dst), len(places))
-    results = [Result(*run_and_folder) for run_and_folder in campaign.finished()]
+    results = []
+    for finished, folder in campaign.finished(unread=lambda _, error: unread.append(str(error))):
+        try:
+            _check_magnitudes(finished, folder)
+        except ArchiveError as error:
+            unread.append(str(error))
+        else:
+            results.append(Result(finished, folder))
     return sorted(results, key=lambda result: places[result.run.entry, result.run.condition_name, result.run.dst])
 
 
 def load_results(outdirs: Sequence[Path]) -> Results:
-    """Raises ArchiveError where a folder is no campaign, or none of its runs is finished."""
+    """Loads campaigns. Leaves runs out whose run.json is damaged, and says so in `unread`.
+
+    Raises ArchiveError where a folder is no campaign, or none of its runs is finished.
+    """
     resolved = [outdir.resolve() for outdir in outdirs]
     for outdir, path in zip(outdirs, resolved, strict=True):
         if resolved.count(path) > 1:
             raise ArchiveError(f"{outdir}: is named twice, and its runs would count twice: name it once")
     campaigns = [Campaign.load(outdir) for outdir in outdirs]
-    runs = tuple(result for campaign in campaigns for result in _in_file_order(campaign))
-    for result in runs:
-        _check_magnitudes(result.finished, result.folder)
+    unread: list[str] = []
+    runs = tuple(result for campaign in campaigns for result in _in_file_order(campaign, unread))
     if not runs:
         names = ", ".join(map(str, outdirs))
+        if unread:
+            raise ArchiveError("\n".join(unread))
         raise ArchiveError(f"{names}: has no finished run: 'ccmix run CONFIG.ini -o {outdirs[0]} --resume' makes them")
-    return Results(runs, sum(len(campaign.runs) for campaign in campaigns), campaigns=tuple(campaigns))
+    return Results(
+        runs, sum(len(campaign.runs) for campaign in campaigns), campaigns=tuple(campaigns), unread=tuple(unread)
+    )

@@ -1,5 +1,6 @@
 """The folder of a run in the archive: <entry>/<condition>/<dst>/<NNN>, and NNN.partial until it is finished."""
 
+import itertools
 import re
 import shutil
 from dataclasses import dataclass
@@ -48,6 +49,13 @@ class RunFolder:
     def discard(self) -> None:
         """Removes the partial folder of a run that was abandoned."""
         shutil.rmtree(self.partial, ignore_errors=True)
+
+    def put_aside(self) -> Path:
+        """Renames the folder of a damaged run, so that the run can be made again; returns the new name."""
+        names = (self.path.with_name(f"{self.path.name}.damaged-{number}") for number in itertools.count(1))
+        aside = next(name for name in names if not name.exists())
+        self.path.rename(aside)
+        return aside
 
     def read(self) -> FinishedRun:
         """Reads run.json. Raises ArchiveError if it is damaged."""

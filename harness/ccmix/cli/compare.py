@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ccmix.cli import options
 from ccmix.cli.output import put
 from ccmix.units import parse_percent
+
+if TYPE_CHECKING:
+    from ccmix.archive.packed import OpenedArchives
 
 
 class Share(click.ParamType[float]):
@@ -57,20 +60,24 @@ def compared(outdir_a: Path, outdir_b: Path, margin: float, form: str) -> str:
 
     named = outdir_a, outdir_b
     with opened(named) as archives:
-        return _compared(archives.folders, named, margin, form)
+        return _compared(archives, named, margin, form)
 
 
-def _compared(folders: tuple[Path, ...], named: tuple[Path, Path], margin: float, form: str) -> str:
+def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float, form: str) -> str:
     from ccmix.analysis.results import load_results
     from ccmix.archive import ArchiveError
     from ccmix.charts.draw import svg
     from ccmix.compare import comparison_text, html, markdown
     from ccmix.compare.chart import specification
     from ccmix.compare.verdicts import compare
+    from ccmix.report.results_text import unread
 
-    a, b = folders
+    a, b = archives.folders
     made_by = (_version(a), _version(b))
-    comparison = compare(load_results([a]), load_results([b]), margin, made_by)
+    results = load_results([a]), load_results([b])
+    for sentence in (sentence for side in results for sentence in unread(side)):
+        click.echo(archives.rename(sentence), err=True)
+    comparison = compare(*results, margin, made_by)
     if form == "json":
         return json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1) + "\n"
     names = a.resolve().name, b.resolve().name

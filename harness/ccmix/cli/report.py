@@ -73,7 +73,9 @@ def report(given: ReportOptions) -> None:
     from ccmix.archive.packed import opened
 
     with opened(given.outdirs) as archives:
-        results = replace(load_results(archives.folders), rtt_buckets=given.rtt_buckets)
+        loaded = load_results(archives.folders)
+        unread = tuple(map(archives.rename, loaded.unread))
+        results = replace(loaded, rtt_buckets=given.rtt_buckets, unread=unread)
         if given.charts:
             for file in _draw(results, given, given.charts):
                 put(f"{file}\n")
@@ -108,7 +110,7 @@ def _put_text(results: Results, given: ReportOptions) -> None:
     else:
         text = results_text.render(results)
     put(text, given.output)
-    for sentence in results_text.notes(results) if given.form == "table" else ():
+    for sentence in (results_text.notes if given.form == "table" else results_text.unread)(results):
         click.echo(sentence, err=True)
 
 

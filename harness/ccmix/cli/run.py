@@ -105,8 +105,10 @@ def _run(given: RunOptions) -> int:
 
 def _run_all_and_report(campaign: Campaign, entries: Sequence[Entry], machine: Machine, given: RunOptions) -> int:
     from ccmix.index.beside import sending
-    from ccmix.run.campaign import missing
+    from ccmix.run.campaign import missing, put_damaged_aside
 
+    for sentence in put_damaged_aside(campaign):
+        click.echo(sentence, err=True)
     left = missing(campaign)
     jobs = (given.jobs or len(os.sched_getaffinity(0))) if given.in_lab else 1
     size = f"{len(left)} of {len(campaign.runs)} runs, {_seconds(left)} of traffic"

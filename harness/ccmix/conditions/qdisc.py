@@ -1,12 +1,12 @@
 """Queue disciplines as tc(8) takes them, and their replacement on a device with an undo."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ccmix import foreign_json
 from ccmix.hosts import CommandError, Host
 from ccmix.model import AckBottleneck, Loss, Netem, Queue, Topology
 from ccmix.model.emulated import BUCKET_PACKETS
@@ -132,7 +132,7 @@ def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:
     argv = statistics_command(device)
     output = host.run(argv)
     try:
-        reported: list[dict[str, Any]] = json.loads(output or "[]")
+        reported: list[dict[str, Any]] = foreign_json.loads(output or "[]")
         _ = [qdisc["kind"] + qdisc["handle"] for qdisc in reported]
     except (ValueError, TypeError, KeyError) as error:
         raise CommandError(host.name, argv, f"says what is not understood: {error!r}") from error

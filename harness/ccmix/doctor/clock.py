@@ -1,8 +1,8 @@
 """Checks whether the host's clock is kept right. It asks the kernel, so any daemon will do (adjtimex(2))."""
 
-import json
 from collections.abc import Iterator
 
+from ccmix import foreign_json
 from ccmix.doctor.findings import DoctorFinding, Status, line
 from ccmix.doctor.reading import ask
 from ccmix.hosts import Host
@@ -30,9 +30,9 @@ def read_clock(host: Host) -> str:
 def judge_clock(output: str) -> Iterator[DoctorFinding]:
     """Judges what read_clock() returned. Raises ValueError."""
     try:
-        timex = json.loads(output)
+        timex = foreign_json.loads(output)
         state, status, error_us = (timex[name] for name in ("state", "status", "maxerror_us"))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError("the kernel's clock can't be read") from error
     if not all(isinstance(value, int) for value in (state, status, error_us)) or state < 0 or error_us < 0:
         raise ValueError("the kernel refuses to report on its clock")

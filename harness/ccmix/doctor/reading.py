@@ -1,10 +1,10 @@
 """Asks a host for the checks, and reads its answers. What can't be understood is a ValueError."""
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from ccmix import foreign_json
 from ccmix.hosts import Host
 
 WAITS_S = 8.0  # for one command; none that is asked here takes a second on a host that is well
@@ -62,8 +62,8 @@ def numbers(text: str, count: int, what: str) -> list[int]:
 def objects(text: str, what: str) -> list[dict[str, Any]]:
     """Returns a JSON list of objects, as iproute2 prints it; an empty one for no output. Raises ValueError."""
     try:
-        records = json.loads(text) if text.strip() else []
-    except (ValueError, RecursionError) as error:
+        records = foreign_json.loads(text) if text.strip() else []
+    except ValueError as error:
         raise ValueError(f"{what} is not the JSON that it should be") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ValueError(f"{what} is not a list of JSON objects")

@@ -4,11 +4,12 @@ Whether a test failed is read from the result, never guessed from the text of th
 the run failed, and iperf3 writes its error into its JSON.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from ccmix import foreign_json
 
 LONGEST_REASON = 300  # characters
 
@@ -35,8 +36,8 @@ def load_json(file: Path) -> dict[str, Any]:
     """Reads iperf3's own result, in one piece or in those of --json-stream. Raises GeneratorError if it is neither."""
     try:
         text = file.read_text(errors="replace")
-        result = _assembled(text) or json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
+        result = _assembled(text) or foreign_json.loads(text)
+    except (OSError, ValueError) as error:
         raise GeneratorError(f"iperf3 left no result in {file.name}: {error}") from error
     if not isinstance(result, dict):
         raise GeneratorError(f"iperf3 left no result in {file.name}: it is not a JSON object")
@@ -44,7 +45,10 @@ def load_json(file: Path) -> dict[str, Any]:
 
 
 def read_result(output: str) -> GeneratorResult:
-    """Reads the result in a command's standard output. Anything that is not understood is 'other', and no error."""
+    """Reads the result in a command's standard output. Anything that is not understood is 'other', and no error.
+
+    Raises GeneratorError if the result is JSON with a number that is not finite.
+    """
     data = _object(output)
     if data is None:
         data = _assembled(output)
@@ -95,8 +99,8 @@ def embedded(text: str) -> dict[str, Any] | None:
     if begin < 0:
         return None
     try:
-        data, _ = json.JSONDecoder().raw_decode(text, begin + 1)
-    except (ValueError, RecursionError):
+        data = foreign_json.first(text, begin + 1)
+    except ValueError:
         return None
     return data if isinstance(data, dict) and isinstance(data.get("start"), dict) else None
 
@@ -109,8 +113,10 @@ def _server(client: dict[str, Any]) -> dict[str, Any] | None:
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
+        data = foreign_json.loads(text)
+    except foreign_json.NotFiniteError as error:
+        raise GeneratorError(f"its result can't be used: {error}") from error
+    except ValueError:
         return None
     return data if isinstance(data, dict) else None
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
+from ccmix import foreign_json
 from ccmix.agent.deadline import Deadline
 from ccmix.agent.messages import AgentMessage, ControllerMessage
 from ccmix.agent.service import BEATS_IN_SILENCE
@@ -163,7 +164,7 @@ class Connection:
                     self.no_messages.append(_printable(line.decode(errors="replace")))
                     continue
                 silence = Deadline(self._silence_s)
-                yield cast(AgentMessage, dict(json.loads(line)))
+                yield cast(AgentMessage, dict(foreign_json.loads(line)))
 
     def _close(self) -> None:
         """Releases everything once the process has ended."""

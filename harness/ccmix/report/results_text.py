@@ -110,7 +110,10 @@ def _without_numbers(not_verified: str) -> str:
 
 
 def notes(results: Results) -> Iterator[str]:
-    """Yields what was imported, why runs are not valid or have not settled, and where iterations are too few."""
+    """Yields which runs are left out, what was imported, why runs are not valid or have not settled, and where
+    iterations are too few.
+    """
+    yield from unread(results)
     if foreign := sum(imported(result.finished) for result in results.runs):
         yield (
             f"{foreign} run{' was' if foreign == 1 else 's were'} imported: ccmix did not check whether their hosts "
@@ -128,6 +131,12 @@ def notes(results: Results) -> Iterator[str]:
             "their path, so they count as one observation and have no interval"
         )
     yield from _too_few(results.rows)
+
+
+def unread(results: Results) -> Iterator[str]:
+    """Yields a sentence for each run that is left out since its run.json can't be used."""
+    for why in results.unread:
+        yield f"left out: {why}: 'ccmix run ... --resume' makes the run again"
 
 
 def _first(sentences: Iterator[str], of_what: str) -> Iterator[str]:

@@ -42,6 +42,7 @@ from ccmix.model import (
 )
 from ccmix.probes import sockets
 from ccmix.probes.capture import CaptureReport, capturing
+from ccmix.run import ping
 from ccmix.run.by_pscheduler import scheduled
 from ccmix.run.host_probes import Recording, Watched, recorded_hosts
 from ccmix.run.log import RunLog
@@ -307,10 +308,10 @@ def _ping(src: RealHost, path: HostPath) -> tuple[float, ...]:
     """Returns round-trip times in seconds before the traffic; none if the destination doesn't answer pings."""
     argv = ["ping", "-n", "-c", str(PINGS), "-i", f"{PING_INTERVAL_S:g}", "-W", str(PING_WAITS_S), path.dst.address]
     try:
-        answers = src.run(argv, timeout_s=60).split()
+        answers = src.run(argv, timeout_s=60)
     except CommandError:
         return ()
-    return tuple(float(word.removeprefix("time=")) / 1e3 for word in answers if word.startswith("time="))
+    return ping.rtts_s(answers, src.name)
 
 
 def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:

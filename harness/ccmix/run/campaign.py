@@ -54,6 +54,16 @@ def missing(campaign: Campaign) -> list[Run]:
     return [run for run in campaign.runs if not RunFolder.of(campaign.outdir, run).finished]
 
 
+def put_damaged_aside(campaign: Campaign) -> Iterator[str]:
+    """Renames folders of runs whose run.json can't be read, so that these are made again; yields a sentence each."""
+    damaged: list[tuple[Run, ArchiveError]] = []
+    for _ in campaign.finished(unread=lambda run, error: damaged.append((run, error))):
+        pass
+    for run, error in damaged:
+        aside = RunFolder.of(campaign.outdir, run).put_aside()
+        yield f"{error}: the run is made again; its old folder is kept as {aside.name}"
+
+
 async def run_all(campaign: Campaign, runs: Sequence[Run], machine: Machine, parallel: int, watcher: Watcher) -> None:
     """Runs all of them, `parallel` at a time and each on a processor of its own.
 

@@ -43,6 +43,7 @@ from ccmix.model import (
 from ccmix.probes import rtt_beside, sockets, sockmon
 from ccmix.probes.capture import CaptureReport, capturing_in_namespace
 from ccmix.probes.sampler import sampling
+from ccmix.run import ping
 from ccmix.run.traffic_sources import TrafficSources
 
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
@@ -178,11 +179,11 @@ def _ping_of(path: Dumbbell, pair: Pair) -> tuple[float, ...]:
     argv = [*PING, "-c", str(count), "-i", f"{interval_s:g}", "-s", "56", pair.receiver_address]
     timeout_s = (count + 1) * interval_s + ANSWERS_WITHIN_S
     try:
-        answers = path.sender(pair).run(argv, timeout_s=timeout_s).split()
+        answers = path.sender(pair).run(argv, timeout_s=timeout_s)
     except CommandError as error:
         name, rtt_s = pair.sender.name, pair.sender.base_rtt_s
         raise GeneratorError(f"no ping of {name} was answered, over a base RTT of {rtt_s:g} s: {error}") from error
-    return tuple(float(word.removeprefix("time=")) / 1e3 for word in answers if word.startswith("time="))
+    return ping.rtts_s(answers, pair.sender.name)
 
 
 def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:

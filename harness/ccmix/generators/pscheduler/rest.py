@@ -16,6 +16,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ccmix import foreign_json
 from ccmix.agent.deadline import Deadline
 from ccmix.generators.pscheduler.tls import mistrust, trusting
 from ccmix.generators.results import GeneratorError
@@ -213,8 +214,8 @@ class PschedulerServer:
 
     def _parsed(self, path: str, text: str) -> Any:
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
+            return foreign_json.loads(text)
+        except ValueError as error:
             beginning = _sentence(text)[:80]
             raise PschedulerError(f"{self.address}: the answer to {path} is not JSON: {beginning!r}") from error
 
