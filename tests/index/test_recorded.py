@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from ccmix.archive import Campaign
 from ccmix.index.send import finished, run_lines
+from ccmix.index.summaries import run_documents
 from elasticsearch_node import Node
 from filled_index import RECORDED
 from index_support import Index, documents, of_archive, of_index
@@ -91,6 +93,22 @@ def test_rtts_are_those_of_the_probe() -> None:
     (run,) = of_run(PACED, "runs")
     measured = json.loads((PACED / "run.json").read_text())["metrics"]["rtt_probe"]
     assert at(run, "ccmix.rtt_probe.median_s") == measured["median_s"] > 0
+
+
+def test_a_run_has_what_it_could_not_show() -> None:
+    """Gives sentences to a recorded run's verdict, which has none."""
+    sentences = ("loss not verifiable in this run: 12 losses expected", "jitter is confirmed by tc alone")
+    campaign = Campaign.load(REAL)
+    result = next(result for result in finished(campaign) if result.folder == PACED)
+    verdict = replace(result.finished.verdict, not_verified=sentences)
+    silent = replace(result, finished=replace(result.finished, verdict=verdict))
+    values = [
+        document["ccmix.validity.not_verified"]
+        for a_result in (result, silent)
+        for kind, document in run_documents(campaign, a_result)
+        if kind == "runs"
+    ]
+    assert values == [None, list(sentences)]
 
 
 def test_completions_are_those_of_requests_and_short_flows() -> None:

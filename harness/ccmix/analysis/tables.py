@@ -44,12 +44,14 @@ from ccmix.model import (
     Iperf3Source,
     Measurement,
     Run,
+    Traffic,
     TrafficSource,
     UdpSource,
     WorkloadSource,
     run_files,
 )
 
+COUNTED_BY = "counted_by"  # the column of intervals that are finer than the generator's
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
 SHORT_FLOWS_COLUMNS = {
     "group": pl.String, "host": pl.String, "goodput_bps": pl.Float64, "throughput_bps": pl.Float64,
@@ -75,6 +77,7 @@ class RunTables:
     reported: what the generator reports about the sockets if no probe sampled them: iperf3_tables.read_reported()
     tests: by a source's label, what iperf3 reports that it did
     services: by a source's label, what the programs of a source of short flows, or a command, left
+    fine_intervals: see fine_intervals(); None where the generator's are as fine as the interval
     """
 
     flows: pl.DataFrame
@@ -89,6 +92,7 @@ class RunTables:
     starts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=START_COLUMNS))
     tests: Mapping[str, Iperf3TestReport] = field(default_factory=dict)
     services: Mapping[str, ServiceReport] = field(default_factory=dict)
+    fine_intervals: pl.DataFrame | None = None
 
     @property
     def sockets(self) -> pl.DataFrame:
@@ -108,7 +112,8 @@ class RunTables:
 
     def write(self, folder: Path) -> None:
         """Writes a file for each series that has rows, with all that was recorded of the run's own flows."""
-        write_tables([{"intervals": self.intervals, "completions": self.completions}, *self.recorded()], folder)
+        intervals = self.intervals if self.fine_intervals is None else self.fine_intervals
+        write_tables([{"intervals": intervals, "completions": self.completions}, *self.recorded()], folder)
 
 
 def read_tables(run: Run, folder: Path, measurement: Measurement) -> RunTables:
@@ -117,8 +122,10 @@ def read_tables(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     Raises GeneratorError, ValueError, KeyError or TypeError if one is not what its tool writes.
     """
     if isinstance(run.path, HostPath):
-        return _between_hosts(run, run.path, folder, measurement)
-    return _emulated(run, folder, measurement)
+        tables = _between_hosts(run, run.path, folder, measurement)
+    else:
+        tables = _emulated(run, folder, measurement)
+    return replace(tables, fine_intervals=fine_intervals(run.traffic, tables.intervals, tables.sockets))
 
 
 def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
@@ -406,6 +413,30 @@ def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
         retransmits="retransmits",
         bytes_sent="bytes_sent",
     ).cast(FLOW_COLUMNS)  # type: ignore[arg-type]
+
+
+def fine_intervals(traffic: Traffic, intervals: pl.DataFrame, sockets: pl.DataFrame) -> pl.DataFrame | None:
+    """Returns the intervals between the samples of the flows' sockets; None where the generator's are as fine.
+
+    iperf3 reports goodput each 10 ms at most. `counted_by` is 'sockets', or 'generator' of flows without a TCP socket,
+    whose intervals are as they were. What a socket's destination acknowledges is later than what an application there
+    receives, by the way of the ACK, and by how long the ACK was delayed; retransmissions count once.
+    """
+    if traffic.interval_s >= traffic.goodput_interval_s or sockets.is_empty():
+        return None
+    counted = intervals_of_sockets(sockets).filter(pl.col("time_s") - pl.col("seconds") / 2 >= 0)
+    if traffic.seconds is not None:
+        counted = counted.filter(pl.col("time_s") - pl.col("seconds") / 2 <= traffic.seconds)
+    if counted.is_empty() or counted["seconds"].median() >= traffic.goodput_interval_s:  # type: ignore[operator]
+        return None
+    omitted = pl.col("time_s") - pl.col("seconds") / 2 < traffic.omit_s
+    others = intervals.join(counted, on=FLOW, how="anti")
+    return pl.concat(
+        [
+            counted.with_columns(omitted.alias("omitted"), pl.lit("sockets").alias(COUNTED_BY)),
+            others.with_columns(pl.lit("generator").alias(COUNTED_BY)),
+        ]
+    )
 
 
 def intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:

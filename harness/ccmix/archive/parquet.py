@@ -23,6 +23,14 @@ def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
         raise unreadable(file, error) from error
 
 
+def has_column(file: Path, name: str) -> bool:
+    """Returns whether the file is there and has the column. Raises ArchiveError."""
+    try:
+        return file.is_file() and name in pl.read_parquet_schema(file)
+    except UNREADABLE as error:
+        raise unreadable(file, error) from error
+
+
 def unreadable(file: Path, error: BaseException) -> ArchiveError:
     """Returns the error to raise instead of one of UNREADABLE."""
     return ArchiveError(f"{file}: can't be read: {str(error).splitlines()[0]}")

@@ -15,6 +15,8 @@ from ccmix.charts.settings import describe
 from ccmix.charts.time_series import time_series
 from ccmix.units import format_percent, format_rate
 
+BY_SOCKETS = "; goodput from the sockets' counters: what was acknowledged"
+
 
 @dataclass(frozen=True)
 class ConditionRuns:
@@ -80,7 +82,7 @@ def _time_series(condition: ConditionRuns) -> Chart:
         "time-series",
         condition.name,
         f"Goodput over time: {condition.name}",
-        condition.settings,
+        condition.settings + (BY_SOCKETS if any(map(series.is_counted_by_sockets, condition.results)) else ""),
         _description(frame, omit_s),
         drawing,
         panels=len(entries),

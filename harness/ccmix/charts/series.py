@@ -6,7 +6,7 @@ import polars as pl
 
 from ccmix.analysis.measured import measured
 from ccmix.analysis.results import Result
-from ccmix.analysis.tables import as_measured
+from ccmix.analysis.tables import COUNTED_BY, as_measured
 from ccmix.archive import parquet
 from ccmix.charts.bbr_state import phase
 from ccmix.model import run_files
@@ -22,6 +22,11 @@ MOST_STEPS = 200  # of a line in a panel of 300 pixels
 
 def has_intervals(result: Result) -> bool:
     return (result.folder / run_files.INTERVALS).exists()
+
+
+def is_counted_by_sockets(result: Result) -> bool:
+    """Returns whether goodput over time is what the sockets' destinations acknowledged. Raises ArchiveError."""
+    return parquet.has_column(result.folder / run_files.INTERVALS, COUNTED_BY)
 
 
 def over_time(results: Sequence[Result]) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ccmix.analysis.results import Result
-from ccmix.analysis.tables import as_measured
+from ccmix.analysis.tables import COUNTED_BY, as_measured
 from ccmix.archive import parquet
 from ccmix.model import run_files
 
@@ -38,14 +38,24 @@ def interval_goodputs(results: Sequence[Result], group: str) -> NDArray[np.float
         if not file.exists():
             continue
         series = parquet.read(file, ["time_s", "group", "omitted", "goodput_bps"])
-        number = (pl.col("time_s") / _interval_s(result)).round()
-        own = series.filter(pl.col("group") == group, ~pl.col("omitted")).group_by(number)
+        # all sockets are sampled at the same moments; iperf3's intervals of several flows end a little apart
+        together = (
+            pl.col("time_s")
+            if parquet.has_column(file, COUNTED_BY)
+            else (pl.col("time_s") / _interval_s(result)).round()
+        )
+        own = series.filter(pl.col("group") == group, ~pl.col("omitted")).group_by(together)
         of_runs.append(own.agg(pl.col("goodput_bps").sum())["goodput_bps"].to_numpy())
     return np.sort(np.concatenate(of_runs)) if of_runs else np.empty(0)
 
 
 def _interval_s(result: Result) -> float:
-    return as_measured(result.run, result.folder, result.finished.settled_after_s).traffic.interval_s
+    traffic = as_measured(result.run, result.folder, result.finished.settled_after_s).traffic
+    return (
+        traffic.interval_s
+        if parquet.has_column(result.folder / run_files.INTERVALS, COUNTED_BY)
+        else traffic.goodput_interval_s
+    )
 
 
 def distributions(a: Sequence[Result], b: Sequence[Result], group_a: str, group_b: str) -> Distributions | None:

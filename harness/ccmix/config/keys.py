@@ -234,8 +234,8 @@ EVERY_ENTRY = _table(
     ),
     Key("omit", TIME, "time before that, which is left out, in whole seconds", "3s", "0s"),
     Key(
-        "interval", POSITIVE_TIME, "time between two samples of sockets and queues, 1ms to 60s; of goodput 10ms at "
-        "least", "1s", "500ms",
+        "interval", POSITIVE_TIME, "time between two samples of sockets, queues and goodput, 1ms to 60s; below 10ms "
+        "goodput is what the sockets count", "1s", "500ms",
     ),
     Key("rtt-probe", RTT_PROBE, "asks for RTTs beside the traffic, by ping or by TCP", "icmp@10", "none"),
     Key("tcpdump", SWITCH, "on: packets are recorded on src, on an emulated path between senders and delay router",

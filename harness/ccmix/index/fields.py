@@ -193,6 +193,8 @@ _RUN = (
           "flows",
           "hosts"),
     _name("ccmix.validity.accepted_kinds", "findings that the entry accepts", "runs"),
+    _name("ccmix.validity.not_verified", "each thing that was configured and that the run could not show, as a "
+          "sentence; the run may be valid", "runs"),
     _flag("ccmix.settled", "whether goodputs and shares show no trend over a measured time that is long enough to "
           "tell; null: not judged", "runs", "groups"),
     _name("ccmix.settling.reasons", "why it has not settled, or was not judged", "runs"),

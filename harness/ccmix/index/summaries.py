@@ -159,6 +159,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "agent.type": CCMIX,
         "agent.version": campaign.origin.ccmix,
         "ccmix.validity.accepted_kinds": _kinds(finished, accepted=True),
+        "ccmix.validity.not_verified": list(finished.verdict.not_verified) or None,
         "ccmix.run.name": run.name,
         "ccmix.run.folder": str(result.folder.relative_to(campaign.outdir)),
         "ccmix.run.seed": run.seed,
