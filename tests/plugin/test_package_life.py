@@ -15,7 +15,7 @@ METHODS = ("can-run", "duration", "enumerate", "merged-results", "participant-da
 BOTH, STOCK = {"iperf3", "iperf3mix"}, {"iperf3"}
 NO_METHOD = "tool plugin iperf3mix has no 'enumerate' method"
 
-pytestmark = pytest.mark.namespaces
+pytestmark = [pytest.mark.namespaces, pytest.mark.timeout(1200)]  # the first one makes the chroot
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ STOCK_TOOL = "usr/libexec/pscheduler/classes/tool/iperf3"
 WITH_PROC = 'mount --rbind /proc "$0/proc" && exec chroot "$0" "$@"'
 BOTH, STOCK = {"iperf3", "iperf3mix"}, {"iperf3"}
 
-pytestmark = [pytest.mark.root, pytest.mark.deep]
+pytestmark = [pytest.mark.root, pytest.mark.deep, pytest.mark.timeout(1200)]  # the first one makes the chroot
 
 
 @dataclass(frozen=True)
