@@ -51,6 +51,7 @@ def problems(tmp_path: Path, text: str) -> str:
         (f"{HOSTS}loss = 1%\n", "and this entry has none; write netem-loss = 0.001% (loss in the data direction"),
         (f"{HOSTS}sweep.rtt = 1ms, 2ms\n", "rtt has no effect in this entry: remove the sweep; write sweep.netem-lat"),
         (f"{MESH}parallel = 4\n", "parallel: is an unknown key; write streams = 8"),
+        (f"{HOSTS}src-cmd = x\nparallel = 4\n", "; the key is streams, and beside src-cmd the command decides it"),
         (f"[DEFAULT]\nbandwidth = 1\n{TOPOLOGY}{HERE}", "[DEFAULT] bandwidth: is an unknown key; write rate = 1gbit"),
         (f"{TOPOLOGY}{HERE}sterams = 4\n", "sterams: is an unknown key; did you mean 'streams'?"),
     ],

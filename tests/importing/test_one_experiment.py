@@ -128,22 +128,27 @@ def test_tests_that_overlap(
 def test_what_ran_beside_others_is_not_compared_as_if_alone(
     iperf3_outputs: Outcomes, imported: Import, here: Here, tmp_path: Path
 ) -> None:
-    """Two series of three, each test beside one of the other, which has another bitrate."""
+    """Three tests of reno and three of cubic, each beside a test of reno from the same host to another one."""
     files = []
-    for number in range(3):
-        for cca, port, bitrate in (("reno", 0, 50_000_000), ("cubic", 7, 40_000_000)):
-            file = later(
-                iperf3_outputs["tcp"].client, tmp_path / f"{cca}{number}.json", 100 * number, port,
-                target_bitrate=bitrate,
-            )  # fmt: skip
+    for number in range(6):
+        cca = ("reno", "cubic")[number % 2]
+        for port, host in ((0, "127.0.0.1"), (7, "other")):
+            file = later(iperf3_outputs["tcp"].client, tmp_path / f"{number}-{port}.json", 100 * number, port)
             test = json.loads(file.read_text())
-            test["end"]["sender_tcp_congestion"] = cca
+            test["start"]["connecting_to"]["host"] = host
+            test["end"]["sender_tcp_congestion"] = cca if not port else "reno"
             for stream in test["end"]["streams"]:
                 stream["sender"].pop("congestion", None)
+                stream["receiver"]["bits_per_second"] *= (3 if cca == "cubic" else 1) + 0.001 * number
             file.write_text(json.dumps(test))
             files.append(file)
     outcome = imported(*files)
-    assert "alone" not in here("report", outcome.outdir, "--format", "html", "-o", "-").output
+    of_cca = [condition for condition, _ in conditions(outcome) if condition["beside"] == "reno:2 to other"]
+    assert [condition["cca"] for condition in of_cca] == ["reno", "cubic"] * 3
+    page = tmp_path / "page.html"
+    assert here("report", outcome.outdir, "--format", "html", "-o", page).exit_code == 0
+    assert "cubic" in page.read_text()
+    assert " alone " not in page.read_text()
 
 
 @pytest.mark.parametrize(

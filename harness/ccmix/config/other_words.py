@@ -1,6 +1,6 @@
 """Names the key that people mean who write another tool's word, with an example of its value."""
 
-from ccmix.config.keys import ALL_KEYS, TOPOLOGY_KEYS, Key, KeyTable
+from ccmix.config.keys import ALL_KEYS, DECIDED_BY_COMMAND, TOPOLOGY_KEYS, Key, KeyTable
 from ccmix.config.problems import nearest
 
 # Keys of one meaning, those of emulated paths first, and words that people write for them, - standing for _ too
@@ -50,6 +50,8 @@ def meant_key(word: str, known: KeyTable, in_topology: bool) -> str:
                 return f"; write {_example(ALL_KEYS[name])}"
             if name in TOPOLOGY_KEYS and in_topology:
                 return f"; write in the [topology NAME] section {_example(TOPOLOGY_KEYS[name])}, or sweep.{name} here"
+            if name in DECIDED_BY_COMMAND and name not in known and known is not TOPOLOGY_KEYS:
+                return f"; the key is {name}, and beside src-cmd the command decides it"
     return ""
 
 
