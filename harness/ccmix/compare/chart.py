@@ -22,7 +22,8 @@ def specification(compared: Compared, name_a: str, name_b: str) -> Part:
         "goodput_bps", "goodput (bit/s), mean and its 95% interval", RATE_AXIS,
         type="log" if above_0 else "linear", nice=True,
     )  # fmt: skip
-    axis = {"labelLimit": 400, "ticks": False, "domain": False, "titleAngle": 0, "titleAlign": "right"}
+    axis = {"labelLimit": 400, "ticks": False, "domain": False, "titleAngle": 0, "titleAlign": "right",
+            "titleX": -4, "titleY": -8, "titleBaseline": "bottom"}  # fmt: skip
     line = name("line", "campaign", sort=None, axis=axis)
     names = [f"A: {name_a}", f"B: {name_b}"]
     legend = {"orient": "top"}
@@ -61,24 +62,27 @@ def specification(compared: Compared, name_a: str, name_b: str) -> Part:
 
 def _points(compared: Compared) -> Iterator[Part]:
     drawn = set()
+    matches: dict[str, set[str]] = {}
+    for condition in compared.conditions:
+        matches.setdefault(condition.a.name, set()).add(condition.b.name)
     for condition in compared.conditions:
         for tested in condition.goodputs:
             if tested.a is None or tested.b is None:
                 continue
-            panel = _panel(condition, tested)
+            alike = matches[condition.a.name] == {condition.a.name}
+            panel = _panel(condition, tested, "" if alike else "A: ")
             band = {
                 "least_bps": (1 - compared.margin) * tested.a.mean, "most_bps": (1 + compared.margin) * tested.a.mean,
             }  # fmt: skip
             if panel not in drawn:
                 yield {"panel": panel, "side": A, "line": A, **_spread(tested.a), **band}
                 drawn.add(panel)
-            line = B if condition.a.name == condition.b.name else f"B: {condition.b.name}"
+            line = B if alike else f"B: {condition.b.name}"
             yield {"panel": panel, "side": B, "line": line, **_spread(tested.b), **band}
 
 
-def _panel(condition: ComparedCondition, tested: Tested) -> str:
-    """Returns what A and B have in common, or of conditions of other names that of A, which is said to be A's."""
-    of_a = "" if condition.a.name == condition.b.name else "A: "
+def _panel(condition: ComparedCondition, tested: Tested, of_a: str) -> str:
+    """Returns the name of A's condition, which `of_a` says to be A's where a condition of B has another name."""
     return f"{of_a}{condition.a.name}{f': {tested.group}' if len(condition.goodputs) > 1 else ''}"
 
 
