@@ -128,6 +128,7 @@ def test_body_too_large_is_sent_in_parts(index: Index, server: Node, small: Path
     assert of_index(server) == of_archive(small)
 
 
+@pytest.mark.deep
 def test_a_document_too_large_is_kept_aside_with_what_to_do(index: Index, server: Node, small: Path) -> None:
     async def none(request: Request, forward: Forward) -> Reply | None:
         if b"runs_planned" in request.body:
