@@ -192,14 +192,17 @@ def test_nothing_survives_a_killed_harness(ccmix: Ccmix, small_ini: Path, tmp_pa
 
 
 def test_a_failed_run_is_reported_and_the_others_are_kept(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
-    small_ini.write_text(small_ini.read_text().replace("cca = cubic,bbr", "sweep.cca = hybla, bbr"))
+    failing = (
+        "[fails]\ntype = iperf3\ntopology = small\nduration = 1s\nflows.tool = h1 command exit 3\niterations = 2\n"
+    )
+    small_ini.write_text(f"{small_ini.read_text()}\n{failing}")
     outdir = tmp_path / "out"
     done = ccmix("run", small_ini, "--lab", "-o", outdir)
     assert done.returncode == 1
-    assert "the sender's kernel has no CCA 'hybla'" in done.stderr
+    assert "exit 3 ended with 3" in done.stderr
     assert "2 runs valid, 0 not valid, 2 failed" in done.stderr
     rows = json.loads(ccmix("report", outdir, "--format", "json").stdout)
-    assert [(row["condition"]["cca"], row["runs"]) for row in rows] == [("bbr", 2)]
+    assert [(row["entry"], row["runs"]) for row in rows] == [("both", 2), ("both", 2)]
     assert "2 runs are missing" in (outdir / "report.html").read_text()
 
 

@@ -56,7 +56,7 @@ class SettingLine:
 
 
 @dataclass(frozen=True)
-class _Result:
+class _PlaceResult:
     subject: Subject
     place: SharedPlace
     known: PlaceSettings
@@ -68,13 +68,13 @@ def effects(sharing: Sharing, runs: Iterable[tuple[Hashable, FinishedRun]]) -> t
     """Returns a line for each setting that the places of a subject differ in, each combination of the others apart."""
     valid = [(campaign, finished) for campaign, finished in runs if counts(finished)]
     results = [*_goodputs(valid), *_ratios(sharing.alone), *_shares(sharing.beside, valid)]
-    by_subject: dict[Hashable, dict[PlaceSettings, _Result]] = {}
+    by_subject: dict[Hashable, dict[PlaceSettings, _PlaceResult]] = {}
     for result in results:
         by_subject.setdefault((result.subject, result.known.rest), {}).setdefault(result.known, result)
     return _adjusted([line for alike in by_subject.values() for line in _lines(list(alike.values()))])
 
 
-def _goodputs(valid: Sequence[tuple[Hashable, FinishedRun]]) -> Iterator[_Result]:
+def _goodputs(valid: Sequence[tuple[Hashable, FinishedRun]]) -> Iterator[_PlaceResult]:
     """Yields the goodput of each entry's runs with one CCA."""
     cells: dict[tuple[str, SharedPlace, str], dict[Hashable, float]] = {}
     for campaign, finished in valid:
@@ -82,18 +82,18 @@ def _goodputs(valid: Sequence[tuple[Hashable, FinishedRun]]) -> Iterator[_Result
             cell = cells.setdefault((finished.run.entry, place_of(finished), cca), {})
             cell[campaign, finished.run.iteration] = goodput_bps(finished)
     for (entry, place, cca), values in cells.items():
-        yield _Result(Subject("goodput", cca), place, _known(place, entry), values)
+        yield _PlaceResult(Subject("goodput", cca), place, _known(place, entry), values)
 
 
-def _ratios(comparisons: Iterable[Alone]) -> Iterator[_Result]:
+def _ratios(comparisons: Iterable[Alone]) -> Iterator[_PlaceResult]:
     for alone in comparisons:
         if alone.ratio:
             subject = Subject("ratio", alone.cca, (alone.baseline,))
             side = side_of(alone.ratio.value, 1.0, alone.seen)
-            yield _Result(subject, alone.place, _known(alone.place, ""), {"all": alone.ratio.value}, side)
+            yield _PlaceResult(subject, alone.place, _known(alone.place, ""), {"all": alone.ratio.value}, side)
 
 
-def _shares(comparisons: Iterable[Beside], valid: Sequence[tuple[Hashable, FinishedRun]]) -> Iterator[_Result]:
+def _shares(comparisons: Iterable[Beside], valid: Sequence[tuple[Hashable, FinishedRun]]) -> Iterator[_PlaceResult]:
     cells: dict[_Mix, dict[Hashable, float]] = {}
     entries: dict[_Mix, str] = {}
     for campaign, finished in valid:
@@ -107,7 +107,7 @@ def _shares(comparisons: Iterable[Beside], valid: Sequence[tuple[Hashable, Finis
         mix = beside.place, beside.group, beside.streams, beside.others
         subject = Subject("share", beside.group, tuple(name for name, _ in beside.others), beside.fair_share)
         side = side_of(beside.share, beside.fair_share, beside.seen)
-        yield _Result(subject, beside.place, _known(beside.place, entries[mix]), cells[mix], side)
+        yield _PlaceResult(subject, beside.place, _known(beside.place, entries[mix]), cells[mix], side)
 
 
 def side_of(value: float, baseline: float, seen: bool) -> int:
@@ -121,13 +121,13 @@ def _known(place: SharedPlace, entry: str) -> PlaceSettings:
     return place_settings(place.path, place.traffic, place.condition, place.dst, entry)
 
 
-def _lines(results: Sequence[_Result]) -> Iterator[SettingLine]:
+def _lines(results: Sequence[_PlaceResult]) -> Iterator[SettingLine]:
     values_by_path: dict[str, dict[str, set[str]]] = {}
     for result in results:
         for key, text in result.known.settings:
             values_by_path.setdefault(result.place.name, {}).setdefault(key, set()).add(text)
     for key in [key for key, _ in results[0].known.settings]:
-        by_others: dict[Hashable, list[_Result]] = {}
+        by_others: dict[Hashable, list[_PlaceResult]] = {}
         for result in results:
             by_others.setdefault(tuple(item for item in result.known.settings if item[0] != key), []).append(result)
         for alike in by_others.values():
@@ -135,7 +135,7 @@ def _lines(results: Sequence[_Result]) -> Iterator[SettingLine]:
                 yield _line(key, alike, values_by_path)
 
 
-def _line(key: str, alike: Sequence[_Result], values_by_path: Mapping[str, Mapping[str, set[str]]]) -> SettingLine:
+def _line(key: str, alike: Sequence[_PlaceResult], values_by_path: Mapping[str, Mapping[str, set[str]]]) -> SettingLine:
     """Makes a line of results; `values_by_path` are all values of each setting on each emulated path."""
     names = {result.place.name for result in alike}
     first = alike[0]

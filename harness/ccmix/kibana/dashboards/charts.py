@@ -23,7 +23,7 @@ MOST_ROWS = 30  # of a heat map that can be read
 
 
 @dataclass(frozen=True)
-class Setting:
+class SweptSetting:
     """Describes a setting that a chart has on an axis; `swept` are the keys of entries that set it, as a pattern."""
 
     field: str
@@ -33,12 +33,12 @@ class Setting:
 
 
 SETTINGS = {
-    "loss": Setting("ccmix.path.loss", "100 * datum.key.loss", "loss (%)", "loss|netem-loss|loss-sweep"),
-    "rtt": Setting(
+    "loss": SweptSetting("ccmix.path.loss", "100 * datum.key.loss", "loss (%)", "loss|netem-loss|loss-sweep"),
+    "rtt": SweptSetting(
         "ccmix.path.base_rtt_s", "1000 * datum.key.rtt", "base RTT (ms)",
         "delay|rtt|netem-lat|lat-sweep|host[.][^=]*",
     ),
-    "buffer": Setting("ccmix.path.buffer_bdp", "datum.key.buffer", "buffer (BDP)", "buffer"),
+    "buffer": SweptSetting("ccmix.path.buffer_bdp", "datum.key.buffer", "buffer (BDP)", "buffer"),
 }  # fmt: skip
 # What separates the lines of a chart and the rows of a heat map, besides the mix
 _OF_CONDITION = {
@@ -77,7 +77,7 @@ def _against(title: str, by: str, metrics: Mapping[str, Any], value: str, y: Par
     )
 
 
-def apart(name: str, *swept: Setting) -> list[Part]:
+def apart(name: str, *swept: SweptSetting) -> list[Part]:
     """Returns transforms to a column with the mix and what else differs: campaign, entry, other settings.
 
     So runs are pooled that differ in nothing but the iteration and the settings `swept`, which the axes show. What is
