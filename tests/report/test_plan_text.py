@@ -104,7 +104,7 @@ def test_what_a_plan_shows(ccmix: Ccmix) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == SHOWN
     assert done.stderr.splitlines() == [
-        "own can't settle: 10 s are too short to tell: they hold 1 BBR cycles of 10 s, and 5 are needed; "
+        "own can't settle: 10 s are too short to tell: they hold 1 BBR cycle of 10 s, and 5 are needed; "
         "duration = 60s would do",
         "7 runs, 260 s of traffic, 20 s of pauses, in all 0:04:40, plus 1 run of unknown length",
         "about 535 kB to write, and captures of up to 4 GB, beside 5 runs of unknown size",
