@@ -137,6 +137,13 @@ def try_to_conclude(factory: pytest.TempPathFactory, texts: dict[str, str]) -> N
     assert "\n" not in message
 
 
+def test_a_key_with_a_line_break_is_one_line_of_a_message() -> None:
+    document = MEASUREMENT.encode(measurement()) | {"after": {"\n": None}}
+    with pytest.raises(ValueError, match="after") as caught:
+        MEASUREMENT.decode(document)
+    assert "\n" not in str(caught.value)
+
+
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_value_in_any_place_of_what_a_guest_wrote(data: st.DataObject) -> None:

@@ -41,7 +41,8 @@ class Codec(Generic[_T]):
             return self._adapter.validate_json(json.dumps([data]))[0]
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
-            field = ".".join(map(str, first["loc"][1:])) or "the document"
+            names = ".".join(map(str, first["loc"][1:]))
+            field = " ".join(names.split()) or "the document"  # a key may have any text, such as a line break
             raise ValueError(f"{field}: {first['msg']}, not {first['input']!r:.40}") from error
 
     def schema(self) -> dict[str, Any]:
