@@ -106,7 +106,7 @@ def import_(given: ImportOptions) -> None:
     \b
     ccmix import bost-40g.csv -o results/bost-40g --src bost-dtn --dry-run
     ccmix import iperf3-logs/ -o results/geneva --dst geneva --rtt 88ms
-    ccmix import logs/ -o results/logs --name-pattern '{rate}_{rtt}_{buffer}_{iteration}_{cca}.txt'
+    ccmix import logs/ -o results/logs --name-pattern '{rate}_{rtt}_{cca}.txt'
     """
     import_into_archive(given)
 
