@@ -103,7 +103,7 @@ def _of_iperf3(run: Object, merged: Object, where: str, overrides: ImportOverrid
 
 def _of_summary(spec: Object, merged: Object, where: str, overrides: ImportOverrides) -> ForeignRun | LeftOut:
     """Reads pScheduler's own format, which all of its tools share."""
-    result = _Result(merged)
+    result = _OwnFormat(merged)
     if not result.streams:
         return LeftOut(where, "the result has no throughput")
     omit_s, duration_s = (_seconds(spec.get(name)) for name in ("omit", "duration"))
@@ -145,7 +145,7 @@ def _of_summary(spec: Object, merged: Object, where: str, overrides: ImportOverr
     )
 
 
-class _Result:
+class _OwnFormat:
     """Reads a throughput test's result; a value that is no possible number is a gap."""
 
     def __init__(self, merged: Object) -> None:
