@@ -10,7 +10,7 @@ import pytest
 
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import judge
-from ccmix.model import CaptureFacts, Measurement, PathChange, Run, Verdict
+from ccmix.model import Capture, CaptureFacts, Measurement, PathChange, Run, Verdict
 from ccmix.probes.stream.format import CPU_TIMES
 from ccmix.terms import LIMITS
 from support import packet_train, with_senders
@@ -358,7 +358,6 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "start of a stream": (
         changed_starts(0.0021), "spread", "port 40000 started 2.1 ms after its group, drawn were 2 ms"
     ),
-    "capture": (captured(dropped_by_kernel=3), "probe", "tcpdump: 3 of 1000 packets dropped by kernel"),
     "sender's queue": (changed_root("sender-queue", drops=6), "sender-queue", "it dropped 2 packets"),
     "kind of the sender's queue": (
         changed_root("sender-queue", kind="fq_codel"), "sender-queue", "h1 has fq_codel, configured is fq",
@@ -397,7 +396,6 @@ TOLERATED: dict[str, Change] = {
         app_limited=BBR_PORT, unsent_bytes=pl.when(BBR_PORT).then(140_000).otherwise(0)
     ),
     "a start to the microsecond": changed_starts(0.0020004),
-    "a capture without losses": captured(dropped_by_kernel=0),
     "a step of tc's latency": changed_options("bottleneck", lat=9976 + 1),
     "limited for a moment": changed_sockets(send_buffer_limited_s=late("send_buffer_limited_s") * 0.9),
     # 2 flows, 16 ms together of less than 100 ms: a jiffy or two
@@ -443,6 +441,23 @@ def test_an_accepted_limit_leaves_the_run_valid_and_is_kept(
     verdict = judge(replace(run, accept_limits=(kind,)), *change(tables, measurement))
     assert verdict.status == "valid"
     assert [(finding.kind, finding.accepted) for finding in verdict.findings] == [(kind, True)]
+
+
+def test_a_capture_that_lost_packets_and_one_that_nobody_asked_for(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    capturing = replace(run, path=replace(run.topology, capture=Capture((), most_bytes=10**6)))
+    whole, lossy = (captured(dropped_by_kernel=lost)(tables, measurement) for lost in (0, 3))
+    assert judge(capturing, *whole).findings == ()
+    details = [
+        finding.detail for seen in (lossy, (tables, measurement)) for finding in judge(capturing, *seen).findings
+    ]
+    details += [finding.detail for finding in judge(run, *whole).findings]
+    assert [detail.removeprefix(f"{LIMITS['probe']}: ") for detail in details] == [
+        "tcpdump: 3 of 1000 packets dropped by kernel",
+        "tcpdump was off, configured is on",
+        "tcpdump was on, configured is off",
+    ]
 
 
 def test_too_few_samples_are_unknown(run: Run, tables: RunTables, measurement: Measurement) -> None:
