@@ -6,7 +6,6 @@ at 1 ms (9 bytes a row) and 10 ms (32 bytes).
 """
 
 from ccmix.model import Iperf3Source, PschedulerSource, Run, Topology, UdpSource
-from ccmix.probes.capflow import USUAL_INTERVAL_S
 from ccmix.probes.sockmon import MOST_SLOW_HZ
 
 SOCKET_BYTES = 440  # of a socket's sample: 404 in the stream, 21 to 70 in the table
@@ -31,7 +30,7 @@ def written_bytes(run: Run) -> int | None:
     samples_a_second = 1 / run.traffic.interval_s
     of_a_second = sample * samples_a_second + record / run.traffic.goodput_interval_s
     if run.path.capture:
-        of_a_second += (flows + len(tests)) * 2 * PACKETS_BYTES / min(USUAL_INTERVAL_S, run.traffic.interval_s)
+        of_a_second += (flows + len(tests)) * 2 * PACKETS_BYTES / run.traffic.packets_interval_s
     return RUN_BYTES + round(run.seconds * (of_a_second + SLOW_BYTES * min(samples_a_second, MOST_SLOW_HZ)))
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from ccmix.model.group_grammar import DEFAULT_CCA, Group
 from ccmix.model.pscheduler import PschedulerTask
 
+PACKETS_MOST_INTERVAL_S = 0.1
 IPERF3_LEAST_INTERVAL_S = 0.01  # of the patched iperf3; shorter ones are those of the probes alone
 BETWEEN_HOSTS = "src"  # the sending host of a source between hosts; on an emulated path senders have names
 
@@ -150,6 +151,11 @@ class Traffic:
     def goodput_interval_s(self) -> float:
         """Returns the interval of goodput: iperf3 can't report it as often as the probes sample."""
         return max(self.interval_s, IPERF3_LEAST_INTERVAL_S)
+
+    @property
+    def packets_interval_s(self) -> float:
+        """Returns the interval of packets.parquet: a longer one would only lose what the capture has."""
+        return min(self.interval_s, PACKETS_MOST_INTERVAL_S)
 
     @property
     def measured_s(self) -> float:

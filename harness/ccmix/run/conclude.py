@@ -62,7 +62,7 @@ def _packets(run: Run, folder: Path) -> Iterator[str]:
     if not capture.exists():
         return
     try:
-        packets, connections = capflow.convert(capture, min(capflow.USUAL_INTERVAL_S, run.traffic.interval_s))
+        packets, connections = capflow.convert(capture, run.traffic.packets_interval_s)
     except (capflow.CaptureError, ToolError) as error:
         yield f"the capture was not analysed: {error}"
         return
