@@ -43,6 +43,7 @@ def run_beside(rover: str, ccmix: Ccmix, ini: Write, folder: Path) -> tuple[floa
     iperf3 = find_iperf3()
     config = ini(f"""[one]
 type = iperf3
+accept-limits = cpu, probe, receiver-window
 dst-cmd = {iperf3} -s -1 -p 5205
 src-cmd = {sys.executable} {folder}/rover.py {rover} & {iperf3} -c {{dst}} -p 5205 -t 3 -b 20M -J
 """)

@@ -22,7 +22,10 @@ task)
     [ -e "$here/quick" ] && exit 0
     exec sh "$0" watch --first {URL}
     ;;
-watch) sleep 600 ;;
+watch)
+    touch "$here/watching"
+    sleep 600
+    ;;
 cancel)
     echo "$*" >>"$here/cancelled"
     if [ -e "$here/forbidden" ]; then echo "Forbidden."; exit 1; fi
@@ -43,6 +46,10 @@ class Command:
 
     def will(self, do: str) -> None:
         (self.file.parent / do).touch()
+
+    @property
+    def watches(self) -> bool:
+        return (self.file.parent / "watching").exists()
 
     @property
     def task_is_left(self) -> bool:
@@ -77,7 +84,7 @@ def test_ctrl_c_cancels_the_task(
     options: str, own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
 ) -> None:
     running = ccmix.start("run", config(tmp_path, pair, command, options), "-o", tmp_path / "out")
-    wait_for(lambda: command.task_is_left, 60, "the task is posted")
+    wait_for(lambda: command.watches, 60, "pscheduler names the task")
     running.send_signal(signal.SIGINT)
     _, stderr = running.communicate(timeout=60)
     assert running.returncode == 130, stderr
@@ -93,7 +100,7 @@ def test_a_task_that_can_not_be_cancelled_is_reported(
 ) -> None:
     command.will("forbidden")
     running = ccmix.start("run", config(tmp_path, pair, command, ""), "-o", tmp_path / "out")
-    wait_for(lambda: command.task_is_left, 60, "the task is posted")
+    wait_for(lambda: command.watches, 60, "pscheduler names the task")
     running.send_signal(signal.SIGINT)
     _, stderr = running.communicate(timeout=60)
     assert f"pScheduler task {URL}: not cancelled" in stderr
