@@ -106,6 +106,22 @@ def test_two_tests_together_are_one_run(iperf3_outputs: Outcomes, imported: Impo
     assert "alone" not in text
 
 
+def test_a_test_that_is_there_twice_counts_once_in_a_joined_run(
+    iperf3_outputs: Outcomes, imported: Import, tmp_path: Path
+) -> None:
+    """Two files of one test, of which one was cut: only one of them is of the run with the test beside it."""
+    later(iperf3_outputs["tcp"].client, tmp_path / "reno.json", 0)
+    other = json.loads(later(iperf3_outputs["tcp"].client, tmp_path / "cubic.json", 1, port=7).read_text())
+    other["end"]["sender_tcp_congestion"] = "cubic"
+    for stream in other["end"]["streams"]:
+        stream["sender"].pop("congestion", None)
+    (tmp_path / "cubic.json").write_text(json.dumps(other))
+    (tmp_path / "cubic-again.json").write_text(json.dumps(other | {"title": "again"}))
+    outcome = imported(*sorted(tmp_path.glob("*.json")))
+    streams = [summary["run"]["condition"]["streams"] for summary in outcome.summaries]
+    assert sorted(streams) == ["2", "4"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "port", "changes", "beside"),
     [

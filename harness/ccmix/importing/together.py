@@ -45,10 +45,14 @@ def together(runs: Sequence[SourceRun]) -> list[SourceRun]:
     """
     spans = sorted((span for number, run in enumerate(runs) if (span := _span(number, run[1]))), key=_begin)
     heads: dict[int, int] = {}  # the first run of those that are one, by the number of each other
+    ports = {span.number: span.ports for span in spans}  # of a first run with all that are one with it
     beside: dict[int, list[tuple[_Span, _Span]]] = {}
     for earlier, later in _overlapping(spans):
-        if runs[earlier.number][0].entry == runs[later.number][0].entry and _began_together(earlier, later):
-            heads.setdefault(later.number, heads.get(earlier.number, earlier.number))
+        head = heads.get(earlier.number, earlier.number)
+        is_free = later.number not in heads and not ports[head] & later.ports  # else a copy of a joined test
+        if is_free and runs[earlier.number][0].entry == runs[later.number][0].entry and _began_together(earlier, later):
+            heads[later.number] = head
+            ports[head] |= later.ports
     for earlier, later in _overlapping(spans):
         if heads.get(earlier.number, earlier.number) != heads.get(later.number, later.number):
             beside.setdefault(heads.get(earlier.number, earlier.number), []).append((earlier, later))
