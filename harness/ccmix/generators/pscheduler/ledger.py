@@ -32,9 +32,15 @@ class TaskRecord:
         self._path = folder / PATTERN.replace("*", str(uuid.uuid4()))
         unlocked = self._path.with_suffix(".new")  # cancel_left() must not find it before it is locked
         self._file: IO[bytes] = os.fdopen(os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", 0)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        self._write({"host": host_id(), "lead": server.address, "ca": server.ca_file, "identity": identity, "key": key})
-        unlocked.rename(self._path)
+        head = {"host": host_id(), "lead": server.address, "ca": server.ca_file, "identity": identity, "key": key}
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._write(head)
+            unlocked.rename(self._path)
+        except OSError:
+            unlocked.unlink()
+            self._file.close()
+            raise
 
     def posted(self, path: str) -> None:
         """Notes the task's path below /pscheduler/."""
