@@ -102,8 +102,7 @@ class CommandTasks:
             raise
         if not process.ended():
             self._cancel(posted)
-        elif posted in self._running:
-            self._running.remove(posted)
+        elif self._take(posted):
             posted.over()
 
     def look(self) -> None:
@@ -117,9 +116,16 @@ class CommandTasks:
             self._cancel(posted)
 
     def _cancel(self, posted: PostedByCommand) -> None:
-        if posted in self._running:  # else it is cancelled already
-            self._running.remove(posted)
+        if self._take(posted):
             self._tell(posted.cancel())
+
+    def _take(self, posted: PostedByCommand) -> bool:
+        """Returns whether the task is left to the caller; False if it is cancelled already, or by another thread."""
+        try:
+            self._running.remove(posted)
+        except ValueError:
+            return False
+        return True
 
 
 def _cancel_words(line: str) -> Sequence[str]:
