@@ -25,7 +25,8 @@ def how_many_runs() -> VegaLite:
 
 def which_runs() -> VegaLite:
     """Says whether two runs are chosen."""
-    many = "datum.runs + ' runs pass the filters: choose two in the last one'"
+    passes = "(datum.runs === 1 ? ' passes' : ' pass')"
+    many = f"{_counted('runs', 'run')} + {passes} + ' the filters: choose two in the last one'"
     return _sentence(
         "What is compared",
         RUNS,
@@ -37,7 +38,7 @@ def which_runs() -> VegaLite:
 def what_is_pooled() -> VegaLite:
     """Says of how many conditions bars and boxes pool the runs, and what to do about that."""
     counts = {"campaigns": "ccmix.campaign.id", "conditions": "ccmix.condition.key"}
-    shown = "datum.conditions + ' conditions of ' + datum.campaigns + ' campaigns: '"
+    shown = f"{_counted('conditions', 'condition')} + ' of ' + {_counted('campaigns', 'campaign')} + ': '"
     return _sentence(
         "What is pooled",
         GROUPS,
@@ -46,6 +47,11 @@ def what_is_pooled() -> VegaLite:
         "'bars, boxes and distributions pool them, lines and heat maps do not. Filter by campaign, entry, mix, RTT, "
         "loss and buffer' : 'One condition of one campaign'",
     )
+
+
+def _counted(name: str, what: str) -> str:
+    """Returns an expression for '1 run' or '2 runs'."""
+    return f"datum.{name} + (datum.{name} === 1 ? ' {what}' : ' {what}s')"
 
 
 def _sentence(title: str, view: DataView, counts: Mapping[str, str], formula: str) -> VegaLite:
