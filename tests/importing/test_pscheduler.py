@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,14 @@ def test_results_of_real_servers(
     assert (outcome.folders[0] / "intervals.parquet").exists()
     kept = json.loads((outcome.folders[0] / "generators" / "pscheduler.json").read_text())
     assert kept == json.loads((DATA / file).read_text())
+
+
+def test_copies_of_a_result_are_one_observation(imported: Import, tmp_path: Path) -> None:
+    for name in ("1.json", "2.json"):
+        shutil.copy(DATA / "iperf3.json", tmp_path / name)
+    outcome = imported(tmp_path / "1.json", tmp_path / "2.json", DATA / "iperf3mix.json")
+    assert len(outcome.summaries) == 2
+    assert "left out: 2.json:1: is a copy of 1.json:1" in outcome.stderr
 
 
 @pytest.mark.parametrize("file", ["iperf3mix/forward.json", "iperf3mix/reverse.json", "iperf3.json"])
