@@ -1,4 +1,7 @@
-"""Tests that a damaged archive gives one line that names the file, and never a traceback."""
+"""Tests that a damaged archive gives one line that names the file, and never a traceback.
+
+A campaign that can't be read is refused. A run that can't be read is left out.
+"""
 
 import json
 from pathlib import Path
@@ -61,6 +64,14 @@ def refused(good: Path, bad: Path, file: Path) -> None:
         assert "\n" not in said
 
 
+def left_out(good: Path, bad: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for a, b in ((good, bad), (bad, good)):
+        assert compared(a, b, 0.1, "table")
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("left out: ")
+        assert str(file.parent) in line
+
+
 @pytest.fixture
 def campaigns(make: Make) -> tuple[Path, Path]:
     return make("good", iterations(NEAR)), make("bad", iterations(NEAR))
@@ -75,14 +86,23 @@ def test_a_campaign(place: tuple[Any, ...], value: Any, campaigns: tuple[Path, P
 
 
 @pytest.mark.parametrize(("place", "value"), OF_RUN)
-def test_a_run(place: tuple[Any, ...], value: Any, campaigns: tuple[Path, Path]) -> None:
+def test_a_run(
+    place: tuple[Any, ...], value: Any, campaigns: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     good, bad = campaigns
     file = next(bad.rglob("run.json"))
     damage(file, place, value)
-    refused(good, bad, file)
+    left_out(good, bad, file, capsys)
 
 
-@pytest.mark.parametrize("name", ["campaign.json", "run.json", "intervals.parquet"])
+def test_a_run_that_was_cut_off(campaigns: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = campaigns
+    file = next(bad.rglob("run.json"))
+    cut(file)
+    left_out(good, bad, file, capsys)
+
+
+@pytest.mark.parametrize("name", ["campaign.json", "intervals.parquet"])
 def test_a_file_that_was_cut_off(name: str, campaigns: tuple[Path, Path]) -> None:
     good, bad = campaigns
     file = next(bad.rglob(name))
