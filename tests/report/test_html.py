@@ -84,7 +84,7 @@ def page(report: tuple[Results, Path]) -> Page:
 
 def test_the_answer_comes_first(page: Page) -> None:
     shown = " ".join(page.text.split())
-    answer, table = shown.index("take 66.7% of the goodput"), shown.index("Goodput is what the receiver's")
+    answer, table = shown.index("takes 66.7% of the goodput"), shown.index("Goodput is what the receiver's")
     assert answer < table
     assert "66.7% of the goodput where 50% would be fair" in shown
     assert "1 of 11 runs is left out of all numbers because of findings: 1 by rtt." in shown

@@ -75,8 +75,9 @@ def look_at_intervals(folder: Path, interval_s: float) -> None:
     bits = in_time.group_by("group").agg((pl.col("goodput_bps") * pl.col("seconds")).sum())
     counted = dict(bits.iter_rows())
     for group in json.loads((folder / "run.json").read_text())["metrics"]["groups"]:
-        # iperf3's receiver reads blocks of 128 KB, and counts a block when it is whole
-        assert counted[group["group"]] == pytest.approx(2 * group["goodput_bps"], rel=0.01, abs=128 * 1024 * 8)
+        # iperf3's receiver counts a block of 128 KB when it is whole, at both ends; what is on the path is not acked yet
+        differ_bits = 2 * 128 * 1024 * 8 + 50e6 * 0.01
+        assert counted[group["group"]] == pytest.approx(2 * group["goodput_bps"], rel=0.01, abs=differ_bits)
     if by_sockets:
         assert in_time["time_s"].min() == pytest.approx(1.0, abs=2 * interval_s)
         assert in_time["time_s"].max() == pytest.approx(3.0, abs=2 * interval_s)

@@ -9,13 +9,13 @@ def shown(metric: str, value: float | None) -> str:
     """Returns '110 Mbit/s', '12.5 ms', '0.1%'; a dash if there is no value."""
     if value is None:
         return "–"
-    sign, size = "-" if value < 0 else "", float(f"{abs(value):.4g}")
+    sign, size = "-" if value < 0 else "", abs(value)
     if metric.endswith("_bps"):
         return sign + format_rate(size)
     if metric.endswith("_bytes"):
         return sign + format_bytes(size)
     if metric.endswith("_s"):
-        return sign + format_time(size)
+        return sign + format_time(float(f"{size:.4g}"))
     if metric.endswith(FRACTIONS):
         return sign + format_percent(size)
     return f"{sign}{size:.4g}"

@@ -60,6 +60,7 @@ class Packing:
     planned: int
     runs: int
     files: int
+    damaged: tuple[str, ...]  # why a run.json that was packed can't be read, a sentence each
     unfinished: tuple[str, ...]  # folders of runs that did not finish, relative to the campaign's
     foreign: tuple[str, ...]  # files that do not belong to the campaign
 
@@ -91,7 +92,11 @@ def pack(outdir: Path, file: Path, raw: bool = True, progress: Progress = _no_pr
     with _replacing(file) as out:
         _write(outdir, selection.members, out, progress)
     files = sum(not name.endswith("/") for name in selection.members)
-    return Packing(len(campaign.runs), len(finished), files, tuple(selection.unfinished), tuple(selection.foreign))
+    damaged: list[str] = []
+    readable = sum(1 for _ in campaign.finished(unread=lambda _, error: damaged.append(str(error))))
+    return Packing(
+        len(campaign.runs), readable, files, tuple(damaged), tuple(selection.unfinished), tuple(selection.foreign)
+    )
 
 
 def unpack(file: Path, outdir: Path, progress: Progress = _no_progress) -> Campaign:

@@ -50,6 +50,8 @@ def archive_pack(outdir: Path, output: Path | None, no_raw: bool) -> None:
     file = output or Path(f"{named}{packed.SUFFIX}")
     with _progress("packing") as progress:
         packing = packed.pack(outdir, file, not no_raw, progress)
+    for sentence in packing.damaged:
+        click.echo(f"packed as it is: {sentence}: 'ccmix run --resume' makes the run again", err=True)
     _name_left_out("unfinished: 'ccmix run --resume' makes them", packing.unfinished)
     _name_left_out("no part of the campaign", packing.foreign)
     with file.open("rb") as written:

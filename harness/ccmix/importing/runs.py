@@ -250,7 +250,7 @@ def _quantity(parse: Callable[[str], float], text: str | None) -> float | None:
 
 def _in_bits(rate: str | None) -> str | None:
     """Returns a rate with the unit that INI files have: people name files by '10Mbps' or '10M', and mean bits."""
-    return re.sub(r"(?i)(?<=[kmgt])(bps|bit/s|bits?|b)?$", "bit", rate.strip()) if rate else None
+    return re.sub(r"(?i)([kmgt])(bps|bit/s|bits?|b)?$", r"\1bit", rate.strip()) if rate else None
 
 
 def _misread_names(run: ForeignRun) -> Iterator[str]:

@@ -348,7 +348,7 @@ def _alone_detail(comparison: Alone) -> str:
 def _beside_detail(comparison: Beside) -> str:
     sentence = (
         f"Beside {_others(comparison)}, {_flows(comparison.streams)} of {comparison.group} "
-        f"take {_percent(comparison.share)} of the goodput where "
+        f"{'takes' if comparison.streams == 1 else 'take'} {_percent(comparison.share)} of the goodput where "
         f"{_percent(comparison.fair_share)} would be fair"
         + (f" (95% CI {_percents(comparison.interval)})" if comparison.interval else "")
     )

@@ -244,8 +244,12 @@ def _traffic(run: Run) -> str:
     if named := run.traffic.named_sources:
         return "; ".join(path_text.traffic_source(source, source.host) for source in named)
     groups = format_groups(run.traffic.groups)
-    count = str(run.traffic.streams or "an unknown number of")
-    return f"{count} flows of {groups}" if groups else "what the command makes"
+    count = run.traffic.streams
+    return (
+        f"{count or 'an unknown number of'} flow{'' if count == 1 else 's'} of {groups}"
+        if groups
+        else "what the command makes"
+    )
 
 
 def _given(data: dict[str, object]) -> dict[str, object]:
