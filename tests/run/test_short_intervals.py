@@ -75,12 +75,13 @@ def look_at_intervals(folder: Path, interval_s: float) -> None:
     bits = in_time.group_by("group").agg((pl.col("goodput_bps") * pl.col("seconds")).sum())
     counted = dict(bits.iter_rows())
     for group in json.loads((folder / "run.json").read_text())["metrics"]["groups"]:
-        # iperf3's receiver counts a block of 128 KB when it is whole, at both ends; what is on the path is not acked yet
+        # iperf3's receiver counts a block of 128 KB when it is whole, at both ends; an RTT of data is not acked yet
         differ_bits = 2 * 128 * 1024 * 8 + 50e6 * 0.01
         assert counted[group["group"]] == pytest.approx(2 * group["goodput_bps"], rel=0.01, abs=differ_bits)
     if by_sockets:
         assert in_time["time_s"].min() == pytest.approx(1.0, abs=2 * interval_s)
-        assert in_time["time_s"].max() == pytest.approx(3.0, abs=2 * interval_s)
+        # sockets that are no longer established have no rows: they close up to two RTTs before the run's end
+        assert in_time["time_s"].max() == pytest.approx(3.0, abs=2 * 0.010)
 
 
 def look_at_packets(folder: Path, interval_s: float, sockets: pl.DataFrame) -> None:
