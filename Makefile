@@ -17,7 +17,7 @@ setup: ## install what running needs; leaves .venv/bin/ccmix
 setup-dev:
 	@tools/setup --dev
 
-test: check ## formatter, linter, types, and the tests, in about 12 minutes; sudo is asked for once
+test: check ## formatter, linter, types, and the tests, in about 10 minutes; sudo is asked for once
 	@tools/test test
 
 test-fast: setup-dev ## the tests without the lab, Docker, Elasticsearch and root, in a minute
