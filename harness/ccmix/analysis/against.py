@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from ccmix.analysis.comparison import SIGNIFICANCE, Paired, holm, paired
+from ccmix.analysis.comparison import Paired, holm, paired, significant
 from ccmix.analysis.counting import counts
 from ccmix.analysis.statistics import OF_GROUP, OF_RUN, value_of
 from ccmix.model import FinishedRun, condition_name
@@ -40,7 +40,7 @@ class Comparison:
     @property
     def seen(self) -> bool:
         """Returns whether they differ significantly, after the correction for all comparisons."""
-        return self.p_adjusted is not None and self.p_adjusted <= SIGNIFICANCE
+        return significant(self.p_adjusted)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)

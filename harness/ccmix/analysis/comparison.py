@@ -24,6 +24,11 @@ MARGIN = 0.1  # of the mean, within which two settings count as the same
 ALIKE = 1e-6  # of the mean: values no further apart have no spread, as runs in which nothing random happened
 
 
+def significant(p_value: float | None) -> bool:
+    """Returns whether a test shows what it tests for; None is the p-value of a test that could not be made."""
+    return p_value is not None and p_value <= SIGNIFICANCE
+
+
 @dataclass(frozen=True)
 class Paired:
     """Values less those of the baseline, in the values' unit, over the blocks that have both.

@@ -1,11 +1,11 @@
-"""What each setting does to the results: goodputs and shares at places that differ in this setting alone."""
+"""Compares goodputs and shares at places that differ in one setting alone: this is what the setting does."""
 
 import statistics
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ccmix.analysis.comparison import SIGNIFICANCE, Paired, holm, paired
+from ccmix.analysis.comparison import Paired, holm, paired, significant
 from ccmix.analysis.counting import counts
 from ccmix.analysis.place_settings import PlaceSettings, place_settings
 from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, goodput_bps, only_cca, place_of
@@ -40,7 +40,7 @@ class Level:
     @property
     def seen(self) -> bool:
         """Returns whether the result differs significantly from that of the first level."""
-        return self.p_adjusted is not None and self.p_adjusted <= SIGNIFICANCE
+        return significant(self.p_adjusted)
 
 
 @dataclass(frozen=True)

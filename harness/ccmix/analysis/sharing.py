@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ccmix.analysis.comparison import SIGNIFICANCE, Paired, holm, paired
+from ccmix.analysis.comparison import Paired, holm, paired, significant
 from ccmix.analysis.conditions import traffic_asked
 from ccmix.analysis.counting import counts, imported
 from ccmix.analysis.intervals import confidence_interval
@@ -59,7 +59,7 @@ class Alone:
     @property
     def seen(self) -> bool:
         """Returns whether they differ significantly, corrected for all comparisons."""
-        return self.p_adjusted is not None and self.p_adjusted <= SIGNIFICANCE
+        return significant(self.p_adjusted)
 
     @property
     def mean_bps(self) -> float:
@@ -83,7 +83,7 @@ class Beside:
     @property
     def seen(self) -> bool:
         """Returns whether the share differs significantly from the fair one, corrected for all comparisons."""
-        return self.p_adjusted is not None and self.p_adjusted <= SIGNIFICANCE
+        return significant(self.p_adjusted)
 
 
 @dataclass(frozen=True)

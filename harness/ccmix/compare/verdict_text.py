@@ -1,6 +1,6 @@
 """Writes verdicts as sentences."""
 
-from ccmix.analysis.comparison import SIGNIFICANCE
+from ccmix.analysis.comparison import significant
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, MOST_ITERATIONS
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
 from ccmix.units import format_percent
@@ -30,8 +30,8 @@ def verdict(tested: Tested, margin: float) -> str:
     has = f"B has {relation(ratio)}" if ratio is not None else "there is no ratio"
     known = f" ({interval(tested)})" if interval(tested) else ""
     if tested.verdict == "same":
-        significant = tested.p_different is not None and tested.p_different <= SIGNIFICANCE
-        return f"same {within}: {has}{', a significant difference within the margin' if significant else ''}{known}"
+        differs = significant(tested.p_different)
+        return f"same {within}: {has}{', a significant difference within the margin' if differs else ''}{known}"
     if tested.verdict == "different":
         return f"different: {has}{known}"
     where = f"; the only observation of {'AB'[tested.single.endswith('A')]} is {tested.single}" if tested.single else ""

@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from ccmix.analysis.comparison import MARGIN, SIGNIFICANCE, MetricSample, Unpaired, holm, iterations_to_decide, unpaired
+from ccmix.analysis.comparison import (
+    MARGIN,
+    MetricSample,
+    Unpaired,
+    holm,
+    iterations_to_decide,
+    significant,
+    unpaired,
+)
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.results import Result, Results
 from ccmix.analysis.statistics import Spread, value_of
@@ -39,9 +47,9 @@ class Tested:
     @property
     def verdict(self) -> Word:
         """Returns 'same' within the margin, even if there is a significant difference below it."""
-        if self.p_same is not None and self.p_same <= SIGNIFICANCE:
+        if significant(self.p_same):
             return "same"
-        if self.p_different is not None and self.p_different <= SIGNIFICANCE:
+        if significant(self.p_different):
             return "different"
         return "can't tell"
 
