@@ -104,6 +104,13 @@ class Campaign:
             else:
                 yield replace(finished, run=run), folder.path
 
+    def damaged(self) -> list[tuple[Run, ArchiveError]]:
+        """Returns the runs whose run.json can't be read, each with the reason; reads all others, too."""
+        damaged: list[tuple[Run, ArchiveError]] = []
+        for _ in self.finished(unread=lambda run, error: damaged.append((run, error))):
+            pass
+        return damaged
+
 
 def _named(outdir: Path) -> Path:
     """Returns the folder. Raises ArchiveError if Polars could not read below it."""

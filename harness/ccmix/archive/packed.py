@@ -92,11 +92,9 @@ def pack(outdir: Path, file: Path, raw: bool = True, progress: Progress = _no_pr
     with _replacing(file) as out:
         _write(outdir, selection.members, out, progress)
     files = sum(not name.endswith("/") for name in selection.members)
-    damaged: list[str] = []
-    readable = sum(1 for _ in campaign.finished(unread=lambda _, error: damaged.append(str(error))))
-    return Packing(
-        len(campaign.runs), readable, files, tuple(damaged), tuple(selection.unfinished), tuple(selection.foreign)
-    )
+    damaged = tuple(str(error) for _, error in campaign.damaged())
+    readable = len(finished) - len(damaged)
+    return Packing(len(campaign.runs), readable, files, damaged, tuple(selection.unfinished), tuple(selection.foreign))
 
 
 def unpack(file: Path, outdir: Path, progress: Progress = _no_progress) -> Campaign:

@@ -75,8 +75,9 @@ def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float,
     a, b = archives.folders
     made_by = (_version(a), _version(b))
     results = load_results([a]), load_results([b])
-    for sentence in (sentence for side in results for sentence in unread(side)):
-        click.echo(archives.rename(sentence), err=True)
+    for side in results:
+        for sentence in unread(side):
+            click.echo(archives.rename(sentence), err=True)
     comparison = compare(*results, margin, made_by)
     if form == "json":
         return json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1) + "\n"

@@ -56,10 +56,7 @@ def missing(campaign: Campaign) -> list[Run]:
 
 def put_damaged_aside(campaign: Campaign) -> Iterator[str]:
     """Renames folders of runs whose run.json can't be read, so that these are made again; yields a sentence each."""
-    damaged: list[tuple[Run, ArchiveError]] = []
-    for _ in campaign.finished(unread=lambda run, error: damaged.append((run, error))):
-        pass
-    for run, error in damaged:
+    for run, error in campaign.damaged():
         aside = RunFolder.of(campaign.outdir, run).put_aside()
         yield f"{error}: the run is made again; its old folder is kept as {aside.name}"
 
