@@ -1,4 +1,4 @@
-"""What each setting does, of runs whose numbers are chosen."""
+"""Tests what each setting is said to do, on runs whose numbers are chosen."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a person asked for, from what a clock measured, at the edges of what counts as near."""
+"""Tests the estimate of what a person asked for, at the edges of what counts as near to what a clock measured."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is one experiment: tests that ended early, ran together or beside others, or were asked differently."""
+"""Tests which results are one experiment, where tests ended early, ran together or beside others, or differ."""
 
 import json
 import signal
@@ -48,7 +48,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("end", ["client", "server", "text", "reverse"])
 def test_a_test_that_somebody_interrupted(end: str, interrupted: dict[str, Path], imported: Import) -> None:
-    """What the other end counted never came, and iperf3 prints 0 for it; the intervals are right."""
+    """The other end's count never came, and iperf3 prints 0 for it; the intervals are right."""
     (summary,) = imported(interrupted[end]).summaries
     assert summary["metrics"]["goodput_bps"] == pytest.approx(RATE_MBPS * 1e6, rel=0.1)
     assert summary["verdict"]["status"] == "limited"
@@ -83,7 +83,7 @@ def test_it_is_not_in_the_mean(
 
 
 def test_two_tests_together_are_one_run(iperf3_outputs: Outcomes, imported: Import, here: Here, tmp_path: Path) -> None:
-    """Of cubic and reno between the same hosts, begun in the same second from other ports: each is a group."""
+    """Tests of cubic and reno between the same hosts began in the same second from other ports: each is a group."""
     one = later(iperf3_outputs["tcp"].client, tmp_path / "reno.json", 0)
     other = json.loads(later(iperf3_outputs["tcp"].client, tmp_path / "cubic.json", 1, port=7).read_text())
     other["end"]["sender_tcp_congestion"] = "cubic"

@@ -157,7 +157,7 @@ def test_a_port_that_was_used_again(imported: Import, tmp_path: Path) -> None:
 
 
 def test_logs_of_about_the_same_step_are_iterations(imported: Import, here: Here, tmp_path: Path) -> None:
-    """Of two CCAs, each with steps of 1 s to 1.002 s, for which a loop slept 1 s, and which are compared as such."""
+    """Two CCAs have steps of 1 s to 1.002 s, since a loop slept 1 s each time, and are compared as such."""
     for cca, size in (("cubic", 10**6), ("bbr", 3 * 10**6)):
         for number in range(3):
             step_s = 1 + 0.001 * number
@@ -220,7 +220,7 @@ def test_dates_and_a_cut_end(imported: Import, tmp_path: Path) -> None:
     ],
 )
 def test_forms_of_the_time(line: str, begins_s: float | None, imported: Import, tmp_path: Path) -> None:
-    """Of a log of nine samples, of which each is a second after the one before."""
+    """A log has nine samples, each a second after the one before."""
     begin = line.replace("1628535050", "162853505{}").replace("50:50", "50:5{}").replace("Time 12 ", "Time 1{} ")
     begin = begin.replace("0.5", "{}.5") if "{}" not in begin else begin
     parts = [

@@ -3,6 +3,7 @@ command pscheduler.
 """
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,16 @@ def config(folder: Path, pair: Pair, command: Command, options: str) -> Path:
     return file
 
 
+def interrupted(ccmix: Ccmix, ini: Path, when: Callable[[], bool], what: str) -> str:
+    """Starts a campaign, ends it by Ctrl-C once it is so far, and returns its standard error."""
+    running = ccmix.start("run", ini, "-o", ini.parent / "out")
+    wait_for(when, 60, what)
+    running.send_signal(signal.SIGINT)
+    _, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130, stderr
+    return stderr
+
+
 @pytest.mark.parametrize(
     "options",
     ["--format json", pytest.param("--max-runs 9", marks=pytest.mark.deep)],
@@ -83,11 +94,8 @@ def config(folder: Path, pair: Pair, command: Command, options: str) -> Path:
 def test_ctrl_c_cancels_the_task(
     options: str, own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
 ) -> None:
-    running = ccmix.start("run", config(tmp_path, pair, command, options), "-o", tmp_path / "out")
-    wait_for(lambda: command.watches, 60, "pscheduler names the task")
-    running.send_signal(signal.SIGINT)
-    _, stderr = running.communicate(timeout=60)
-    assert running.returncode == 130, stderr
+    ini = config(tmp_path, pair, command, options)
+    stderr = interrupted(ccmix, ini, lambda: command.watches, "pscheduler names the task")
     assert f"pScheduler task {URL}: cancelled" in stderr
     assert not command.task_is_left
     assert command.cancellations == [f"cancel --key @k {URL}"]
@@ -99,10 +107,8 @@ def test_a_task_that_can_not_be_cancelled_is_reported(
     own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
 ) -> None:
     command.will("forbidden")
-    running = ccmix.start("run", config(tmp_path, pair, command, ""), "-o", tmp_path / "out")
-    wait_for(lambda: command.watches, 60, "pscheduler names the task")
-    running.send_signal(signal.SIGINT)
-    _, stderr = running.communicate(timeout=60)
+    ini = config(tmp_path, pair, command, "")
+    stderr = interrupted(ccmix, ini, lambda: command.watches, "pscheduler names the task")
     assert f"pScheduler task {URL}: not cancelled" in stderr
     assert f"Forbidden.: on its lead, give: {command.file} cancel --key @k {URL}" in stderr
 
@@ -112,10 +118,8 @@ def test_a_task_whose_url_is_not_known_yet_is_reported(
     own_state: Path, ccmix: Ccmix, pair: Pair, command: Command, tmp_path: Path
 ) -> None:
     command.will("slow")
-    running = ccmix.start("run", config(tmp_path, pair, command, ""), "-o", tmp_path / "out")
-    wait_for(lambda: command.task_is_left, 60, "the task is posted")
-    running.send_signal(signal.SIGINT)
-    _, stderr = running.communicate(timeout=60)
+    ini = config(tmp_path, pair, command, "")
+    stderr = interrupted(ccmix, ini, lambda: command.task_is_left, "the task is posted")
     assert "pscheduler may have posted a task, and has not named it yet" in stderr
     assert "'pscheduler cancel URL'" in stderr
 

@@ -43,21 +43,17 @@ def _is_json(head: str) -> bool:
 def _read_json(file: Path, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
     for document in joined_events(read_documents(read_text(file, name), name)):
         if iperf3_tests.is_test(document.content):
-            result = iperf3_tests.read_run(document.content, document.where, overrides, "iperf3")
-            yield (
-                replace(result, raw={"iperf3.json": document.text.encode()})
-                if isinstance(result, ForeignRun)
-                else result
-            )
+            yield _with_raw(iperf3_tests.read_run(document.content, document.where, overrides, "iperf3"),
+                            {"iperf3.json": document.text.encode()})  # fmt: skip
         elif pscheduler_results.is_result(document.content):
-            result = pscheduler_results.read_run(document.content, document.where, overrides)
-            yield (
-                replace(result, raw={"pscheduler.json": document.text.encode()})
-                if isinstance(result, ForeignRun)
-                else result
-            )
+            yield _with_raw(pscheduler_results.read_run(document.content, document.where, overrides),
+                            {"pscheduler.json": document.text.encode()})  # fmt: skip
         else:
             yield LeftOut(document.where, "is no result of a test")
+
+
+def _with_raw(result: ForeignRun | LeftOut, raw: dict[str, bytes]) -> ForeignRun | LeftOut:
+    return replace(result, raw=raw) if isinstance(result, ForeignRun) else result
 
 
 def _read_iperf3_text(file: Path, name: str, overrides: ImportOverrides) -> Iterator[ForeignRun | LeftOut]:
