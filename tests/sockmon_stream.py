@@ -7,7 +7,7 @@ from ccmix.probes.stream.socket_columns import TCP_INFO_FIELDS
 INFO = 248
 TEXT = b"ticks_per_s=100\npage_bytes=4096\nsockets.0=h1\ndevice.0=r/eth0\ndevice.1=/lo\ncounters.0=\n"
 SOCKET, QUEUE, COUNTER, PROCESS = 1, 2, 3, 4
-SOCKETS, CLOSED, QUEUES, LINKS, COUNTERS, CPU, PROCESSES, NOTE, REPORT = 16, 17, 18, 19, 20, 21, 22, 32, 33
+SOCKETS, CLOSED, QUEUES, LINKS, COUNTERS, CPU, PROCESSES, BBR, NOTE, REPORT = 16, 17, 18, 19, 20, 21, 22, 23, 32, 33
 SECOND = 10**9
 
 
@@ -45,6 +45,12 @@ def socket_row(number: int, has: int = 0, words: tuple[int, ...] = (0,) * 5, inf
     return row + bytes(tcp_info)
 
 
+def bbr_row(
+    number: int, phase: int = 0, bw_lo_bps: int = 2**64 - 1, hi: int = 2**32 - 1, lo: int = 2**32 - 1, cycle: int = 0
+) -> bytes:
+    return struct.pack("<IIQIIII", number, phase, bw_lo_bps, hi, lo, cycle, 0)
+
+
 def sockets(rows: list[bytes], kind: int = SOCKETS, at: float = 7, info: int = INFO) -> bytes:
     return sample(kind, rows, at, info=info)
 
@@ -63,6 +69,7 @@ def whole() -> bytes:
             record(COUNTER, struct.pack("<IIi44s", 1, 0, 3, b"Softnet.dropped")),
             record(PROCESS, struct.pack("<IIIIQ24s", 0, 4242, 1, 0, 12300, b"iperf3 (x)")),
             sockets([socket_row(0, rtt=1500), socket_row(1, rtt=2500)]),
+            sample(BBR, [bbr_row(0, 5, 8_000_000, 20, 10, 3)]),
             sample(QUEUES, [queue + xstats]),
             sample(LINKS, [struct.pack("<II25Q", 1, 24, *range(25))]),
             sample(COUNTERS, [struct.pack("<IIQ", 0, 0, 12), struct.pack("<IIQ", 1, 0, 2**63)]),

@@ -42,6 +42,7 @@ enum record_type {
 	RECORD_COUNTERS = 20,
 	RECORD_CPU = 21,
 	RECORD_PROCESSES = 22,
+	RECORD_BBR = 23,	/* of sockets in the RECORD_SOCKETS before it */
 	RECORD_NOTE = 32,	/* text, filled up with zero bytes */
 	/* lines KEY=VALUE, filled up with zero bytes; the last record of a whole stream */
 	RECORD_REPORT = 33,
@@ -116,6 +117,30 @@ struct row_socket {
 	uint32_t cca_state[5];	/* struct tcp_bbr_info, tcp_dctcp_info or tcpvegas_info */
 	uint32_t reserved;
 	/* then struct tcp_info, sample.info_bytes of it */
+};
+
+/* The phases of BBR's later versions, as their files name them */
+enum bbr_phase {
+	BBR_STARTUP,
+	BBR_DRAIN,
+	BBR_PROBE_BW_DOWN,
+	BBR_PROBE_BW_CRUISE,
+	BBR_PROBE_BW_REFILL,
+	BBR_PROBE_BW_UP,
+	BBR_PROBE_RTT,
+	BBR_PHASES,
+};
+
+#define BBR_NOT_SET UINT64_MAX	/* a bound that is not set; of 32 bits, UINT32_MAX */
+
+struct row_bbr {
+	uint32_t id;		/* the socket's */
+	uint32_t phase;		/* enum bbr_phase */
+	uint64_t bw_lo_bps;
+	uint32_t inflight_hi_packets;
+	uint32_t inflight_lo_packets;
+	uint32_t cycle;		/* of PROBE_BW: how many have begun */
+	uint32_t reserved;
 };
 
 #define XSTATS_BYTES 160

@@ -6,6 +6,7 @@
  * Destroy events bring the final counters of all, also of sockets that lived for less than the time
  * between two dumps.
  */
+#include "bbr_file.h"
 #include "cgroup.h"
 #include "clock.h"
 #include "fail.h"
@@ -56,12 +57,18 @@ struct request {
 	struct inet_diag_req_v2 body;
 };
 
+/* CCAs with a file of their sockets' states */
+static const char *const bbr_ccas[] = { "bbr2", "bbr3" };
+#define BBR_FILES (sizeof(bbr_ccas) / sizeof(*bbr_ccas))
+
 struct known {
 	uint64_t cookie;
 	uint32_t id;
 	uint32_t next;		/* in its bucket */
 	bool answered;		/* in this sample */
+	bool has_bbr_state;	/* in this sample */
 	bool gone;
+	uint8_t bbr_file;	/* its CCA's; BBR_FILES where it has none */
 	char cca[16];
 };
 
@@ -84,6 +91,12 @@ struct target {
 	uint32_t buckets[BUCKETS];
 	struct leaving *leaving;
 	uint32_t leaving_count, leaving_room;
+	struct bbr_file bbr_files[BBR_FILES];
+};
+
+struct bbr_reading {
+	struct target *target;
+	uint8_t file;
 };
 
 static struct target *targets;
@@ -171,6 +184,14 @@ static void number_request(struct target *t, uint32_t at)
 	t->requests[at].header.nlmsg_seq = at;
 }
 
+static void set_cca(struct known *known, const char *cca)
+{
+	memcpy(known->cca, cca, sizeof(known->cca));
+	for (known->bbr_file = 0; known->bbr_file < BBR_FILES; known->bbr_file++)
+		if (!strcmp(cca, bbr_ccas[known->bbr_file]))
+			break;
+}
+
 static void add(struct target *t, const struct inet_diag_msg *m, const char *cca)
 {
 	if (t->count == t->room) {
@@ -180,7 +201,7 @@ static void add(struct target *t, const struct inet_diag_msg *m, const char *cca
 	}
 	t->known[t->count] = (struct known){ .cookie = cookie_of(&m->id),
 		.id = put_identity(t, m, cca) };
-	memcpy(t->known[t->count].cca, cca, sizeof(t->known->cca));
+	set_cca(&t->known[t->count], cca);
 	t->requests[t->count] = (struct request){
 		.header = {
 			.nlmsg_len = sizeof(struct request),
@@ -296,7 +317,7 @@ static void take_values(struct target *t, uint32_t at, const struct inet_diag_ms
 	get_cca(a, cca);
 	if (memcmp(cca, known->cca, sizeof(cca))) {
 		/* it goes on under another identity, from this row on */
-		memcpy(known->cca, cca, sizeof(known->cca));
+		set_cca(known, cca);
 		known->id = put_identity(t, m, cca);
 	}
 	fill_row(sample_row_at(t->first_row + at), known->id, m, a);
@@ -436,12 +457,60 @@ static void sample(struct target *t)
 	t->first_row = sample_rows();
 	for (uint32_t at = 0; at < t->count; at++) {
 		sample_row();
-		t->known[at].answered = false;
+		t->known[at].answered = t->known[at].has_bbr_state = false;
 	}
 	get_values(t);
 	for (uint32_t at = t->count; at-- > 0;)
 		if (!t->known[at].answered)
 			sample_remove_row(t->first_row + at);
+}
+
+static void on_bbr_state(const struct bbr_state *state, void *argument)
+{
+	const struct bbr_reading *reading = argument;
+	struct target *t = reading->target;
+	uint32_t at = find(t, state->cookie);
+	struct known *known = at == NONE ? NULL : &t->known[at];
+	struct row_bbr *row;
+
+	/* a socket may have changed its CCA since its values came */
+	if (!known || !known->answered || known->has_bbr_state || known->bbr_file != reading->file)
+		return;
+	known->has_bbr_state = true;
+	row = sample_row();
+	row->id = known->id;
+	row->phase = state->phase;
+	row->bw_lo_bps = state->bw_lo_bps;
+	row->inflight_hi_packets = state->inflight_hi_packets;
+	row->inflight_lo_packets = state->inflight_lo_packets;
+	row->cycle = state->cycle;
+}
+
+/* Returns how many sockets of this sample have their state in a file of the target. */
+static size_t count_bbr(const struct target *t, uint8_t file)
+{
+	size_t count = 0;
+
+	for (uint32_t at = 0; at < t->count; at++)
+		count += t->known[at].answered && t->known[at].bbr_file == file;
+	return count;
+}
+
+static void sample_bbr(struct target *t, uint8_t file)
+{
+	struct bbr_reading reading = { t, file };
+	size_t count = count_bbr(t, file);
+	const char *problem;
+
+	if (!count)
+		return;
+	sample_begin(RECORD_BBR, count, sizeof(struct row_bbr), 0);
+	problem = bbr_file_read(&t->bbr_files[file], on_bbr_state, &reading);
+	sample_end();
+	if (problem) {
+		complain("%s", problem);
+		stream_text(RECORD_NOTE, problem);
+	}
 }
 
 void sockets_sample(void)
@@ -456,6 +525,9 @@ void sockets_sample(void)
 	for (int n = 0; n < target_count; n++)
 		sample(&targets[n]);
 	sample_end();
+	for (int n = 0; n < target_count; n++)
+		for (uint8_t file = 0; file < BBR_FILES; file++)
+			sample_bbr(&targets[n], file);
 	for (int n = 0; n < target_count; n++)
 		sweep(&targets[n]);
 }
@@ -649,6 +721,9 @@ void sockets_open(const struct options *options)
 		t->fd = netlink_open(t->netns, NETLINK_SOCK_DIAG, "TCP sockets");
 		t->events = open_events(t);
 		t->chains = count_chains(t);
+		for (size_t file = 0; file < BBR_FILES; file++)
+			t->bbr_files[file] = (struct bbr_file){ .cca = bbr_ccas[file],
+				.netns = t->netns };
 	}
 	sockets_discover();
 }

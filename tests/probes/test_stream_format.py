@@ -17,6 +17,7 @@ STRUCTS = {
     "id_counter": form.CounterIdentity,
     "id_process": form.ProcessIdentity,
     "row_socket": form.SocketRow,
+    "row_bbr": form.BbrRow,
     "row_queue": form.QueueRow,
     "row_link": form.LinkRow,
     "row_counter": form.CounterRow,
@@ -55,6 +56,12 @@ def test_a_struct_has_the_same_fields(name: str) -> None:
 def test_record_types_are_the_same() -> None:
     values = {name: int(value) for name, value in re.findall(r"RECORD_(\w+) = (\d+)", _CODE)}
     assert {member.name: member.value for member in form.RecordType} == values
+
+
+def test_the_phases_of_bbr_are_the_same() -> None:
+    body = re.search(r"enum bbr_phase {(.*?)};", _CODE, re.DOTALL)
+    assert body
+    assert re.findall(r"BBR_(\w+)", body[1].lower(), re.IGNORECASE) == [*form.BBR_PHASES, "phases"]
 
 
 def test_constants_are_the_same() -> None:

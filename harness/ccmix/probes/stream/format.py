@@ -33,6 +33,7 @@ class RecordType(IntEnum):
     COUNTERS = 20
     CPU = 21
     PROCESSES = 22
+    BBR = 23
     NOTE = 32
     REPORT = 33
 
@@ -132,6 +133,18 @@ class SocketRow:
     reserved: U32
 
 
+class BbrRow:
+    """Mirrors struct row_bbr."""
+
+    id: U32
+    phase: U32
+    bw_lo_bps: U64
+    inflight_hi_packets: U32
+    inflight_lo_packets: U32
+    cycle: U32
+    reserved: U32
+
+
 class QueueRow:
     """Mirrors struct row_queue."""
 
@@ -184,6 +197,11 @@ class ProcessRow:
 
 HAS_MEMORY, HAS_VEGAS, HAS_DCTCP, HAS_BBR = 1, 2, 4, 8  # bits of SocketRow.has
 
+# The phases of BBR's later versions, in the order of enum bbr_phase
+BBR_PHASES = (
+    "startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt",
+)  # fmt: skip
+
 # What the numbers in arrays count: the members of enum SK_MEMINFO_* (SocketRow.memory), of struct rtnl_link_stats64
 # (LinkRow.counters), and the columns of /proc/stat (CpuRow.ticks).
 MEMORY = (
@@ -220,7 +238,7 @@ SOCKET_BYTES = packed(SocketRow).size  # tcp_info follows
 
 def is_sample(kind: int) -> bool:
     """Returns whether records of this type begin with a SampleHeader."""
-    return RecordType.SOCKETS <= kind <= RecordType.PROCESSES
+    return RecordType.SOCKETS <= kind <= RecordType.BBR
 
 
 def check_length(length: int, offset: int) -> None:

@@ -178,6 +178,7 @@ _ROW_STRUCTS = {
     RecordType.COUNTERS: form.CounterRow,
     RecordType.CPU: form.CpuRow,
     RecordType.PROCESSES: form.ProcessRow,
+    RecordType.BBR: form.BbrRow,
 }
 _ROW_BYTES = {kind: form.packed(declaration).size for kind, declaration in _ROW_STRUCTS.items()}
 
@@ -211,7 +212,10 @@ def walk(data: Bytes, begin: int, most_bytes: int) -> Iterator[Records]:
         form.check_length(length, offset)
         if length > size - offset:
             break
-        if RecordType.SOCKETS <= kind <= RecordType.PROCESSES:
+        if offset - part >= most_bytes and kind != RecordType.BBR:  # which belongs to the sample before it
+            yield records
+            part, records = offset, records.following()
+        if form.is_sample(kind):
             _add_sample(records, data, offset, length, kind)
         elif kind in identities:
             identities[kind].add(data, offset, length)
@@ -220,9 +224,6 @@ def walk(data: Bytes, begin: int, most_bytes: int) -> Iterator[Records]:
         elif kind == RecordType.REPORT:
             records.report = _report(_body(data, offset, length), offset)
         offset += length
-        if offset - part >= most_bytes:
-            yield records
-            part, records = offset, records.following()
     yield records
 
 

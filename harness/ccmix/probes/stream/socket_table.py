@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ccmix.probes.stream.bbr_columns import bbr_columns
 from ccmix.probes.stream.columns import Numbers, by_id, nullable, sample_times, text
 from ccmix.probes.stream.format import RecordType, SocketIdentity
 from ccmix.probes.stream.records import MOST_INFO_BYTES, Bytes, Header, Records, SampleIndex
@@ -50,7 +51,11 @@ def socket_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
         "ca_state": by_id(raw["ca_state"], _names(CA_STATES), pl.String),
     }
     ccas = pl.DataFrame({name: pl.Series(values) for name, values in raw.items()}).select(**cca_columns())
-    return pl.DataFrame(sample_times(samples) | identified | states | counted).hstack(ccas)
+    return (
+        pl.DataFrame(sample_times(samples) | identified | states | counted)
+        .hstack(ccas)
+        .hstack(bbr_columns(data, records, ids))
+    )
 
 
 def _names(states: Mapping[int, str]) -> list[str]:
