@@ -96,6 +96,18 @@ static struct connection *begin(struct flows *flows, const struct packet *packet
 	return connection;
 }
 
+/* Counts a packet of a connection that gets no results of its own. */
+static void count_other(struct others *others, const struct packet *packet)
+{
+	if (!others->packets || packet->time_ns < others->first_ns)
+		others->first_ns = packet->time_ns;
+	if (packet->time_ns > others->last_ns)
+		others->last_ns = packet->time_ns;
+	others->packets++;
+	others->syn_packets += (packet->flags & (FLAG_SYN | FLAG_ACK)) == FLAG_SYN;
+	others->payload_bytes += packet->payload;
+}
+
 static void close_interval(struct flows *flows, struct connection *connection)
 {
 	if (connection->interval_ns < 0)
@@ -113,7 +125,7 @@ static void end(struct flows *flows, struct connection *connection)
 
 	close_interval(flows, connection);
 	if (flows->outputs.json)
-		summary_write_json(flows->outputs.json, connection, !flows->written);
+		summary_write_json(flows->outputs.json, connection);
 	if (flows->outputs.text)
 		summary_write_text(flows->outputs.text, connection);
 	flows->written++;
@@ -150,6 +162,10 @@ void flows_add(struct flows *flows, const struct packet *packet)
 		end(flows, connection);
 		connection = NULL;
 	}
+	if (!connection && flows->created >= flows->outputs.most_connections) {
+		count_other(&flows->others, packet);
+		return;
+	}
 	if (!connection) {
 		connection = begin(flows, packet);
 		direction = 0;
@@ -168,9 +184,9 @@ void flows_close(struct flows *flows, const struct capture *capture)
 	while (flows->oldest)
 		end(flows, flows->oldest);
 	if (flows->outputs.json)
-		summary_end_json(flows->outputs.json, capture, flows->written);
+		summary_end_json(flows->outputs.json, capture, &flows->others, flows->written);
 	if (flows->outputs.text)
-		summary_end_text(flows->outputs.text, capture, flows->written);
+		summary_end_text(flows->outputs.text, capture, &flows->others, flows->written);
 	free(flows->slots);
 	flows->slots = NULL;
 }

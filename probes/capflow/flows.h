@@ -13,6 +13,7 @@
 struct outputs {
 	FILE *series, *json, *text;
 	int64_t interval_ns;
+	uint64_t most_connections;
 };
 
 /* The connections of a capture that are still open, and those that no other has replaced. */
@@ -23,6 +24,7 @@ struct flows {
 	uint64_t count, created, written;
 	struct connection *oldest, *newest;
 	struct connection *last; /* the one that had the last packet */
+	struct others others;
 };
 
 void flows_open(struct flows *flows, const struct outputs *outputs);

@@ -94,6 +94,7 @@ int main(int count, char **arguments)
 		.json = open_output(options.json),
 		.text = open_output(options.text),
 		.interval_ns = options.interval_ns,
+		.most_connections = (uint64_t)options.most_connections,
 	};
 	flows_open(&flows, &outputs);
 	whole = reader_run(pcap, &options, &flows, &capture, problem) || asked_to_end;

@@ -44,6 +44,8 @@ static const struct option_row rows[] = {
 	{ 0, "host", "=ADDRESS", NULL, "read only connections with this address at either end", .parse = read_host },
 	{ 0, "port", "=PORT", NULL, "read only connections with this port at either end",
 	  .parse = option_port, PLACE(port) },
+	{ 0, "connections", "=N", "100000", "most connections with results of their own; packets of later ones are counted together",
+	  .parse = option_count, PLACE(most_connections), .least = 1, .most = 1e9 },
 	{ 0, "version", NULL, NULL, "print the version", .parse = write_version },
 };
 

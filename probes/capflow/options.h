@@ -13,6 +13,7 @@ struct options {
 	uint8_t host_version; /* 0: any host */
 	uint8_t host[16];
 	uint16_t port; /* 0: any */
+	int64_t most_connections;
 };
 
 /* Ends the program where an option is wrong, or was --help or --version. */

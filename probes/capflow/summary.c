@@ -8,7 +8,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 2
 #define VALUES_MAX 80
 
 enum kind { KIND_COUNT, KIND_REAL, KIND_YES_NO };
@@ -217,15 +217,15 @@ static void write_time(FILE *file, int64_t ns)
 
 void summary_begin_json(FILE *file)
 {
-	fprintf(file, "{\"version\": %d, \"connections\": [", FORMAT_VERSION);
+	fprintf(file, "{\"version\": %d}\n", FORMAT_VERSION);
 }
 
-void summary_write_json(FILE *file, const struct connection *connection, bool first)
+void summary_write_json(FILE *file, const struct connection *connection)
 {
 	char text[INET6_ADDRSTRLEN];
 	struct values values;
 
-	fprintf(file, "%s\n{\"connection\": %" PRIu64, first ? "" : ",", connection->number);
+	fprintf(file, "{\"connection\": %" PRIu64, connection->number);
 	for (int end = 0; end < 2; end++)
 		fprintf(file, ", \"%c_address\": \"%s\", \"%c_port\": %u", "ab"[end],
 			address_of(connection, end, text, sizeof(text)), "ab"[end], connection->ends[end].port);
@@ -236,14 +236,14 @@ void summary_write_json(FILE *file, const struct connection *connection, bool fi
 	fprintf(file, ", \"complete\": %s", is_complete(connection) ? "true" : "false");
 	for (int direction = 0; direction < 2; direction++) {
 		collect(&values, connection, direction);
-		fprintf(file, ",\n \"%s\": {", direction ? "b2a" : "a2b");
+		fprintf(file, ", \"%s\": {", direction ? "b2a" : "a2b");
 		for (size_t i = 0; i < values.count; i++) {
 			fprintf(file, "%s\"%s\": ", i ? ", " : "", values.all[i].name);
 			write_value(file, &values.all[i], "null", false);
 		}
 		fputc('}', file);
 	}
-	fputc('}', file);
+	fputs("}\n", file);
 }
 
 static const char *const verdict_names[VERDICTS] = {
@@ -254,23 +254,33 @@ static const char *const verdict_names[VERDICTS] = {
 	[VERDICT_MALFORMED] = "malformed_packets",
 };
 
-void summary_end_json(FILE *file, const struct capture *capture, uint64_t connections)
+/* Writes the times of the first and the last packet; null where there is none. */
+static void write_span(FILE *file, uint64_t packets, int64_t first_ns, int64_t last_ns)
 {
-	fprintf(file, "],\n\"capture\": {\"packets\": %" PRIu64, capture->packets);
+	fputs(", \"first_time_s\": ", file);
+	if (packets)
+		write_time(file, first_ns);
+	else
+		fputs("null", file);
+	fputs(", \"last_time_s\": ", file);
+	if (packets)
+		write_time(file, last_ns);
+	else
+		fputs("null", file);
+}
+
+void summary_end_json(FILE *file, const struct capture *capture, const struct others *others, uint64_t connections)
+{
+	fprintf(file, "{\"capture\": {\"packets\": %" PRIu64, capture->packets);
 	for (int i = 0; i < VERDICTS; i++)
 		fprintf(file, ", \"%s\": %" PRIu64, verdict_names[i], capture->verdicts[i]);
 	fprintf(file, ", \"filtered_packets\": %" PRIu64 ", \"backwards_packets\": %" PRIu64 ", \"connections\": %" PRIu64,
 		capture->filtered, capture->backwards, connections);
-	fputs(", \"first_time_s\": ", file);
-	if (capture->packets)
-		write_time(file, capture->first_ns);
-	else
-		fputs("null", file);
-	fputs(", \"last_time_s\": ", file);
-	if (capture->packets)
-		write_time(file, capture->last_ns);
-	else
-		fputs("null", file);
+	write_span(file, capture->packets, capture->first_ns, capture->last_ns);
+	fprintf(file,
+		"}, \"others\": {\"packets\": %" PRIu64 ", \"syn_packets\": %" PRIu64 ", \"payload_bytes\": %" PRIu64,
+		others->packets, others->syn_packets, others->payload_bytes);
+	write_span(file, others->packets, others->first_ns, others->last_ns);
 	fputs("}}\n", file);
 }
 
@@ -298,7 +308,7 @@ void summary_write_text(FILE *file, const struct connection *connection)
 	fputc('\n', file);
 }
 
-void summary_end_text(FILE *file, const struct capture *capture, uint64_t connections)
+void summary_end_text(FILE *file, const struct capture *capture, const struct others *others, uint64_t connections)
 {
 	fprintf(file, "%" PRIu64 " connections in %" PRIu64 " packets", connections, capture->packets);
 	for (int i = 0; i < VERDICTS; i++) {
@@ -309,5 +319,7 @@ void summary_end_text(FILE *file, const struct capture *capture, uint64_t connec
 		fprintf(file, ", filtered_packets %" PRIu64, capture->filtered);
 	if (capture->backwards)
 		fprintf(file, ", backwards_packets %" PRIu64, capture->backwards);
+	if (others->packets)
+		fprintf(file, ", packets of further connections %" PRIu64, others->packets);
 	fputc('\n', file);
 }

@@ -2,19 +2,19 @@
 #ifndef CAPFLOW_SUMMARY_H
 #define CAPFLOW_SUMMARY_H
 
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "capture.h"
 #include "connection.h"
 
-/* Write one JSON document: version, connections, capture. */
+/* Write lines of JSON: the version, one for each connection, and at the end the capture. */
 void summary_begin_json(FILE *file);
-void summary_write_json(FILE *file, const struct connection *connection, bool first);
-void summary_end_json(FILE *file, const struct capture *capture, uint64_t connections);
+void summary_write_json(FILE *file, const struct connection *connection);
+void summary_end_json(FILE *file, const struct capture *capture, const struct others *others, uint64_t connections);
 
 /* Write text to read, both directions side by side. */
 void summary_write_text(FILE *file, const struct connection *connection);
-void summary_end_text(FILE *file, const struct capture *capture, uint64_t connections);
+void summary_end_text(FILE *file, const struct capture *capture, const struct others *others, uint64_t connections);
 
 #endif

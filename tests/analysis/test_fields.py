@@ -11,6 +11,7 @@ from ccmix.model import (
     Capture,
     Change,
     Commands,
+    ConversionLimits,
     Destination,
     Group,
     HostPath,
@@ -31,7 +32,7 @@ from support import REPOSITORY
 CONFIGURED = (
     Topology, AckBottleneck, RunSpread, Sender, Queue, Loss, Buffer, Traffic, RttProbe, Group,
     *get_args(Change), *get_args(TrafficSource),
-    HostPath, Destination, Commands, ModuleParameter, Capture, Netem, NetemPlace,
+    HostPath, Destination, Commands, ModuleParameter, Capture, ConversionLimits, Netem, NetemPlace,
 )  # fmt: skip
 COMPARISONS = (*fields.PATH, *fields.TRAFFIC, *host_path.HOST_PATH)
 NOT_COMPARED = {**fields.NOT_COMPARED, **host_path.NOT_COMPARED}

@@ -2,9 +2,11 @@
 
 import getopt
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from ccmix.config.values import Kind, read_text
-from ccmix.model import Capture
+from ccmix.model import Capture, ConversionLimits
 
 HEADERS_OF_TCP = ("-s", "128", "tcp")
 SHORT = "#AB:IKNOQ:SUXbc:efi:j:lnpqs:tuvxy:"
@@ -27,16 +29,22 @@ def _read_filter(text: str) -> tuple[str, ...]:
     return tuple(arguments)
 
 
-def capture(arguments: tuple[str, ...] | None, address: str, nic: str | None, most_bytes: int) -> Capture:
+def capture(settings: Mapping[str, Any], address: str, nic: str | None) -> Capture:
     """Returns the capture for one destination; without arguments, the headers of all its packets."""
+    arguments: tuple[str, ...] | None = settings.get("tcpdump-filt")
     if arguments is None:
         arguments = ("-s", "128", "-i", nic or "any", "host {dst}")
-    return Capture(tuple(argument.replace("{dst}", address) for argument in arguments), most_bytes)
+    given = tuple(argument.replace("{dst}", address) for argument in arguments)
+    return Capture(given, settings["tcpdump-size"], _conversion(settings))
 
 
-def capture_in_router(most_bytes: int) -> Capture:
+def capture_in_router(settings: Mapping[str, Any]) -> Capture:
     """Returns the capture on an emulated path: the headers of all its TCP packets."""
-    return Capture(HEADERS_OF_TCP, most_bytes)
+    return Capture(HEADERS_OF_TCP, settings["tcpdump-size"], _conversion(settings))
+
+
+def _conversion(settings: Mapping[str, Any]) -> ConversionLimits:
+    return ConversionLimits(settings["tcpdump-convert-time"], settings["tcpdump-convert-size"])
 
 
 FILTER = Kind("arguments of tcpdump", "", _read_filter)

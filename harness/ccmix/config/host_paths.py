@@ -78,9 +78,7 @@ def host_path(
         profile=profile.netem if profile else None,
         profile_device=profile.device if profile else None,
         module_parameter=parameter,
-        capture=capture(settings.get("tcpdump-filt"), dst.address, defaults.nic, settings["tcpdump-size"])
-        if settings["tcpdump"]
-        else None,
+        capture=capture(settings, dst.address, defaults.nic) if settings["tcpdump"] else None,
         mpstat_cores=settings.get("mpstat"),
         timeout_s=settings.get("timeout"),
         retries=settings["retries"],

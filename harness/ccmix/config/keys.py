@@ -241,6 +241,9 @@ EVERY_ENTRY = _table(
     Key("tcpdump", SWITCH, "on: packets are recorded on src, on an emulated path between senders and delay router",
         "on", "off"),
     Key("tcpdump-size", STORED, "where a recording ends", "500mb", "1gb"),
+    Key("tcpdump-convert-time", POSITIVE_TIME, "time after which ccmix ends making tables of a recording; what it has "
+        "read is in them", "1m", "10m"),
+    Key("tcpdump-convert-size", STORED, "size of the text for packets.parquet at which it does so", "2gb", "500mb"),
     Key("iterations", whole_number(1, 10_000), "runs of each condition", "10", "1", sweepable=False),
     Key(
         "repeat-order", choice(*REPEAT_ORDERS), "order of the conditions in each iteration; shuffled by the seed",

@@ -63,7 +63,7 @@ def topology(settings: Mapping[str, Any]) -> Topology:
         control=settings["control"],
         ack_bottleneck=_ack_bottleneck(settings),
         changes=_changes(settings, [sender.name for sender in senders]),
-        capture=capture_in_router(settings["tcpdump-size"]) if settings["tcpdump"] else None,
+        capture=capture_in_router(settings) if settings["tcpdump"] else None,
         name=settings["topology"],
     )
 

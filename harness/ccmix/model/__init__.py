@@ -48,7 +48,7 @@ from ccmix.model.metrics import (
 )
 from ccmix.model.netem import Loss, Netem, NetemPlace
 from ccmix.model.pscheduler import PschedulerTask
-from ccmix.model.real import Capture, Commands, Destination, HostPath, ModuleParameter
+from ccmix.model.real import Capture, Commands, ConversionLimits, Destination, HostPath, ModuleParameter
 from ccmix.model.run import Run, RunSpread, condition_name
 from ccmix.model.settling import Settling, Trend
 from ccmix.model.traffic import (
@@ -80,6 +80,7 @@ __all__ = [
     "CommandSource",
     "Commands",
     "CompletionMetrics",
+    "ConversionLimits",
     "Counters",
     "DelayChange",
     "DelayMetrics",

@@ -31,6 +31,7 @@ class CaptureFacts:
     packets: dict[str, int]  # by what happened to them: 'captured', 'received by filter', 'dropped by kernel', ...
     complete: bool
     bytes: int  # compressed
+    shortened: tuple[str, ...] = ()  # why packets.parquet and connections.parquet lack some of it, a sentence each
 
 
 @dataclass(frozen=True)

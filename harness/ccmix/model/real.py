@@ -51,6 +51,14 @@ class ModuleParameter:
 
 
 @dataclass(frozen=True)
+class ConversionLimits:
+    """Says when ccmix ends the conversion of a capture into tables: what was read until then is in the tables."""
+
+    within_s: float = 600.0
+    most_bytes: int = 500_000_000  # of the text that packets.parquet is made of
+
+
+@dataclass(frozen=True)
 class Capture:
     """Describes a tcpdump, between hosts on the source, on an emulated path in the delay router.
 
@@ -60,6 +68,7 @@ class Capture:
 
     arguments: tuple[str, ...]
     most_bytes: int
+    conversion: ConversionLimits = ConversionLimits()
 
 
 @dataclass(frozen=True)

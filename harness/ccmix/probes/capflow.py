@@ -5,20 +5,26 @@ packets.write_parquet("packets.parquet")
 connections.table.write_parquet("connections.parquet")
 """
 
+import contextlib
 import csv
-import io
 import json
+import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 import polars as pl
 
 from ccmix import tools
+from ccmix.agent.deadline import Deadline
+from ccmix.hosts.output_text import last_line
+from ccmix.model import ConversionLimits
+from ccmix.units import format_bytes, format_time
 
-VERSION = 1  # of the summary's format
+VERSION = 2  # of the summary's format
 USUAL_INTERVAL_S = 0.1  # of packets.parquet
 DIRECTIONS = {"a2b": ("a", "b"), "b2a": ("b", "a")}  # from which end to which
 
@@ -55,6 +61,16 @@ SERIES: Mapping[str, type[pl.DataType]] = {
     "timestamp_rtt_mean_s": pl.Float64,
     "timestamp_rtt_max_s": pl.Float64,
 }
+OTHERS = "others"  # the direction of the row that counts connections without rows of their own
+LONGEST_LINE_BYTES = 2**16  # of the summary; ccmix-capflow's longest has some 4,000
+ROWS_AT_ONCE = 10_000  # that are read before they become columns
+# What reading a file that ccmix-capflow did not write, or not to its end, may raise
+NOT_UNDERSTOOD = (
+    OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration,
+    pl.exceptions.PolarsError,
+)  # fmt: skip
+LOOK_S = 0.1  # between two looks at a conversion
+ENDS_WITHIN_S = 120.0  # once it was asked to end: it still writes the connections that it has
 # The columns that packets.parquet has before these, from the connections.
 ENDS: Mapping[str, type[pl.DataType]] = {
     "source_address": pl.String,
@@ -89,12 +105,39 @@ class CaptureCounts:
 
 
 @dataclass(frozen=True)
+class OtherConnections:
+    """Counts the packets of connections that have no rows of their own, since others came first."""
+
+    packets: int
+    syn_packets: int
+    payload_bytes: int
+    first_time_s: float | None
+    last_time_s: float | None
+
+
+@dataclass(frozen=True)
 class Connections:
-    """Holds the connections of a capture: `table` has a row per connection and direction."""
+    """Holds the connections of a capture: `table` has a row per connection and direction.
+
+    If there were too many, the rest of them is its last row, whose direction is OTHERS.
+    """
 
     table: pl.DataFrame
     capture: CaptureCounts
+    others: OtherConnections
     problem: str | None = None  # why the capture's end is missing; the packets before it count
+    cut: str | None = None  # which limit ended the conversion; the packets before it count
+
+    @property
+    def shortened(self) -> tuple[str, ...]:
+        """Returns what limits of the conversion have left out of the tables, a sentence each."""
+        reasons = [self.cut] if self.cut else []
+        if self.others.packets:
+            reasons.append(
+                f"{self.others.packets} packets belong to connections beyond the first {self.capture.connections}, "
+                "and are counted together"
+            )
+        return tuple(reasons)
 
 
 def command(capture: str, interval_s: float, series: Path, summary: Path) -> list[str]:
@@ -104,73 +147,132 @@ def command(capture: str, interval_s: float, series: Path, summary: Path) -> lis
     return [binary, interval, f"--series={series}", f"--summary-json={summary}", "--", capture]
 
 
-def convert(capture: Path, interval_s: float = USUAL_INTERVAL_S) -> tuple[pl.DataFrame, Connections]:
+def convert(
+    capture: Path, interval_s: float = USUAL_INTERVAL_S, limits: ConversionLimits | None = None
+) -> tuple[pl.DataFrame, Connections]:
     """Returns the packets table and the connections of a capture, which zstd may have compressed (.zst).
 
     Raises CaptureError, tools.ToolError.
     """
     with tempfile.TemporaryDirectory(prefix="ccmix-capture-") as folder:
         series, summary = Path(folder, "series.csv"), Path(folder, "summary.json")
-        if capture.suffix == ".zst":
-            done = _run_decompressed(capture, command("-", interval_s, series, summary))
-        else:
-            argv = command(str(capture), interval_s, series, summary)
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        problem = done.stderr.strip()
+        zstd_errors, errors = Path(folder, "zstd"), Path(folder, "capflow")
+        compressed = capture.suffix == ".zst"
+        argv = command("-" if compressed else str(capture), interval_s, series, summary)
+        with contextlib.ExitStack() as decompressing:
+            content = decompressing.enter_context(_decompressed(capture, zstd_errors)) if compressed else None
+            ended = _run(argv, content, errors, series, limits or ConversionLimits())
+        # What zstd says is the consequence, if ccmix-capflow was asked to end
+        problems = (last_line(errors), "" if ended.cut else last_line(zstd_errors))
+        problem = "; ".join(filter(None, problems)) or None
         # 1: the capture is cut or damaged, and the results are those of the packets before that place
-        if done.returncode not in {0, 1} or not summary.exists():
-            raise CaptureError(problem or f"ccmix-capflow ended with status {done.returncode}")
-        connections = read_connections(summary, problem=problem or None)
+        if ended.status not in {0, 1} or not summary.exists():
+            raise CaptureError(problem or f"ccmix-capflow ended with status {ended.status}")
+        connections = read_connections(summary, problem, ended.cut)
         return read_packets(series, connections), connections
 
 
-def _run_decompressed(capture: Path, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+@contextlib.contextmanager
+def _decompressed(capture: Path, errors: Path) -> Iterator[IO[bytes]]:
+    """Yields a pipe with the capture's content; ends zstd with the context. Raises CaptureError."""
+    argv = ["zstd", "-dcq", "--", str(capture)]
     try:
-        zstd = subprocess.Popen(
-            ["zstd", "-dcq", "--", str(capture)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        with errors.open("wb") as stderr:
+            zstd = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
     except OSError as error:
         raise CaptureError(f"{capture}: zstd: {error.strerror}: install the package zstd") from error
+    assert zstd.stdout is not None
     with zstd:
-        assert zstd.stdout is not None
-        assert zstd.stderr is not None
-        done = subprocess.run(argv, stdin=zstd.stdout, capture_output=True, text=True, check=False)
-        zstd.stdout.close()  # so that zstd ends, even if it has more to write
-        zstd_error = zstd.stderr.read().decode(errors="replace").strip()
-    # The packets that could be decompressed count, like those of a capture that is cut
-    status = done.returncode or int(bool(zstd_error))
-    return subprocess.CompletedProcess(argv, status, stderr="; ".join(filter(None, (done.stderr.strip(), zstd_error))))
+        try:
+            yield zstd.stdout
+        finally:
+            zstd.stdout.close()  # so that zstd ends, even if it has more to write
 
 
-def read_connections(summary: Path, problem: str | None = None) -> Connections:
-    """Reads a --summary-json file and returns its connections. Raises CaptureError."""
+@dataclass(frozen=True)
+class _Ended:
+    status: int
+    cut: str | None  # the limit that it was ended at
+
+
+def _run(argv: Sequence[str], stdin: IO[bytes] | None, errors: Path, series: Path, limits: ConversionLimits) -> _Ended:
+    """Runs ccmix-capflow, and ends it at a limit; then it still writes what it has read. Raises CaptureError."""
+    cut = None
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
     try:
-        document = json.loads(summary.read_text())
-        if document["version"] != VERSION:
-            raise CaptureError(f"{summary}: version {document['version']}, not {VERSION}")
-        rows = [row for connection in document["connections"] for row in _rows(connection)]
-        table = pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame(schema=_no_connections())
-        return Connections(_typed(table), CaptureCounts(**document["capture"]), problem)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        deadline = Deadline(limits.within_s)
+        while process.poll() is None:
+            cut = _limit_reached(deadline, series, limits)
+            if cut:
+                process.terminate()
+                process.wait(ENDS_WITHIN_S)
+            else:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(LOOK_S)
+    except subprocess.TimeoutExpired as error:
+        raise CaptureError(f"{cut}, and ccmix-capflow did not end within {ENDS_WITHIN_S:g} s") from error
+    finally:
+        process.kill()
+        process.wait()
+    return _Ended(process.returncode, cut)
+
+
+def _limit_reached(deadline: Deadline, series: Path, limits: ConversionLimits) -> str | None:
+    if deadline.expired:
+        return f"making them took longer than {format_time(limits.within_s)} (tcpdump-convert-time)"
+    if series.exists() and series.stat().st_size > limits.most_bytes:
+        return f"its series are larger than {format_bytes(limits.most_bytes)} (tcpdump-convert-size)"
+    return None
+
+
+def read_connections(summary: Path, problem: str | None = None, cut: str | None = None) -> Connections:
+    """Reads a --summary-json file, a part at a time, and returns its connections. Raises CaptureError."""
+    try:
+        with summary.open("rb") as file:
+            lines = map(json.loads, _lines(file))
+            if (version := next(lines)["version"]) != VERSION:
+                raise CaptureError(f"{summary}: version {version}, not {VERSION}")
+            tables = [pl.DataFrame(schema=_no_connections())]
+            rows: list[dict[str, Value]] = []
+            while "capture" not in (line := next(lines)):
+                rows += _rows(line)
+                if len(rows) >= ROWS_AT_ONCE:
+                    tables.append(_typed(rows))
+                    rows.clear()
+        others = OtherConnections(**line["others"])
+        if rows:
+            tables.append(_typed(rows))
+        if others.packets:
+            tables.append(_typed([_row_of_others(others)]))
+        return Connections(pl.concat(tables, how="diagonal"), CaptureCounts(**line["capture"]), others, problem, cut)
+    except NOT_UNDERSTOOD as error:
         raise CaptureError(f"{summary}: not a summary of ccmix-capflow: {error!r}") from error
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yields the lines of a summary. Raises ValueError for one that ccmix-capflow never writes."""
+    while line := file.readline(LONGEST_LINE_BYTES):
+        if not line.endswith(b"\n"):
+            raise ValueError(f"a line without an end, or of more than {LONGEST_LINE_BYTES} bytes")
+        yield line
 
 
 def read_packets(series: Path, connections: Connections) -> pl.DataFrame:
     """Reads a --series file and returns the packets table, ordered by connection, direction and time.
 
-    Leaves out a last line that a crash has cut short. Raises CaptureError.
+    Cuts off a last line that a crash has left without its end. Raises CaptureError.
     """
     try:
-        text = series.read_bytes()
-        text = text[: text.rfind(b"\n") + 1]
-        header = next(csv.reader(io.StringIO(text.partition(b"\n")[0].decode())), [])
-        if header != list(SERIES):
-            raise CaptureError(f"{series}: not the columns of ccmix-capflow's series")
-        table = pl.read_csv(io.BytesIO(text), schema=dict(SERIES))
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        with series.open("r+b") as file:
+            header = next(csv.reader([file.readline(LONGEST_LINE_BYTES).decode()]), [])
+            if header != list(SERIES):
+                raise CaptureError(f"{series}: not the columns of ccmix-capflow's series")
+            begin = max(0, file.seek(0, os.SEEK_END) - LONGEST_LINE_BYTES)
+            file.seek(begin)
+            file.truncate(begin + file.read().rfind(b"\n") + 1)
+        table = pl.read_csv(series, schema=dict(SERIES))
+    except (OSError, ValueError, csv.Error, pl.exceptions.PolarsError) as error:
         raise CaptureError(f"{series}: not a series of ccmix-capflow: {error}") from error
     ends = connections.table.select("connection", "direction", *ENDS)
     return (
@@ -207,7 +309,18 @@ def _no_connections() -> dict[str, type[pl.DataType]]:
     }
 
 
-def _typed(table: pl.DataFrame) -> pl.DataFrame:
-    """Makes a column without any value one of numbers, like the others."""
+def _row_of_others(others: OtherConnections) -> dict[str, Value]:
+    return {**dict.fromkeys(_no_connections()), "direction": OTHERS, **asdict(others)}
+
+
+def _typed(rows: Iterable[Mapping[str, Value]]) -> pl.DataFrame:
+    """Returns a table of rows, in which a column without any value has the type that it has with one."""
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    known = _no_connections()
     empty = [name for name, kind in table.schema.items() if kind == pl.Null]
-    return table.with_columns(pl.col(name).cast(pl.Float64 if name.endswith("_s") else pl.Int64) for name in empty)
+    return table.with_columns(pl.col(name).cast(known.get(name, _type_of(name))) for name in empty)
+
+
+def _type_of(name: str) -> type[pl.DataType]:
+    """Returns the type of a number in the summary: times, rates and means are real."""
+    return pl.Float64 if name.endswith("_s") or "_mean_" in name else pl.Int64

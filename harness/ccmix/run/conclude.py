@@ -1,8 +1,7 @@
 """Turns the raw files of a measured run into tables, metrics and a verdict, and writes the finished run."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polars.exceptions import PolarsError
@@ -32,9 +31,15 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
         as_made = as_measured(run, folder.partial, measurement.settled_after_s)
         tables = read_tables(as_made, folder.partial, measurement)
         tables.write(folder.partial)
-        facts = replace(measurement.facts, probes={**measurement.facts.probes, **tables.series.probes})
+        converted = _packets(run, folder.partial)
+        captured = measurement.facts.capture
+        facts = replace(
+            measurement.facts,
+            probes={**measurement.facts.probes, **tables.series.probes},
+            capture=replace(captured, shortened=converted.shortened) if captured else None,
+        )
         measurement = replace(measurement, facts=facts)
-        diagnostics = (*measurement.diagnostics, *tables.series.diagnostics, *_packets(run, folder.partial))
+        diagnostics = (*measurement.diagnostics, *tables.series.diagnostics, *converted.problems)
         finished = FinishedRun(
             run=run,
             execution=replace(execution, diagnostics=(*execution.diagnostics, *diagnostics)),
@@ -53,20 +58,28 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
     return finished
 
 
-def _packets(run: Run, folder: Path) -> Iterator[str]:
-    """Writes packets.parquet and connections.parquet if there is a capture; yields why they lack something.
+@dataclass(frozen=True)
+class _Converted:
+    """Says why the tables of a capture lack something: limits that cut them, and problems."""
+
+    shortened: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def _packets(run: Run, folder: Path) -> _Converted:
+    """Writes packets.parquet and connections.parquet if there is a capture.
 
     Packets are counted in spans of the run's interval, where that is shorter than the usual one.
     """
     capture = folder / run_files.CAPTURE
     if not capture.exists():
-        return
+        return _Converted()
+    limits = run.path.capture.conversion if run.path.capture else None
     try:
-        packets, connections = capflow.convert(capture, run.traffic.packets_interval_s)
+        packets, connections = capflow.convert(capture, run.traffic.packets_interval_s, limits)
     except (capflow.CaptureError, ToolError) as error:
-        yield f"the capture was not analysed: {error}"
-        return
+        return _Converted(problems=(f"the capture was not analysed: {error}",))
     parquet.write(packets, folder / run_files.PACKETS)
     parquet.write(connections.table, folder / run_files.CONNECTIONS)
-    if connections.problem:
-        yield f"the capture's end is missing: {connections.problem}"
+    missing = (f"the capture's end is missing: {connections.problem}",) if connections.problem else ()
+    return _Converted(connections.shortened, missing)

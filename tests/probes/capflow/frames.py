@@ -2,7 +2,7 @@
 
 import ipaddress
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -158,6 +158,21 @@ def pcapng(frames: Sequence[Frame], link: int = ETHERNET, snap: int = 262144) ->
         wire = max(frame.wire, len(frame.data))
         parts.append(_block(6, struct.pack("<IIIII", 0, high, low, len(data), wire) + data))
     return b"".join(parts)
+
+
+def one_packet_each(clients: int, ports: int, times: int = 1) -> Iterator[bytes]:
+    """Yields a capture of clients x ports connections that have a SYN each, again in each of `times` seconds."""
+    yield pcap([])
+    for time in range(times):
+        for client in range(clients):
+            address = f"10.0.{client // 256}.{client % 256}"
+            head = ethernet(ip4(address, "10.1.0.1", b"", length=40))
+            block = []
+            for port in range(1, ports + 1):
+                data = head + tcp((port, 5201), 1, 0, "S")
+                stamp = (1_700_000_000 + time, client * ports + port)
+                block.append(struct.pack("<IIII", *stamp, len(data), len(data)) + data)
+            yield b"".join(block)
 
 
 def write(folder: Path, talk: Talk, link: int = ETHERNET) -> Path:

@@ -1,7 +1,6 @@
 """Reads packets from tcpdump while it captures them in a network namespace; no capture is kept on disk."""
 
 import ctypes
-import json
 import shutil
 import socket
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.hosts import NamespaceHost
-from probes.capflow.tool import Capflow
+from probes.capflow.tool import Capflow, whole
 
 CLONE_NEWNET = 0x40000000
 SIZE = 1_000_000
@@ -78,7 +77,7 @@ def test_a_pipe_from_tcpdump(interface: str, namespace: NamespaceHost, capflow: 
         tcpdump.wait()
     output = reader.communicate(timeout=20)[0]
     assert reader.returncode == 0
-    (connection,) = json.loads(output)["connections"]
+    (connection,) = whole(output.decode())["connections"]
     side = connection["a2b"]
     assert connection["complete"] is True
     assert side["unique_bytes"] == side["acked_bytes"] == side["stream_length_bytes"] == SIZE

@@ -1,15 +1,19 @@
 """Tests the tables that the harness makes of a capture."""
 
-import json
+import os
 import shutil
 import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from ccmix.model import ConversionLimits
 from ccmix.probes.capflow import ENDS, SERIES, CaptureError, Connections, convert, read_connections, read_packets
-from probes.capflow.frames import Talk, pcap
+from probes.capflow.frames import Talk, one_packet_each, pcap
 from probes.capflow.tool import Capflow
 
 
@@ -87,10 +91,88 @@ def test_a_compressed_capture(tmp_path: Path) -> None:
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="No such file"):
         convert(tmp_path / "missing")
-    for content in ("", "{", "[]", json.dumps({"version": 2, "connections": [], "capture": {}}), '{"version": 1}'):
+    version, end = '{"version": 2}\n', '{"capture": {}, "others": {}}\n'
+    for content in ("", "{", "[]\n", '{"version": 1}\n', version, version + end, version + "{}\n" + end, "[" * 10**5):
         (tmp_path / "summary").write_text(content)
         with pytest.raises(CaptureError):
             read_connections(tmp_path / "summary")
+
+
+def test_connections_beyond_the_most_are_one_row(
+    capflow: Capflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = tmp_path / "capflow"
+    limited.write_text(f'#!/bin/sh\nexec {capflow.binary} --connections=3 "$@"\n')
+    limited.chmod(0o755)
+    monkeypatch.setenv("CCMIX_CAPFLOW", str(limited))
+    file = tmp_path / "capture.pcap"
+    with file.open("wb") as out:
+        out.writelines(one_packet_each(clients=2, ports=10))
+    packets, connections = convert(file)
+    *own, others = connections.table.iter_rows(named=True)
+    assert [row["connection"] for row in own] == [1, 1, 2, 2, 3, 3]
+    assert {name for name, value in others.items() if value is not None} == {
+        "direction", "packets", "syn_packets", "payload_bytes", "first_time_s", "last_time_s",
+    }  # fmt: skip
+    assert (others["direction"], others["packets"]) == ("others", 17)
+    assert packets.get_column("connection").unique().sort().to_list() == [1, 2, 3]
+    (sentence,) = connections.shortened
+    assert sentence == "17 packets belong to connections beyond the first 3, and are counted together"
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[Path]:
+    """Yields a pipe with a capture that begins and never ends."""
+    pipe = tmp_path / "endless.pcap"
+    os.mkfifo(pipe)
+    with pipe.open("r+b", buffering=0) as writer:
+        writer.write(a_capture())
+        yield pipe
+
+
+def test_a_conversion_ends_at_its_time_and_what_was_read_counts(endless: Path) -> None:
+    packets, connections = convert(endless, limits=ConversionLimits(within_s=2.0))
+    (sentence,) = connections.shortened
+    assert sentence == "making them took longer than 2 s (tcpdump-convert-time)"
+    assert connections.problem is None
+    assert packets.get_column("packets").sum() == connections.capture.packets
+
+
+def test_a_conversion_ends_at_its_size_and_what_was_read_counts(tmp_path: Path) -> None:
+    """Its series is larger than any buffer, so that some of it is written before the capture ends."""
+    pipe = tmp_path / "endless.pcap"
+    os.mkfifo(pipe)
+    content = b"".join(one_packet_each(clients=1, ports=2000, times=3))
+    with pipe.open("r+b", buffering=0) as writer:
+        writing = threading.Thread(target=writer.write, args=(content,), daemon=True)
+        writing.start()
+        packets, connections = convert(pipe, limits=ConversionLimits(most_bytes=1000))
+        writing.join()
+    (sentence,) = connections.shortened
+    assert sentence == "its series are larger than 1 kB (tcpdump-convert-size)"
+    assert packets.height > 0
+
+
+@pytest.mark.deep
+def test_memory_and_size_are_bounded_however_many_connections_there_are(tmp_path: Path) -> None:
+    """40 x 65,535 connections of a packet each: 5 MB compressed, of which 9.6 GB of JSON was made before."""
+    file = tmp_path / "capture.pcap"
+    with file.open("wb") as out:
+        out.writelines(one_packet_each(clients=40, ports=65_535))
+    subprocess.run(["zstd", "-q", "--rm", str(file)], check=True)
+    code = f"""
+from pathlib import Path
+from ccmix.probes.capflow import convert
+packets, connections = convert(Path({str(file) + ".zst"!r}))
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+print(connections.table.height, connections.others.packets, packets.height, int(status["VmHWM"].split()[0]) // 1024)
+"""
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@"', "sh", sys.executable, "-c", code], check=True, stdout=subprocess.PIPE
+    )
+    rows, others, series, megabytes = map(int, done.stdout.split())
+    assert (rows, others, series) == (200_001, 40 * 65_535 - 100_000, 200_000)
+    assert megabytes < 1000
 
 
 def test_a_series_cut_anywhere_is_read_to_its_last_whole_line(capflow: Capflow, tmp_path: Path) -> None:

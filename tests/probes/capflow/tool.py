@@ -11,6 +11,12 @@ from typing import Any
 Capture = bytes | Path
 
 
+def whole(text: str) -> Any:
+    """Returns the lines of --summary-json as one document."""
+    version, *connections, end = map(json.loads, text.splitlines())
+    return {**version, "connections": connections, **end}
+
+
 @dataclass(frozen=True)
 class Capflow:
     binary: str
@@ -33,7 +39,8 @@ class Capflow:
         return done.stdout.decode()
 
     def summary(self, capture: Capture, *arguments: str) -> Any:
-        return json.loads(self._output(capture, "--summary-json", *arguments))
+        """Returns the lines of JSON as one document: version, connections, capture and others."""
+        return whole(self._output(capture, "--summary-json", *arguments))
 
     def connection(self, capture: Capture, *arguments: str) -> Any:
         """Returns the connection of a capture that has a single one."""

@@ -145,6 +145,9 @@ NOT_COMPARED: Mapping[str, str] = {
         f"Commands.{field}": "as HostPath.commands"
         for field in ("pre", "post", "pre_src", "post_src", "pre_dst", "post_dst", "dst", "dst_once")
     },
+    "Capture.conversion": "ends the making of tables, and the run says so",
+    "ConversionLimits.within_s": "as Capture.conversion",
+    "ConversionLimits.most_bytes": "as Capture.conversion",
     "HostPath.mpstat_cores": "which cores are recorded; cpu.parquet names them",
     "HostPath.timeout_s": "ends what takes too long, and the run fails",
     "HostPath.retries": "how often a failed run is tried again; each try is judged by itself",

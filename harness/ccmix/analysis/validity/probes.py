@@ -17,6 +17,8 @@ def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
         for what in LOST_BY_TCPDUMP:
             if lost := capture.packets.get(what):
                 yield "probe", f"tcpdump: {lost} of {received} packets {what}"
+        for reason in capture.shortened:
+            yield "probe", f"tables of the capture: {reason}"
     for name, report in measurement.facts.probes.items():
         if report.failed:
             yield "probe", f"{name}: {report.failed}"
