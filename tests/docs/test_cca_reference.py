@@ -178,6 +178,14 @@ def test_a_condition_that_was_not_measured_is_not_judged() -> None:
     assert cells["the reference's rows that were measured", CCA].startswith("8 of ")
 
 
+def test_a_condition_that_the_reference_lacks_is_refused(tmp_path: Path) -> None:
+    measured = tmp_path / "measured.csv"
+    measured.write_text(REFERENCE.read_text().replace(",0.25 bdp,", ",0.3 bdp,"))
+    done = subprocess.run([sys.executable, BENCH, "--measured", measured], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "the reference has no bbr, 100 Mbit/s, 20 ms, 0.3 bdp" in done.stderr
+
+
 def test_seeds_and_starts_are_judged_by_their_mean() -> None:
     """Of two starts, one gives the group 20 points more and the other 20 less; of two seeds, one 3 times as much."""
     rows = []
@@ -204,16 +212,17 @@ def test_each_row_names_what_is_outside() -> None:
 @pytest.mark.lab
 @pytest.mark.deep
 def test_the_lab_gives_conditions_of_the_reference_again(tmp_path: Path) -> None:
-    """Measures a flow alone and one beside CUBIC, judges both, and goes on with a measurement that has all of it."""
+    """Measures a flow alone, one beside CUBIC, and two of one CCA; goes on with a measurement that has all of it."""
     argv = [sys.executable, BENCH, "-o", tmp_path / "out", "--csv", tmp_path / "measured.csv", "--cca", "bbr"]
-    argv += ["--block", "c1", "c2", "--only", "buffer=1bdp", "--same-start"]
+    argv += ["--block", "c1", "c2", "d", "--only", "buffer=1bdp", "--same-start"]
     first = subprocess.run(argv, check=True, capture_output=True, text=True)
     cells = cells_of(first.stdout)
     assert cells["goodput alone, loss below 2%, within 3%", "bbr"] == "1 of 1"
-    assert cells["median RTT, within 15%", "bbr"] == "2 of 2"
+    assert cells["median RTT, within 15%", "bbr"] == "5 of 5"
     assert cells["share beside cubic, within 10 points", "bbr"] == "1 of 1"
+    assert cells["Jain's index of the last 60 s, within 0.05", "bbr"] == "2 of 2"
     assert cells_of(tables(tmp_path / "measured.csv")) == cells
     runs = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("run.json")}
-    assert len(runs) == 2
+    assert len(runs) == 4
     assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == first.stdout
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("run.json")} == runs
