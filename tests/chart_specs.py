@@ -11,7 +11,7 @@ import polars as pl
 
 from ccmix.analysis.results import load_results
 from ccmix.charts import box, encodings
-from ccmix.charts.bbr_state import phase, state_over_time
+from ccmix.charts.bbr_state import BOUNDS, phase, state_over_time
 from ccmix.charts.choose import choose
 from ccmix.charts.distribution import distributions
 from ccmix.charts.heat_map import Measure, gain_map, heat_map
@@ -79,10 +79,22 @@ SAMPLES = pl.DataFrame(
     [
         {"time_s": 0.1 * number, "cca": "bbr", "bbr_cwnd_gain": window, "bbr_pacing_gain": pacing,
          "bbr_bandwidth_bps": 1e7, "delivery_rate_bps": 9e6, "rtt_s": 0.02, "bbr_min_rtt_s": 0.01,
-         "cwnd_packets": 10 * number, "in_flight_packets": 8 * number}
+         "cwnd_packets": 10 * number, "in_flight_packets": 8 * number, **dict.fromkeys(BOUNDS)}
         for number, (window, pacing) in enumerate(
             ((0.0, 0.0), (2.886719, 2.886719), (2.886719, 0.34375), (2.0, 1.25), (2.0, 0.75), (2.0, 1.0), (2.0, 1.0),
              (1.0, 1.0), (2.0, 1.25)))
+    ],
+    schema_overrides=dict.fromkeys(BOUNDS, pl.Float64),
+)  # fmt: skip
+LATER_SAMPLES = pl.DataFrame(
+    [
+        {"time_s": 0.1 * number, "cca": "bbr3", "bbr_cwnd_gain": 2.0, "bbr_pacing_gain": 1.0, "bbr_phase": later,
+         "bbr_bandwidth_bps": 1e7, "delivery_rate_bps": 9e6, "rtt_s": 0.02, "bbr_min_rtt_s": 0.01,
+         "cwnd_packets": 10 * number, "in_flight_packets": 8 * number, "bbr_bw_lo_bps": low and 8e6,
+         "bbr_inflight_hi_packets": high, "bbr_inflight_lo_packets": low}
+        for number, (later, high, low) in enumerate(
+            (("startup", None, None), ("drain", 60, None), ("probe_bw_down", 60, 40), ("probe_bw_cruise", 60, 30),
+             ("probe_bw_refill", 60, None), ("probe_bw_up", 70, None), ("probe_rtt", 70, None), ("unknown", 70, None)))
     ]
 )  # fmt: skip
 
@@ -104,7 +116,8 @@ def specs() -> dict[str, dict[str, Any]]:
         "box": box.boxes(boxes, "buffer (BDP)", box.goodput()),
         "distribution": distributions(TIMES, "completion time"),
         "table": goodput_table(means, ["cubic", "bbr"], ["delay=5ms", "delay=50ms"]),
-        "bbr-state": state_over_time(SAMPLES.with_columns(bbr_state=phase())),
+        "bbr-state": state_over_time(SAMPLES.with_columns(bbr_state=phase(SAMPLES.columns))),
+        "bbr-state-later": state_over_time(LATER_SAMPLES.with_columns(bbr_state=phase(LATER_SAMPLES.columns))),
     }
     return {name: {"$schema": encodings.SCHEMA} | spec for name, spec in alone.items()} | _of_the_demo()
 

@@ -7,6 +7,9 @@ CCAS = (
     "scalable", "vegas", "veno", "westwood", "yeah",
 )  # fmt: skip
 
+# The versions of BBR among them, which report their state: names for people. The first one is the kernel's own.
+BBRS = {"bbr": "BBR", "bbr2": "BBRv2", "bbr3": "BBRv3"}
+
 # What can limit a run that is not valid, and the phrase for it in a report.
 LIMITS = {
     "receiver-window": "the receiver's window",

@@ -1,6 +1,7 @@
 """Tests which charts fit which sweeps, and that their numbers are those of the runs."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,8 @@ from ccmix.charts.bbr_state import phase
 from ccmix.charts.chart import KINDS, Chart
 from ccmix.charts.choose import choose
 from ccmix.charts.distribution import steps
+from ccmix.charts.draw import svg
+from ccmix.charts.encodings import SCHEMA
 from ccmix.charts.series import MOST_ESTIMATES, bandwidth_estimates
 from ccmix.charts.setting import spread
 from ccmix.model import CommandSource, CompletionMetrics, Destination, Group, HostPath, Topology, Traffic
@@ -325,7 +328,7 @@ def test_the_state_of_a_bbr_flow(make: Make) -> None:
         sample(0.1 * number, bbr_pacing_gain=pacing, bbr_cwnd_gain=window)
         for number, (pacing, window) in enumerate(gains)
     ]
-    assert pl.DataFrame(samples).select(phase())["literal"].to_list() == [
+    assert pl.DataFrame(samples).select(phase=phase(samples[0]))["phase"].to_list() == [
         None, "startup", "drain", "probe_bw, up", "probe_bw, down", "probe_bw, cruise", "probe_rtt",
     ]  # fmt: skip
     write_sockets(results, samples)
@@ -337,6 +340,68 @@ def test_the_state_of_a_bbr_flow(make: Make) -> None:
     assert [row["bbr_state"] for row in values(strip)][:3] == ["startup", "drain", "probe_bw, up"]
     assert {row["in_flight_packets"] for row in values(windows)} == {7}  # 9 - 2 - 1 + 1
     assert len(choose(results, ["bbr-state"], most=None).charts) == 2
+
+
+def later(cca: str, port: int, time_s: float, phase_: str | None, **values_of: Any) -> dict[str, Any]:
+    return sample(
+        time_s, group=cca, cca=cca, port=port, bbr_phase=phase_, bbr_cycle=1, bbr_bw_lo_bps=None,
+        bbr_inflight_hi_packets=None, bbr_inflight_lo_packets=None, **values_of,
+    )  # fmt: skip
+
+
+def test_the_states_of_each_version_of_bbr(make: Make) -> None:
+    """A mix has a chart for each version, of its first flow with states."""
+    results = make({"mixed": tuple(map(Group, ("bbr", "bbr2", "bbr3", "cubic")))}, [{}], iterations=1)
+    phases = ["startup", "drain", "probe_bw_refill", "probe_bw_up", "probe_bw_down", "probe_bw_cruise", "probe_rtt"]
+    samples = [later("bbr2", 2, 0.1 * number, phase_) for number, phase_ in enumerate([None, *phases, "of the future"])]
+    samples += [later("bbr3", 4, time_s, "probe_bw_up") for time_s in (0.0, 1.0)]
+    samples += [later("bbr3", 3, time_s, None) for time_s in (0.0, 1.0)]
+    samples += [later("bbr", 1, time_s, None) for time_s in (0.0, 1.0)]
+    samples += [later("cubic", 0, time_s, None) for time_s in (0.0, 1.0)]
+    write_sockets(results, samples)
+    charts = choose(results, ["bbr-state"]).charts
+    assert [chart.title for chart in charts] == [
+        f"One {version} flow over time: mixed, all" for version in ("BBR", "BBRv2", "BBRv3")
+    ]
+    strips = [values(chart.spec["vconcat"][0]) for chart in charts]
+    assert [row["bbr_state"] for row in strips[1]] == [phase_.replace("probe_bw_", "probe_bw, ") for phase_ in phases]
+    assert [[row["bbr_state"] for row in strip] for strip in (strips[0], strips[2])] == [
+        ["probe_bw, cruise"], ["probe_bw, up"],
+    ]  # fmt: skip
+
+
+def test_bounds_that_were_set_are_drawn(make: Make) -> None:
+    results = make({"later": (Group("bbr3"),)}, [{}], iterations=1)
+    samples = [later("bbr3", 1, 0.1 * number, "probe_bw_up") for number in range(9)]
+    for number, bounds in enumerate(({"bbr_inflight_hi_packets": 60}, {"bbr_bw_lo_bps": 8e6})):
+        samples[number] |= bounds
+    write_sockets(results, samples)
+    [chart] = choose(results, ["bbr-state"]).charts
+    _, rates, _, windows = chart.spec["vconcat"]
+    assert [row["bbr_bw_lo_bps"] for row in values(rates)][:4] == [None, 8e6, 8e6, None]  # until the next sample
+    assert [row["bbr_inflight_hi_packets"] for row in values(windows)][:3] == [60, 60, None]
+    assert "bw_lo" in rates["encoding"]["color"]["scale"]["domain"]
+    assert windows["encoding"]["color"]["scale"]["domain"] == ["cwnd", "in flight", "inflight_hi"]
+
+
+def test_no_line_of_a_bound_leads_over_the_time_in_which_it_was_not_set(make: Make) -> None:
+    """Its line is drawn from 0 to 0.1 s and from 0.5 to 0.6 s."""
+    results = make({"later": (Group("bbr3"),)}, [{}], iterations=1)
+    samples = [later("bbr3", 1, 0.1 * number, "probe_bw_up") for number in range(8)]
+    for number in (0, 5):
+        samples[number] |= {"bbr_bw_lo_bps": 8e6}
+    write_sockets(results, samples)
+    [chart] = choose(results, ["bbr-state"]).charts
+    drawn = svg({"$schema": SCHEMA} | chart.spec["vconcat"][1])
+    [path] = re.findall(r'<path[^>]* d="([^"]*)"[^>]* stroke="#CC79A7" stroke-width="1.3"', drawn)
+    assert len(re.findall("M", path)) == 2
+
+
+def test_boxes_of_later_versions_of_bbr(make: Make) -> None:
+    results = make({"later": (Group("bbr2"),)}, BUFFERS, iterations=1)
+    write_sockets(results, [later("bbr2", 1, 1.5, "drain", bbr_bandwidth_bps=7e6)])
+    [chart] = of_kind(results, "box")
+    assert {(row["cca"], row["bandwidth_bps"]) for row in values(chart.spec["concat"][0])} == {("bbr2", 7e6)}
 
 
 def test_boxes_of_what_bbr_estimates(make: Make) -> None:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from ccmix.probes.stream import format as form
+from ccmix.terms import BBRS
 from support import REPOSITORY
 
 HEADER = (REPOSITORY / "probes" / "sockmon" / "format.h").read_text()
@@ -62,6 +63,12 @@ def test_the_phases_of_bbr_are_the_same() -> None:
     body = re.search(r"enum bbr_phase {(.*?)};", _CODE, re.DOTALL)
     assert body
     assert re.findall(r"BBR_(\w+)", body[1].lower(), re.IGNORECASE) == [*form.BBR_PHASES, "phases"]
+
+
+def test_the_probe_knows_the_later_versions_of_bbr() -> None:
+    listed = re.search(r"bbr_ccas\[\] = {(.*?)}", (REPOSITORY / "probes" / "sockmon" / "sockets.c").read_text())
+    assert listed
+    assert re.findall(r'"(\w+)"', listed[1]) == [cca for cca in BBRS if cca != "bbr"]
 
 
 def test_constants_are_the_same() -> None:

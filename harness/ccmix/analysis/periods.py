@@ -16,14 +16,15 @@ from ccmix.model import (
     Run,
     Topology,
 )
+from ccmix.terms import BBRS
 
 LEAST_RTTS = 100  # with a full queue
 LEAST_CYCLES = 5  # of anything slower
 HEADER_BYTES = 52  # of IPv4, and of TCP with timestamps
 LIKELY_MTU_BYTES = 1500  # of a path between hosts
 
-BBR_CYCLE_S = 10.0  # window of the smallest RTT, after which BBR drains the queue: bbr_min_rtt_win_sec of tcp_bbr.c
-BBRS = frozenset({"bbr", "bbr2", "bbr3"})  # the later versions have the same window
+# Window of the smallest RTT, after which BBR, of any version, drains the queue: bbr_min_rtt_win_sec of tcp_bbr.c
+BBR_CYCLE_S = 10.0
 
 CUBIC_C = 0.4  # RFC 9438, section 5
 CUBIC_BETA = 0.7  # RFC 9438, section 4.6
@@ -67,7 +68,7 @@ def slowest(run: Run, groups: Sequence[GroupMetrics] = ()) -> Period | None:
 def _periods(run: Run, groups: Sequence[GroupMetrics]) -> Iterator[Period]:
     asked = {group.cca for group in run.traffic.all_groups}
     used = {cca for group in groups for cca in group.cca.split(",")}
-    if BBRS & (asked | used):
+    if BBRS.keys() & (asked | used):
         yield Period("BBR cycles", BBR_CYCLE_S, LEAST_CYCLES)
     flows = list(_emulated_flows(run, run.path) if isinstance(run.path, Topology) else _measured_flows(groups))
     for flow in flows:

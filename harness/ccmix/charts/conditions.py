@@ -13,6 +13,7 @@ from ccmix.charts.chart import Chart
 from ccmix.charts.finish import finished
 from ccmix.charts.settings import describe
 from ccmix.charts.time_series import time_series
+from ccmix.terms import BBRS
 from ccmix.units import format_percent, format_rate
 
 BY_SOCKETS = "; goodput from the sockets' counters: what was acknowledged"
@@ -113,35 +114,39 @@ def _description(frame: pl.DataFrame, omit_s: dict[str, float]) -> str:
 
 
 def bbr_state_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:
-    """Returns a chart of one flow of the last condition or, where `most` is None, of each. Raises ArchiveError."""
+    """Returns charts of a flow of each version of BBR, in the last condition or, where `most` is None, in each.
+
+    Raises ArchiveError.
+    """
     drawable = []
     for condition in each(results):
         with_bbr = next((result for result in condition.results if series.may_have_bbr(result)), None)
         if with_bbr:
             drawable.append(ConditionRuns(condition.name, condition.settings, (with_bbr,)))
     drawn = drawable if most is None else drawable[-1:]
-    charts = [chart for condition in drawn if (chart := _bbr_state(condition))]
+    charts = [chart for condition in drawn for chart in _bbr_states(condition)]
     return charts, left_out("bbr-state", len(drawn), len(drawable))
 
 
-def _bbr_state(condition: ConditionRuns) -> Chart | None:
+def _bbr_states(condition: ConditionRuns) -> list[Chart]:
     [result] = condition.results
-    flow = series.bbr_flow(result)
-    if flow is None:
-        return None
-    run = result.run
+    return [_bbr_state(condition, BBRS[cca], flow) for cca, flow in series.bbr_flows(result).items()]
+
+
+def _bbr_state(condition: ConditionRuns, version: str, flow: pl.DataFrame) -> Chart:
+    run = condition.results[0].run
     counted = flow["bbr_state"].drop_nulls().value_counts(sort=True)
     shares = [f"{state} {format_percent(count / flow.height)}" for state, count in counted.iter_rows()]
     text = (
-        f"A strip of the state of one BBR flow of {run.entry}, iteration {run.iteration}, and below lines of its "
+        f"A strip of the state of one {version} flow of {run.entry}, iteration {run.iteration}, and below lines of its "
         f"bandwidth estimate, RTT and window. Of {flow.height} samples: {', '.join(shares)}. "
         f"Bandwidth estimate: median {shown('_bps', _median(flow, 'bbr_bandwidth_bps'))}; "
         f"RTT: median {shown('_s', _median(flow, 'rtt_s'))}."
     )
     return finished(
         "bbr-state",
-        f"BBR {run.entry} {condition.name}",
-        f"One BBR flow over time: {run.entry}, {condition.name}",
+        f"{version} {run.entry} {condition.name}",
+        f"One {version} flow over time: {run.entry}, {condition.name}",
         condition.settings,
         text,
         state_over_time(flow),

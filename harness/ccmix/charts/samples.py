@@ -87,7 +87,7 @@ def estimate_charts(family: Family) -> Iterator[Chart | str]:
         if estimates is not None and not estimates.is_empty():
             case = cases[run.entry, run.dst, run.condition_name]
             x = sweep.label(run.condition[sweep.key])
-            frames.append(estimates.with_columns(panel=pl.lit(case), x=pl.lit(x), cca=pl.lit("bbr")))
+            frames.append(estimates.with_columns(panel=pl.lit(case), x=pl.lit(x)))
             drawn.append(result)
     if not frames:
         return

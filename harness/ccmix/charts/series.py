@@ -1,6 +1,7 @@
 """Reads the files of runs as tidy frames for charts over time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import polars as pl
 
@@ -8,13 +9,15 @@ from ccmix.analysis.measured import measured
 from ccmix.analysis.results import Result
 from ccmix.analysis.tables import COUNTED_BY, as_measured
 from ccmix.archive import parquet
-from ccmix.charts.bbr_state import phase
+from ccmix.charts.bbr_state import BOUNDS, phase
 from ccmix.model import run_files
+from ccmix.terms import BBRS
 
 BBR_COLUMNS = (
     "cca", "bbr_bandwidth_bps", "bbr_min_rtt_s", "bbr_pacing_gain", "bbr_cwnd_gain", "rtt_s", "cwnd_packets",
     "delivery_rate_bps", "unacked", "sacked", "lost", "retransmitted_unacked",
 )  # fmt: skip
+LATER_COLUMNS = {"bbr_phase": pl.String, **dict.fromkeys(BOUNDS, pl.Float64)}  # which older runs, and ss, don't have
 MOST_ESTIMATES = 100
 _SAMPLE = ("time_s", "host", "port", "end", "final", "state")
 MOST_STEPS = 200  # of a line in a panel of 300 pixels
@@ -77,29 +80,31 @@ def _of_run(result: Result) -> pl.DataFrame:
 
 
 def may_have_bbr(result: Result) -> bool:
-    """Returns whether sockets of a CCA named bbr were sampled; only the states of BBR's first version are known."""
-    has_bbr = any(group.cca == "bbr" for group in result.finished.metrics.groups)
+    """Returns whether sockets of a version of BBR were sampled."""
+    has_bbr = any(group.cca in BBRS for group in result.finished.metrics.groups)
     return has_bbr and (result.folder / run_files.SOCKETS).exists()
 
 
-def bbr_flow(result: Result) -> pl.DataFrame | None:
-    """Returns the frame that state_over_time() takes for the first flow of BBR with states; None without one.
+def bbr_flows(result: Result) -> dict[str, pl.DataFrame]:
+    """Returns the frame that state_over_time() takes for the first flow with states of each version of BBR, by CCA.
 
     in_flight_packets: sent, and neither acknowledged, nor selectively so, nor taken for lost; with retransmitted ones
     (tcp_packets_in_flight() in include/net/tcp.h). Raises ArchiveError.
     """
-    sockets = _sampled(result, BBR_COLUMNS)
+    sockets = _sampled(result, BBR_COLUMNS, LATER_COLUMNS)
     if sockets is None:
-        return None
-    flows = sockets.filter(pl.col("cca") == "bbr", pl.col("bbr_cwnd_gain") > 0)
-    if flows.is_empty():
-        return None
-    host, port = flows.sort("host", "port").row(0, named=True)["host"], flows.sort("host", "port")["port"][0]
+        return {}
+    stated = sockets.with_columns(bbr_state=phase(sockets.columns)).filter(pl.col("bbr_state").is_not_null())
+    first = stated.sort("cca", "host", "port").unique("cca", keep="first", maintain_order=True)
+    return {cca: _of_flow(sockets, host, port) for cca, host, port in first.select("cca", "host", "port").iter_rows()}
+
+
+def _of_flow(sockets: pl.DataFrame, host: str, port: int) -> pl.DataFrame:
     own = sockets.filter(pl.col("host") == host, pl.col("port") == port, pl.col("time_s") >= 0).sort("time_s")
     counts = [pl.col(name).cast(pl.Int64) for name in ("unacked", "sacked", "lost", "retransmitted_unacked")]
     return own.with_columns(
-        bbr_state=phase(), in_flight_packets=counts[0] - counts[1] - counts[2] + counts[3]
-    )  # fmt: skip
+        bbr_state=phase(own.columns), in_flight_packets=counts[0] - counts[1] - counts[2] + counts[3]
+    )
 
 
 def rtts(result: Result) -> pl.DataFrame | None:
@@ -114,15 +119,15 @@ def rtts(result: Result) -> pl.DataFrame | None:
 
 
 def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
-    """Returns what BBR's flows estimated in the measured time: group, bandwidth_bps; None without sockets' samples.
+    """Returns what BBR's flows estimated in the measured time: group, cca, bandwidth_bps.
 
-    These are at most MOST_ESTIMATES of a group, at even ranks. Raises ArchiveError.
+    These are at most MOST_ESTIMATES of a group, at even ranks; None without sockets' samples. Raises ArchiveError.
     """
     if not may_have_bbr(result) or (sockets := _sampled(result, ["group", "cca", "bbr_bandwidth_bps"])) is None:
         return None
-    of_bbr = (pl.col("cca") == "bbr") & (pl.col("bbr_bandwidth_bps") > 0)
+    of_bbr = pl.col("cca").is_in(BBRS) & (pl.col("bbr_bandwidth_bps") > 0)
     known = _in_measured_time(result, sockets).filter(of_bbr)
-    ranked = known.select("group", bandwidth_bps="bbr_bandwidth_bps").sort("group", "bandwidth_bps")
+    ranked = known.select("group", "cca", bandwidth_bps="bbr_bandwidth_bps").sort("group", "bandwidth_bps")
     number = pl.int_range(pl.len()).over("group")
     every = (pl.len().over("group") / MOST_ESTIMATES).ceil()
     return ranked.filter(number % every == every // 2)
@@ -143,16 +148,26 @@ def completions(result: Result) -> pl.DataFrame | None:
     return parquet.read(file, ["group", "seconds"]).drop_nulls() if file.exists() else None
 
 
-def _sampled(result: Result, columns: Sequence[str]) -> pl.DataFrame | None:
-    """Returns these columns, host, port and time_s of the sender's established sockets; None without such columns."""
+def _sampled(
+    result: Result, columns: Sequence[str], optional: Mapping[str, type[pl.DataType]] = MappingProxyType({})
+) -> pl.DataFrame | None:
+    """Returns these columns, host, port and time_s of the sender's established sockets; None without such columns.
+
+    Optional columns that the file lacks are null.
+    """
     file = result.folder / run_files.SOCKETS
     if not file.exists():
         return None
     try:
         lazy = pl.scan_parquet(file)
-        if not {*columns, *_SAMPLE} <= set(lazy.collect_schema().names()):
+        known = set(lazy.collect_schema().names())
+        if not {*columns, *_SAMPLE} <= known:
             return None
         of_sender = (pl.col("end") == "sender") & ~pl.col("final") & (pl.col("state") == "established")
-        return lazy.filter(of_sender).select("time_s", "host", "port", *columns).collect()
+        more = [
+            pl.col(name).cast(dtype) if name in known else pl.lit(None, dtype).alias(name)
+            for name, dtype in optional.items()
+        ]
+        return lazy.filter(of_sender).select("time_s", "host", "port", *columns, *more).collect()
     except parquet.UNREADABLE as error:
         raise parquet.unreadable(file, error) from error

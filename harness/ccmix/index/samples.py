@@ -115,6 +115,10 @@ _OF_THE_SENDER = (
     "reorderings_seen", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s", "send_queue_bytes",
     "send_buffer_bytes",
 )  # fmt: skip
+_OF_BBR = (
+    "bandwidth_bps", "min_rtt_s", "pacing_gain", "cwnd_gain", "cycle", "bw_lo_bps", "inflight_hi_packets",
+    "inflight_lo_packets",
+)  # fmt: skip
 _OF_THE_RECEIVER = ("bytes_received", "recv_queue_bytes", "receive_buffer_bytes")
 
 
@@ -156,10 +160,10 @@ def _sockets(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Co
             "destination.ip": address("remote_address", "local_address"),
             "destination.port": pl.when(sending).then(other).otherwise("local_port"),
         }
-    for cca, names in (("bbr", ("bandwidth_bps", "min_rtt_s", "pacing_gain", "cwnd_gain")), ("dctcp", ("alpha",))):
+    for cca, names in (("bbr", _OF_BBR), ("dctcp", ("alpha",))):
         columns |= {f"ccmix.{cca}.{name}": pl.col(f"{cca}_{name}") for name in names if f"{cca}_{name}" in known}
     if "bbr_cwnd_gain" in known:
-        columns["ccmix.bbr.state"] = bbr.state()
+        columns["ccmix.bbr.state"] = bbr.state(known)
     return columns
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ccmix.analysis.bbr import state
 from ccmix.charts import setting
 from ccmix.charts.bbr_state import STATES, phase, states
 from ccmix.charts.distribution import steps
@@ -47,15 +48,26 @@ def test_shares_of_a_distribution_are_those_of_the_report() -> None:
 
 
 def test_states_are_those_of_the_report() -> None:
-    gains = [("startup", 2.886719, 2.886719), ("drain", 0.34375, 2.886719), ("probe_bw", 1.25, 2.0),
-             ("probe_bw", 0.75, 2.0), ("probe_bw", 1.0, 2.0), ("probe_rtt", 1.0, 1.0)]  # fmt: skip
-    answer = [{"key": {"state": state, "gain": pacing}} for state, pacing, _ in gains]
-    found = rows_after([{"calculate": bbr.PHASE, "as": "phase"}], answer, ["phase"])
+    """The later versions' phases lie between the first one's, with the pacing gains that they have."""
     samples = pl.DataFrame(
-        [{"cca": "bbr", "bbr_pacing_gain": pacing, "bbr_cwnd_gain": window} for _, pacing, window in gains]
+        [
+            {"cca": cca, "bbr_pacing_gain": pacing, "bbr_cwnd_gain": window, "bbr_phase": later}
+            for cca, pacing, window, later in (
+                ("bbr", 2.886719, 2.886719, None), ("bbr3", 2.77, 2.0, "startup"), ("bbr", 0.34375, 2.886719, None),
+                ("bbr2", 0.35, 2.0, "drain"), ("bbr", 1.25, 2.0, None), ("bbr2", 1.25, 2.0, "probe_bw_up"),
+                ("bbr", 0.75, 2.0, None), ("bbr3", 0.9, 2.0, "probe_bw_down"), ("bbr", 1.0, 2.0, None),
+                ("bbr2", 1.0, 2.0, "probe_bw_cruise"), ("bbr3", 1.0, 2.0, "probe_bw_refill"), ("bbr", 1.0, 1.0, None),
+                ("bbr2", 1.0, 0.5, "probe_rtt"),
+            )
+        ]
+    )  # fmt: skip
+    indexed = samples.select(state=state(samples.columns), gain="bbr_pacing_gain")
+    found = rows_after(
+        [{"calculate": bbr.PHASE, "as": "phase"}], [{"key": row} for row in indexed.to_dicts()], ["phase"]
     )
-    expected = samples.select(state=phase())["state"].to_list()
-    assert [state for [state] in found] == expected == list(STATES)
+    expected = samples.select(state=phase(samples.columns))["state"]
+    assert [state_ for [state_] in found] == expected.to_list()
+    assert expected.unique(maintain_order=True).to_list() == list(STATES)
 
 
 def test_a_strip_of_states_is_one_definition() -> None:

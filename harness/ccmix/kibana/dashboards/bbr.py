@@ -1,17 +1,20 @@
-"""Shows what BBR does over the time of a run, for its first version, whose states are known."""
+"""Shows what BBR, of any version whose states are known, does over the time of a run."""
 
 from ccmix.charts import bbr_state
 from ccmix.charts.encodings import name, time
 from ccmix.kibana.data_views import SOCKETS
 from ccmix.kibana.vega import VegaLite, members, metric, steps, terms
+from ccmix.terms import BBRS
 
 STEP_S = 0.1
-NEEDS = "samples of sockets with the CCA bbr"
+NEEDS = f"samples of sockets with the CCA {', '.join(BBRS)}"
 OF_SENDERS = ({"term": {"ccmix.end": "sender"}}, {"term": {"ccmix.final": False}})
+_RATES = {name: line for name, line in bbr_state.RATES.items() if name not in bbr_state.BOUNDS}
 # The phase of a sample, as bbr_state.phase() computes it
 PHASE = (
-    "datum.key.state !== 'probe_bw' ? datum.key.state : 'probe_bw, ' + "
-    "(datum.key.gain > 1 ? 'up' : datum.key.gain < 1 ? 'down' : 'cruise')"
+    "datum.key.state === 'probe_bw' "
+    "? 'probe_bw, ' + (datum.key.gain > 1 ? 'up' : datum.key.gain < 1 ? 'down' : 'cruise') "
+    ": replace(datum.key.state, 'probe_bw_', 'probe_bw, ')"
 )
 
 STATES = VegaLite(
@@ -45,7 +48,7 @@ RATES = VegaLite(
         "estimate": metric("avg", "ccmix.bbr.bandwidth_bps"),
         "delivered": metric("avg", "ccmix.socket.delivery_rate_bps"),
     },
-    lambda source: bbr_state.rates(source, time()),
+    lambda source: bbr_state.rates(source, time(), _RATES),
     members(
         time_s="datum.key.step",
         bbr_bandwidth_bps="datum.estimate.value",
