@@ -1,9 +1,11 @@
 """Reads sections as entries, each value by its key, and reports the mistakes of all files together."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ccmix.config import ini, pscheduler
 from ccmix.config.addresses import read_device
@@ -26,9 +28,11 @@ from ccmix.config.keys import (
 )
 from ccmix.config.other_words import meant_key, right_key
 from ccmix.config.problems import ConfigError, Problem, nearest, quoted
-from ccmix.config.profiles import Profile, read_profiles
 from ccmix.config.sweeps import SWEEP_PREFIX, Sweep, read_sweeps
 from ccmix.model import HostPath, NetemPlace
+
+if TYPE_CHECKING:
+    from ccmix.config.profiles import Profile
 
 TOPOLOGY = "topology"
 RESERVED_NAMES = ("campaign.json", "report-charts", "report.html")  # beside the entries' folders in OUTDIR
@@ -198,6 +202,8 @@ class _Reader:
         """Returns the profiles of an entry's profile-file, which is read once; None where it is wrong."""
         if name is None:
             return {}
+        from ccmix.config.profiles import read_profiles  # noqa: PLC0415  # its library is slow to import
+
         path = self._file.path.parent / name
         if path not in self._profiles:
             self._profiles[path] = None

@@ -1,14 +1,15 @@
 """Settings of an entry between real hosts to its paths, and what they say against each other."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ccmix.config.addresses import LOCAL, read_host, with_user
 from ccmix.config.capture import capture
 from ccmix.config.hostlist import HostRow
 from ccmix.config.problems import Contradiction
-from ccmix.config.profiles import Profile
 from ccmix.config.values import LEAST_INTERVAL_S, MOST_INTERVAL_S, Duration
 from ccmix.generators.expected import expected_seconds
 from ccmix.hosts.address import LOCAL_NAMES
@@ -24,6 +25,9 @@ from ccmix.model import (
 )
 from ccmix.model.traffic import BETWEEN_HOSTS
 from ccmix.units import format_time
+
+if TYPE_CHECKING:
+    from ccmix.config.profiles import Profile
 
 NETEM_KEYS = ("netem-lat", "netem-loss", "netem-limit")
 Settings = Mapping[str, Any]

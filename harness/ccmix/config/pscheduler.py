@@ -9,7 +9,7 @@ from typing import Any
 from ccmix.config.addresses import LOCAL, read_address
 from ccmix.config.problems import nearest, quoted
 from ccmix.config.values import Kind, read_text
-from ccmix.generators.pscheduler.rest import split
+from ccmix.generators.pscheduler.server_address import split
 from ccmix.generators.pscheduler.task import DECIDED_BY_KEYS, SLOT_S, SPEC_FIELDS, STARTS_AFTER_S
 from ccmix.generators.pscheduler.tls import wrong_file
 from ccmix.hosts.address import AddressKind, parse_host

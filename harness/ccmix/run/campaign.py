@@ -20,9 +20,8 @@ from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.lab import GuestError
 from ccmix.model import Execution, FinishedRun, HostPath, Measurement, Run, run_files
-from ccmix.run.hosts_machine import Skipped
 from ccmix.run.limits import Budget, seconds_until_open
-from ccmix.run.machines import Machine
+from ccmix.run.machines import Machine, Skipped
 
 LOOKS_AT_CLOCK_EACH_S = 30.0  # which may be set, and goes on where this machine sleeps
 _IMPORTING = threading.Lock()  # of two threads that import modules in a circle, one may get half a module

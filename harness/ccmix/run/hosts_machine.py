@@ -23,16 +23,12 @@ from ccmix.hosts.host import RealHost
 from ccmix.hosts.pool import Hosts
 from ccmix.model import Execution, HostPath, Measurement, Run
 from ccmix.run import between_hosts, by_pscheduler
-from ccmix.run.machines import Measured
+from ccmix.run.machines import Measured, Skipped
 from ccmix.run.programs import HostPrograms
 from ccmix.run.reachable import unreachable
 
 LOCAL = "localhost"
 NOTHING = object()  # what a context gave that gives nothing
-
-
-class Skipped(Exception):
-    """Reports that a run was not tried, and why: its destination doesn't answer."""
 
 
 class HostsMachine:

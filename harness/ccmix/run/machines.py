@@ -43,11 +43,15 @@ class Measured:
     execution: Execution
 
 
+class Skipped(Exception):
+    """Reports that a run was not tried, and why: its destination doesn't answer."""
+
+
 class Machine(Protocol):
     """Measures one run into a folder that exists and is empty."""
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
-        """Measures the run. Raises GuestError or GeneratorError; cancelling ends the run."""
+        """Measures the run. Raises GuestError, GeneratorError or Skipped; cancelling ends the run."""
 
     async def close(self) -> None:
         """Ends what was kept from run to run."""

@@ -14,6 +14,7 @@ import pytest
 from ccmix.generators.pscheduler import cancelling, ledger, rest, runs, tls
 from ccmix.generators.pscheduler.rest import Interrupted, Interruption, PschedulerError, PschedulerServer
 from ccmix.generators.pscheduler.runs import ScheduledRun, Tasks
+from ccmix.generators.pscheduler.server_address import split
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Destination, Group, HostPath, PschedulerSource, PschedulerTask, Run, Traffic
 from pscheduler_stand_in import Certificate, Fault, StandIn, certificate, fails, serving, succeeds
@@ -479,5 +480,5 @@ def test_an_interruption_before_anything(asked: Asked) -> None:
     ],
 )  # fmt: skip
 def test_addresses(text: str, parts: tuple[str, int]) -> None:
-    assert rest.split(text) == parts
+    assert split(text) == parts
     assert PschedulerServer(text, None, Interruption()).another("2001:db8::2").address == "[2001:db8::2]"

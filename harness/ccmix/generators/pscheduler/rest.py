@@ -18,6 +18,7 @@ from typing import Any
 
 from ccmix import foreign_json
 from ccmix.agent.deadline import Deadline
+from ccmix.generators.pscheduler.server_address import split
 from ccmix.generators.pscheduler.tls import mistrust, trusting
 from ccmix.generators.results import GeneratorError
 
@@ -25,7 +26,6 @@ CONNECTS_WITHIN_S = 10.0
 ANSWERS_WITHIN_S = 60.0  # whole; posting a task takes the server several requests to the other participants
 HURRIED_S = 3.0  # both, of a server that nothing depends on
 MOST_BYTES = 256 * 2**20  # of an answer
-PORT = 443
 BACK_OFF_S = (1.0, 15.0)  # between two tries: at first, doubled each time, and at most
 _BUSY = (http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE)
 _FAILED = (http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.BAD_GATEWAY, http.HTTPStatus.GATEWAY_TIMEOUT)
@@ -218,22 +218,6 @@ class PschedulerServer:
         except ValueError as error:
             beginning = _sentence(text)[:80]
             raise PschedulerError(f"{self.address}: the answer to {path} is not JSON: {beginning!r}") from error
-
-
-def split(address: str) -> tuple[str, int]:
-    """Returns host and port of 'HOST[:PORT]'. Raises ValueError if the port is none."""
-    if address.startswith("["):
-        host, _, port = address[1:].partition("]")
-        port = port.removeprefix(":")
-    elif address.count(":") == 1:
-        host, _, port = address.partition(":")
-    else:
-        host, port = address, ""
-    if not port:
-        return host, PORT
-    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 2**16):
-        raise ValueError(f"has the port {port!r}: give one from 1 to 65535")
-    return host, int(port)
 
 
 def _read(answer: http.client.HTTPResponse, within_s: float) -> bytes:
