@@ -11,12 +11,13 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from ccmix.archive import schema2
+from ccmix.archive import inside, schema2
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.replacing import write_whole
 from ccmix.model import CampaignPlan, FinishedRun, Measurement
 
 SCHEMA = 3  # of run.json and campaign.json; raised when a reader of the old one would go wrong
+MOST_BYTES = 32 * 2**20  # a run.json has some 10 kB, and 1 MB if it lists many flows
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 _T = TypeVar("_T")
 
@@ -26,6 +27,7 @@ class Codec(Generic[_T]):
     """Encodes and decodes one type."""
 
     kind: type[_T]
+    most_bytes: int = MOST_BYTES  # of a file that is read
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[tuple[_T]]:
@@ -58,7 +60,7 @@ class Codec(Generic[_T]):
 
 
 FINISHED_RUN = Codec(FinishedRun)
-CAMPAIGN_PLAN = Codec(CampaignPlan)
+CAMPAIGN_PLAN = Codec(CampaignPlan, 512 * 2**20)  # it has some 2 kB a run
 MEASUREMENT = Codec(Measurement)
 _CONVERTERS = {"FinishedRun": schema2.convert_finished_run, "CampaignPlan": schema2.convert_campaign_plan}
 
@@ -73,7 +75,7 @@ def read(file: Path, codec: Codec[_T]) -> _T:
 
     Raises ArchiveError for a damaged file or another schema, FileNotFoundError for none.
     """
-    data = _document(file)
+    data = _document(file, codec.most_bytes)
     schema = data.pop("schema")
     if schema not in (schema2.SCHEMA, SCHEMA):
         raise ArchiveError(f"{file}: has schema {schema!r:.40}, and this ccmix reads {schema2.SCHEMA} and {SCHEMA}")
@@ -94,13 +96,13 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _document(file: Path) -> dict[str, Any]:
+def _document(file: Path, most_bytes: int) -> dict[str, Any]:
     """Returns the JSON object in the file, which has a schema number."""
     try:
-        if file.exists() and not file.is_file():  # a FIFO would be waited for without end
-            raise ArchiveError(f"{file}: can't be read: it is no regular file: put back the one that ccmix wrote")
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(inside.read_bytes(file, most_bytes).decode())
         _ = data["schema"], data.items()
+    except ArchiveError as error:
+        raise ArchiveError(f"{error}: put back the one that ccmix wrote") from error
     except FileNotFoundError:
         raise
     except UnicodeDecodeError as error:

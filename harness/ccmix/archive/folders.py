@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from ccmix.archive import codec
 from ccmix.archive.errors import ArchiveError
+from ccmix.archive.inside import refuse_links
 from ccmix.model import FinishedRun, Run, run_files
 
 
@@ -17,11 +18,12 @@ class RunFolder:
     """Names and fills the folder of one run."""
 
     path: Path
+    outdir: Path | None = None  # the campaign's; None: above the path are no other folders of it
 
     @classmethod
     def of(cls, outdir: Path, run: Run) -> "RunFolder":
         names = (run.entry, run.condition_name, run.dst)
-        return cls(outdir.joinpath(*map(file_name, names), f"{run.iteration:03d}"))
+        return cls(outdir.joinpath(*map(file_name, names), f"{run.iteration:03d}"), outdir)
 
     @property
     def partial(self) -> Path:
@@ -33,6 +35,9 @@ class RunFolder:
 
     def begin(self) -> Path:
         """Makes an empty partial folder, without what an earlier try left. Raises ArchiveError if the name is taken."""
+        self._refuse_links(self.partial.parent)
+        if self.partial.is_symlink():
+            self.partial.unlink()
         if self.path.is_symlink() or self.path.exists():
             raise ArchiveError(
                 f"{self.path}: has no {run_files.SUMMARY}, so is no finished run: remove it, or put it back"
@@ -52,14 +57,20 @@ class RunFolder:
 
     def put_aside(self) -> Path:
         """Renames the folder of a damaged run, so that the run can be made again; returns the new name."""
+        self._refuse_links(self.path.parent)
         names = (self.path.with_name(f"{self.path.name}.damaged-{number}") for number in itertools.count(1))
-        aside = next(name for name in names if not name.exists())
+        aside = next(name for name in names if not (name.is_symlink() or name.exists()))
         self.path.rename(aside)
         return aside
 
     def read(self) -> FinishedRun:
-        """Reads run.json. Raises ArchiveError if it is damaged."""
+        """Reads run.json. Raises ArchiveError if it is damaged, or links lead to it."""
+        self._refuse_links(self.path)
         return codec.read(self.path / run_files.SUMMARY, codec.FINISHED_RUN)
+
+    def _refuse_links(self, folder: Path) -> None:
+        if self.outdir:
+            refuse_links(self.outdir, folder)
 
 
 def file_name(name: str) -> str:

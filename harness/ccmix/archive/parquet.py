@@ -9,15 +9,19 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from ccmix.archive.errors import ArchiveError
+from ccmix.archive.inside import check_regular
 
 UNREADABLE = (PolarsError, PanicException, OSError)  # polars panics at some damages, and says so itself, too
+
+# Every row of a series has a time of its own, which takes a byte or more
+ALWAYS_ALLOWED_ROWS = 10_000_000
+MOST_ROWS_A_BYTE = 100
 
 
 def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """Reads these columns, or all. Raises ArchiveError."""
-    if file.exists() and not file.is_file():  # a FIFO would be waited for without end
-        raise ArchiveError(f"{file}: can't be read: it is no regular file")
     try:
+        _check(file)
         return pl.read_parquet(file, columns=None if columns is None else list(columns))
     except UNREADABLE as error:
         raise unreadable(file, error) from error
@@ -26,9 +30,29 @@ def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
 def has_column(file: Path, name: str) -> bool:
     """Returns whether the file is there and has the column. Raises ArchiveError."""
     try:
-        return file.is_file() and name in pl.read_parquet_schema(file)
+        _check(file)
+        return file.exists() and name in pl.read_parquet_schema(file)
     except UNREADABLE as error:
         raise unreadable(file, error) from error
+
+
+def scan(file: Path) -> pl.LazyFrame:
+    """Returns the table to choose from; reading it may raise one of UNREADABLE. Raises ArchiveError."""
+    try:
+        _check(file)
+        return pl.scan_parquet(file)
+    except UNREADABLE as error:
+        raise unreadable(file, error) from error
+
+
+def _check(file: Path) -> None:
+    """Raises ArchiveError if it is no regular file, or one that was made to fill the memory of who reads it."""
+    check_regular(file)
+    if not file.exists():
+        return
+    rows, size = pl.scan_parquet(file).select(pl.len()).collect().item(), file.stat().st_size
+    if rows > max(ALWAYS_ALLOWED_ROWS, MOST_ROWS_A_BYTE * size):
+        raise ArchiveError(f"{file}: can't be read: {size} bytes would become {rows} rows: ccmix does not write that")
 
 
 def unreadable(file: Path, error: BaseException) -> ArchiveError:

@@ -1,16 +1,83 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, never through a link: all results of ccmix are written by this module."""
 
+import contextlib
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
+
+from ccmix.archive.errors import ArchiveError
+from ccmix.failures import naming
 
 PARTIAL = ".partial"
+DIRECT = ("dev", "proc")  # whose files are streams and devices, as /dev/stdout: they are written to, not replaced
+MEMORY = "shm"  # below /dev, and has files as any other folder
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Writes beside the file and renames; the text is on disk when this returns. Raises OSError."""
+@contextlib.contextmanager
+def replacing(file: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
+    """Yields a new file beside `file`, which takes its place if the context ends well, and is removed else.
+
+    A link at the place is replaced, and what it points to stays as it is. The content is on disk when the context has
+    ended, unless `sync` is false. Raises ArchiveError if neither a file nor a link is there, and OSError.
+    """
+    if _is_direct(file):
+        with naming(file), file.open("wb") as out:
+            yield out
+        return
+    _check_kind(file)
     part = file.with_name(file.name + PARTIAL)
-    with part.open("w", encoding="utf-8") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    part.rename(file)
+    with naming(file):
+        part.unlink(missing_ok=True)  # what a killed process left, or a link
+        try:
+            with open_new(part) as out:
+                yield out
+                out.flush()
+                if sync:
+                    os.fsync(out.fileno())
+            part.rename(file)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def write_whole(file: Path, text: str, *, sync: bool = True) -> None:
+    """Writes a text as replacing() does. Raises ArchiveError and OSError."""
+    with replacing(file, sync=sync) as out:
+        out.write(text.encode())
+
+
+def open_new(file: Path) -> IO[bytes]:
+    """Opens a file that is not there yet, for writing. Raises OSError, also for a link."""
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb")
+
+
+def open_to_append(file: Path) -> IO[bytes]:
+    """Opens a file, or makes it, to write at its end. Raises OSError, also for a link."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.fdopen(os.open(file, flags, 0o666), "ab")
+
+
+def own_folder(folder: Path) -> Path:
+    """Makes a folder for results, unless it is there. Raises ArchiveError for a link, and OSError."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+    if folder.is_symlink() or not folder.is_dir():
+        raise ArchiveError(f"{folder}: is a link or no folder, and ccmix writes files into it: remove it")
+    return folder
+
+
+def _is_direct(file: Path) -> bool:
+    _, *parts = file.absolute().parts
+    return parts[:1] != [] and parts[0] in DIRECT and parts[1:2] != [MEMORY]
+
+
+def _check_kind(file: Path) -> None:
+    """Raises ArchiveError if something is at the place that a file can't replace."""
+    try:
+        mode = file.lstat().st_mode
+    except OSError:
+        return  # nothing is there, or making the new file says why not
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise ArchiveError(f"{file}: is no regular file: remove it, or give another name")

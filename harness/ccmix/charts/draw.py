@@ -5,6 +5,7 @@ from pathlib import Path
 
 import vl_convert
 
+from ccmix.archive.replacing import replacing, write_whole
 from ccmix.charts.chart import Chart, Image
 from ccmix.charts.json_types import Part
 
@@ -24,9 +25,10 @@ def write(chart: Chart, folder: Path, image: Image) -> Path:
     file = folder / f"{chart.name}.{image}"
     match image:
         case "svg":
-            file.write_text(svg(chart.spec), encoding="utf-8")
+            write_whole(file, svg(chart.spec), sync=False)
         case "png":
-            file.write_bytes(png(chart.spec))
+            with replacing(file, sync=False) as out:
+                out.write(png(chart.spec))
         case "json":
-            file.write_text(json.dumps(chart.spec, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_whole(file, json.dumps(chart.spec, indent=1, ensure_ascii=False) + "\n", sync=False)
     return file

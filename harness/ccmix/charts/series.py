@@ -159,7 +159,7 @@ def _sampled(
     if not file.exists():
         return None
     try:
-        lazy = pl.scan_parquet(file)
+        lazy = parquet.scan(file)
         known = set(lazy.collect_schema().names())
         if not {*columns, *_SAMPLE} <= known:
             return None

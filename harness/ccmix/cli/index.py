@@ -17,6 +17,7 @@ import click
 
 from ccmix.agent.deadline import Deadline
 from ccmix.cli import options, status
+from ccmix.cli.output import put
 from ccmix.index.target import PATIENCE
 
 if TYPE_CHECKING:
@@ -162,14 +163,12 @@ def _send_campaigns(
 
 def _write_dashboards(server: ElasticsearchServer, file: Path) -> None:
     """Writes what Kibana imports. Raises OSError."""
-    from ccmix.failures import naming
     from ccmix.kibana.dashboard import LAST_YEAR
     from ccmix.kibana.file import ndjson, times_of
 
     ends = server.times_s()
     times = times_of(*ends, now_s=time.time()) if ends else LAST_YEAR
-    with naming(file):
-        file.write_text(ndjson(times), encoding="utf-8")
+    put(ndjson(times), file)
     click.echo(f"{file}: dashboards that open at {times.first} to {times.last}", err=True)
 
 

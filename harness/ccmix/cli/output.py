@@ -5,16 +5,15 @@ from pathlib import Path
 
 import click
 
-from ccmix.failures import naming
-
 STANDARD_OUTPUT = 1
 
 
 def put(text: str, file: Path | None = None) -> None:
-    """Writes to the file or, without one, to standard output. Raises OSError."""
+    """Writes to the file or, without one, to standard output. Raises ArchiveError and OSError."""
     if file:
-        with naming(file):
-            file.write_text(text, encoding="utf-8")
+        from ccmix.archive.replacing import write_whole
+
+        write_whole(file, text)
     else:
         click.echo(text, nl=False)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from ccmix.importing.foreign_run import SourceError
 
 MOST_BYTES = 2**28  # of a file that is read whole
+TOO_LARGE = f"is larger than {MOST_BYTES >> 20} MiB: split it"
 
 
 def read_text(file: Path, name: str) -> str:
@@ -12,10 +13,15 @@ def read_text(file: Path, name: str) -> str:
     return decoded(read_bytes(file, name), name)
 
 
+def too_large(file: Path) -> bool:
+    """Returns whether a file can't be what it seems to be, if it is read whole. Raises OSError."""
+    return file.stat().st_size > MOST_BYTES
+
+
 def read_bytes(file: Path, name: str) -> bytes:
     """Reads the whole file. Raises SourceError if it is too large to be what it seems, and OSError."""
-    if file.stat().st_size > MOST_BYTES:
-        raise SourceError(f"{name}: is larger than {MOST_BYTES >> 20} MiB: split it")
+    if too_large(file):
+        raise SourceError(f"{name}: {TOO_LARGE}")
     return file.read_bytes()
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from polars.exceptions import PolarsError
 
 from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
-from ccmix.importing.foreign_text import writable
+from ccmix.importing.foreign_text import TOO_LARGE, too_large, writable
 from ccmix.importing.harness_folders import is_job
-from ccmix.importing.kinds import HARNESS, KINDS, recognise
+from ccmix.importing.kinds import HARNESS, KINDS, SS, recognise
 from ccmix.importing.name_patterns import name_pattern
 from ccmix.model import ImportOverrides
 
@@ -89,6 +89,8 @@ def _named(path: Path, kind: str | None) -> ForeignFile:
     if known_kind is None:
         raise SourceError(f"{path}: is of no known kind: say it with --as, one of {', '.join(KINDS)}; unpack it first "
                           "if it is compressed")  # fmt: skip
+    if known_kind != SS and too_large(path):
+        raise SourceError(f"{path}: {TOO_LARGE}")
     entry = path.stem if known_kind == "table" else path.resolve().parent.name
     return ForeignFile(path, writable(path.name), known_kind, entry)
 
@@ -109,6 +111,8 @@ def _folder(path: Path, kind: str | None) -> tuple[list[ForeignFile], list[str]]
                 left_out.append(f"{name}: is no regular file")
             elif (known_kind := kind or recognise(file)) is None:
                 left_out.append(f"{name}: is of no known kind")
+            elif known_kind != SS and too_large(file):
+                left_out.append(f"{name}: {TOO_LARGE}")
             else:
                 sources.append(
                     ForeignFile(file, name, known_kind, file.stem if known_kind == "table" else Path(folder).name)

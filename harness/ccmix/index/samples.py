@@ -55,9 +55,11 @@ def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
         if not file.exists():
             continue
         try:
-            known = pl.scan_parquet(file).collect_schema().names()
+            known = parquet.scan(file).collect_schema().names()
             made = {"ccmix.elapsed_s": pl.col("time_s")} if "time_s" in known else {}
             yield from _of_file(kind, file, [key for key in keys if key in known], made | columns(known))
+        except ArchiveError as error:
+            unread.append(str(error))
         except parquet.UNREADABLE as error:
             unread.append(str(parquet.unreadable(file, error)))
     if unread:
@@ -68,7 +70,7 @@ def _of_file(kind: str, file: Path, keys: Sequence[str], columns: Columns) -> It
     """Each part of the rows comes after the last row of each thing sampled so far, from which growth is counted."""
     needed = list(dict.fromkeys([*keys, *(name for column in columns.values() for name in column.meta.root_names())]))
     ordered = [field.name for field in fields_of(kind) if field.name in columns]
-    rows = pl.scan_parquet(file).select(needed)
+    rows = parquet.scan(file).select(needed)
     before: pl.DataFrame | None = None
     first = 0
     while (part := rows.slice(first, ROWS_AT_ONCE).collect()).height:

@@ -14,10 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from ccmix.archive.replacing import PARTIAL, open_to_append, replacing
 from ccmix.failures import naming
 from ccmix.index.json_types import JsonObject
 
-BULK, END, PARTIAL = ".bulk", ".end", ".partial"
+BULK, END = ".bulk", ".end"
 
 
 @dataclass(frozen=True)
@@ -71,16 +72,8 @@ class Spool:
         """Puts an item on disk before it returns. Raises OSError; then nothing of it is left there."""
         self._number += 1
         file = self._folder / f"{self._number:012d}-{owner}{END if is_end else BULK}"
-        part = file.with_name(file.name + PARTIAL)
-        try:
-            with naming(file), part.open("wb") as out:
-                out.write(content)
-                out.flush()
-                os.fsync(out.fileno())
-            part.rename(file)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
+        with replacing(file) as out:
+            out.write(content)
         _sync(self._folder)
         return self._item(file, indices)
 
@@ -102,8 +95,8 @@ class Spool:
             return
         if whole != there:
             os.truncate(file, len(whole))
-        with naming(file), file.open("a") as out:
-            out.write(json.dumps({"reason": reason, "action": action, "document": document}) + "\n")
+        with naming(file), open_to_append(file) as out:
+            out.write(json.dumps({"reason": reason, "action": action, "document": document}).encode() + b"\n")
             out.flush()
             os.fsync(out.fileno())
 

@@ -12,6 +12,7 @@ from ccmix.analysis.effects import effects
 from ccmix.analysis.results import Results
 from ccmix.analysis.sharing import sharing
 from ccmix.archive import Campaign
+from ccmix.archive.replacing import own_folder, replacing, write_whole
 from ccmix.charts import draw
 from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
@@ -93,8 +94,8 @@ def write_report(results: Results, file: Path) -> Path:
         version=importlib.metadata.version("ccmix"),
     )
     page.enable_buffering(100)
-    with file.open("w", encoding="utf-8") as out:
-        out.writelines(page)
+    with replacing(file) as out:
+        out.writelines(part.encode() for part in page)
     return file
 
 
@@ -121,12 +122,11 @@ def _lines(results: Results, parts: Sequence[RunSection], cells: Sequence[Sequen
 def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> Iterator[_Chart]:
     """Yields each chart for the page, and writes it as a file beside it."""
     numbers = {result.folder: number for part in parts for number, result in enumerate(part.runs, part.first)}
-    folder = file.with_name(f"{file.stem}-charts")
-    folder.mkdir(exist_ok=True)
+    folder = own_folder(file.with_name(f"{file.stem}-charts"))
     _remove_charts(folder)
     for number, chart in enumerate(charts, 1):
         svg = draw.svg(chart.spec)
-        (folder / f"{chart.name}.svg").write_text(f"{OF_A_REPORT}\n{svg}", encoding="utf-8")
+        write_whole(folder / f"{chart.name}.svg", f"{OF_A_REPORT}\n{svg}", sync=False)
         drawing = inline(svg, f"chart{number}", chart.alt_text)
         shown = [numbers[run] for run in chart.runs] if chart.condition else []
         yield _Chart(
@@ -142,6 +142,8 @@ def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> 
 def _remove_charts(folder: Path) -> None:
     """Removes the charts of an earlier report, and no other files."""
     for file in folder.glob("*.svg"):
+        if file.is_symlink() or not file.is_file():
+            continue
         with file.open("rb") as start:
             ours = start.read(len(OF_A_REPORT)) == OF_A_REPORT.encode()
         if ours:
