@@ -76,6 +76,23 @@ def test_fits_a_phone(browser: Browser, pages: dict[str, Path], name: str) -> No
     assert not too_wide(page)
 
 
+def test_charts_over_time_need_no_sideways_scrolling_on_a_phone(browser: Browser, report: Path) -> None:
+    """Their panels stand one below the other, and their letters stay readable; a wide screen has the wide drawing."""
+    page = opened(browser, report, {"width": 390, "height": 844}).page
+    drawings = page.locator("figure .narrow svg")
+    assert drawings.count() > 1
+    assert [drawing.bounding_box()["width"] <= 390 for drawing in drawings.all()] == [True] * drawings.count()  # type: ignore[index]
+    letters = page.locator("figure .narrow svg text").evaluate_all(
+        "all => all.map(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().d)"
+        ".filter(size => size > 0)"
+    )
+    assert min(letters) > 8
+    assert not page.locator("figure .wide").first.is_visible()
+    desk = opened(browser, report).page
+    assert desk.locator("figure .wide").first.is_visible()
+    assert not desk.locator("figure .narrow").first.is_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_medians_can_be_read_on_light_and_on_dark(browser: Browser, tmp_path: Path, scheme: Scheme) -> None:
     style = Path(html.__file__).with_name("style.css").read_text()
@@ -97,7 +114,7 @@ def test_labels_are_not_cut_off(browser: Browser, pages: dict[str, Path], name: 
     assert page.locator("figure svg text").count() > 20
     cut = page.evaluate(
         """() => [...document.querySelectorAll('figure svg text')].filter(text => {
-            const own = text.getBoundingClientRect(), around = text.closest('.scroll').getBoundingClientRect();
+            const own = text.getBoundingClientRect(), around = text.closest('.scroll, .narrow').getBoundingClientRect();
             return own.left < around.left - 1 || own.right > around.right + 1;
         }).map(text => text.textContent)"""
     )
@@ -143,7 +160,7 @@ def test_links_lead_somewhere(browser: Browser, pages: dict[str, Path], name: st
 
 def test_charts_and_strips_are_drawn(browser: Browser, report: Path) -> None:
     page = opened(browser, report).page
-    charts = page.locator("figure svg")
+    charts = page.locator("figure .scroll svg")
     assert charts.count() >= 2
     for chart in charts.all():
         box = chart.bounding_box()

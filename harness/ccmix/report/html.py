@@ -17,6 +17,7 @@ from ccmix.charts import draw
 from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
 from ccmix.charts.inline_svg import inline
+from ccmix.charts.narrow import narrow
 from ccmix.model import FinishedRun
 from ccmix.report import heading, more, results_text
 from ccmix.report.answer import answer
@@ -25,6 +26,7 @@ from ccmix.report.repeat import Origin
 from ccmix.report.runs import RunSection, TableLine, anchor, colours, sections, views
 
 MOST_SWEPT = 3  # keys that have a column each
+PHONE_WIDTH = 390  # pixels; wider charts have a second drawing
 OF_A_REPORT = "<!-- a chart of ccmix report -->"  # begins each SVG beside a page
 
 
@@ -33,6 +35,7 @@ class _Chart:
     title: str
     settings: str
     svg: str
+    narrow_svg: str | None  # for a telephone, if that is another one
     width: int  # pixels
     alt_text: str
     runs: tuple["_Link", ...]
@@ -128,11 +131,15 @@ def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> 
         svg = draw.svg(chart.spec)
         write_whole(folder / f"{chart.name}.svg", f"{OF_A_REPORT}\n{svg}", sync=False)
         drawing = inline(svg, f"chart{number}", chart.alt_text)
+        narrow_svg = None
+        if drawing.width > PHONE_WIDTH:
+            narrow_svg = inline(draw.svg(narrow(chart.spec)), f"narrow{number}", chart.alt_text).svg
         shown = [numbers[run] for run in chart.runs] if chart.condition else []
         yield _Chart(
             title=chart.title,
             settings=chart.settings,
             svg=drawing.svg,
+            narrow_svg=narrow_svg,
             width=drawing.width,
             alt_text=chart.alt_text,
             runs=tuple(_Link(anchor(run), str(at)) for at, run in enumerate(shown, 1)),
