@@ -216,6 +216,37 @@ def test_an_uncertain_undo_may_fail(state: Path) -> None:
     assert journals(state) == []
 
 
+@pytest.mark.parametrize("undo", [["/nonexistent"], ["sh", "-c", "kill -9 $$"]], ids=["missing", "killed"])
+def test_an_uncertain_undo_that_did_not_run_to_its_end_stays(state: Path, undo: list[str]) -> None:
+    write_journal(state, [(undo, False)])
+    for _ in range(2):
+        [(_, reason)] = restore(state)
+        assert reason
+    assert len(journals(state)) == 1
+
+
+def test_an_undo_that_a_kill_cut_off_may_have_taken_effect(state: Path, tmp_path: Path) -> None:
+    """Kills a process that restores when its undo has just taken the change back, and can't do so twice."""
+    there = tmp_path / "there"
+    there.touch()
+    undo = ["sh", "-c", f"rm {there} || exit 1; kill -9 $PPID"]
+    file = write_journal(state, [(undo, True)])
+    program = "from ccmix.agent.journal import restore; list(restore())"
+    environment = os.environ | {"CCMIX_STATE": str(state)}
+    killed = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert file.exists()
+    assert [reason for _, reason in restore(state)] == [None]
+    assert journals(state) == []
+
+
+def test_an_undo_that_fails_is_certain_also_the_next_time(state: Path) -> None:
+    write_journal(state, [(["false"], True)])
+    for _ in range(3):
+        assert [reason for _, reason in restore(state)] == ["exit status 1"]
+    assert len(journals(state)) == 1
+
+
 @pytest.mark.parametrize("torn", ["", '{"number": 0, "undo'])
 def test_what_was_undone_is_not_undone_again_when_another_undo_fails(state: Path, tmp_path: Path, torn: str) -> None:
     words, key = tmp_path / "words", tmp_path / "key"
@@ -272,7 +303,7 @@ def test_every_line_is_flushed_to_the_disk(state: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(journal_module.os, "fsync", counted)
     with Journal(state) as journal, LocalHost(journal).changed("a", ["true"], ["true"]):
         pass
-    assert synced == [1, 2, 3, 4]  # boot id, undo, made, undone
+    assert synced == [1, 2, 3, 4, 5]  # boot id, undo, made, undoing, undone
 
 
 def test_processes_at_the_same_time_have_journals_of_their_own(state: Path) -> None:

@@ -400,6 +400,34 @@ def test_an_agent_that_is_killed(
     assert is_as_before(namespace, state)
 
 
+def test_an_undo_whose_keeper_is_killed_is_carried_out_again(host: AgentHost, state: Path, tmp_path: Path) -> None:
+    """Kills the keeper of an undo before it takes effect, after a change that failed half-way."""
+    half, tried = tmp_path / "half", tmp_path / "tried"
+    undo = ["sh", "-c", f"test -e {tried} || {{ touch {tried}; kill -9 $PPID; sleep 60; }}; rm {half}"]
+    with (
+        pytest.raises(CommandError, match="exit status 1"),
+        host.changed("a file", ["sh", "-c", f"touch {half}; false"], undo),
+    ):
+        pass
+    assert half.exists()
+    host.close()
+    assert not half.exists()
+    assert not list(state.iterdir())
+
+
+def test_an_undo_whose_keeper_is_killed_may_have_taken_effect(host: AgentHost, state: Path, tmp_path: Path) -> None:
+    """Kills the keeper of an undo after it has taken effect, which it can't do twice: nothing is left to undo."""
+    there = tmp_path / "there"
+    undo = ["sh", "-c", f"rm {there} || exit 1; kill -9 $PPID"]
+    with (
+        pytest.raises(CommandError, match="its keeper was killed"),
+        host.changed("a file", ["touch", str(there)], undo),
+    ):
+        assert there.exists()
+    host.close()
+    assert not list(state.iterdir())
+
+
 def test_ccmix_restore_there_undoes_what_a_killed_agent_left(
     host: AgentHost, namespace: NamespaceHost, state: Path, tmp_path: Path
 ) -> None:

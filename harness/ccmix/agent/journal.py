@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
 UNDO_TIMEOUT_S = 660.0  # a little more than a run's own commands may take
+GREATEST_STATUS = 128  # of a command that ended by itself; a shell says 128 + N of one that signal N ended
 LONGEST_OUTPUT = 2000  # bytes of an undo's output that are reported
 
 
@@ -65,7 +66,9 @@ def state_folder() -> Path:
 
 
 class _JournalLine(TypedDict, total=False):
-    """Holds a line of a journal: its head, a change with its undo, or a note that a change was made or undone."""
+    """Holds a line of a journal: its head, a change with its undo, or a note that a change was made, is being undone,
+    or was undone.
+    """
 
     boot_id: str
     netns: int
@@ -75,13 +78,14 @@ class _JournalLine(TypedDict, total=False):
     what: str
     undo: list[str]
     made: bool
+    undoing: bool
     undone: bool
 
 
 @dataclass(frozen=True)
 class Undo:
     """Describes a command that takes back one change; `certain` unless the process died just when it made the
-    change.
+    change, or took it back: then there may be nothing left to undo.
     """
 
     number: int
@@ -128,6 +132,14 @@ class Journal:
         """Notes that the change was made, so that its undo must succeed."""
         self._write({"number": number, "made": True})
 
+    def undoing(self, number: int) -> None:
+        """Notes that the undo begins. Who finds no later note does not know whether it has taken effect."""
+        _note(self._opened, {"number": number, "undoing": True})
+
+    def not_undone(self, number: int) -> None:
+        """Notes that the undo failed, so that the change is still there."""
+        _note(self._opened, {"number": number, "made": True})
+
     def undone(self, number: int) -> None:
         """Notes that the change was taken back, or never made: nothing is left to do."""
         self._pending.discard(number)
@@ -142,9 +154,13 @@ class Journal:
         self._pending.difference_update(undo.number for undo, reason in undos if reason is None)
         return undos
 
-    def _write(self, line: dict[str, object]) -> None:
+    @property
+    def _opened(self) -> IO[bytes]:
         assert self._file
-        _write(self._file, line)
+        return self._file
+
+    def _write(self, line: dict[str, object]) -> None:
+        _write(self._opened, line)
 
 
 def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
@@ -195,17 +211,25 @@ def _is_here(head: _JournalLine) -> bool:
 
 def _undo_all(path: Path, file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
     for undo in reversed(_pending(path)):
-        reason = _failure(undo.argv)
-        if not undo.certain:
+        _note(file, {"number": undo.number, "undoing": True})
+        reason, ended = _failure(undo.argv)
+        if ended and not undo.certain:
             reason = None  # there may have been nothing to undo
         if reason is None:  # not to be carried out again when another one fails
-            with contextlib.suppress(OSError):  # a full disk keeps nobody from undoing the rest
-                _write(file, {"number": undo.number, "undone": True})
+            _note(file, {"number": undo.number, "undone": True})
+        elif undo.certain:
+            _note(file, {"number": undo.number, "made": True})
         yield undo, reason
 
 
-def _failure(argv: Sequence[str]) -> str | None:
-    """Carries out an undo; returns in one line why it failed, or None.
+def _note(file: IO[bytes], line: dict[str, object]) -> None:
+    """Writes a line if it can: a full disk keeps nobody from undoing."""
+    with contextlib.suppress(OSError):
+        _write(file, line)
+
+
+def _failure(argv: Sequence[str]) -> tuple[str | None, bool]:
+    """Carries out an undo; returns in one line why it failed, or None, and whether it ran to its end.
 
     What it leaves in the background is not waited for: outputs go to a file, whose end nobody has to await.
     """
@@ -215,18 +239,18 @@ def _failure(argv: Sequence[str]) -> str | None:
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )  # fmt: skip
         except OSError as error:
-            return error.strerror or str(error)
+            return error.strerror or str(error), False
         try:
             status = undo.wait(UNDO_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             os.killpg(undo.pid, signal.SIGKILL)
             undo.wait()
-            return f"has not ended after {UNDO_TIMEOUT_S:g} s"
+            return f"has not ended after {UNDO_TIMEOUT_S:g} s", False
         if status == 0:
-            return None
+            return None, True
         output.seek(max(0, os.fstat(output.fileno()).st_size - LONGEST_OUTPUT))
         lines = output.read().decode(errors="replace").strip().splitlines()[-3:]
-        return f"exit status {status}{': ' + ' / '.join(lines) if lines else ''}"
+        return f"exit status {status}{': ' + ' / '.join(lines) if lines else ''}", 0 < status <= GREATEST_STATUS
 
 
 def _write(file: IO[bytes], line: dict[str, object]) -> None:
@@ -250,7 +274,12 @@ def _pending(path: Path) -> list[Undo]:
     if not lines or lines[0].get("boot_id") != boot_id():
         return []
     undone = {line["number"] for line in lines if line.get("undone")}
-    made = {line["number"] for line in lines if line.get("made")}
+    made: set[int] = set()
+    for line in lines:
+        if line.get("made"):
+            made.add(line["number"])
+        elif line.get("undoing"):
+            made.discard(line["number"])
     return [
         Undo(line["number"], line["what"], tuple(line["undo"]), line["number"] in made)
         for line in lines

@@ -75,6 +75,8 @@ class Agent:
             self._operations |= {
                 "about_to": lambda message: {"number": _about_to(undo, message)},
                 "made": lambda message: undo.made(message["number"]),
+                "undoing": lambda message: undo.undoing(message["number"]),
+                "not_undone": lambda message: undo.not_undone(message["number"]),
                 "undone": lambda message: undo.undone(message["number"]),
             }
 

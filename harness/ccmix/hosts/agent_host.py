@@ -13,7 +13,7 @@ from typing import IO, Literal, cast
 from ccmix.agent.messages import AgentHello, AgentMessage, AgentReply, CommandMessage, ControllerMessage
 from ccmix.failures import located
 from ccmix.hosts.connection import Connection
-from ccmix.hosts.errors import CommandError, HostLost
+from ccmix.hosts.errors import CommandError, ExitStatusError, HostLost, exit_status_error
 
 ANSWERS_WITHIN_S = 60.0  # a question of the protocol; the host's disk may be slow
 ENDS_WITHIN_S = 30.0  # a command that the agent is to end
@@ -180,16 +180,22 @@ class AgentHost:
         try:
             output = self.run(do, privileged=privileged)
         except BaseException:  # Ctrl-C too
-            with contextlib.suppress(CommandError):  # there may be nothing to undo; or the agent undoes it
-                self.run(undo, privileged=privileged, timeout_s=undo_within_s)
-            with contextlib.suppress(HostLost):
+            with contextlib.suppress(CommandError):  # the agent undoes it
+                with contextlib.suppress(ExitStatusError):  # there may be nothing to undo
+                    self.run(undo, privileged=privileged, timeout_s=undo_within_s)
                 self.call("undone", number=number)
             raise
         try:
             self.call("made", number=number)
             yield output
         finally:
-            undo_output = self.run(undo, privileged=privileged, timeout_s=undo_within_s)
+            self.call("undoing", number=number)
+            try:
+                undo_output = self.run(undo, privileged=privileged, timeout_s=undo_within_s)
+            except ExitStatusError:
+                with contextlib.suppress(CommandError):
+                    self.call("not_undone", number=number)
+                raise
             self.call("undone", number=number)
             if undone:
                 undone(undo_output)
@@ -259,8 +265,7 @@ class AgentHost:
             status = process.wait(timeout_s)
         if status != 0:
             output = errors.getvalue() or (stdout.getvalue() if isinstance(stdout, io.BytesIO) else b"")
-            last_lines = " / ".join(output.decode(errors="replace").strip().splitlines()[-3:])
-            raise CommandError(self.name, argv, f"exit status {status}{': ' + last_lines if last_lines else ''}")
+            raise exit_status_error(self.name, argv, status, output.decode(errors="replace"))
 
     @contextmanager
     def _started(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ccmix.agent.journal import GREATEST_STATUS
 from ccmix.hosts.output_text import shortened
 
 
@@ -16,6 +17,17 @@ class CommandError(Exception):
         self.reason = reason
         command = [" ".join(" ".join(argv).split())] if argv else []
         super().__init__(": ".join([host, *command, shortened(reason)]))
+
+
+class ExitStatusError(CommandError):
+    """Reports that a command ran to its end, and did not succeed."""
+
+
+def exit_status_error(host: str, argv: Sequence[str], status: int, output: str) -> CommandError:
+    """Returns the error of an exit status, which is over 128 or negative where a signal ended the command."""
+    last_lines = " / ".join(output.strip().splitlines()[-3:])
+    kind = ExitStatusError if 0 < status <= GREATEST_STATUS else CommandError
+    return kind(host, argv, f"exit status {status}{': ' + last_lines if last_lines else ''}")
 
 
 class ConnectError(CommandError):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ccmix.agent.journal import Journal
-from ccmix.hosts.errors import CommandError
+from ccmix.hosts.errors import CommandError, ExitStatusError, exit_status_error
 from ccmix.hosts.namespace import entered
 
 ENTERS_NAMESPACE = {"ip": "-n", "tc": "-n", "ss": "-N"}
@@ -86,10 +86,7 @@ class LocalHost:
         except subprocess.TimeoutExpired:
             raise CommandError(self.name, argv, f"has not ended after {timeout_s:g} s") from None
         if done.returncode != 0:
-            last_lines = " / ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
-            raise CommandError(
-                self.name, argv, f"exit status {done.returncode}{': ' + last_lines if last_lines else ''}"
-            )
+            raise exit_status_error(self.name, argv, done.returncode, done.stderr or done.stdout)
         return done.stdout
 
     @contextmanager
@@ -117,15 +114,21 @@ class LocalHost:
         try:
             output = self.run(do)
         except BaseException:  # SIGTERM and Ctrl-C too
-            with contextlib.suppress(CommandError):  # there may be nothing to undo
-                self.run(undo)
-            self._journal.undone(number)
+            with contextlib.suppress(CommandError):  # it stays in the journal
+                with contextlib.suppress(ExitStatusError):  # there may be nothing to undo
+                    self.run(undo)
+                self._journal.undone(number)
             raise
         try:
             self._journal.made(number)
             yield output
         finally:
-            self.run(undo)
+            self._journal.undoing(number)
+            try:
+                self.run(undo)
+            except ExitStatusError:
+                self._journal.not_undone(number)
+                raise
             self._journal.undone(number)
 
 
