@@ -214,3 +214,14 @@ def test_report_compare_and_json_of_an_import(imported: Import, here: Here, tmp_
     conditions = json.loads(compared.stdout)["conditions"]
     assert {one["verdict"] for one in conditions} <= {"same", "can't tell"}
     assert sum(one["a"]["runs"] for one in conditions) == 50
+
+
+def test_many_runs_go_to_the_disk_together(imported: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync for each run took most of the time of an import."""
+    syncs: list[str] = []
+    monkeypatch.setattr("os.fsync", lambda _: syncs.append("file"))
+    monkeypatch.setattr("os.sync", lambda: syncs.append("all"))
+    rows = "".join(f"host{row % 20},cubic,{row + 1}\n" for row in range(200))
+    (tmp_path / "many.csv").write_text(f"dst,cca,goodput_mbps\n{rows}")
+    assert len(imported(tmp_path / "many.csv").folders) == 200
+    assert syncs == ["all"]

@@ -58,6 +58,11 @@ class Campaign:
         codec.write(file, codec.CAMPAIGN_PLAN, plan)
         return cls(outdir, plan)
 
+    @staticmethod
+    def write_staged(folder: Path, plan: CampaignPlan) -> None:
+        """Writes the plan into a folder that staging.staged() will move to its place, with all of its runs."""
+        codec.write_one_of_many(folder / FILE, codec.CAMPAIGN_PLAN, plan)
+
     @classmethod
     def load(cls, outdir: Path) -> "Campaign":
         """Raises ArchiveError if the folder holds no campaign that this version can read."""

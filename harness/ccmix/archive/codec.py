@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ccmix.archive import inside, schema2
 from ccmix.archive.errors import ArchiveError
-from ccmix.archive.replacing import write_whole
+from ccmix.archive.replacing import open_new, write_whole
 from ccmix.model import CampaignPlan, FinishedRun, Measurement
 
 SCHEMA = 3  # of run.json and campaign.json; raised when a reader of the old one would go wrong
@@ -67,7 +67,20 @@ _CONVERTERS = {"FinishedRun": schema2.convert_finished_run, "CampaignPlan": sche
 
 def write(file: Path, codec: Codec[_T], value: _T) -> None:
     """Writes the value with its schema number; it is on disk when this returns. Raises OSError."""
-    write_whole(file, json.dumps({"schema": SCHEMA} | codec.encode(value), indent=1))
+    write_whole(file, json.dumps(_with_schema(codec, value), indent=1))
+
+
+def write_one_of_many(file: Path, codec: Codec[_T], value: _T) -> None:
+    """Writes the same into a new file of a folder that has no reader yet: in one line, and not yet to the disk.
+
+    Both make it ten times as fast; staging.staged() puts the folder's files on the disk together. Raises OSError.
+    """
+    with open_new(file) as out:
+        out.write(json.dumps(_with_schema(codec, value)).encode())
+
+
+def _with_schema(codec: Codec[_T], value: _T) -> dict[str, Any]:
+    return {"schema": SCHEMA, **codec.encode(value)}
 
 
 def read(file: Path, codec: Codec[_T]) -> _T:

@@ -51,6 +51,10 @@ class RunFolder:
         codec.write(self.partial / run_files.SUMMARY, codec.FINISHED_RUN, finished)
         self.partial.rename(self.path)
 
+    def write_staged(self, finished: FinishedRun) -> None:
+        """Writes run.json into a folder that staging.staged() will move to its place, with all of its runs."""
+        codec.write_one_of_many(self.path / run_files.SUMMARY, codec.FINISHED_RUN, finished)
+
     def discard(self) -> None:
         """Removes the partial folder of a run that was abandoned."""
         shutil.rmtree(self.partial, ignore_errors=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ccmix.archive.errors import ArchiveError
 
+MOST_SYNCED = 100  # files that are put on the disk one by one
 TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # rename(2) where the place has something in it
 
 
@@ -19,11 +20,12 @@ TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # rename(2) where the pl
 def staged(outdir: Path, purpose: str) -> Iterator[Path]:
     """Yields a path to make a folder at; moves that folder to `outdir` if the context ends well, else removes it.
 
-    Raises ArchiveError if something is at `outdir` in the end, and OSError.
+    All of it is on the disk before. Raises ArchiveError if something is at `outdir` in the end, and OSError.
     """
     with private_folder(outdir, purpose) as folder:
         made = folder / "archive"
         yield made
+        _put_on_disk(made)
         try:
             made.rename(outdir)
         except OSError as error:
@@ -32,13 +34,24 @@ def staged(outdir: Path, purpose: str) -> Iterator[Path]:
             raise ArchiveError(f"{outdir}: something was put there meanwhile: give another folder with -o") from error
 
 
+def _put_on_disk(folder: Path) -> None:
+    """Puts all files of the folder on the disk: each by itself, or if they are many, together with all else."""
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
+    if len(files) > MOST_SYNCED:
+        os.sync()
+        return
+    for file in files:
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+
+
 @contextlib.contextmanager
 def private_folder(place: Path, purpose: str) -> Iterator[Path]:
     """Yields a new folder on the file system of `place`; removes it, and those of dead processes, in the end."""
     place.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{place.name}.{purpose}-"
     for left in place.parent.glob(f"{glob.escape(prefix)}*"):
-        with _lock(left) as ours:
+        with contextlib.suppress(OSError), _lock(left) as ours:  # others may have made something of that name
             if ours:
                 shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place.parent))

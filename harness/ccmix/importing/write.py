@@ -64,18 +64,19 @@ def write(
     Raises OSError, and ArchiveError if the place was taken meanwhile.
     """
     with staged(outdir, "import") as made:
-        Campaign.create(made, CampaignPlan(origin, "", tuple(imported.run for imported in runs)))
+        made.mkdir()
+        Campaign.write_staged(made, CampaignPlan(origin, "", tuple(imported.run for imported in runs)))
         for imported in runs:
             _write_run(RunFolder.of(made, imported.run), imported, overrides)
             written()
 
 
 def _write_run(folder: RunFolder, imported: Imported, overrides: ImportOverrides) -> None:
-    place = folder.begin()
+    folder.path.mkdir(parents=True)
     if imported.foreign.raw:
-        (place / run_files.GENERATORS).mkdir()
+        (folder.path / run_files.GENERATORS).mkdir()
     for name, content in imported.foreign.raw.items():
-        (place / run_files.GENERATORS / name).write_bytes(content)
+        (folder.path / run_files.GENERATORS / name).write_bytes(content)
     if isinstance(imported.foreign.results, RunTables):
-        imported.foreign.results.write(place)
-    folder.finish(finished_run(imported, overrides))
+        imported.foreign.results.write(folder.path)
+    folder.write_staged(finished_run(imported, overrides))

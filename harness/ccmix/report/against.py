@@ -1,7 +1,5 @@
 """Writes paired comparisons for people in a terminal, as CSV, and as one HTML file that needs no network."""
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,6 +10,7 @@ from rich.text import Text
 from ccmix.analysis.against import Baseline, Comparison, name_of
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.metric_text import shown
+from ccmix.csv_cell import Cell, csv_text
 from ccmix.plain_text import plain
 
 
@@ -56,18 +55,31 @@ def csv_table(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
     """Returns a line for each comparison, in the metric's unit, with a column for each key of the conditions."""
     keys = list(dict.fromkeys(key for comparison in comparisons for key in comparison.condition))
     numbers = ("blocks", "baseline_mean", "difference", "gain_percent", "effect_size", "p_value", "iterations_needed")
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["entry", "dst", *(f"condition.{key}" for key in keys), "metric", "key", "baseline", "setting",
-                     "left_out", *numbers, "ci95_low", "ci95_high", "p_adjusted", "verdict"])  # fmt: skip
+    lines: list[list[Cell]] = [
+        [
+            "entry",
+            "dst",
+            *(f"condition.{key}" for key in keys),
+            "metric",
+            "key",
+            "baseline",
+            "setting",
+            "left_out",
+            *numbers,
+            "ci95_low",
+            "ci95_high",
+            "p_adjusted",
+            "verdict",
+        ]
+    ]
     for comparison in comparisons:
         result = comparison.result
         low, high = result.interval if result and result.interval else (None, None)
         compared = [baseline.metric, baseline.key, baseline.value, comparison.value, comparison.left_out]
         values = [getattr(result, name, None) for name in numbers]
         names = [comparison.entry, comparison.dst, *(comparison.condition.get(key) for key in keys)]
-        writer.writerow([*names, *compared, *values, low, high, comparison.p_adjusted, verdict(comparison)])
-    return out.getvalue()
+        lines.append([*names, *compared, *values, low, high, comparison.p_adjusted, verdict(comparison)])
+    return csv_text(lines)
 
 
 def _caption(baseline: Baseline) -> str:

@@ -1,7 +1,5 @@
 """Writes the result table for people in a terminal, and as CSV."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table
@@ -13,6 +11,7 @@ from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.results import Results
 from ccmix.analysis.settling_text import notes as settling_notes
 from ccmix.analysis.statistics import Row
+from ccmix.csv_cell import Cell, csv_text
 from ccmix.model import condition_name
 from ccmix.plain_text import plain
 from ccmix.report import heading
@@ -172,13 +171,11 @@ def render(results: Results) -> str:
 
 def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:
     """Returns the rows with numbers in the units of their names, and a column for each swept key."""
-    out = io.StringIO()
     nested = ("condition", "goodput_ci95_bps", "group_metrics", "run_metrics")
     names = [name for name in Row.__dataclass_fields__ if name not in nested]
     low_high = ["goodput_ci95_low_bps", "goodput_ci95_high_bps"]
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(f"condition.{key}" for key in swept), *names, *low_high])
+    lines: list[list[Cell]] = [[*(f"condition.{key}" for key in swept), *names, *low_high]]
     for row in rows:
         values = [getattr(row, name) for name in names]
-        writer.writerow([*(row.condition.get(key) for key in swept), *values, *(row.goodput_ci95_bps or (None, None))])
-    return out.getvalue()
+        lines.append([*(row.condition.get(key) for key in swept), *values, *(row.goodput_ci95_bps or (None, None))])
+    return csv_text(lines)
