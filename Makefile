@@ -2,7 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-fast test-deep test-long image image-test elk-test sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow check format lock clean
+.PHONY: help demo setup setup-dev test test-fast test-deep test-long image image-test elk-test sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow faults check format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -44,6 +44,9 @@ sanitize: setup-dev ## the tests of the C programs, built with AddressSanitizer 
 fuzz-iperf3: ## fuzz the patched iperf3 with clang's libFuzzer, and by talks with a server: four times 10 minutes
 	tools/setup --fuzz
 	iperf3-patch/fuzz/run 600
+
+faults: setup-dev ## kills, full disks and other faults at length, with the figures, in about three hours
+	tools/test long --timeout 7200 -rP tests/faults tests/run/test_kills.py tests/run/test_kills_between_hosts.py tests/run/test_lab_faults.py tests/index/test_faults.py
 
 serve-iperf3: setup-dev ## 10,000 hostile talks with one server of the patched iperf3, in about 10 minutes
 	iperf3-patch/fuzz/serve.py --talks 10000

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ccmix.agent.processes import descendants, signal_descendants
 from ccmix.hosts import NamespaceHost
+from support import commands_in
 
 SSHD = "/usr/sbin/sshd"
 LISTENS = "Server listening"
@@ -45,6 +46,11 @@ Host dtn
     IdentityFile {folder}/client_key
     IdentitiesOnly yes
     IdentityAgent none
+"""
+
+REORDERING = ["sysctl", "-n", "net.ipv4.tcp_reordering"]
+CHANGES = """pre-dst-cmd = sysctl -qw net.ipv4.tcp_reordering=7
+post-dst-cmd = sysctl -qw net.ipv4.tcp_reordering=3
 """
 
 
@@ -76,6 +82,17 @@ class SshServer:
         listens = (self.folder / "log").read_text().count(LISTENS)
         os.kill(self.pid, signal.SIGHUP)
         _wait_for(self.folder / "log", LISTENS, listens + 1)
+
+    def ini(self, file: Path, text: str) -> Path:
+        """Writes a configuration whose entries run from this machine to the server's."""
+        head = f"[DEFAULT]\ndst = {self.address}\ndst-host = dtn\ninterval = 100ms\naccept-limits = probe, cpu\n"
+        file.write_text(head + text)
+        return file
+
+    def is_as_before(self) -> bool:
+        """Returns whether nothing of a campaign is left: of CHANGES, of processes, and of journals."""
+        running = [command for command in commands_in(self.namespace.name) if "sshd" not in command]
+        return self.namespace.run(REORDERING) == "3\n" and not running and not list(self.state.iterdir())
 
     def sessions(self) -> list[int]:
         """The server's processes, one or two for each connection; not what runs in them."""

@@ -138,6 +138,14 @@ class Ccmix:
                 continue
         return found
 
+    def guest_groups(self) -> set[int]:
+        """Returns a process group for each guest: its kernel and the stubs of its processes."""
+        groups = set()
+        for process in self.guests():
+            with contextlib.suppress(ProcessLookupError):
+                groups.add(os.getpgid(process))
+        return groups
+
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:

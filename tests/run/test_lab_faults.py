@@ -1,6 +1,5 @@
 """Tests that what goes wrong around a campaign in the lab costs only the runs that it hits, and is reported."""
 
-import contextlib
 import os
 import re
 import signal
@@ -16,15 +15,6 @@ pytestmark = pytest.mark.lab
 
 SHM = Path("/dev/shm")
 NOEXEC_MOUNTS = 'for folder in $NOEXEC; do mount -t tmpfs -o noexec tmpfs "$folder" || exit 99; done; exec "$@"'
-
-
-def process_groups(ccmix: Ccmix) -> set[int]:
-    """Returns one for each guest: its kernel and the stubs of its processes."""
-    groups = set()
-    for process in ccmix.guests():
-        with contextlib.suppress(ProcessLookupError):
-            groups.add(os.getpgid(process))
-    return groups
 
 
 @pytest.mark.root
@@ -66,8 +56,8 @@ def test_a_guest_that_dies_takes_its_own_run_only(ccmix: Ccmix, small_ini: Path,
     outdir = tmp_path / "out"
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 4"))
     running = ccmix.start("run", small_ini, "--lab", "-j", 2, "-o", outdir)
-    wait_for(lambda: len(process_groups(ccmix)) == 2, 60, "two guests")
-    os.killpg(process_groups(ccmix).pop(), signal.SIGKILL)
+    wait_for(lambda: len(ccmix.guest_groups()) == 2, 60, "two guests")
+    os.killpg(ccmix.guest_groups().pop(), signal.SIGKILL)
     _, errors = running.communicate(timeout=120)
     assert running.returncode == 1
     assert "3 runs valid, 0 not valid, 1 failed" in errors

@@ -11,31 +11,14 @@ import polars as pl
 import pytest
 
 from ccmix.tools import find_iperf3
-from sshd import USER, SshServer
-from support import Ccmix, commands_in, wait_for
-
-REORDERING = ["sysctl", "-n", "net.ipv4.tcp_reordering"]
-CHANGES = """pre-dst-cmd = sysctl -qw net.ipv4.tcp_reordering=7
-post-dst-cmd = sysctl -qw net.ipv4.tcp_reordering=3
-"""
-
-
-def config(tmp_path: Path, server: SshServer, text: str) -> Path:
-    file = tmp_path / "test.ini"
-    head = f"[DEFAULT]\ndst = {server.address}\ndst-host = dtn\ninterval = 100ms\naccept-limits = probe, cpu\n"
-    file.write_text(head + text)
-    return file
-
-
-def is_as_before(server: SshServer) -> bool:
-    running = [command for command in commands_in(server.namespace.name) if "sshd" not in command]
-    return server.namespace.run(REORDERING) == "3\n" and not running and not list(server.state.iterdir())
+from sshd import CHANGES, REORDERING, USER, SshServer
+from support import Ccmix, wait_for
 
 
 @pytest.mark.parametrize("user", ["root", USER])
 def test_ccmix_s_own_iperf3_to_a_host_that_has_none(sshd: SshServer, ccmix: Ccmix, tmp_path: Path, user: str) -> None:
     entry = f"[one]\ntype = iperf3\nuser = {user}\ncca = bbr@20M,reno@20M\nstreams = 2\nduration = 1s\n"
-    done = ccmix("run", config(tmp_path, sshd, entry), "-o", tmp_path / "out")
+    done = ccmix("run", sshd.ini(tmp_path / "test.ini", entry), "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     rows = json.loads(ccmix("report", tmp_path / "out", "--format", "json").stdout)
     assert [(row["cca"], row["dst"]) for row in rows] == [("bbr", sshd.address), ("reno", sshd.address)]
@@ -45,7 +28,7 @@ def test_ccmix_s_own_iperf3_to_a_host_that_has_none(sshd: SshServer, ccmix: Ccmi
     [cores] = [pl.read_parquet(file) for file in (tmp_path / "out").rglob("cpu.parquet")]
     near, far = (cores.filter(host=host)["time_s"].to_list() for host in ("src", "dst"))
     assert max(near[0], far[0]) < min(near[-1], far[-1])  # they overlap, by one clock
-    assert is_as_before(sshd)
+    assert sshd.is_as_before()
 
 
 def test_a_connection_that_is_cut_fails_its_run_and_not_the_campaign(
@@ -58,7 +41,7 @@ iterations = 2
 {CHANGES}dst-cmd = {find_iperf3()} -s -D
 src-cmd = test -e {started} || {{ touch {started}; sleep 5; }}; {find_iperf3()} -c {{dst}} -t 1 -b 20M -J
 """
-    running = ccmix.start("run", config(tmp_path, sshd, entry), "-o", tmp_path / "out")
+    running = ccmix.start("run", sshd.ini(tmp_path / "test.ini", entry), "-o", tmp_path / "out")
     wait_for(started.exists, 30, "the first run is at work")
     assert sshd.namespace.run(REORDERING) == "7\n"
     for pid in sshd.sessions():
@@ -68,7 +51,7 @@ src-cmd = test -e {started} || {{ touch {started}; sleep 5; }}; {find_iperf3()} 
     assert running.returncode == 1
     assert "1 run valid, 0 not valid, 1 failed" in stderr
     assert "dtn" in stderr
-    assert is_as_before(sshd)
+    assert sshd.is_as_before()
 
 
 def test_a_lost_connection_is_retried(sshd: SshServer, ccmix: Ccmix, tmp_path: Path) -> None:
@@ -78,7 +61,7 @@ type = x
 retries = 1
 {CHANGES}src-cmd = test -e {started} || {{ touch {started}; sleep 300; }}
 """
-    running = ccmix.start("run", config(tmp_path, sshd, entry), "-o", tmp_path / "out")
+    running = ccmix.start("run", sshd.ini(tmp_path / "test.ini", entry), "-o", tmp_path / "out")
     wait_for(started.exists, 30, "the first try is at work")
     sessions = sshd.sessions()
     for pid in sessions:
@@ -87,12 +70,12 @@ retries = 1
     assert "0 failed" in stderr
     [summary] = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("run.json")]
     assert len(summary["execution"]["retries"]) == 1
-    assert is_as_before(sshd)
+    assert sshd.is_as_before()
 
 
 def test_a_host_that_another_campaign_has_is_left_to_it(sshd: SshServer, ccmix: Ccmix, tmp_path: Path) -> None:
     started = tmp_path / "started"
-    file = config(tmp_path, sshd, f"[long]\ntype = x\n{CHANGES}src-cmd = touch {started}; sleep 300\n")
+    file = sshd.ini(tmp_path / "test.ini", f"[long]\ntype = x\n{CHANGES}src-cmd = touch {started}; sleep 300\n")
     first = ccmix.start("run", file, "-o", tmp_path / "first")
     wait_for(started.exists, 30, "the first campaign is at work")
     second = ccmix("run", file, "-o", tmp_path / "second")
@@ -100,4 +83,4 @@ def test_a_host_that_another_campaign_has_is_left_to_it(sshd: SshServer, ccmix: 
     first.communicate(timeout=30)
     assert second.returncode == 1
     assert str(tmp_path / "first") in second.stderr
-    assert is_as_before(sshd)
+    assert sshd.is_as_before()

@@ -1,0 +1,67 @@
+"""Tests that guests that are killed, or run out of memory, cost only their own runs."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from support import Ccmix, wait_for
+
+pytestmark = pytest.mark.lab
+
+ITERATIONS = 6
+MOST_WAIT_S = 3.0
+
+EATS_ALL_MEMORY = """
+[eats]
+type = iperf3
+topology = small
+duration = 2s
+flows.bulk = h1 cubic
+flows.eater = h1 command python3 -c "x = [bytearray(1 << 20) for _ in range(100000)]"
+"""
+
+
+@pytest.mark.parametrize("kills", [pytest.param(5, marks=pytest.mark.deep), pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.timeout(5400)
+def test_guests_that_are_killed_cost_their_own_runs(kills: int, ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    """Kills one of two guests after the other at random moments, and resumes until the campaign is whole."""
+    small_ini.write_text(small_ini.read_text().replace("iterations = 2", f"iterations = {ITERATIONS}"))
+    moments = random.Random(20261123)
+    killed, campaigns = 0, 0
+    while killed < kills:
+        outdir = tmp_path / str(campaigns)
+        status = 1
+        while status != 0:
+            running = ccmix.start("run", small_ini, "--lab", "-j", 2, "-o", outdir, "--resume")
+            while running.poll() is None:
+                time.sleep(moments.uniform(0.1, MOST_WAIT_S))
+                groups = sorted(ccmix.guest_groups())
+                if groups and killed < kills:
+                    os.killpg(moments.choice(groups), signal.SIGKILL)
+                    killed += 1
+            _, errors = running.communicate()
+            status = running.returncode
+            assert status in (0, 1), errors
+            assert "Traceback" not in errors
+        runs = [file.parent.relative_to(outdir) for file in outdir.rglob("run.json")]
+        assert len(runs) == len(set(runs)) == ITERATIONS
+        assert not list(outdir.rglob("*.partial"))
+        campaigns += 1
+    wait_for(lambda: not ccmix.guests(), 30, "the end of every guest")
+    print(f"{killed} kills of guests in {campaigns} campaigns of {ITERATIONS} runs")
+
+
+@pytest.mark.deep
+def test_a_guest_out_of_memory_costs_its_own_run(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    small_ini.write_text(small_ini.read_text() + EATS_ALL_MEMORY)
+    outdir = tmp_path / "out"
+    done = ccmix("run", small_ini, "--lab", "-o", outdir)
+    assert done.returncode == 1, done.stderr
+    assert "2 runs valid" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [file.relative_to(outdir).parts[0] for file in outdir.rglob("run.json")].count("both") == 2
+    assert not ccmix.guests()
