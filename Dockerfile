@@ -16,6 +16,7 @@ RUN apt-get update -qq \
         python3 python3-venv xz-utils
 WORKDIR /src
 COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/
+COPY cca cca
 COPY lab lab
 RUN install -D "$(lab/build)" /opt/ccmix/bin/ccmix-lab-kernel && rm -rf /tmp/cache
 COPY iperf3-patch iperf3-patch

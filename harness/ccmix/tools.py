@@ -16,7 +16,14 @@ SETUP = REPOSITORY / "tools" / "setup"
 # What the build scripts make their keys in the cache from, below the repository
 SOURCES = {
     "the patched iperf3": ("iperf3-patch/build", "iperf3-patch/series", "iperf3-patch/*.patch"),
-    "the lab's kernel": ("lab/build", "lab/kernel.version", "lab/kernel.config", "lab/patches/*.patch"),
+    "the lab's kernel": (
+        "lab/build",
+        "lab/kernel.version",
+        "lab/kernel.config",
+        "lab/patches/*.patch",
+        "cca/*/*.[ch]",
+        "cca/module/K*",
+    ),
     **{
         f"ccmix-{name}": (f"probes/{name}/build", f"probes/{name}/*.[ch]", "probes/common/*.[ch]")
         for name in ("sockmon", "capflow", "rtt")

@@ -15,13 +15,14 @@ from ccmix.model import Commands, Group
 from ccmix.tools import find_kernel
 from support import REPOSITORY, SMALL, Ccmix, host_run, with_groups
 
+LAB_LACKS = "hybla"
 NONE = "bbr3"  # which no kernel of Linux has as it is released
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     file = tmp_path / "new.ini"
-    file.write_text(SMALL.replace("cca = cubic,bbr", f"cca = cubic,{NONE}"))
+    file.write_text(SMALL.replace("cca = cubic,bbr", f"cca = cubic,{LAB_LACKS}"))
     return file
 
 
@@ -49,7 +50,7 @@ def test_plan_and_run_refuse_before_anything_starts(ccmix: Ccmix, config: Path, 
     outdir = tmp_path / "out"
     for refused in (ccmix("run", config, "--lab", "-o", outdir), ccmix("plan", config)):
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert f"[both] asks for {NONE}: the lab's kernel has bbr bic cdg cubic " in refused.stderr
+        assert f"[both] asks for {LAB_LACKS}: the lab's kernel has bbr bbr2 bbr3 bic cdg cubic " in refused.stderr
     assert not outdir.exists()
 
 
@@ -57,7 +58,7 @@ def test_doctor_fails(ccmix: Ccmix, config: Path) -> None:
     done = ccmix("doctor", config, "--lab", "--format", "json")
     findings = {check["check"]: check for report in json.loads(done.stdout) for check in report["checks"]}
     assert done.returncode == 1
-    assert findings[f"lab: CCA {NONE}"]["status"] == "fail"
+    assert findings[f"lab: CCA {LAB_LACKS}"]["status"] == "fail"
     assert "cubic" in findings["lab: CCAs"]["seen"]
 
 

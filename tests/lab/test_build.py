@@ -23,7 +23,8 @@ def build(script: Path, cache: Path | None = None) -> subprocess.CompletedProces
 def clone(tmp_path: Path) -> Path:
     """Copies what the build needs, except that it cannot fetch: a build that should not have started fails at once."""
     shutil.copytree(BUILD.parent, tmp_path / "clone" / "lab")
-    shutil.copytree(BUILD.parents[1] / "tools", tmp_path / "clone" / "tools")
+    for needed in ("tools", "cca"):
+        shutil.copytree(BUILD.parents[1] / needed, tmp_path / "clone" / needed)
     (tmp_path / "clone" / "tools" / "debian-fetch").write_text("#!/bin/sh\nexit 1\n")
     return tmp_path / "clone"
 
@@ -72,7 +73,8 @@ def test_the_key_follows_what_the_kernel_is_made_of(kernel: Path, clone: Path, c
     (clone / "lab" / "init").write_text("not part of it")
     result = build(script, copy_of_cache)
     assert Path(result.stdout.strip()).parent.name == kernel.parent.name, "two clones share a kernel"
-    for part in ("kernel.config", "kernel.version", "build", next((clone / "lab" / "patches").iterdir())):
+    patch = next((clone / "lab" / "patches").iterdir())
+    for part in ("kernel.config", "kernel.version", "build", patch, "../cca/core/bbr.c", "../cca/module/Kbuild"):
         path = clone / "lab" / part
         before = path.read_text()
         path.write_text(before + "\n")
