@@ -25,6 +25,7 @@ class Core:
 
     def __init__(self, driver: subprocess.Popen[str]) -> None:
         self._driver = driver
+        self._round = 0
         self.now = self.delivered = self.lost = self.acked_bytes = self.delivered_ce = 0
         self.state: State = {}
 
@@ -49,21 +50,28 @@ class Core:
         self.delivered = members.setdefault("delivered", 0)
         self.lost = members.setdefault("lost", 0)
         self.delivered_ce = 0
+        self._round = self.delivered
         return self._keep("init", cwnd, *_named(members))
 
     def ack(self, *, rate_mbps: float | None = None, after_us: int = 1000, acked: int = 2, new_round: bool = False,
             lost: int = 0, ce: int = 0, **members: int) -> State:  # fmt: skip
-        """Sends an ACK. `rate_mbps` is the delivery rate of 10 ms; `new_round`: of data sent after the last ACK."""
+        """Sends an ACK.
+
+        `rate_mbps` is the delivery rate over 10 ms; None: the ACK has no rate sample. `new_round` says that the packet
+        which it acknowledges was sent after the last ACK, and not before the last round.
+        """
         self.now += after_us
         self.lost += lost
         self.delivered_ce += ce
         before = self.delivered
+        self._round = before + 1 if new_round else self._round
         self.delivered = (self.delivered + acked) % (1 << 32)
         given = {
             "now_us": self.now, "delivered": self.delivered, "lost": self.lost % (1 << 32), "newly_acked": acked,
             "delivered_ce": self.delivered_ce,
-            "prior_delivered": before if new_round else (self.delivered - 1000) % (1 << 32),
-            "rs_delivered": 0, "interval_us": 0, "rtt_us": -1, "inflight": 100, "prior_inflight": 100 + acked,
+            "prior_delivered": (self._round - 1) % (1 << 32),
+            "rs_delivered": 0, "interval_us": 0, "rtt_us": -1, "inflight": 100,
+            "prior_inflight": members.get("inflight", 100),
             "is_cwnd_limited": 0, "is_app_limited": 0, "pacing_queue_us": 0,
         }  # fmt: skip
         if rate_mbps is not None:

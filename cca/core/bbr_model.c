@@ -41,14 +41,14 @@ static u32 bbr_inflight(const struct bbr *bbr, const struct bbr_constants *k, u3
 }
 
 /*
- * C.inflight, less what the pacing holds back. Linux hands packets with a later departure time to the queueing
+ * Packets in flight, less what the pacing holds back. Linux hands packets with a later departure time to the queueing
  * discipline and counts them as in flight; the network has not seen them.
  */
-static u32 bbr_inflight_in_network(const struct bbr *bbr, const struct bbr_ack *ack)
+static u32 bbr_in_network(const struct bbr *bbr, const struct bbr_ack *ack, u32 inflight)
 {
 	u64 held_back = (u64)bbr->bw * ack->pacing_queue_us >> BBR_BW_SCALE;
 
-	return held_back < ack->inflight ? ack->inflight - held_back : 0;
+	return held_back < inflight ? inflight - held_back : 0;
 }
 
 /* InflightWithHeadroom(): [v2] 4.3.3.6; [v3] 5.3.3.9 */

@@ -172,20 +172,26 @@ static bool bbr_check_time_to_probe_bw(struct bbr *bbr, const struct bbr_constan
 	return true;
 }
 
-/* CheckTimeToCruise(): [v2] 4.3.3.6; IsTimeToCruise(): [v3] 5.3.3.9; cruise_quanta is ours, see cca/README.md */
+/*
+ * CheckTimeToCruise(): [v2] 4.3.3.6; IsTimeToCruise(): [v3] 5.3.3.9. What was in flight before the ACK counts, since the
+ * ACK's packets are replaced at once; cruise_quanta is ours, see cca/README.md.
+ */
 static bool bbr_is_time_to_cruise(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
-	u32 inflight = bbr_inflight_in_network(bbr, ack);
+	u32 inflight = bbr_in_network(bbr, ack, ack->prior_inflight);
 
 	return inflight <= bbr_inflight_with_headroom(bbr, k) &&
 	       inflight <= bbr_inflight(bbr, k, bbr->max_bw, BBR_UNIT) + k->s.cruise_quanta * bbr->send_quantum;
 }
 
-/* [v2] 4.3.3.6: PROBE_BW up lasts min_rtt at least, and until its gain has put a queue into the path. */
+/*
+ * [v2] 4.3.3.6: PROBE_BW up lasts min_rtt at least, and until its gain has put a queue into the path. The quantum that is
+ * sent next counts, since it is what would go too far.
+ */
 static bool bbr2_is_time_to_go_down(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
 	return ack->now_us > bbr->cycle_stamp_us + bbr->min_rtt_us &&
-	       bbr_inflight_in_network(bbr, ack) >
+	       bbr_in_network(bbr, ack, ack->prior_inflight + bbr->send_quantum) >
 		       bbr_inflight(bbr, k, bbr->max_bw, k->s.pacing_gain[BBR_GAIN_UP]);
 }
 
@@ -243,7 +249,7 @@ static void bbr_check_drain_done(struct bbr *bbr, const struct bbr_constants *k,
 {
 	if (bbr->state != BBR_DRAIN)
 		return;
-	if (bbr_inflight_in_network(bbr, ack) <= bbr_inflight(bbr, k, bbr->max_bw, BBR_UNIT) ||
+	if (bbr_in_network(bbr, ack, ack->inflight) <= bbr_inflight(bbr, k, bbr->max_bw, BBR_UNIT) ||
 	    (k->s.drain_max_rounds && bbr->round_count - bbr->drain_start_round > k->s.drain_max_rounds))
 		bbr_start_probe_bw_down(bbr, k, ack);
 }

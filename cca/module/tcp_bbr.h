@@ -50,6 +50,7 @@ static unsigned int bbr_fallbacks;
 
 static struct tcp_congestion_ops bbr_fallback_ops;
 
+/* NULL until init, which comes after the ACK of the SYN: by then there have been an ACK, and maybe losses. */
 static struct bbr_block *bbr_block_of(const struct sock *sk)
 {
 	return ((struct bbr_private *)inet_csk_ca(sk))->block;
@@ -105,10 +106,14 @@ static void bbr_apply(struct sock *sk, const struct bbr *bbr)
 
 static void bbr_ack(struct sock *sk, const struct rate_sample *rs)
 {
-	struct bbr *bbr = &bbr_block_of(sk)->bbr;
+	struct bbr_block *block = bbr_block_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct bbr_ack ack;
+	struct bbr *bbr;
 
+	if (unlikely(!block))
+		return;
+	bbr = &block->bbr;
 	bbr_describe(sk, &ack);
 	ack.prior_inflight = rs->prior_in_flight;
 	ack.newly_acked = rs->acked_sacked;
@@ -145,15 +150,15 @@ static void bbr_cong_control(struct sock *sk, u32 ack, int flag, const struct ra
 
 static void bbr_tx_start(struct sock *sk)
 {
-	struct bbr *bbr = &bbr_block_of(sk)->bbr;
+	struct bbr_block *block = bbr_block_of(sk);
 	struct bbr_ack now = {};
 
-	if (!tcp_sk(sk)->app_limited)
+	if (!block || !tcp_sk(sk)->app_limited)
 		return;
 	bbr_describe(sk, &now);
-	bbr->cwnd = tcp_snd_cwnd(tcp_sk(sk));
-	bbr_on_restart_from_idle(bbr, &bbr_constants, &now);
-	bbr_apply(sk, bbr);
+	block->bbr.cwnd = tcp_snd_cwnd(tcp_sk(sk));
+	bbr_on_restart_from_idle(&block->bbr, &bbr_constants, &now);
+	bbr_apply(sk, &block->bbr);
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
@@ -166,22 +171,26 @@ static void bbr_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 
 static u32 bbr_ssthresh(struct sock *sk)
 {
-	struct bbr *bbr = &bbr_block_of(sk)->bbr;
+	struct bbr_block *block = bbr_block_of(sk);
 
-	bbr->cwnd = tcp_snd_cwnd(tcp_sk(sk));
-	bbr_on_enter_recovery(bbr);
+	if (block) {
+		block->bbr.cwnd = tcp_snd_cwnd(tcp_sk(sk));
+		bbr_on_enter_recovery(&block->bbr);
+	}
 	return tcp_sk(sk)->snd_ssthresh;
 }
 
 static u32 bbr_undo_cwnd(struct sock *sk)
 {
-	struct bbr *bbr = &bbr_block_of(sk)->bbr;
+	struct bbr_block *block = bbr_block_of(sk);
 	struct bbr_ack now = {};
 
+	if (!block)
+		return tcp_snd_cwnd(tcp_sk(sk));
 	bbr_describe(sk, &now);
-	bbr->cwnd = tcp_snd_cwnd(tcp_sk(sk));
-	bbr_on_spurious_recovery(bbr, &now);
-	return bbr->cwnd;
+	block->bbr.cwnd = tcp_snd_cwnd(tcp_sk(sk));
+	bbr_on_spurious_recovery(&block->bbr, &now);
+	return block->bbr.cwnd;
 }
 
 static u32 bbr_min_tso_segs(struct sock *sk)
@@ -197,11 +206,13 @@ static u32 bbr_sndbuf_expand(struct sock *sk)
 
 static size_t bbr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
-	const struct bbr *bbr = &bbr_block_of(sk)->bbr;
+	const struct bbr_block *block = bbr_block_of(sk);
+	const struct bbr *bbr;
 	u64 bytes;
 
-	if (!(ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
+	if (!block || !(ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
 		return 0;
+	bbr = &block->bbr;
 	bytes = (u64)READ_ONCE(bbr->bw) * tcp_sk(sk)->mss_cache * USEC_PER_SEC >> BBR_BW_SCALE;
 	memset(&info->bbr, 0, sizeof(info->bbr));
 	info->bbr.bbr_bw_lo = lower_32_bits(bytes);

@@ -107,9 +107,9 @@ def test_refill_forgets_the_lower_bounds_and_lasts_a_round(core: Core) -> None:
 
 @pytest.mark.parametrize("which", ["deployed", "draft"])
 def test_up_of_v2_lasts_min_rtt_and_until_there_is_a_queue(core: Core, which: str) -> None:
-    """[v2] 4.3.3.6: more than 1.25 BDP in flight, and two packets for PROBE_BW up."""
+    """[v2] 4.3.3.6: more than 1.25 BDP in flight, and two packets for PROBE_BW up; the next quantum counts."""
     to_up(core, which)
-    target = round(1.25 * (RTT_US - 1000) / RTT_US * BDP) + 2
+    target = round(1.25 * (RTT_US - 1000) / RTT_US * BDP) + 2 - core.state["send_quantum"]
     core.ack(inflight=FULL, after_us=RTT_US - 2000)
     assert core.phase == "up", "too early"
     core.ack(inflight=target - 1, after_us=2000)
@@ -148,6 +148,8 @@ def test_up_of_v3_goes_on_while_inflight_hi_limits_it(core: Core) -> None:
 def test_inflight_hi_grows_by_1_2_4_8_packets_a_round(core: Core) -> None:
     """[v3] 5.3.3.5 and 5.3.3.9 ProbeInflightLongtermUpward()."""
     to_up(core)
+    a_round(core, inflight=90)
+    a_round(core, inflight=90)
     core.put(inflight_hi=128, cwnd=128, probe_up_acked_per_inc=128, bw_probe_up_rounds=1)
     grown = []
     for _ in range(4):
@@ -163,6 +165,8 @@ def test_inflight_hi_grows_by_1_2_4_8_packets_a_round(core: Core) -> None:
 
 def test_inflight_hi_does_not_grow_unless_it_limits(core: Core) -> None:
     to_up(core)
+    a_round(core, inflight=90)
+    a_round(core, inflight=90)
     core.put(inflight_hi=128, cwnd=128, probe_up_acked_per_inc=1)
     core.ack(rate_mbps=RATE_MBPS, acked=50, is_cwnd_limited=0, prior_inflight=100)
     core.put(cwnd=100)
@@ -173,9 +177,9 @@ def test_inflight_hi_does_not_grow_unless_it_limits(core: Core) -> None:
 def test_a_safe_volume_raises_inflight_hi_at_once(core: Core) -> None:
     """[v3] 5.3.3.9 AdaptLongTermModel()."""
     to_cruise(core)
+    a_round(core, inflight=90)
     core.put(inflight_hi=100)
-    core.ack(rate_mbps=RATE_MBPS, prior_inflight=150)
-    a_round(core, prior_inflight=150)
+    core.ack(rate_mbps=RATE_MBPS, new_round=True, inflight=150)
     assert core.state["inflight_hi"] == 150
 
 
@@ -194,7 +198,7 @@ def test_a_lossy_probe_ends_and_bounds_what_is_in_flight(core: Core, which: str)
 def test_a_probe_that_the_application_limited_bounds_nothing(core: Core) -> None:
     """[v3] 5.5.10.2, 10.6: it ends all the same."""
     to_up(core)
-    a_round(core, prior_inflight=100, inflight=FULL, lost=50, is_app_limited=1)
+    a_round(core, inflight=FULL, lost=50, is_app_limited=1)
     assert (core.phase, core.state["inflight_hi"]) == ("down", INFINITE)
 
 

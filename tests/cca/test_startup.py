@@ -88,7 +88,7 @@ def test_without_fast_recovery_losses_do_not_end_startup(core: Core) -> None:
 
 
 def test_losses_that_end_startup_bound_what_is_in_flight(core: Core) -> None:
-    """[v3] 5.3.1.3: the BDP, or what the last round delivered if that is more; Gomez et al. 2.5: BBRv2 takes the BDP."""
+    """[v3] 5.3.1.3: the BDP, or what the last round delivered if more; Gomez et al. 2.5: BBRv2 takes the BDP."""
     bounds = {}
     for which in ("deployed", "v3"):
         core.init(which)
