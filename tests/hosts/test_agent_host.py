@@ -18,6 +18,7 @@ from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.hosts import CommandError, NamespaceHost
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.agent_host import AgentHost
+from ccmix.hosts.caps import CAPTURE
 from ccmix.hosts.connect import connect
 from ccmix.hosts.errors import ConnectError, HostLost
 from ccmix.hosts.pool import Hosts
@@ -149,10 +150,10 @@ def test_files_and_large_outputs_of_any_bytes(host: AgentHost, tmp_path: Path) -
     there = host.put(tmp_path / "here", "there")
     assert Path(there).read_bytes() == data
     assert Path(there).stat().st_mode & 0o777 == 0o600
-    host.fetch(there, tmp_path / "back")
+    host.fetch(there, tmp_path / "back", CAPTURE, 10_000_000)
     assert (tmp_path / "back").read_bytes() == data
     with pytest.raises(CommandError, match="cat -- /no/such: exit status 1: cat: /no/such: No such file"):
-        host.fetch("/no/such", tmp_path / "none")
+        host.fetch("/no/such", tmp_path / "none", CAPTURE, 10)
 
 
 def test_a_program_that_was_put_there_runs(host: AgentHost, tmp_path: Path) -> None:
@@ -395,6 +396,7 @@ def test_an_agent_that_is_killed(
         assert 2.9 < time.monotonic() - killed < 12
         assert sack(namespace) == "1"
         assert len(commands_in(namespace.name)) == 1, "the agent"
+    assert after.waits == "2 changes of a run that died are being undone"
     assert after.hello["restored"] == [[f"sack on {address}", None], [f"temporary folder {folder}", None]]
     after.close()
     assert is_as_before(namespace, state)

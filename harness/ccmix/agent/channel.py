@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 FULL_BYTES = 2**20  # what may wait to be sent before the outputs of commands are no longer read
 READ_BYTES = 2**18
+LONGEST_MESSAGE = 1_000_000  # bytes, of the agent's: the controller takes no longer one (hosts/caps.py)
+MOST_RECEIVED = 2**29  # bytes of the controller's, whose messages have whole files
 
 
 class ChannelEnded(Exception):
@@ -57,16 +59,18 @@ class Channel:
         end = self._received.rfind(b"\n", self._searched)
         self._searched = len(self._received)
         if end < 0:
+            if len(self._received) > MOST_RECEIVED:
+                raise ValueError(f"more than {MOST_RECEIVED} bytes without an end")
             return []
         lines = bytes(self._received[:end]).split(b"\n")
         del self._received[: end + 1]
         self._searched = len(self._received)
-        return [cast("ControllerMessage", dict(json.loads(line))) for line in lines]
+        return [_message(line) for line in lines]
 
     def send(self, message: AgentMessage | CommandMessage) -> None:
         """Queues a message, and sends what can be sent at once."""
         if not self.ended:
-            self._unsent += json.dumps(message).encode() + b"\n"
+            self._unsent += json.dumps(_bounded(message)).encode() + b"\n"
             self.flush()
 
     def flush(self) -> None:
@@ -85,3 +89,22 @@ class Channel:
         while self._unsent and not deadline.expired:
             select.select([], [self.sends], [], 0.1)
             self.flush()
+
+
+def _message(line: bytes) -> ControllerMessage:
+    """Returns the JSON object of a line. Raises ValueError."""
+    try:
+        message = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(message, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004
+    return cast("ControllerMessage", message)
+
+
+def _bounded(message: AgentMessage | CommandMessage) -> AgentMessage | CommandMessage:
+    """Returns the message, or an error in place of an answer that is longer than the controller takes."""
+    if "reply" in message and len(json.dumps(message)) >= LONGEST_MESSAGE:
+        error = f"its answer is longer than {LONGEST_MESSAGE} bytes"
+        return cast("AgentMessage", {"reply": cast("AgentMessage", message)["reply"], "error": error})
+    return message

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from ccmix.agent.deadline import Deadline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ccmix.agent.messages import HostOwner
 
 ADDRESS = "\0ccmix-host"
@@ -36,11 +38,13 @@ class LockError(Exception):
 class HostLock:
     """Holds the lock, once taken. Its `socket` and `connections` are readable when another agent asks for it."""
 
-    def __init__(self, owner: HostOwner, token: str) -> None:
-        """Takes the lock. Raises LockError, within LEAVES_WITHIN_S or sooner."""
+    def __init__(self, owner: HostOwner, token: str, tell: Callable[[str], None]) -> None:
+        """Takes the lock; tells in a sentence if it has to wait for it. Raises LockError, within LEAVES_WITHIN_S or
+        sooner.
+        """
         self._line = json.dumps({name: str(value)[:500] for name, value in owner.items()}).encode() + b"\n"
         self._token = token.encode()
-        self.socket = _take(self._token)
+        self.socket = _take(self._token, tell)
         self.socket.setblocking(False)
         self.connections: list[socket.socket] = []
 
@@ -78,8 +82,9 @@ class HostLock:
         return False
 
 
-def _take(token: bytes) -> socket.socket:
+def _take(token: bytes, tell: Callable[[str], None]) -> socket.socket:
     deadline = Deadline(LEAVES_WITHIN_S)
+    waits = False
     while True:
         taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -93,6 +98,9 @@ def _take(token: bytes) -> socket.socket:
             return taken
         if deadline.expired:
             raise LockError("the host is in use by a ccmix that has not left in time")
+        if not waits:
+            tell("a ccmix has the host, and may be ending its commands and undoing its changes")
+            waits = True
         _ask(token, deadline)
 
 
@@ -126,7 +134,7 @@ def _sentence(line: bytes) -> str:
     """Returns who has the lock, in printable characters only: any user of the host may have written the line."""
     try:
         owner = dict(json.loads(line))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return "the host is in use by somebody who does not speak ccmix's protocol"
     printable = {name: "".join(filter(str.isprintable, str(owner.get(name, "?")))) for name in OWNER}
     return "the host is in use by {campaign}, of {user} on {host} (pid {pid}), since {since}".format(**printable)

@@ -75,6 +75,7 @@ class CommandMessage(TypedDict, total=False):
 class AgentMessage(AgentReply, total=False):
     """Carries what else the agent sends; `left` has changes that were not undone, each with the reason."""
 
+    waits: str
     hello: AgentHello
     refused: str
     beat: bool

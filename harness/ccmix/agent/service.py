@@ -29,13 +29,15 @@ from ccmix.agent.lock import HostLock, LockError
 from ccmix.agent.processes import become_subreaper, signal_descendants
 
 FIRST_MESSAGE_WITHIN_S = 30.0
+LONGEST_SILENCE_S = 86400.0
 BEATS_IN_SILENCE = 6  # of each side, in the time after which the other takes it for lost
 LAST_MESSAGES_S = 2.0
+MOST_RESTORED, LONGEST_RESTORED = 300, 1000  # changes that the hello names, and characters of each text
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # of tc and sysctl: a login without root may lack them
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ccmix.agent.messages import AgentHello, AgentMessage, AgentReply, ControllerMessage
 
@@ -74,10 +76,10 @@ class Agent:
         if undo:
             self._operations |= {
                 "about_to": lambda message: {"number": _about_to(undo, message)},
-                "made": lambda message: undo.made(message["number"]),
-                "undoing": lambda message: undo.undoing(message["number"]),
-                "not_undone": lambda message: undo.not_undone(message["number"]),
-                "undone": lambda message: undo.undone(message["number"]),
+                "made": lambda message: undo.made(_whole(message["number"])),
+                "undoing": lambda message: undo.undoing(_whole(message["number"])),
+                "not_undone": lambda message: undo.not_undone(_whole(message["number"])),
+                "undone": lambda message: undo.undone(_whole(message["number"])),
             }
 
     def serve(self) -> None:
@@ -150,18 +152,26 @@ class Agent:
             raise Leaving(f"got a line that is not a message: {error}") from error
         self._silence.restart()
         for message in messages:
-            operation = self._operations[message["op"]]
             try:
-                reply = operation(message) or {}
-            except OSError as error:
-                reply = {"error": str(error)}
-            if "call" in message:
-                self._channel.send(cast("AgentMessage", {"reply": message["call"], **reply}))
+                self._carry_out(message)
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise Leaving(f"got a message that is not of the protocol: {error!r}") from error
+
+    def _carry_out(self, message: ControllerMessage) -> None:
+        operation = self._operations[message["op"]]
+        try:
+            reply = operation(message) or {}
+        except OSError as error:
+            reply = {"error": str(error)}
+        if "call" in message:
+            self._channel.send(cast("AgentMessage", {"reply": _whole(message["call"]), **reply}))
 
     def _start(self, message: ControllerMessage) -> None:
-        argv = privileged_argv(message["argv"], message["privileged"])
+        argv = privileged_argv(_words(message["argv"]), message["privileged"])
         stdin = base64.b64decode(message["stdin"])
-        number = message["id"]
+        number = _whole(message["id"])
+        if number in self._commands:
+            raise ValueError(f"there is a command {number} already")
         lock = self._lock.socket.fileno() if self._lock else None
         try:
             command = AgentCommand(number, argv, stdin, lock, self._channel.send)
@@ -189,7 +199,23 @@ class Agent:
 
 
 def _about_to(undo: journal.Journal, message: ControllerMessage) -> int:
-    return undo.about_to(message["what"], privileged_argv(message["undo"], message["privileged"]))
+    return undo.about_to(str(message["what"]), privileged_argv(_words(message["undo"]), message["privileged"]))
+
+
+def _words(value: object) -> list[str]:
+    """Returns the arguments of a command. Raises TypeError, since an undo that is none would keep others from being
+    carried out.
+    """
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
+        raise TypeError("a command is a list of texts")
+    return value
+
+
+def _whole(value: object) -> int:
+    """Returns a whole number. Raises TypeError."""
+    if not isinstance(value, int):
+        raise TypeError("a number is not whole")
+    return value
 
 
 def main() -> None:
@@ -208,31 +234,45 @@ def main() -> None:
         with journal.Journal() as undo:
             _serve(channel, hello, undo)
     except (LockError, OSError) as error:
-        channel.send({"refused": str(error)})
+        channel.send({"refused": str(error)[:LONGEST_RESTORED]})
         channel.flush_all(LAST_MESSAGES_S)
         sys.exit(1)
 
 
 def _serve(channel: Channel, hello: ControllerMessage, undo: journal.Journal) -> None:
-    lock = HostLock(hello["owner"], hello["token"])
+    lock = HostLock(hello["owner"], hello["token"], lambda sentence: channel.send({"waits": sentence}))
+    if left := journal.left():
+        channel.send({"waits": f"{len(left)} changes of a run that died are being undone"})
     restored = [(left.what, reason) for left, reason in journal.restore()]
     folder = _folder(undo)
     agent = Agent(channel, hello, lock, undo)
     try:
-        channel.send({"hello": _facts(folder) | {"restored": restored}})
+        channel.send({"hello": _facts(folder) | {"restored": _shortened(restored)}})
         agent.serve()
     finally:
         agent.end_commands()
-        failed = [[left.what, reason] for left, reason in undo.undo_all() if reason]
+        failed = [(left.what, reason) for left, reason in undo.undo_all() if reason]
         signal_descendants(os.getpid(), signal.SIGKILL)  # of what undos have left in the background
-    channel.send({"left": failed})
+    channel.send(cast("AgentMessage", {"left": _shortened(failed)}))
     channel.flush_all(LAST_MESSAGES_S)
+
+
+def _shortened(changes: Sequence[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+    """Returns changes with reasons as a message has room for them."""
+    named = [(what[:LONGEST_RESTORED], reason and reason[:LONGEST_RESTORED]) for what, reason in changes]
+    more = len(named) - MOST_RESTORED
+    return [*named[:MOST_RESTORED], *([(f"{more} more changes", None)] if more > 0 else [])]
 
 
 def _look_on(channel: Channel, hello: ControllerMessage) -> None:
     agent = Agent(channel, hello, lock=None, undo=None)
     try:
-        channel.send({"hello": _facts(_place()) | {"left": [left.what for left in journal.left()]}})
+        channel.send(
+            {
+                "hello": _facts(_place())
+                | {"left": [what for what, _ in _shortened([(left.what, None) for left in journal.left()])]}
+            }
+        )
         agent.serve()
     finally:
         agent.end_commands()
@@ -247,8 +287,22 @@ def _first_message(channel: Channel) -> ControllerMessage:
         while not deadline.expired:
             selector.select(1.0)
             for message in channel.receive():
+                _check_first(message)
                 return message
     raise ChannelEnded("the controller has sent nothing")
+
+
+def _check_first(hello: ControllerMessage) -> None:
+    """Raises ValueError for a message that can't be the first."""
+    silence_s = hello.get("silence_s")
+    if not (
+        isinstance(hello.get("owner"), dict)
+        and isinstance(hello.get("token"), str)
+        and isinstance(hello.get("onlooker"), bool)
+        and isinstance(silence_s, (int, float))
+        and 0 < silence_s < LONGEST_SILENCE_S
+    ):
+        raise ValueError("the first message is not that of ccmix's controller")
 
 
 def _folder(undo: journal.Journal) -> str:

@@ -14,10 +14,11 @@ import numpy as np
 import polars as pl
 
 from ccmix.archive import parquet
+from ccmix.hosts.caps import MOST_SOCKET_SAMPLES
 from ccmix.hosts.output_text import last_line
 from ccmix.model import Measurement, ProbeReport, run_files
 from ccmix.probes import processors, rtt, sockets, sockmon
-from ccmix.probes.sampler import Sample, read_samples
+from ccmix.probes.sampler import Sample, read_samples, sample_parts
 from ccmix.probes.stream.format import CPU_TIMES
 from ccmix.probes.stream.reader import Stream, stream_parts
 from ccmix.probes.stream.socket_columns import SOCKET_COLUMNS
@@ -38,6 +39,7 @@ _TC_COLUMNS: dict[str, Any] = {
     "drops": pl.UInt32, "overlimits": pl.UInt32, "requeues": pl.UInt32, "backlog_bytes": pl.UInt32,
     "backlog_packets": pl.UInt32,
 }  # fmt: skip
+SS_PART_LINES = 5000  # of which a table is made at a time: each takes some kB meanwhile
 IPV4_IN_IPV6 = "::ffff:"
 _SAMPLE: dict[str, Any] = {"time_s": pl.Float64, "took_s": pl.Float64}
 _FAILURES = ("lost_replies", "lost_events", "truncated")  # counts of a report that should be 0
@@ -104,7 +106,7 @@ def recorded(logs: Path, measurement: Measurement, hosts: Sequence[str], cores: 
             yield from _of_stream(file, host, measurement)
     for host, name in _senders(measurement).items():
         if (file := logs / name).exists():
-            yield Part({"sockets": _of_ss(read_samples(file), host)})
+            yield from (Part({"sockets": table}) for table in _ss_parts(file, host))
     if (file := logs / QUEUES_BY_TC).exists():
         yield Part({"queues": _of_tc(read_samples(file))})
     for host in hosts:
@@ -162,7 +164,7 @@ def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
         yield from (part.sockets for part in stream_parts(stream))
     else:
         for file in sorted(logs.glob("sockets*.jsonl")):
-            yield _of_ss(read_samples(file), file.stem)
+            yield from _ss_parts(file, file.stem)
 
 
 def sampled(table: pl.DataFrame) -> pl.DataFrame:
@@ -231,6 +233,16 @@ def _report(stream: Stream, file: Path) -> ProbeReport:
         failed=", ".join(lost) or None,
         longest_delay_s=stream.report["longest_delay_ns"] / 1e9,
     )
+
+
+def _ss_parts(file: Path, host: str) -> Iterator[pl.DataFrame]:
+    """Yields what ss has printed in a run, a table for some samples. Raises ValueError if it is too much."""
+    rows = 0
+    for samples in sample_parts(file, SS_PART_LINES):
+        rows += sum(sample.output.count("\n") for sample in samples)
+        if rows > MOST_SOCKET_SAMPLES:
+            raise ValueError(f"{file}: ss printed more than {MOST_SOCKET_SAMPLES} lines")
+        yield _of_ss(samples, host)
 
 
 def _of_ss(samples: Sequence[Sample], host: str) -> pl.DataFrame:

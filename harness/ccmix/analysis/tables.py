@@ -341,7 +341,7 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
 def _result(run: Run, generators: Path) -> GeneratorResult:
     """Returns the generator's result. Raises GeneratorError."""
     if run.traffic.command:
-        return command.result_of(generators)
+        return command.result_of(generators, run.traffic)
     if run.traffic.task:
         return pscheduler.result_of(generators)
     client = load_json(generators / run_files.iperf3_client(iperf3.LABEL))

@@ -196,7 +196,7 @@ def share_charts(family: Family) -> Iterator[Chart]:
 def box_charts(family: Family) -> Iterator[Chart | str]:
     """Yields box plots of the goodput if there are many iterations."""
     runs = panels(family.groups)
-    iterations = max(runs.group_by("case", "condition", "group").len()["len"])
+    iterations = max(runs.group_by("case", "condition", "group").len()["len"], default=0)
     if iterations < LEAST_FOR_BOXES:
         return
     labelled = _by_settings(runs, family.sweeps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,8 @@ def _examine(
         outdir = outdir or Path("results") / config.stem
     options = DoctorOptions(runs, outdir, in_lab)
     if any(isinstance(run.path, HostPath) for run in runs or ()):
-        with Hosts(f"ccmix doctor on {socket.gethostname()}", onlooker=True) as hosts:
+        tell = partial(click.echo, err=True)
+        with Hosts(f"ccmix doctor on {socket.gethostname()}", onlooker=True, tell=tell) as hosts:
             reports = examine(options, lambda name: hosts.get(parse_host(name)))
     else:
         reports = examine(options)

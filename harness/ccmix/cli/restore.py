@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import click
 
@@ -67,7 +68,7 @@ def _on_hosts(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     for address in addresses:
-        host = connect(address, "ccmix restore")
+        host = connect(address, "ccmix restore", tell=partial(click.echo, err=True))
         try:
             yield from host.hello["restored"]
         finally:

@@ -95,7 +95,7 @@ def _run(given: RunOptions) -> int:
     for notice in (*loaded.notices, *filter(None, [outdated()])):
         click.echo(notice, err=True)
     # Others who find a host taken read this description
-    with Hosts(f"ccmix run into {given.folder.resolve()}") as hosts, ExitStack() as held:
+    with Hosts(f"ccmix run into {given.folder.resolve()}", tell=_tell) as hosts, ExitStack() as held:
         machine = _machine(runs, given, hosts)
         titles = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
         campaign = _open(given, CampaignPlan(_origin(given), ini, tuple(runs), titles, file_order(entries, runs)))
@@ -114,7 +114,7 @@ def _run_all_and_report(campaign: Campaign, entries: Sequence[Entry], machine: M
     size = f"{len(left)} of {len(campaign.runs)} runs, {_seconds(left)} of traffic"
     click.echo(f"{size}, {_place(left, given, jobs)}, into {campaign.outdir}", err=True)
     try:
-        with sending(campaign.outdir, _indexed(entries), lambda line: click.echo(line, err=True)):
+        with sending(campaign.outdir, _indexed(entries), _tell):
             skipped = asyncio.run(_interruptible(campaign, left, machine, jobs))
     except (KeyboardInterrupt, asyncio.CancelledError):
         again = [*sys.argv, *(() if given.resume else ("--resume",))]
@@ -203,6 +203,10 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Machine:
     return EachItsOwn(emulated, between_hosts)
 
 
+def _tell(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
 def _emulation_programs() -> EmulationPrograms:
     from ccmix.run.machines import EmulationPrograms
     from ccmix.tools import find_iperf3, find_rtt, find_sockmon
@@ -217,12 +221,16 @@ def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Host
     from ccmix.run.programs import HostPrograms
     from ccmix.tools import find_iperf3, find_rtt, find_sockmon
 
-    sources = [run.host_path.src for run in runs if run.has_shell]
-    for name in dict.fromkeys([*sources, *(run.host_path.netem_at.host for run in runs if run.host_path.netem_at)]):
-        hosts.get(parse_host(name))  # without these no run would be made
+    patience_s: dict[str, float] = {}  # of the hosts without which no run would be made
+    for run in runs:
+        path = run.host_path
+        for name in [*([path.src] if run.has_shell else []), *([path.netem_at.host] if path.netem_at else [])]:
+            patience_s[name] = max(patience_s.get(name, 0.0), path.connect_timeout_s)
+    for name, within_s in patience_s.items():
+        hosts.get(parse_host(name), within_s)
     needs_iperf3 = any(isinstance(run.traffic.test, Iperf3Source) for run in runs)
     programs = HostPrograms(find_iperf3() if needs_iperf3 else None, find_sockmon(), find_rtt())
-    return HostsMachine(hosts, programs, given.folder, lambda line: click.echo(line, err=True))
+    return HostsMachine(hosts, programs, given.folder, _tell)
 
 
 def _check_emulation() -> None:

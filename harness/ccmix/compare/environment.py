@@ -18,7 +18,10 @@ FIRST_OF_PATH = (  # in this order, whether they are the path's or its sender's
     "rate_bps", "delay_s", "loss", "buffer", "mtu_bytes", "offloads", "jitter_s", "reorder",
 )  # fmt: skip
 OF_BOTH = ("rate_bps", "queue")  # names of settings of the path and of its sender
-UNINTERESTING = ("path.commands", "path.task", "path.retries", "path.pause_s", "path.timeout_s", "path.label")
+UNINTERESTING = (
+    "path.commands", "path.task", "path.retries", "path.pause_s", "path.timeout_s", "path.connect_timeout_s",
+    "path.label",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,7 @@ def host_path(
         capture=capture(settings, dst.address, defaults.nic) if settings["tcpdump"] else None,
         mpstat_cores=settings.get("mpstat"),
         timeout_s=settings.get("timeout"),
+        connect_timeout_s=settings["connect-timeout"],
         retries=settings["retries"],
         pause_s=settings["pause"],
         rate_budget=settings.get("rate-budget"),

@@ -307,6 +307,8 @@ HOST_ENTRY = _table(
         '-s 128 -i eth0 "host {dst} and port 5201"'),
     Key("mpstat", CORES, "cores whose use is recorded, on both hosts", "0-15"),
     Key("timeout", POSITIVE_TIME, "longest time of a run's traffic; unset: what it should take, and a minute", "2m"),
+    Key("connect-timeout", POSITIVE_TIME, "longest time from the start of ssh until a host answers", "60s", "20s",
+        sweepable=False),
     Key("retries", whole_number(0, 100), "how often a failed run is tried again", "2", "0", sweepable=False),
     Key("pause", TIME, "time before each run but the first, and before each retry", "5s", "0s", sweepable=False),
     Key("rate-budget", BUDGET, "most data in a period; no run begins that would exceed it, and a run that could not "

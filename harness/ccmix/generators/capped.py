@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from ccmix.generators.results import GeneratorError
+from ccmix.hosts.output_text import ending
 from ccmix.units import format_bytes
 
 LOOKS_EACH_S = 0.05
@@ -50,6 +51,6 @@ def raise_if_ended(errors: Path, most_bytes: int | None) -> None:
     """Raises GeneratorError if such a command was ended, which wrote its standard error to this file."""
     if most_bytes is None or not errors.exists():
         return
-    if ended := _ENDED.search(errors.read_text(errors="replace")):
+    if ended := _ENDED.search(ending(errors)):
         sent, left = format_bytes(int(ended[1])), format_bytes(most_bytes)
         raise GeneratorError(f"rate-budget: the run was ended when it had sent {sent}, since {left} were left")

@@ -1,10 +1,11 @@
 """Reads what iperf3 has reported so far of a test that goes on, with --json-stream."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from ccmix import foreign_json
 
 
 @dataclass
@@ -44,7 +45,7 @@ def _intervals(output: Path, interval_s: float) -> Iterator[tuple[float, list[di
     end_s = 0.0
     for line in output.read_text(errors="replace").splitlines():
         try:
-            event = json.loads(line)
+            event = foreign_json.loads(line)
         except ValueError:
             return  # it is being written
         if event.get("event") != "interval" or event["data"]["sum"]["omitted"]:

@@ -1,6 +1,7 @@
 """Drives a host through ccmix's agent there: this machine, a network namespace, or a machine over OpenSSH."""
 
 import base64
+import binascii
 import contextlib
 import io
 import itertools
@@ -12,8 +13,10 @@ from typing import IO, Literal, cast
 
 from ccmix.agent.messages import AgentHello, AgentMessage, AgentReply, CommandMessage, ControllerMessage
 from ccmix.failures import located
+from ccmix.hosts.caps import ANSWER, ANSWER_ERRORS, FILE, OUTPUT, Cap
 from ccmix.hosts.connection import Connection
-from ccmix.hosts.errors import CommandError, ExitStatusError, HostLost, exit_status_error
+from ccmix.hosts.errors import CommandError, CommandTimeout, ExitStatusError, HostLost, exit_status_error
+from ccmix.hosts.output_text import shortened
 
 ANSWERS_WITHIN_S = 60.0  # a question of the protocol; the host's disk may be slow
 ENDS_WITHIN_S = 30.0  # a command that the agent is to end
@@ -21,12 +24,29 @@ LEAVES_WITHIN_S = 60.0
 TRANSFERS_WITHIN_S = 3600.0
 
 
+class Output:
+    """Takes an output of a command, up to a cap."""
+
+    def __init__(self, file: IO[bytes], cap: Cap, most_bytes: int | None = None) -> None:
+        """Takes the file, and another number of bytes where the cap depends on the run."""
+        self.file = file
+        self.cap = cap
+        self.most_bytes = cap.bytes if most_bytes is None else most_bytes
+        self._bytes = 0
+
+    def write(self, data: bytes) -> bool:
+        """Writes the data; returns whether there was room for it. Raises OSError, and ValueError if nobody wants it."""
+        self._bytes += len(data)
+        if self._bytes > self.most_bytes:
+            return False
+        self.file.write(data)
+        return True
+
+
 class AgentProcess:
     """Represents a command in the background on a host. Every method raises HostLost if the connection is lost."""
 
-    def __init__(
-        self, host: "AgentHost", number: int, argv: Sequence[str], stdout: IO[bytes], stderr: IO[bytes]
-    ) -> None:
+    def __init__(self, host: "AgentHost", number: int, argv: Sequence[str], stdout: Output, stderr: Output) -> None:
         self._host = host
         self._number = number
         self._argv = tuple(argv)
@@ -49,7 +69,7 @@ class AgentProcess:
         `timeout_s`, if the command could not be started, or if its outputs could not be written here.
         """
         if not self._host.connection.wait_for(self._has_ended, timeout_s):
-            raise self._error(f"has not ended after {timeout_s:g} s")
+            raise CommandTimeout(self._host.name, self._argv, timeout_s)
         if self._failed is not None:
             raise self._error(self._failed)
         if self._status is None:
@@ -69,26 +89,36 @@ class AgentProcess:
 
     def listening(self, transport: Literal["tcp", "udp"] = "tcp") -> list[int]:
         """Returns the ports ('tcp' or 'udp') that the command and all that it has started listen on."""
-        return self._host.call("listening", id=self._number).get(transport, [])
+        return self._host.call("listening", "tcp", "udp", id=self._number)[transport]
 
     def command_lines(self) -> list[str]:
         """Returns those of its processes, with spaces between the arguments."""
-        return self._host.call("commands", id=self._number)["commands"]
+        return self._host.call("commands", "commands", id=self._number)["commands"]
 
     def hear(self, message: CommandMessage) -> None:
         """Takes in a message of the agent."""
-        for name, sink in self._outputs.items():
-            if text := message.get(name):
-                try:
-                    sink.write(base64.b64decode(str(text)))
-                except OSError as error:
-                    self._failed = self._failed or f"its {name} can't be written here: {located(error, sink.name)}"
-                except ValueError as error:  # closed, since nobody wants it any more
-                    self._failed = self._failed or f"its {name} can't be written here: {error}"
+        for name in self._outputs.keys() & message.keys():
+            self._take(name, str(message[name]))  # type: ignore[literal-required]
         self._failed = message.get("failed", self._failed)
         self._status = message.get("exit", self._status)
         self._left = message.get("left", self._left)
         self._gone = message.get("gone", self._gone)
+
+    def _take(self, name: str, text: str) -> None:
+        """Takes in a part of an output."""
+        output, connection = self._outputs[name], self._host.connection
+        try:
+            data = base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            connection.cut_broken(f"a {name} is not base64: {error}")
+            return
+        try:
+            if not output.write(data):
+                connection.cut_exceeding(output.cap, output.most_bytes, shortened(" ".join(self._argv)))
+        except OSError as error:
+            self._failed = self._failed or f"its {name} can't be written here: {located(error, output.file.name)}"
+        except ValueError as error:  # closed, since nobody wants it any more
+            self._failed = self._failed or f"its {name} can't be written here: {error}"
 
     def _has_ended(self) -> bool:
         return self._status is not None or self._failed is not None or self._gone
@@ -108,9 +138,12 @@ class AgentHost:
         self.connection = connection
         self.hello: AgentHello = {}
         self.refused: str | None = None
+        self.waits: str | None = None  # for what, before its hello
+        self._output_cap = (OUTPUT, OUTPUT.bytes)  # of each output that goes to a file
         self._left: list[tuple[str, str]] | None = None
         self._numbers = itertools.count()
         self._processes: dict[int, AgentProcess] = {}
+        self._asked: set[int] = set()  # questions without an answer
         self._replies: dict[int, AgentReply] = {}
         connection.listen(self._hear)
 
@@ -137,31 +170,39 @@ class AgentHost:
         """Runs a command as the protocol Host says; by sudo if `privileged` and not root. The agent ends what the
         command leaves in the background.
         """
-        output = io.BytesIO()
-        self._run(argv, stdin.encode(), output, timeout_s, privileged)
-        return output.getvalue().decode(errors="replace")
+        return self._answer(argv, ANSWER, stdin, timeout_s, privileged)
 
     @contextmanager
     def start(
-        self, argv: Sequence[str], *, stdout: Path, stderr: Path, privileged: bool = False
+        self, argv: Sequence[str], *, stdout: Path, stderr: Path, privileged: bool = False, cap: Cap | None = None
     ) -> Iterator[AgentProcess]:
+        """Runs a command as the protocol RealHost says."""
+        cap, most_bytes = (cap, cap.bytes) if cap else self._output_cap
         with (
             stdout.open("wb", buffering=0) as out,
             stderr.open("ab", buffering=0) as err,
-            self._started(argv, b"", out, err, privileged) as process,
+            self._started(argv, b"", Output(out, cap, most_bytes), Output(err, cap, most_bytes), privileged) as process,
         ):
             yield process
+
+    @contextmanager
+    def outputs_capped(self, cap: Cap, most_bytes: int) -> Iterator[None]:
+        former, self._output_cap = self._output_cap, (cap, most_bytes)
+        try:
+            yield
+        finally:
+            self._output_cap = former
 
     def clock_ahead_s(self) -> float:
         if self.is_this_machine:
             return 0.0
         before_s = time.time()
-        there_s = float(self.call("clock")["wall_s"])
+        there_s = float(self.call("clock", "wall_s")["wall_s"])
         return there_s - (before_s + time.time()) / 2
 
     def read(self, path: str) -> str:
         try:
-            return self.run(["cat", "--", path])
+            return self._answer(["cat", "--", path], FILE)
         except HostLost:
             raise
         except CommandError as error:
@@ -176,7 +217,7 @@ class AgentHost:
         if this process can't.
         """
         change = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": privileged}
-        number = self.call("about_to", **change)["number"]
+        number = self.call("about_to", "number", **change)["number"]
         try:
             output = self.run(do, privileged=privileged)
         except BaseException:  # Ctrl-C too
@@ -202,7 +243,8 @@ class AgentHost:
 
     def remember(self, what: str, undo: Sequence[str]) -> int:
         """Records on the host's disk how a change is taken back that was made already, and returns its number."""
-        number = int(self.call("about_to", what=f"{what} on {self.name}", undo=list(undo), privileged=False)["number"])
+        change = {"what": f"{what} on {self.name}", "undo": list(undo), "privileged": False}
+        number = int(self.call("about_to", "number", **change)["number"])
         self.call("made", number=number)
         return number
 
@@ -216,23 +258,30 @@ class AgentHost:
         """
         path, mode = f"{self.temporary}/{name}", "700" if local.stat().st_mode & 0o100 else "600"
         copy = ["sh", "-c", 'cat >"$1" && chmod "$2" "$1"', "put", path, mode]
-        self._run(copy, local.read_bytes(), io.BytesIO(), TRANSFERS_WITHIN_S, privileged=False)
+        self._run(copy, local.read_bytes(), Output(io.BytesIO(), ANSWER), TRANSFERS_WITHIN_S, privileged=False)
         return path
 
-    def fetch(self, path: str, local: Path, privileged: bool = False) -> None:
-        """Copies a file of the host to this machine. Raises CommandError."""
+    def fetch(self, path: str, local: Path, cap: Cap, most_bytes: int) -> None:
+        """Copies a file of the host to this machine, which has at most so many bytes. Raises CommandError."""
         with local.open("wb", buffering=0) as file:
-            self._run(["cat", "--", path], b"", file, TRANSFERS_WITHIN_S, privileged)
+            self._run(["cat", "--", path], b"", Output(file, cap, most_bytes), TRANSFERS_WITHIN_S, privileged=False)
 
-    def call(self, operation: str, **fields: object) -> AgentReply:
-        """Returns the agent's answer to a question of its protocol. Raises CommandError."""
+    def call(self, operation: str, *expected: str, **fields: object) -> AgentReply:
+        """Returns the agent's answer to a question of its protocol, which has the expected fields. Raises
+        CommandError.
+        """
         number = next(self._numbers)
+        self._asked.add(number)
         self.connection.send(cast(ControllerMessage, {"op": operation, "call": number, **fields}))
         if not self.connection.wait_for(lambda: number in self._replies, ANSWERS_WITHIN_S):
-            raise CommandError(self.name, ["agent", operation], f"no answer within {ANSWERS_WITHIN_S:g} s")
+            raise CommandTimeout(self.name, ["agent", operation], ANSWERS_WITHIN_S)
         reply = self._replies.pop(number)
         if "error" in reply:
             raise CommandError(self.name, ["agent", operation], reply["error"])
+        if missing := [name for name in expected if name not in reply]:
+            self.connection.cut_broken(f"its answer to {operation} lacks {missing[0]}")
+        if lost := self.lost:
+            raise lost
         return reply
 
     def close(self) -> None:
@@ -259,17 +308,24 @@ class AgentHost:
         self.connection.cut("it was abandoned")
         return self.connection.wait_ended(timeout_s)
 
-    def _run(self, argv: Sequence[str], stdin: bytes, stdout: IO[bytes], timeout_s: float, privileged: bool) -> None:
+    def _answer(
+        self, argv: Sequence[str], cap: Cap, stdin: str = "", timeout_s: float = 30, privileged: bool = False
+    ) -> str:
+        output = io.BytesIO()
+        self._run(argv, stdin.encode(), Output(output, cap), timeout_s, privileged)
+        return output.getvalue().decode(errors="replace")
+
+    def _run(self, argv: Sequence[str], stdin: bytes, stdout: Output, timeout_s: float, privileged: bool) -> None:
         errors = io.BytesIO()
-        with self._started(argv, stdin, stdout, errors, privileged) as process:
+        with self._started(argv, stdin, stdout, Output(errors, ANSWER_ERRORS), privileged) as process:
             status = process.wait(timeout_s)
         if status != 0:
-            output = errors.getvalue() or (stdout.getvalue() if isinstance(stdout, io.BytesIO) else b"")
+            output = errors.getvalue() or (stdout.file.getvalue() if isinstance(stdout.file, io.BytesIO) else b"")
             raise exit_status_error(self.name, argv, status, output.decode(errors="replace"))
 
     @contextmanager
     def _started(
-        self, argv: Sequence[str], stdin: bytes, stdout: IO[bytes], stderr: IO[bytes], privileged: bool
+        self, argv: Sequence[str], stdin: bytes, stdout: Output, stderr: Output, privileged: bool
     ) -> Iterator[AgentProcess]:
         number = next(self._numbers)
         process = self._processes[number] = AgentProcess(self, number, argv, stdout, stderr)
@@ -291,9 +347,17 @@ class AgentHost:
             if process := self._processes.get(command["id"]):
                 process.hear(command)
         elif "reply" in message:
+            if message["reply"] not in self._asked:
+                self.connection.cut_broken("it answers what nobody has asked")
+                return
+            self._asked.remove(message["reply"])
             self._replies[message["reply"]] = message
         elif "hello" in message:
-            self.hello = message["hello"]
+            if self.hello:
+                self.connection.cut_broken("it says hello again")
+            self.hello = self.hello or message["hello"]
+        elif "waits" in message:
+            self.waits = message["waits"]
         elif "refused" in message:
             self.refused = message["refused"]
         elif "left" in message:

@@ -1,26 +1,30 @@
-"""Carries JSON lines to and from an agent: a process that may be lost at any time."""
+"""Carries JSON lines to and from an agent: a process that may be lost at any time, and may send anything."""
 
 import contextlib
 import json
 import os
-import select
+import selectors
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import cast
+from functools import partial
+from typing import IO
 
-from ccmix import foreign_json
 from ccmix.agent.deadline import Deadline
 from ccmix.agent.messages import AgentMessage, ControllerMessage
 from ccmix.agent.service import BEATS_IN_SILENCE
-from ccmix.hosts.errors import HostLost
+from ccmix.hosts.caps import LOGIN, LOGIN_ERRORS, MESSAGE, Cap
+from ccmix.hosts.errors import CapExceeded, HostLost, ProtocolBroken
+from ccmix.hosts.protocol import read_message
+from ccmix.units import format_bytes
 
 READ_BYTES = 2**18
-ENDS_WITHIN_S = 5.0  # the process, after its standard output has
+ENDS_WITHIN_S = 5.0  # the process, after its standard output has; and its standard error after it
+LOOKS_EACH_S = 3600.0  # at a connection without a time limit
 LONGEST_ERRORS = 2000  # characters of standard error that may matter
+LONGEST_LINE = 300  # characters of what is no message
 
 
 class Connection:
@@ -33,17 +37,19 @@ class Connection:
         """Starts the process and sends `first`. Raises OSError."""
         self.name = name
         self.changed = threading.Condition()
-        self.no_messages: list[str] = []  # what else it has written
+        self.no_message = ""  # the last line that it has written before its first message
         self.last_error_lines: list[str] = []  # of standard error, once it has ended
         self._silence_s = silence_s
-        self._lost: str | None = None
+        self._lost: Callable[[], HostLost] | None = None
         self._writing = threading.Lock()
         self._over = threading.Event()
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._errors = bytearray()  # the last of standard error
+        self._errors_bytes = 0  # how much it was in all
+        self._broken = False  # nothing that it sends matters any more
         self._socket, agent_end = socket.socketpair()  # not a pipe: a blocked sender can be woken by shutdown()
         with agent_end:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                argv, stdin=agent_end.fileno(), stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
+                argv, stdin=agent_end.fileno(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
             )
         _start_thread(self._send_beats, first)
 
@@ -53,7 +59,7 @@ class Connection:
 
     @property
     def lost(self) -> HostLost | None:
-        return None if self._lost is None else HostLost(self.name, self._lost)
+        return self._lost() if self._lost else None
 
     @property
     def exit_status(self) -> int | None:
@@ -82,7 +88,24 @@ class Connection:
 
     def cut(self, reason: str) -> None:
         """Ends the connection here, so that the agent leaves; all that wait for it raise HostLost with this reason."""
-        self._lose(reason)
+        self._cut(partial(HostLost, self.name, reason))
+
+    def cut_broken(self, reason: str) -> None:
+        """Does what cut() does, with ProtocolBroken."""
+        self._break(partial(ProtocolBroken, self.name, f"it does not speak as ccmix's agent does: {reason}"))
+
+    def cut_exceeding(self, cap: Cap, most_bytes: int, what: str = "") -> None:
+        """Does what cut() does, with CapExceeded; `what` names what exceeds the cap, if there are several."""
+        sent = f"it sent more than {format_bytes(most_bytes)} for {cap.what}"
+        self._break(partial(CapExceeded, self.name, f"{sent}{': ' + what if what else ''}"))
+
+    def _break(self, loss: Callable[[], HostLost]) -> None:
+        self._broken = True
+        self._cut(loss)
+        self._process.terminate()  # it would go on sending
+
+    def _cut(self, loss: Callable[[], HostLost]) -> None:
+        self._lose(loss)
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
@@ -103,9 +126,8 @@ class Connection:
 
     def _read_errors(self) -> list[str]:
         """Returns the last lines of standard error, in printable characters."""
-        errors = self._errors.fileno()
-        tail = os.pread(errors, LONGEST_ERRORS, max(0, os.fstat(errors).st_size - LONGEST_ERRORS))
-        return [line for line in map(_printable, tail.decode(errors="replace").splitlines()) if line]
+        text = self._errors.decode(errors="replace")
+        return [line for line in map(_printable, text.splitlines()) if line]
 
     def _send_beats(self, first: bytes) -> None:
         """Sends `first`, and after it heartbeats without end."""
@@ -121,67 +143,106 @@ class Connection:
             message = b'{"op": "beat"}\n'
 
     def _listen(self, hear: Callable[[AgentMessage], None]) -> None:
+        assert self._process.stdout
+        assert self._process.stderr
+        output, errors = self._process.stdout, self._process.stderr
+        os.set_blocking(errors.fileno(), False)
         try:
-            for message in self._messages():
+            for message in self._messages(output, errors):
                 hear(message)
                 with self.changed:
                     self.changed.notify_all()
-        except (KeyError, TypeError, ValueError) as error:
-            self.cut(f"its output is not that of ccmix's agent: {error!r}")
+        except ValueError as error:
+            self.cut_broken(str(error))
         try:
             status = self._process.wait(ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
             self._process.terminate()
-            self._lose("it has closed its output")
+            self._lose(partial(HostLost, self.name, "it has closed its output"))
         else:
+            self._take_errors(errors)
             self.last_error_lines = self._read_errors()
-            self._lose((self.last_error_lines or [f"it has ended with status {status}"])[-1])
+            reason = (self.last_error_lines or [f"it has ended with status {status}"])[-1]
+            self._lose(partial(HostLost, self.name, reason))
             self._close()
 
-    def _messages(self) -> Iterator[AgentMessage]:
-        """Yields messages until the process closes its output, or stays silent for too long after its first message."""
-        assert self._process.stdout
-        output = self._process.stdout.fileno()
+    def _messages(self, output: IO[bytes], errors: IO[bytes]) -> Iterator[AgentMessage]:
+        """Yields messages until the process closes its output, sends what it may not, or stays silent for too long
+        after its first message. Raises ValueError for what is no message.
+        """
         received = bytearray()
+        login_bytes = 0
         silence: Deadline | None = None  # from the first message on
-        while True:
-            if not select.select([output], [], [], silence.remaining_s if silence else None)[0]:
-                self.cut(f"nothing heard for {self._silence_s:g} s")
-                self._process.terminate()
-                return
-            data = os.read(output, READ_BYTES)
-            if not data:
-                return
-            received += data
-            if silence:
-                silence.restart()
-            if b"\n" not in data:
-                continue
-            *lines, rest = received.split(b"\n")
-            received = rest
-            for line in lines:
-                if silence is None and not line.startswith(b'{"'):  # what a login shell may print
-                    self.no_messages.append(_printable(line.decode(errors="replace")))
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            selector.register(errors, selectors.EVENT_READ)
+            while not self._broken:
+                ready = [key.fileobj for key, _ in selector.select(silence.remaining_s if silence else LOOKS_EACH_S)]
+                if errors in ready and not self._take_errors(errors):
+                    selector.unregister(errors)
+                if output not in ready:
+                    if silence and silence.expired:
+                        self.cut(f"nothing heard for {self._silence_s:g} s")
+                        self._process.terminate()
+                        return
                     continue
-                silence = Deadline(self._silence_s)
-                yield cast(AgentMessage, dict(foreign_json.loads(line)))
+                data = os.read(output.fileno(), READ_BYTES)
+                if not data:
+                    return
+                received += data
+                if silence:
+                    silence.restart()
+                *lines, rest = received.split(b"\n") if b"\n" in data else [received]
+                received = rest
+                for line in lines:
+                    if silence is None and not line.startswith(b'{"'):  # what a login shell may print
+                        login_bytes += len(line) + 1
+                        self.no_message = _printable(line[-LONGEST_LINE:].decode(errors="replace"))
+                        continue
+                    silence = silence or Deadline(self._silence_s)
+                    if len(line) > MESSAGE.bytes:
+                        self.cut_exceeding(MESSAGE, MESSAGE.bytes)
+                        return
+                    yield read_message(line)
+                    if self._broken:
+                        return
+                if silence is None and login_bytes + len(received) > LOGIN.bytes and not received.startswith(b'{"'):
+                    self.cut_exceeding(LOGIN, LOGIN.bytes)
+                elif len(received) > MESSAGE.bytes:
+                    self.cut_exceeding(MESSAGE, MESSAGE.bytes)
+
+    def _take_errors(self, errors: IO[bytes]) -> bool:
+        """Reads what the process has written to its standard error; returns whether there may be more later."""
+        while True:
+            try:
+                data = os.read(errors.fileno(), READ_BYTES)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._errors = (self._errors + data)[-LONGEST_ERRORS:]
+            self._errors_bytes += len(data)
+            if self._errors_bytes > LOGIN_ERRORS.bytes:
+                self.cut_exceeding(LOGIN_ERRORS, LOGIN_ERRORS.bytes)
+                return False
 
     def _close(self) -> None:
         """Releases everything once the process has ended."""
         assert self._process.stdout
+        assert self._process.stderr
         self._over.set()
         self._process.stdout.close()
-        self._errors.close()
+        self._process.stderr.close()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes who may be sending
         with self._writing:
             self._socket.close()
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, loss: Callable[[], HostLost]) -> None:
         """Notes why the connection was lost; the first reason counts."""
         with self.changed:
             if self._lost is None:
-                self._lost = reason
+                self._lost = loss
             self.changed.notify_all()
 
 

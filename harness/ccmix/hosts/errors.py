@@ -1,4 +1,4 @@
-"""Defines what goes wrong with a command on a host, or with the host."""
+"""Defines what goes wrong with a command on a host, or with the host. Code decides by these types and their data."""
 
 from collections.abc import Sequence
 
@@ -19,15 +19,33 @@ class CommandError(Exception):
         super().__init__(": ".join([host, *command, shortened(reason)]))
 
 
-class ExitStatusError(CommandError):
+class CommandFailed(CommandError):
+    """Reports that a command has ended with an exit status that is not 0, which is over 128 or negative where a signal
+    ended it.
+    """
+
+    def __init__(self, host: str, argv: Sequence[str], status: int, output: str) -> None:
+        self.status = status
+        last_lines = " / ".join(output.strip().splitlines()[-3:])
+        super().__init__(host, argv, f"exit status {status}{': ' + last_lines if last_lines else ''}")
+
+
+class ExitStatusError(CommandFailed):
     """Reports that a command ran to its end, and did not succeed."""
 
 
-def exit_status_error(host: str, argv: Sequence[str], status: int, output: str) -> CommandError:
-    """Returns the error of an exit status, which is over 128 or negative where a signal ended the command."""
-    last_lines = " / ".join(output.strip().splitlines()[-3:])
-    kind = ExitStatusError if 0 < status <= GREATEST_STATUS else CommandError
-    return kind(host, argv, f"exit status {status}{': ' + last_lines if last_lines else ''}")
+def exit_status_error(host: str, argv: Sequence[str], status: int, output: str) -> CommandFailed:
+    """Returns the error of an exit status."""
+    kind = ExitStatusError if 0 < status <= GREATEST_STATUS else CommandFailed
+    return kind(host, argv, status, output)
+
+
+class CommandTimeout(CommandError):
+    """Reports that a command has not ended in time."""
+
+    def __init__(self, host: str, argv: Sequence[str], timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        super().__init__(host, argv, f"has not ended after {timeout_s:g} s")
 
 
 class ConnectError(CommandError):
@@ -41,9 +59,21 @@ class HostUnreachable(ConnectError):
     """Reports that the network did not reach a host; it may next time."""
 
 
+class HostSilent(HostUnreachable):
+    """Reports that a host took the connection, and that no agent answered in time."""
+
+
 class HostLost(CommandError):
     """Reports that the connection to a host's agent has ended. The agent undoes what was changed there."""
 
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(f"connection to {host} lost", (), reason)
         self.host = host
+
+
+class CapExceeded(HostLost):
+    """Reports that a host was disconnected since it sent more than ccmix takes (hosts/caps.py)."""
+
+
+class ProtocolBroken(HostLost):
+    """Reports that a host was disconnected since what it sent is not what ccmix's agent sends."""

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from ccmix.hosts.caps import Cap
 from ccmix.hosts.errors import CommandError
 
 
@@ -99,8 +100,12 @@ class RealHost(Host, Protocol):
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30, privileged: bool = False) -> str: ...
 
     def start(
-        self, argv: Sequence[str], *, stdout: Path, stderr: Path, privileged: bool = False
-    ) -> AbstractContextManager[ContainedProcess]: ...
+        self, argv: Sequence[str], *, stdout: Path, stderr: Path, privileged: bool = False, cap: Cap | None = None
+    ) -> AbstractContextManager[ContainedProcess]:
+        """Starts as a Host does; `cap` is that of each output, if not that of outputs_capped()."""
+
+    def outputs_capped(self, cap: Cap, most_bytes: int) -> AbstractContextManager[None]:
+        """Sets how many bytes each output may have of commands that are started in the context."""
 
     def changed(
         self,
@@ -116,5 +121,5 @@ class RealHost(Host, Protocol):
     def put(self, local: Path, name: str) -> str:
         """Sends a file into the agent's own folder, which goes with the agent; returns its path there."""
 
-    def fetch(self, path: str, local: Path) -> None:
-        """Copies a file of the host to this machine."""
+    def fetch(self, path: str, local: Path, cap: Cap, most_bytes: int) -> None:
+        """Copies a file of the host to this machine, which may have so many bytes."""

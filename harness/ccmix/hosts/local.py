@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ccmix.agent.journal import Journal
-from ccmix.hosts.errors import CommandError, ExitStatusError, exit_status_error
+from ccmix.hosts.errors import CommandError, CommandTimeout, ExitStatusError, exit_status_error
 from ccmix.hosts.namespace import entered
 
 ENTERS_NAMESPACE = {"ip": "-n", "tc": "-n", "ss": "-N"}
@@ -35,7 +35,7 @@ class LocalProcess:
 
     def wait(self, timeout_s: float) -> int:
         if not self._ends_within(timeout_s):
-            raise CommandError(self._host, self._argv, f"has not ended after {timeout_s:g} s")
+            raise CommandTimeout(self._host, self._argv, timeout_s)
         return self._popen.wait()
 
     def end(self) -> None:
@@ -84,7 +84,7 @@ class LocalHost:
         except OSError as error:
             raise CommandError(self.name, argv, error.strerror or str(error)) from error
         except subprocess.TimeoutExpired:
-            raise CommandError(self.name, argv, f"has not ended after {timeout_s:g} s") from None
+            raise CommandTimeout(self.name, argv, timeout_s) from None
         if done.returncode != 0:
             raise exit_status_error(self.name, argv, done.returncode, done.stderr or done.stdout)
         return done.stdout

@@ -10,12 +10,23 @@ MOST_CHARACTERS = 300  # of a line
 def last_line(file: Path) -> str:
     """Returns the last line of a file that is not empty; '' if there is no such file."""
     try:
-        with file.open("rb") as output:
-            output.seek(max(0, os.fstat(output.fileno()).st_size - MOST_BYTES))
-            lines = [line for line in output.read().decode(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in ending(file).splitlines() if line.strip()]
     except OSError:
         return ""
     return shortened(lines[-1]) if lines else ""
+
+
+def beginning(file: Path) -> str:
+    """Returns the first MOST_BYTES of a file. Raises OSError."""
+    with file.open("rb") as output:
+        return output.read(MOST_BYTES).decode(errors="replace")
+
+
+def ending(file: Path) -> str:
+    """Returns the last MOST_BYTES of a file. Raises OSError."""
+    with file.open("rb") as output:
+        output.seek(max(0, os.fstat(output.fileno()).st_size - MOST_BYTES))
+        return output.read().decode(errors="replace")
 
 
 def shortened(text: str) -> str:

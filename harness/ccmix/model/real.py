@@ -90,6 +90,7 @@ class HostPath:
     capture: Capture | None = None
     mpstat_cores: str | None = None  # as mpstat -P takes them
     timeout_s: float | None = None  # of the generator; None: what the traffic takes, and a minute
+    connect_timeout_s: float = 20.0  # until a host's agent answers
     retries: int = 0
     pause_s: float = 0.0  # before each run but the first, and before each retry
     rate_budget: tuple[float, float] | None = None  # bytes, in seconds

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
 from ccmix.hosts import CommandError
+from ccmix.hosts.caps import CAPTURE, capture_bytes
 from ccmix.hosts.host import Host, Process, RealHost
 from ccmix.hosts.local import LocalHost
 from ccmix.hosts.namespace import entered
-from ccmix.hosts.output_text import last_line
+from ccmix.hosts.output_text import beginning, ending, last_line
 from ccmix.model import Capture, run_files
 
 STARTS_WITHIN_S = 10.0
@@ -52,7 +53,7 @@ def capturing(host: RealHost, capture: Capture, folder: Path) -> Iterator[Captur
             report.complete = not process.ended()
         report.counts = _counts(errors)
         host.run(["zstd", "-q", "-f", file, "-o", f"{file}.zst"], timeout_s=COMPRESSES_WITHIN_S)
-        host.fetch(f"{file}.zst", folder / run_files.CAPTURE)
+        host.fetch(f"{file}.zst", folder / run_files.CAPTURE, CAPTURE, capture_bytes(capture.most_bytes))
         report.bytes = (folder / run_files.CAPTURE).stat().st_size
     finally:
         host.run(["rm", "-f", file, f"{file}.zst"])
@@ -107,12 +108,12 @@ def _command(capture: Capture, file: str, arguments: Sequence[str]) -> list[str]
 
 def _wait_until_it_listens(host: Host, process: Process, argv: Sequence[str], errors: Path) -> None:
     deadline = Deadline(STARTS_WITHIN_S)
-    while "listening on" not in errors.read_text(errors="replace"):
+    while "listening on" not in beginning(errors):
         if process.ended() or deadline.expired:
             raise CommandError(host.name, argv, last_line(errors) or "does not start to capture")
         time.sleep(0.02)
 
 
 def _counts(errors: Path) -> dict[str, int]:
-    counts = _COUNTS.findall(errors.read_text(errors="replace"))
+    counts = _COUNTS.findall(ending(errors))
     return {what: int(number) for number, what in counts}

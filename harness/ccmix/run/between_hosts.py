@@ -27,6 +27,7 @@ from ccmix.generators.pscheduler.by_command import CommandTasks
 from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
+from ccmix.hosts.caps import OUTPUT, RESULT, output_bytes, result_bytes
 from ccmix.hosts.host import ContainedProcess, RealHost
 from ccmix.model import (
     CaptureFacts,
@@ -52,7 +53,6 @@ from ccmix.run.until_settled import ended_when_settled
 from ccmix.terms import CCAS
 
 PINGS, PING_INTERVAL_S, PING_WAITS_S = 2, 0.2, 2
-LONGEST_UNKNOWN_S = 3600.0  # of a command whose duration is not known
 GRO = re.compile(r"^(generic-receive-offload|large-receive-offload): (on|off)", re.MULTILINE)
 
 
@@ -200,7 +200,11 @@ def _traffic(
     """Makes the traffic with the probes beside it."""
     path, logs = run.host_path, folder / run_files.LOGS
     capture: CaptureReport | None = None
+    seconds = command.LONGEST_UNKNOWN_S if run.traffic.seconds is None else run.traffic.seconds
+    most_bytes = output_bytes(seconds, run.traffic.interval_s)
     with ExitStack() as probes:
+        for host in ends.by_role.values():
+            probes.enter_context(host.outputs_capped(OUTPUT, most_bytes))
         by_pscheduler = probes.enter_context(scheduled(run, ends.tasks, log)) if ends.tasks else None
         if path.capture:
             capture = probes.enter_context(capturing(ends.src, path.capture, folder))
@@ -222,7 +226,9 @@ def _commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path) ->
     path, logs = run.host_path, folder / run_files.LOGS
     commands = tuple(Command("", line) for line in (src_line, path.commands.dst) if line)
     takes_s = run.traffic.seconds
-    expected_s = LONGEST_UNKNOWN_S if takes_s is None else takes_s + iperf3.ENDS_WITHIN_S + may_queue_s(src_line)
+    expected_s = (
+        command.LONGEST_UNKNOWN_S if takes_s is None else takes_s + iperf3.ENDS_WITHIN_S + may_queue_s(src_line)
+    )
     longest_s = path.timeout_s or expected_s
     others = [host for host in (ends.dst, ends.netem) if host]
     if ends.kept_src_command:
@@ -234,7 +240,7 @@ def _commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path) ->
         with _ended_by_budget(path, logs / run_files.SRC_COMMAND_ERRORS):
             result = command.run_src_command(
                 ends.src, src_line, longest_s, folder / run_files.GENERATORS, logs, others,
-                ending_at(device, path.cap_bytes), tasks=ends.command_tasks,
+                ending_at(device, path.cap_bytes), tasks=ends.command_tasks, traffic=run.traffic,
             )  # fmt: skip
     version = (result.client or {}).get("start", {}).get("version", "")
     return ToolFacts(result.kind, str(version), commands)
@@ -275,7 +281,11 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generator
         settled_after_s = ended_when_settled(run, [(run.traffic.test, test)], Deadline(0))
 
     settles = run.traffic.at_most_s is not None
-    with _ended_by_budget(path, generators / run_files.iperf3_errors(iperf3.LABEL)):
+    most_bytes = result_bytes(run.traffic.streams, run.traffic.total_s, run.traffic.goodput_interval_s)
+    with ExitStack() as capped:
+        capped.enter_context(_ended_by_budget(path, generators / run_files.iperf3_errors(iperf3.LABEL)))
+        for host in ends.by_role.values():
+            capped.enter_context(host.outputs_capped(RESULT, most_bytes))
         commands = iperf3.run_test(
             two, run.traffic, longest_s, generators, ending_at(device, path.cap_bytes),
             f"{ends.src.temporary}/iperf3.pid" if settles else None, watch if settles else None,
@@ -285,7 +295,8 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generator
 
 def _ports(src: RealHost, addresses: Sequence[str]) -> tuple[int, ...]:
     """Returns the source's ports of connections to the destination that exist already, and are none of the run's."""
-    return tuple(socket.local_port for socket in sockets.parse(src.run(sockets.to(addresses)), CCAS))
+    lines = src.run(sockets.to(addresses)).splitlines()
+    return tuple(socket.local_port for line in lines for socket in sockets.parse(line, CCAS))
 
 
 def _addresses(host: RealHost, name: str) -> list[str]:

@@ -44,7 +44,7 @@ class Scheduled:
             self.slot.record["clocks"] = self.tasks.clocks(self.slot)
         finally:
             if self.slot.record:
-                (generators / run_files.PSCHEDULER).write_text(json.dumps(self.slot.record, indent=1))
+                (generators / run_files.PSCHEDULER).write_text(json.dumps(self.slot.record))
         record = self.slot.record
         result = runs.result_of(generators)
         commands = tuple(Command("", text.partition("\n")[0]) for text in _diags(record["run"]))

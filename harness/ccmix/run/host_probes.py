@@ -59,8 +59,8 @@ def recorded_hosts(
         if probe := run.traffic.rtt_probe:
             src = by_role["src"]
             command = rtt_beside.argv(programs.rtt_on(src), probe, run.host_path.dst.address)
-            files = {"stdout": logs / run_files.RTT_SAMPLES, "stderr": logs / run_files.RTT_ERRORS}
-            probes.enter_context(src.start(command, **files, privileged=_refused(src, command)))
+            output, errors = logs / run_files.RTT_SAMPLES, logs / run_files.RTT_ERRORS
+            probes.enter_context(src.start(command, stdout=output, stderr=errors, privileged=_refused(src, command)))
         yield recording
     recording.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
 

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.agent_host import AgentProcess
+from ccmix.hosts.caps import KEPT_OUTPUT
 from ccmix.hosts.host import RealHost
 from ccmix.hosts.pool import Hosts
 from ccmix.model import Execution, HostPath, Measurement, Run
@@ -83,16 +85,16 @@ class HostsMachine:
             if shell is None:
                 return by_pscheduler.measure_unseen(run, self._entry.tasks, folder)
             return self._between_hosts(run, folder, shell)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise GeneratorError(f"the output of a tool on a host is not understood: {error!r}") from error
 
     def _between_hosts(self, run: Run, folder: Path, src: str) -> Measurement:
         path = run.host_path
         diagnostics: list[str] = []
         ends = between_hosts.Ends(
-            src=self._host(src, diagnostics),
-            dst=self._host(path.dst.host, diagnostics) if run.needs_dst_host else None,
-            netem=self._host(path.netem_at.host, diagnostics) if path.netem and path.netem_at else None,
+            src=self._host(src, path, diagnostics),
+            dst=self._host(path.dst.host, path, diagnostics) if run.needs_dst_host else None,
+            netem=self._host(path.netem_at.host, path, diagnostics) if path.netem and path.netem_at else None,
             command_tasks=self._entry.command_tasks,
             tasks=self._entry.tasks if run.traffic.task else None,
         )
@@ -101,9 +103,9 @@ class HostsMachine:
         measurement = between_hosts.measure(run, ends, self._programs, folder)
         return replace(measurement, diagnostics=(*diagnostics, *measurement.diagnostics))
 
-    def _host(self, name: str, diagnostics: list[str]) -> RealHost:
+    def _host(self, name: str, path: HostPath, diagnostics: list[str]) -> RealHost:
         """Returns the host, connected; `diagnostics` gets what its agent restored after a run that died."""
-        host = self._hosts.get(parse_host(name))
+        host = self._hosts.get(parse_host(name), path.connect_timeout_s)
         if host not in self._greeted:
             self._greeted.add(host)
             for what, reason in host.hello["restored"]:
@@ -151,7 +153,8 @@ class _Entry:
         if commands.pre or commands.post:
             self._once("pre", ends.src, logs, bracketed, "entry", commands.pre, commands.post)
         if commands.dst_once and commands.dst and ends.dst:
-            self._once(f"dst {path.dst.name}", ends.dst, to_dst, running_dst_command, commands.dst)
+            lasting = partial(running_dst_command, cap=KEPT_OUTPUT)
+            self._once(f"dst {path.dst.name}", ends.dst, to_dst, lasting, commands.dst)
         if src_command and src_command.kept:
             kept = self._once(f"src for {path.dst.name}", ends.src, to_dst, kept_src_command, src_command.line,
                               self.command_tasks)  # fmt: skip

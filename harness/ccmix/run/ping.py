@@ -1,13 +1,20 @@
 """Reads what ping prints."""
 
 import math
+from itertools import islice
 
 from ccmix.generators.results import GeneratorError
+
+MOST_TIMES = 1000  # ccmix sends a few pings
 
 
 def rtts_s(output: str, host: str) -> tuple[float, ...]:
     """Returns the round-trip times of the answers, in seconds. Raises GeneratorError if one is no time."""
-    return tuple(_rtt_s(word, host) for word in output.split() if word.startswith("time="))
+    times = (word for word in output.split() if word.startswith("time="))
+    rtts_s = tuple(_rtt_s(word, host) for word in islice(times, MOST_TIMES + 1))
+    if len(rtts_s) > MOST_TIMES:
+        raise GeneratorError(f"ping on {host} printed more than {MOST_TIMES} times: mend that host's ping")
+    return rtts_s
 
 
 def _rtt_s(word: str, host: str) -> float:

@@ -150,6 +150,7 @@ NOT_COMPARED: Mapping[str, str] = {
     "ConversionLimits.most_bytes": "as Capture.conversion",
     "HostPath.mpstat_cores": "which cores are recorded; cpu.parquet names them",
     "HostPath.timeout_s": "ends what takes too long, and the run fails",
+    "HostPath.connect_timeout_s": "when a connection is given up; it is made before the run",
     "HostPath.retries": "how often a failed run is tried again; each try is judged by itself",
     "HostPath.pause_s": "when a run begins, not what it is",
     "HostPath.time_window": "when a run begins, not what it is",

@@ -21,11 +21,12 @@ from ccmix.agent.deadline import Deadline
 from ccmix.generators.pscheduler.server_address import split
 from ccmix.generators.pscheduler.tls import mistrust, trusting
 from ccmix.generators.results import GeneratorError
+from ccmix.hosts.caps import REST_ANSWER
+from ccmix.units import format_bytes
 
 CONNECTS_WITHIN_S = 10.0
 ANSWERS_WITHIN_S = 60.0  # whole; posting a task takes the server several requests to the other participants
 HURRIED_S = 3.0  # both, of a server that nothing depends on
-MOST_BYTES = 256 * 2**20  # of an answer
 BACK_OFF_S = (1.0, 15.0)  # between two tries: at first, doubled each time, and at most
 _BUSY = (http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE)
 _FAILED = (http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.BAD_GATEWAY, http.HTTPStatus.GATEWAY_TIMEOUT)
@@ -115,14 +116,18 @@ def back_off() -> Iterator[float]:
 class PschedulerServer:
     """Represents the pScheduler of one host, 'HOST[:PORT]'; the IPv6 address of one with a port is in brackets."""
 
-    def __init__(self, address: str, ca_file: str | None, interruption: Interruption, hurried: bool = False) -> None:
-        """Prepares requests; `hurried` means that nothing depends on the answers. Raises PschedulerError if the
-        file can't be read.
+    def __init__(
+        self, address: str, ca_file: str | None, interruption: Interruption, hurried: bool = False,
+        most_bytes: int = REST_ANSWER.bytes,
+    ) -> None:  # fmt: skip
+        """Prepares requests, whose answers have at most so many bytes; `hurried` means that nothing depends on them.
+        Raises PschedulerError if the file can't be read.
         """
         self.address = address
         self.ca_file = ca_file
         self._interruption = interruption
         self._hurried = hurried
+        self._most_bytes = most_bytes
         self._host, self._port = split(address)
         try:
             self._context = trusting(ca_file)
@@ -183,7 +188,7 @@ class PschedulerServer:
             headers = {"Content-Type": "application/json"} if body is not None else {}
             connection.request(method, f"/pscheduler/{path}", body=body, headers=headers | {"Connection": "close"})
             answer = connection.getresponse()
-            text = _read(answer, answers_s)
+            text = _read(answer, answers_s, self._most_bytes)
         except ssl.SSLCertVerificationError as error:
             raise PschedulerError(mistrust(self.address, error, self.ca_file)) from error
         except ssl.SSLError as error:
@@ -198,18 +203,18 @@ class PschedulerServer:
         self._interruption.check()  # what was read may be cut
         return self._checked(method, path, answer, text)
 
-    def _checked(self, method: str, path: str, answer: http.client.HTTPResponse, text: bytes) -> str:
+    def _checked(self, method: str, path: str, answer: http.client.HTTPResponse, text: bytearray) -> str:
         what = f"{self.address}: {method} {path.partition('?')[0]}"
         if answer.status in _BUSY:
             raise Busy(f"{what}: it is busy ({answer.status} {answer.reason})", _after_s(answer))
-        answer_text = text[:MOST_BYTES].decode(errors="replace")
+        answer_text = text.decode(errors="replace")
         if answer.status in _FAILED:
             reason = _sentence(answer_text) or answer.reason
             raise ServerFailed(f"{what}: {answer.status} {reason}", _after_s(answer))
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise RequestRefused(f"{what}: {answer.status} {_sentence(answer_text) or answer.reason}", answer.status)
-        if len(text) > MOST_BYTES:
-            raise PschedulerError(f"{what}: the answer is longer than {MOST_BYTES} bytes")
+        if len(text) > self._most_bytes:
+            raise PschedulerError(f"{what}: its answer is longer than {format_bytes(self._most_bytes)}")
         return answer_text
 
     def _parsed(self, path: str, text: str) -> Any:
@@ -220,15 +225,15 @@ class PschedulerServer:
             raise PschedulerError(f"{self.address}: the answer to {path} is not JSON: {beginning!r}") from error
 
 
-def _read(answer: http.client.HTTPResponse, within_s: float) -> bytes:
+def _read(answer: http.client.HTTPResponse, within_s: float, most_bytes: int) -> bytearray:
     """Reads the whole answer, and one byte more than is allowed if there is more. Raises TimeoutError."""
     text = bytearray()
     deadline = Deadline(within_s)
-    while len(text) <= MOST_BYTES and (some := answer.read1(2**16)):
+    while len(text) <= most_bytes and (some := answer.read1(2**16)):
         text += some
         if deadline.expired:
             raise TimeoutError
-    return bytes(text)
+    return text
 
 
 def _after_s(answer: http.client.HTTPResponse) -> float | None:

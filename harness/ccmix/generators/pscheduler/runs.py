@@ -27,6 +27,7 @@ from ccmix.generators.pscheduler.rest import (
 )
 from ccmix.generators.pscheduler.task import MERGED_WITHIN_S, participants, task_document, timestamp_s
 from ccmix.generators.results import GeneratorResult, load_json, of_pscheduler_run, sentence
+from ccmix.hosts.caps import result_bytes
 from ccmix.model import PschedulerTask, Run, run_files
 from ccmix.units import format_time
 
@@ -171,7 +172,8 @@ class Tasks:
         return failure
 
     def _post(self, run: Run, asked: PschedulerTask, latest_s: float | None, log: Log) -> Task:
-        server = PschedulerServer(asked.lead, asked.tls_ca, self._interruption)
+        most_bytes = result_bytes(run.traffic.streams, run.traffic.total_s, run.traffic.interval_s)
+        server = PschedulerServer(asked.lead, asked.tls_ca, self._interruption, most_bytes=most_bytes)
         deadline = Deadline(asked.wait_s)
         server.patiently("", Deadline(min(asked.wait_s, ANSWERS_AGAIN_WITHIN_S)))
         clock = clock_of(server)

@@ -18,6 +18,7 @@ from ccmix.probes.stream.records import Bytes, read_header, walk
 from ccmix.probes.stream.socket_table import socket_table
 
 PART_BYTES = 2**25  # a hundred thousand samples of sockets
+PART_RECORDS = 50_000  # each takes some memory, however short it is
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,11 @@ class Stream:
 
 def read_stream(file: Path) -> Stream:
     """Returns the tables of a stream's file. Raises ValueError where it is no stream, or a damaged one."""
-    [whole] = stream_parts(file, sys.maxsize)
+    [whole] = stream_parts(file, sys.maxsize, sys.maxsize)
     return whole
 
 
-def stream_parts(file: Path, most_bytes: int = PART_BYTES) -> Iterator[Stream]:
+def stream_parts(file: Path, most_bytes: int = PART_BYTES, most_records: int = PART_RECORDS) -> Iterator[Stream]:
     """Yields the stream in parts of about `most_bytes` of the file, so that only one part is in memory at a time.
 
     Each note is in the part where the stream has it, and the report in the last part.
@@ -64,20 +65,20 @@ def stream_parts(file: Path, most_bytes: int = PART_BYTES) -> Iterator[Stream]:
         with file.open("rb") as opened:
             empty = not os.fstat(opened.fileno()).st_size  # which can't be mapped
             data = b"" if empty else mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-        yield from _parts(data, most_bytes)
+        yield from _parts(data, most_bytes, most_records)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
 
 def parse_stream(data: Bytes) -> Stream:
     """Returns the tables of a stream in memory. Raises ValueError."""
-    [whole] = _parts(data, sys.maxsize)
+    [whole] = _parts(data, sys.maxsize, sys.maxsize)
     return whole
 
 
-def _parts(data: Bytes, most_bytes: int) -> Iterator[Stream]:
+def _parts(data: Bytes, most_bytes: int, most_records: int) -> Iterator[Stream]:
     header = read_header(data)
-    for records in walk(data, header.end, most_bytes):
+    for records in walk(data, header.end, most_bytes, most_records):
         yield Stream(
             header=header.keys,
             start_s=header.start_s,

@@ -29,6 +29,7 @@ from ccmix.probes.stream.format import (
 
 LEAST_INFO_BYTES = 104  # of struct tcp_info in Linux 2.6, up to total_retrans
 MOST_INFO_BYTES = 512
+MOST_NOTES = 10_000  # the probe writes a few: each is a sentence about what it could not do
 
 Bytes = bytes | mmap.mmap
 Identity = TypeVar(
@@ -202,28 +203,36 @@ class Records:
         return Records(self.identities)
 
 
-def walk(data: Bytes, begin: int, most_bytes: int) -> Iterator[Records]:
-    """Yields all records in parts of about `most_bytes`; skips types that it does not know."""
+def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterator[Records]:
+    """Yields all records in parts of about `most_bytes`, and of at most so many records; skips types that it does not
+    know.
+    """
     records = Records()
     identities = records.identities.by_type
     part, offset, size = begin, begin, len(data)
+    notes = of_part = 0
     while size - offset >= RECORD.size:
         length, kind = RECORD.unpack_from(data, offset)
         form.check_length(length, offset)
         if length > size - offset:
             break
-        if offset - part >= most_bytes and kind != RecordType.BBR:  # which belongs to the sample before it
+        full = offset - part >= most_bytes or of_part >= most_records
+        if full and kind != RecordType.BBR:  # which belongs to the sample before it
             yield records
-            part, records = offset, records.following()
+            part, of_part, records = offset, 0, records.following()
         if form.is_sample(kind):
             _add_sample(records, data, offset, length, kind)
         elif kind in identities:
             identities[kind].add(data, offset, length)
         elif kind == RecordType.NOTE:
+            notes += 1
+            if notes > MOST_NOTES:
+                raise ValueError(f"offset {offset}: there are more than {MOST_NOTES} notes")
             records.notes.append(_body(data, offset, length).rstrip(b"\0").decode(errors="replace"))
         elif kind == RecordType.REPORT:
             records.report = _report(_body(data, offset, length), offset)
         offset += length
+        of_part += 1
     yield records
 
 
