@@ -55,6 +55,9 @@ fuzz-capflow: ## fuzz the reader of captures for 10 minutes
 	tools/setup --fuzz
 	probes/capflow/fuzz.py --seconds 600
 
+fuzz-agent: setup-dev ## fuzz the protocol of the agent in both directions, for 20 minutes
+	CCMIX_FUZZ_SECONDS=1200 tools/test deep --timeout 3600 tests/agent/test_fuzz.py
+
 check: setup-dev ## formatter, linter, type checker, layers of imports
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
