@@ -1,0 +1,59 @@
+"""Tests that bbr2 and bbr3 leave nothing behind, and let no flow hang, whatever connections do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from ccmix.lab import GuestSpec, run_guest
+
+pytestmark = [pytest.mark.lab, pytest.mark.deep]
+
+PROGRAM = Path(__file__).with_name("guest_flows.py")
+CCAS = "bbr2,bbr3"
+OTHERS = "bbr,cubic,reno"
+LARGEST_GROWTH_BYTES = 1 << 20  # of what is cached for the next socket; the state of all sockets would be more
+
+
+def flows(kernel: Path, job: Path, kind: str, ccas: str, count: int) -> dict[str, int]:
+    """Runs the flows in a guest; returns what its program found."""
+    argv = (sys.executable, str(PROGRAM), kind, ccas, str(count))
+    result = asyncio.run(run_guest(kernel, GuestSpec(argv, job, 1 << 30, seed=1)))
+    assert result.exit_status == 0, result.console
+    assert not re.search(r"WARNING|BUG|Oops|Call Trace", result.console), result.console
+    found: dict[str, int] = json.loads(result.console.splitlines()[-1])
+    assert found["left"] == 0, found
+    assert found["grown_bytes"] < LARGEST_GROWTH_BYTES, found
+    return found
+
+
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.timeout(3000)
+def test_short_connections_leave_nothing(kernel: Path, job: Path, count: int) -> None:
+    assert flows(kernel, job, "short", CCAS, count)["done"] == count
+
+
+@pytest.mark.timeout(3000)
+def test_a_thousand_flows_at_once_all_end(kernel: Path, job: Path) -> None:
+    assert flows(kernel, job, "together", CCAS, 1000)["done"] == 1000
+
+
+@pytest.mark.timeout(3000)
+def test_flows_whose_cca_is_switched_all_end(kernel: Path, job: Path) -> None:
+    found = flows(kernel, job, "switched", f"{CCAS},{OTHERS}", 20)
+    assert found["done"] == 20
+    assert found["switches"] > 5_000
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("cca", CCAS.split(","))
+def test_sockets_without_state_say_so_and_work(kernel: Path, job: Path, cca: str) -> None:
+    """Both ends of the first of 50 connections get state."""
+    found = flows(kernel, job, "refused", cca, 50)
+    assert found["done"] == 50
+    assert found["fallbacks"] == 98
