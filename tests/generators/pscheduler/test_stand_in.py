@@ -276,6 +276,26 @@ def test_a_post_whose_answer_is_lost_is_found_again(stand_in: StandIn, asked: As
     assert len(stand_in.tasks) == 1
 
 
+@pytest.mark.parametrize("answer", ["5", '"no address"', "[", '"https://x/pscheduler/tasks/a?b"'])
+def test_a_post_whose_answer_is_none_is_found_again(answer: str, stand_in: StandIn, asked: Asked) -> None:
+    stand_in.faults = [Fault("POST", body=answer, acts=True)]
+    carried_out(asked())
+    assert len(stand_in.tasks) == 1
+
+
+def test_a_posting_with_such_an_answer_is_left_to_restore(
+    stand_in: StandIn, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancelling, "CANCELS_WITHIN_S", 0.3)
+    stand_in.starts_after_s = 3600.0
+    stand_in.faults = [Fault("POST", body="5", acts=True), Fault("GET /pscheduler/tasks$", times=99, hang_up=True)]
+    assert "it is not known whether the task was posted" in failure(asked())
+    stand_in.faults = []
+    [(_, reason)] = ledger.cancel_left()
+    assert reason is None
+    assert stand_in.only_task.cancelled
+
+
 def test_a_post_that_never_came(stand_in: StandIn, asked: Asked) -> None:
     stand_in.faults = [Fault("POST", hang_up=True)]
     assert "its answer is not HTTP" in failure(asked())

@@ -5,6 +5,7 @@ import time
 
 from ccmix.agent.deadline import Deadline
 from ccmix.generators.pscheduler.rest import (
+    AnswerNotUnderstood,
     Busy,
     PschedulerError,
     PschedulerServer,
@@ -55,5 +56,5 @@ def path_of(server: PschedulerServer, url: object) -> str:
     """
     _, separator, path = str(url).partition("/pscheduler/")
     if not separator or not path.startswith("tasks/") or "?" in path:
-        raise PschedulerError(f"{server.address}: {str(url)[:100]!r} is not the address of a task")
+        raise AnswerNotUnderstood(f"{server.address}: {str(url)[:100]!r} is not the address of a task")
     return path.rstrip("/")

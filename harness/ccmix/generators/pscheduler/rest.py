@@ -66,6 +66,10 @@ class Unreachable(PschedulerError):
         self.sent = sent
 
 
+class AnswerNotUnderstood(PschedulerError):
+    """Reports an answer that is none of pScheduler's, though it says success: the request may have been acted on."""
+
+
 class Interrupted(PschedulerError):
     """Reports that the campaign ends."""
 
@@ -193,7 +197,8 @@ class PschedulerServer:
             raise PschedulerError(mistrust(self.address, error, self.ca_file)) from error
         except ssl.SSLError as error:
             self._interruption.check()
-            raise PschedulerError(f"{self.address}: no TLS connection: {error.reason or error}") from error
+            reason = f"{self.address}: no TLS connection: {error.reason or error}"
+            raise (Unreachable(reason, sent=True) if sent else PschedulerError(reason)) from error
         except (OSError, http.client.HTTPException) as error:
             self._interruption.check()
             raise Unreachable(f"{self.address}: {_reason(error)}", sent=sent) from error
@@ -214,7 +219,7 @@ class PschedulerServer:
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise RequestRefused(f"{what}: {answer.status} {_sentence(answer_text) or answer.reason}", answer.status)
         if len(text) > self._most_bytes:
-            raise PschedulerError(f"{what}: its answer is longer than {format_bytes(self._most_bytes)}")
+            raise AnswerNotUnderstood(f"{what}: its answer is longer than {format_bytes(self._most_bytes)}")
         return answer_text
 
     def _parsed(self, path: str, text: str) -> Any:
@@ -222,7 +227,7 @@ class PschedulerServer:
             return foreign_json.loads(text)
         except ValueError as error:
             beginning = _sentence(text)[:80]
-            raise PschedulerError(f"{self.address}: the answer to {path} is not JSON: {beginning!r}") from error
+            raise AnswerNotUnderstood(f"{self.address}: the answer to {path} is not JSON: {beginning!r}") from error
 
 
 def _read(answer: http.client.HTTPResponse, within_s: float, most_bytes: int) -> bytearray:

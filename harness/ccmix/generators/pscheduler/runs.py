@@ -15,6 +15,7 @@ from ccmix.failures import located
 from ccmix.generators.pscheduler.cancelling import NOT_FOUND, cancelled, path_of, posted_as
 from ccmix.generators.pscheduler.ledger import TaskRecord
 from ccmix.generators.pscheduler.rest import (
+    AnswerNotUnderstood,
     Busy,
     Interrupted,
     Interruption,
@@ -227,7 +228,7 @@ class Tasks:
         """
         try:
             return path_of(server, server.post("tasks", {**document, "_key": key}))
-        except (Unreachable, Interrupted, ServerFailed) as error:
+        except (Unreachable, AnswerNotUnderstood, Interrupted, ServerFailed) as error:
             if isinstance(error, Unreachable) and not error.sent:
                 raise
             try:
@@ -236,7 +237,7 @@ class Tasks:
                 raise PostUncertain(f"{error}; it is not known whether the task was posted") from error
             if path is None:
                 raise
-            if isinstance(error, Unreachable):
+            if isinstance(error, Unreachable | AnswerNotUnderstood):
                 return path
             # Nobody wants it any more, or the server has failed before all participants had it
             if failure := cancelled(server, path, key):
