@@ -18,6 +18,8 @@ Cells = dict[tuple[str, str], str]
 
 BENCH = REPOSITORY / "bench" / "cca-reference"
 REFERENCE = REPOSITORY / "archive" / "cca-reference.csv"
+MEASURED = REPOSITORY / "archive" / "cca-reference-lab.csv"
+PAGE = REPOSITORY / "docs" / "explanation" / "cca.md"
 CCA = "bbr3"  # whose rows the tests change
 
 
@@ -110,6 +112,12 @@ def two_flows(row: Row) -> bool:
 
 def anything(_: Row) -> bool:
     return True
+
+
+def test_the_page_has_the_table_of_what_was_measured() -> None:
+    reference, lab = SCRIPT.judged_table(reference_rows()), SCRIPT.judged_table(SCRIPT.read_rows(MEASURED))
+    assert "\n".join(SCRIPT.score(reference, lab)) in PAGE.read_text()
+    assert lab.keys() == {where for where in reference if where.cca in ("cubic", "bbr", "bbr2", "bbr3")}
 
 
 def test_the_reference_reaches_its_own_goals() -> None:
