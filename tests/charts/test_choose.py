@@ -254,6 +254,15 @@ def sample(time_s: float, **values_of: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def test_charts_of_a_damaged_series_are_left_out_and_the_others_drawn(make: Make) -> None:
+    results = make({"bbr": BBR}, BUFFERS, iterations=1)
+    damaged = results.runs[0].folder / "sockets.parquet"
+    damaged.write_bytes(b"PAR1 and no more")
+    chosen = choose(results)
+    assert "setting" in {chart.kind for chart in chosen.charts}
+    assert any("a series can't be read" in sentence and str(damaged) in sentence for sentence in chosen.left_out)
+
+
 def test_rtts_of_the_measured_time_and_of_senders_alone_are_distributed(make: Make) -> None:
     results = make({"bbr": BBR}, [{}], iterations=1)  # a second is omitted, two are measured
     strange = [sample(0.5, rtt_s=9.0), sample(1.5, rtt_s=8.0, end="receiver"), sample(3.0, rtt_s=7.0, final=True)]

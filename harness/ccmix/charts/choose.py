@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 from ccmix.analysis.results import Results
+from ccmix.archive import ArchiveError
 from ccmix.charts import conditions, overview, samples
 from ccmix.charts.chart import KINDS, Chart, Kind
 from ccmix.charts.frames import Family, families
@@ -34,29 +35,44 @@ def choose(
     """Returns all charts of these kinds that fit, drawn from valid runs only.
 
     most: how many charts may each show one condition; None: all. steps: those of the colours of heat maps.
-    Raises ArchiveError where a series can't be read.
+    A chart of a series that can't be read is left out, and a sentence names the file.
     """
     drawn_or_left_out: list[Chart | str] = []
     for family in families(results.runs):
         for kind, made in OVERVIEWS.items():
             if kind in kinds:
-                drawn_or_left_out += made(family)
+                drawn_or_left_out += _as_far_as_readable(made(family))
         if "heat-map" in kinds:
-            drawn_or_left_out += overview.heat_maps(family, steps)
+            drawn_or_left_out += _as_far_as_readable(overview.heat_maps(family, steps))
         if "distribution" in kinds:
-            drawn_or_left_out += samples.distribution_charts(family)
+            drawn_or_left_out += _as_far_as_readable(samples.distribution_charts(family))
         if "box" in kinds:
-            drawn_or_left_out += samples.estimate_charts(family)
+            drawn_or_left_out += _as_far_as_readable(samples.estimate_charts(family))
     charts = sorted(
         (each for each in drawn_or_left_out if isinstance(each, Chart)), key=lambda chart: KINDS.index(chart.kind)
     )
     sentences = [each for each in drawn_or_left_out if isinstance(each, str)]
     for kind, of_conditions in OF_CONDITIONS.items():
         if kind in kinds:
-            drawn, left_out = of_conditions(results, most)
+            try:
+                drawn, left_out = of_conditions(results, most)
+            except ArchiveError as error:
+                drawn, left_out = [], _unreadable(error)
             charts += drawn
             sentences += [left_out] if left_out else []
     return Chosen(tuple(_named_apart(charts)), tuple(sentences))
+
+
+def _as_far_as_readable(made: Iterator[Chart | str]) -> Iterator[Chart | str]:
+    """Yields the charts, and a sentence in place of those from the first on whose series can't be read."""
+    try:
+        yield from made
+    except ArchiveError as error:
+        yield _unreadable(error)
+
+
+def _unreadable(error: ArchiveError) -> str:
+    return f"Charts are left out, since a series can't be read: {error}."
 
 
 def _named_apart(charts: list[Chart]) -> Iterator[Chart]:
