@@ -88,6 +88,7 @@ def test_an_agent_stand_in_that_says_why_it_waits_is_waited_for(ssh: Path) -> No
     [
         ('{"refused": 5}', "its refused can't be 5"),
         ('{"hello": 5}', "its hello is not a JSON object"),
+        ('{"hello": {}, "reply": []}', "its hello is not a JSON object alone"),
         ('{"hello": {"pid": 1}}', "its hello lacks uid"),
         ('{"surprise": 1}', "it sends 'surprise', which no message of an agent has"),
         ('{"id": true}', "its id can't be True"),

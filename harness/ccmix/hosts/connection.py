@@ -152,7 +152,7 @@ class Connection:
                 hear(message)
                 with self.changed:
                     self.changed.notify_all()
-        except ValueError as error:
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # else all would wait for a dead thread
             self.cut_broken(str(error))
         try:
             status = self._process.wait(ENDS_WITHIN_S)

@@ -53,8 +53,8 @@ def read_message(line: bytes | bytearray) -> AgentMessage:
     message = foreign_json.load_object(bytearray(line))
     if "hello" in message:
         hello = message["hello"]
-        if not isinstance(hello, dict):
-            raise ValueError("its hello is not a JSON object")
+        if not isinstance(hello, dict) or len(message) > 1:
+            raise ValueError("its hello is not a JSON object alone")
         _check(hello, {**_HELLO, **_LEFT})
         if missing := [name for name in _HELLO if name not in hello]:
             raise ValueError(f"its hello lacks {missing[0]}")

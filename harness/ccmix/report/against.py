@@ -75,9 +75,9 @@ def csv_table(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
     for comparison in comparisons:
         result = comparison.result
         low, high = result.interval if result and result.interval else (None, None)
-        compared = [baseline.metric, baseline.key, baseline.value, comparison.value, comparison.left_out]
-        values = [getattr(result, name, None) for name in numbers]
-        names = [comparison.entry, comparison.dst, *(comparison.condition.get(key) for key in keys)]
+        compared: list[Cell] = [baseline.metric, baseline.key, baseline.value, comparison.value, comparison.left_out]
+        values: list[Cell] = [getattr(result, name, None) for name in numbers]
+        names: list[Cell] = [comparison.entry, comparison.dst, *(comparison.condition.get(key) for key in keys)]
         lines.append([*names, *compared, *values, low, high, comparison.p_adjusted, verdict(comparison)])
     return csv_text(lines)
 
