@@ -20,7 +20,6 @@ PROGRAM = Path(__file__).parent / "soak.py"
 HALF_AN_HOUR_S, A_DAY_S = 1800, 86400
 GROWTH_KIB_PER_RUN = 300.0
 HOSTS = """
-mount -t tmpfs tmpfs /run
 for name in near far; do ip netns add $name; ip -n $name link set lo up; done
 ip link add eth0 netns near type veth peer name eth0 netns far
 ip -n near addr add 10.213.9.1/24 dev eth0; ip -n far addr add 10.213.9.2/24 dev eth0
@@ -61,7 +60,7 @@ def check(summary: dict[str, Any]) -> None:
 )
 @pytest.mark.timeout(6000)
 def test_faults_in_real_time(seconds: int, runs: int, every: int, tmp_path: Path) -> None:
-    unshared: list[object] = ["unshare", "--net", "--mount"]
+    unshared: list[object] = ["unshare", "--net", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /run && exec "$@"', "sh"]
     options = (tmp_path / "soak", "--seconds", seconds, "--runs", runs, "--every", every)
     check(soak(unshared, tmp_path, *options, timeout=5900))
 
