@@ -219,6 +219,7 @@ def test_each_row_names_what_is_outside() -> None:
 
 @pytest.mark.lab
 @pytest.mark.deep
+@pytest.mark.timeout(1800)
 def test_the_lab_gives_conditions_of_the_reference_again(tmp_path: Path) -> None:
     """Measures a flow alone, one beside CUBIC, and two of one CCA; goes on with a measurement that has all of it."""
     argv = [sys.executable, BENCH, "-o", tmp_path / "out", "--csv", tmp_path / "measured.csv", "--cca", "bbr"]
