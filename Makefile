@@ -63,7 +63,7 @@ check: setup-dev ## formatter, linter, type checker, layers of imports
 	.venv/bin/ruff check
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
-	shellcheck --severity=warning $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh
+	shellcheck --severity=warning $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh lab/additions.sh
 
 format: setup-dev ## format the Python code
 	.venv/bin/ruff format

@@ -146,6 +146,13 @@ LIES: Mapping[str, Lie] = {
     ),
     "burst": Lie("queue", {"burst": "30kb"}, {}),
     "burst of htb": Lie("queue", {"burst": "30kb"}, {}, {"shaper": "htb"}),
+    "kernel": Lie("kernel", {"kernel": "again"}, {}),
+    "parameter": Lie("parameter", {"entry param-sweep": "tcp_cubic/parameters/beta, sys-module-list,600"}, {}),
+    "value of a parameter": Lie(
+        "parameter",
+        {"entry param-sweep": "tcp_cubic/parameters/beta, sys-module-list,600"},
+        {"entry param-sweep": "tcp_cubic/parameters/beta, sys-module-list,700"},
+    ),
     "bottleneck of ACKs": Lie("path", {"ack-rate": "5mbit", "ack-buffer": "50p"}, {}),
     "rate of ACKs": Lie("rate", {"ack-rate": "5mbit"}, {"ack-rate": "6mbit"}, {"ack-buffer": "50p"}),
     "buffer of ACKs": Lie("buffer", {"ack-buffer": "50p"}, {"ack-buffer": "51p"}, {"ack-rate": "5mbit"}),

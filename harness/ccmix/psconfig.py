@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ccmix.config.groups import GROUPS
+from ccmix.config.groups import GROUPS, check_known
 from ccmix.model import Group
 from ccmix.model.group_grammar import streams_of_groups
 from ccmix.units import format_time
@@ -103,9 +103,11 @@ def read_mixes(texts: Sequence[str], streams: int | None) -> tuple[Mix, ...]:
     for text in texts:
         compact = "".join(text.split())
         try:
-            mixes.append((compact, GROUPS.read(compact)))
+            groups = GROUPS.read(compact)
+            check_known(group.cca for group in groups)
         except ValueError as error:
             raise MeshError(f"groups: {compact!r} {error}") from None
+        mixes.append((compact, groups))
     count = streams or max(sum(group.weight for group in groups) for _, groups in mixes)
     if count > MOST_STREAMS:
         raise MeshError(

@@ -45,6 +45,21 @@ def find_kernel() -> Path:
     return find("ccmix-lab-kernel", "CCMIX_LAB_KERNEL", "the lab's kernel")
 
 
+def named_kernels() -> dict[str, Path]:
+    """Returns the kernels of the lab that lab/build has built beside that one, by their names."""
+    folder = Path(os.environ.get("CCMIX_LAB_KERNELS") or cache_folder() / "lab-kernel" / "named")
+    links = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {link.name: link.resolve() for link in links if os.access(link, os.X_OK)}
+
+
+def cache_folder() -> Path:
+    """Returns the folder for what is built, as tools/cache.sh has it."""
+    if cache := os.environ.get("CCMIX_CACHE"):
+        return Path(cache)
+    caches = os.environ.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path(os.environ.get("HOME", "/nonexistent"), ".cache")) / "ccmix"
+
+
 def find_sockmon() -> Path:
     """Returns the probe that samples sockets, queues and processors."""
     return find("ccmix-sockmon", "CCMIX_SOCKMON", "ccmix-sockmon")

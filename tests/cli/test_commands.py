@@ -104,7 +104,7 @@ def test_every_sample_is_planned(file: Path, ccmix: Ccmix) -> None:
 
 def test_plan_of_the_demo(ccmix: Ccmix) -> None:
     runs = json.loads(ccmix("plan", DEMO, "--format", "json").stdout)
-    assert len(runs) == 3 * 4 * 5
+    assert len(runs) == 5 * 4 * 3
     assert runs[0] == {
         "entry": "all-cubic",
         "condition": {"delay": "5ms", "loss": "0%"},
@@ -112,7 +112,7 @@ def test_plan_of_the_demo(ccmix: Ccmix) -> None:
         "iteration": 1,
         "seconds": 90.0,
     }
-    assert {run["entry"] for run in runs} == {"all-cubic", "all-bbr", "mixed"}
+    assert {run["entry"] for run in runs} == {"all-cubic", "all-bbr", "all-bbr2", "mixed", "mixed-bbr2"}
 
 
 def test_a_run_that_is_not_planned(ccmix: Ccmix, tmp_path: Path) -> None:

@@ -49,11 +49,12 @@ def problems(load_text: Load) -> Problems:
     return problems_of
 
 
-def test_the_demo_has_three_entries_of_four_conditions_five_times() -> None:
+def test_the_demo_has_five_entries_of_four_conditions_three_times() -> None:
     entries = load(REPOSITORY / "configs" / "demo.ini").entries
-    assert [entry.name for entry in entries] == ["all-cubic", "all-bbr", "mixed"]
-    assert [(len(entry.conditions), entry.iterations) for entry in entries] == [(4, 5)] * 3
-    assert [condition.traffic.group_names for condition in entries[2].conditions] == [("cubic", "bbr")] * 4
+    assert [entry.name for entry in entries] == ["all-cubic", "all-bbr", "all-bbr2", "mixed", "mixed-bbr2"]
+    assert [(len(entry.conditions), entry.iterations) for entry in entries] == [(4, 3)] * 5
+    assert [condition.traffic.group_names for condition in entries[3].conditions] == [("cubic", "bbr")] * 4
+    assert [condition.traffic.group_names for condition in entries[4].conditions] == [("cubic", "bbr2")] * 4
     assert [tuple(condition.values.items()) for condition in entries[0].conditions] == [
         (("delay", "5ms"), ("loss", "0%")),
         (("delay", "5ms"), ("loss", "0.1%")),
@@ -216,7 +217,7 @@ nonsense
 [two]
 type = iperf3
 topology = other
-cca = vega
+cca = Vega
 """
     told = [(problem.line, problem.section, problem.key) for problem in problems(text)]
     assert told == [

@@ -33,7 +33,8 @@ FIRST = {(name, DIRECTIONS[0]) for name in REPRESENTATIVES}  # those of the firs
 @pytest.fixture(scope="module")
 def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
     """Returns a function that measures the run of an INI file, once each."""
-    machine = LabMachine(find_kernel(), EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt()))
+    programs = EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt())
+    machine = LabMachine(find_kernel(), programs, {"again": find_kernel()})  # the same by another name
     by_ini: dict[str, Measured] = {}
 
     def measured(ini: str) -> Measured:

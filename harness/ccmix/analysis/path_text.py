@@ -9,6 +9,7 @@ from ccmix.model import (
     ImportedSource,
     Iperf3Source,
     Loss,
+    ModuleParameter,
     PschedulerSource,
     RateChange,
     Sender,
@@ -69,6 +70,12 @@ def sender_queue(sender: Sender) -> str:
 def rate(path: Topology) -> str:
     burst = "" if path.burst_bytes is None else f" burst {format_bytes(path.burst_bytes)}"
     return f"{path.shaper} {format_rate(path.rate_bps)}{burst}"
+
+
+def parameter(value: ModuleParameter) -> str:
+    """Returns 'tcp_bbr2/parameters/pacing_gain, element 1, = 320'."""
+    element = f", element {value.element}," if value.element else ""
+    return f"{value.path}{element} = {value.value}"
 
 
 def ack_bottleneck(path: Topology) -> str:

@@ -11,7 +11,7 @@ BASE_RTT, STREAMS = "base RTT", "streams"
 OF_KEYS = {
     "rate": "rate", "delay": BASE_RTT, "rtt": BASE_RTT, "loss": "loss", "buffer": "buffer", "qdisc": "qdisc",
     "jitter": "jitter", "reorder": "reorder", "mtu": "mtu", "ecn": "ecn", "sender-qdisc": "sender-qdisc",
-    "sender-rate": "sender-qdisc", "offloads": "offloads", STREAMS: STREAMS,
+    "sender-rate": "sender-qdisc", "offloads": "offloads", "kernel": "kernel", STREAMS: STREAMS,
 }  # fmt: skip
 """Swept keys of an emulated path, and the settings that they change."""
 HOST_DELAYS = ("lat-sweep", "netem-lat")
@@ -63,6 +63,7 @@ def path_settings(path: Topology) -> dict[str, str]:
         "ecn": _switch(path.ecn),
         "sender-qdisc": _each(path_text.sender_queue(sender) for sender in senders),
         "offloads": _switch(path.offloads),
+        "kernel": path.kernel,
     }
 
 

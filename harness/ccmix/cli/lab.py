@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import pickle
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ class LabOptions:
     """Holds the options of `ccmix lab exec` and `ccmix lab shell`.
 
     `run_name`: part of a run's name in the plan of the file `path`; the first such run counts. Without `path`, the
-    guest has no emulated path.
+    guest has no emulated path. `kernel`: None stands for that of the path, or the stock one.
     """
 
     command: tuple[str, ...]
@@ -40,6 +41,7 @@ class LabOptions:
     seed: int
     path: Path | None
     run_name: str
+    kernel: str | None = None
     virtual_time: bool = True
 
 
@@ -58,6 +60,9 @@ _on_path = click.option(
 _of_run = click.option(
     "--run", "run_name", default="", help="With --path: the first run that has this in its name in `ccmix plan`."
 )
+_kernel = click.option(
+    "--kernel", metavar="NAME", help="The kernel, of `ccmix lab kernels`  [default: the path's own, or stock]"
+)
 _guest_seed = options.seed(most=2**32 - 1)
 
 
@@ -65,6 +70,7 @@ _guest_seed = options.seed(most=2**32 - 1)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @_on_path
 @_of_run
+@_kernel
 @_memory
 @_guest_seed
 @options.collected(LabOptions)
@@ -91,6 +97,7 @@ def lab_exec(given: LabOptions) -> None:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @_on_path
 @_of_run
+@_kernel
 @_memory
 @_guest_seed
 @click.option(
@@ -110,13 +117,30 @@ def lab_shell(given: LabOptions) -> None:
     sys.exit(_shell(given))
 
 
+@lab.command("kernels", short_help="List the kernels of the lab, with their CCAs and hashes.")
+@options.form("table", "json")
+def lab_kernels(form: str) -> None:
+    """List the kernels that topologies can ask for by `kernel = NAME`.
+
+    Stock is the one of the set-up. `lab/build --name NAME` builds others, with a CCA of yours, a patch or other options
+    of the kernel.
+
+    \b
+    ccmix lab kernels
+    ccmix lab kernels --format json
+    """
+    from ccmix.cli.lab_kernels import described_kernels, kernels_text
+
+    kernels = described_kernels()
+    put(json.dumps([asdict(kernel) for kernel in kernels]) + "\n" if form == "json" else kernels_text(kernels))
+
+
 def _run_in_guest(given: LabOptions) -> int:
     """Prints what the command printed and returns its exit status. Raises GuestError, ConfigError, ToolError."""
     from ccmix.lab import run_guest
-    from ccmix.tools import find_kernel
 
-    with _spec(given.command, given) as spec:
-        result = asyncio.run(run_guest(find_kernel(), spec))
+    with _guest(given.command, given) as (kernel, spec):
+        result = asyncio.run(run_guest(kernel, spec))
     put(result.console)
     return result.exit_status
 
@@ -127,31 +151,34 @@ def _shell(given: LabOptions) -> int:
     Raises GuestError, ConfigError, ToolError.
     """
     from ccmix.lab import run_shell
-    from ccmix.tools import find_kernel
 
-    with _spec(given.command or SHELL, given) as spec:
+    with _guest(given.command or SHELL, given) as (kernel, spec):
         terminal = {"TERM": os.environ.get("TERM", "dumb"), "PS1": "lab# "}
         with_terminal = replace(spec, environment={**spec.environment, **terminal})
-        return run_shell(find_kernel(), with_terminal, virtual_time=given.virtual_time)
+        return run_shell(kernel, with_terminal, virtual_time=given.virtual_time)
 
 
 @contextlib.contextmanager
-def _spec(command: Sequence[str], given: LabOptions) -> Iterator[GuestSpec]:
+def _guest(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, GuestSpec]]:
+    """Yields the kernel of a guest, and its specification. Raises UsageError for a kernel that the lab has not."""
+    from ccmix.cli.lab_kernels import kernel_named
     from ccmix.lab import JOB_DIR, GuestSpec
     from ccmix.lab.memory import guest_memory_bytes
+    from ccmix.model import STOCK_KERNEL
     from ccmix.run.machines import GUEST_ENVIRONMENT
 
     with tempfile.TemporaryDirectory(prefix="ccmix-") as folder:
-        argv, memory_bytes = tuple(command), given.memory * 2**20
+        argv, memory_bytes, kernel = tuple(command), given.memory * 2**20, STOCK_KERNEL
         environment: Mapping[str, str] = GUEST_ENVIRONMENT
         if given.path:
             run = _chosen(given.path, given.run_name)
             Path(folder, JOB).write_bytes(pickle.dumps(run))
             argv = (sys.executable, "-S", "-m", "ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
             memory_bytes = max(memory_bytes, guest_memory_bytes(run.topology))
-            environment = _environment_on_path()
+            environment, kernel = _environment_on_path(), run.topology.kernel
             click.echo(_described(run), err=True)
-        yield GuestSpec(argv, Path(folder), memory_bytes, given.seed, environment=environment)
+        file = kernel_named(given.kernel or kernel)
+        yield file, GuestSpec(argv, Path(folder), memory_bytes, given.seed, environment=environment)
 
 
 def _chosen(config: Path, wanted: str) -> Run:

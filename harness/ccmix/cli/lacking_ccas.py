@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -21,10 +22,18 @@ except OSError as error:
 """
 
 
+@dataclass(frozen=True)
+class _Lack:
+    """Describes what a kernel of the lab lacks."""
+
+    ccas: tuple[str, ...]
+    sentence: str
+
+
 def refuse_in_lab(runs: Iterable[Run]) -> None:
-    """Raises UsageError if the lab's kernel lacks a CCA. Raises ToolError where there is no kernel."""
+    """Raises UsageError if a kernel of the lab lacks a CCA. Raises ToolError where there is no kernel."""
     if lacks := _lacks_of_lab(runs):
-        raise click.UsageError(f"{_asked(lacks, runs)}: {_lab_has()}")
+        raise click.UsageError("; ".join(lack.sentence for lack in lacks.values()))
 
 
 def refuse_on_hosts(runs: Iterable[Run], host_of: Callable[[str], Host]) -> None:
@@ -52,13 +61,15 @@ def refuse_on_hosts(runs: Iterable[Run], host_of: Callable[[str], Host]) -> None
 
 
 def warn_of_lab(runs: Sequence[Run]) -> str | None:
-    """Returns a sentence on CCAs of emulated paths that the lab's kernel lacks.
+    """Returns a sentence on CCAs of emulated paths that a kernel of the lab lacks.
 
-    Raises UsageError where this machine lacks them as well, so that nothing could make the runs.
+    Raises UsageError where nothing could make the runs: this machine lacks them as well, or the kernel is not the stock
+    one, which only the lab has.
     """
     from ccmix.doctor.ccas import read_ccas
     from ccmix.doctor.examine import ExaminedMachine
     from ccmix.hosts import CommandError
+    from ccmix.model import STOCK_KERNEL
     from ccmix.tools import ToolError
 
     try:
@@ -67,11 +78,14 @@ def warn_of_lab(runs: Sequence[Run]) -> str | None:
         return None  # a plan needs no lab
     if not lacks:
         return None
-    asked = f"{_asked(lacks, runs)}: {_lab_has()}"
+    asked = "; ".join(lack.sentence for lack in lacks.values())
+    if any(name != STOCK_KERNEL for name in lacks):
+        raise click.UsageError(asked)
+    ccas = lacks[STOCK_KERNEL].ccas
     try:
-        here = read_ccas(ExaminedMachine(), lacks)
+        here = read_ccas(ExaminedMachine(), ccas)
         known = {*here.available, *here.loadable}
-        missing = [cca for cca in lacks if cca not in known and _refused(ExaminedMachine(), cca)]
+        missing = [cca for cca in ccas if cca not in known and _refused(ExaminedMachine(), cca)]
     except (CommandError, ValueError):
         missing = []
     if missing:
@@ -86,21 +100,23 @@ def _refused(host: Host, cca: str) -> bool:
     return transcript(host, ["python3", "-c", _ASK, cca])[0] == _NO_SUCH_CCA
 
 
-def _lacks_of_lab(runs: Iterable[Run]) -> list[str]:
+def _lacks_of_lab(runs: Iterable[Run]) -> dict[str, _Lack]:
+    """Returns what the kernels lack, by their names."""
+    from ccmix.cli.lab_kernels import kernel_named
     from ccmix.lab.kernel_config import ccas_of_kernel
-    from ccmix.model import Topology
-    from ccmix.tools import find_kernel
+    from ccmix.model import STOCK_KERNEL, Topology
 
-    wanted = _wanted(run for run in runs if isinstance(run.path, Topology))
-    built_in = ccas_of_kernel(find_kernel()) if wanted else None
-    return [] if built_in is None else sorted(wanted - built_in)
-
-
-def _lab_has() -> str:
-    from ccmix.lab.kernel_config import ccas_of_kernel
-    from ccmix.tools import find_kernel
-
-    return f"the lab's kernel has {' '.join(sorted(ccas_of_kernel(find_kernel()) or ()))}"
+    by_kernel: dict[str, list[Run]] = {}
+    for run in runs:
+        if isinstance(run.path, Topology) and run.traffic.ccas:
+            by_kernel.setdefault(run.path.kernel, []).append(run)
+    lacks: dict[str, _Lack] = {}
+    for name, own in by_kernel.items():
+        built_in = ccas_of_kernel(kernel_named(name))
+        if built_in is not None and (missing := tuple(sorted(_wanted(own) - built_in))):
+            kernel = "the lab's kernel" if name == STOCK_KERNEL else f"the lab's kernel {name}"
+            lacks[name] = _Lack(missing, f"{_asked(missing, own)}: {kernel} has {' '.join(sorted(built_in))}")
+    return lacks
 
 
 def _sender(run: Run) -> str | None:

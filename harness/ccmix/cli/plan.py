@@ -35,6 +35,7 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     """
     from ccmix.analysis.lengths import warnings
     from ccmix.analysis.validity.foreseen import unknown_for_sure
+    from ccmix.cli.lab_kernels import refuse_unknown
     from ccmix.cli.lacking_ccas import warn_of_lab
     from ccmix.config import load, select
     from ccmix.plan import make_plan, span
@@ -45,6 +46,7 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     runs = make_plan(entries, seed)
     for notice in loaded.notices:
         click.echo(notice, err=True)
+    refuse_unknown(runs)
     if warning := warn_of_lab(runs):
         click.echo(warning, err=True)
     if form == "json":

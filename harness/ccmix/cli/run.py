@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,11 +94,14 @@ def _run(given: RunOptions) -> int:
     runs = _selected(make_plan(entries, given.seed), given)
     for notice in (*loaded.notices, *filter(None, [outdated()])):
         click.echo(notice, err=True)
+    kernels = _lab_kernels(runs, given)
     # Others who find a host taken read this description
     with Hosts(f"ccmix run into {given.folder.resolve()}", tell=_tell) as hosts, ExitStack() as held:
-        machine = _machine(runs, given, hosts)
+        machine = _machine(runs, given, hosts, kernels)
         titles = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
-        campaign = _open(given, CampaignPlan(_origin(given), ini, tuple(runs), titles, file_order(entries, runs)))
+        campaign = _open(
+            given, CampaignPlan(_origin(given, kernels), ini, tuple(runs), titles, file_order(entries, runs))
+        )
         held.enter_context(campaign.locked())
         return _run_all_and_report(campaign, entries, machine, given)
 
@@ -172,7 +175,21 @@ def _place(left: Sequence[Run], given: RunOptions, jobs: int) -> str:
     return " and ".join(sorted(places)) or "nothing to do"
 
 
-def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Machine:
+def _lab_kernels(runs: Sequence[Run], given: RunOptions) -> dict[str, Path]:
+    """Returns the kernels that the runs ask for, by name; none without the lab.
+
+    Raises UsageError for one that is not there, or not without the lab, ToolError where there is no kernel at all.
+    """
+    from ccmix.cli.lab_kernels import asked, kernel_named, refuse_unknown, refuse_without_lab
+
+    if not given.in_lab:
+        refuse_without_lab(runs)
+        return {}
+    refuse_unknown(runs)
+    return {name: kernel_named(name) for name in asked(runs)}
+
+
+def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapping[str, Path]) -> Machine:
     """Returns what makes the runs.
 
     Outside the lab it first puts back what a dead run has left on this machine, and takes this machine's lock if it
@@ -187,7 +204,7 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Machine:
 
     if given.in_lab:
         refuse_in_lab(runs)
-        return LabMachine(find_kernel(), _emulation_programs())
+        return LabMachine(find_kernel(), _emulation_programs(), kernels)
     emulates = any(not isinstance(run.path, HostPath) for run in runs)
     if emulates:
         _check_emulation()
@@ -250,7 +267,8 @@ def _check_emulation() -> None:
         )
 
 
-def _origin(given: RunOptions) -> CampaignOrigin:
+def _origin(given: RunOptions, kernels: Mapping[str, Path]) -> CampaignOrigin:
+    from ccmix.lab.kernels import identify
     from ccmix.model import CampaignOrigin
 
     return CampaignOrigin(
@@ -260,6 +278,7 @@ def _origin(given: RunOptions) -> CampaignOrigin:
         seed=given.seed,
         lab=given.in_lab,
         started_s=time.time(),
+        kernels=tuple(identify(name, file) for name, file in kernels.items()),
     )
 
 
@@ -277,6 +296,12 @@ def _open(given: RunOptions, plan: CampaignPlan) -> Campaign:
             )
         if campaign.origin.lab != given.in_lab:
             raise ArchiveError(f"{given.folder}: was begun {'without' if given.in_lab else 'with'} --lab: resume it so")
+        now = {kernel.name: kernel for kernel in plan.origin.kernels}
+        if changed := [kernel.name for kernel in campaign.origin.kernels if now[kernel.name] != kernel]:
+            raise ArchiveError(
+                f"{given.folder}: was begun with another kernel {changed[0]} of the lab, whose hash campaign.json has: "
+                "resume it with that one, or give another folder with -o"
+            )
         return campaign
     if given.resume and given.folder.exists() and any(given.folder.iterdir()):
         raise ArchiveError(f"{given.folder}: has no campaign.json, so there is nothing to resume: give another folder")

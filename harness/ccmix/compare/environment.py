@@ -8,9 +8,18 @@ from ccmix.analysis.results import Result
 from ccmix.model import HostPath, Topology
 
 OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already contain
+SHA_DIGITS = 12  # of a file's hash that are shown
 MOST_VALUES = 4  # how many are shown of one side
 # Settings that no real path has
-OF_EMULATION = ("path.name", "path.receivers", "path.shaper", "path.offloads", "path.sender_queue", "path.spread")
+OF_EMULATION = (
+    "path.name",
+    "path.receivers",
+    "path.shaper",
+    "path.offloads",
+    "path.sender_queue",
+    "path.spread",
+    "path.kernel",
+)
 KNOWN_TO_IMPORTS = ("path.src", "path.dst.name")
 UNKNOWN, REAL = "unknown", "real"
 FAMILIES = {"host.": "hosts", "sysctl.": "sysctls", "offloads.": "offloads", "sender-qdisc": "sender-qdisc"}
@@ -91,6 +100,8 @@ def _of(result: Result) -> Iterator[tuple[str, str]]:
     yield "kernel", facts.kernel
     if facts.kernel_version:
         yield "kernel's build", facts.kernel_version
+    if facts.lab_kernel:
+        yield "kernel's file", f"{facts.lab_kernel.name}, sha256 {facts.lab_kernel.sha256[:SHA_DIGITS]}"
     yield "tool", facts.iperf3 or UNKNOWN
     yield "generator", facts.generator or "iperf3"
     yield from _flat("host", {role: asdict(host) for role, host in (facts.hosts or {}).items()})

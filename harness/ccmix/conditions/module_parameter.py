@@ -3,18 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ccmix.hosts import CommandError
-from ccmix.hosts.host import RealHost
+from ccmix.hosts import CommandError, Host
 from ccmix.model import ModuleParameter
 
 FOLDER = "/sys/module"
 
 
 @contextmanager
-def changed_parameter(host: RealHost, parameter: ModuleParameter) -> Iterator[None]:
+def changed_parameter(host: Host, parameter: ModuleParameter) -> Iterator[None]:
     """Sets the parameter, or one element of it, and puts it back afterwards. Raises CommandError."""
-    file = f"{FOLDER}/{parameter.path}"
-    former = host.read(file).strip()
+    file, former = f"{FOLDER}/{parameter.path}", read_parameter(host, parameter)
     value = parameter.value
     if parameter.element is not None:
         elements = former.split(",")
@@ -23,9 +21,14 @@ def changed_parameter(host: RealHost, parameter: ModuleParameter) -> Iterator[No
         elements[parameter.element - 1] = value
         value = ",".join(elements)
     with host.changed(f"module parameter {parameter.path}", _write(file, value), _write(file, former)):
-        if (now := host.read(file).strip()) != value:
+        if (now := read_parameter(host, parameter)) != value:
             raise CommandError(host.name, _write(file, value), f"{file} is {now} after {value} was written")
         yield
+
+
+def read_parameter(host: Host, parameter: ModuleParameter) -> str:
+    """Returns the parameter as the kernel has it, all elements of a vector. Raises CommandError."""
+    return host.read(f"{FOLDER}/{parameter.path}").strip()
 
 
 def _write(file: str, value: str) -> list[str]:

@@ -22,9 +22,10 @@ from ccmix.config.hostlist import HostRow
 from ccmix.config.keys import TOPOLOGY_KEYS
 from ccmix.config.problems import Contradiction, Problem, nearest, quoted
 from ccmix.config.sweeps import Sweep, module_parameter
-from ccmix.config.topologies import check_pacing, check_topology, check_traffic, topology, traffic_of
+from ccmix.config.topologies import check_ccas, check_pacing, check_topology, check_traffic, topology, traffic_of
 from ccmix.generators import iperf3
 from ccmix.model import (
+    STOCK_KERNEL,
     Destination,
     HostPath,
     Iperf3Source,
@@ -92,19 +93,24 @@ class Conditions:
             before = len(self._diagnostics.problems)
             swept = {key: setting.value for key, setting in point.items() if not sweeps[key].parameter}
             settings = {**unswept, **swept}
+            parameter = module_parameter(sweeps, values)
             if of_path:
-                yield from self._emulated(section, of_path, values, settings)
+                yield from self._emulated(section, of_path, values, settings, parameter)
             else:
-                parameter = module_parameter(sweeps, values)
                 yield from self._between_hosts(section, entry_type, values, settings, parameter, defaults)
             if len(self._diagnostics.problems) > before:
                 return
 
     def _emulated(
-        self, section: ini.Section, of_path: ini.Section, values: dict[str, str], settings: Mapping[str, Any]
+        self,
+        section: ini.Section,
+        of_path: ini.Section,
+        values: dict[str, str],
+        settings: Mapping[str, Any],
+        parameter: ModuleParameter | None,
     ) -> Iterator[Condition]:
         try:
-            path = topology(settings)
+            path = topology(settings, parameter)
             sources: Sequence[TrafficSource] = named_sources(settings, path, self._diagnostics.folder)
             if sources:
                 self._without_effect(section, values)
@@ -112,6 +118,8 @@ class Conditions:
                 groups, streams = settings["cca"], settings["streams"]
                 sources = [Iperf3Source("", sender.name, groups, streams) for sender in path.senders]
             traffic = traffic_of(settings, sources)
+            if path.kernel == STOCK_KERNEL:
+                check_ccas(traffic)
             check_traffic(traffic, iperf3.PORT)
             check_topology(path)
             check_pacing(path, traffic.pacing_bps)
@@ -162,6 +170,7 @@ class Conditions:
                     if task:
                         source = PschedulerSource("", BETWEEN_HOSTS, groups, streams, task)
                     traffic = traffic_of(settings, [source])
+                    check_ccas(traffic)
                     check_traffic(traffic, path.port)
             except Contradiction as contradiction:
                 self._contradiction(contradiction, (section,), values)

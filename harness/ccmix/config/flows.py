@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ccmix.conditions.layout import layout
-from ccmix.config.groups import GROUPS
+from ccmix.config.groups import GROUPS, check_name
 from ccmix.config.ini import read_text as read_file
 from ccmix.config.named_values import settings
 from ccmix.config.problems import ConfigError, Contradiction, nearest, quoted
@@ -16,7 +16,6 @@ from ccmix.config.values import Kind, whole_number
 from ccmix.generators.distributions import NAMED, Points, mean_bytes, read_points
 from ccmix.model import CommandSource, HttpSource, Iperf3Source, Topology, TrafficSource, UdpSource, WorkloadSource
 from ccmix.model.group_grammar import DEFAULT_CCA, RATE_UNITS_BPS
-from ccmix.terms import CCAS
 from ccmix.units import LEAST_RATE_BPS, MOST_RATE_BPS, SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
 
 MOST_STREAMS = 128  # of iperf3 (MAX_STREAMS in iperf.h)
@@ -107,8 +106,7 @@ def _udp(text: str) -> UdpSource:
 
 
 def _cca(text: str) -> str:
-    if text not in (DEFAULT_CCA, *CCAS):
-        raise ValueError(f"has the unknown CCA {quoted(text)}{nearest(text, CCAS)}")
+    check_name(text)
     return text
 
 

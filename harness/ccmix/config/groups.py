@@ -1,10 +1,15 @@
 """Reads the congestion control algorithms of an entry, in the group grammar of the patched iperf3."""
 
+import re
+from collections.abc import Iterable
+
 from ccmix.config.problems import nearest, quoted
 from ccmix.config.values import Kind
 from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA, GroupGrammarError, parse_groups
 from ccmix.terms import CCAS
+
+_NAME = re.compile(r"[a-z0-9_]{1,15}", re.ASCII)  # that lab/build takes for a CCA
 
 
 def _read_groups(text: str) -> tuple[Group, ...]:
@@ -19,9 +24,21 @@ def _read_group(text: str) -> Group:
         raise ValueError(
             f"has {quoted(text)}, which is no CCA[:WEIGHT][@RATE][+DELAY], such as bbr:4@2.4G+10s: {error.reason}"
         ) from None
-    if group.cca not in (DEFAULT_CCA, *CCAS):
-        raise ValueError(f"has the unknown CCA {quoted(group.cca)}" + nearest(group.cca, CCAS))
+    check_name(group.cca)
     return group
+
+
+def check_name(cca: str) -> None:
+    """Raises ValueError for a name that no CCA can have: neither a known one, nor one that somebody adds to the lab."""
+    if not _NAME.fullmatch(cca):
+        check_known([cca])
+
+
+def check_known(ccas: Iterable[str]) -> None:
+    """Raises ValueError for a CCA that is not in Linux, nor one of the BBR versions."""
+    for cca in ccas:
+        if cca not in (DEFAULT_CCA, *CCAS):
+            raise ValueError(f"has the unknown CCA {quoted(cca)}" + nearest(cca, CCAS))
 
 
 GROUPS = Kind("groups", "rates: K, M, G, T bit/s; delays: ms, s", _read_groups)

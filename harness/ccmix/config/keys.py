@@ -40,6 +40,7 @@ from ccmix.config.values import (
     DURATION,
     ELASTICSEARCH,
     FILE,
+    KERNEL,
     LIMIT_NAMES,
     PACING,
     POSITIVE_TIME,
@@ -193,6 +194,13 @@ TOPOLOGY_KEYS = _table(
         "on",
     ),
     Key(
+        "kernel",
+        KERNEL,
+        "kernel of the lab's guest: stock, or a NAME of lab/build --name; others than stock need --lab",
+        "mine",
+        "stock",
+    ),
+    Key(
         "hosts",
         whole_number(1, MOST_HOSTS),
         "number of senders, h1, h2, ...; unset: those of host.NAME, else one",
@@ -244,6 +252,9 @@ EVERY_ENTRY = _table(
     Key("tcpdump-convert-time", POSITIVE_TIME, "time after which ccmix ends making tables of a recording; what it has "
         "read is in them", "1m", "10m"),
     Key("tcpdump-convert-size", STORED, "size of the text for packets.parquet at which it does so", "2gb", "500mb"),
+    Key("param-sweep", PARAMETER_SWEEP, "sweeps a parameter below /sys/module, of src, or of the kernel that has all "
+        "hosts of an emulated path: START,END,STEP, a list, or a list for one element (counted from 1) of a vector",
+        "tcp_bbr2/parameters/loss_thresh, sys-module-increment,2,6,1", sweepable=False),
     Key("iterations", whole_number(1, 10_000), "runs of each condition", "10", "1", sweepable=False),
     Key(
         "repeat-order", choice(*REPEAT_ORDERS), "order of the conditions in each iteration; shuffled by the seed",
@@ -298,9 +309,6 @@ HOST_ENTRY = _table(
     Key("netem-limit", PACKETS, "packets that netem holds in each direction", "10000"),
     Key("lat-sweep", DELAYS, "sweeps netem-lat", "2,5,10", sweepable=False),
     Key("limit-sweep", PACKET_COUNTS, "sweeps netem-limit", "1000,10000", sweepable=False),
-    Key("param-sweep", PARAMETER_SWEEP, "sweeps a parameter below /sys/module of src: START,END,STEP, a list, or a "
-        "list for one element (counted from 1) of a vector",
-        "tcp_bbr2/parameters/loss_thresh, sys-module-increment,2,6,1", sweepable=False),
     Key("profile", TEXT, "netem on a device of src, by its name in profile-file", "WAN"),
     Key("profile-file", FILE, "YAML file of profiles", "profiles.yml", sweepable=False),
     Key("tcpdump-filt", FILTER, "what is recorded; unset: the headers of all packets from and to dst",

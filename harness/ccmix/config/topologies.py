@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ccmix.config.capture import capture_in_router
+from ccmix.config.groups import check_known
 from ccmix.config.keys import Member
 from ccmix.config.problems import Contradiction, nearest, quoted
 from ccmix.config.queues import MOST_BANDWIDTH_BPS
@@ -20,6 +21,7 @@ from ccmix.model import (
     GroupedSource,
     Iperf3Source,
     Loss,
+    ModuleParameter,
     PschedulerSource,
     RateChange,
     Sender,
@@ -45,8 +47,8 @@ MOST_BUCKET_S = 2**32 * 64e-9  # a full bucket at its rate, in ticks of 64 ns (P
 MOST_BUFFER_BYTES = 2**32 - 1  # tbf's limit is of 32 bits (struct tc_tbf_qopt)
 
 
-def topology(settings: Mapping[str, Any]) -> Topology:
-    """Raises Contradiction."""
+def topology(settings: Mapping[str, Any], parameter: ModuleParameter | None = None) -> Topology:
+    """Returns the path with a module's parameter, where one is swept. Raises Contradiction."""
     senders = _senders(settings)
     return Topology(
         rate_bps=settings["rate"],
@@ -64,6 +66,8 @@ def topology(settings: Mapping[str, Any]) -> Topology:
         ack_bottleneck=_ack_bottleneck(settings),
         changes=_changes(settings, [sender.name for sender in senders]),
         capture=capture_in_router(settings) if settings["tcpdump"] else None,
+        kernel=settings["kernel"],
+        module_parameter=parameter,
         name=settings["topology"],
     )
 
@@ -154,6 +158,15 @@ def traffic_of(settings: Mapping[str, Any], sources: Sequence[TrafficSource]) ->
         rtt_probe=settings["rtt-probe"],
         at_most_s=duration.seconds if duration.settled else None,
     )
+
+
+def check_ccas(traffic: Traffic) -> None:
+    """Checks that each CCA is known; a lab kernel of the user's may have others. Raises Contradiction."""
+    for source in traffic.sources:
+        try:
+            check_known(replace(traffic, sources=(source,)).ccas)
+        except ValueError as error:
+            raise Contradiction(f"flows.{source.name}" if source.name else "cca", str(error)) from None
 
 
 def check_traffic(traffic: Traffic, port: int) -> None:

@@ -22,6 +22,7 @@ _DOUBLED_JSON = re.compile(r'(?<!\S)\{\{(?=\S*")\S*\}\}(?!\S)')
 _CORES = re.compile(r"(?:all|on|\d{1,4}(?:-\d{1,4})?)(?:,\d{1,4}(?:-\d{1,4})?)*", re.ASCII | re.IGNORECASE)
 _RTT_PROBE = re.compile(r"(?:icmp|tcp:(?P<port>\d{1,5}))@(?P<rate>\d{1,4})", re.ASCII | re.IGNORECASE)
 _SETTLED = re.compile(r"settled\s*,?\s+at\s+most\s+(.+)", re.IGNORECASE)
+_KERNEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", re.ASCII)  # as lab/build takes them
 _WINDOW = re.compile(r"(\d\d):(\d\d)\s*-\s*(\d\d):(\d\d)\s*UTC", re.ASCII | re.IGNORECASE)
 
 
@@ -200,6 +201,12 @@ def _window(text: str) -> tuple[float, float]:
     return begin, end
 
 
+def _kernel(text: str) -> str:
+    if not _KERNEL.fullmatch(text):
+        raise ValueError("is no name of a kernel: write stock, or what lab/build --name was given")
+    return text
+
+
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.001, 60.0  # of ccmix-sockmon (probes/sockmon/options.c); iperf3's longest
 
 SWITCH = Kind("on or off", "", _switch)
@@ -222,4 +229,5 @@ BUDGET = Kind("size per period", f"{units(STORAGE_BYTES)} per {units(PERIOD_S)}"
 WINDOW = Kind("begin and end", "hours and minutes, UTC", _window)
 RTT_PROBE = Kind("icmp@RATE, tcp:PORT@RATE or none", "times a second", _rtt_probe)
 ELASTICSEARCH = Kind("URL", "", read_url, shown=False)
+KERNEL = Kind("name", "", _kernel)
 CORES = Kind("list of cores", "", _cores)

@@ -67,15 +67,24 @@ def judge_ccas(ccas: Ccas, wanted: Iterable[str], privileged: bool, iperf3: str 
             )
 
 
-def judge_lab_ccas(built_in: frozenset[str] | None, wanted: Iterable[str]) -> Iterator[DoctorFinding]:
-    """Judges the CCAs of the lab's kernel; None: its file does not say which it has."""
+def judge_lab_ccas(
+    built_in: frozenset[str] | None, wanted: Iterable[str], other_kernel: str = ""
+) -> Iterator[DoctorFinding]:
+    """Judges the CCAs of a kernel of the lab; None: its file does not say which it has.
+
+    `other_kernel` is the name of one that is not the stock one.
+    """
+    of_kernel = f" of {other_kernel}" if other_kernel else ""
     if built_in is None:
-        yield DoctorFinding("lab: CCAs", Status.UNKNOWN, "the kernel's file does not hold its configuration")
-        return
-    yield DoctorFinding("lab: CCAs", Status.OK, " ".join(sorted(built_in)))
-    for cca in sorted(set(wanted) - built_in):
         yield DoctorFinding(
-            f"lab: CCA {cca}", Status.FAIL, f"the lab's kernel has no {cca}",
+            f"lab: CCAs{of_kernel}", Status.UNKNOWN, "the kernel's file does not hold its configuration"
+        )
+        return
+    yield DoctorFinding(f"lab: CCAs{of_kernel}", Status.OK, " ".join(sorted(built_in)))
+    for cca in sorted(set(wanted) - built_in):
+        kernel = f"the lab's kernel {other_kernel}".strip()
+        yield DoctorFinding(
+            f"lab: CCA {cca}{of_kernel}", Status.FAIL, f"{kernel} has no {cca}",
             "The entries ask for it, and the lab loads no modules: choose one of those that it has.",
         )  # fmt: skip
 

@@ -76,7 +76,7 @@ class HostChecks:
         if self._alone or self._emulated:
             report.check("lab", lambda: this_machine.judge_lab(needs.topologies, self._options.in_lab))
         if self._emulated and self._options.in_lab:
-            report.check("lab: CCAs", lambda: this_machine.judge_ccas_of_lab(needs.ccas))
+            report.check("lab: CCAs", lambda: this_machine.judge_ccas_of_lab(needs.lab_ccas))
         if self._in_namespaces:
             report.check("namespaces", lambda: this_machine.judge_namespaces(os.geteuid()))
         if self._alone or PATCHED_IPERF3 in needs.tools:

@@ -44,6 +44,7 @@ class Needs:
     """
 
     ccas: set[str] = field(default_factory=set)
+    lab_ccas: dict[str, set[str]] = field(default_factory=dict)  # of topologies, by the kernel of the lab
     sendings: list[Sending] = field(default_factory=list)
     receives: list[Sending] = field(default_factory=list)
     netem: dict[str, bool] = field(default_factory=dict)  # device, and whether packets are lost there
@@ -66,6 +67,7 @@ def needs_of(runs: Sequence[Run]) -> dict[str, Needs]:
             needs = needs_by_host[CONTROLLER]
             needs.topologies.append(run.path)
             needs.ccas |= _ccas(run, ())
+            needs.lab_ccas.setdefault(run.path.kernel, set()).update(run.traffic.ccas)
             needs.tools["ccmix-iperf3"] = "entries on a topology"
         else:
             _between_hosts(run, run.path, needs_by_host)

@@ -1,8 +1,9 @@
 """Checks what only the machine that ccmix runs on has: the lab, ccmix's own programs."""
 
+import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ccmix.doctor import container
@@ -13,8 +14,8 @@ from ccmix.lab.errors import GuestError
 from ccmix.lab.host import launch_parent, memory_dir, program
 from ccmix.lab.kernel_config import ccas_of_kernel
 from ccmix.lab.memory import guest_memory_bytes
-from ccmix.model import Topology
-from ccmix.tools import ToolError, find_iperf3, find_kernel
+from ccmix.model import STOCK_KERNEL, Topology
+from ccmix.tools import ToolError, find_iperf3, find_kernel, named_kernels
 from ccmix.units import format_bytes
 
 LAB_PROGRAMS = ("setpriv", "sh", "taskset")
@@ -65,13 +66,22 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[DoctorFi
                           (line("apt-get", "install", "-y", "util-linux"),))  # fmt: skip
 
 
-def judge_ccas_of_lab(wanted: Iterable[str]) -> Iterator[DoctorFinding]:
-    """Judges the CCAs of the lab's kernel, if there is one."""
-    try:
-        kernel = find_kernel()
-    except ToolError:
-        return  # which judge_lab() says
-    yield from judge_lab_ccas(ccas_of_kernel(kernel), wanted)
+def judge_ccas_of_lab(wanted: Mapping[str, Iterable[str]]) -> Iterator[DoctorFinding]:
+    """Judges the kernels of the lab that are there, by the CCAs that runs ask of each, and names those that are not."""
+    named = named_kernels()
+    for name, ccas in wanted.items():
+        if name == STOCK_KERNEL:
+            with contextlib.suppress(ToolError):  # which judge_lab() says
+                yield from judge_lab_ccas(ccas_of_kernel(find_kernel()), ccas)
+        elif name in named:
+            yield DoctorFinding(f"lab: kernel {name}", Status.OK, str(named[name]))
+            yield from judge_lab_ccas(ccas_of_kernel(named[name]), ccas, name)
+        else:
+            yield DoctorFinding(
+                f"lab: kernel {name}", Status.FAIL, f"the lab has {', '.join((STOCK_KERNEL, *named))}",
+                "Topologies ask for this kernel by its name, which it gets when it is built.",
+                instead=(f"lab/build --name {name} --cca DIR",), root=False,
+            )  # fmt: skip
 
 
 def read_rights() -> container.Rights:

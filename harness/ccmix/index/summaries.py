@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
+from ccmix.analysis import path_text
 from ccmix.analysis.conditions import smallest_ping_s
 from ccmix.analysis.counting import counts
 from ccmix.analysis.measured import measured
@@ -23,6 +24,7 @@ from ccmix.model import (
     HostFacts,
     HostPath,
     Loss,
+    ModuleParameter,
     ProbeReport,
     Run,
     UdpSource,
@@ -183,6 +185,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
             for name in ("median_s", "p95_s", "p99_s", "unanswered")
         },
         "host.os.kernel": facts.kernel,
+        "ccmix.path.kernel_sha256": facts.lab_kernel.sha256 if facts.lab_kernel else None,
         "ccmix.path.machine": execution.machine,
         "ccmix.path.ping_rtt_s": smallest_ping_s(finished),
         "ccmix.path.sender_qdisc": list(dict.fromkeys((facts.sender_qdiscs or {}).values())) or None,
@@ -202,6 +205,7 @@ def _path(run: Run) -> Document:
         return {
             "ccmix.path.delay_s": path.netem.delay_s if path.netem else None,
             "ccmix.path.loss_model": _model(path.netem.loss) if path.netem else None,
+            "ccmix.path.module_parameter": _parameter(path.module_parameter),
             "ccmix.destination.metadata": dict(path.dst.metadata) or None,
         }
     return {
@@ -212,6 +216,8 @@ def _path(run: Run) -> Document:
         "ccmix.path.mtu_bytes": path.mtu_bytes,
         "ccmix.path.ecn": path.ecn,
         "ccmix.path.spread": path.spread,
+        "ccmix.path.kernel": path.kernel,
+        "ccmix.path.module_parameter": _parameter(path.module_parameter),
         "ccmix.path.offloads": path.offloads,
         "ccmix.path.ack_rate_bps": path.ack_bottleneck.rate_bps if path.ack_bottleneck else None,
         "ccmix.path.burst_bytes": path.burst_bytes,
@@ -251,6 +257,10 @@ def _flow(flow: FlowMetrics, host: str, run_bps: float) -> Document:
         "host.name": host,
         "source.port": flow.port,
     }
+
+
+def _parameter(parameter: ModuleParameter | None) -> str | None:
+    return path_text.parameter(parameter) if parameter else None
 
 
 def _hosts(result: Result) -> Iterator[Document]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ccmix.failures import located
 from ccmix.lab.errors import GuestError
+from ccmix.tools import cache_folder
 
 _PREFIX = "ccmix-lab-"
 _STALE_SECONDS = 60.0
@@ -54,7 +55,7 @@ def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str
 
 def launch_parent() -> Path:
     """Returns the temporary folder, or memory if that is mounted noexec: the guest executes a script there."""
-    folders = (Path(tempfile.gettempdir()), Path("/dev/shm"), _cache_dir())
+    folders = (Path(tempfile.gettempdir()), Path("/dev/shm"), cache_folder())
     for folder in folders:
         if os.access(folder, os.W_OK | os.X_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
             return folder
@@ -128,7 +129,7 @@ def memory_dir(memory_bytes: int) -> Path:
             "run fewer guests at a time, or give them less",
         )
     refused = []
-    for folder in dict.fromkeys((Path("/dev/shm"), Path(tempfile.gettempdir()), _cache_dir())):
+    for folder in dict.fromkeys((Path("/dev/shm"), Path(tempfile.gettempdir()), cache_folder())):
         try:
             status = os.statvfs(folder)
         except OSError as error:
@@ -156,13 +157,6 @@ def available_memory_bytes() -> int | None:
     except OSError:
         return None
     return int(match[1]) * 1024 if match else None
-
-
-def _cache_dir() -> Path:
-    if cache := os.environ.get("CCMIX_CACHE"):
-        return Path(cache)
-    caches = os.environ.get("XDG_CACHE_HOME")
-    return (Path(caches) if caches else Path(os.environ.get("HOME", "/nonexistent"), ".cache")) / "ccmix"
 
 
 def _mib(size_bytes: int) -> str:

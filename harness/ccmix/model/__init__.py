@@ -4,6 +4,7 @@ derived quantities."""
 from ccmix.model.campaign import CampaignOrigin, CampaignPlan, ImportedFile, ImportIdentity, ImportOverrides
 from ccmix.model.emulated import (
     ETHERNET_HEADER_BYTES,
+    STOCK_KERNEL,
     AckBottleneck,
     Buffer,
     Change,
@@ -20,6 +21,7 @@ from ccmix.model.facts import (
     Facts,
     HostFacts,
     ImportFacts,
+    LabKernel,
     ProbeReport,
     PschedulerClock,
     PschedulerFacts,
@@ -68,6 +70,7 @@ from ccmix.model.verdict import Finding, Status, Verdict
 
 __all__ = [
     "ETHERNET_HEADER_BYTES",
+    "STOCK_KERNEL",
     "AckBottleneck",
     "BottleneckMetrics",
     "Buffer",
@@ -103,6 +106,7 @@ __all__ = [
     "ImportedFile",
     "ImportedSource",
     "Iperf3Source",
+    "LabKernel",
     "Loss",
     "LossChange",
     "MachineKind",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ccmix.model.facts import LabKernel
 from ccmix.model.run import Run
 
 
@@ -48,6 +49,7 @@ class CampaignOrigin:
     lab: bool | None = None  # whether the runs on emulated paths were made in the lab
     started_s: float | None = None  # wall clock, in seconds since 1970
     imported: ImportIdentity | None = None  # None: ccmix made the runs
+    kernels: tuple[LabKernel, ...] = ()  # those of the lab that the runs ask for, as they were at the start
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ccmix.model.netem import Loss
-from ccmix.model.real import Capture
+from ccmix.model.real import Capture, ModuleParameter
 
 ETHERNET_HEADER_BYTES = 14  # what a veth device adds to the MTU, and tbf and bfifo count
 LARGEST_ACK_BYTES = 94  # Ethernet, IP and TCP with all 40 bytes of options, such as three SACK blocks (RFC 2018)
+STOCK_KERNEL = "stock"  # the one that set-up builds for the lab
 BUCKET_PACKETS = 2  # the least that keeps the rate exact: one in transmission, one whose tokens gather
 SUPER_PACKET_BYTES = 70_000  # 64 KiB of TSO, and the headers that each of its packets will have
 BUCKET_OF_SUPER_PACKETS_S = 0.001  # at most; the kernel's own TSO joins about as much of what it paces
@@ -145,6 +146,10 @@ class Topology:
     changes: tuple[Change, ...] = ()
     spread: bool = False  # each run draws its starts and delays from its seed: see RunSpread
     capture: Capture | None = None  # of what passes between the senders' devices and the delay router
+    kernel: str = (
+        STOCK_KERNEL  # of the lab's guest, by its name; without the lab the stock one alone, which is not used
+    )
+    module_parameter: ModuleParameter | None = None  # holds for all hosts of the path, which have one kernel
     name: str = ""  # of its section
     kind: Literal["emulated"] = "emulated"
 

@@ -84,6 +84,15 @@ class ImportFacts:
 
 
 @dataclass(frozen=True)
+class LabKernel:
+    """Identifies the kernel that a guest of the lab was started with, by its file."""
+
+    name: str  # as topologies have it
+    sha256: str
+    release: str  # as the file itself prints it
+
+
+@dataclass(frozen=True)
 class Facts:
     """Holds the facts of a run. A field is None if nothing could report it."""
 
@@ -102,6 +111,7 @@ class Facts:
     imported: ImportFacts | None = None
     # Of each sender's device by the sender's name, 'src' between hosts: its queues, kinds and options, as tc reports
     sender_qdiscs: dict[str, str] | None = None
+    lab_kernel: LabKernel | None = None  # None: not in the lab, or a run of an older ccmix
 
     @property
     def hosts_unseen(self) -> bool:

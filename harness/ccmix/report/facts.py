@@ -8,6 +8,7 @@ from ccmix.model import Facts, FinishedRun
 OF_MEASURED = (
     "kernel",
     "kernel_version",
+    "lab_kernel",
     "iperf3",
     "sysctls",
     "generator",

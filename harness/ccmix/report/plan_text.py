@@ -11,11 +11,11 @@ from ccmix.analysis.size import captured_bytes, written_bytes
 from ccmix.conditions.layout import layout
 from ccmix.config import Condition, Entry
 from ccmix.model import (
+    STOCK_KERNEL,
     Commands,
     CommandSource,
     HostPath,
     Iperf3Source,
-    ModuleParameter,
     Netem,
     PschedulerTask,
     Run,
@@ -99,6 +99,10 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
     yield "", drawing(plan)
     for device, what in devices(path, plan):
         yield "device", f"{device:{DEVICE_WIDTH}} {what}"
+    if path.kernel != STOCK_KERNEL:
+        yield "kernel", f"of the lab: {path.kernel}"
+    if path.module_parameter:
+        yield "parameter", f"of all hosts: {path_text.parameter(path.module_parameter)}"
     if path.spread:
         yield "spread", path_text.spread(path)
     if path.capture:
@@ -151,7 +155,7 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
     if traffic.pacing_bps is not None:
         yield "pacing", f"on {path.src}, {device}: fq maxrate {format_rate(traffic.pacing_bps)} each flow"
     if path.module_parameter:
-        yield "parameter", f"on {path.src}: {_parameter(path.module_parameter)}"
+        yield "parameter", f"on {path.src}: {path_text.parameter(path.module_parameter)}"
     if path.capture:
         arguments = shlex.join(path.capture.arguments)
         yield "tcpdump", f"on {path.src}: {arguments}, up to {format_bytes(path.capture.most_bytes)}"
@@ -192,8 +196,3 @@ def _netem(netem: Netem, direction: str = "") -> str:
     if netem.rate_bps is not None:
         parts.append(f"rate {format_rate(netem.rate_bps)}")
     return ", ".join(parts) or "nothing"
-
-
-def _parameter(parameter: ModuleParameter) -> str:
-    element = f", element {parameter.element}," if parameter.element else ""
-    return f"{parameter.path}{element} = {parameter.value}"

@@ -6,8 +6,8 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,8 +15,9 @@ import ccmix
 from ccmix.archive.codec import MEASUREMENT
 from ccmix.generators.results import GeneratorError
 from ccmix.lab import JOB_DIR, GuestSpec, run_guest
+from ccmix.lab.kernels import identify
 from ccmix.lab.memory import SharedMemory, guest_memory_bytes
-from ccmix.model import Execution, HostPath, Measurement, Run, run_files
+from ccmix.model import STOCK_KERNEL, Execution, HostPath, LabKernel, Measurement, Run, run_files
 
 PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
 
@@ -60,8 +61,10 @@ class Machine(Protocol):
 class LabMachine:
     """Measures each run in a guest of its own, in virtual time."""
 
-    def __init__(self, kernel: Path, programs: EmulationPrograms) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: Path, programs: EmulationPrograms, others: Mapping[str, Path] | None = None) -> None:
+        """Takes the stock kernel, and by their names others that runs may ask for."""
+        self._kernels = {STOCK_KERNEL: kernel, **(others or {})}
+        self._identified: dict[str, LabKernel] = {}
         self._links: dict[str, Path] = asdict(programs)
         self._memory = SharedMemory()
 
@@ -80,10 +83,18 @@ class LabMachine:
             for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._links}.items():
                 links.enter_context(_link(folder / name, target))
             async with self._memory.part(spec.memory_bytes):
-                result = await run_guest(self._kernel, spec)
+                result = await run_guest(self._kernels[run.topology.kernel], spec)
         (folder / run_files.LOGS / run_files.GUEST_LOG).write_text(result.console)
         _finish_job(folder, result.exit_status)
-        return Measured(_measurement(folder), Execution("lab", round(result.real_seconds, 2), spec.memory_bytes))
+        measured = _measurement(folder)
+        facts = replace(measured.facts, lab_kernel=self._identify(run.topology.kernel))
+        execution = Execution("lab", round(result.real_seconds, 2), spec.memory_bytes)
+        return Measured(replace(measured, facts=facts), execution)
+
+    def _identify(self, name: str) -> LabKernel:
+        if name not in self._identified:
+            self._identified[name] = identify(name, self._kernels[name])
+        return self._identified[name]
 
     async def close(self) -> None:
         """Does nothing: nothing is kept."""

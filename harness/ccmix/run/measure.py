@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
     generators.mkdir()
     logs.mkdir(exist_ok=True)
     iperf3_version = _iperf3_version(programs.iperf3)
-    with Journal() as journal, dumbbell(run.topology, journal) as path:
+    with Journal() as journal, _parameter(run.topology, journal), dumbbell(run.topology, journal) as path:
         first = path.sender(path.pairs[0])
         _check_ccas(run, first)
         with entered(first.name):
@@ -120,6 +120,15 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         series=series,
         diagnostics=tuple(probing.diagnostics),
     )
+
+
+def _parameter(topology: Topology, journal: Journal) -> AbstractContextManager[None]:
+    """Returns a context in which the parameter of the topology is set: of the kernel, which all namespaces share."""
+    if topology.module_parameter is None:
+        return nullcontext()
+    from ccmix.conditions.module_parameter import changed_parameter  # noqa: PLC0415  # a module more moves traffic by us
+
+    return changed_parameter(LocalHost(journal), topology.module_parameter)
 
 
 def _iperf3_version(iperf3_path: str) -> str:
@@ -247,7 +256,16 @@ def _state(path: Dumbbell, topology: Topology) -> PathState:
     bottleneck = path.bottleneck.place
     shown = qdisc.classes_command(bottleneck.device)
     classes = {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.shaper == "htb" else {}
-    return PathState(devices, sysctls, classes)
+    return PathState(devices, sysctls, classes, _parameters(topology))
+
+
+def _parameters(topology: Topology) -> dict[str, str]:
+    parameter = topology.module_parameter
+    if parameter is None:
+        return {}
+    from ccmix.conditions.module_parameter import read_parameter  # noqa: PLC0415
+
+    return {parameter.path: read_parameter(LocalHost(), parameter)}
 
 
 @dataclass

@@ -64,6 +64,16 @@ PATH = (
     FieldComparison(
         ("Topology.receivers",), "namespaces that have the receivers' addresses", EXACT, path_fields.receivers
     ),
+    FieldComparison(
+        ("Topology.kernel",), "the kernel file that the guest was started with, and the release that the guest reports",
+        EXACT, path_fields.kernel,
+    ),
+    FieldComparison(
+        (
+            "Topology.module_parameter", "ModuleParameter.path", "ModuleParameter.value", "ModuleParameter.element",
+        ),
+        "/sys/module, before and after the traffic", EXACT, path_fields.module_parameter,
+    ),
     FieldComparison(("Topology.ecn",), "sysctl tcp_ecn of each sender and receiver", EXACT, path_fields.ecn),
     FieldComparison(("Topology.capture",), "whether tcpdump captured", EXACT, path_fields.capture),
     FieldComparison(

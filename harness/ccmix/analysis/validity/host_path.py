@@ -137,9 +137,6 @@ NOT_COMPARED: Mapping[str, str] = {
     "HostPath.server": "who starts iperf3's server; without a server, a test fails",
     "HostPath.port": "iperf3 has no other port to go to; without a server there, a test fails",
     "HostPath.module_parameter": "ccmix reads it back when it has set it, and the run fails if it is another",
-    "ModuleParameter.path": "as HostPath.module_parameter",
-    "ModuleParameter.value": "as HostPath.module_parameter",
-    "ModuleParameter.element": "as HostPath.module_parameter",
     "HostPath.commands": "lines of the user's: what they should do is not known; facts.json has what was run",
     **{
         f"Commands.{field}": "as HostPath.commands"

@@ -9,7 +9,7 @@ from ccmix.analysis.validity.comparison import Limits, Observed
 from ccmix.analysis.validity.queue_options import option_differences, options_of_buffer
 from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, CONTROL, NAMESPACE_PREFIX, layout
 from ccmix.conditions.qdisc import sender_queue
-from ccmix.model import Loss, Queue, Sender, Topology
+from ccmix.model import STOCK_KERNEL, Loss, Queue, Sender, Topology
 from ccmix.model.netem import gemodel_parameters
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
@@ -252,6 +252,39 @@ def receivers(observed: Observed) -> Limits:
         if seen != {configured}:
             place = ", ".join(sorted(seen)) or "no host"
             yield "path", f"{pair.sender.name}'s receiver was {place}, configured is {configured}"
+
+
+def kernel(observed: Observed) -> Limits:
+    """Compares the configured kernel with the file that the guest was started with, and with what the guest reports."""
+    configured, facts = observed.run.topology.kernel, observed.measurement.facts
+    ran = facts.lab_kernel
+    if ran is None:
+        if configured != STOCK_KERNEL:
+            yield "kernel", f"no guest of the lab ran, configured is {configured}"
+    elif ran.name != configured:
+        yield "kernel", f"the guest was started with {ran.name}, configured is {configured}"
+    elif ran.release != facts.kernel:
+        yield "kernel", f"the guest ran {facts.kernel}, and the file of {ran.name} is {ran.release}"
+
+
+def module_parameter(observed: Observed) -> Limits:
+    """Compares a module's parameter, as /sys/module had it before the traffic and after it."""
+    configured = observed.run.topology.module_parameter
+    for state in applied_path(observed.measurement).states:
+        if configured is None:
+            for parameter, text in state.parameters.items():
+                yield "parameter", f"{parameter} was set to {text}, configured is nothing"
+            continue
+        read = state.parameters.get(configured.path)
+        elements = (read or "").split(",")
+        at = configured.element
+        seen = read if at is None or read is None else elements[at - 1] if at <= len(elements) else None
+        if seen != configured.value:
+            element = f", element {at}," if at else ""
+            yield (
+                "parameter",
+                f"{configured.path}{element} was {seen or 'not read back'}, configured is {configured.value}",
+            )
 
 
 def ecn(observed: Observed) -> Limits:
