@@ -32,14 +32,15 @@ class Step:
     shown_at: slice
 
 
-def run_tutorial(folder: Path) -> Iterator[Step]:
+def run_tutorial(folder: Path, page: Path = PAGE) -> Iterator[Step]:
     """Saves the page's files in `folder` and runs its commands there, in the order of the page."""
-    text = PAGE.read_text()
+    text = page.read_text()
     blocks = list(BLOCK.finditer(text))
     for number, block in enumerate(blocks):
-        if block[1] == "ini":
+        if block[1] in ("ini", "c"):
             name = SAVED_AS.search(text, 0, block.start())
             assert name, f"the text before {block[0]!r} names no file"
+            (folder / name[1]).parent.mkdir(exist_ok=True)
             (folder / name[1]).write_text(block[2])
         elif block[1] == "sh":
             output = blocks[number + 1]
@@ -49,7 +50,7 @@ def run_tutorial(folder: Path) -> Iterator[Step]:
 
 
 def _run(command: str, folder: Path) -> str:
-    environment = os.environ | {"PATH": f"{Path(CCMIX).parent}:{os.environ['PATH']}"}
+    environment = os.environ | {"CCMIX": str(REPOSITORY), "PATH": f"{Path(CCMIX).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-e", "-c", command],
         cwd=folder,

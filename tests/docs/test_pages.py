@@ -37,5 +37,5 @@ def test_every_page_has_a_kind_and_is_listed() -> None:
     assert {page for page in pages if "/" not in page} == {"development.md"}
 
 
-def test_there_is_one_tutorial() -> None:
-    assert len(list((DOCS / "tutorial").iterdir())) == 1
+def test_tutorials_are_few() -> None:
+    assert len(list((DOCS / "tutorial").iterdir())) == 2

@@ -1,0 +1,37 @@
+"""The tutorial on a CCA of one's own: its C file is built and measured by its commands, from an empty folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support import REPOSITORY
+from tutorial_page import run_tutorial
+
+pytestmark = [pytest.mark.lab, pytest.mark.deep]
+
+PAGE = REPOSITORY / "docs" / "tutorial" / "your-own-cca.md"
+
+
+def test_the_page_leads_from_a_c_file_to_a_fairness_chart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCMIX_LAB_KERNELS", str(tmp_path / "named"))
+    steps = {step.command: step for step in run_tutorial(tmp_path, PAGE)}
+    assert [command.split()[0] for command in steps] == ['"$CCMIX"/lab/build', *["ccmix"] * 4]
+
+    kernels = steps["ccmix lab kernels\n"].printed
+    mine = kernels.partition("\nmine\n")[2]
+    assert " mine " in next(line for line in mine.splitlines() if "CCAs" in line)
+    assert "added    CCA mine" in mine
+    available = steps["ccmix lab exec --kernel mine -- cat /proc/sys/net/ipv4/tcp_available_congestion_control\n"]
+    assert set(available.shown.split()) == set(available.printed.split())
+
+    assert "14 runs valid, 0 not valid, 0 failed" in steps["ccmix run mine.ini --lab\n"].printed
+    fairness = {}
+    for percent in (50, 95):
+        files = tmp_path.glob(f"results/mine/beside-cubic/keep_percent={percent}/receiver/*/run.json")
+        runs = [json.loads(file.read_text()) for file in files]
+        assert {run["facts"]["lab_kernel"]["name"] for run in runs} == {"mine"}
+        fairness[percent] = sum(run["metrics"]["fairness"] for run in runs) / len(runs)
+    assert fairness[50] > 0.9 > fairness[95]
+    chart = (tmp_path / "figures" / "by keep_percent beside-cubic.svg").read_text()
+    assert "Jain's index" in chart
