@@ -58,7 +58,7 @@ def _run(command: str, folder: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=280,
+        timeout=2000,
         check=False,
     )
     assert done.returncode == 0, done.stdout

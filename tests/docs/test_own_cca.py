@@ -8,7 +8,7 @@ import pytest
 from support import REPOSITORY
 from tutorial_page import run_tutorial
 
-pytestmark = [pytest.mark.lab, pytest.mark.deep]
+pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(3000)]
 
 PAGE = REPOSITORY / "docs" / "tutorial" / "your-own-cca.md"
 

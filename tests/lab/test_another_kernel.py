@@ -100,6 +100,7 @@ def test_wrong_calls_say_what_is_wrong(
 
 
 @pytest.mark.deep
+@pytest.mark.timeout(3000)  # it may have to build the stock kernel first
 def test_kernels_with_a_cca_a_patch_and_an_option(named: Path, half: Path, tmp_path: Path) -> None:
     patch, config = tmp_path / "mark.patch", tmp_path / "options"
     patch.write_text(PATCH)

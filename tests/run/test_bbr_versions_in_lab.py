@@ -8,7 +8,7 @@ import pytest
 
 from support import REPOSITORY, Ccmix
 
-pytestmark = [pytest.mark.lab, pytest.mark.deep]
+pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(1200)]
 
 INI = """
 [topology link]
@@ -42,7 +42,7 @@ def runs_of(outdir: Path) -> dict[str, dict[str, Any]]:
 def test_ccas_can_be_swept_and_mixed(ccmix: Ccmix, tmp_path: Path) -> None:
     config, outdir = tmp_path / "versions.ini", tmp_path / "out"
     config.write_text(INI)
-    done = ccmix("run", config, "--lab", "-o", outdir)
+    done = ccmix("run", config, "--lab", "-o", outdir, timeout=1000)
     assert done.returncode == 0, done.stderr
     runs = runs_of(outdir)
     ran = {name: [group["cca"] for group in run["metrics"]["groups"]] for name, run in runs.items()}
@@ -73,7 +73,7 @@ def test_the_sweeps_of_figure_15(ccmix: Ccmix, tmp_path: Path) -> None:
         text = text.replace(before, after)
     config, outdir = tmp_path / "fig15.ini", tmp_path / "out"
     config.write_text(text)
-    done = ccmix("run", config, "--lab", "-o", outdir)
+    done = ccmix("run", config, "--lab", "-o", outdir, timeout=1000)
     assert done.returncode == 0, done.stderr
     runs = runs_of(outdir)
     assert len(runs) == 5 + 6 + 5 + 4 + 4
