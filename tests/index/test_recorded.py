@@ -16,8 +16,9 @@ from elasticsearch_node import Node
 from filled_index import RECORDED
 from index_support import Index, documents, of_archive, of_index
 
-EMULATED, REAL, PSCHEDULER = RECORDED
+EMULATED, REAL, PSCHEDULER, LATER = RECORDED
 PACED = REAL / "paced" / "cca=reno:1@2M,bbr:1@2M" / "far" / "001"
+VERSIONS = LATER / "later" / "all" / "receiver" / "001"
 REQUESTS = EMULATED / "requests" / "all" / "receiver" / "001"
 
 
@@ -53,6 +54,14 @@ def test_an_index_of_all_of_them_is_what_the_archives_are(index: Index, server: 
     counted = {kind: sum(name.startswith(f"ccmix-{kind}-") for name, _ in expected) for kind in rows}
     assert counted == rows
     assert all(rows.values())
+
+
+def test_states_of_bbr_s_later_versions_are_their_phases() -> None:
+    recorded = pl.read_parquet(VERSIONS / "sockets.parquet")
+    bounds = ("cycle", "bw_lo_bps", "inflight_hi_packets", "inflight_lo_packets")
+    found = columns(of_run(VERSIONS, "sockets"), "ccmix.bbr.state", *(f"ccmix.bbr.{name}" for name in bounds))
+    assert found == recorded.select("bbr_phase", *(f"bbr_{name}" for name in bounds)).rows()
+    assert set(recorded["bbr_phase"]) >= {"startup", "drain", "probe_bw_refill", "probe_rtt"}
 
 
 def test_packets_are_those_of_the_capture() -> None:

@@ -19,6 +19,7 @@ SEED = "8"
 # What `ccmix index` doesn't read
 LEFT_OUT = (
     "report.html",
+    "report-charts",
     *(
         f"*/*/*/*/{name}"
         for name in ("generators/*iperf3*", "logs", "capture.pcap.zst", "facts.json", "processes.parquet",
@@ -86,6 +87,7 @@ def by_stand_in(folder: Path) -> None:
 
 def main() -> None:
     measure("emulated", "--lab")
+    measure("later", "--lab")
     with two_hosts():
         measure("real")
     with tempfile.TemporaryDirectory() as folder:

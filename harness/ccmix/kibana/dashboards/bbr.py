@@ -9,7 +9,7 @@ from ccmix.terms import BBRS
 STEP_S = 0.1
 NEEDS = f"samples of sockets with the CCA {', '.join(BBRS)}"
 OF_SENDERS = ({"term": {"ccmix.end": "sender"}}, {"term": {"ccmix.final": False}})
-_RATES = {name: line for name, line in bbr_state.RATES.items() if name not in bbr_state.BOUNDS}
+_BOUNDS = {name: line for name, line in bbr_state.WINDOWS.items() if name in bbr_state.BOUNDS}
 # The phase of a sample, as bbr_state.phase() computes it
 PHASE = (
     "datum.key.state === 'probe_bw' "
@@ -41,19 +41,38 @@ STATES = VegaLite(
     NEEDS,
 )  # fmt: skip
 RATES = VegaLite(
-    "BBR's estimate of the bottleneck's rate, and the delivery rate: means over flows",
+    "BBR's estimate of the bottleneck's rate, its bound bw_lo, and the delivery rate: means over flows",
     SOCKETS,
     {"step": steps("ccmix.elapsed_s", STEP_S)},
     {
         "estimate": metric("avg", "ccmix.bbr.bandwidth_bps"),
         "delivered": metric("avg", "ccmix.socket.delivery_rate_bps"),
+        "bw_lo": metric("avg", "ccmix.bbr.bw_lo_bps"),
     },
-    lambda source: bbr_state.rates(source, time(), _RATES),
+    lambda source: bbr_state.rates(source, time()),
     members(
         time_s="datum.key.step",
         bbr_bandwidth_bps="datum.estimate.value",
         delivery_rate_bps="datum.delivered.value",
+        bbr_bw_lo_bps="datum.bw_lo.value",
     ),
     (*OF_SENDERS, {"exists": {"field": "ccmix.bbr.bandwidth_bps"}}),
     NEEDS,
+)
+BOUNDS = VegaLite(
+    "Bounds of BBR's later versions on what is in flight: means over flows",
+    SOCKETS,
+    {"step": steps("ccmix.elapsed_s", STEP_S)},
+    {
+        "hi": metric("avg", "ccmix.bbr.inflight_hi_packets"),
+        "lo": metric("avg", "ccmix.bbr.inflight_lo_packets"),
+    },
+    lambda source: bbr_state.windows(source, time(), _BOUNDS),
+    members(
+        time_s="datum.key.step",
+        bbr_inflight_hi_packets="datum.hi.value",
+        bbr_inflight_lo_packets="datum.lo.value",
+    ),
+    (*OF_SENDERS, {"exists": {"field": "ccmix.bbr.inflight_hi_packets"}}),
+    "samples of sockets with the CCA bbr2 or bbr3 in the lab",
 )

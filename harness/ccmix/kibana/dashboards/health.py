@@ -3,7 +3,7 @@
 from ccmix.kibana.dashboard import Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.data_views import HOSTS, RUNS
-from ccmix.kibana.lens import XY, Column, Lens, LensTable, Metric, Terms, Times
+from ccmix.kibana.lens import XY, Column, Count, Lens, LensTable, Metric, Terms, Times
 
 _HOST = Terms("host.name", "host")
 _PAIR = Terms("ccmix.path.pair", "path")
@@ -36,6 +36,14 @@ HEALTH = Dashboard(
                   "runs": Metric("unique_count", "ccmix.run.id", "runs")},
                  XY("bar_horizontal_stacked", "kind", ("runs",), "pair")),
             24, 12, leads_to="campaigns",
+        ),
+        Panel(
+            "not-verified",
+            Lens("What was configured and runs could not show; they may be valid", RUNS,
+                 {"what": Terms("ccmix.validity.not_verified", "not verified", by="runs"), "pair": _PAIR,
+                  "runs": Count("runs")},
+                 LensTable(("what", "pair", "runs"))),
+            48, 8, leads_to="campaigns",
         ),
         Panel(
             "ping",

@@ -184,6 +184,7 @@ RUN = Dashboard(
               24, 10),
         Panel("bbr-bandwidth", bbr.RATES, 24, 10),
         Panel("bbr-flows", bbr.STATES, 48, 10),
+        Panel("bbr-bounds", bbr.BOUNDS, 48, 10),
         Panel("queue", _over_time("Queues", QUEUES, _QUEUE, _BACKLOG), 24, 10),
         Panel("drops", _over_time("Drops of the queues", QUEUES, _QUEUE, _DROPS), 24, 10),
         Panel("flows", _FLOWS, 48, 12, leads_to="ccas"),
