@@ -47,6 +47,7 @@ enum bbr_set { BBR2_DEPLOYED, BBR2_DRAFT, BBR3, BBR_SETS };
 	/* min_rtt and PROBE_RTT: [v2] 2.14; [v3] 2.16 */                                                               \
 	SETTING(min_rtt_win_sec, 10, 10, 10, 1, 3600, "window of min_rtt, in s")                                        \
 	SETTING(probe_rtt_win_ms, 5000, 5000, 5000, 1, 3600000, "time between PROBE_RTTs, in ms")                       \
+	SETTING(refresh_equal_rtt, 1, 0, 0, 0, 1, "1: an RTT equal to the least postpones PROBE_RTT, too")             \
 	SETTING(probe_rtt_mode_ms, 200, 200, 200, 0, 60000, "least duration of PROBE_RTT, in ms; 0: no PROBE_RTT")      \
 	/* Aggregation and pacing: [v2] 4.5.5, 4.6.2, 4.6.3; [v3] 5.5.9, 5.6.2, 5.6.3 */                                \
 	SETTING(extra_acked_gain, 256, 256, 256, 0, 1024, "share of extra_acked in cwnd, in 1/256")                     \

@@ -169,12 +169,18 @@ static void bbr_check_full_bw_reached(struct bbr *bbr, const struct bbr_constant
 		bbr->full_bw_reached = true;
 }
 
+/* Whether an RTT refreshes probe_rtt_min_delay; refresh_equal_rtt is what the reference's BBRv2 shows, see cca/README.md. */
+static bool bbr_is_low_rtt(const struct bbr *bbr, const struct bbr_constants *k, u32 rtt_us)
+{
+	return rtt_us < bbr->probe_rtt_min_delay_us || (k->s.refresh_equal_rtt && rtt_us == bbr->probe_rtt_min_delay_us);
+}
+
 /* UpdateMinRTT(): [v2] 4.3.4.4; [v3] 5.3.4.3. An expired estimate is not replaced by the RTT of a delayed ACK. */
 static void bbr_update_min_rtt(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
 	bbr->probe_rtt_expired = ack->now_us > bbr->probe_rtt_min_stamp_us + k->probe_rtt_win_us;
-	if (ack->rtt_us >= 0 && ((u32)ack->rtt_us < bbr->probe_rtt_min_delay_us ||
-				 (bbr->probe_rtt_expired && !ack->is_ack_delayed))) {
+	if (ack->rtt_us >= 0 &&
+	    (bbr_is_low_rtt(bbr, k, ack->rtt_us) || (bbr->probe_rtt_expired && !ack->is_ack_delayed))) {
 		bbr->probe_rtt_min_delay_us = bbr_max(ack->rtt_us, 1);
 		bbr->probe_rtt_min_stamp_us = ack->now_us;
 	}

@@ -75,6 +75,15 @@ def test_a_lower_rtt_postpones_probe_rtt(core: Core) -> None:
     assert core.state["min_rtt_us"] == RTT_US - 4
 
 
+@pytest.mark.parametrize(("which", "postponed"), [("deployed", True), ("draft", False), ("v3", False)])
+def test_an_equal_rtt_postpones_probe_rtt_in_the_deployed_v2(core: Core, which: str, postponed: bool) -> None:
+    """Ours, by the reference: see cca/README.md."""
+    to_cruise(core, which)
+    before = core.state["probe_rtt_min_stamp_us"]
+    core.ack(rtt_us=core.state["probe_rtt_min_delay_us"])
+    assert core.state["probe_rtt_min_stamp_us"] == (core.now if postponed else before)
+
+
 def test_min_rtt_is_that_of_ten_seconds(core: Core) -> None:
     """[v3] 5.3.4.3: two windows of PROBE_RTT."""
     to_cruise(core, probe_rtt_mode_ms=0)
