@@ -312,3 +312,16 @@ def test_processes_at_the_same_time_have_journals_of_their_own(state: Path) -> N
         assert len(journals(state)) == 2
     assert time.monotonic() - begin < 5
     assert journals(state) == []
+
+
+def test_what_a_kill_left_of_a_journal_that_had_not_begun_is_removed(state: Path) -> None:
+    state.mkdir(exist_ok=True)
+    old, new, held = (state / f"undo-{number}-abc.new" for number in (1, 2, 3))
+    for path in (old, new, held):
+        path.touch()
+    for path in (old, held):
+        os.utime(path, (0, 0))
+    with held.open() as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        assert list(restore(state)) == []
+    assert journals(state) == [new, held]

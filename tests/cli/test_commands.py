@@ -178,13 +178,32 @@ def test_ctrl_c_before_the_command_begins_says_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
+@pytest.mark.namespaces
 @pytest.mark.parametrize("form", ["table", "csv", "json", "html"])
-def test_a_full_disk_is_told_with_the_file(form: str, ccmix: Ccmix, tmp_path: Path) -> None:
-    full = tmp_path / "full"  # the charts of a page are written beside it, where only root may write to /dev
-    full.symlink_to("/dev/full")
-    told = ccmix("report", DEMO_FILE, "--format", form, "-o", full)
+def test_a_full_disk_is_told_with_the_file(form: str, tmp_path: Path) -> None:
+    """Of a page it is a chart's file, which is written first."""
+    filled = 'mount -t tmpfs -o size=64k tmpfs "$0" && head -c 128K /dev/zero >"$0/fill" 2>"$0/why"; exec "$@"'
+    page = tmp_path / "page"
+    argv = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        filled,
+        tmp_path,
+        CCMIX,
+        "report",
+        DEMO_FILE,
+        "--format",
+        form,
+        "-o",
+        page,
+    ]
+    told = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr == f"{full}: No space left on device: make room on that disk, or choose another place\n"
+    file, _, reason = told.stderr.partition(": ")
+    assert Path(file).parent == (tmp_path / "page-charts" if form == "html" else tmp_path)
+    assert reason == "No space left on device: make room on that disk, or choose another place\n"
 
 
 @pytest.mark.parametrize("arguments", [("plan", DEMO), ("plan", DEMO, "--format", "json"), ("doctor",),

@@ -11,6 +11,7 @@ import yaml
 from support import REPOSITORY
 
 UNITS = REPOSITORY / "packaging/systemd"
+MOST_EXPOSURE = 1.5
 
 
 def verify(folder: Path, changed: str = "") -> subprocess.CompletedProcess[str]:
@@ -36,6 +37,17 @@ def test_systemd_understands_them(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     wrong = verify(tmp_path, "NoSuchSetting=1\n")
     assert "NoSuchSetting" in wrong.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here: UNITS NOT VERIFIED")
+def test_the_units_own_processes_may_do_little(tmp_path: Path) -> None:
+    """What `systemd-analyze security` calls their exposure, of 10; the container is no process of the unit."""
+    for changed, allowed in (("", True), ("CapabilityBoundingSet=~\nNoNewPrivileges=no\n", False)):
+        unit = tmp_path / "ccmix@my-test.service"
+        unit.write_text((UNITS / "ccmix@.service").read_text() + changed)
+        argv = ["systemd-analyze", "security", "--offline=yes", f"--threshold={MOST_EXPOSURE * 10:.0f}", unit]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) is allowed, done.stdout + done.stderr
 
 
 def test_a_container_gets_what_the_service_dtn_gets() -> None:

@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypedDict
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
+BEGINS_WITHIN_S = 60.0  # between a journal's file and its lock
 UNDO_TIMEOUT_S = 660.0  # a little more than a run's own commands may take
 GREATEST_STATUS = 128  # of a command that ended by itself; a shell says 128 + N of one that signal N ended
 LONGEST_OUTPUT = 2000  # bytes of an undo's output that are reported
@@ -170,6 +172,7 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
     is left for who is there.
     """
     here = network_namespace()
+    _remove_begun(folder or state_folder())
     for path in sorted((folder or state_folder()).glob("undo-*.jsonl")):
         with path.open("ab", buffering=0) as file:
             try:
@@ -186,6 +189,16 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
                 failed = failed or reason is not None
                 yield undo, reason
             if not failed:
+                path.unlink()
+
+
+def _remove_begun(folder: Path) -> None:
+    """Removes journals whose processes were killed before they announced a change: nothing of them is to be undone."""
+    for path in folder.glob("undo-*.new"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            age_s = time.time() - os.fstat(file.fileno()).st_mtime
+            if age_s > BEGINS_WITHIN_S:  # else its process may be about to lock it
                 path.unlink()
 
 

@@ -28,18 +28,20 @@ def replacing(file: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
         return
     _check_kind(file)
     part = file.with_name(file.name + PARTIAL)
-    with naming(file):
+    try:
         part.unlink(missing_ok=True)  # what a killed process left, or a link
-        try:
-            with open_new(part) as out:
-                yield out
-                out.flush()
-                if sync:
-                    os.fsync(out.fileno())
-            part.rename(file)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        with open_new(part) as out:
+            yield out
+            out.flush()
+            if sync:
+                os.fsync(out.fileno())
+        part.rename(file)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(part)):
+            raise OSError(error.errno, error.strerror, str(file)) from error
+        raise
 
 
 def write_whole(file: Path, text: str, *, sync: bool = True) -> None:

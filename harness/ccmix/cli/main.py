@@ -102,3 +102,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal of another encoding shows ? for characters that it lacks
+    if not isinstance(sys.stderr, output.Messages):
+        sys.stderr = output.Messages(sys.stderr)
