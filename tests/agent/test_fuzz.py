@@ -109,7 +109,7 @@ def more(seed: int) -> bytes:
         {"op": "start", "id": 5, "argv": ["sleep", "0.1"], "stdin": "", "privileged": False},
         {"op": "start", "id": 6, "argv": ["cat"], "stdin": "AAAA", "privileged": False},
         {"op": "end", "id": 5}, {"op": "listening", "id": 5, "call": 2}, {"op": "commands", "id": 6, "call": 3},
-        {"op": "clock", "call": 4}, {"op": "beat"}, {"op": "made", "number": 7, "call": 6},
+        {"op": "clock", "call": 4}, {"op": "beat"},
         {"op": "about_to", "call": 7, "what": "x", "undo": ["true"], "privileged": False},
     ]  # fmt: skip
     return b"".join(damaged(message, dice) for message in dice.choices(possible, k=12))
