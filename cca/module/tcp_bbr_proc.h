@@ -42,7 +42,7 @@ static int bbr_proc_show(struct seq_file *seq, void *element)
 {
 	const struct bbr_block *block = list_entry(element, struct bbr_block, list);
 	const struct bbr *bbr = &block->bbr;
-	u32 bw_lo, inflight_hi, inflight_lo;
+	u32 bw_lo, inflight_hi, inflight_lo, cookie[2];
 
 	if (element == &bbr_blocks) {
 		seq_puts(seq, "cookie phase cycle bw_lo_bps inflight_hi_packets inflight_lo_packets\n");
@@ -53,7 +53,8 @@ static int bbr_proc_show(struct seq_file *seq, void *element)
 	bw_lo = READ_ONCE(bbr->bw_lo);
 	inflight_hi = READ_ONCE(bbr->inflight_hi);
 	inflight_lo = READ_ONCE(bbr->inflight_lo);
-	seq_printf(seq, "%llu %s %u", (u64)sock_gen_cookie(block->sk), bbr_phase_names[READ_ONCE(bbr->state)],
+	sock_diag_save_cookie(block->sk, cookie);
+	seq_printf(seq, "%llu %s %u", (u64)cookie[1] << 32 | cookie[0], bbr_phase_names[READ_ONCE(bbr->state)],
 		   READ_ONCE(bbr->cycle_count));
 	bbr_proc_bound(seq, bw_lo, (u64)bw_lo * tcp_sk(block->sk)->mss_cache * (USEC_PER_SEC * 8) >> BBR_BW_SCALE);
 	bbr_proc_bound(seq, inflight_hi, inflight_hi);
