@@ -101,7 +101,10 @@ def test_wrong_calls_say_what_is_wrong(
 
 @pytest.mark.deep
 @pytest.mark.timeout(3000)  # it may have to build the stock kernel first
-def test_kernels_with_a_cca_a_patch_and_an_option(named: Path, half: Path, tmp_path: Path) -> None:
+def test_kernels_with_a_cca_a_patch_and_an_option(
+    named: Path, half: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CCMIX_LAB_KERNEL", build().stdout.strip())
     patch, config = tmp_path / "mark.patch", tmp_path / "options"
     patch.write_text(PATCH)
     config.write_text("CONFIG_TCP_CONG_NV=y\nCONFIG_TCP_CONG_BIC=n\n")
