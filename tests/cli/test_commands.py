@@ -199,9 +199,9 @@ def test_a_full_disk_is_told_with_the_file(form: str, tmp_path: Path) -> None:
         "-o",
         page,
     ]
-    told = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
-    assert (told.returncode, told.stdout) == (1, "")
-    file, _, reason = told.stderr.partition(": ")
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    file, _, reason = done.stderr.partition(": ")
     assert Path(file).parent == (tmp_path / "page-charts" if form == "html" else tmp_path)
     assert reason == "No space left on device: make room on that disk, or choose another place\n"
 
@@ -213,12 +213,12 @@ def test_a_full_standard_output(arguments: tuple[object, ...]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     argv = [CCMIX, *map(str, arguments)]
     with Path("/dev/full").open("w") as full:
-        told = subprocess.run(
+        done = subprocess.run(
             argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=environment
         )
-    assert told.returncode == 1
-    assert "standard output: No space left on device: " in told.stderr.splitlines()[-1]
-    assert "Traceback" not in told.stderr
+    assert done.returncode == 1
+    assert "standard output: No space left on device: " in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.namespaces
@@ -227,9 +227,9 @@ def test_a_read_only_disk_is_told_with_the_file(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     command = (CCMIX, "report", DEMO_FILE, "-o", page)
     argv = ["unshare", "--mount", "sh", "-c", mounted, tmp_path, *command]
-    told = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr == f"{page}: Read-only file system: mount it for writing, or choose another place\n"
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"{page}: Read-only file system: mount it for writing, or choose another place\n"
 
 
 def test_a_folder_of_a_name_that_is_not_utf8(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:

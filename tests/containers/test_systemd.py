@@ -41,7 +41,7 @@ def test_systemd_understands_them(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here: UNITS NOT VERIFIED")
 def test_the_units_own_processes_may_do_little(tmp_path: Path) -> None:
-    """What `systemd-analyze security` calls their exposure, of 10; the container is no process of the unit."""
+    """Tests what `systemd-analyze security` calls their exposure, of 10; the container is no process of the unit."""
     for changed, allowed in (("", True), ("CapabilityBoundingSet=~\nNoNewPrivileges=no\n", False)):
         unit = tmp_path / "ccmix@my-test.service"
         unit.write_text((UNITS / "ccmix@.service").read_text() + changed)
