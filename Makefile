@@ -2,7 +2,7 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-fast test-deep test-long image image-test elk-test sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow faults check format lock clean
+.PHONY: help demo setup setup-dev test test-fast test-deep test-long image image-test elk-test sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow fuzz-agent faults check format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
