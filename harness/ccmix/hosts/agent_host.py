@@ -355,7 +355,8 @@ class AgentHost:
         elif "hello" in message:
             if self.hello:
                 self.connection.cut_broken("it says hello again")
-            self.hello = self.hello or message["hello"]
+            else:
+                self.hello = message["hello"]
         elif "waits" in message:
             self.waits = message["waits"]
         elif "refused" in message:

@@ -15,10 +15,7 @@ from ccmix.hosts.connect import CONNECTS_WITHIN_S, connect
 from ccmix.hosts.errors import CommandError, HostLost, HostSilent, HostUnreachable
 
 WAITS_S = (1.0, 2.0)  # between attempts to connect
-SILENT_S = (
-    60.0,
-    3600.0,
-)  # between attempts at a host that took the connection and hung: at first, then doubled, at most
+SILENT_S = (60.0, 3600.0)  # between attempts at a host that hung after connecting: at first, then doubled; at most
 
 Result = TypeVar("Result")
 

@@ -10,11 +10,8 @@ Check = Callable[[object], bool]
 
 
 def _is(*kinds: type) -> Check:
+    """Returns a check of the type; a bool is no number here, though Python has it as an int."""
     return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_list_of(check: Check) -> Check:
@@ -22,11 +19,11 @@ def _is_list_of(check: Check) -> Check:
 
 
 def _is_change(value: object) -> bool:
-    """Returns whether the value is a change, and why it was not undone, or None."""
+    """Returns whether the value is a pair: a change, and why it was not undone, or None."""
     return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and _is(str, type(None))(value[1])
 
 
-_TEXT, _NUMBER, _FLAG = _is(str), _is(int), _is(bool)
+_TEXT, _NUMBER, _TIME, _FLAG = _is(str), _is(int), _is(int, float), _is(bool)
 _HELLO: Mapping[str, Check] = {
     "pid": _NUMBER, "uid": _NUMBER, "hostname": _TEXT, "boot_id": _TEXT, "python": _TEXT, "kernel": _TEXT,
     "folder": _TEXT, "state": _TEXT,
@@ -37,7 +34,7 @@ _COMMAND: Mapping[str, Check] = {
     "left": _is_list_of(_NUMBER),
 }  # fmt: skip
 _REPLY: Mapping[str, Check] = {
-    "reply": _NUMBER, "error": _TEXT, "wall_s": _is_time, "number": _NUMBER, "tcp": _is_list_of(_NUMBER),
+    "reply": _NUMBER, "error": _TEXT, "wall_s": _TIME, "number": _NUMBER, "tcp": _is_list_of(_NUMBER),
     "udp": _is_list_of(_NUMBER), "commands": _is_list_of(_TEXT),
 }  # fmt: skip
 _OTHERS: Mapping[str, Check] = {
@@ -48,9 +45,9 @@ _OTHERS: Mapping[str, Check] = {
 }
 
 
-def read_message(line: bytes | bytearray) -> AgentMessage:
+def read_message(line: bytearray) -> AgentMessage:
     """Returns the message of a line. Raises ValueError."""
-    message = foreign_json.load_object(bytearray(line))
+    message = foreign_json.load_object(line)
     if "hello" in message:
         hello = message["hello"]
         if not isinstance(hello, dict) or len(message) > 1:
