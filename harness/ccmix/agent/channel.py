@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 FULL_BYTES = 2**20  # what may wait to be sent before the outputs of commands are no longer read
 READ_BYTES = 2**18
-LONGEST_MESSAGE = 1_000_000  # bytes, of the agent's: the controller takes no longer one (hosts/caps.py)
-MOST_RECEIVED = 2**29  # bytes of the controller's, whose messages have whole files
+LONGEST_MESSAGE = 1_000_000  # bytes of the agent's messages; the controller refuses longer ones (hosts/caps.py)
+MOST_RECEIVED = 2**29  # bytes of the controller's messages, which have whole files
 
 
 class ChannelEnded(Exception):

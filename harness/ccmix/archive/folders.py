@@ -18,7 +18,7 @@ class RunFolder:
     """Names and fills the folder of one run."""
 
     path: Path
-    outdir: Path | None = None  # the campaign's; None: above the path are no other folders of it
+    outdir: Path | None = None  # the campaign's folder, below which links are refused; None: they are not looked for
 
     @classmethod
     def of(cls, outdir: Path, run: Run) -> "RunFolder":

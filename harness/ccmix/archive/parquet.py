@@ -46,7 +46,7 @@ def scan(file: Path) -> pl.LazyFrame:
 
 
 def _check(file: Path) -> None:
-    """Raises ArchiveError if it is no regular file, or one that was made to fill the memory of who reads it."""
+    """Raises ArchiveError if it is no regular file, or has more rows than ccmix writes into so many bytes."""
     check_regular(file)
     if not file.exists():
         return

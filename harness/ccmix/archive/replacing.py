@@ -1,4 +1,7 @@
-"""Files that are written whole or not at all, never through a link: all results of ccmix are written by this module."""
+"""Writes files whole or not at all, and never through a link.
+
+All files go this way that are not in a folder that ccmix has just made, such as the partial folder of a run.
+"""
 
 import contextlib
 import os
@@ -72,7 +75,7 @@ def own_folder(folder: Path) -> Path:
 
 def _is_direct(file: Path) -> bool:
     _, *parts = file.absolute().parts
-    return parts[:1] != [] and parts[0] in DIRECT and parts[1:2] != [MEMORY]
+    return bool(parts) and parts[0] in DIRECT and parts[1:2] != [MEMORY]
 
 
 def _check_kind(file: Path) -> None:

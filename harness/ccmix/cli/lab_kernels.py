@@ -35,7 +35,7 @@ def kernel_named(name: str) -> Path:
         return find_kernel()
     named = named_kernels()
     if name not in named:
-        raise click.UsageError(f"{_no_kernel(name)}{', '.join((STOCK_KERNEL, *named))}")
+        raise click.UsageError(_no_kernel(name, (STOCK_KERNEL, *named)))
     return named[name]
 
 
@@ -47,7 +47,7 @@ def refuse_unknown(runs: Iterable[Run]) -> None:
     known = (STOCK_KERNEL, *named_kernels())
     for name, entry in asked(runs).items():
         if name not in known:
-            raise click.UsageError(f"[{entry}] asks for kernel = {name}: {_no_kernel(name)}{', '.join(known)}")
+            raise click.UsageError(f"[{entry}] asks for kernel = {name}: {_no_kernel(name, known)}")
 
 
 def refuse_without_lab(runs: Iterable[Run]) -> None:
@@ -102,5 +102,5 @@ def kernels_text(kernels: Iterable[DescribedKernel]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _no_kernel(name: str) -> str:
-    return f"the lab has no kernel {name}, which 'lab/build --name {name}' would build; it has "
+def _no_kernel(name: str, known: Iterable[str]) -> str:
+    return f"the lab has no kernel {name}, which 'lab/build --name {name}' would build; it has {', '.join(known)}"
