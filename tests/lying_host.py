@@ -33,7 +33,7 @@ def lines(message: Callable[[int], object]) -> Iterator[bytes]:
         yield b"".join(json.dumps(message(number)).encode() + b"\n" for number in range(first, first + 1000))
 
 
-# Of each lie: whether the agent says hello first, and what the host sends then
+# By lie: whether the agent says hello first, and what the host sends then
 EVER: dict[str, tuple[bool, Callable[[], Iterator[bytes]]]] = {
     "no newline": (False, lambda: repeat(b"x" * BLOCK)),
     "no newline in a message": (False, lambda: chain([b'{"'], repeat(b"x" * BLOCK))),
@@ -55,7 +55,7 @@ EVER: dict[str, tuple[bool, Callable[[], Iterator[bytes]]]] = {
 
 @dataclass(frozen=True)
 class CommandLie:
-    """What a host says of the commands that it is about: `output` is what they write, `status` how they end."""
+    """Describes a lie about some commands: `about` chooses them, `output` is what they write, `status` how they end."""
 
     about: Callable[[Sequence[str]], bool]
     output: Callable[[], Iterator[bytes]]

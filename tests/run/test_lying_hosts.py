@@ -79,7 +79,7 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Campaign:
-    """What a campaign has printed, and the most memory that it had; `failed` is what the logs of failed runs say."""
+    """Holds what a campaign printed, the most memory that it had, and in `failed` the logs of failed runs."""
 
     stderr: str
     peak_bytes: float
