@@ -478,14 +478,14 @@ def test_a_command_of_unknown_length_has_bbr_s_estimates_after_the_time_that_it_
 
 def test_the_time_that_a_command_omitted_is_grey_over_time(make: Make) -> None:
     [chart] = choose(of_a_command(make({"bbr": BBR}, [{}], iterations=1), omit_s=2), ["time-series"]).charts
-    assert {row["omit_s"] for row in values(chart.spec["hconcat"][0])} == {2.0}
+    assert {row["omit_s"] for row in values(chart.spec["concat"][0])} == {2.0}
 
 
 def test_a_command_whose_raw_files_are_not_kept_omits_what_was_planned(make: Make) -> None:
     results = of_a_command(make({"bbr": BBR}, [{}], iterations=1), omit_s=2)
     shutil.rmtree(results.runs[0].folder / "generators")
     [chart] = choose(results, ["time-series"]).charts
-    assert {row["omit_s"] for row in values(chart.spec["hconcat"][0])} == {0.0}
+    assert {row["omit_s"] for row in values(chart.spec["concat"][0])} == {0.0}
 
 
 def test_the_demos_charts(demo: Results) -> None:

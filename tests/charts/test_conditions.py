@@ -23,7 +23,7 @@ DELAYS = ({"delay": "5ms"}, {"delay": "44ms"})
 
 def behind_the_lines(chart: Chart) -> dict[str, Any]:
     """Returns the layer of a time series below its first panel's bold lines."""
-    layer: dict[str, Any] = chart.spec["hconcat"][0]["layer"][1]["layer"][0]
+    layer: dict[str, Any] = chart.spec["concat"][0]["layer"][1]["layer"][0]
     return layer
 
 
@@ -35,7 +35,7 @@ def test_a_chart_for_each_condition_with_its_settings(make: Make) -> None:
         "Linux 7.2.12-ccmix"
     )
     assert " ".join(charts[0].spec["title"]["subtitle"]) == charts[0].settings
-    assert [panel["title"] for panel in charts[0].spec["hconcat"]] == ["alone", "mixed"]
+    assert [panel["title"] for panel in charts[0].spec["concat"]] == ["alone", "mixed"]
     assert "mixed: cubic 50.0 Mbit/s in the mean" in charts[0].alt_text
 
 
@@ -76,7 +76,7 @@ def test_many_conditions_are_left_out_and_told(make: Make) -> None:
 def test_many_iterations_are_drawn_as_their_range(make: Make) -> None:
     [chart] = choose(make({"mixed": MIXED}, [{}], iterations=6), ["time-series"]).charts
     assert behind_the_lines(chart)["mark"]["type"] == "area"
-    rows = chart.spec["hconcat"][0]["data"]["values"]
+    rows = chart.spec["concat"][0]["data"]["values"]
     assert {(row["low_bps"], row["high_bps"]) for row in rows} == {(50e6, 50e6)}
 
 

@@ -16,8 +16,6 @@ def narrow(spec: Part) -> Part:
 def _laid_out(part: Part) -> Part:
     """Returns a view with all that it is composed of; what is not layout stays as it is."""
     changed = dict(part)
-    if "hconcat" in part:
-        changed["vconcat"] = changed.pop("hconcat")
     if "columns" in part and "concat" in part:
         changed["columns"] = 1
     if isinstance(part.get("width"), int | float):

@@ -1,7 +1,7 @@
 """Draws goodput over time per group with retransmissions under it, as in figures 2 to 14 of Tierney et al. 2021.
 
-A chart shows one condition of the path, its entries side by side on the same scales, so that readers can compare
-all-CUBIC, all-BBR and the mix of both at a glance.
+A chart shows one condition of the path, its entries side by side on the same scales, three in a row, so that readers
+can compare all-CUBIC, all-BBR and the mix of both at a glance.
 """
 
 import math
@@ -15,7 +15,7 @@ from ccmix.charts.encodings import LINE_WIDTH, largest, names_in_order, plain, q
 from ccmix.charts.json_types import Part
 from ccmix.charts.source import ChartSource, inline
 
-PANEL_WIDTH, PANEL_HEIGHT = 300, 264
+PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 300, 264, 3
 # Shares of a panel's height, from the top: the upper part ends and the lower one begins here
 GOODPUT_ENDS, RETRANSMITS_BEGIN = 0.68, 0.71
 MOST_THIN_LINES = 5  # iterations of a panel that are drawn each; of more, only the range is drawn
@@ -141,7 +141,7 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
         of_entry = inline(mean.filter(own).drop("entry").with_columns(omit_s=pl.lit(omit_s[entry])))
         drawn = over_time(of_entry, channels, scales=scales, each=_thin(series.filter(own), channels, scales))
         panels.append({"title": entry, "width": PANEL_WIDTH, "height": PANEL_HEIGHT, **drawn})
-    return {"spacing": 24, "hconcat": panels}
+    return {"concat": panels, "columns": COLUMNS, "spacing": 24}
 
 
 def _thin(series: pl.DataFrame, channels: Part, scales: Scales) -> Part | None:
