@@ -28,6 +28,8 @@ class Scales:
     time: Part = field(default_factory=dict)
     goodput: Part = field(default_factory=dict)
     retransmits: Part = field(default_factory=dict)
+    height: str = "height"
+    """Is Vega's name for the height of a panel, which differs where panels are put together."""
 
 
 def over_time(
@@ -47,7 +49,7 @@ def over_time(
     """
     scales = scales or Scales()
     lines = [encodings.name(column) for column in ("group", *apart)]
-    top = scales.goodput | {"range": [{"expr": f"{GOODPUT_ENDS} * height"}, 0]}
+    top = scales.goodput | {"range": [{"expr": f"{GOODPUT_ENDS} * {scales.height}"}, 0]}
     x = encodings.time(**scales.time) | {"axis": {"grid": False}}  # a grid would end where one of the parts does
     omitted = {
         "transform": [
@@ -93,7 +95,9 @@ def over_time(
 def _retransmitted(x: Part, lines: list[Part], channels: Part, scales: Scales) -> Part:
     """Draws bars of each group's intervals, in one outline."""
     counted = "(datum.retransmits || 0)"
-    scale = scales.retransmits | {"range": [{"expr": "height"}, {"expr": f"{RETRANSMITS_BEGIN} * height"}]}
+    scale = scales.retransmits | {
+        "range": [{"expr": scales.height}, {"expr": f"{RETRANSMITS_BEGIN} * {scales.height}"}]
+    }
     axis = encodings.RATE_AXIS | {"tickCount": 3, "orient": "left"}
     y = quantity("of_interval", ["retransmitted", "/ interval"], axis, **scale)
     return {
@@ -134,6 +138,7 @@ def time_series(series: pl.DataFrame, omit_s: dict[str, float]) -> Part:
         time={"domain": [0, math.ceil(largest(mean, "time_s"))], "nice": False},
         goodput={"domain": [0, largest(series, "goodput_bps")]},
         retransmits={"domain": [0, largest(mean, "retransmits")]},
+        height="childHeight",
     )
     panels = []
     for entry in names_in_order(series, "entry"):
