@@ -183,6 +183,15 @@ def test_a_phase_of_a_later_version(phase: int) -> None:
     assert parse_stream(data).sockets["bbr_phase"].to_list() == ["unknown"]
 
 
+@pytest.mark.parametrize(("rows", "records"), [(0, 3000), (1000, 600)])
+def test_states_without_end_are_no_part_without_end(rows: int, records: int, tmp_path: Path) -> None:
+    """A host that lies may send them in place of all else: their number bounds a part, and so does their size."""
+    file = tmp_path / "stream"
+    states = sample(BBR, [bbr_row(0)] * rows, row_bytes=32)
+    file.write_bytes(header() + socket_identity(0) + states * records)
+    assert len(list(stream_parts(file, most_bytes=1000, most_records=100))) > 2
+
+
 @pytest.mark.parametrize("most_bytes", [1, 300, 1000])
 def test_parts_keep_states_with_their_sockets(most_bytes: int, tmp_path: Path) -> None:
     file = tmp_path / "stream"

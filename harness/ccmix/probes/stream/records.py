@@ -29,6 +29,9 @@ from ccmix.probes.stream.format import (
 
 LEAST_INFO_BYTES = 104  # of struct tcp_info in Linux 2.6, up to total_retrans
 MOST_INFO_BYTES = 512
+# Of BBR's states a full part still takes those of its last sample of sockets: a record for each namespace and CCA, and
+# 32 bytes for each socket
+MORE_RECORDS, MORE_BYTES = 1000, 2**23
 MOST_NOTES = 10_000  # the probe writes a few: each is a sentence about what it could not do
 
 Bytes = bytes | mmap.mmap
@@ -204,22 +207,26 @@ class Records:
 
 
 def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterator[Records]:
-    """Yields all records in parts of about `most_bytes`, and of at most so many records; skips types that it does not
-    know.
+    """Yields all records in parts of about `most_bytes` and `most_records`; skips types that it does not know.
+
+    A part has the states of BBR that belong to its last sample of sockets, up to MORE_RECORDS and MORE_BYTES of them.
     """
     records = Records()
     identities = records.identities.by_type
     part, offset, size = begin, begin, len(data)
     notes = of_part = 0
+    behind, states = begin, 0  # the end of the last record that is no state of BBR, and how many states follow it
     while size - offset >= RECORD.size:
         length, kind = RECORD.unpack_from(data, offset)
         form.check_length(length, offset)
         if length > size - offset:
             break
         full = offset - part >= most_bytes or of_part >= most_records
-        if full and kind != RecordType.BBR:  # which belongs to the sample before it
+        overfull = states >= MORE_RECORDS or offset - behind >= MORE_BYTES
+        if full and (kind != RecordType.BBR or overfull):
             yield records
             part, of_part, records = offset, 0, records.following()
+            behind, states = offset, 0
         if form.is_sample(kind):
             _add_sample(records, data, offset, length, kind)
         elif kind in identities:
@@ -233,6 +240,7 @@ def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterato
             records.report = _report(_body(data, offset, length), offset)
         offset += length
         of_part += 1
+        behind, states = (behind, states + 1) if kind == RecordType.BBR else (offset, 0)
     yield records
 
 
