@@ -170,7 +170,7 @@ class Connection:
         """Yields messages until the process closes its output, sends what it may not, or stays silent for too long
         after its first message. Raises ValueError for what is no message.
         """
-        received = bytearray()
+        part, received = bytearray(READ_BYTES), bytearray()  # `part` is kept: new ones would leave gaps in the heap
         login_bytes = 0
         silence: Deadline | None = None  # from the first message on
         with selectors.DefaultSelector() as selector:
@@ -186,13 +186,13 @@ class Connection:
                         self._process.terminate()
                         return
                     continue
-                data = os.read(output.fileno(), READ_BYTES)
-                if not data:
+                count = os.readv(output.fileno(), [part])
+                if not count:
                     return
-                received += data
+                received += memoryview(part)[:count]
                 if silence:
                     silence.restart()
-                *lines, rest = received.split(b"\n") if b"\n" in data else [received]
+                *lines, rest = received.split(b"\n") if part.find(b"\n", 0, count) >= 0 else [received]
                 received = rest
                 for line in lines:
                     if silence is None and not line.startswith(b'{"'):  # what a login shell may print
