@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccmix.archive import ArchiveError, Campaign, RunFolder, parquet
+from ccmix.archive import ArchiveError, Campaign, RunFolder, codec, parquet
 from ccmix.model import Group, Run
 from ccmix.model.run_files import SUMMARY
 from finished_runs import campaign_plan, finished_run
@@ -116,6 +117,39 @@ def test_a_damaged_run_is_named(text: str, tmp_path: Path) -> None:
     (folder.path / SUMMARY).write_text(text)
     with pytest.raises(ArchiveError, match=re.escape(str(folder.path / SUMMARY))):
         folder.read()
+
+
+def test_a_file_that_this_ccmix_wrote_is_read_in_one_step(tmp_path: Path) -> None:
+    folder = RunFolder.of(tmp_path, RUN)
+    folder.begin()
+    folder.finish(finished_run(RUN))
+    content = (folder.path / SUMMARY).read_bytes()
+    in_one_line = json.dumps(json.loads(content)).encode()
+    for text in (content, in_one_line):
+        assert codec.FINISHED_RUN.decode_own(text) == finished_run(RUN)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda text: text.replace(b'"schema": 3', b'"schema": 2', 1),
+        lambda text: text + b", {}",
+        lambda text: text + b"]",
+        lambda text: text[:-1] + b', "schema": 3}',
+        lambda text: text[:-1] + b', "more": 1}',
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace(b'"iteration": 1', b'"iteration": 1.0', 1),
+    ],
+)
+def test_any_other_file_is_read_in_the_way_that_names_what_is_wrong(
+    changed: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    folder = RunFolder.of(tmp_path, RUN)
+    folder.begin()
+    folder.finish(finished_run(RUN))
+    content = (folder.path / SUMMARY).read_bytes()
+    assert changed(content) != content
+    assert codec.FINISHED_RUN.decode_own(changed(content)) is None
 
 
 def test_a_number_that_is_not_finite_is_refused(tmp_path: Path) -> None:

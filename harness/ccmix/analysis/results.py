@@ -57,7 +57,7 @@ class Results:
         """Returns whether any run was made between real hosts."""
         return any(isinstance(result.run.path, HostPath) for result in self.runs)
 
-    @property
+    @functools.cached_property
     def swept(self) -> list[str]:
         """Every swept key, in the order of the files; of RTT buckets those that are left, and the bucket."""
         keys = list(dict.fromkeys(key for result in self.runs for key in result.run.condition))

@@ -3,8 +3,10 @@
 Decoding is strict: a value of another type, a number that is not finite, a missing field and an unknown one are errors.
 """
 
+import contextlib
 import functools
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -18,6 +20,7 @@ from ccmix.model import CampaignPlan, FinishedRun, Measurement
 
 SCHEMA = 3  # of run.json and campaign.json; raised when a reader of the old one would go wrong
 MOST_BYTES = 32 * 2**20  # a run.json has some 10 kB, and 1 MB if it lists many flows
+_OWN_BEGIN = re.compile(rb'\{\s*"schema": %d,' % SCHEMA)
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 _T = TypeVar("_T")
 
@@ -46,6 +49,15 @@ class Codec(Generic[_T]):
             names = ".".join(map(str, first["loc"][1:]))
             field = " ".join(names.split()) or "the document"  # a key may have any text, such as a line break
             raise ValueError(f"{field}: {first['msg']}, not {first['input']!r:.40}") from error
+
+    def decode_own(self, content: bytes) -> _T | None:
+        """Returns the value of a file that this ccmix wrote, several times as fast as decode(); None for any other
+        content, of which decode() says what is wrong.
+        """
+        if begin := _OWN_BEGIN.match(content):
+            with contextlib.suppress(ValidationError):
+                return self._adapter.validate_json(b"[{%b]" % content[begin.end() :])[0]
+        return None
 
     def schema(self) -> dict[str, Any]:
         """Returns the JSON Schema of a file that holds the value, with its schema number first."""
@@ -88,7 +100,11 @@ def read(file: Path, codec: Codec[_T]) -> _T:
 
     Raises ArchiveError for a damaged file or another schema, FileNotFoundError for none.
     """
-    data = _document(file, codec.most_bytes)
+    content = _content(file, codec.most_bytes)
+    value = codec.decode_own(content)
+    if value is not None:
+        return value
+    data = _document(file, content)
     schema = data.pop("schema")
     if schema not in (schema2.SCHEMA, SCHEMA):
         raise ArchiveError(f"{file}: has schema {schema!r:.40}, and this ccmix reads {schema2.SCHEMA} and {SCHEMA}")
@@ -109,19 +125,24 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _document(file: Path, most_bytes: int) -> dict[str, Any]:
-    """Returns the JSON object in the file, which has a schema number."""
+def _content(file: Path, most_bytes: int) -> bytes:
     try:
-        data = json.loads(inside.read_bytes(file, most_bytes).decode())
-        _ = data["schema"], data.items()
+        return inside.read_bytes(file, most_bytes)
     except ArchiveError as error:
         raise ArchiveError(f"{error}: put back the one that ccmix wrote") from error
     except FileNotFoundError:
         raise
-    except UnicodeDecodeError as error:
-        raise ArchiveError(f"{file}: can't be read: byte {error.start} is not UTF-8") from error
     except OSError as error:
         raise ArchiveError(f"{file}: can't be read: {error.strerror}") from error
+
+
+def _document(file: Path, content: bytes) -> dict[str, Any]:
+    """Returns the JSON object in the file, which has a schema number."""
+    try:
+        data = json.loads(content.decode())
+        _ = data["schema"], data.items()
+    except UnicodeDecodeError as error:
+        raise ArchiveError(f"{file}: can't be read: byte {error.start} is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise ArchiveError(f"{file}: can't be read: it is no JSON: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:

@@ -1,5 +1,6 @@
 """The folder of a run in the archive: <entry>/<condition>/<dst>/<NNN>, and NNN.partial until it is finished."""
 
+import functools
 import itertools
 import re
 import shutil
@@ -77,6 +78,7 @@ class RunFolder:
             refuse_links(self.outdir, folder)
 
 
+@functools.lru_cache(maxsize=4096)
 def file_name(name: str) -> str:
     """Returns a readable file name, unique to each name and never another folder; unquote() gives the name back."""
     if not name.strip("."):

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import glob
+import itertools
 import os
 import shutil
 import tempfile
@@ -36,7 +37,8 @@ def staged(outdir: Path, purpose: str) -> Iterator[Path]:
 
 def _put_on_disk(folder: Path) -> None:
     """Puts all files of the folder on the disk: each by itself, or if they are many, together with all else."""
-    files = [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
+    found = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    files = list(itertools.islice(found, MOST_SYNCED + 1))
     if len(files) > MOST_SYNCED:
         os.sync()
         return

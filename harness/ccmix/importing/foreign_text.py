@@ -45,4 +45,6 @@ def writable(name: str) -> str:
     """Returns the name with ? for what can't be printed: halves of characters, which no file takes, and control
     characters, by which a terminal does other things than to print, and which no SVG may have.
     """
+    if name.isprintable():
+        return name
     return "".join(letter if letter.isprintable() else "?" for letter in name)

@@ -1,10 +1,12 @@
 """Turns the runs of sources into runs of a campaign, each with its run.json."""
 
+import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Any, Literal, TypeVar
 
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.series import SRC
@@ -47,6 +49,8 @@ ALIKE = 0.05  # by which durations of a condition's runs may be longer than the 
 MOST_OPTION_LETTERS = 40  # of an option's value in a condition's name
 MOST_NAME_BYTES = 255  # of a folder, on every file system of Linux
 
+Cell = tuple[Any, ...]
+Value = TypeVar("Value")
 
 # Settings that separate runs of a condition if the runs differ in them, as options of a test do.
 APART: Mapping[str, Callable[[ForeignRun], str]] = {
@@ -74,8 +78,14 @@ def plan(sources_and_runs: Sequence[tuple[ForeignFile, ForeignRun]], overrides: 
     them: some sources report the time that passed, and not the time that was asked for. Raises SourceError.
     """
     named = [_named(run, overrides, source.entry) for source, run in sources_and_runs]
-    named = [replace(run, duration_s=duration_s) for run, duration_s in zip(named, _durations_s(named), strict=True)]
-    named = [replace(run, dst_address=address) for run, address in zip(named, _addresses(named), strict=True)]
+    named = [
+        run if run.duration_s == duration_s else replace(run, duration_s=duration_s)
+        for run, duration_s in zip(named, _durations_s(named), strict=True)
+    ]
+    named = [
+        run if run.dst_address == address else replace(run, dst_address=address)
+        for run, address in zip(named, _addresses(named), strict=True)
+    ]
     for setting, value in APART.items():
         named = _apart(named, setting, list(map(value, named)))
     for option in dict.fromkeys(name for run in named for name in _options(run)):
@@ -83,22 +93,26 @@ def plan(sources_and_runs: Sequence[tuple[ForeignFile, ForeignRun]], overrides: 
     named = _with_not_known(named, [source.name for source, _ in sources_and_runs])
     for run in named:
         _check_lengths(run, overrides)
-    iterations: Counter[tuple[Any, ...]] = Counter()
+    iterations: Counter[Cell] = Counter()
     planned = []
     for run in named:
-        iterations[_cell(run)] += 1
-        planned.append(Imported(_run(run, iterations[_cell(run)]), run))
+        cell = _cell(run)
+        iterations[cell] += 1
+        planned.append(Imported(_run(run, iterations[cell]), run))
     return planned
 
 
 def _apart(runs: Sequence[ForeignRun], setting: str, values: Sequence[str]) -> list[ForeignRun]:
     """Returns the runs, with this setting if runs of a condition differ in it."""
-    of_cell: dict[tuple[Any, ...], set[str]] = {}
-    for run, value in zip(runs, values, strict=True):
-        of_cell.setdefault(_cell(run), set()).add(value)
+    if len(set(values)) == 1:
+        return list(runs)
+    cells = list(map(_cell, runs))
+    of_cell: dict[Cell, set[str]] = {}
+    for cell, value in zip(cells, values, strict=True):
+        of_cell.setdefault(cell, set()).add(value)
     return [
-        replace(run, settings={**run.settings, setting: value}) if len(of_cell[_cell(run)]) > 1 else run
-        for run, value in zip(runs, values, strict=True)
+        replace(run, settings={**run.settings, setting: value}) if len(of_cell[cell]) > 1 else run
+        for run, cell, value in zip(runs, cells, values, strict=True)
     ]
 
 
@@ -115,13 +129,12 @@ def _apart_where_known(runs: Sequence[ForeignRun], option: str, values: Sequence
 
     Where it isn't known, a source that leaves out what is usual does not separate runs by itself.
     """
-    several = {
-        cell for cell, known in _grouped(runs, lambda number: values[number]).items() if len(set(known) - {None}) > 1
-    }
+    cells = list(map(_cell, runs))
+    several = {cell for cell, known in _grouped(cells, values).items() if len(set(known) - {None}) > 1}
     texts = _short([value or UNKNOWN for value in values])
     return [
-        replace(run, settings={**run.settings, option: text}) if _cell(run) in several else run
-        for run, text in zip(runs, texts, strict=True)
+        replace(run, settings={**run.settings, option: text}) if cell in several else run
+        for run, cell, text in zip(runs, cells, texts, strict=True)
     ]
 
 
@@ -131,19 +144,20 @@ def _short(values: Sequence[str]) -> list[str]:
     return [value if len(value) <= MOST_OPTION_LETTERS else f"#{numbers[value]}" for value in values]
 
 
-def _grouped(runs: Sequence[ForeignRun], value: Callable[[int], Any]) -> dict[tuple[Any, ...], list[Any]]:
-    """Returns the values of the runs, given by their numbers in the list, under their conditions."""
-    grouped: dict[tuple[Any, ...], list[Any]] = {}
-    for number, run in enumerate(runs):
-        grouped.setdefault(_cell(run), []).append(value(number))
+def _grouped(cells: Sequence[Cell], values: Iterable[Value]) -> dict[Cell, list[Value]]:
+    """Returns the values of the runs under their conditions, which `cells` names for each run."""
+    grouped: dict[Cell, list[Value]] = {}
+    for cell, value in zip(cells, values, strict=True):
+        grouped.setdefault(cell, []).append(value)
     return grouped
 
 
 def _with_not_known(runs: Sequence[ForeignRun], files: Sequence[str]) -> list[ForeignRun]:
     """Returns the runs, those of a condition with what differs among them and separates none."""
-    versions = _grouped(runs, lambda number: runs[number].version)
-    sources = _grouped(runs, lambda number: "" if runs[number].of_name else files[number])
-    columns = _grouped(runs, lambda number: runs[number].unclear)
+    cells = list(map(_cell, runs))
+    versions = _grouped(cells, (run.version for run in runs))
+    sources = _grouped(cells, ("" if run.of_name else file for run, file in zip(runs, files, strict=True)))
+    columns = _grouped(cells, (run.unclear for run in runs))
     texts = {
         cell: (
             *_several_versions(sorted(set(versions[cell]) - {""})),
@@ -152,7 +166,10 @@ def _with_not_known(runs: Sequence[ForeignRun], files: Sequence[str]) -> list[Fo
         )
         for cell in versions
     }
-    return [replace(run, not_known=(*run.not_known, *texts[_cell(run)])) for run in runs]
+    return [
+        replace(run, not_known=(*run.not_known, *texts[cell])) if texts[cell] else run
+        for run, cell in zip(runs, cells, strict=True)
+    ]
 
 
 def _unclear(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
@@ -184,12 +201,14 @@ def _durations_s(runs: Sequence[ForeignRun]) -> list[float]:
     """Returns for each run the shortest similar duration of its condition: clocks and samples end a little apart. For a
     test that ended early, the next duration of a whole one.
     """
-    shortest: dict[tuple[Any, ...], list[float]] = {}
-    for run in sorted((run for run in runs if not run.ended_early), key=lambda run: run.duration_s):
-        known = shortest.setdefault(_cell(run), [])
-        if not known or run.duration_s > known[-1] * (1 + ALIKE):
-            known.append(run.duration_s)
-    return [_alike_s(run, shortest.get(_cell(run), [])) for run in runs]
+    cells = list(map(_cell, runs))
+    shortest: dict[Cell, list[float]] = {}
+    whole = ((run.duration_s, cell) for run, cell in zip(runs, cells, strict=True) if not run.ended_early)
+    for duration_s, cell in sorted(whole, key=itemgetter(0)):
+        known = shortest.setdefault(cell, [])
+        if not known or duration_s > known[-1] * (1 + ALIKE):
+            known.append(duration_s)
+    return [_alike_s(run, shortest.get(cell, [])) for run, cell in zip(runs, cells, strict=True)]
 
 
 def _alike_s(run: ForeignRun, shortest_s: Sequence[float]) -> float:
@@ -200,7 +219,7 @@ def _alike_s(run: ForeignRun, shortest_s: Sequence[float]) -> float:
 
 def _addresses(runs: Sequence[ForeignRun]) -> list[str | None]:
     """Returns each run's own address; if its source has none, the only one that runs of its condition have."""
-    known: dict[tuple[Any, ...], set[str]] = {}
+    known: dict[Cell, set[str]] = {}
     for run in runs:
         if run.dst_address:
             known.setdefault(_cell(run), set()).add(run.dst_address)
@@ -292,7 +311,8 @@ def _shorter_condition(run: ForeignRun, overrides: ImportOverrides) -> str:
     return f"shorten {longest} in the file" + (" or leave out its --setting" if longest in overrides.settings else "")
 
 
-def _cell(run: ForeignRun) -> tuple[Any, ...]:
+def _cell(run: ForeignRun) -> Cell:
+    """Returns what tells the runs of a condition and destination from all others."""
     return run.entry, run.dst, *sorted(run.settings.items())
 
 
@@ -319,8 +339,13 @@ def _run(run: ForeignRun, iteration: int) -> Run:
         iteration=iteration,
         seed=None,
         traffic=traffic,
-        path=HostPath(run.src, Destination(run.dst, run.dst_address or run.dst, run.dst), IMPORTED),
+        path=_path(run.src, run.dst, run.dst_address or run.dst),
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _path(src: str, dst: str, address: str) -> HostPath:
+    return HostPath(src, Destination(dst, address, dst), IMPORTED)
 
 
 def goodput_bps(run: ForeignRun) -> float:
