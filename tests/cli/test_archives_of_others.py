@@ -122,6 +122,13 @@ def table_of_many_rows(archive: Path, _: Path) -> None:
     rows.sink_parquet(archive / RUN / "intervals.parquet", compression="zstd", row_group_size=30_000_000)
 
 
+def table_of_many_columns(archive: Path, _: Path) -> None:
+    """Makes 60 million values of some kB, in fewer rows than a long series has."""
+    columns = pl.col("time_s").repeat_by(2_000_000).explode()
+    rows = pl.LazyFrame({"time_s": [0.0]}).select(columns.alias(f"column_{number}") for number in range(30))
+    rows.sink_parquet(archive / RUN / "intervals.parquet", compression="zstd", row_group_size=2_000_000)
+
+
 ATTACKS: dict[str, Attack] = {
     "the run's folder is a link": replaced_by_link(RUN, "run"),
     "the condition's folder is a link": replaced_by_link(f"{ENTRY}/{CONDITION}", "condition"),
@@ -142,6 +149,7 @@ ATTACKS: dict[str, Attack] = {
     "counters are a pipe": replaced_by_pipe(f"{RUN}/counters.parquet"),
     "a series is huge": grown(f"{RUN}/queues.parquet"),
     "a series is made of few bytes": table_of_many_rows,
+    "a series of many columns is made of few bytes": table_of_many_columns,
     "raw files are a link": replaced_by_link(f"{RUN}/generators", "run"),
     "a log is a pipe": replaced_by_pipe(f"{RUN}/logs/run.log"),
     "the page is a link": replaced_by_link("report.html", "page.html"),

@@ -13,9 +13,8 @@ from ccmix.archive.inside import check_regular
 
 UNREADABLE = (PolarsError, PanicException, OSError)  # polars panics at some damages, and says so itself, too
 
-# Every row of a series has a time of its own, which takes a byte or more
-ALWAYS_ALLOWED_ROWS = 10_000_000
-MOST_ROWS_A_BYTE = 100
+ALWAYS_ALLOWED_VALUES = 50_000_000
+MOST_VALUES_A_BYTE = 200  # some hundred columns, of which sockets at rest change hardly any
 
 
 def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -46,13 +45,17 @@ def scan(file: Path) -> pl.LazyFrame:
 
 
 def _check(file: Path) -> None:
-    """Raises ArchiveError if it is no regular file, or has more rows than ccmix writes into so many bytes."""
+    """Raises ArchiveError if it is no regular file, or has more values than ccmix writes into so many bytes."""
     check_regular(file)
     if not file.exists():
         return
-    rows, size = pl.scan_parquet(file).select(pl.len()).collect().item(), file.stat().st_size
-    if rows > max(ALWAYS_ALLOWED_ROWS, MOST_ROWS_A_BYTE * size):
-        raise ArchiveError(f"{file}: can't be read: {size} bytes would become {rows} rows: ccmix does not write that")
+    table = pl.scan_parquet(file)
+    values = table.select(pl.len()).collect().item() * table.collect_schema().len()
+    size = file.stat().st_size
+    if values > max(ALWAYS_ALLOWED_VALUES, MOST_VALUES_A_BYTE * size):
+        raise ArchiveError(
+            f"{file}: can't be read: {size} bytes would become {values} values: ccmix does not write that"
+        )
 
 
 def unreadable(file: Path, error: BaseException) -> ArchiveError:
