@@ -1,6 +1,7 @@
 """What tests share: the ccmix command of this checkout, a small configuration, and a look at processes."""
 
 import contextlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -8,7 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ccmix.model import (
@@ -216,3 +219,14 @@ def rows(ccmix: Ccmix, outdir: Path) -> list[dict[str, Any]]:
 def summaries(outdir: Path) -> list[dict[str, Any]]:
     """What run.json says of each finished run."""
     return [json.loads(file.read_text()) for file in sorted(outdir.glob("*/*/*/*/run.json"))]
+
+
+def loaded(script: Path) -> ModuleType:
+    """Returns a script without a suffix as a module."""
+    loader = SourceFileLoader(script.name.replace("-", "_"), str(script))
+    spec = importlib.util.spec_from_file_location(loader.name, script, loader=loader)
+    assert spec
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[loader.name] = module
+    loader.exec_module(module)
+    return module

@@ -1,17 +1,14 @@
 """Tests how bench/cca-reference judges a measurement, on rows made from the reference, and that the lab gives one."""
 
 import csv
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from support import REPOSITORY
+from support import REPOSITORY, loaded
 
 Row = dict[str, str]
 Cells = dict[tuple[str, str], str]
@@ -26,17 +23,6 @@ CCA = "bbr3"  # whose rows the tests change
 def reference_rows() -> list[Row]:
     with REFERENCE.open() as file:
         return list(csv.DictReader(file))
-
-
-def loaded(script: Path) -> ModuleType:
-    """Returns the script as a module."""
-    loader = SourceFileLoader(script.name.replace("-", "_"), str(script))
-    spec = importlib.util.spec_from_file_location(loader.name, script, loader=loader)
-    assert spec
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
-    return module
 
 
 SCRIPT = loaded(BENCH)
