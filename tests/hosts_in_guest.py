@@ -74,6 +74,7 @@ def run_in_guest(folder: Path, entries: str, *options: str, prepare: str = "") -
         f"echo ROWS; cat rows.json; echo FILES; tar -c before-* after-* 2>/dev/null | base64\n"
     )
     done = Ccmix(launch)("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script, timeout=600)
+    assert done.stdout, done.stderr
     output, _, rest = done.stdout.partition("ROWS\n")
     table, _, files = rest.partition("FILES\n")
     subprocess.run(["tar", "-x", "-C", folder], input=base64.b64decode(files), check=False)

@@ -18,7 +18,7 @@ from support import Ccmix
 
 PROGRAM = Path(__file__).parent / "soak.py"
 HALF_AN_HOUR_S, A_DAY_S = 1800, 86400
-GROWTH_KIB_PER_RUN = 300.0
+GROWTH_KIB_PER_RUN = 100.0
 HOSTS = """
 for name in near far; do ip netns add $name; ip -n $name link set lo up; done
 ip link add eth0 netns near type veth peer name eth0 netns far

@@ -11,7 +11,7 @@ import pytest
 
 from support import CCMIX, Ccmix, small_disk, wait_for
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 SHM = Path("/dev/shm")
 NOEXEC_MOUNTS = 'for folder in $NOEXEC; do mount -t tmpfs -o noexec tmpfs "$folder" || exit 99; done; exec "$@"'
@@ -47,7 +47,7 @@ def test_ctrl_c_while_the_report_is_made(ccmix: Ccmix, small_ini: Path, tmp_path
     assert running.stderr
     assert any("1 run valid, 0 not valid, 0 failed" in line for line in running.stderr)
     running.send_signal(signal.SIGINT)
-    _, errors = running.communicate(timeout=60)
+    _, errors = running.communicate(timeout=300)
     assert running.returncode == 130
     assert errors == f"interrupted: finished runs are kept; their report: {CCMIX} report {tmp_path}/out --format html\n"
 
@@ -56,9 +56,9 @@ def test_a_guest_that_dies_takes_its_own_run_only(ccmix: Ccmix, small_ini: Path,
     outdir = tmp_path / "out"
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", "iterations = 4"))
     running = ccmix.start("run", small_ini, "--lab", "-j", 2, "-o", outdir)
-    wait_for(lambda: len(ccmix.guest_groups()) == 2, 60, "two guests")
+    wait_for(lambda: len(ccmix.guest_groups()) == 2, 300, "two guests")
     os.killpg(ccmix.guest_groups().pop(), signal.SIGKILL)
-    _, errors = running.communicate(timeout=120)
+    _, errors = running.communicate(timeout=600)
     assert running.returncode == 1
     assert "3 runs valid, 0 not valid, 1 failed" in errors
     assert "killed by signal 9" in errors
@@ -82,7 +82,7 @@ def noexec(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         environment = os.environ | {name: str(place) for name, place in places.items()}
         environment["NOEXEC"] = " ".join(map(str, folders))
         argv = ["unshare", "--mount", "sh", "-c", NOEXEC_MOUNTS, "sh", CCMIX, *map(str, arguments)]
-        return subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=120, check=False)
+        return subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=600, check=False)
 
     return run
 
