@@ -10,7 +10,7 @@ import pytest
 
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import judge
-from ccmix.model import Capture, CaptureFacts, Measurement, PathChange, Run, Verdict
+from ccmix.model import Capture, CaptureFacts, LabKernel, Measurement, PathChange, Run, Verdict
 from ccmix.probes.stream.format import CPU_TIMES
 from ccmix.terms import LIMITS
 from support import packet_train, with_senders
@@ -222,6 +222,12 @@ def with_another_start(tables: RunTables, measurement: Measurement) -> Seen:
     return replace(tables, starts=starts), measurement
 
 
+def with_parameter(tables: RunTables, measurement: Measurement) -> Seen:
+    assert measurement.state_after
+    after = replace(measurement.state_after, parameters={"tcp_bbr2/parameters/beta": "5"})
+    return tables, replace(measurement, state_after=after)
+
+
 def without_sockets_of_bbr(tables: RunTables, measurement: Measurement) -> Seen:
     return with_series(tables, sockets=tables.sockets.filter(pl.col("port") == 40000)), measurement
 
@@ -254,6 +260,13 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
         "cca", "port 40002",
     ),
     "CCA of unseen socket": (without_sockets_of_bbr, "cca", "none that the probe saw"),
+    "kernel": (
+        changed_facts(lab_kernel=LabKernel("mine", "0" * 64, "7.2.12-mine")), "kernel",
+        "the guest was started with mine, configured is stock",
+    ),
+    "module's parameter": (
+        with_parameter, "parameter", "tcp_bbr2/parameters/beta was set to 5, configured is nothing"
+    ),
     "offloads": (
         changed_state(offloads=("generic-segmentation-offload",)),
         "offloads", "on are generic-segmentation-offload of ccmix-h1/eth0 and 2 more",

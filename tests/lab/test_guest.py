@@ -129,6 +129,8 @@ def test_every_congestion_control_and_queue_is_there(kernel: Path, job: Path) ->
         "reno",
         "cubic",
         "bbr",
+        "bbr2",
+        "bbr3",
         "vegas",
         "dctcp",
         "westwood",
@@ -296,7 +298,8 @@ def test_runs_as_an_ordinary_user_without_any_capability(kernel: Path) -> None:
         folder.chmod(0o755)
         shutil.copy(kernel, folder / "kernel")
         shutil.copytree(HARNESS / "ccmix" / "lab", folder / "ccmix" / "lab")
-        shutil.copy(HARNESS / "ccmix" / "failures.py", folder / "ccmix")
+        for module in ("failures.py", "tools.py"):
+            shutil.copy(HARNESS / "ccmix" / module, folder / "ccmix")
         (folder / "ccmix" / "__init__.py").touch()
         (folder / "job").mkdir()
         drop: list[str] = []
