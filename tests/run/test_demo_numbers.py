@@ -10,7 +10,7 @@ import pytest
 
 from support import REPOSITORY, Ccmix
 
-pytestmark = [pytest.mark.lab, pytest.mark.deep]
+pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(1000)]
 
 Goodputs = Mapping[tuple[str, str, str], float]  # (entry, condition, group) to Mbit/s
 

@@ -18,6 +18,7 @@ from ccmix.hosts.connection import Connection
 from ccmix.hosts.errors import CommandError, CommandTimeout, ExitStatusError, HostLost, exit_status_error
 from ccmix.hosts.output_text import shortened
 
+LONGEST_NAMED = 100  # characters of a command in a message about it
 ANSWERS_WITHIN_S = 60.0  # a question of the protocol; the host's disk may be slow
 ENDS_WITHIN_S = 30.0  # a command that the agent is to end
 LEAVES_WITHIN_S = 60.0
@@ -114,7 +115,7 @@ class AgentProcess:
             return
         try:
             if not output.write(data):
-                connection.cut_exceeding(output.cap, output.most_bytes, shortened(" ".join(self._argv)))
+                connection.cut_exceeding(output.cap, output.most_bytes, shortened(" ".join(self._argv)[:LONGEST_NAMED]))
         except OSError as error:
             self._failed = self._failed or f"its {name} can't be written here: {located(error, output.file.name)}"
         except ValueError as error:  # closed, since nobody wants it any more
