@@ -36,7 +36,8 @@ def test_a_full_disk_is_reported_with_its_place(ccmix: Ccmix, small_ini: Path, t
     assert lines
     for line in lines:
         assert re.fullmatch(f"{disk}/out[^:]*: No space left on device: make room on that disk, or .*", line)
-    assert f"{len(kept)} runs valid, 0 not valid, {2 - len(kept)} failed" in done.stderr
+    runs = "run" if len(kept) == 1 else "runs"
+    assert f"{len(kept)} {runs} valid, 0 not valid, {2 - len(kept)} failed" in done.stderr
     assert kept in ([], ["run.json"], 2 * ["run.json"])
     assert "Traceback" not in done.stderr
 
