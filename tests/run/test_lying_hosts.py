@@ -155,7 +155,10 @@ def test_a_lying_host_stand_in_on_its_connection(lie: str, laboratory: Laborator
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("lie", COMMANDS)
+@pytest.mark.parametrize(
+    "lie",
+    [pytest.param(lie, marks=pytest.mark.root) if lie == "capture" else lie for lie in COMMANDS],  # for tcpdump
+)
 def test_a_lying_host_stand_in_about_its_commands(lie: str, laboratory: Laboratory) -> None:
     more = "tcpdump = on\ntcpdump-size = 1mb\n" if lie == "capture" else ""
     is_bounded(laboratory, laboratory.campaign(lie, as_source=True, more=more), COMMANDS[lie])
