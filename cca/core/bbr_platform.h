@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
 /*
- * Types and small functions that the core needs. In a kernel the wrapper has included the kernel's headers before, on
- * a host the C library has them. The core itself includes no kernel header.
+ * Types and small functions that the core needs. In a kernel, and in a BPF program, the wrapper has them
+ * before; on a host the C library has them. The core itself includes no kernel header.
  *
  * Whoever includes bbr.c also supplies
  *	static u32 bbr_random_below(u32 ceiling);	a random number from 0 to ceiling - 1
@@ -9,7 +9,7 @@
 #ifndef BBR_PLATFORM_H
 #define BBR_PLATFORM_H
 
-#ifdef __KERNEL__
+#if defined(__KERNEL__) || defined(__bpf__)
 
 #define bbr_divide(dividend, divisor) div_u64(dividend, divisor)
 #define bbr_rare(condition) unlikely(condition)

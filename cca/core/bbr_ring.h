@@ -69,11 +69,13 @@ static inline void bbr_ring_begin(struct bbr_ring *ring, u32 delivered, u32 lost
  */
 static inline const struct bbr_sent *bbr_ring_find(struct bbr_ring *ring, u32 delivered)
 {
-	while (ring->found != ring->newest &&
-	       !bbr_before(delivered, bbr_ring_entry(ring, ring->found + 1)->delivered))
+	u32 i;	/* counts to a limit, which the verifier of BPF programs wants to see */
+
+	for (i = 0; i < BBR_RING_SIZE && ring->found != ring->newest &&
+	     !bbr_before(delivered, bbr_ring_entry(ring, ring->found + 1)->delivered); i++)
 		ring->found++;
-	while (bbr_rare(bbr_before(delivered, bbr_ring_entry(ring, ring->found)->delivered)) && ring->found &&
-	       ring->newest - ring->found < BBR_RING_SIZE - 1)
+	for (i = 0; i < BBR_RING_SIZE && bbr_rare(bbr_before(delivered, bbr_ring_entry(ring, ring->found)->delivered)) &&
+	     ring->found && ring->newest - ring->found < BBR_RING_SIZE - 1; i++)
 		ring->found--;
 	return bbr_ring_entry(ring, ring->found);
 }
