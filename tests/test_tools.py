@@ -82,7 +82,7 @@ def set_up(checkout: Path) -> None:
     [
         ("iperf3-patch/one.patch", "the patched iperf3 is older"),
         ("probes/rtt/one.c", "ccmix-rtt is older"),
-        ("probes/common/one.c", "ccmix-sockmon, ccmix-capflow, ccmix-rtt are older"),
+        ("probes/common/one.c", "ccmix-sockmon, ccmix-capflow, ccmix-rtt, ccmix-cca are older"),
         ("lab/kernel.config", "the lab's kernel is older"),
     ],
 )

@@ -28,6 +28,7 @@ SOURCES = {
         f"ccmix-{name}": (f"probes/{name}/build", f"probes/{name}/*.[ch]", "probes/common/*.[ch]")
         for name in ("sockmon", "capflow", "rtt")
     },
+    "ccmix-cca": ("cca/bpf/build", "cca/bpf/*/*.[ch]", "cca/core/*.[ch]", "probes/common/*.[ch]"),
 }
 
 
