@@ -33,6 +33,8 @@ NEEDS = {
     # an ordinary user may not use every CCA
     ("ccas", "tests/iperf3_patch"): ("namespaces",),
     ("connection", "tests/probes"): ("namespaces",),
+    # programs of BPF: root of a user namespace may load none
+    ("loader", "tests/cca/bpf"): ("root",),
     ("debian", "tests/iperf3_patch/test_interoperation.py"): ("deep",),
     ("iperf3_outputs", "tests/importing"): ("namespaces",),
     ("logs", "tests/importing"): ("namespaces",),
@@ -44,6 +46,7 @@ TOGETHER = {  # those of these folders, which share what is slow to make
     "tests/elk/": "Elasticsearch",
     "tests/index/": "Elasticsearch",
     "tests/importing/": "iperf3's outputs",
+    "tests/cca/bpf/": "the kernel's congestion controls",
 }
 APART = (  # and each of these files alone, which share nothing and take long
     "tests/conditions/test_layout.py",
