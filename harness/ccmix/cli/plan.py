@@ -35,8 +35,8 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     """
     from ccmix.analysis.lengths import warnings
     from ccmix.analysis.validity.foreseen import unknown_for_sure
+    from ccmix.cli import lacking_ccas, lacking_parameters
     from ccmix.cli.lab_kernels import refuse_unknown
-    from ccmix.cli.lacking_ccas import warn_of_lab
     from ccmix.config import load, select
     from ccmix.plan import make_plan, span
     from ccmix.report import plan_text
@@ -47,8 +47,9 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     for notice in loaded.notices:
         click.echo(notice, err=True)
     refuse_unknown(runs)
-    if warning := warn_of_lab(runs):
-        click.echo(warning, err=True)
+    for lacking in (lacking_ccas, lacking_parameters):
+        if warning := lacking.warn_of_lab(runs):
+            click.echo(warning, err=True)
     if form == "json":
         rows = [{key: getattr(run, key) for key in KEYS} | {"seconds": run.seconds or 0.0} for run in runs]
         put(json.dumps(rows) + "\n")

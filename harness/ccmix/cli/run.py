@@ -196,14 +196,15 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
     emulates. Raises ConnectError if another campaign has the lock, UsageError if this machine can't emulate.
     """
     from ccmix.agent import journal
-    from ccmix.cli.lacking_ccas import refuse_in_lab, refuse_on_hosts
+    from ccmix.cli import lacking_ccas, lacking_parameters
     from ccmix.hosts.address import parse_host
     from ccmix.model import HostPath
     from ccmix.run.machines import EachItsOwn, LabMachine, ThisMachine
     from ccmix.tools import find_kernel
 
     if given.in_lab:
-        refuse_in_lab(runs)
+        lacking_ccas.refuse_in_lab(runs)
+        lacking_parameters.refuse_in_lab(runs)
         return LabMachine(find_kernel(), _emulation_programs(), kernels)
     emulates = any(not isinstance(run.path, HostPath) for run in runs)
     if emulates:
@@ -216,7 +217,7 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
         hosts.get(parse_host("localhost"))  # its agent has the lock
     if real := [run for run in runs if isinstance(run.path, HostPath)]:
         between_hosts = _hosts_machine(real, given, hosts)
-    refuse_on_hosts(runs, lambda name: hosts.get(parse_host(name)))
+    lacking_ccas.refuse_on_hosts(runs, lambda name: hosts.get(parse_host(name)))
     return EachItsOwn(emulated, between_hosts)
 
 

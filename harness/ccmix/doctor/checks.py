@@ -24,6 +24,7 @@ from ccmix.doctor import (
     way,
 )
 from ccmix.doctor.findings import DoctorFinding, Status, line
+from ccmix.doctor.lab_parameters import judge_lab_parameters
 from ccmix.doctor.needs import CONTROLLER, Needs, Sending, programs_in
 from ccmix.doctor.reading import ask, files
 from ccmix.doctor.report import Report, Seen
@@ -77,6 +78,7 @@ class HostChecks:
             report.check("lab", lambda: this_machine.judge_lab(needs.topologies, self._options.in_lab))
         if self._emulated and self._options.in_lab:
             report.check("lab: CCAs", lambda: this_machine.judge_ccas_of_lab(needs.lab_ccas))
+            report.check("lab: parameters", lambda: judge_lab_parameters(needs.topologies))
         if self._in_namespaces:
             report.check("namespaces", lambda: this_machine.judge_namespaces(os.geteuid()))
         if self._alone or PATCHED_IPERF3 in needs.tools:
