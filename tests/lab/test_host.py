@@ -1,10 +1,12 @@
-"""Tests where a guest's memory goes."""
+"""Tests where a guest's memory goes, which processor it takes, and what it has spent."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -80,3 +82,16 @@ def test_another_process_keeps_its_processor_to_itself(alone: None) -> None:
             assert (first, second) == (allowed[1 % len(allowed)], allowed[0])
     with host.processor(None) as again:
         assert again == allowed[0]
+
+
+def test_processor_time_includes_that_of_ended_processes() -> None:
+    """A guest's processes come and go: without theirs, one that works looks idle."""
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    work = f"{sys.executable} -c '{burn}'; echo done; read line"
+    with subprocess.Popen(
+        ["sh", "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as shell:
+        assert shell.stdout
+        assert shell.stdout.readline() == b"done\n"
+        assert host.processor_seconds(shell.pid) > 0.2
+        shell.communicate(b"\n")
