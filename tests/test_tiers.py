@@ -66,6 +66,12 @@ def test_deep_has_the_sanitizers_and_only_those_of_iperf3_count_no_leaks(tiers: 
         assert ("ASAN_OPTIONS" in part.environment) == (part.paths == ("tests/iperf3_patch",))
 
 
+def test_named_tests_run_without_those_of_the_sanitizers(tiers: ModuleType) -> None:
+    for arguments, sanitized in ((["tests/agent/test_fuzz.py"], False), (["-k", "iperf3"], True)):
+        assert any("sanitizers" in part.name for part in tiers.parts(["deep"], arguments)) == sanitized
+    assert any("sanitizers" in part.name for part in tiers.parts(["sanitize"], ["tests/probes"]))
+
+
 @pytest.mark.parametrize(
     ("status", "report", "ends_with", "line"),
     [
