@@ -15,7 +15,7 @@
 static void bbr_init(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *now, u32 cwnd)
 {
 	memset(bbr, 0, offsetof(struct bbr, ring));
-	bbr_ring_reset(&bbr->ring, now->delivered, now->lost, now->snd_nxt, now->inflight);
+	bbr_ring_init(&bbr->ring, now->delivered, now->lost, now->inflight);
 	bbr->cwnd = cwnd;
 	bbr->initial_cwnd = cwnd;
 	bbr->min_rtt_us = now->srtt_us ? now->srtt_us : BBR_INFINITE;
@@ -40,6 +40,20 @@ static void bbr_init(struct bbr *bbr, const struct bbr_constants *k, const struc
 	bbr_init_pacing_rate(bbr, k, now);
 }
 
+static void bbr_release(struct bbr *bbr)
+{
+	bbr_ring_free(&bbr->ring);
+}
+
+static void bbr_expect_ack(struct bbr *bbr)
+{
+	u32 offset;
+
+	for (offset = offsetof(struct bbr, cwnd); offset < offsetof(struct bbr, ring.first); offset += BBR_CACHE_LINE)
+		bbr_prefetch((char *)bbr + offset);
+	bbr_prefetch(bbr_ring_entry(&bbr->ring, bbr->ring.found + 1));
+}
+
 /*
  * Completes RS: what the drafts keep with each packet comes from the ring. Without a rate sample RS says what was in
  * flight before the ACK, and what the ACK marked lost.
@@ -49,7 +63,7 @@ static void bbr_complete_sample(struct bbr *bbr, const struct bbr_constants *k, 
 	const struct bbr_sent *sent;
 	u32 sent_later, bw;
 
-	if (k->ecn_as_loss)
+	if (bbr_version(k) == 3 && k->ecn_as_loss)
 		ack->lost += ack->delivered_ce;
 	ack->newly_lost = ack->lost - bbr->last_lost;
 	bbr->last_lost = ack->lost;
@@ -64,11 +78,9 @@ static void bbr_complete_sample(struct bbr *bbr, const struct bbr_constants *k, 
 		sent = bbr_ring_find(&bbr->ring, ack->prior_delivered);
 		ack->rs_lost = ack->lost - sent->lost;
 		ack->tx_in_flight = sent->in_flight;
-		if (sent->snd_nxt != ack->last_end_seq && sent->in_flight > sent->in_flight_before &&
-		    !ack->is_retransmission) {
+		if (sent->snd_nxt != ack->last_end_seq && sent->rise && !ack->is_retransmission) {
 			sent_later = (sent->snd_nxt - ack->last_end_seq) / ack->mss;
-			sent_later = bbr_min(sent_later, sent->in_flight - sent->in_flight_before);
-			ack->tx_in_flight -= sent_later;
+			ack->tx_in_flight -= bbr_min(sent_later, sent->rise);
 		}
 	}
 	bbr_ring_begin(&bbr->ring, ack->delivered, ack->lost, ack->inflight);

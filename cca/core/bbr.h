@@ -20,17 +20,6 @@
 #define BBR_BW_UNIT (1 << BBR_BW_SCALE)
 #define BBR_INFINITE (~0U)
 
-enum bbr_state {
-	BBR_STARTUP,
-	BBR_DRAIN,
-	BBR_PROBE_BW_DOWN,
-	BBR_PROBE_BW_CRUISE,
-	BBR_PROBE_BW_REFILL,
-	BBR_PROBE_BW_UP,
-	BBR_PROBE_RTT,
-	BBR_STATES
-};
-
 /* [v3] 2.14: what ACKs mean for the probing of bandwidth. */
 enum bbr_ack_phase {
 	BBR_ACKS_INIT,
@@ -72,77 +61,29 @@ struct bbr_ack {
 	u32 bw;				/* RS.delivery_rate; 0: there is no rate sample */
 };
 
+/*
+ * The state of a connection. First comes what few ACKs need, and then, in lines of the processor's cache of its own, what
+ * most ACKs do.
+ */
 struct bbr {
-	/* What the transport takes after each call */
-	u32 cwnd;
-	bool mark_app_limited;		/* [v3] 4.1.2.4: it shall do MarkConnectionAppLimited() */
-	u64 pacing_rate;		/* bytes per second */
-
-	u8 state;			/* enum bbr_state */
-	u8 ack_phase;			/* enum bbr_ack_phase */
 	u8 undo_state;			/* enum bbr_state; BBR_STATES: none */
-	u8 prior_recovery;		/* enum bbr_recovery at the last ACK */
-	bool round_start;
-	bool loss_round_start;
 	bool is_loss_in_round;
+	bool is_ecn_in_round;
 	bool is_bw_probe_sample;
-	bool full_bw_reached;
 	bool full_bw_now;
-	bool idle_restart;
-	bool has_seen_rtt;
-	bool packet_conservation;
-	bool prev_probe_too_high;
 	bool prev_probe_precautionary;
-	bool probe_rtt_expired;
 	bool probe_rtt_round_done;
 	u8 full_bw_count;
 	u8 bw_probe_up_rounds;
-	u8 extra_acked_slot;		/* of extra_acked[] */
-
-	/* Bounds and estimates */
-	u32 bw;
-	u32 max_bw;
-	u32 bw_lo;
-	u32 inflight_hi;
-	u32 inflight_lo;
-	u32 min_rtt_us;
-	u32 extra_acked;
-	u32 send_quantum;
-	u32 pacing_gain;		/* in 1/256 */
-	u32 cwnd_gain;			/* in 1/256 */
-	u32 max_inflight;
-
-	/* What the pacing rate and the quantum were computed of: they are computed anew when these change */
-	u32 paced_bw;
-	u32 paced_gain;
-	u32 paced_mss;
 
 	u32 round_count;
-	u32 next_round_delivered;
-	u32 loss_round_delivered;
-	u32 bw_latest;
-	u32 inflight_latest;
-	u32 max_bw_filter[2];		/* of the previous and of this PROBE_BW cycle */
 	u32 losses_in_round;		/* ACKs that marked packets lost */
-	u32 last_lost;			/* C.lost at the last ACK */
-
 	u32 full_bw;
 	u32 drain_start_round;
 	u32 cycle_count;		/* PROBE_BW cycles begun */
-	u32 rounds_since_probe_up;
 	u32 bw_probe_up_acked;
 	u32 probe_up_acked_per_inc;
-	u64 bw_probe_wait_us;
-	u64 cycle_stamp_us;
-
-	u32 extra_acked_filter[2];	/* of the rounds before and of the latest */
-	u32 extra_acked_slot_start;	/* round at which the latest began */
-	u32 extra_acked_delivered;
-	u64 extra_acked_interval_start_us;
-
-	u32 probe_rtt_min_delay_us;
-	u64 probe_rtt_min_stamp_us;
-	u64 min_rtt_stamp_us;
+	u32 extra_acked_slot_start;	/* round at which the latest slot began */
 	u64 probe_rtt_done_stamp_us;	/* 0: not set */
 
 	u32 prior_cwnd;
@@ -155,7 +96,58 @@ struct bbr {
 	u32 ecn_alpha;			/* share of marked packets, in 1/256 */
 	u32 ecn_round_delivered;
 	u32 ecn_round_ce;
-	bool is_ecn_in_round;
+
+	/* What the transport takes after each call */
+	u32 cwnd BBR_CACHE_ALIGNED;
+	bool mark_app_limited;		/* [v3] 4.1.2.4: it shall do MarkConnectionAppLimited() */
+	u8 state;			/* enum bbr_state */
+	u8 ack_phase;			/* enum bbr_ack_phase */
+	u8 prior_recovery;		/* enum bbr_recovery at the last ACK */
+	u64 pacing_rate;		/* bytes per second */
+
+	/* Samples and rounds */
+	u32 last_lost;			/* C.lost at the last ACK */
+	u32 bw_latest;
+	u32 inflight_latest;
+	u32 loss_round_delivered;
+	u32 next_round_delivered;
+	u32 rounds_since_probe_up;
+	bool round_start;
+	bool loss_round_start;
+	bool full_bw_reached;
+	bool idle_restart;
+	bool has_seen_rtt;
+	bool packet_conservation;
+	bool prev_probe_too_high;
+	bool probe_rtt_expired;
+
+	/* Bounds and estimates */
+	u32 max_bw_filter[2];		/* of the previous and of this PROBE_BW cycle */
+	u32 max_bw;
+	u32 bw_lo;
+	u32 bw;
+	u32 inflight_hi;
+	u32 inflight_lo;
+	u32 extra_acked_filter[2];	/* of the rounds before and of the latest */
+	u32 extra_acked_delivered;
+	u32 extra_acked;
+	u64 extra_acked_interval_start_us;
+
+	u32 min_rtt_us;
+	u32 probe_rtt_min_delay_us;
+	u64 probe_rtt_min_stamp_us;
+	u64 min_rtt_stamp_us;
+	u64 cycle_stamp_us;
+	u32 bw_probe_wait_us;
+
+	/* What the pacing rate and the quantum were computed of: they are computed anew when these change */
+	u32 paced_bw;
+	u32 paced_mss;
+	u16 paced_gain;
+	u16 pacing_gain;		/* in 1/256 */
+	u16 cwnd_gain;			/* in 1/256 */
+	u32 send_quantum;
+	u32 max_inflight;
 
 	struct bbr_ring ring;
 };
@@ -174,5 +166,11 @@ static void bbr_on_enter_recovery(struct bbr *bbr);
 
 /* HandleSpuriousLossDetection(): [v3] 5.5.11.2. */
 static void bbr_on_spurious_recovery(struct bbr *bbr, const struct bbr_ack *now);
+
+/* Gives back what the state has allocated, at the end of the connection. */
+static void bbr_release(struct bbr *bbr);
+
+/* Has the processor fetch what bbr_on_ack() will need, while the caller does something else. */
+static void bbr_expect_ack(struct bbr *bbr);
 
 #endif

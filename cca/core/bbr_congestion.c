@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only
 /* Congestion signals and the bounds that they set. [v2] 4.5.6; [v3] 5.5.10 and 5.5.11. */
 
-static void bbr_start_probe_bw_down(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack);
-static void bbr_start_probe_bw_refill(struct bbr *bbr, const struct bbr_ack *ack);
+static bbr_rarely void bbr_start_probe_bw_down(struct bbr *bbr, const struct bbr_constants *k,
+					       const struct bbr_ack *ack);
+static bbr_rarely void bbr_start_probe_bw_refill(struct bbr *bbr, const struct bbr_ack *ack);
 static void bbr_enter_startup(struct bbr *bbr);
 
 /* SaveCwnd() and RestoreCwnd(): [v2] 4.6.4.4; [v3] 5.6.4.4 */
@@ -73,7 +74,7 @@ static void bbr_on_spurious_recovery(struct bbr *bbr, const struct bbr_ack *now)
 /* NoteLoss(): [v3] 5.5.10.2. In [v2] 4.5.6.3 UpdateCongestionSignals() sets is_loss_in_round and saves nothing. */
 static void bbr_note_loss(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
-	if (!bbr->is_loss_in_round && k->version == 3) {
+	if (!bbr->is_loss_in_round && bbr_version(k) == 3) {
 		bbr->loss_round_delivered = ack->delivered;
 		bbr_save_state_upon_loss(bbr);
 	}
@@ -84,10 +85,13 @@ static void bbr_note_loss(struct bbr *bbr, const struct bbr_constants *k, const 
 /* BBRv2 with ECN: more than ecn_thresh of the sample's packets have a CE mark. See cca/README.md. */
 static bool bbr_is_ecn_too_high(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
-	u32 marked = ack->delivered_ce - bbr->ecn_round_ce;
-	u32 delivered = ack->delivered - bbr->ecn_round_delivered;
+	u32 marked, delivered;
 
-	return k->ecn_alpha && delivered && (u64)marked * BBR_UNIT > (u64)delivered * k->s.ecn_thresh;
+	if (bbr_version(k) != 2 || !k->ecn_alpha)
+		return false;
+	marked = ack->delivered_ce - bbr->ecn_round_ce;
+	delivered = ack->delivered - bbr->ecn_round_delivered;
+	return delivered && (u64)marked * BBR_UNIT > (u64)delivered * k->s.ecn_thresh;
 }
 
 /* IsInflightTooHigh(): [v2] 4.5.6.2; [v3] 5.5.10.2 */
@@ -95,15 +99,15 @@ static bool bbr_is_inflight_too_high(const struct bbr *bbr, const struct bbr_con
 {
 	if (!ack->rs_lost)
 		return bbr_is_ecn_too_high(bbr, k, ack);
-	if (!ack->has_sack && k->version == 3)
+	if (!ack->has_sack && bbr_version(k) == 3)
 		return true;
 	return (u64)ack->rs_lost * BBR_UNIT > (u64)ack->tx_in_flight * k->s.loss_thresh ||
 	       bbr_is_ecn_too_high(bbr, k, ack);
 }
 
 /* HandleInflightTooHigh(): [v2] 4.5.6.2; [v3] 5.5.10.2 */
-static void bbr_handle_inflight_too_high(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack,
-					 u32 inflight)
+static bbr_rarely void bbr_handle_inflight_too_high(struct bbr *bbr, const struct bbr_constants *k,
+						    const struct bbr_ack *ack, u32 inflight)
 {
 	bbr->prev_probe_too_high = true;
 	bbr->is_bw_probe_sample = false;
@@ -133,7 +137,8 @@ static u32 bbr_inflight_at_loss(const struct bbr_constants *k, const struct bbr_
 }
 
 /* HandleLostPacket(), for all packets that this ACK marked lost: [v2] 4.5.6.2; [v3] 5.5.10.2 */
-static void bbr_handle_lost_packets(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
+static bbr_rarely void bbr_handle_lost_packets(struct bbr *bbr, const struct bbr_constants *k,
+					       const struct bbr_ack *ack)
 {
 	bbr_note_loss(bbr, k, ack);
 	if (bbr->is_bw_probe_sample && bbr_is_inflight_too_high(bbr, k, ack))
@@ -170,7 +175,7 @@ static void bbr_update_ecn_alpha(struct bbr *bbr, const struct bbr_constants *k,
 	u32 marked = ack->delivered_ce - bbr->ecn_round_ce;
 	u32 share;
 
-	if (!k->ecn_alpha || !delivered)
+	if (bbr_version(k) != 2 || !k->ecn_alpha || !delivered)
 		return;
 	share = bbr_divide((u64)bbr_min(marked, delivered) * BBR_UNIT, delivered);
 	bbr->ecn_alpha = (bbr->ecn_alpha * (BBR_UNIT - k->s.ecn_alpha_gain) + share * k->s.ecn_alpha_gain) / BBR_UNIT;
@@ -205,16 +210,21 @@ static void bbr_adapt_lower_bounds(struct bbr *bbr, const struct bbr_constants *
 	}
 }
 
-/* UpdateCongestionSignals(): [v2] 4.5.6.3; [v3] 5.5.10.3 */
-static void bbr_update_congestion_signals(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
+/* What UpdateCongestionSignals() does once per round. */
+static bbr_seldom void bbr_end_loss_round(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
-	bbr_update_max_bw(bbr, ack);
-	if (!bbr->loss_round_start)
-		return;
 	bbr_update_ecn_alpha(bbr, k, ack);
 	bbr_adapt_lower_bounds(bbr, k);
 	bbr->is_loss_in_round = false;
 	bbr->is_ecn_in_round = false;
+}
+
+/* UpdateCongestionSignals(): [v2] 4.5.6.3; [v3] 5.5.10.3 */
+static void bbr_update_congestion_signals(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
+{
+	bbr_update_max_bw(bbr, ack);
+	if (bbr->loss_round_start)
+		bbr_end_loss_round(bbr, k, ack);
 }
 
 /* BoundBWForModel(): [v2] 4.5.6.3; [v3] 5.5.10.3. [v2] also has a bw_hi there, which it never sets. */

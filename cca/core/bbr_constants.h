@@ -12,6 +12,19 @@
 
 enum bbr_set { BBR2_DEPLOYED, BBR2_DRAFT, BBR3, BBR_SETS };
 
+enum bbr_state {
+	BBR_STARTUP,
+	BBR_DRAIN,
+	BBR_PROBE_BW_DOWN,
+	BBR_PROBE_BW_CRUISE,
+	BBR_PROBE_BW_REFILL,
+	BBR_PROBE_BW_UP,
+	BBR_PROBE_RTT,
+	BBR_STATES
+};
+
+#define BBR_STATE_TABLE 8	/* A power of two above BBR_STATES: BPF's verifier sees that a state modulo it is in a table. */
+
 /*
  * Every setting: its name, which is the module parameter's, its value in each of the sets above, its bounds, and what it
  * means. Names and units are those of the original harness where it has the setting.
@@ -73,20 +86,49 @@ struct bbr_settings {
 	u32 pacing_gain[BBR_GAINS];
 };
 
+struct bbr_gains {
+	u16 pacing;			/* in 1/256 */
+	u16 cwnd;			/* in 1/256 */
+};
+
 /* The settings as the algorithm uses them: computed once when a setting changes, and not for each ACK. */
 struct bbr_constants {
-	struct bbr_settings s;
-	u32 version;			/* 2 or 3 */
-	u64 min_rtt_win_us;
-	u64 probe_rtt_win_us;
-	u64 probe_rtt_mode_us;
-	u64 min_tso_rate_bytes;		/* per second */
-	u32 beta_kept;			/* 1 - beta */
-	u32 pacing_scale;		/* us per s, less the pacing margin */
-	u32 extra_acked_slot_rounds;
+	/* What most ACKs need, in one line of the processor's cache. Settings among it are in s, too. */
+	struct bbr_gains gains[BBR_STATE_TABLE] BBR_CACHE_ALIGNED;
+	u32 min_rtt_win_us;
+	u32 probe_rtt_win_us;
+	u32 min_tso_rate_bytes;		/* per second */
+	u16 cwnd_min_target;
+	u16 extra_acked_gain;
+	u16 inflight_headroom;
+	u16 bw_probe_max_rounds;
+	u16 cruise_quanta;
+	u8 extra_acked_slot_rounds;
+	u8 refresh_equal_rtt;
+	u8 precautionary_probe;
+	u8 packet_conservation;
 	u8 ecn_as_loss;			/* BBRv3: a CE mark counts as a lost packet */
 	u8 ecn_alpha;			/* BBRv2: CE marks cut inflight_lo */
+
+	u32 version;			/* 2 or 3: ask bbr_version() */
+	u32 probe_rtt_mode_us;
+	u32 beta_kept;			/* 1 - beta */
+	u32 pacing_scale;		/* us per s, less the pacing margin */
+	struct bbr_settings s;
 };
+
+_Static_assert(__builtin_offsetof(struct bbr_constants, version) <= BBR_CACHE_LINE, "what most ACKs need is too large");
+
+/* A program that has one version alone defines BBR_VERSION, and the compiler leaves out what the other one does. */
+static inline u32 bbr_version(const struct bbr_constants *constants)
+{
+#ifdef BBR_VERSION
+	(void)constants;
+	return BBR_VERSION;
+#else
+	return constants->version;
+#endif
+}
 
 /* Fills in the defaults of a set. */
 static void bbr_default_settings(struct bbr_settings *settings, enum bbr_set set);

@@ -7,34 +7,10 @@
 /* [v2] 4.6.1; [v3] 5.6.1 */
 static void bbr_update_gains(struct bbr *bbr, const struct bbr_constants *k)
 {
-	bbr->cwnd_gain = k->s.cwnd_gain;
-	switch (bbr->state) {
-	case BBR_STARTUP:
-		bbr->pacing_gain = k->s.startup_pacing_gain;
-		bbr->cwnd_gain = k->s.startup_cwnd_gain;
-		break;
-	case BBR_DRAIN:
-		bbr->pacing_gain = k->s.drain_gain;
-		bbr->cwnd_gain = k->s.startup_cwnd_gain;
-		break;
-	case BBR_PROBE_BW_DOWN:
-		bbr->pacing_gain = k->s.pacing_gain[BBR_GAIN_DOWN];
-		break;
-	case BBR_PROBE_BW_CRUISE:
-		bbr->pacing_gain = k->s.pacing_gain[BBR_GAIN_CRUISE];
-		break;
-	case BBR_PROBE_BW_REFILL:
-		bbr->pacing_gain = k->s.pacing_gain[BBR_GAIN_REFILL];
-		break;
-	case BBR_PROBE_BW_UP:
-		bbr->pacing_gain = k->s.pacing_gain[BBR_GAIN_UP];
-		bbr->cwnd_gain = k->s.up_cwnd_gain;
-		break;
-	default:
-		bbr->pacing_gain = BBR_UNIT;
-		bbr->cwnd_gain = k->s.probe_rtt_cwnd_gain;
-		break;
-	}
+	const struct bbr_gains *gains = &k->gains[bbr->state % BBR_STATE_TABLE];
+
+	bbr->pacing_gain = gains->pacing;
+	bbr->cwnd_gain = gains->cwnd;
 }
 
 /* A bandwidth times a gain, in bytes per second, less the pacing margin; at least one packet per second. */
@@ -60,7 +36,7 @@ static void bbr_set_send_quantum(struct bbr *bbr, const struct bbr_constants *k,
 }
 
 /* InitPacingRate(): [v2] 4.6.2; [v3] 5.6.2 */
-static void bbr_init_pacing_rate(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
+static bbr_rarely void bbr_init_pacing_rate(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
 	u32 rtt_us = ack->srtt_us ? ack->srtt_us : BBR_USEC_PER_MSEC;
 	u64 bw = bbr_divide((u64)bbr->cwnd << BBR_BW_SCALE, rtt_us);
@@ -71,15 +47,11 @@ static void bbr_init_pacing_rate(struct bbr *bbr, const struct bbr_constants *k,
 }
 
 /* SetPacingRateWithGain(): [v2] 4.6.2; [v3] 5.6.2 */
-static void bbr_set_pacing_rate_with_gain(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack,
-					  u32 gain)
+static bbr_seldom void bbr_change_pacing_rate(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack,
+					      u32 gain)
 {
 	u64 rate;
 
-	if (bbr_rare(!bbr->has_seen_rtt && ack->srtt_us))
-		bbr_init_pacing_rate(bbr, k, ack);
-	if (bbr->paced_bw == bbr->bw && bbr->paced_gain == gain && bbr->paced_mss == ack->mss)
-		return;
 	bbr->paced_bw = bbr->bw;
 	bbr->paced_gain = gain;
 	bbr->paced_mss = ack->mss;
@@ -90,12 +62,21 @@ static void bbr_set_pacing_rate_with_gain(struct bbr *bbr, const struct bbr_cons
 	}
 }
 
+static inline void bbr_set_pacing_rate_with_gain(struct bbr *bbr, const struct bbr_constants *k,
+						 const struct bbr_ack *ack, u32 gain)
+{
+	if (bbr_rare(!bbr->has_seen_rtt && ack->srtt_us))
+		bbr_init_pacing_rate(bbr, k, ack);
+	if (bbr->paced_bw != bbr->bw || bbr->paced_gain != gain || bbr->paced_mss != ack->mss)
+		bbr_change_pacing_rate(bbr, k, ack, gain);
+}
+
 /* UpdateMaxInflight(): [v2] 4.6.4.2; [v3] 5.6.4.2 */
 static void bbr_update_max_inflight(struct bbr *bbr, const struct bbr_constants *k)
 {
 	u32 inflight = bbr_bdp_multiple(bbr, bbr->bw, bbr->cwnd_gain);
 
-	inflight += (u64)bbr->extra_acked * k->s.extra_acked_gain / BBR_UNIT;
+	inflight += (u64)bbr->extra_acked * k->extra_acked_gain / BBR_UNIT;
 	bbr->max_inflight = bbr_quantization_budget(bbr, k, inflight);
 }
 
@@ -112,7 +93,7 @@ static bool bbr_modulate_cwnd_for_recovery(struct bbr *bbr, const struct bbr_con
 		bbr_restore_cwnd(bbr);
 	}
 	bbr->prior_recovery = ack->recovery;
-	if (!k->s.packet_conservation)
+	if (!k->packet_conservation)
 		return false;
 	if (ack->newly_lost)
 		bbr->cwnd = bbr->cwnd > ack->newly_lost ? bbr->cwnd - ack->newly_lost : 1;
@@ -135,7 +116,7 @@ static void bbr_bound_cwnd_for_model(struct bbr *bbr, const struct bbr_constants
 		cap = bbr_inflight_with_headroom(bbr, k);
 	else if (bbr_is_in_probe_bw(bbr))
 		cap = bbr->inflight_hi;
-	cap = bbr_max(bbr_min(cap, bbr->inflight_lo), k->s.cwnd_min_target);
+	cap = bbr_max(bbr_min(cap, bbr->inflight_lo), k->cwnd_min_target);
 	bbr->cwnd = bbr_min(bbr->cwnd, cap);
 }
 
@@ -148,7 +129,7 @@ static void bbr_set_cwnd(struct bbr *bbr, const struct bbr_constants *k, const s
 			bbr->cwnd = bbr_min(bbr->cwnd + ack->newly_acked, bbr->max_inflight);
 		else if (bbr->cwnd < bbr->max_inflight || ack->delivered < bbr->initial_cwnd)
 			bbr->cwnd += ack->newly_acked;
-		bbr->cwnd = bbr_max(bbr->cwnd, k->s.cwnd_min_target);
+		bbr->cwnd = bbr_max(bbr->cwnd, k->cwnd_min_target);
 	}
 	if (bbr->state == BBR_PROBE_RTT)
 		bbr->cwnd = bbr_min(bbr->cwnd, bbr_probe_rtt_cwnd(bbr, k));

@@ -28,7 +28,7 @@ static u32 bbr_bdp_multiple(const struct bbr *bbr, u32 bw, u32 gain)
 static u32 bbr_quantization_budget(const struct bbr *bbr, const struct bbr_constants *k, u32 inflight)
 {
 	inflight = bbr_max(inflight, 3 * bbr->send_quantum);	/* offload_budget: [v2] 4.5.4; [v3] 5.5.8.1 */
-	inflight = bbr_max(inflight, k->s.cwnd_min_target);
+	inflight = bbr_max(inflight, k->cwnd_min_target);
 	if (bbr->state == BBR_PROBE_BW_UP)
 		inflight += 2;
 	return inflight;
@@ -58,8 +58,8 @@ static u32 bbr_inflight_with_headroom(const struct bbr *bbr, const struct bbr_co
 
 	if (bbr->inflight_hi == BBR_INFINITE)
 		return BBR_INFINITE;
-	headroom = bbr_max(1, (u64)bbr->inflight_hi * k->s.inflight_headroom / BBR_UNIT);
-	return bbr_max(bbr->inflight_hi > headroom ? bbr->inflight_hi - headroom : 0, k->s.cwnd_min_target);
+	headroom = bbr_max(1, (u64)bbr->inflight_hi * k->inflight_headroom / BBR_UNIT);
+	return bbr_max(bbr->inflight_hi > headroom ? bbr->inflight_hi - headroom : 0, k->cwnd_min_target);
 }
 
 /* TargetInflight(): [v2] 4.3.3.5.3; [v3] 5.3.3.8.3 */
@@ -116,7 +116,7 @@ static void bbr_advance_max_bw_filter(struct bbr *bbr)
 static void bbr_update_ack_aggregation(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
 	u64 expected = (u64)bbr->bw * (ack->now_us - bbr->extra_acked_interval_start_us) >> BBR_BW_SCALE;
-	u32 slot_rounds = k->version == 3 && !bbr->full_bw_reached ? 1 : k->extra_acked_slot_rounds;
+	u32 slot_rounds = bbr_version(k) == 3 && !bbr->full_bw_reached ? 1 : k->extra_acked_slot_rounds;
 	u32 extra;
 
 	if (bbr->round_start && bbr->round_count - bbr->extra_acked_slot_start >= slot_rounds) {
@@ -152,11 +152,11 @@ static void bbr_reset_full_bw(struct bbr *bbr)
  */
 static void bbr_check_full_bw_reached(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
-	u32 bw = k->version == 2 ? bbr->max_bw : ack->bw;
+	u32 bw = bbr_version(k) == 2 ? bbr->max_bw : ack->bw;
 
 	if (!bbr->round_start || ack->is_app_limited)
 		return;
-	if (k->version == 2 ? bbr->full_bw_reached : bbr->full_bw_now)
+	if (bbr_version(k) == 2 ? bbr->full_bw_reached : bbr->full_bw_now)
 		return;
 	if (bw >= (u64)bbr->full_bw * k->s.full_bw_thresh / BBR_UNIT) {
 		bbr_reset_full_bw(bbr);
@@ -172,7 +172,7 @@ static void bbr_check_full_bw_reached(struct bbr *bbr, const struct bbr_constant
 /* Whether an RTT refreshes probe_rtt_min_delay; refresh_equal_rtt is what the reference's BBRv2 shows, see cca/README.md. */
 static bool bbr_is_low_rtt(const struct bbr *bbr, const struct bbr_constants *k, u32 rtt_us)
 {
-	return rtt_us < bbr->probe_rtt_min_delay_us || (k->s.refresh_equal_rtt && rtt_us == bbr->probe_rtt_min_delay_us);
+	return rtt_us < bbr->probe_rtt_min_delay_us || (k->refresh_equal_rtt && rtt_us == bbr->probe_rtt_min_delay_us);
 }
 
 /* UpdateMinRTT(): [v2] 4.3.4.4; [v3] 5.3.4.3. An expired estimate is not replaced by the RTT of a delayed ACK. */

@@ -22,11 +22,12 @@ static u32 bbr_inflight_hi_after_startup(const struct bbr *bbr, const struct bbr
 {
 	u32 bdp = bbr_bdp_multiple(bbr, bbr->max_bw, BBR_UNIT);
 
-	return bbr_max(k->version == 3 ? bbr_max(bdp, bbr->inflight_latest) : bdp, k->s.cwnd_min_target);
+	return bbr_max(bbr_version(k) == 3 ? bbr_max(bdp, bbr->inflight_latest) : bdp, k->cwnd_min_target);
 }
 
 /* CheckStartupHighLoss(): [v2] 4.3.1.3; [v3] 5.3.1.3 */
-static void bbr_check_startup_high_loss(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
+static bbr_seldom void bbr_check_startup_high_loss(struct bbr *bbr, const struct bbr_constants *k,
+						   const struct bbr_ack *ack)
 {
 	bool enough = bbr->losses_in_round >= k->s.full_loss_cnt || (!ack->has_sack && bbr->losses_in_round);
 
@@ -57,7 +58,8 @@ static void bbr_pick_probe_wait(struct bbr *bbr, const struct bbr_constants *k)
 }
 
 /* StartProbeBW_DOWN(): [v2] 4.3.3.6; [v3] 5.3.3.9 */
-static void bbr_start_probe_bw_down(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
+static bbr_rarely void bbr_start_probe_bw_down(struct bbr *bbr, const struct bbr_constants *k,
+					       const struct bbr_ack *ack)
 {
 	bbr_reset_congestion_signals(bbr);
 	bbr->probe_up_acked_per_inc = BBR_INFINITE;
@@ -74,7 +76,7 @@ static void bbr_start_probe_bw_cruise(struct bbr *bbr)
 	bbr->state = BBR_PROBE_BW_CRUISE;
 }
 
-static void bbr_start_probe_bw_refill(struct bbr *bbr, const struct bbr_ack *ack)
+static bbr_rarely void bbr_start_probe_bw_refill(struct bbr *bbr, const struct bbr_ack *ack)
 {
 	bbr_reset_lower_bounds(bbr);
 	bbr->bw_probe_up_rounds = 0;
@@ -93,11 +95,11 @@ static void bbr_raise_inflight_hi_slope(struct bbr *bbr)
 }
 
 /* StartProbeBW_UP(): [v2] 4.3.3.6, which starts the phase's clock; [v3] 5.3.3.9, which starts to look for a plateau */
-static void bbr_start_probe_bw_up(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
+static bbr_rarely void bbr_start_probe_bw_up(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
 	bbr->ack_phase = BBR_ACKS_PROBE_STARTING;
 	bbr_start_round(bbr, ack);
-	if (k->version == 2) {
+	if (bbr_version(k) == 2) {
 		bbr->cycle_stamp_us = ack->now_us;
 	} else {
 		bbr_reset_full_bw(bbr);
@@ -143,7 +145,7 @@ static bool bbr_adapt_upper_bounds(struct bbr *bbr, const struct bbr_constants *
 		}
 	}
 	if (bbr_is_inflight_too_high(bbr, k, ack)) {
-		if (k->version == 2 && bbr->is_bw_probe_sample)
+		if (bbr_version(k) == 2 && bbr->is_bw_probe_sample)
 			bbr_handle_inflight_too_high(bbr, k, ack, ack->tx_in_flight);
 		return false;
 	}
@@ -159,7 +161,7 @@ static bool bbr_adapt_upper_bounds(struct bbr *bbr, const struct bbr_constants *
 /* IsRenoCoexistenceProbeTime(): [v2] 4.3.3.5.3; [v3] 5.3.3.8.3 */
 static bool bbr_is_reno_coexistence_probe_time(const struct bbr *bbr, const struct bbr_constants *k)
 {
-	return bbr->rounds_since_probe_up >= bbr_min(bbr_target_inflight(bbr), k->s.bw_probe_max_rounds);
+	return bbr->rounds_since_probe_up >= bbr_min(bbr_target_inflight(bbr), k->bw_probe_max_rounds);
 }
 
 /* CheckTimeToProbeBW(): [v2] 4.3.3.5.3; IsTimeToProbeBW(): [v3] 5.3.3.8.3 */
@@ -181,7 +183,7 @@ static bool bbr_is_time_to_cruise(const struct bbr *bbr, const struct bbr_consta
 	u32 inflight = bbr_in_network(bbr, ack, ack->prior_inflight);
 
 	return inflight <= bbr_inflight_with_headroom(bbr, k) &&
-	       inflight <= bbr_inflight(bbr, k, bbr->max_bw, BBR_UNIT) + k->s.cruise_quanta * bbr->send_quantum;
+	       inflight <= bbr_inflight(bbr, k, bbr->max_bw, BBR_UNIT) + k->cruise_quanta * bbr->send_quantum;
 }
 
 /*
@@ -209,11 +211,11 @@ static bool bbr3_is_time_to_go_down(struct bbr *bbr, const struct bbr_ack *ack)
 /* IsTimeToGoDown(), with precautionary bandwidth probing: [v3] 5.3.3.6, 5.3.3.9 */
 static bool bbr_is_time_to_go_down(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
-	if (k->s.precautionary_probe && bbr->prev_probe_too_high && ack->inflight >= bbr->inflight_hi) {
+	if (k->precautionary_probe && bbr->prev_probe_too_high && ack->inflight >= bbr->inflight_hi) {
 		bbr->prev_probe_precautionary = true;
 		return true;
 	}
-	return k->version == 2 ? bbr2_is_time_to_go_down(bbr, k, ack) : bbr3_is_time_to_go_down(bbr, ack);
+	return bbr_version(k) == 2 ? bbr2_is_time_to_go_down(bbr, k, ack) : bbr3_is_time_to_go_down(bbr, ack);
 }
 
 /* UpdateProbeBWCyclePhase(): [v2] 4.3.3.6; [v3] 5.3.3.9 */
@@ -257,7 +259,7 @@ static void bbr_check_drain_done(struct bbr *bbr, const struct bbr_constants *k,
 /* ProbeRTTCwnd(): [v2] 4.6.4.5; [v3] 5.6.4.5 */
 static u32 bbr_probe_rtt_cwnd(const struct bbr *bbr, const struct bbr_constants *k)
 {
-	return bbr_max(bbr_bdp_multiple(bbr, bbr->bw, k->s.probe_rtt_cwnd_gain), k->s.cwnd_min_target);
+	return bbr_max(bbr_bdp_multiple(bbr, bbr->bw, k->s.probe_rtt_cwnd_gain), k->cwnd_min_target);
 }
 
 /* ExitProbeRTT(): [v2] 4.3.4.5; [v3] 5.3.4.4 */
@@ -273,7 +275,8 @@ static void bbr_exit_probe_rtt(struct bbr *bbr, const struct bbr_constants *k, c
 }
 
 /* CheckProbeRTTDone(): [v2] 4.3.4.4; [v3] 5.3.4.3 */
-static void bbr_check_probe_rtt_done(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
+static bbr_rarely void bbr_check_probe_rtt_done(struct bbr *bbr, const struct bbr_constants *k,
+						const struct bbr_ack *ack)
 {
 	if (!bbr->probe_rtt_done_stamp_us || ack->now_us <= bbr->probe_rtt_done_stamp_us)
 		return;
@@ -283,7 +286,7 @@ static void bbr_check_probe_rtt_done(struct bbr *bbr, const struct bbr_constants
 }
 
 /* HandleProbeRTT(): [v2] 4.3.4.4; [v3] 5.3.4.3 */
-static void bbr_handle_probe_rtt(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
+static bbr_rarely void bbr_handle_probe_rtt(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
 	bbr->mark_app_limited = true;
 	if (!bbr->probe_rtt_done_stamp_us) {
@@ -300,18 +303,23 @@ static void bbr_handle_probe_rtt(struct bbr *bbr, const struct bbr_constants *k,
 		bbr_check_probe_rtt_done(bbr, k, ack);
 }
 
+/* EnterProbeRTT(): [v2] 4.3.4.4; [v3] 5.3.4.3 */
+static bbr_rarely void bbr_enter_probe_rtt(struct bbr *bbr, const struct bbr_ack *ack)
+{
+	bbr_save_cwnd(bbr);
+	bbr->state = BBR_PROBE_RTT;
+	bbr->probe_rtt_done_stamp_us = 0;
+	bbr->ack_phase = BBR_ACKS_PROBE_STOPPING;
+	bbr_start_round(bbr, ack);
+}
+
 /* CheckProbeRTT(): [v2] 4.3.4.4; [v3] 5.3.4.3 */
 static void bbr_check_probe_rtt(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
-	if (bbr->probe_rtt_expired && bbr->state != BBR_PROBE_RTT && !bbr->idle_restart && k->probe_rtt_mode_us) {
-		bbr_save_cwnd(bbr);
-		bbr->state = BBR_PROBE_RTT;
-		bbr->probe_rtt_done_stamp_us = 0;
-		bbr->ack_phase = BBR_ACKS_PROBE_STOPPING;
-		bbr_start_round(bbr, ack);
-	}
+	if (bbr->probe_rtt_expired && bbr->state != BBR_PROBE_RTT && !bbr->idle_restart && k->probe_rtt_mode_us)
+		bbr_enter_probe_rtt(bbr, ack);
 	if (bbr->state == BBR_PROBE_RTT)
 		bbr_handle_probe_rtt(bbr, k, ack);
-	if (ack->rs_delivered > 0)
+	if (bbr->idle_restart && ack->rs_delivered > 0)
 		bbr->idle_restart = false;
 }

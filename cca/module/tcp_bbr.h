@@ -28,10 +28,20 @@ static u32 bbr_random_below(u32 ceiling)
 #endif
 }
 
+static void *bbr_allocate(size_t bytes)
+{
+	return kmalloc(bytes, GFP_ATOMIC | __GFP_NOWARN);
+}
+
+static void bbr_free(void *memory)
+{
+	kfree(memory);
+}
+
 struct bbr_block {
-	struct bbr bbr;
 	struct list_head list;
 	struct sock *sk;
+	struct bbr bbr;
 };
 
 /* What a socket keeps in its 104 bytes. */
@@ -44,6 +54,7 @@ static struct bbr_constants bbr_constants;
 
 static LIST_HEAD(bbr_blocks);
 static DEFINE_SPINLOCK(bbr_blocks_lock);
+static struct kmem_cache *bbr_block_cache;
 static unsigned int bbr_max_sockets;	/* 0: no limit */
 static unsigned int bbr_sockets;
 static unsigned int bbr_fallbacks;
@@ -95,7 +106,7 @@ static u32 bbr_pacing_queue_us(const struct tcp_sock *tp)
 	return min_t(u64, ahead_ns, NSEC_PER_SEC) / NSEC_PER_USEC;
 }
 
-static void bbr_apply(struct sock *sk, const struct bbr *bbr)
+static __always_inline void bbr_apply(struct sock *sk, const struct bbr *bbr)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	unsigned long rate = min_t(u64, bbr->pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
@@ -114,6 +125,7 @@ static void bbr_ack(struct sock *sk, const struct rate_sample *rs)
 	if (unlikely(!block))
 		return;
 	bbr = &block->bbr;
+	bbr_expect_ack(bbr);
 	bbr_describe(sk, &ack);
 	ack.prior_inflight = rs->prior_in_flight;
 	ack.newly_acked = rs->acked_sacked;
@@ -244,7 +256,7 @@ static bool bbr_list(struct bbr_block *block)
 /* Returns the state of a socket, or NULL if there is no memory for it or max_sockets is reached. */
 static struct bbr_block *bbr_create_block(struct sock *sk)
 {
-	struct bbr_block *block = kmalloc(sizeof(*block), GFP_ATOMIC | __GFP_NOWARN);
+	struct bbr_block *block = kmem_cache_alloc(bbr_block_cache, GFP_ATOMIC | __GFP_NOWARN);
 	struct bbr_ack now = {};
 
 	if (block) {
@@ -254,7 +266,8 @@ static struct bbr_block *bbr_create_block(struct sock *sk)
 	}
 	if (bbr_list(block))
 		return block;
-	kfree(block);
+	if (block)
+		kmem_cache_free(bbr_block_cache, block);
 	return NULL;
 }
 
@@ -282,7 +295,8 @@ static void bbr_sock_release(struct sock *sk)
 	list_del(&private->block->list);
 	bbr_sockets--;
 	spin_unlock_bh(&bbr_blocks_lock);
-	kfree(private->block);
+	bbr_release(&private->block->bbr);
+	kmem_cache_free(bbr_block_cache, private->block);
 	private->block = NULL;
 }
 
@@ -318,16 +332,24 @@ static int __init bbr_register(void)
 	int error;
 
 	BUILD_BUG_ON(sizeof(struct bbr_private) > ICSK_CA_PRIV_SIZE);
-	BUILD_BUG_ON(sizeof(struct bbr_block) > 8192);
 	error = bbr_init_settings();
 	if (error)
 		return error;
+	bbr_block_cache = kmem_cache_create("tcp_" BBR_NAME, sizeof(struct bbr_block), __alignof__(struct bbr_block), 0, NULL);
+	if (!bbr_block_cache)
+		return -ENOMEM;
 	error = register_pernet_subsys(&bbr_proc_ops);
 	if (error)
-		return error;
+		goto destroy_cache;
 	error = tcp_register_congestion_control(&bbr_ops);
 	if (error)
-		unregister_pernet_subsys(&bbr_proc_ops);
+		goto unregister_proc;
+	return 0;
+
+unregister_proc:
+	unregister_pernet_subsys(&bbr_proc_ops);
+destroy_cache:
+	kmem_cache_destroy(bbr_block_cache);
 	return error;
 }
 
@@ -335,6 +357,7 @@ static void __exit bbr_unregister(void)
 {
 	tcp_unregister_congestion_control(&bbr_ops);
 	unregister_pernet_subsys(&bbr_proc_ops);
+	kmem_cache_destroy(bbr_block_cache);
 }
 
 module_init(bbr_register);

@@ -7,10 +7,12 @@
  *	ack [NAME=VALUE]...		an ACK: members of struct bbr_ack, each of which keeps its value until it is changed
  *	idle | recovery | spurious	the other events
  *	set NAME=VALUE...		writes into the state: a test's way into a corner
+ *	memory COUNT			lets only so many allocations succeed from now on
  *	bench COUNT			the nanoseconds of an ACK, of COUNT of them
  */
 #include "bbr.c"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,6 +22,21 @@ static u32 random_numerator = 1;	/* bbr_random_below() gives this half of its ce
 static u32 bbr_random_below(u32 ceiling)
 {
 	return (u64)ceiling * random_numerator / 2;
+}
+
+static unsigned long memory = ULONG_MAX;	/* how often there is memory to allocate */
+
+static void *bbr_allocate(size_t bytes)
+{
+	if (!memory)
+		return NULL;
+	memory--;
+	return malloc(bytes);
+}
+
+static void bbr_free(void *allocated)
+{
+	free(allocated);
 }
 
 static struct bbr_settings settings;
@@ -67,7 +84,7 @@ static const struct member state_members[] = {
 	MEMBER(bbr, probe_up_acked_per_inc), MEMBER(bbr, bw_probe_wait_us), MEMBER(bbr, cycle_stamp_us),
 	MEMBER(bbr, probe_rtt_min_delay_us), MEMBER(bbr, probe_rtt_min_stamp_us), MEMBER(bbr, min_rtt_stamp_us),
 	MEMBER(bbr, probe_rtt_done_stamp_us), MEMBER(bbr, prior_cwnd), MEMBER(bbr, bw_latest), MEMBER(bbr, inflight_latest),
-	MEMBER(bbr, ecn_alpha), { 0 }
+	MEMBER(bbr, ecn_alpha), { "ring_size", &bbr.ring.size, sizeof(bbr.ring.size) }, { 0 }
 };
 
 static void fail(const char *what, const char *word)
@@ -142,6 +159,8 @@ static void init(void)
 	ack.has_sack = true;
 	ack.rtt_us = -1;
 	assign_rest(ack_members);
+	if (bbr.ring.entries)
+		bbr_release(&bbr);
 	bbr_init(&bbr, &constants, &ack, cwnd);
 }
 
@@ -160,6 +179,7 @@ static void bench(void)
 			.is_cwnd_limited = false, .has_sack = true,
 		};
 
+		bbr_expect_ack(&bbr);
 		bbr.cwnd = 330;
 		bbr_on_ack(&bbr, &constants, &now);
 	}
@@ -185,6 +205,8 @@ int main(void)
 		}
 		if (!strcmp(word, "random")) {
 			random_numerator = strtoul(strtok(NULL, " \n"), NULL, 0);
+		} else if (!strcmp(word, "memory")) {
+			memory = strtoul(strtok(NULL, " \n"), NULL, 0);
 		} else if (!strcmp(word, "init")) {
 			init();
 		} else if (!strcmp(word, "ack")) {
@@ -208,5 +230,7 @@ int main(void)
 		print(sample_members, separator);
 		printf("}\n");
 	}
+	if (bbr.ring.entries)
+		bbr_release(&bbr);
 	return 0;
 }

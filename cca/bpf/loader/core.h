@@ -3,6 +3,7 @@
 #ifndef CORE_H
 #define CORE_H
 
+#define BBR_RING_FIRST 256	/* as the programs have it */
 #include "../../core/bbr.h"
 #include "../programs/shared.h"
 

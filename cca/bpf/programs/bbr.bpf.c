@@ -172,11 +172,12 @@ int bbr_undo_cwnd(u64 *arguments)
 	struct tcp_sock *tp = (struct tcp_sock *)arguments[0];
 	struct bbr *bbr = bpf_sk_storage_get(&bbr_sockets, tp, NULL, 0);
 	struct bbr_ack now = {};
+	u32 cwnd = tp->snd_cwnd;	/* read once: else clang makes one load of both returns, which the verifier refuses */
 
 	if (!bbr)
-		return tp->snd_cwnd;
+		return cwnd;
 	bbr_describe(tp, &now);
-	bbr->cwnd = tp->snd_cwnd;
+	bbr->cwnd = cwnd;
 	bbr_on_spurious_recovery(bbr, &now);
 	return bbr->cwnd;
 }

@@ -20,6 +20,8 @@ typedef __u32 u32;
 typedef __s32 s32;
 typedef __u64 u64;
 
+#define BBR_RING_FIRST 256	/* all entries: these programs can't allocate memory */
+
 #define div_u64(dividend, divisor) ((u64)(dividend) / (u32)(divisor))
 #define memset(to, byte, size) __builtin_memset(to, byte, size)
 
