@@ -50,6 +50,15 @@ def refuse_unknown(runs: Iterable[Run]) -> None:
             raise click.UsageError(f"[{entry}] asks for kernel = {name}: {_no_kernel(name, known)}")
 
 
+def found(runs: Iterable[Run]) -> dict[str, Path]:
+    """Returns the kernels that the runs ask for, by name.
+
+    Raises UsageError for one that is not there, ToolError where there is no kernel at all.
+    """
+    refuse_unknown(runs)
+    return {name: kernel_named(name) for name in asked(runs)}
+
+
 def refuse_without_lab(runs: Iterable[Run]) -> None:
     """Raises UsageError if runs ask for another kernel than this machine's."""
     from ccmix.model import STOCK_KERNEL

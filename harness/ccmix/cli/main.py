@@ -18,6 +18,7 @@ COMMANDS = {  # in the order in which a user meets them, with their modules
     "compare": "compare",
     "import": "import_",
     "archive": "archive",
+    "verify": "verify",
     "index": "index",
     "psconfig": "psconfig",
     "lab": "lab",
@@ -95,6 +96,7 @@ def main() -> None:
     ccmix compare results/a results/b      what differs between two campaigns
     ccmix import tests.csv -o results/b    what others measured
     ccmix archive pack results/demo        one file of it, to mail and cite
+    ccmix verify demo.zip                  whether its numbers repeat, byte by byte
     ccmix index results/demo --url URL     all of it into Elasticsearch
 
     `ccmix COMMAND --help` explains a command, with examples.

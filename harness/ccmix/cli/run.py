@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.metadata
 import os
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from ccmix.hosts.pool import Hosts
     from ccmix.model import CampaignOrigin, CampaignPlan, Run
     from ccmix.run.hosts_machine import HostsMachine
-    from ccmix.run.machines import EmulationPrograms, Machine
+    from ccmix.run.machines import Machine
 
 
 @dataclass(frozen=True)
@@ -107,6 +105,7 @@ def _run(given: RunOptions) -> int:
 
 
 def _run_all_and_report(campaign: Campaign, entries: Sequence[Entry], machine: Machine, given: RunOptions) -> int:
+    from ccmix.cli.running import run_interruptibly
     from ccmix.index.beside import sending
     from ccmix.run.campaign import missing, put_damaged_aside
 
@@ -118,7 +117,7 @@ def _run_all_and_report(campaign: Campaign, entries: Sequence[Entry], machine: M
     click.echo(f"{size}, {_place(left, given, jobs)}, into {campaign.outdir}", err=True)
     try:
         with sending(campaign.outdir, _indexed(entries), _tell):
-            skipped = asyncio.run(_interruptible(campaign, left, machine, jobs))
+            skipped = asyncio.run(run_interruptibly(campaign, left, machine, jobs))
     except (KeyboardInterrupt, asyncio.CancelledError):
         again = [*sys.argv, *(() if given.resume else ("--resume",))]
         click.echo(f"interrupted: finished runs are kept; to continue: {shlex.join(again)}", err=True)
@@ -180,13 +179,12 @@ def _lab_kernels(runs: Sequence[Run], given: RunOptions) -> dict[str, Path]:
 
     Raises UsageError for one that is not there, or not without the lab, ToolError where there is no kernel at all.
     """
-    from ccmix.cli.lab_kernels import asked, kernel_named, refuse_unknown, refuse_without_lab
+    from ccmix.cli.lab_kernels import found, refuse_without_lab
 
     if not given.in_lab:
         refuse_without_lab(runs)
         return {}
-    refuse_unknown(runs)
-    return {name: kernel_named(name) for name in asked(runs)}
+    return found(runs)
 
 
 def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapping[str, Path]) -> Machine:
@@ -197,6 +195,7 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
     """
     from ccmix.agent import journal
     from ccmix.cli import lacking_ccas, lacking_parameters
+    from ccmix.cli.running import emulation_programs
     from ccmix.hosts.address import parse_host
     from ccmix.model import HostPath
     from ccmix.run.machines import EachItsOwn, LabMachine, ThisMachine
@@ -205,7 +204,7 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
     if given.in_lab:
         lacking_ccas.refuse_in_lab(runs)
         lacking_parameters.refuse_in_lab(runs)
-        return LabMachine(find_kernel(), _emulation_programs(), kernels)
+        return LabMachine(find_kernel(), emulation_programs(), kernels)
     emulates = any(not isinstance(run.path, HostPath) for run in runs)
     if emulates:
         _check_emulation()
@@ -213,7 +212,7 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
         click.echo(f"left by a dead run: {undo.what}: {reason or 'restored'}", err=True)
     emulated = between_hosts = None
     if emulates:
-        emulated = ThisMachine(_emulation_programs())
+        emulated = ThisMachine(emulation_programs())
         hosts.get(parse_host("localhost"))  # its agent has the lock
     if real := [run for run in runs if isinstance(run.path, HostPath)]:
         between_hosts = _hosts_machine(real, given, hosts)
@@ -223,13 +222,6 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
 
 def _tell(sentence: str) -> None:
     click.echo(sentence, err=True)
-
-
-def _emulation_programs() -> EmulationPrograms:
-    from ccmix.run.machines import EmulationPrograms
-    from ccmix.tools import find_iperf3, find_rtt, find_sockmon
-
-    return EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt())
 
 
 def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> HostsMachine:
@@ -310,36 +302,6 @@ def _open(given: RunOptions, plan: CampaignPlan) -> Campaign:
         return Campaign.create(given.folder, plan)
     except OSError as error:
         raise ArchiveError(f"{located(error, given.folder)}; nothing was started") from error
-
-
-async def _interruptible(campaign: Campaign, left: Sequence[Run], machine: Machine, jobs: int) -> int:
-    """Runs all with the progress display, and returns how many were skipped.
-
-    SIGTERM and SIGHUP have the effect of Ctrl-C, which works even if the caller ignores it.
-    """
-    from rich.console import Console
-
-    from ccmix.cli.progress import ProgressWatcher
-    from ccmix.run.campaign import run_all
-
-    main = asyncio.current_task()
-    assert main
-    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main)
-    watcher = ProgressWatcher(Console(stderr=True), left)
-    display = asyncio.create_task(watcher.display())
-    try:
-        await run_all(campaign, left, machine, min(jobs, len(left)), watcher)
-    finally:
-        display.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await display
-    return watcher.skipped
-
-
-def _cancel(main: asyncio.Task[int]) -> None:
-    click.echo("interrupted: ending what runs, and putting back what was changed ...", err=True)
-    main.cancel()
 
 
 def _report(campaign: Campaign, skipped: int) -> int:

@@ -17,6 +17,7 @@ PACKETS = "packets.parquet"
 CONNECTIONS = "connections.parquet"
 COUNTERS = "counters.parquet"
 CPU = "cpu.parquet"
+PROCESSES = "processes.parquet"
 
 # What a guest gets and says
 JOB = "logs/job.pickle"

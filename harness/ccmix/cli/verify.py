@@ -1,0 +1,177 @@
+"""`ccmix verify`: repeats the runs of an archive that the lab made, and compares bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ccmix.cli import options, status
+from ccmix.cli.output import put
+
+if TYPE_CHECKING:
+    from ccmix.archive import Campaign
+    from ccmix.compare.environment import Difference
+    from ccmix.compare.repeated import Repetition
+    from ccmix.model import Run
+
+MOST_NAMED = 4  # files of a run that differ
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Holds the options of `ccmix verify`."""
+
+    archive: Path
+    sample: int | None
+    jobs: int | None
+    outdir: Path | None
+
+
+@click.command("verify", short_help="Repeat the runs of the lab in an archive, and compare them byte by byte.")
+@click.argument("archive", type=options.PathType())
+@click.option("--sample", type=click.IntRange(1), metavar="N", help="Repeat N runs, drawn at random  [default: all]")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time  [default: cores]")
+@click.option("-o", "--outdir", type=options.PathType(file_okay=False),
+              help="Keep the repeated runs in this new folder  [default: they are removed]")  # fmt: skip
+@options.collected(VerifyOptions)
+def verify(given: VerifyOptions) -> None:
+    """Repeat the runs of ARCHIVE in the lab, and say whether each gives the same bytes.
+
+    ARCHIVE is a folder that `ccmix run --lab` wrote, or a file that `ccmix archive pack` made of it. Whoever reads
+    numbers in a paper checks them so. Where bytes differ, the settings and tools that differ are listed: with the same
+    version of ccmix, kernel and Debian there should be none.
+
+    The exit status is 0 if all repeated runs are the same, 1 if one differs.
+
+    \b
+    ccmix verify demo.zip                 every run
+    ccmix verify demo.zip --sample 3      three of them, in a fraction of the time
+    """
+    sys.exit(_verify(given))
+
+
+def _verify(given: VerifyOptions) -> int:
+    """Repeats the runs and prints the outcome of each; returns the exit status.
+
+    Raises ArchiveError, UsageError or ToolError before anything is started.
+    """
+    from ccmix.archive.packed import opened
+
+    with opened([given.archive]) as archives, _outdir(given) as repeated_outdir:
+        original, runs = _original(archives.folders[0], given)
+        try:
+            repeated = _repeat(original, runs, repeated_outdir, given)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            return status.INTERRUPTED
+        return _compare(original, repeated)
+
+
+@contextlib.contextmanager
+def _outdir(given: VerifyOptions) -> Iterator[Path]:
+    if given.outdir:
+        yield given.outdir
+        return
+    with tempfile.TemporaryDirectory(prefix="ccmix-verify-") as folder:
+        yield Path(folder)
+
+
+def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Run]]:
+    """Returns the campaign and those of its runs that are repeated.
+
+    Raises ArchiveError if the lab did not make them, or if none is finished.
+    """
+    from ccmix.archive import ArchiveError, Campaign, RunFolder
+
+    campaign = Campaign.load(outdir)
+    if not campaign.origin.lab:
+        raise ArchiveError(f"{given.archive}: was not made in the lab: only the lab gives the same bytes twice")
+    finished = [run for run in campaign.runs if RunFolder.of(outdir, run).finished]
+    if not finished:
+        raise ArchiveError(f"{given.archive}: has no finished run to repeat")
+    if given.sample and given.sample < len(finished):
+        drawn = set(random.SystemRandom().sample(range(len(finished)), given.sample))
+        finished = [run for number, run in enumerate(finished) if number in drawn]
+    return campaign, finished
+
+
+def _repeat(original: Campaign, runs: Sequence[Run], outdir: Path, given: VerifyOptions) -> Campaign:
+    """Makes the runs again. Raises ArchiveError, UsageError or ToolError before anything is started."""
+    from ccmix.archive import Campaign
+    from ccmix.cli import lab_kernels, lacking_ccas, lacking_parameters
+    from ccmix.cli.running import emulation_programs, run_interruptibly
+    from ccmix.run.machines import LabMachine
+    from ccmix.tools import find_kernel
+
+    machine = LabMachine(find_kernel(), emulation_programs(), lab_kernels.found(runs))
+    lacking_ccas.refuse_in_lab(runs)
+    lacking_parameters.refuse_in_lab(runs)
+    repeated = Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
+    jobs = given.jobs or len(os.sched_getaffinity(0))
+    click.echo(f"repeating {len(runs)} of {len(original.runs)} runs in the lab, {jobs} at a time", err=True)
+    with repeated.locked():
+        asyncio.run(run_interruptibly(repeated, runs, machine, jobs))
+    return repeated
+
+
+def _compare(original: Campaign, repeated: Campaign) -> int:
+    """Prints a line for each run, and what differs between both sides if bytes do; returns the exit status."""
+    from ccmix.archive import RunFolder
+    from ccmix.compare.repeated import compare_run
+
+    same = 0
+    for run in repeated.runs:
+        if not RunFolder.of(repeated.outdir, run).finished:
+            put(f"{run.name}: could not be repeated\n")
+            continue
+        outcome = compare_run(run, original.outdir, repeated.outdir)
+        same += outcome.same
+        put(f"{run.name}: {_outcome(outcome)}\n")
+    put(f"{same} of {len(repeated.runs)} runs gave the same bytes\n")
+    if same == len(repeated.runs):
+        return status.GOOD
+    for difference in _environment(original, repeated):
+        click.echo(f"differs: {difference.what}: {_values(difference.a)} there, {_values(difference.b)} here", err=True)
+    return status.BAD
+
+
+def _outcome(outcome: Repetition) -> str:
+    if outcome.same:
+        return f"the same ({outcome.compared} files)"
+    named = ", ".join(outcome.differing[:MOST_NAMED])
+    more = len(outcome.differing) - MOST_NAMED
+    return f"differs in {named}" + (f" and {more} more" if more > 0 else "")
+
+
+def _environment(original: Campaign, repeated: Campaign) -> list[Difference]:
+    """Returns what differs between the runs there and their repetitions: versions of tools, kernels and settings."""
+    from ccmix.analysis.results import load_results
+    from ccmix.archive import RunFolder
+    from ccmix.compare.environment import Difference, differences
+
+    if not any(RunFolder.of(repeated.outdir, run).finished for run in repeated.runs):
+        return []
+    names = {run.name for run in repeated.runs}
+    there = [result for result in load_results([original.outdir]).runs if result.run.name in names]
+    made_by = (original.origin.ccmix or "unknown",), (_version(),)
+    versions = [Difference("ccmix", *made_by)] if made_by[0] != made_by[1] else []
+    return [*versions, *differences(there, load_results([repeated.outdir]).runs)]
+
+
+def _version() -> str:
+    import importlib.metadata
+
+    return importlib.metadata.version("ccmix")
+
+
+def _values(values: Sequence[str]) -> str:
+    return " or ".join(values) or "nothing"

@@ -1,0 +1,88 @@
+"""Tests of `ccmix verify`, with real runs of the lab."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from published_archives import DEMO_60_FILE
+from support import Ccmix
+
+pytestmark = pytest.mark.lab
+
+INI = """
+[topology path]
+rate = 10mbit
+delay = 5ms
+buffer = 1bdp
+
+[entry]
+type = iperf3
+topology = path
+cca = bbr
+duration = 1s
+interval = 100ms
+iterations = 2
+"""
+
+
+@pytest.fixture
+def campaign(ccmix: Ccmix, tmp_path: Path) -> Path:
+    config = tmp_path / "verified.ini"
+    config.write_text(INI)
+    outdir = tmp_path / "results"
+    assert ccmix("run", config, "--lab", "-o", outdir).returncode == 0
+    return outdir
+
+
+def test_names_the_file_and_the_run_whose_bytes_differ(ccmix: Ccmix, campaign: Path) -> None:
+    repeated = ccmix("verify", campaign)
+    assert (repeated.returncode, repeated.stdout.splitlines()[-1]) == (0, "2 of 2 runs gave the same bytes"), repeated
+
+    series = campaign / "entry/all/receiver/002/intervals.parquet"
+    table = pl.read_parquet(series)
+    column = next(name for name, kind in table.schema.items() if kind == pl.Float64)
+    table.with_columns(pl.col(column) * (1 + 1e-12)).write_parquet(series)
+    repeated = ccmix("verify", campaign)
+    assert repeated.returncode == 1
+    first, second, last = repeated.stdout.splitlines()
+    assert first.startswith("entry all #1: the same (")
+    assert second == "entry all #2: differs in intervals.parquet"
+    assert last == "1 of 2 runs gave the same bytes"
+
+
+def test_a_packed_archive_and_a_sample_of_it(ccmix: Ccmix, campaign: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "mailed.zip"
+    assert ccmix("archive", "pack", campaign, "--no-raw", "-o", packed).returncode == 0
+    kept = tmp_path / "kept"
+    repeated = ccmix("verify", packed, "--sample", 1, "-o", kept)
+    assert (repeated.returncode, repeated.stdout.splitlines()[-1]) == (0, "1 of 1 runs gave the same bytes"), repeated
+    assert len(list(kept.rglob("run.json"))) == 1
+    assert ccmix("verify", packed, "-o", kept).returncode == 2  # there is something in it
+
+
+def test_says_which_settings_differ(ccmix: Ccmix, campaign: Path) -> None:
+    summary = campaign / "entry/all/receiver/001/run.json"
+    text = summary.read_text()
+    other = text.replace('"iperf 3.', '"iperf 2.')
+    assert other != text
+    summary.write_text(other)
+    (summary.parent / "intervals.parquet").write_bytes(b"")
+    repeated = ccmix("verify", campaign)
+    assert repeated.returncode == 1
+    assert "iperf 2." in repeated.stderr
+
+
+def test_refuses_runs_that_were_not_made_in_the_lab(ccmix: Ccmix, campaign: Path) -> None:
+    description = campaign / "campaign.json"
+    description.write_text(description.read_text().replace('"lab": true', '"lab": false'))
+    refused = ccmix("verify", campaign)
+    assert refused.returncode == 2
+    assert "was not made in the lab" in refused.stderr
+
+
+@pytest.mark.deep
+def test_the_published_demo_repeats_to_the_byte(ccmix: Ccmix) -> None:
+    """Fails where a change of what runs in the guest has moved README's numbers: make archive/demo.zip anew."""
+    repeated = ccmix("verify", DEMO_60_FILE, "--sample", 2, timeout=280)
+    assert repeated.returncode == 0, repeated.stdout + repeated.stderr
