@@ -96,7 +96,7 @@ def main() -> None:
     ccmix compare results/a results/b      what differs between two campaigns
     ccmix import tests.csv -o results/b    what others measured
     ccmix archive pack results/demo        one file of it, to mail and cite
-    ccmix verify demo.zip                  whether its numbers repeat, byte by byte
+    ccmix verify demo.zip                  whether its numbers repeat
     ccmix index results/demo --url URL     all of it into Elasticsearch
 
     `ccmix COMMAND --help` explains a command, with examples.
