@@ -31,8 +31,10 @@ ip netns exec router sysctl -qw net.ipv4.ip_forward=1
 STATE = """
 for name in near router far; do
     tc -n $name qdisc show | sed 's/ 8[0-9a-f]*: / /'
-    ip netns exec $name sh -c 'grep -s "" /proc/sys/net/ipv4/tcp_*; cat /sys/module/tcp_cubic/parameters/*'
+    ip -n $name -4 route show table all; ip -n $name -4 rule show; ip -n $name -o link show
+    ip netns exec $name sh -c 'grep -s "" /proc/sys/net/ipv4/tcp_* /proc/sys/net/core/*'
 done
+grep -s "" /sys/module/tcp_*/parameters/* /sys/module/sch_*/parameters/*
 ls $CCMIX_STATE
 """
 DEFAULT = """[DEFAULT]

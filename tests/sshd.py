@@ -4,13 +4,14 @@
 exist in the namespace alone. An OpenSSH client finds the server as the host 'dtn' in `client_config`.
 """
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +35,13 @@ UsePAM no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
 KbdInteractiveAuthentication no
-SetEnv CCMIX_STATE={state}
+SetEnv {environment}
 """
 
 CLIENT_CONFIG = """
-Host dtn
+Host {name}
     HostName {address}
-    HostKeyAlias dtn
+    HostKeyAlias {name}
     UserKnownHostsFile {folder}/known_hosts
     GlobalKnownHostsFile none
     IdentityFile {folder}/client_key
@@ -96,8 +97,12 @@ class SshServer:
 
     def sessions(self) -> list[int]:
         """The server's processes, one or two for each connection; not what runs in them."""
-        names = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(self.pid)}
-        return [pid for pid, name in names.items() if name.startswith("sshd:")]
+        found = []
+        for pid in descendants(self.pid):
+            with contextlib.suppress(OSError):  # it has just ended
+                if Path(f"/proc/{pid}/cmdline").read_text().startswith("sshd:"):
+                    found.append(pid)
+        return found
 
 
 @contextmanager
@@ -118,10 +123,8 @@ def ssh_server(name: str) -> Iterator[SshServer]:
             for line in ("link set lo up", f"addr add {its}/30 dev eth0", "link set eth0 up"):
                 _call("ip", "-n", name, *line.split())
             _write_files(folder, etc, its)
-            argv = ["ip", "netns", "exec", name, SSHD, "-D", "-f", f"{folder}/sshd_config", "-E", f"{folder}/log"]
-            server = subprocess.Popen(argv)
+            server = start_sshd(folder, name)
             try:
-                _wait_for(folder / "log", LISTENS, 1)
                 yield SshServer(NamespaceHost(name), its, folder, server.pid)
             finally:
                 signal_descendants(server.pid, signal.SIGKILL)
@@ -133,11 +136,37 @@ def ssh_server(name: str) -> Iterator[SshServer]:
             shutil.rmtree(etc, ignore_errors=True)
 
 
-def _write_files(folder: Path, etc: Path, address: str) -> None:
+def write_configuration(folder: Path, name: str, address: str, environment: Mapping[str, object]) -> None:
+    """Writes keys, and the configuration of a server, which gives sessions this environment, and of its client.
+
+    The client knows the server by the name.
+    """
+    variables = " ".join(f"{variable}={value}" for variable, value in environment.items())
     for key in ("host_key", "client_key"):
         _call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{folder}/{key}")
     host_key = (folder / "host_key.pub").read_text()
-    (folder / "known_hosts").write_text(f"dtn {host_key}")
+    (folder / "known_hosts").write_text(f"{name} {host_key}")
+    server_config = SERVER_CONFIG.format(address=address, folder=folder, environment=variables)
+    (folder / "sshd_config").write_text(server_config)
+    (folder / "ssh_config").write_text(CLIENT_CONFIG.format(name=name, address=address, folder=folder))
+
+
+def start_sshd(folder: Path, namespace: str) -> subprocess.Popen[bytes]:
+    """Starts a server with the configuration of the folder; returns when it listens."""
+    log = folder / "log"
+    listens = log.read_text().count(LISTENS) if log.exists() else 0
+    argv = ["ip", "netns", "exec", namespace, SSHD, "-D", "-f", f"{folder}/sshd_config", "-E", str(log)]
+    server = subprocess.Popen(argv)
+    try:
+        _wait_for(log, LISTENS, listens + 1)
+    except AssertionError:
+        server.kill()
+        server.wait()
+        raise
+    return server
+
+
+def _write_files(folder: Path, etc: Path, address: str) -> None:
     state = folder / "state"
     state.mkdir()
     home = folder / "home"
@@ -145,9 +174,7 @@ def _write_files(folder: Path, etc: Path, address: str) -> None:
     os.chown(home, USER_ID, USER_ID)
     for readable in (folder, state):
         readable.chmod(0o755 if readable is folder else 0o777)
-    server_config = SERVER_CONFIG.format(address=address, folder=folder, state=state)
-    (folder / "sshd_config").write_text(server_config)
-    (folder / "ssh_config").write_text(CLIENT_CONFIG.format(address=address, folder=folder))
+    write_configuration(folder, "dtn", address, {"CCMIX_STATE": state})
     etc.mkdir(parents=True)
     (etc / "passwd").write_text(Path("/etc/passwd").read_text() + f"{USER}:x:{USER_ID}:{USER_ID}::{home}:/bin/sh\n")
     (etc / "group").write_text(Path("/etc/group").read_text() + f"{USER}:x:{USER_ID}:\n")

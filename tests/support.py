@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 from ccmix.model import (
     Buffer,
@@ -124,11 +124,11 @@ class Ccmix:
         environment = self._environment | ({"PATH": str(path)} if path else {})
         return subprocess.run(argv, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
 
-    def start(self, *arguments: object) -> subprocess.Popen[str]:
+    def start(self, *arguments: object, output: IO[bytes] | None = None) -> subprocess.Popen[str]:
+        """Starts the command, which writes to pipes, or all to one file."""
         argv = [CCMIX, *map(str, arguments)]
-        return subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environment
-        )  # fmt: skip
+        to = output or subprocess.PIPE
+        return subprocess.Popen(argv, stdout=to, stderr=to, text=True, env=self._environment)
 
     def guests(self) -> list[int]:
         """The processes that work below the temporary folder: the lab's kernels and their stubs."""

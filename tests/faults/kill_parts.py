@@ -1,28 +1,78 @@
 """Kills parts of a campaign between the namespaces near, router and far at random moments, until it is whole.
 
-    kill_parts.py INI FOLDER KILLS SEED STATE
+    kill_parts.py INI FOLDER KILLS SEED STATE [--ssh]
 
 It starts `ccmix run INI`, kills one process after the other by SIGKILL, and resumes what a kill has ended; a campaign
 that is whole is followed by the next. Whenever no campaign runs, every process on the hosts must have ended, and what
 the shell command STATE prints must be as before; where an agent was killed, after `ccmix restore`. Each kill is a line
 of the output, and the last line is a summary in JSON. Exit status: 0 unless something was not as it must be.
+
+With --ssh, the hosts are reached by an sshd in each namespace, under the namespace's name. It is among what is killed,
+and is started again.
 """
 
+import argparse
+import contextlib
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
+
+from kills import Killer
+from sshd import SSHD, start_sshd, write_configuration
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
 HOSTS = ("near", "router", "far")
-PARTS = ("harness", "agent", "keeper", "sockmon", "iperf3")
 LONGEST_WAIT_S = 4.0  # of the clock that the campaign has: a guest's is virtual
 ENDS_WITHIN_S = 120.0
+
+
+class SshServers:
+    """Has an sshd in each namespace, which this one reaches over a device of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._servers: dict[str, subprocess.Popen[bytes]] = {}
+        configurations = []
+        environment = {name: os.environ[name] for name in ("CCMIX_STATE", "TMPDIR")}  # a guest has no other /tmp
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        for number, host in enumerate(HOSTS):
+            ours, its = f"10.9.{number}.1", f"10.9.{number}.2"
+            ip("link", "add", f"to-{host}", "type", "veth", "peer", "name", "control", "netns", host)
+            ip("addr", "add", f"{ours}/24", "dev", f"to-{host}")
+            ip("link", "set", f"to-{host}", "up")
+            ip("-n", host, "addr", "add", f"{its}/24", "dev", "control")
+            ip("-n", host, "link", "set", "control", "up")
+            (folder / host).mkdir()
+            write_configuration(folder / host, host, its, environment)
+            configurations.append((folder / host / "ssh_config").read_text())
+        everyone = folder / "ssh_config"
+        everyone.write_text("".join(configurations))
+        os.environ["CCMIX_SSH_CONFIG"] = str(everyone)
+        self.keep()
+
+    def keep(self) -> None:
+        """Starts those that do not run."""
+        for host in HOSTS:
+            if host not in self._servers or self._servers[host].poll() is not None:
+                self._servers[host] = start_sshd(self._folder / host, host)
+
+    def close(self) -> None:
+        for server in self._servers.values():
+            server.kill()
+            server.wait()
+
+    def pids(self) -> set[int]:
+        return {server.pid for server in self._servers.values()}
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
 
 
 def processes() -> dict[int, tuple[str, int]]:
@@ -36,99 +86,85 @@ def processes() -> dict[int, tuple[str, int]]:
                 parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            if line:
+            if line.strip():
                 found[int(pid)] = (line, parent)
     return found
 
 
-def of_part(part: str, harness: int) -> list[int]:
-    """Returns the processes of a part. A keeper has the command line of its agent, which forked it."""
-    if part == "harness":
-        return [harness]
-    found = processes()
-    if part in ("agent", "keeper"):
-        forked = {pid for pid, (line, parent) in found.items() if found.get(parent, ("",))[0] == line}
-        agents = {pid for pid, (line, _) in found.items() if "python3" in line} - forked
-        return sorted(agents if part == "agent" else {pid for pid in forked if found[pid][1] in agents})
-    return [pid for pid, (line, _) in found.items() if part in line.split()[0]]
+class Parts:
+    """Finds the parts of a campaign, and looks whether the hosts are as before."""
 
-
-class Campaigns:
-    """Makes one campaign after the other, each in a folder of its own."""
-
-    def __init__(self, ini: str, folder: Path, state: str, seed: int) -> None:
-        self._ini = ini
-        self._folder = folder
+    def __init__(self, state: str, servers: SshServers | None) -> None:
         self._state = state
-        self._random = random.Random(seed)
+        self._servers = servers
         self._before = self._says()
-        self.kills: Counter[str] = Counter()
-        self.whole = 0
-        self.faults: list[str] = []
 
     def _says(self) -> str:
         return subprocess.run(["sh", "-c", self._state], capture_output=True, text=True, check=False).stdout
 
-    def make(self, kills: int) -> None:
-        """Makes campaigns until so many kills were made, and the last campaign is whole."""
-        while self.kills.total() < kills:
-            outdir = self._folder / str(self.whole)
-            while not self._once(outdir, kills):
-                pass
-            runs = sorted(str(file.parent.relative_to(outdir)) for file in outdir.rglob("run.json"))
-            planned = len(json.loads((outdir / "campaign.json").read_text())["runs"])
-            if len(set(runs)) != planned or list(outdir.rglob("*.partial")):
-                self.faults.append(f"{outdir.name}: of {planned} runs there are {runs}")
-            self.whole += 1
+    def victims(self, harness: int) -> dict[str, list[int]]:
+        """Returns the processes of each part. A keeper has the command line of its agent, which forked it."""
+        if self._servers:
+            self._servers.keep()
+        found = processes()
+        forked = {pid for pid, (line, parent) in found.items() if found.get(parent, ("",))[0] == line}
+        agents = [pid for pid, (line, _) in found.items() if "python3" in line.split()[0] and pid not in forked]
+        programs = {
+            part: [pid for pid, (line, _) in found.items() if part in line.split()[0]] for part in ("sockmon", "iperf3")
+        }
+        victims = {
+            "harness": [harness], "agent": agents, "keeper": [pid for pid in forked if found[pid][1] in agents],
+        } | programs  # fmt: skip
+        if self._servers:
+            victims["sshd"] = [pid for pid, (line, _) in found.items() if line.startswith(("sshd", SSHD))]
+        return victims
 
-    def _once(self, outdir: Path, kills: int) -> bool:
-        """Starts or resumes the campaign, and kills parts of it until it ends; returns whether it is whole."""
-        argv = [CCMIX, "run", self._ini, "-o", outdir, "--resume"]
-        log = outdir.with_suffix(".log")
-        agents_killed = False
-        with log.open("ab") as output:
-            harness = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        while True:
-            try:
-                harness.wait(self._random.uniform(0.1, LONGEST_WAIT_S))
-                break
-            except subprocess.TimeoutExpired:
-                part = self._random.choice(PARTS)
-                victims = of_part(part, harness.pid) if self.kills.total() < kills else []
-                if victims:
-                    os.kill(self._random.choice(victims), signal.SIGKILL)
-                    self.kills[part] += 1
-                    print(f"{self.kills.total()}: {part} in campaign {outdir.name}", flush=True)
-                    agents_killed = agents_killed or part == "agent"
-        self._check(outdir.name, agents_killed)
-        if harness.returncode == -signal.SIGKILL:
-            return False
-        if "Traceback" in log.read_text():
-            self.faults.append(f"{outdir.name}: {log.read_text()}")
-            return True
-        return harness.returncode == 0
-
-    def _check(self, name: str, agents_killed: bool) -> None:
+    def check(self, killed: set[str]) -> Iterator[str]:
+        """Yields what is not as before, after waiting for what ends by itself."""
+        servers = set()
+        if self._servers:
+            self._servers.keep()
+            servers = self._servers.pids()
         end = time.monotonic() + ENDS_WITHIN_S
-        while left := processes():
+        while left := {pid: line for pid, line in processes().items() if pid not in servers}:
             if time.monotonic() > end:
-                self.faults.append(f"{name}: still there: {left}")
+                yield f"still there: {left}"
                 break
             time.sleep(0.1)
-        if agents_killed:
-            hosts = [f"netns:{host}" for host in HOSTS]
+        if "agent" in killed:
+            hosts = [host if self._servers else f"netns:{host}" for host in HOSTS]
             subprocess.run([CCMIX, "restore", *hosts], check=False, stdout=subprocess.DEVNULL)
         if (now := self._says()) != self._before:
             different = set(now.splitlines()) ^ set(self._before.splitlines())
-            self.faults.append(f"{name}: the hosts are not as before: {sorted(different)}")
+            yield f"the hosts are not as before: {sorted(different)}"
 
 
 def main() -> int:
-    ini, folder, kills, seed, state = sys.argv[1:]
-    campaigns = Campaigns(ini, Path(folder), state, int(seed))
-    campaigns.make(int(kills))
-    print(json.dumps({"kills": campaigns.kills, "campaigns": campaigns.whole, "faults": campaigns.faults}))
-    return 1 if campaigns.faults else 0
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("ini")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("kills", type=int)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("state")
+    parser.add_argument("--ssh", action="store_true")
+    options = parser.parse_args()
+
+    def start(outdir: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        argv = [CCMIX, "run", options.ini, "-o", str(outdir), "--resume"]
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        servers = SshServers(Path(folder)) if options.ssh else None
+        if servers:
+            stack.callback(servers.close)
+        parts = Parts(options.state, servers)
+        killer = Killer(
+            options.folder, start, parts.victims, parts.check, seed=options.seed, longest_wait_s=LONGEST_WAIT_S
+        )
+        kills = killer.make(options.kills)
+    summary = {"kills": kills.by_kind, "starts": kills.starts, "campaigns": kills.campaigns, "faults": kills.faults}
+    print(json.dumps(summary))
+    return 1 if kills.faults else 0
 
 
 if __name__ == "__main__":

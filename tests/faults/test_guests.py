@@ -1,19 +1,17 @@
 """Tests that guests that are killed, or run out of memory, cost only their own runs."""
 
-import os
-import random
-import signal
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from kills import Killer
 from support import Ccmix, wait_for
 
 pytestmark = pytest.mark.lab
 
 ITERATIONS = 6
-MOST_WAIT_S = 3.0
+ENDS_WITHIN_S = 30.0
 
 EATS_ALL_MEMORY = """
 [eats]
@@ -30,29 +28,21 @@ flows.eater = h1 command python3 -c "x = [bytearray(1 << 20) for _ in range(1000
 def test_guests_that_are_killed_cost_their_own_runs(kills: int, ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
     """Kills one of two guests after the other at random moments, and resumes until the campaign is whole."""
     small_ini.write_text(small_ini.read_text().replace("iterations = 2", f"iterations = {ITERATIONS}"))
-    moments = random.Random(20261123)
-    killed, campaigns = 0, 0
-    while killed < kills:
-        outdir = tmp_path / str(campaigns)
-        status = 1
-        while status != 0:
-            running = ccmix.start("run", small_ini, "--lab", "-j", 2, "-o", outdir, "--resume")
-            while running.poll() is None:
-                time.sleep(moments.uniform(0.1, MOST_WAIT_S))
-                groups = sorted(ccmix.guest_groups())
-                if groups and killed < kills:
-                    os.killpg(moments.choice(groups), signal.SIGKILL)
-                    killed += 1
-            _, errors = running.communicate()
-            status = running.returncode
-            assert status in (0, 1), errors
-            assert "Traceback" not in errors
-        runs = [file.parent.relative_to(outdir) for file in outdir.rglob("run.json")]
-        assert len(runs) == len(set(runs)) == ITERATIONS
-        assert not list(outdir.rglob("*.partial"))
-        campaigns += 1
-    wait_for(lambda: not ccmix.guests(), 30, "the end of every guest")
-    print(f"{killed} kills of guests in {campaigns} campaigns of {ITERATIONS} runs")
+
+    def check(_: set[str]) -> Sequence[str]:
+        wait_for(lambda: not ccmix.guests(), ENDS_WITHIN_S, "the end of every guest")
+        return ()
+
+    made = Killer(
+        tmp_path,
+        lambda outdir, output: ccmix.start("run", small_ini, "--lab", "-j", 2, "-o", outdir, "--resume", output=output),
+        lambda _: {"guest": [-group for group in ccmix.guest_groups()]},
+        check,
+        seed=20261123,
+        longest_wait_s=3.0,
+    ).make(kills)
+    assert made.faults == []
+    print(made)
 
 
 @pytest.mark.deep

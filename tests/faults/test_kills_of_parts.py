@@ -1,4 +1,4 @@
-"""Kills the harness, agents, keepers, sockmon and iperf3 at random moments, with every kind of change that a run makes.
+"""Kills harness, agents, keepers, sockmon, iperf3 and sshd at random moments, with every kind of change of a run.
 
 The hosts are namespaces of a guest of the lab. Its time is virtual, and passes while the campaign waits and sends: so
 kills hit it there, and not while a process computes.
@@ -12,10 +12,11 @@ import pytest
 
 from ccmix.tools import find_iperf3
 from hosts_in_guest import DEFAULT, HOSTS, MEMORY_MIB, PROFILES, STATE
-from support import Ccmix
+from support import REPOSITORY, Ccmix
 
 pytestmark = pytest.mark.lab
 
+SEED = 20261123
 PROGRAM = Path(__file__).parent / "kill_parts.py"
 TRAFFIC = f"dst-cmd = {find_iperf3()} -s -1\nsrc-cmd = {find_iperf3()} -c {{dst}} -t 1 -C bbr -J\n"
 ENTRIES = f"""
@@ -35,14 +36,22 @@ profile-file = profiles.yml
 """
 
 
-@pytest.mark.parametrize("kills", [pytest.param(5, marks=pytest.mark.deep), pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("kills", "iterations"),
+    [pytest.param(5, 1, marks=pytest.mark.deep, id="5"), pytest.param(100, 4, marks=pytest.mark.long, id="100")],
+)
+@pytest.mark.parametrize("reached", ["in namespaces", "over SSH"])
 @pytest.mark.timeout(7200)
-def test_kills_leave_every_run_once_and_every_host_as_before(kills: int, ccmix: Ccmix, tmp_path: Path) -> None:
-    (tmp_path / "test.ini").write_text(DEFAULT + ENTRIES)
+def test_kills_leave_every_run_once_and_every_host_as_before(
+    reached: str, kills: int, iterations: int, ccmix: Ccmix, tmp_path: Path
+) -> None:
+    ssh = ["--ssh"] if reached == "over SSH" else []
+    text = f"{DEFAULT}iterations = {iterations}\n{ENTRIES}"
+    (tmp_path / "test.ini").write_text(text.replace("netns:", "") if ssh else text)
     (tmp_path / "profiles.yml").write_text(PROFILES)
     script = tmp_path / "script.sh"
-    script.write_text(f'set -u\n{HOSTS}\nmkdir out\nexec "$@"\n')
-    argv = ["sh", script, sys.executable, PROGRAM, tmp_path / "test.ini", "out", kills, 20261123, STATE]
+    script.write_text(f'set -u\n{HOSTS}\nmkdir out\nPYTHONPATH={REPOSITORY}/tests exec "$@"\n')
+    argv = ["sh", script, sys.executable, PROGRAM, tmp_path / "test.ini", "out", kills, SEED, STATE, *ssh]
     done = ccmix("lab", "exec", "--memory", MEMORY_MIB, "--", *argv, timeout=7000)
     assert done.stdout, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
