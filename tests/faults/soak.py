@@ -2,11 +2,13 @@
 """Run one long campaign between the namespaces near and far, injecting faults, and see what its controller holds.
 
     tests/faults/soak.py FOLDER --seconds N [--runs N] [--every S] [--seed N] [--pause TIME] [--samples-each S]
-        [--set-clock]
+        [--set-clock | --preload-clock]
 
 FOLDER, which is made, gets the campaign, and samples.jsonl: what the controller holds, and each fault. The namespaces
 exist, and are joined by devices eth0. After the last fault the campaign is resumed until it is whole. The last line of
-the output is a summary in JSON. --set-clock sets this machine's clock back an hour, and forward again: only in a guest.
+the output is a summary in JSON. Chance chooses the order of the faults; each kind comes once before one comes again.
+--set-clock has this machine's clock set back an hour, and forward again: only in a guest. --preload-clock does so to
+the campaign and all that it starts, by a library that each of them preloads (clock.c).
 Exit status: 0 if every run was made exactly once, and the hosts are as before; 1 otherwise.
 """
 
@@ -16,6 +18,7 @@ import os
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -29,6 +32,8 @@ from ccmix.tools import find_iperf3
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
 SILENCE_S = 60.0  # after which an agent takes its controller for lost
 DISK = "200m"
+CLOCK = Path(__file__).parent / "clock.c"
+OFFSET = struct.Struct("q")  # what CLOCK reads: seconds
 CHANGED, UNCHANGED = 7, 3  # net.ipv4.tcp_reordering
 INI = """[soak]
 type = x
@@ -37,6 +42,7 @@ dst-host = netns:far
 dst = {address}
 interval = 500ms
 accept-limits = probe, cpu
+connect-timeout = 120s
 iterations = {runs}
 pause = {pause}
 pre-src-cmd = sysctl -qw net.ipv4.tcp_reordering={changed}
@@ -103,8 +109,17 @@ class Soak:
             self.link_down, self.controller_stopped, self.disk_full, self.reboot_stand_in, self.agent_killed,
             self.iperf3_killed, self.second_controller, self.controller_killed,
         ]  # fmt: skip
+        self._coming: list[Callable[[], None]] = []
+        self._environment = dict(os.environ)
+        self._offset = folder.resolve() / "offset"
         if options.set_clock:
             self._kinds.append(self.clock_set_back)
+        if options.preload_clock:
+            self._kinds.append(self.preloaded_clock_set_back)
+            library = folder.resolve() / "clock.so"
+            output("cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(CLOCK))
+            self._offset.write_bytes(OFFSET.pack(0))
+            self._environment |= {"LD_PRELOAD": str(library), "CLOCK_OFFSET": str(self._offset)}
 
     def begin(self) -> None:
         self._disk.mkdir()
@@ -129,7 +144,9 @@ class Soak:
             self.starts += 1
             with (self._folder / "campaign.log").open("ab") as log:
                 argv = [CCMIX, "run", self._ini, "-o", self._outdir, "--resume"]
-                self._campaign = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                self._campaign = subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+                )
         return self._campaign
 
     def resume(self) -> int:
@@ -153,7 +170,9 @@ class Soak:
         self._write(sample)
 
     def inject(self) -> None:
-        kind = self._random.choice(self._kinds)
+        if not self._coming:
+            self._coming = self._random.sample(self._kinds, k=len(self._kinds))
+        kind = self._coming.pop()
         self.faults[kind.__name__] += 1
         self._write({"s": round(time.monotonic() - self._began, 1), "fault": kind.__name__})
         kind()
@@ -211,6 +230,12 @@ class Soak:
         time.sleep(20)
         time.clock_settime(time.CLOCK_REALTIME, time.time() + 3600)
 
+    def preloaded_clock_set_back(self) -> None:
+        for seconds in (-3600, 0):
+            with self._offset.open("r+b", buffering=0) as file:
+                file.write(OFFSET.pack(seconds))
+            time.sleep(20 if seconds else 0)
+
     def _write(self, line: dict[str, object] | dict[str, float]) -> None:
         self._samples.write(json.dumps(line) + "\n")
 
@@ -224,7 +249,9 @@ def main() -> int:
     parser.add_argument("--samples-each", type=float, default=10.0)
     parser.add_argument("--every", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--set-clock", action="store_true")
+    clock = parser.add_mutually_exclusive_group()
+    clock.add_argument("--set-clock", action="store_true")
+    clock.add_argument("--preload-clock", action="store_true")
     options = parser.parse_args()
     options.folder.mkdir(parents=True)
     os.environ["CCMIX_STATE"] = str(options.folder / "state")

@@ -1,7 +1,8 @@
 """Tests that a long campaign with injected faults ends whole, memory and descriptors flat; soak.py has the faults.
 
-In real time the hosts are namespaces of this machine. In a guest of the lab a day passes in minutes, and the machine's
-clock can be set. A reboot is a stand-in: its processes die, and its journals are of another boot.
+In real time the hosts are namespaces of this machine, and a library sets the campaign's clock back. In a guest of the
+lab a day passes in minutes, and the machine's clock can be set. A reboot is a stand-in: its processes die, and its
+journals are of another boot.
 """
 
 import json
@@ -61,7 +62,7 @@ def check(summary: dict[str, Any]) -> None:
 @pytest.mark.timeout(6000)
 def test_faults_in_real_time(seconds: int, runs: int, every: int, tmp_path: Path) -> None:
     unshared: list[object] = ["unshare", "--net", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /run && exec "$@"', "sh"]
-    options = (tmp_path / "soak", "--seconds", seconds, "--runs", runs, "--every", every)
+    options = (tmp_path / "soak", "--seconds", seconds, "--runs", runs, "--every", every, "--preload-clock")
     check(soak(unshared, tmp_path, *options, timeout=5900))
 
 
