@@ -4,10 +4,15 @@
 #include "netns.h"
 #include "text.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/bpf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define HEADER "cookie phase cycle bw_lo_bps inflight_hi_packets inflight_lo_packets"
@@ -127,29 +132,65 @@ static int open_path(void *path)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+int bbr_iterator(const char *cca)
+{
+	char name[40] = "CCMIX_STATE_", *at = name + strlen(name);
+	const char *number;
+	char *end;
+	long fd;
+
+	for (; *cca && at < name + sizeof(name) - 1; cca++)
+		*at++ = (char)toupper((unsigned char)*cca);
+	number = getenv(name);
+	if (!number)
+		return -1;
+	fd = strtol(number, &end, 10);
+	return end == number || *end || fd < 0 || fd > INT_MAX ? -1 : (int)fd;
+}
+
+/* Returns the text of all sockets as they are now, or NULL: a BPF iterator can't be read anew from its beginning. */
+static const char *iterate(int iterator)
+{
+	union bpf_attr pass = { .iter_create.link_fd = (__u32)iterator };
+	int fd = (int)syscall(SYS_bpf, BPF_ITER_CREATE, &pass, sizeof(pass));
+	const char *text;
+
+	if (fd < 0)
+		return NULL;
+	text = read_text_once(fd);
+	close(fd);
+	return text;
+}
+
+static const char *read_file(struct bbr_file *file, const char *path)
+{
+	if (!file->opened)
+		file->fd = open_in_netns(file->netns, open_path, (void *)path);
+	return file->fd < 0 ? NULL : read_text(file->fd);
+}
+
 const char *bbr_file_read(struct bbr_file *file, bbr_handler handler, void *argument)
 {
 	static char problem[160];
+	bool iterates = file->iterator >= 0;
 	char path[64];
 	const char *text;
 	unsigned long line;
 
-	snprintf(path, sizeof(path), "/proc/self/net/tcp_%.16s", file->cca);
-	if (!file->opened)
-		file->fd = open_in_netns(file->netns, open_path, path);
-	else if (file->fd < 0)
+	if (file->opened && !iterates && file->fd < 0)
 		return NULL;
+	snprintf(path, sizeof(path), iterates ? "BPF iterator of %.16s" : "/proc/self/net/tcp_%.16s", file->cca);
+	text = iterates ? iterate(file->iterator) : read_file(file, path);
 	file->opened = true;
-	text = file->fd < 0 ? NULL : read_text(file->fd);
 	if (!text) {
 		snprintf(problem, sizeof(problem), "%s: %s; phases of %s are not recorded", path,
 			 strerror(errno), file->cca);
-		if (file->fd >= 0)
+		if (!iterates && file->fd >= 0)
 			close(file->fd);
-		file->fd = -1;
+		file->fd = file->iterator = -1;
 		return problem;
 	}
-	line = bbr_parse(text, handler, argument);
+	line = iterates && !*text ? 0 : bbr_parse(text, handler, argument);
 	if (!line || file->complained)
 		return NULL;
 	file->complained = true;

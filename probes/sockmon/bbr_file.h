@@ -6,6 +6,10 @@
  *	cookie phase cycle bw_lo_bps inflight_hi_packets inflight_lo_packets
  *
  * A bound that is not set is '-'. Fields that a later version adds at the end of a line are skipped.
+ *
+ * A CCA that is a BPF program has no such file. `ccmix-cca watch` starts the probe with a BPF iterator,
+ * whose descriptor is in the environment, and which gives the same text for all network namespaces, or
+ * nothing where no socket has state.
  */
 #ifndef SOCKMON_BBR_FILE_H
 #define SOCKMON_BBR_FILE_H
@@ -29,8 +33,12 @@ typedef void (*bbr_handler)(const struct bbr_state *state, void *argument);
 struct bbr_file {
 	const char *cca, *netns;
 	int fd;
+	int iterator;	/* of BPF; -1 where there is none */
 	bool opened, complained;
 };
+
+/* Returns the BPF iterator that the environment has for a CCA, or -1. */
+int bbr_iterator(const char *cca);
 
 /* Passes the state of each socket to the handler. Returns what is wrong, only once for a file, or NULL. */
 const char *bbr_file_read(struct bbr_file *file, bbr_handler handler, void *argument);

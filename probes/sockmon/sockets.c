@@ -723,7 +723,7 @@ void sockets_open(const struct options *options)
 		t->chains = count_chains(t);
 		for (size_t file = 0; file < BBR_FILES; file++)
 			t->bbr_files[file] = (struct bbr_file){ .cca = bbr_ccas[file],
-				.netns = t->netns };
+				.netns = t->netns, .iterator = bbr_iterator(bbr_ccas[file]) };
 	}
 	sockets_discover();
 }

@@ -3,12 +3,13 @@
 
 #include "memory.h"
 
+#include <stdbool.h>
 #include <unistd.h>
 
 static char *buffer;
 static size_t room;
 
-char *read_text(int fd)
+static char *read_all(int fd, bool once)
 {
 	size_t used = 0;
 
@@ -19,7 +20,10 @@ char *read_text(int fd)
 			room += 16384;
 			buffer = resize(buffer, room, 1);
 		}
-		got = pread(fd, buffer + used, room - used - 1, (off_t)used);
+		if (once)
+			got = read(fd, buffer + used, room - used - 1);
+		else
+			got = pread(fd, buffer + used, room - used - 1, (off_t)used);
 		if (got < 0)
 			return NULL;
 		if (got == 0)
@@ -28,6 +32,16 @@ char *read_text(int fd)
 	}
 	buffer[used] = 0;
 	return buffer;
+}
+
+char *read_text(int fd)
+{
+	return read_all(fd, false);
+}
+
+char *read_text_once(int fd)
+{
+	return read_all(fd, true);
 }
 
 uint64_t next_number(char **at)

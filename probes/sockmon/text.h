@@ -11,6 +11,9 @@
  */
 char *read_text(int fd);
 
+/* Does so with a file that can be read only once, from its beginning. */
+char *read_text_once(int fd);
+
 /* Returns the number at *at, and moves *at behind it; returns 0 and does not move where there is none. */
 uint64_t next_number(char **at);
 

@@ -19,7 +19,7 @@ static void print(const struct bbr_state *state, void *unused)
 
 int main(int count, char **arguments)
 {
-	struct bbr_file file = { .cca = count > 1 ? arguments[1] : "", .netns = "" };
+	struct bbr_file file = { .cca = count > 1 ? arguments[1] : "", .netns = "", .iterator = -1 };
 	uint32_t length;
 
 	for (int i = 0; count > 1 && i < 2; i++) {

@@ -19,6 +19,7 @@ const char command_help[] =
 	"      --missing-ok                 succeeds if it is not loaded\n"
 	"  list [--json]                    shows what is loaded, with its sockets and parameters\n"
 	"  status [NAME] [--json]           shows the state of each socket that uses it\n"
+	"  watch -- PROGRAM [ARGUMENT]...   runs a program that reads the state of sockets by itself, as ccmix-sockmon does\n"
 	"  check [--json]                   shows whether this host has all that load needs\n"
 	"  --help, --version\n"
 	"\n"
@@ -38,6 +39,7 @@ static const struct verb_row verbs[] = {
 	{ "unload", VERB_UNLOAD, true, true, false, false, "--missing-ok " },
 	{ "list", VERB_LIST, false, false, false, false, "--json " },
 	{ "status", VERB_STATUS, true, false, false, false, "--json " },
+	{ "watch", VERB_WATCH, false, false, false, false, "" },
 	{ "check", VERB_CHECK, false, false, false, false, "--json " },
 	{ "--help", VERB_HELP, false, false, false, false, "" },
 	{ "-h", VERB_HELP, false, false, false, false, "" },
@@ -93,6 +95,10 @@ const char *command_read(struct command *command, int count, char **arguments)
 	}
 	command->verb = verb->verb;
 	for (int i = 2; i < count; i++) {
+		if (verb->verb == VERB_WATCH && !strcmp(arguments[i], "--")) {
+			command->argv = arguments + i + 1;
+			break;
+		}
 		if (arguments[i][0] == '-') {
 			if (!read_option(command, verb, arguments[i])) {
 				snprintf(wrong, sizeof(wrong), "%.80s is no option of %s", arguments[i], verb->word);
@@ -120,6 +126,8 @@ const char *command_read(struct command *command, int count, char **arguments)
 		snprintf(wrong, sizeof(wrong), "%s: %.80s is not known: give bbr2 or bbr3", verb->word, command->name);
 		return wrong;
 	}
+	if (verb->verb == VERB_WATCH && (!command->argv || !*command->argv))
+		return "watch: give a program, as in watch -- ccmix-sockmon --sockets";
 	if (verb->needs_assignments && !command->assignment_count) {
 		snprintf(wrong, sizeof(wrong), "%s: give a parameter, as in loss_thresh=5", verb->word);
 		return wrong;

@@ -33,6 +33,9 @@ static int carry_out(const struct command *command)
 	case VERB_STATUS:
 		status(command);
 		break;
+	case VERB_WATCH:
+		watch(command);
+		break;
 	case VERB_CHECK:
 		return check_show(command->json) ? STATUS_GOOD : STATUS_FAILED;
 	}

@@ -61,7 +61,7 @@ static bool write_loaded(const struct loaded *loaded, void *state)
 			printf("\"sockets\": %u, \"fallbacks\": %u, ", loaded->counts.sockets, loaded->counts.fallbacks);
 		else
 			printf("\"sockets\": null, \"fallbacks\": null, ");
-		printf("\"parameters\": {");
+		printf("\"program\": \"%016" PRIx64 "\", \"parameters\": {", loaded->control.build);
 	} else if (loaded->is_this_build) {
 		printf("%s: id %u, %u sockets, %u fallbacks to reno\n", loaded->name, loaded->id, loaded->counts.sockets,
 		       loaded->counts.fallbacks);
@@ -174,11 +174,18 @@ static void read_statuses(struct output *output, const char *name, int iterator)
 		fail_errno("the state of the sockets of %s can't be read", name);
 }
 
+/* Attaches an iterator to the sockets of a CCA. */
+static struct bpf_link *iterate(struct bpf_program *program, const struct loaded *loaded)
+{
+	union bpf_iter_link_info map = { .map.map_fd = (unsigned int)loaded->sockets };
+	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &map, .link_info_len = sizeof(map));
+
+	return bpf_program__attach_iter(program, &options);
+}
+
 static bool write_sockets(const struct loaded *loaded, void *state)
 {
 	struct output *output = state;
-	union bpf_iter_link_info map = { .map.map_fd = (unsigned int)loaded->sockets };
-	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &map, .link_info_len = sizeof(map));
 	struct bpf_link *link;
 	int iterator;
 
@@ -188,7 +195,7 @@ static bool write_sockets(const struct loaded *loaded, void *state)
 		complain("%s was loaded by another build of ccmix-cca: its sockets are not shown", loaded->name);
 		return true;
 	}
-	link = bpf_program__attach_iter(output->program, &options);
+	link = iterate(output->program, loaded);
 	iterator = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
 	if (iterator < 0)
 		fail_errno("the sockets of %s can't be listed", loaded->name);
@@ -196,6 +203,15 @@ static bool write_sockets(const struct loaded *loaded, void *state)
 	close(iterator);
 	bpf_link__destroy(link);
 	return true;
+}
+
+static struct bpf_object *load_status(void)
+{
+	struct bpf_object *object = open_status();
+
+	if (bpf_object__load(object) < 0)
+		fail_errno("the kernel refuses the programs that list sockets");
+	return object;
 }
 
 void status(const struct command *command)
@@ -207,11 +223,41 @@ void status(const struct command *command)
 	check_require();
 	if (command->name && !loaded_find(command->name, &loaded))
 		fail(STATUS_FAILED, "%s is not loaded", command->name);
-	object = open_status();
-	if (bpf_object__load(object) < 0)
-		fail_errno("the kernel refuses the program that lists sockets");
+	object = load_status();
 	output.program = bpf_object__find_program_by_name(object, "bbr_write_status");
 	loaded_visit(write_sockets, &output);
 	end_list(&output);
 	bpf_object__close(object);
+}
+
+/* Puts the iterator's descriptor, which the command inherits, into the environment. */
+static bool hand_over(const struct loaded *loaded, void *state)
+{
+	char name[] = "CCMIX_STATE_BBRx", number[16];
+	struct bpf_link *link;
+	int fd;
+
+	if (!loaded->registered)
+		return true;
+	if (!loaded->is_this_build)
+		fail(STATUS_FAILED, "%s was loaded by another build of ccmix-cca: its sockets are not shown", loaded->name);
+	link = iterate(state, loaded);
+	fd = link ? dup(bpf_link__fd(link)) : -1;	/* the copy is inherited */
+	if (fd < 0)
+		fail_errno("the sockets of %s can't be listed", loaded->name);
+	name[sizeof(name) - 2] = loaded->name[strlen(loaded->name) - 1];
+	snprintf(number, sizeof(number), "%d", fd);
+	setenv(name, number, 1);
+	return true;
+}
+
+void watch(const struct command *command)
+{
+	struct bpf_object *object;
+
+	check_require();
+	object = load_status();
+	loaded_visit(hand_over, bpf_object__find_program_by_name(object, "bbr_print_state"));
+	execvp(command->argv[0], command->argv);
+	fail_errno("%s", command->argv[0]);
 }

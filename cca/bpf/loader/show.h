@@ -8,4 +8,7 @@
 void list(const struct command *command);
 void status(const struct command *command);
 
+/* Runs the program, with the number of an iterator's descriptor in CCMIX_STATE_BBR2 and _BBR3; does not return. */
+void watch(const struct command *command);
+
 #endif

@@ -120,6 +120,7 @@ struct rate_sample {
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	u64 seq_num;
 };
 
 struct bpf_iter__bpf_sk_storage_map {

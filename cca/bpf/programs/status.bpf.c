@@ -45,4 +45,50 @@ int bbr_write_status(struct bpf_iter__bpf_sk_storage_map *context)
 	return 0;
 }
 
+static const char phases[BBR_STATES][16] = {
+	[BBR_STARTUP] = "startup",
+	[BBR_DRAIN] = "drain",
+	[BBR_PROBE_BW_DOWN] = "probe_bw_down",
+	[BBR_PROBE_BW_CRUISE] = "probe_bw_cruise",
+	[BBR_PROBE_BW_REFILL] = "probe_bw_refill",
+	[BBR_PROBE_BW_UP] = "probe_bw_up",
+	[BBR_PROBE_RTT] = "probe_rtt",
+};
+
+/* A bound, or "-" if it is not set. */
+static void print_bound(struct seq_file *seq, u32 bound, u64 value)
+{
+	if (bound == BBR_INFINITE)
+		BPF_SEQ_PRINTF(seq, " -");
+	else
+		BPF_SEQ_PRINTF(seq, " %llu", value);
+}
+
+/* Writes the text of the module's /proc/net/tcp_bbr2, but of all network namespaces; nothing if no socket has state. */
+SEC("iter/bpf_sk_storage_map")
+int bbr_print_state(struct bpf_iter__bpf_sk_storage_map *context)
+{
+	struct seq_file *seq = context->meta->seq;
+	struct sock *sk = context->sk;
+	struct bbr *bbr = context->value;
+	struct tcp_sock *tp;
+	u32 phase, bw_lo;
+
+	if (!sk || !bbr)
+		return 0;
+	if (context->meta->seq_num == 0)
+		BPF_SEQ_PRINTF(seq, "cookie phase cycle bw_lo_bps inflight_hi_packets inflight_lo_packets\n");
+	tp = bpf_skc_to_tcp_sock(sk);
+	phase = bbr->state;
+	if (!tp || phase >= BBR_STATES)
+		return 0;
+	bw_lo = bbr->bw_lo;
+	BPF_SEQ_PRINTF(seq, "%llu %s %u", bpf_get_socket_cookie(sk), phases[phase], bbr->cycle_count);
+	print_bound(seq, bw_lo, (u64)bw_lo * tp->mss_cache * 8000000 >> BBR_BW_SCALE);
+	print_bound(seq, bbr->inflight_hi, bbr->inflight_hi);
+	print_bound(seq, bbr->inflight_lo, bbr->inflight_lo);
+	BPF_SEQ_PRINTF(seq, "\n");
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cca_bpf import Loader, build, linked_namespaces, turn
+from cca_bpf import Loader, build, linked_namespaces, loading
 
 
 @pytest.fixture(scope="session")
@@ -18,17 +18,8 @@ def program() -> Path:
 @pytest.fixture
 def loader(program: Path) -> Iterator[Loader]:
     """Nothing is loaded when the test begins, and nothing afterwards. It needs root (tests/conftest.py)."""
-    loader = Loader(program)
-    checked = loader.run("check")
-    if checked.returncode != 0:
-        pytest.skip(f"this kernel loads no congestion control: {checked.stdout}")
-    with turn():
-        if loader.list():
-            pytest.skip("the administrator of this machine has loaded bbr2 or bbr3")
-        try:
-            yield loader
-        finally:
-            loader.remove()
+    with loading(program) as loader:
+        yield loader
 
 
 @pytest.fixture

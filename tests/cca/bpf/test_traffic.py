@@ -179,3 +179,29 @@ def test_the_status_of_many_sockets_is_whole(loader: Loader, pair: Pair) -> None
         finally:
             for connection in connections:
                 connection.close()
+
+
+READS_STATES = """
+import ctypes, os, sys
+BPF, ITER_CREATE = 321, 33
+assert "CCMIX_STATE_BBR2" not in os.environ
+link = (ctypes.c_uint32 * 2)(int(os.environ["CCMIX_STATE_BBR3"]), 0)
+for _ in range(2):
+    print(os.fdopen(ctypes.CDLL(None).syscall(BPF, ITER_CREATE, link, 8)).read(), end="")
+"""
+
+
+def test_a_program_under_watch_reads_states_as_the_module_writes_them(loader: Loader, pair: Pair) -> None:
+    loader.must("load", "bbr3")
+    assert loader.must("watch", "--", "python3", "-c", READS_STATES) == ""
+    with Sink(pair[1]) as sink, connect(pair[0], "10.88.0.2", sink.port, "bbr3") as connection:
+        send(connection, MEGABYTE)
+        assert eventually(lambda: sink.received == MEGABYTE)
+        [state] = loader.status()
+        read = loader.must("watch", "--", "python3", "-c", READS_STATES).splitlines()
+    bounds = ("bw_lo_bps", "inflight_hi_packets", "inflight_lo_packets")
+    header = f"cookie phase cycle {' '.join(bounds)}"
+    row = [state["cookie"], state["phase"], state["cycle"], *(state[bound] for bound in bounds)]
+    assert read == 2 * [header, " ".join("-" if value is None else str(value) for value in row)]
+    assert loader.run("watch", "--").returncode == 2
+    assert loader.run("watch", "--", "/nonexistent").returncode == 1
