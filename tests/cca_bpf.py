@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ccmix.hosts.namespace import entered
 from support import REPOSITORY
 
@@ -67,6 +69,21 @@ def turn() -> Iterator[None]:
     with LOCK.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def loading(program: Path) -> Iterator[Loader]:
+    """Gives a turn in which nothing is loaded at the beginning and at the end; skips where nothing can be."""
+    loader = Loader(program)
+    if (checked := loader.run("check")).returncode != 0:
+        pytest.skip(f"this kernel loads no congestion control: {checked.stdout}")
+    with turn():
+        if loader.list():
+            pytest.skip("the administrator of this machine has loaded bbr2 or bbr3")
+        try:
+            yield loader
+        finally:
+            loader.remove()
 
 
 def build(*options: str) -> Path:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from cca_bpf import Loader, loading
 from ccmix.hosts import NamespaceHost
+from ccmix.tools import find_cca
 from elasticsearch_node import Node, elasticsearch_node, fetch
 from sshd import SSHD, SshServer, ssh_server
 from support import SMALL, Ccmix
@@ -35,6 +37,7 @@ NEEDS = {
     ("connection", "tests/probes"): ("namespaces",),
     # programs of BPF: root of a user namespace may load none
     ("loader", "tests/cca/bpf"): ("root",),
+    ("loader", "tests"): ("root",),
     ("debian", "tests/iperf3_patch/test_interoperation.py"): ("deep",),
     ("iperf3_outputs", "tests/importing"): ("namespaces",),
     ("logs", "tests/importing"): ("namespaces",),
@@ -127,6 +130,13 @@ def namespace() -> Iterator[NamespaceHost]:
         pytest.skip(f"this machine makes no network namespace: {made.stderr}")
     yield NamespaceHost(name)
     subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.fixture
+def loader() -> Iterator[Loader]:
+    """ccmix-cca, in a turn in which the test alone loads CCAs into this machine's kernel."""
+    with loading(find_cca()) as loader:
+        yield loader
 
 
 @pytest.fixture

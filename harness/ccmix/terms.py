@@ -10,6 +10,9 @@ CCAS = (
 # The versions of BBR among them, which report their state: names for people. The first one is the kernel's own.
 BBRS = {"bbr": "BBR", "bbr2": "BBRv2", "bbr3": "BBRv3"}
 
+# Those that ccmix-cca can load into a stock kernel, as BPF programs
+BPF_CCAS = ("bbr2", "bbr3")
+
 # What can limit a run that is not valid, and the phrase for it in a report.
 LIMITS = {
     "receiver-window": "the receiver's window",

@@ -76,6 +76,11 @@ def find_rtt() -> Path:
     return find("ccmix-rtt", "CCMIX_RTT", "ccmix-rtt")
 
 
+def find_cca() -> Path:
+    """Returns the program that loads BBRv2 and BBRv3 into a running kernel."""
+    return find("ccmix-cca", "CCMIX_CCA", "ccmix-cca")
+
+
 def find(name: str, variable: str, what: str) -> Path:
     """Returns what the variable names, else the program beside this Python, where `make setup` puts it, else on PATH.
 

@@ -174,6 +174,11 @@ def test_losses(read: Files, text: str, loss: Loss) -> None:
     assert (netem.delay_s, netem.limit_packets) == (0, None)
 
 
+@pytest.mark.parametrize(("text", "ccas"), [("bbr3", ("bbr3",)), ("bbr2 , bbr3", ("bbr2", "bbr3")), ("", ())])
+def test_the_ccas_that_are_loaded(read: Files, text: str, ccas: tuple[str, ...]) -> None:
+    assert path(read, OWN + f"cca-load = {text}\n").cca_load == ccas
+
+
 @pytest.mark.parametrize("text", ["0", "0%", "gemodel 0", "gemodel 0 10 70", "gemodel 1 10 0"])
 def test_what_loses_nothing_is_no_loss(read: Files, text: str) -> None:
     assert path(read, OWN + f"netem-loss = {text}\nnetem-at = n:e\n").netem == Netem(0.0, None)
@@ -344,6 +349,14 @@ MISTAKES: dict[str, tuple[str, dict[str, str], int | None, str | None, str]] = {
     "neither path": ("[one]\ntype = x\nsrc-cmd = y\n", {}, 1, None, "give a list of hosts with -H"),
     "key of the other sort": (TOPOLOGY + "[one]\ntype=iperf3\ntopology=dtn\nsrc-cmd=x\n", {}, 7, "src-cmd",
                               "belongs to an entry with dst, and this is one with a topology"),
+    "CCA loaded for a topology": (
+        TOPOLOGY + "[one]\ntype = iperf3\ntopology = dtn\ncca-load = bbr3\n", {}, 7, "cca-load",
+        "the lab's kernel has bbr2 and bbr3 built in"),
+    "CCA that can't be loaded": (OWN + "cca-load = cubic\n", {}, 4, "cca-load", "write bbr2 or bbr3, or both"),
+    "CCA loaded twice": (OWN + "cca-load = bbr3,bbr3\n", {}, 4, "cca-load", "names a CCA twice"),
+    "CCA loaded where there is no shell": (
+        "[one]\ntype = perfSONAR\nsrc = a.example\ndst = b.example\ncca-load = bbr3\n", {}, 5, "cca-load",
+        "ccmix has no shell on a.example"),
     "key of a topology": (OWN + "mtu = 9000\n", {}, 4, "mtu", "belongs to a [topology NAME] section, and this entry"),
     "sweep of a topology's key": (OWN + "sweep.mtu = 1500,9000\n", {}, 4, "sweep.mtu", "mtu has no effect in this"),
     "sweep of what the command decides": (COMMAND + "sweep.cca = bbr,cubic\n", {}, 5, "sweep.cca", "no effect in this"),

@@ -44,13 +44,15 @@ def refuse_on_hosts(runs: Iterable[Run], host_of: Callable[[str], Host]) -> None
     """
     from ccmix.doctor.ccas import read_ccas
     from ccmix.hosts import CommandError
+    from ccmix.model import HostPath
 
     by_host: dict[str, list[Run]] = {}
     for run in runs:
         if name := _sender(run):
             by_host.setdefault(name, []).append(run)
     for name, own in by_host.items():
-        wanted, host = _wanted(own), host_of(name)
+        loaded = {cca for run in own if isinstance(run.path, HostPath) for cca in run.path.cca_load}
+        wanted, host = _wanted(own) - loaded, host_of(name)
         try:
             available = read_ccas(host, ()).available
             lacks = [cca for cca in sorted(wanted - set(available)) if _refused(host, cca)]

@@ -231,6 +231,7 @@ def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Host
     from ccmix.run.programs import HostPrograms
     from ccmix.tools import find_iperf3, find_rtt, find_sockmon
 
+    cca = _cca_program(runs)
     patience_s: dict[str, float] = {}  # of the hosts without which no run would be made
     for run in runs:
         path = run.host_path
@@ -239,8 +240,20 @@ def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Host
     for name, within_s in patience_s.items():
         hosts.get(parse_host(name), within_s)
     needs_iperf3 = any(isinstance(run.traffic.test, Iperf3Source) for run in runs)
-    programs = HostPrograms(find_iperf3() if needs_iperf3 else None, find_sockmon(), find_rtt())
+    programs = HostPrograms(find_iperf3() if needs_iperf3 else None, find_sockmon(), find_rtt(), cca)
     return HostsMachine(hosts, programs, given.folder, _tell)
+
+
+def _cca_program(runs: Sequence[Run]) -> Path | None:
+    """Returns ccmix-cca; None if it is not installed and no run loads a CCA. Raises ToolError."""
+    from ccmix.tools import ToolError, find_cca
+
+    try:
+        return find_cca()
+    except ToolError:
+        if any(run.host_path.cca_load for run in runs):
+            raise
+        return None
 
 
 def _check_emulation() -> None:

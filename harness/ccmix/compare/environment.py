@@ -82,7 +82,10 @@ def _mark_unknown_path(these: dict[str, tuple[str, ...]], others: dict[str, tupl
 
 
 def _rank(name: str) -> int:
-    order = ("machine", "kernel", "tool", "generator", "host", "sysctl", "offloads", "sender-qdisc", "path", "traffic.")
+    order = (
+        "machine", "kernel", "tool", "generator", "host", "cca.", "sysctl", "offloads", "sender-qdisc", "path",
+        "traffic.",
+    )  # fmt: skip
     return next((at for at, start in enumerate(order) if name.startswith(start)), len(order))
 
 
@@ -107,6 +110,9 @@ def _of(result: Result) -> Iterator[tuple[str, str]]:
     yield from _flat("host", {role: asdict(host) for role, host in (facts.hosts or {}).items()})
     yield from _flat("sysctl", facts.sysctls or {})
     yield from _flat("offloads", facts.offloads or {})
+    for cca, bpf in (facts.bpf_ccas or {}).items():
+        yield f"cca.{cca}", f"BPF program {bpf.program[:SHA_DIGITS]}"
+        yield from _flat(f"cca.{cca}", bpf.parameters)
     queues = facts.sender_qdiscs or {}
     for host, queue in queues.items():
         yield f"sender-qdisc{f'.{host}' if len(queues) > 1 else ''}", queue

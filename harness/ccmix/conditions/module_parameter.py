@@ -13,13 +13,10 @@ FOLDER = "/sys/module"
 def changed_parameter(host: Host, parameter: ModuleParameter) -> Iterator[None]:
     """Sets the parameter, or one element of it, and puts it back afterwards. Raises CommandError."""
     file, former = f"{FOLDER}/{parameter.path}", read_parameter(host, parameter)
-    value = parameter.value
-    if parameter.element is not None:
-        elements = former.split(",")
-        if parameter.element > len(elements):
-            raise CommandError(host.name, ["write", file], f"has {len(elements)} elements, not {parameter.element}")
-        elements[parameter.element - 1] = value
-        value = ",".join(elements)
+    try:
+        value = parameter.written(former)
+    except ValueError as error:
+        raise CommandError(host.name, ["write", file], str(error)) from None
     with host.changed(f"module parameter {parameter.path}", _write(file, value), _write(file, former)):
         if (now := read_parameter(host, parameter)) != value:
             raise CommandError(host.name, _write(file, value), f"{file} is {now} after {value} was written")

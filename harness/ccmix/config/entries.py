@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from ccmix.config.profiles import Profile
 
 TOPOLOGY = "topology"
+LOADS_NOTHING = (
+    "is for entries with dst: the lab's kernel has bbr2 and bbr3 built in, and on this machine 'ccmix cca load' loads "
+    "them for emulated paths; leave it out"
+)
 RESERVED_NAMES = ("campaign.json", "report-charts", "report.html")  # beside the entries' folders in OUTDIR
 Settings = dict[str, Setting | None]  # by key; None: it can't be read
 _BELONGS = (
@@ -331,6 +335,9 @@ class _Reader:
                     else f", and this entry has none{meant_key(key, entry_type.keys, in_topology=False)}"
                 )
                 self._diagnostics.problem(section, key, f"belongs to a [topology NAME] section{vary}")
+            elif key == "cca-load" and entry_type is ON_TOPOLOGY:
+                if text:
+                    self._diagnostics.problem(section, key, LOADS_NOTHING)
             elif key in ENTRY_KEYS:
                 other = next(named for table, named in _BELONGS if key in table)
                 if text and key not in ("topology", "dst"):

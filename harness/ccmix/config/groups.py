@@ -7,7 +7,7 @@ from ccmix.config.problems import nearest, quoted
 from ccmix.config.values import Kind
 from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA, GroupGrammarError, parse_groups
-from ccmix.terms import CCAS
+from ccmix.terms import BPF_CCAS, CCAS
 
 _NAME = re.compile(r"[a-z0-9_]{1,15}", re.ASCII)  # that lab/build takes for a CCA
 
@@ -41,4 +41,16 @@ def check_known(ccas: Iterable[str]) -> None:
             raise ValueError(f"has the unknown CCA {quoted(cca)}" + nearest(cca, CCAS))
 
 
+def _read_loaded(text: str) -> tuple[str, ...]:
+    """Reads the CCAs that are to be loaded as BPF programs."""
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in BPF_CCAS:
+            raise ValueError(f"has {quoted(name)}, which ccmix-cca can't load: write {' or '.join(BPF_CCAS)}, or both")
+    if len(set(names)) < len(names):
+        raise ValueError("names a CCA twice")
+    return tuple(names)
+
+
 GROUPS = Kind("groups", "rates: K, M, G, T bit/s; delays: ms, s", _read_groups)
+LOADED = Kind("list of CCAs", f"of {', '.join(BPF_CCAS)}", _read_loaded)

@@ -82,6 +82,7 @@ def host_path(
         profile=profile.netem if profile else None,
         profile_device=profile.device if profile else None,
         module_parameter=parameter,
+        cca_load=settings.get("cca-load", ()),
         capture=capture(settings, dst.address, defaults.nic) if settings["tcpdump"] else None,
         mpstat_cores=settings.get("mpstat"),
         timeout_s=settings.get("timeout"),

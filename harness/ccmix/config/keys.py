@@ -17,7 +17,7 @@ from ccmix.config.emulation import (
     PLACE,
 )
 from ccmix.config.flows import LINE, read_name
-from ccmix.config.groups import GROUPS
+from ccmix.config.groups import GROUPS, LOADED
 from ccmix.config.pscheduler import JSON, SERVER, TOOL, read_field
 from ccmix.config.queues import QUEUE, SENDER_QUEUE
 from ccmix.config.senders import (
@@ -302,6 +302,8 @@ HOST_ENTRY = _table(
     Key("pre-dst-cmd", SHELL, "runs on dst before every run", "sysctl -w net.ipv4.tcp_mtu_probing=1"),
     Key("post-src-cmd", SHELL, "runs on src after every run", "sysctl -w net.ipv4.tcp_congestion_control=cubic"),
     Key("post-dst-cmd", SHELL, "runs on dst after every run", "sysctl -w net.ipv4.tcp_mtu_probing=0"),
+    Key("cca-load", LOADED, "CCAs that ccmix loads into src's kernel, as BPF programs, before the entry's first run, "
+        "and unloads after the last; those that it has already stay", "bbr3, bbr2", sweepable=False),
     Key("netem-at", PLACE, "the host and the devices where the entry's netem acts: data leaves by the first, ACKs by "
         "the second; --netem-at overrides it", "netem1:eth2,eth3"),
     Key("netem-lat", DELAY, "delay in each direction; the path's RTT grows by twice that", "44ms"),

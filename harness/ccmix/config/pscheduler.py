@@ -108,7 +108,7 @@ def _needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
     has = {key: getattr(path.commands, name) for key, name in NEED_A_SHELL.items()} | {
         "pacing": traffic.pacing_bps, "rtt-probe": traffic.rtt_probe, "tcpdump": path.capture,
         "mpstat": path.mpstat_cores, "profile": path.profile, "param-sweep": path.module_parameter,
-        "netem-at": path.netem,
+        "cca-load": path.cca_load, "netem-at": path.netem,
     }  # fmt: skip
     return next((key for key, value in has.items() if value), None)
 

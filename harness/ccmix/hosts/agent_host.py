@@ -212,7 +212,7 @@ class AgentHost:
     @contextmanager
     def changed(
         self, what: str, do: Sequence[str], undo: Sequence[str], privileged: bool = True,
-        undo_within_s: float = 30, undone: Callable[[str], object] | None = None,
+        undo_within_s: float = 30, undone: Callable[[str], object] | None = None, all_or_nothing: bool = False,
     ) -> Iterator[str]:  # fmt: skip
         """Makes a change as the protocol RealHost says. The journal lies on the host, whose agent undoes the change
         if this process can't.
@@ -221,10 +221,11 @@ class AgentHost:
         number = self.call("about_to", "number", **change)["number"]
         try:
             output = self.run(do, privileged=privileged)
-        except BaseException:  # Ctrl-C too
+        except BaseException as error:  # Ctrl-C too
             with contextlib.suppress(CommandError):  # the agent undoes it
-                with contextlib.suppress(ExitStatusError):  # there may be nothing to undo
-                    self.run(undo, privileged=privileged, timeout_s=undo_within_s)
+                if not (all_or_nothing and isinstance(error, ExitStatusError)):
+                    with contextlib.suppress(ExitStatusError):  # there may be nothing to undo
+                        self.run(undo, privileged=privileged, timeout_s=undo_within_s)
                 self.call("undone", number=number)
             raise
         try:

@@ -115,8 +115,12 @@ class RealHost(Host, Protocol):
         privileged: bool = True,
         undo_within_s: float = 30,
         undone: Callable[[str], object] | None = None,
+        all_or_nothing: bool = False,
     ) -> AbstractContextManager[str]:
-        """Makes a change as a Host does; `undone` gets what the undo has printed."""
+        """Makes a change as a Host does; `undone` gets what the undo has printed.
+
+        `all_or_nothing`: a `do` that has failed has changed nothing, so that its undo could only undo another's change.
+        """
 
     def put(self, local: Path, name: str) -> str:
         """Sends a file into the agent's own folder, which goes with the agent; returns its path there."""

@@ -174,6 +174,7 @@ _PATH = (
     _flag("ccmix.path.spread", "whether runs on the emulated path drew their starts from their seeds", "runs"),
     _name("ccmix.path.kernel", "kernel of the lab that the emulated path asks for, by its name", "runs"),
     _name("ccmix.path.kernel_sha256", "hash of the file of the lab's kernel that ran", "runs"),
+    _name("ccmix.path.bpf_cca", "CCAs that the sender had as BPF programs, and the programs' hashes", "runs"),
     _name("ccmix.path.module_parameter", "parameter below /sys/module and the value that the run set", "runs"),
     _flag("ccmix.path.offloads", "whether packets may be joined on the emulated path", "runs"),
     _name("ccmix.path.qdisc_parameters", "parameters of the bottleneck's qdisc, as in tc", "runs"),

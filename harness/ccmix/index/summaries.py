@@ -185,6 +185,7 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
             for name in ("median_s", "p95_s", "p99_s", "unanswered")
         },
         "host.os.kernel": facts.kernel,
+        "ccmix.path.bpf_cca": [f"{cca} {bpf.program}" for cca, bpf in (facts.bpf_ccas or {}).items()] or None,
         "ccmix.path.kernel_sha256": facts.lab_kernel.sha256 if facts.lab_kernel else None,
         "ccmix.path.machine": execution.machine,
         "ccmix.path.ping_rtt_s": smallest_ping_s(finished),

@@ -16,6 +16,7 @@ from ccmix.model.emulated import (
     Topology,
 )
 from ccmix.model.facts import (
+    BpfCca,
     CaptureFacts,
     Command,
     Facts,
@@ -73,6 +74,7 @@ __all__ = [
     "STOCK_KERNEL",
     "AckBottleneck",
     "BottleneckMetrics",
+    "BpfCca",
     "Buffer",
     "CampaignOrigin",
     "CampaignPlan",

@@ -93,6 +93,14 @@ class LabKernel:
 
 
 @dataclass(frozen=True)
+class BpfCca:
+    """Identifies a CCA that a host's kernel runs as a BPF program."""
+
+    program: str  # hash of what is loaded
+    parameters: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Facts:
     """Holds the facts of a run. A field is None if nothing could report it."""
 
@@ -112,6 +120,8 @@ class Facts:
     # Of each sender's device by the sender's name, 'src' between hosts: its queues, kinds and options, as tc reports
     sender_qdiscs: dict[str, str] | None = None
     lab_kernel: LabKernel | None = None  # None: not in the lab, or a run of an older ccmix
+    # CCAs that the sender between hosts had as BPF programs after the traffic; None: none, or it did not say
+    bpf_ccas: dict[str, BpfCca] | None = None
 
     @property
     def hosts_unseen(self) -> bool:

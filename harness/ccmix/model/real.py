@@ -49,6 +49,31 @@ class ModuleParameter:
     value: str
     element: int | None = None
 
+    @property
+    def module(self) -> str:
+        return self.path.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    def seen_in(self, text: str) -> str | None:
+        """Returns the part of the parameter's text that the value is for; None if that has no such element."""
+        if self.element is None:
+            return text
+        elements = text.split(",")
+        return elements[self.element - 1] if self.element <= len(elements) else None
+
+    def written(self, former: str) -> str:
+        """Returns what is to be written where `former` is now. Raises ValueError if that has no such element."""
+        if self.element is None:
+            return self.value
+        elements = former.split(",")
+        if self.element > len(elements):
+            raise ValueError(f"has {len(elements)} elements, not {self.element}")
+        elements[self.element - 1] = self.value
+        return ",".join(elements)
+
 
 @dataclass(frozen=True)
 class ConversionLimits:
@@ -87,6 +112,7 @@ class HostPath:
     profile: Netem | None = None  # on profile_device of src
     profile_device: str | None = None
     module_parameter: ModuleParameter | None = None
+    cca_load: tuple[str, ...] = ()  # CCAs that are loaded on src as BPF programs for the run, unless src has them
     capture: Capture | None = None
     mpstat_cores: str | None = None  # as mpstat -P takes them
     timeout_s: float | None = None  # of the generator; None: what the traffic takes, and a minute

@@ -16,6 +16,7 @@ OF_MEASURED = (
     "device",
     "offloads",
     "sender_qdiscs",
+    "bpf_ccas",
 )
 OF_IMPORTED = ("kernel", "iperf3", "generator", "sysctls", "hosts")
 UNKNOWN = "unknown"

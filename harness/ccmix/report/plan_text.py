@@ -154,6 +154,11 @@ def _real(path: HostPath, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "profile", f"{path.dst.profile} on {path.src}, {path.profile_device}: {_netem(path.profile)}"
     if traffic.pacing_bps is not None:
         yield "pacing", f"on {path.src}, {device}: fq maxrate {format_rate(traffic.pacing_bps)} each flow"
+    if path.cca_load:
+        yield (
+            "cca-load",
+            f"on {path.src}: {', '.join(path.cca_load)} as BPF programs, for the entry's runs, unless it has them",
+        )
     if path.module_parameter:
         yield "parameter", f"on {path.src}: {path_text.parameter(path.module_parameter)}"
     if path.capture:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
 from ccmix.conditions import qdisc
+from ccmix.conditions.bpf_cca import cca_with, unexplained
 from ccmix.conditions.module_parameter import changed_parameter
 from ccmix.conditions.pacing import device_to, paced_device
 from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
@@ -28,8 +29,10 @@ from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.hosts.caps import OUTPUT, RESULT, output_bytes, result_bytes
+from ccmix.hosts.errors import HostLost
 from ccmix.hosts.host import ContainedProcess, RealHost
 from ccmix.model import (
+    BpfCca,
     CaptureFacts,
     Command,
     Counters,
@@ -94,7 +97,7 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
     ping_before_s = _ping(ends.src, path) if path.netem else ()
     try:
         with ExitStack() as conditions:
-            for what, condition in _conditions(run, ends, device, logs):
+            for what, condition in _conditions(run, ends, programs, device, logs):
                 conditions.enter_context(condition)
                 log(f"set: {what}")
             ping_rtt_s = _ping(ends.src, path)
@@ -104,6 +107,7 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
             traffic = _traffic(run, ends, programs, Watched(addresses, device), folder, log)
             log("traffic has ended")
             counters_after = _counters(path, ends, device)
+            bpf_ccas = _bpf_ccas(ends.src, programs)
         log("conditions taken back")
     except (CommandError, GeneratorError) as error:
         log(f"failed: {error}")
@@ -131,6 +135,7 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
             pscheduler=traffic.tool.pscheduler,
             offloads=offloads,
             sender_qdiscs={"src": described_counters(counters_after.qdiscs["sender-queue"])},
+            bpf_ccas=bpf_ccas,
         ),
         started_s=traffic.started_s,
         ended_s=traffic.ended_s,
@@ -158,12 +163,19 @@ def _devices(path: HostPath, ends: Ends, device: str) -> dict[RealHost, set[str]
     return devices
 
 
-def _conditions(run: Run, ends: Ends, device: str, logs: Path) -> Iterator[tuple[str, AbstractContextManager[None]]]:
+def _conditions(
+    run: Run, ends: Ends, programs: HostPrograms, device: str, logs: Path
+) -> Iterator[tuple[str, AbstractContextManager[None]]]:
     """Yields what the run changes, in order, each with its text for the log."""
     path = run.host_path
     if path.module_parameter:
         parameter = path.module_parameter
-        yield f"{parameter.path} to {parameter.value}", changed_parameter(ends.src, parameter)
+        what, cca = f"{parameter.path} to {parameter.value}", cca_with(ends.src, parameter)
+        program = programs.cca_on(ends.src) if cca else None
+        if cca and program:
+            yield f"{what}, of the BPF program", program.changed(parameter, cca)
+        else:
+            yield what, changed_parameter(ends.src, parameter)
     if path.netem and path.netem_at and ends.netem:
         place, data = path.netem_at, qdisc.netem_between_hosts(path.netem)
         yield " ".join([place.data_device, *data]), qdisc.replaced_qdisc(ends.netem, place.data_device, data)
@@ -323,6 +335,17 @@ def _ping(src: RealHost, path: HostPath) -> tuple[float, ...]:
     except CommandError:
         return ()
     return ping.rtts_s(answers, src.name)
+
+
+def _bpf_ccas(src: RealHost, programs: HostPrograms) -> dict[str, BpfCca] | None:
+    """Returns the CCAs that the sender has as BPF programs; None if it has none, or does not say."""
+    try:
+        program = programs.cca_on(src) if unexplained(src) else None
+        return (program.listed() or None) if program else None
+    except HostLost:
+        raise
+    except CommandError:
+        return None  # what watches them has reported it
 
 
 def _offloads(path: HostPath, ends: Ends) -> dict[str, bool]:

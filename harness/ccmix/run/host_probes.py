@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ccmix.conditions.bpf_cca import unexplained
 from ccmix.hosts import CommandError
 from ccmix.hosts.errors import HostLost
 from ccmix.hosts.host import RealHost
@@ -55,7 +56,10 @@ def recorded_hosts(
                     reports[name] = probes.enter_context(samples)
             else:
                 stream = run_files.SOCKMON_STREAM if role == "src" else run_files.SOCKMON_DESTINATION_STREAM
-                probes.enter_context(sockmon.recording(host, argv, logs / stream))
+                watches = _watches(host, programs, recording) if role == "src" else []
+                output, errors = logs / stream, sockmon.errors_of(logs / stream)
+                started = host.start([*watches, *argv], stdout=output, stderr=errors, privileged=bool(watches))
+                probes.enter_context(started)
         if probe := run.traffic.rtt_probe:
             src = by_role["src"]
             command = rtt_beside.argv(programs.rtt_on(src), probe, run.host_path.dst.address)
@@ -63,6 +67,25 @@ def recorded_hosts(
             probes.enter_context(src.start(command, stdout=output, stderr=errors, privileged=_refused(src, command)))
         yield recording
     recording.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
+
+
+def _watches(host: RealHost, programs: HostPrograms, recording: Recording) -> list[str]:
+    """Returns what a probe's command begins with where CCAs are BPF programs, whose states the probe then reads.
+
+    It takes root. Where it is refused, `recording` gets the reason.
+    """
+    ccas = unexplained(host)
+    try:
+        program = programs.cca_on(host) if ccas else None
+        watches = program.watching() if program else []
+        if watches:
+            host.run([*watches, "true"], privileged=True)
+    except HostLost:
+        raise
+    except CommandError as error:
+        recording.diagnostics.append(f"{host.name}: states of {' '.join(ccas)} are not recorded: {error.reason}")
+        return []
+    return watches
 
 
 def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:

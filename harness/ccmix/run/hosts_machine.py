@@ -5,13 +5,14 @@ entry.
 import asyncio
 import contextlib
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ccmix.archive import file_name
+from ccmix.conditions.bpf_cca import CcaProgram
 from ccmix.conditions.user_commands import bracketed
 from ccmix.generators.command import kept_src_command, running_dst_command
 from ccmix.generators.pscheduler.by_command import CommandTasks
@@ -99,7 +100,7 @@ class HostsMachine:
             tasks=self._entry.tasks if run.traffic.task else None,
         )
         self._entry.check(ends.src, path)
-        ends = self._entry.begin(ends, run, self._logs / file_name(run.entry))
+        ends = self._entry.begin(ends, run, self._programs, self._logs / file_name(run.entry))
         measurement = between_hosts.measure(run, ends, self._programs, folder)
         return replace(measurement, diagnostics=(*diagnostics, *measurement.diagnostics))
 
@@ -115,6 +116,10 @@ class HostsMachine:
     def _close(self) -> None:
         self._entry.close()
         self._entry = _Entry("", self._tell)
+
+
+def _loaded(_: RealHost, program: CcaProgram, cca: str, for_users: bool, __: Path) -> AbstractContextManager[None]:
+    return program.loaded(cca, for_users)
 
 
 def _shell(run: Run) -> str | None:
@@ -146,10 +151,13 @@ class _Entry:
         if reason := self._silent[address]:
             raise Skipped(reason)
 
-    def begin(self, ends: between_hosts.Ends, run: Run, logs: Path) -> between_hosts.Ends:
+    def begin(self, ends: between_hosts.Ends, run: Run, programs: HostPrograms, logs: Path) -> between_hosts.Ends:
         """Starts what does not run yet; after a lost connection all of that host is gone, and starts again."""
         path, src_command = run.host_path, run.traffic.command
         commands, to_dst = path.commands, logs / file_name(path.dst.name)
+        if path.cca_load and (program := programs.cca_on(ends.src)):
+            for cca in path.cca_load:
+                self._once(f"cca-load {cca}", ends.src, logs, _loaded, program, cca, run.traffic.task is not None)
         if commands.pre or commands.post:
             self._once("pre", ends.src, logs, bracketed, "entry", commands.pre, commands.post)
         if commands.dst_once and commands.dst and ends.dst:

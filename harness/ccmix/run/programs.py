@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ccmix.conditions.bpf_cca import CcaProgram
 from ccmix.hosts import CommandError
 from ccmix.hosts.errors import HostLost
 from ccmix.hosts.host import RealHost
@@ -15,11 +16,12 @@ class ProbeRefused(Exception):
 class HostPrograms:
     """Sends each program once a connection, into the folder that goes with the agent."""
 
-    def __init__(self, iperf3: Path | None, sockmon: Path, rtt: Path) -> None:
-        """Takes the paths here; `iperf3` may be None if every entry has a src-cmd."""
+    def __init__(self, iperf3: Path | None, sockmon: Path, rtt: Path, cca: Path | None = None) -> None:
+        """Takes the paths here; `iperf3` may be None if every entry has a src-cmd, `cca` if none has cca-load."""
         self._iperf3 = iperf3
         self._sockmon = sockmon
         self._rtt = rtt
+        self._cca = cca
         self._sent: dict[tuple[RealHost, Path], str] = {}
         self._refused: dict[RealHost, str | None] = {}
 
@@ -39,6 +41,10 @@ class HostPrograms:
     def rtt_on(self, host: RealHost) -> str:
         """Returns the path of ccmix-rtt. Raises CommandError."""
         return self._on(host, self._rtt, "ccmix-rtt")
+
+    def cca_on(self, host: RealHost) -> CcaProgram | None:
+        """Returns ccmix-cca there; None without one here. Raises CommandError."""
+        return CcaProgram(host, self._on(host, self._cca, "ccmix-cca")) if self._cca else None
 
     def _refusal(self, host: RealHost) -> str | None:
         try:

@@ -51,6 +51,20 @@ def _device(observed: Observed) -> Limits:
         yield "path", f"ccmix watched and paced {device}, configured is {configured}"
 
 
+def _parameter(observed: Observed) -> Limits:
+    """Compares a parameter of a CCA that is a BPF program with what ccmix-cca read after the traffic."""
+    configured = observed.run.host_path.module_parameter
+    if configured is None:
+        return
+    for cca, program in (observed.measurement.facts.bpf_ccas or {}).items():
+        seen = configured.seen_in(program.parameters.get(configured.name, ""))
+        if configured.module == f"tcp_{cca}" and seen != configured.value:
+            yield (
+                "parameter",
+                f"{configured.name} of {cca} was {seen or 'not read back'}, configured is {configured.value}",
+            )
+
+
 def _netem_of(direction: str, configured: Netem, states: Sequence[AppliedDevice]) -> Limits:
     for state in states:
         netem = state.netem
@@ -118,6 +132,11 @@ HOST_PATH = (
     ),
     FieldComparison(("HostPath.nic",), "the device that was watched and paced", "equal", _device),
     FieldComparison(
+        ("HostPath.module_parameter",),
+        "ccmix-cca after the traffic, if the CCA is a BPF program; a module's is read back when it has been set, and "
+        "the run fails if it is another", "equal", _parameter,
+    ),
+    FieldComparison(
         ("HostPath.capture", "Capture.arguments", "Capture.most_bytes"),
         "whether tcpdump captured", "equal", capture,
     ),
@@ -136,7 +155,7 @@ NOT_COMPARED: Mapping[str, str] = {
     "HostPath.kind": "tells types apart",
     "HostPath.server": "who starts iperf3's server; without a server, a test fails",
     "HostPath.port": "iperf3 has no other port to go to; without a server there, a test fails",
-    "HostPath.module_parameter": "ccmix reads it back when it has set it, and the run fails if it is another",
+    "HostPath.cca_load": "the sockets say which CCA they had; run.json has the program that was loaded",
     "HostPath.commands": "lines of the user's: what they should do is not known; facts.json has what was run",
     **{
         f"Commands.{field}": "as HostPath.commands"

@@ -276,11 +276,9 @@ def module_parameter(observed: Observed) -> Limits:
                 yield "parameter", f"{parameter} was set to {text}, configured is nothing"
             continue
         read = state.parameters.get(configured.path)
-        elements = (read or "").split(",")
-        at = configured.element
-        seen = read if at is None or read is None else elements[at - 1] if at <= len(elements) else None
+        seen = None if read is None else configured.seen_in(read)
         if seen != configured.value:
-            element = f", element {at}," if at else ""
+            element = f", element {configured.element}," if configured.element else ""
             yield (
                 "parameter",
                 f"{configured.path}{element} was {seen or 'not read back'}, configured is {configured.value}",

@@ -1,0 +1,117 @@
+"""CCAs that the program ccmix-cca loads into a host's kernel as BPF programs: loaded for a while, and their parameters.
+
+The kernel has one list of CCAs for all of its network namespaces. The program is in cca/bpf.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ccmix import foreign_json
+from ccmix.conditions.module_parameter import FOLDER
+from ccmix.hosts import CommandError
+from ccmix.hosts.errors import HostLost
+from ccmix.hosts.host import RealHost
+from ccmix.model import BpfCca, ModuleParameter
+from ccmix.terms import BPF_CCAS
+
+AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+MODULES = {f"tcp_{cca}": cca for cca in BPF_CCAS}
+
+
+@dataclass(frozen=True)
+class CcaProgram:
+    """Names ccmix-cca on a host."""
+
+    host: RealHost
+    path: str
+
+    def listed(self) -> dict[str, BpfCca]:
+        """Returns the CCAs that are loaded as BPF programs, by name. Raises CommandError."""
+        argv = [self.path, "list", "--json"]
+        output = self.host.run(argv, privileged=True)
+        try:
+            return {str(row["name"]): _read_row(row) for row in foreign_json.loads(output)}
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise CommandError(self.host.name, argv, f"its output is not understood: {error!r}") from error
+
+    @contextmanager
+    def loaded(self, cca: str, for_users: bool) -> Iterator[None]:
+        """Loads the CCA, and unloads it afterwards. One that the kernel has already stays as it is.
+
+        Where a login without root chooses it, or other users do (`for_users`), every user may choose it until then.
+        Raises CommandError.
+        """
+        if cca in self.host.read(AVAILABLE).split():
+            yield
+            return
+        unload = [self.path, "unload", cca, "--missing-ok"]
+        load = [self.path, "load", cca]
+        with self.host.changed(f"CCA {cca} as a BPF program", load, unload, all_or_nothing=True):
+            if for_users or self.host.run(["id", "-u"]).strip() != "0":
+                self.host.run(allow_users(cca), privileged=True)  # the kernel forgets it with the CCA
+            yield
+
+    @contextmanager
+    def changed(self, parameter: ModuleParameter, cca: str) -> Iterator[None]:
+        """Sets a parameter, which has the name of the module's, and puts it back afterwards. Raises CommandError."""
+        former = self.value(parameter, cca)
+        try:
+            value = parameter.written(former)
+        except ValueError as error:
+            raise CommandError(self.host.name, self._set(cca, parameter.name, parameter.value), str(error)) from None
+        do, undo = self._set(cca, parameter.name, value), self._set(cca, parameter.name, former)
+        with self.host.changed(f"parameter {parameter.name} of {cca}", do, undo):
+            if (now := self.value(parameter, cca)) != value:
+                raise CommandError(self.host.name, do, f"{parameter.name} is {now} after {value} was set")
+            yield
+
+    def watching(self) -> list[str]:
+        """Returns what a command begins with that is to read the states of the CCAs' sockets (cca/bpf/README.md)."""
+        return [self.path, "watch", "--"]
+
+    def value(self, parameter: ModuleParameter, cca: str) -> str:
+        """Returns the parameter as the BPF program has it, all elements of a vector. Raises CommandError."""
+        state = self.listed().get(cca)
+        if state is None:
+            raise CommandError(self.host.name, [self.path, "list"], f"{cca} is not loaded")
+        if parameter.name not in state.parameters:
+            raise CommandError(self.host.name, [self.path, "list"], f"{cca} has no parameter {parameter.name}")
+        return state.parameters[parameter.name]
+
+    def _set(self, cca: str, name: str, value: str) -> list[str]:
+        return [self.path, "set", cca, f"{name}={value}"]
+
+
+def allow_users(cca: str) -> list[str]:
+    """Returns a command that lets users without root choose a loaded CCA, and takes none of the others from them."""
+    return ["sh", "-c", 'printf "%s %s\\n" "$(cat "$1")" "$2" >"$1"', "sh", ALLOWED, cca]
+
+
+def cca_with(host: RealHost, parameter: ModuleParameter) -> str | None:
+    """Returns the CCA that has the parameter if no module has it there, so that only a BPF program can."""
+    cca = MODULES.get(parameter.module)
+    return cca if cca and not _can_read(host, f"{FOLDER}/{parameter.path}") else None
+
+
+def unexplained(host: RealHost) -> list[str]:
+    """Returns the CCAs that the host's kernel has and no module of ccmix's: BPF programs, or somebody else's."""
+    available = host.read(AVAILABLE).split()
+    return [cca for cca in BPF_CCAS if cca in available and not _can_read(host, f"/proc/net/tcp_{cca}")]
+
+
+def _can_read(host: RealHost, path: str) -> bool:
+    try:
+        host.read(path)
+    except HostLost:
+        raise
+    except CommandError:
+        return False
+    return True
+
+
+def _read_row(row: Mapping[str, Any]) -> BpfCca:
+    parameters = {str(name): str(value) for name, value in row["parameters"].items()}
+    return BpfCca(str(row["program"]), parameters)

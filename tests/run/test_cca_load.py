@@ -1,0 +1,175 @@
+"""Tests entries with cca-load: between two namespaces of this machine, with the real ccmix-cca and this kernel."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cca_bpf import Loader
+from ccmix.conditions.bpf_cca import AVAILABLE
+from support import Ccmix, Pair, Write, rows, summaries, wait_for
+
+MIX = "type = iperf3\ncca = reno@20M,bbr3@20M\nstreams = 2\nduration = 2s\n"
+SWEEP = "param-sweep = tcp_bbr3/parameters/{}\n"
+KILLS = {False: 10, True: 60}
+
+
+def available() -> list[str]:
+    return Path(AVAILABLE).read_text().split()
+
+
+def test_an_entry_loads_a_cca_for_its_runs(
+    loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    done = ccmix("run", ini(f"[mix]\n{MIX}cca-load = bbr3\niterations = 2\n"), "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert [(row["cca"], row["runs"], row["invalid"]) for row in rows(ccmix, tmp_path / "out")] == [
+        ("reno", 2, 0), ("bbr3", 2, 0),
+    ]  # fmt: skip
+    for summary in summaries(tmp_path / "out"):
+        assert summary["facts"]["bpf_ccas"]["bbr3"]["parameters"]["loss_thresh"] == "5"
+        assert summary["execution"]["diagnostics"] == []
+    [first, second] = [summary["facts"]["bpf_ccas"]["bbr3"]["program"] for summary in summaries(tmp_path / "out")]
+    assert first == second != ""
+    assert "bbr3" not in available()
+    assert loader.list() == {}
+    assert pair.running() == []
+    assert list(own_state.iterdir()) == []
+
+
+def test_the_states_of_its_sockets_are_recorded_as_those_of_the_module(
+    loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, tmp_path: Path
+) -> None:
+    done = ccmix("run", ini(f"[mix]\n{MIX}cca-load = bbr3\n"), "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    [sockets] = [pl.read_parquet(file) for file in (tmp_path / "out").rglob("sockets.parquet")]
+    bbr, reno = (sockets.filter(cca=cca) for cca in ("bbr3", "reno"))
+    assert bbr["bbr_phase"].drop_nulls().len() >= bbr.height - 1 > 5
+    assert set(bbr["bbr_phase"].drop_nulls()) <= {
+        "startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt",
+    }  # fmt: skip
+    assert bbr["bbr_cycle"].max() >= 1
+    assert bbr["bbr_inflight_hi_packets"].null_count() == bbr.height  # a path without loss sets no bound
+    assert reno["bbr_phase"].null_count() == reno.height
+
+
+def test_what_the_administrator_has_loaded_stays(
+    loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, tmp_path: Path
+) -> None:
+    loader.must("load", "bbr3", "loss_thresh=7")
+    number = loader.list()["bbr3"]["id"]
+    done = ccmix("run", ini(f"[mix]\n{MIX}cca-load = bbr3\n"), "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert (loader.list()["bbr3"]["id"], loader.list()["bbr3"]["parameters"]["loss_thresh"]) == (number, "7")
+    [summary] = summaries(tmp_path / "out")
+    assert summary["facts"]["bpf_ccas"]["bbr3"]["parameters"]["loss_thresh"] == "7"
+
+
+def test_a_sweep_sets_its_parameters_and_puts_them_back(
+    loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, tmp_path: Path
+) -> None:
+    """Of a CCA that stays loaded, one number and one element of a vector."""
+    loader.must("load", "bbr3", "loss_thresh=7")
+    number = SWEEP.format("loss_thresh, sys-module-list,2,9")
+    element = SWEEP.format("pacing_gain, sys-module-vector-list,1,300")
+    config = ini(f"[number]\n{MIX}{number}[element]\n{MIX}{element}")
+    done = ccmix("run", config, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    seen = {
+        run["run"]["condition"].get("loss_thresh", run["run"]["condition"].get("pacing_gain")): run["facts"]["bpf_ccas"]
+        for run in summaries(tmp_path / "out")
+    }
+    assert {value: seen[value]["bbr3"]["parameters"]["loss_thresh"] for value in ("2", "9")} == {"2": "2", "9": "9"}
+    assert seen["300"]["bbr3"]["parameters"]["pacing_gain"] == "300,230,256,256"
+    parameters = loader.list()["bbr3"]["parameters"]
+    assert (parameters["loss_thresh"], parameters["pacing_gain"]) == ("7", "320,230,256,256")
+
+
+def test_a_parameter_that_somebody_changes_makes_a_run_not_valid(
+    loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, tmp_path: Path
+) -> None:
+    meddling = f"pre-src-cmd = {loader.program} set bbr3 loss_thresh=50\n"
+    sweep = SWEEP.format("loss_thresh, sys-module-list,2")
+    done = ccmix("run", ini(f"[number]\n{MIX}cca-load = bbr3\n{meddling}{sweep}"), "-o", tmp_path / "out")
+    assert done.returncode == 1, done.stderr
+    [summary] = summaries(tmp_path / "out")
+    assert "loss_thresh of bbr3 was 50, configured is 2" in json.dumps(summary["verdict"])
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_controller_that_dies_leaves_nothing_loaded(
+    signal_number: int, loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    sweep = SWEEP.format("loss_thresh, sys-module-list,2")
+    long = MIX.replace("2s", "30s")
+    running = ccmix.start("run", ini(f"[mix]\n{long}cca-load = bbr3, bbr2\n{sweep}"), "-o", tmp_path / "out")
+    wait_for(lambda: {"bbr2", "bbr3"} <= set(available()), 30, "both CCAs are loaded")
+    wait_for(lambda: loader.status() != [], 30, "connections use them")
+    running.send_signal(signal_number)
+    running.communicate(timeout=60)
+    wait_for(lambda: pair.running() == [], 20, "the end of every process on the hosts")
+    wait_for(lambda: loader.list() == {}, 10, "nothing is loaded")
+    assert list(own_state.iterdir()) == []
+
+
+def test_restore_unloads_what_a_killed_agent_has_left(
+    loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    long = MIX.replace("2s", "30s")
+    running = ccmix.start("run", ini(f"[mix]\n{long}cca-load = bbr3\n"), "-o", tmp_path / "out")
+    wait_for(lambda: loader.list() != {} and loader.status() != [], 30, "a connection uses it")
+    running.kill()
+    for pid in pair.running():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    running.communicate(timeout=60)
+    wait_for(lambda: pair.running() == [], 20, "the end of every process on the hosts")
+    assert "bbr3" in available()
+    restored = ccmix("restore", f"netns:{pair.near}")
+    assert restored.returncode == 0, restored.stderr
+    assert f"CCA bbr3 as a BPF program on netns:{pair.near}: restored" in restored.stderr
+    assert "bbr3" not in available()
+    assert list(own_state.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "long", [pytest.param(False, id="10", marks=pytest.mark.deep), pytest.param(True, id="60", marks=pytest.mark.long)]
+)
+def test_kills_at_random_moments_leave_nothing_loaded(
+    long: bool, loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    sweep = SWEEP.format("loss_thresh, sys-module-list,2,3,4")
+    config = ini(f"[many]\n{MIX}cca-load = bbr3\niterations = 5\n{sweep}")
+    moments = random.Random(20261123)
+    for _ in range(KILLS[long]):
+        running = ccmix.start("run", config, "-o", tmp_path / "out", "--resume")
+        time.sleep(moments.uniform(0.5, 6.0))
+        running.kill()
+        running.communicate(timeout=30)
+        wait_for(lambda: pair.running() == [], 15, "the end of every process on the hosts")
+        wait_for(lambda: loader.list() == {}, 10, "nothing is loaded")
+        assert list(own_state.iterdir()) == []
+
+
+@pytest.fixture
+def without_btf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in of ccmix-cca for a kernel without BTF, which can't be had here."""
+    stand_in = tmp_path / "ccmix-cca"
+    stand_in.write_text("#!/bin/sh\necho 'ccmix-cca: BTF: /sys/kernel/btf/vmlinux is missing' >&2; exit 1\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("CCMIX_CCA", str(stand_in))
+
+
+def test_a_run_says_what_the_kernel_lacks(
+    without_btf: None, own_state: Path, ccmix: Ccmix, ini: Write, tmp_path: Path
+) -> None:
+    del without_btf, own_state
+    done = ccmix("run", ini(f"[mix]\n{MIX}cca-load = bbr3\n"), "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "ccmix-cca: BTF: /sys/kernel/btf/vmlinux is missing" in done.stderr
