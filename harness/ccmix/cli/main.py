@@ -22,6 +22,7 @@ COMMANDS = {  # in the order in which a user meets them, with their modules
     "index": "index",
     "psconfig": "psconfig",
     "lab": "lab",
+    "cca": "cca",
 }
 
 

@@ -1,0 +1,273 @@
+"""`ccmix cca`: loads BBRv2 and BBRv3 into the running kernel of this machine or of a host, and shows what they do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ccmix.cli import options, status
+from ccmix.cli.output import put
+from ccmix.terms import BPF_CCAS
+
+if TYPE_CHECKING:
+    from ccmix.hosts.address import HostAddress
+    from ccmix.hosts.agent_host import AgentHost
+
+UNSET = "–"
+Row = dict[str, Any]  # as ccmix-cca prints it
+Run = Callable[[Sequence[str]], str]  # runs a command, and returns its output
+
+_EITHER_WAY = ("sh", "-c", '"$@" || test $? -eq 1', "sh")  # `check` says by its status whether something lacks
+CONNECTION = (
+    "CCA", "from", "to", "phase", "cycle", "bandwidth", "short-term bound", "min RTT", "pacing gain", "cwnd gain",
+    "inflight_lo", "inflight_hi",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Program:
+    """Holds ccmix-cca on a host, and a function that runs commands there."""
+
+    path: str
+    run: Run
+
+    def call(self, *arguments: str) -> str:
+        """Returns the output of ccmix-cca. Raises CommandError."""
+        return self.run([self.path, *arguments])
+
+
+_name = click.argument("name", metavar="NAME", type=click.Choice(BPF_CCAS))
+_parameters = click.argument("parameters", metavar="[PARAM=VALUE...]", nargs=-1)
+_host = click.option(
+    "--host", "host", metavar="HOST",
+    help="On this host instead of this machine: [USER@]HOST as ssh takes it, or netns:NAME.",
+)  # fmt: skip
+
+
+@click.group("cca", short_help="Load BBRv2 and BBRv3 into a running kernel, without a patch.")
+def cca() -> None:
+    """Load BBRv2 (bbr2) and BBRv3 (bbr3) into a stock kernel as BPF programs: no patch, no module, no reboot.
+
+    It needs Linux 6.1 or newer with BTF, and root there: by sudo on other hosts, which need nothing installed. What is
+    loaded stays until `unload` or a reboot; connections use it only if a program or the administrator chooses it.
+
+    \b
+    ccmix cca check                      can this kernel load them?
+    ccmix cca load bbr3                  programs may now ask for bbr3
+    ccmix-iperf3 -c HOST -C cubic,bbr3   one beside the other
+    ccmix cca status                     which connections use it, and how
+    ccmix cca unload bbr3                those keep it until they close
+
+    An entry with `cca-load = bbr3` does this by itself on the sending host, and takes it back.
+    """
+
+
+@cca.command("load", short_help="Load a CCA.")
+@_name
+@_parameters
+@click.option("--allow-users", is_flag=True, help="Let users without root choose it, too, until it is unloaded.")
+@_host
+def cca_load(name: str, parameters: tuple[str, ...], allow_users: bool, host: str | None) -> None:
+    """Load NAME, bbr2 or bbr3, with these parameters, which have the names and units of the module's.
+
+    It does not become the default: `sysctl net.ipv4.tcp_congestion_control` decides that.
+
+    \b
+    ccmix cca load bbr3
+    ccmix cca load bbr2 loss_thresh=5 --host dtn@dtn1.example.org
+    """
+    from ccmix.conditions.bpf_cca import allow_users as allow
+
+    with _on(host) as program:
+        program.call("load", name, *parameters)
+        if allow_users:
+            program.run(allow(name))
+
+
+@cca.command("set", short_help="Change parameters of a loaded CCA.")
+@_name
+@click.argument("parameters", metavar="PARAM=VALUE...", nargs=-1, required=True)
+@_host
+def cca_set(name: str, parameters: tuple[str, ...], host: str | None) -> None:
+    """Change parameters of NAME, which count for all of its connections from their next ACK on.
+
+    \b
+    ccmix cca set bbr3 loss_thresh=5
+    ccmix cca set bbr2 pacing_gain=320,192,256,256 --host dtn1.example.org
+    """
+    with _on(host) as program:
+        program.call("set", name, *parameters)
+
+
+@cca.command("unload", short_help="Unload a CCA.")
+@_name
+@click.option("--missing-ok", is_flag=True, help="Succeed if it is not loaded.")
+@_host
+def cca_unload(name: str, missing_ok: bool, host: str | None) -> None:
+    """Unload NAME: no new connection can choose it, and connections that use it keep it until they close.
+
+    \b
+    ccmix cca unload bbr3
+    ccmix cca unload bbr3 --missing-ok --host dtn1.example.org
+    """
+    with _on(host) as program:
+        program.call("unload", name, *(["--missing-ok"] if missing_ok else []))
+
+
+@cca.command("list", short_help="List what is loaded.")
+@options.form("table", "json")
+@_host
+def cca_list(form: str, host: str | None) -> None:
+    """List the CCAs that are loaded as BPF programs; --format json has all of their parameters.
+
+    \b
+    ccmix cca list
+    ccmix cca list --format json --host dtn1.example.org
+    """
+    with _on(host) as program:
+        rows = _rows(program.call("list", "--json"))
+    if form == "json":
+        put(json.dumps(rows, indent=2) + "\n")
+    elif rows:
+        put(_table(("CCA", "sockets", "fallbacks", "program"), [_listed(row) for row in rows]))
+    else:
+        click.echo("nothing is loaded as a BPF program: 'ccmix cca load bbr3' loads BBRv3", err=True)
+
+
+@cca.command("status", short_help="Show the connections that use a loaded CCA.")
+@click.argument("name", metavar="[NAME]", type=click.Choice(BPF_CCAS), required=False)
+@options.form("table", "json")
+@_host
+def cca_status(name: str | None, form: str, host: str | None) -> None:
+    """Show each connection that uses a loaded CCA, of all network namespaces, with the state of its model.
+
+    \b
+    ccmix cca status
+    ccmix cca status bbr3 --format json --host dtn1.example.org
+    """
+    with _on(host) as program:
+        rows = _rows(program.call("status", *([name] if name else []), "--json"))
+    if form == "json":
+        put(json.dumps(rows, indent=2) + "\n")
+    elif rows:
+        put(_table(CONNECTION, [_connection(row) for row in rows]))
+    else:
+        click.echo("no connection uses a CCA that is loaded as a BPF program", err=True)
+
+
+@cca.command("check", short_help="Say whether a kernel can load them.")
+@options.form("table", "json")
+@_host
+def cca_check(form: str, host: str | None) -> None:
+    """Say whether the kernel and the login can load them: kernel version, BTF, JIT, rights. Nothing is changed.
+
+    \b
+    ccmix cca check
+    ccmix cca check --host dtn@dtn1.example.org
+    """
+    with _on(host) as program:
+        rows = _rows(program.run([*_EITHER_WAY, program.path, "check", "--json"]))
+    if form == "json":
+        put(json.dumps(rows, indent=2) + "\n")
+    else:
+        put(_table(("need", "", "seen"), [[row["need"], "ok" if row["ok"] else "lacks", row["word"]] for row in rows]))
+    sys.exit(status.GOOD if all(row["ok"] for row in rows) else status.BAD)
+
+
+@contextmanager
+def _on(name: str | None) -> Iterator[_Program]:
+    """Gives ccmix-cca on the host of this name, by default on this machine.
+
+    What it says of a failure is printed, and its exit status is that of this process. Raises BadParameter, CommandError
+    or ToolError.
+    """
+    from ccmix.hosts import LocalHost
+    from ccmix.hosts.address import AddressKind, parse_host
+    from ccmix.hosts.errors import ExitStatusError
+    from ccmix.hosts.sent import sent
+    from ccmix.tools import find_cca
+
+    try:
+        address = parse_host(name) if name else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--host") from error
+    program = find_cca()
+    try:
+        if address is None or address.kind is AddressKind.LOCAL:
+            yield _Program(str(program), LocalHost().run)
+        else:
+            with _agent(address) as host:
+                as_root = partial(host.run, privileged=True)
+                with sent(host, program) as there:
+                    yield _Program(there, as_root)
+    except ExitStatusError as error:
+        reason = error.reason.partition(": ")[2] or error.reason
+        click.echo(f"{name}: {reason}" if name else reason, err=True)
+        sys.exit(status.WRONG_INPUT if error.status == status.WRONG_INPUT else status.BAD)
+
+
+@contextmanager
+def _agent(address: HostAddress) -> Iterator[AgentHost]:
+    """Connects to a host beside a campaign that may have it. Raises ConnectError."""
+    from ccmix.hosts.connect import connect
+
+    host = connect(address, "ccmix cca", onlooker=True, tell=partial(click.echo, err=True))
+    try:
+        yield host
+    finally:
+        host.close()
+
+
+def _rows(output: str) -> list[Row]:
+    """Returns what ccmix-cca has printed as JSON. Raises ClickException for something else."""
+    from ccmix import foreign_json
+
+    try:
+        rows: list[Row] = foreign_json.loads(output)
+    except ValueError as error:
+        raise click.ClickException(f"the output of ccmix-cca is not understood: {error}") from error
+    return rows
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    from rich.table import Table
+    from rich.text import Text
+
+    from ccmix.plain_text import plain
+
+    table = Table(*headings, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return plain(table)
+
+
+def _listed(row: Row) -> list[str]:
+    counts = (UNSET if row[count] is None else str(row[count]) for count in ("sockets", "fallbacks"))
+    return [row["name"], *counts, row["program"] or UNSET]
+
+
+def _connection(row: Row) -> list[str]:
+    """Returns the row under CONNECTION."""
+    from ccmix.units import format_rate, format_time
+
+    return [
+        row["name"],
+        *(_end(row[f"{end}_address"], row[f"{end}_port"]) for end in ("local", "remote")),
+        row["phase"],
+        str(row["cycle"]),
+        *(UNSET if row[rate] is None else format_rate(row[rate]) for rate in ("bw_bps", "bw_lo_bps")),
+        UNSET if row["min_rtt_us"] is None else format_time(row["min_rtt_us"] / 1e6),
+        *(f"{row[gain]:.2f}" for gain in ("pacing_gain", "cwnd_gain")),
+        *(UNSET if row[bound] is None else str(row[bound]) for bound in ("inflight_lo_packets", "inflight_hi_packets")),
+    ]
+
+
+def _end(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

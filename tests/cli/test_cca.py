@@ -1,0 +1,138 @@
+"""Tests `ccmix cca` with the real ccmix-cca, on this machine's kernel."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cca_bpf import Loader, Sink, connect, linked_namespaces, send
+from ccmix.conditions.bpf_cca import ALLOWED, AVAILABLE
+from ccmix.tools import find_iperf3
+from sshd import SshServer
+from support import CCMIX, Ccmix, wait_for
+
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all")
+
+
+def must(ccmix: Ccmix, *words: str) -> str:
+    done = ccmix("cca", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_the_guide_says_works(loader: Loader, ccmix: Ccmix) -> None:
+    """`ccmix cca load bbr3 && ccmix-iperf3 -C cubic,bbr3`, with a look at it, and all of it taken back."""
+    with linked_namespaces() as (near, far):
+        must(ccmix, "load", "bbr3")
+        enter, iperf3 = ("ip", "netns", "exec"), str(find_iperf3())
+        server = subprocess.Popen([*enter, far, iperf3, "-s", "-1"], stdout=subprocess.DEVNULL)
+        wait_for(lambda: b":5201" in subprocess.check_output(["ss", "-N", far, "-ltn"]), 10, "the server listens")
+        argv = [*enter, near, iperf3, "-c", "10.88.0.2", "-P", "2", "-C", "cubic,bbr3", "-b", "50M", "-t", "3", "-J"]
+        client = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        wait_for(lambda: loader.status() != [], 10, "a connection uses it")
+        shown = must(ccmix, "status")
+        output, _ = client.communicate(timeout=60)
+        server.wait(60)
+    assert "bbr3" in shown
+    assert "10.88.0.2:5201" in shown
+    streams = json.loads(output)["end"]["streams"]
+    assert all(stream["sender"]["bytes"] > 1e6 for stream in streams)
+    must(ccmix, "unload", "bbr3")
+    assert "bbr3" not in Path(AVAILABLE).read_text()
+
+
+def test_each_command_does_what_it_says(loader: Loader, ccmix: Ccmix) -> None:
+    default = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text()
+    assert ccmix("cca", "list").stdout == ""
+    must(ccmix, "load", "bbr2", "loss_thresh=9")
+    assert Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text() == default
+    [row] = json.loads(must(ccmix, "list", "--format", "json"))
+    assert (row["name"], row["sockets"], row["parameters"]["loss_thresh"]) == ("bbr2", 0, "9")
+    assert row["program"] in must(ccmix, "list")
+    must(ccmix, "set", "bbr2", "loss_thresh=4", "pacing_gain=320,192,256,256")
+    parameters = loader.list()["bbr2"]["parameters"]
+    assert (parameters["loss_thresh"], parameters["pacing_gain"]) == ("4", "320,192,256,256")
+    with (
+        linked_namespaces() as (near, far),
+        Sink(far) as sink,
+        connect(near, "10.88.0.2", sink.port, "bbr2") as connection,
+    ):
+        send(connection, 1_000_000)
+        [state] = json.loads(must(ccmix, "status", "bbr2", "--format", "json"))
+    assert (state["name"], state["remote_port"]) == ("bbr2", sink.port)
+    must(ccmix, "unload", "bbr2")
+    assert loader.list() == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("load", "bbr3"), 1, "bbr3"),  # it is loaded
+        (("load", "bbr2", "no_such=1"), 2, "no_such"),
+        (("load", "bbr2", "loss_thresh=300000"), 2, "loss_thresh"),
+        (("unload", "bbr2"), 1, "not loaded"),
+        (("unload", "bbr2", "--missing-ok"), 0, ""),
+        (("set", "bbr2", "loss_thresh=5"), 1, "not loaded"),
+        (("set", "bbr3"), 2, "PARAM"),
+        (("load", "bbr1"), 2, "bbr1"),
+        (("list", "--host", "no such host"), 2, "no such host"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_exit_statuses_and_messages(
+    words: tuple[str, ...], status: int, says: str, loader: Loader, ccmix: Ccmix
+) -> None:
+    loader.must("load", "bbr3")
+    done = ccmix("cca", *words)
+    assert done.returncode == status, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert set(loader.list()) == {"bbr3"}
+
+
+def test_a_user_without_rights_is_told_so(loader: Loader, ccmix: Ccmix) -> None:
+    done = subprocess.run(
+        [*NOBODY, str(loader.program), "check", "--json"], capture_output=True, text=True, check=False
+    )
+    assert [need["need"] for need in json.loads(done.stdout) if not need["ok"]] == ["rights"]
+    for words in (["load", "bbr3"], ["list"], ["status"]):
+        argv = [*NOBODY, "env", "HOME=/nonexistent", CCMIX, "cca", *words]
+        refused = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert refused.returncode == 1
+        assert "rights: the capability CAP_BPF is missing: run this as root" in refused.stderr
+    assert loader.list() == {}
+
+
+def test_users_may_choose_it_only_if_the_administrator_says_so(loader: Loader, ccmix: Ccmix) -> None:
+    choose = "import socket; socket.socket().setsockopt(socket.IPPROTO_TCP, 13, b'bbr3')"
+    allowed = Path(ALLOWED).read_text()
+    for options, may in (((), False), (("--allow-users",), True)):
+        must(ccmix, "load", "bbr3", *options)
+        done = subprocess.run([*NOBODY, "/usr/bin/python3", "-c", choose], capture_output=True, text=True, check=False)
+        assert ("" if may else "PermissionError") in done.stderr
+        assert (done.returncode == 0) is may, done.stderr
+        must(ccmix, "unload", "bbr3")
+    assert Path(ALLOWED).read_text() == allowed
+
+
+@pytest.mark.parametrize("login", ["root", "dtn"])
+def test_on_a_host_over_ssh_that_has_nothing_installed(
+    login: str, loader: Loader, sshd: SshServer, ccmix: Ccmix
+) -> None:
+    """As root, and by sudo of an ordinary user; nothing is left but the CCA."""
+    host = ("--host", f"{login}@dtn")
+    before = set(Path("/tmp").iterdir())
+    if login != "root":
+        sudoers = Path("/etc/netns", sshd.namespace.name, "sudoers")
+        sudoers.write_text(sudoers.read_text() + f"\n{login} ALL=(root) NOPASSWD: ALL\n")
+    assert "lacks" not in must(ccmix, "check", *host)
+    must(ccmix, "load", "bbr3", "loss_thresh=6", *host)
+    assert loader.list()["bbr3"]["parameters"]["loss_thresh"] == "6"
+    assert "bbr3" in must(ccmix, "list", *host)
+    again = ccmix("cca", "load", "bbr3", *host)
+    assert again.returncode == 1
+    assert again.stderr.startswith(f"{login}@dtn: ")
+    must(ccmix, "unload", "bbr3", *host)
+    assert loader.list() == {}
+    assert [path for path in set(Path("/tmp").iterdir()) - before if (path / "ccmix-cca").exists()] == []
