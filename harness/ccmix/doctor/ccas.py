@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ccmix.doctor.findings import DoctorFinding, Status, line
 from ccmix.doctor.reading import files, transcript
 from ccmix.hosts import Host
-from ccmix.terms import CCAS
+from ccmix.terms import BPF_CCAS, CCAS
 
 FOLDER = "/proc/sys/net/ipv4"
 ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
@@ -91,6 +91,12 @@ def judge_lab_ccas(
 
 def _missing(cca: str, loadable: bool, privileged: bool) -> DoctorFinding:
     load = line("modprobe", f"tcp_{cca}")
+    if not loadable and cca in BPF_CCAS:
+        return DoctorFinding(
+            f"CCA {cca}", Status.FAIL, f"this kernel has no {cca}",
+            "The entries ask for it: cca-load in an entry loads it as a BPF program for its runs, or load it yourself.",
+            (line("ccmix", "cca", "load", cca),),
+        )  # fmt: skip
     if not loadable:
         return DoctorFinding(
             f"CCA {cca}", Status.FAIL, f"this kernel has no {cca}, and no module tcp_{cca} is installed for it",

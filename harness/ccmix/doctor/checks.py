@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ccmix.agent import journal
 from ccmix.doctor import (
+    bpf,
     buffers,
     ccas,
     clock,
@@ -116,6 +117,10 @@ class HostChecks:
         if who:
             self._rights(who)
         self._ccas(host, privileged=who is not None and who.is_privileged)
+        if needs.loads or self._alone:
+            report.check(
+                "BPF", lambda: bpf.judge_needs(bpf.read_needs(host, who is not None and who.sudo), sorted(needs.loads))
+            )
         self._kernel(host)
         for sending in needs.sendings:
             self._way(host, sending)

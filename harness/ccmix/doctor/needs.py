@@ -52,6 +52,7 @@ class Needs:
     lines: list[str] = field(default_factory=list)  # for a shell there
     tools: dict[str, str] = field(default_factory=dict)  # program, and what needs it
     parameters: list[str] = field(default_factory=list)  # below /sys/module
+    loads: set[str] = field(default_factory=set)  # CCAs, as BPF programs
     root_for: dict[str, str] = field(default_factory=dict)  # what needs it, and the capability that it takes
     capture_bytes: int = 0  # the largest
     all_captures_bytes: int = 0
@@ -88,7 +89,8 @@ def _between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Needs]) ->
     lines = [text for text in (commands.pre, commands.post, commands.pre_src, commands.post_src) if text]
     lines += [run.traffic.command.line] if run.traffic.command else []
     src.lines += lines
-    src.ccas |= _ccas(run, lines)
+    src.ccas |= _ccas(run, lines) - {*path.cca_load}
+    src.loads |= {*path.cca_load}
     src.windows_bytes = max(src.windows_bytes, *map(window_bytes, lines), 0)
     sending = _sending(run, path)
     src.sendings.append(sending)
@@ -122,7 +124,9 @@ def _what_is_changed(run: Run, path: HostPath, src: Needs) -> None:
     if path.profile and path.profile_device:
         src.netem[path.profile_device] = src.netem.get(path.profile_device, False) or path.profile.loss is not None
         src.root_for["a profile"] = "CAP_NET_ADMIN"
-    if path.module_parameter:
+    if path.cca_load:
+        src.root_for["CCAs as BPF programs"] = ""
+    if path.module_parameter and path.module_parameter.module not in {f"tcp_{cca}" for cca in path.cca_load}:
         src.parameters.append(path.module_parameter.path)
         src.root_for["module parameters"] = ""  # plain ownership of the files
 
