@@ -12,13 +12,16 @@ ARG PIP_EXTRA_INDEX_URL=
 ENV DEBIAN_FRONTEND=noninteractive CCMIX_CACHE=/tmp/cache
 RUN apt-get update -qq \
  && apt-get install -qq --no-install-recommends \
-        bc binutils bison ca-certificates debian-archive-keyring dpkg-dev flex gcc libc6-dev libpcap-dev make patch \
-        python3 python3-venv xz-utils
+        bc binutils bison ca-certificates clang debian-archive-keyring dpkg-dev flex gcc libc6-dev libelf-dev libpcap-dev \
+        make patch python3 python3-venv xz-utils zlib1g-dev
 WORKDIR /src
 COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/
 COPY cca cca
 COPY lab lab
-RUN install -D "$(lab/build)" /opt/ccmix/bin/ccmix-lab-kernel && rm -rf /tmp/cache
+COPY probes/common probes/common
+RUN install -D "$(lab/build)" /opt/ccmix/bin/ccmix-lab-kernel \
+ && install -s "$(cca/bpf/build)" /opt/ccmix/bin/ccmix-cca \
+ && rm -rf /tmp/cache
 COPY iperf3-patch iperf3-patch
 RUN install -s "$(iperf3-patch/build)" /opt/ccmix/bin/ccmix-iperf3 && rm -rf /tmp/cache
 COPY probes probes
@@ -91,14 +94,15 @@ COPY probes probes
 RUN for probe in sockmon capflow rtt; do \
         install -D -s "$(probes/$probe/build)" /opt/ccmix/bin/ccmix-$probe || exit; \
     done
-COPY --from=build /opt/ccmix/bin/ccmix-lab-kernel /opt/ccmix/bin/
+COPY --from=build /opt/ccmix/bin/ccmix-lab-kernel /opt/ccmix/bin/ccmix-cca /opt/ccmix/bin/
 COPY requirements.txt pyproject.toml README.md ./
 COPY container/python-environment container/
 RUN container/python-environment "$(container/python-of)" libraries
 COPY plugin plugin
 # where the plugin's link to the group grammar points
 COPY harness/ccmix/model/group_grammar.py harness/ccmix/model/
-RUN plugin/build /opt/ccmix/packages
+COPY packaging packaging
+RUN CCMIX_CCA=/opt/ccmix/bin/ccmix-cca plugin/build /opt/ccmix/packages
 COPY lab/init lab/fstab lab/
 COPY harness harness
 RUN container/python-environment "$(container/python-of)" ccmix

@@ -11,20 +11,23 @@ import yaml
 from support import REPOSITORY
 
 UNITS = REPOSITORY / "packaging/systemd"
+INSTANCES = {"ccmix@.service": "my-test", "ccmix@.timer": "my-test", "ccmix-cca@.service": "bbr3"}
 MOST_EXPOSURE = 1.5
 
 
 def verify(folder: Path, changed: str = "") -> subprocess.CompletedProcess[str]:
     """By systemd-analyze, as an instance and beside a docker.service that this machine need not have."""
     for unit in UNITS.iterdir():
-        text = unit.read_text() + (changed if unit.suffix == ".service" else "")
+        text = unit.read_text().replace("/usr/sbin/ccmix-cca", f"{folder}/ccmix-cca")
+        if unit.suffix == ".service":  # before [Install]
+            text = text.replace("UMask=0077\n", f"UMask=0077\n{changed}")
         (folder / unit.name).write_text(text)
-        (folder / unit.name.replace("@", "@my-test")).write_text(text)
+        (folder / unit.name.replace("@", f"@{INSTANCES[unit.name]}")).write_text(text)
     (folder / "docker.service").write_text("[Service]\nExecStart=/bin/true\n")
-    docker = folder / "docker"
-    docker.write_text("#!/bin/sh\n")
-    docker.chmod(0o755)
-    names = [str(folder / f"ccmix@my-test.{kind}") for kind in ("service", "timer")]
+    for program in (folder / "docker", folder / "ccmix-cca"):
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    names = [str(folder / name.replace("@", f"@{instance}")) for name, instance in INSTANCES.items()]
     return subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *names], capture_output=True, text=True, check=False,
         env={"PATH": f"{folder}:/usr/bin:/bin", "SYSTEMD_UNIT_PATH": f"{folder}:"},
@@ -40,11 +43,12 @@ def test_systemd_understands_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here: UNITS NOT VERIFIED")
-def test_the_units_own_processes_may_do_little(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["ccmix@.service", "ccmix-cca@.service"])
+def test_the_units_own_processes_may_do_little(name: str, tmp_path: Path) -> None:
     """Tests what `systemd-analyze security` calls their exposure, of 10; the container is no process of the unit."""
-    for changed, allowed in (("", True), ("CapabilityBoundingSet=~\nNoNewPrivileges=no\n", False)):
-        unit = tmp_path / "ccmix@my-test.service"
-        unit.write_text((UNITS / "ccmix@.service").read_text() + changed)
+    for changed, allowed in (("", True), ("CapabilityBoundingSet=~\nNoNewPrivileges=no\nDynamicUser=no\n", False)):
+        unit = tmp_path / name.replace("@", f"@{INSTANCES[name]}")
+        unit.write_text((UNITS / name).read_text().replace("UMask=0077\n", f"UMask=0077\n{changed}"))
         argv = ["systemd-analyze", "security", "--offline=yes", f"--threshold={MOST_EXPOSURE * 10:.0f}", unit]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert (done.returncode == 0) is allowed, done.stdout + done.stderr

@@ -46,8 +46,10 @@ def test_it_replaces_nothing(deb: Path) -> None:
     others = [file for file in files if not file.startswith(own)]
     assert sorted(others) == [
         "/etc/pscheduler/tool/iperf3mix.conf",
+        "/usr/lib/systemd/system/ccmix-cca@.service",
         f"/usr/lib/systemd/system/multi-user.target.wants/{NAME}.service",
         f"/usr/lib/systemd/system/{NAME}.service",
+        "/usr/sbin/ccmix-cca",
         "/usr/share/man/man7/iperf3mix.7.gz",
     ]
     assert all(" root/root " in line for line in listing.splitlines())
