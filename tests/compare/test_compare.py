@@ -12,7 +12,7 @@ from ccmix.compare.distributions import interval_goodputs
 from ccmix.compare.matching import cells, match
 from ccmix.compare.verdicts import Compared, compare
 from ccmix.index.context import of_condition
-from ccmix.model import CommandSource, Destination, Traffic
+from ccmix.model import BpfCca, CommandSource, Destination, Traffic
 from support import TOPOLOGY, Ccmix, with_senders
 
 from .conftest import PATH, Make, finished, iterations, load, make_run
@@ -180,6 +180,20 @@ def test_what_differs_comes_first(make: Make) -> None:
     assert found["path.rate_bps"] == (("unknown",), ("1e+09",))
     assert "traffic.duration_s" not in found
     assert compare(load(a), load(a)).differences == ()
+
+
+def test_other_programs_of_a_cca_and_other_parameters_differ(make: Make) -> None:
+    a, b = (
+        make(
+            name, iterations(NEAR, path=PATH), bpf_ccas={"bbr3": BpfCca(program, {"loss_thresh": thresh, "beta": "77"})}
+        )
+        for name, program, thresh in (("a", "c9194834acdcb8df", "5"), ("b", "e840960fe3c41a43", "9"))
+    )
+    found = {one.what: (one.a, one.b) for one in compare(load(a), load(b)).differences}
+    assert found == {
+        "cca.bbr3": (("BPF program c9194834acdc",), ("BPF program e840960fe3c4",)),
+        "cca.bbr3.loss_thresh": (("5",), ("9",)),
+    }
 
 
 def test_intervals_of_a_command_are_as_long_as_its_iperf3_made_them(make: Make) -> None:
