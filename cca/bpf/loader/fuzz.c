@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Fuzzes the command line: the input is its words, one a line. Nothing is loaded. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "core.h"
+#include "parameters.h"
+
+#define MOST_WORDS 64
+
+static void require(bool condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void count_parameter(const char *name, const char *value, void *state)
+{
+	require(*name && *value);
+	++*(int *)state;
+}
+
+/* What parameters_assign() takes must be taken again from what parameters_write() shows. */
+static void check_parameters(const struct command *command)
+{
+	struct bbr_control control;
+	int written = 0;
+
+	parameters_preset(&control, version_of(command->name));
+	for (int i = 0; i < command->assignment_count; i++) {
+		if (parameters_assign(&control, command->assignments[i]))
+			return;
+	}
+	require(!parameters_finish(&control));
+	parameters_write(&control, count_parameter, &written);
+	require(written > 30);
+	require(parameters_equal(&control, &control));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1), *words[MOST_WORDS + 1] = { "ccmix-cca" }, *rest = text, *word;
+	struct command command;
+	int count = 1;
+
+	memcpy(text, data, size);
+	text[size] = '\0';
+	while (count < MOST_WORDS && (word = strsep(&rest, "\n")))
+		words[count++] = word;
+	if (!command_read(&command, count, words) && command.name)
+		check_parameters(&command);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,125 @@
+"""The command line of ccmix-cca, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cca_bpf import CCAS, Loader, build
+
+NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
+FUZZ_S = 60
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("", "give a command"),
+        ("lode bbr3", "lode is no command"),
+        ("load", "give bbr2 or bbr3"),
+        ("load bbr", "bbr is not known"),
+        ("load ../bbr3", "../bbr3 is not known"),
+        ("load bbr3 --json", "--json is no option of load"),
+        ("unload bbr3 bbr2", "bbr2 is one word too many"),
+        ("list bbr3", "bbr3 is one word too many"),
+        ("set bbr3", "give a parameter"),
+        ("set bbr3 loss_thresh", "give a parameter and its value"),
+        ("set bbr3 loss_thresh=", "loss_thresh=: give a whole number from 1 to 255"),
+        ("set bbr3 loss_thresh=-1", "give a whole number"),
+        ("set bbr3 loss_thresh=256", "give a whole number from 1 to 255"),
+        ("set bbr3 loss_thresh=4294967301", "give a whole number"),
+        ("set bbr3 loss_thresh=99999999999999999999999", "give a whole number"),
+        ("set bbr3 loss_thresh=5x", "give a whole number"),
+        ("set bbr3 draft=1", "draft is no parameter of bbr3"),
+        ("set bbr2 version=3", "version is no parameter of bbr2"),
+        ("load bbr3 pacing_gain=320,230,256", "give four numbers from 16 to 2048"),
+        ("load bbr3 pacing_gain=320,230,256,256,", "give four numbers"),
+        ("load bbr3 pacing_gain=320,230,256,4096", "give four numbers"),
+        ("load bbr3 =5", " is no parameter"),
+    ],
+)
+def test_wrong_words_are_refused(program: Path, words: str, what: str) -> None:
+    done = Loader(program).run(*words.split())
+    assert done.returncode == 2
+    assert what in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+def test_help_and_version(program: Path) -> None:
+    loader = Loader(program)
+    assert "ccmix-cca COMMAND" in loader.must("--help")
+    assert loader.must("--version").startswith("ccmix-cca, build ")
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed: apt-get install util-linux")
+def test_an_ordinary_user_is_told_what_is_missing(program: Path, loader: Loader, tmp_path: Path) -> None:
+    """`loader` is for root alone; here root becomes nobody, who must be able to read the program."""
+    copy = Path(shutil.copy(program, "/tmp/ccmix-cca-of-nobody"))
+    try:
+        other = Loader(copy)
+        for words in (("load", "bbr3"), ("list",), ("status",), ("unload", "bbr3")):
+            refused = other.run(*words, prefix=NOBODY)
+            assert refused.returncode == 1
+            assert "run this as root" in refused.stderr
+        checked = other.run("check", "--json", prefix=NOBODY)
+        assert checked.returncode == 1
+        assert {need["need"]: need["ok"] for need in json.loads(checked.stdout)}["rights"] is False
+    finally:
+        copy.unlink()
+
+
+def test_loading_twice(loader: Loader) -> None:
+    loader.must("load", "bbr3", "loss_thresh=7")
+    number = loader.list()["bbr3"]["id"]
+    again = loader.run("load", "bbr3", "loss_thresh=7")
+    assert (again.returncode, "is loaded already" in again.stderr) == (1, True)
+    loader.must("load", "bbr3", "loss_thresh=7", "--keep")
+    other = loader.run("load", "bbr3", "--keep")
+    assert (other.returncode, "other parameters" in other.stderr) == (1, True)
+    assert loader.list()["bbr3"]["id"] == number
+    loader.must("unload", "bbr3")
+    assert loader.run("unload", "bbr3").returncode == 1
+    loader.must("unload", "bbr3", "--missing-ok")
+    assert loader.run("set", "bbr3", "loss_thresh=5").returncode == 1
+    assert loader.run("status", "bbr3").returncode == 1
+    assert (loader.list(), loader.status()) == ({}, [])
+
+
+def test_parameters(loader: Loader) -> None:
+    loader.must("load", "bbr2", "draft=1", "loss_thresh=0x0a", "pacing_gain=300,200,256,256", "max_sockets=4294967295")
+    found = loader.list()["bbr2"]["parameters"]
+    assert found["startup_pacing_gain"] == "709"  # the draft's
+    assert (found["loss_thresh"], found["pacing_gain"]) == ("10", "300,200,256,256")
+    assert (found["draft"], found["max_sockets"]) == ("1", "4294967295")
+    wrong = loader.run("set", "bbr2", "beta=100", "loss_thresh=0")
+    assert wrong.returncode == 2
+    assert loader.list()["bbr2"]["parameters"] == found  # all or nothing
+    loader.must("set", "bbr2", "beta=100", "draft=0")
+    assert loader.list()["bbr2"]["parameters"]["startup_pacing_gain"] == "739"
+    assert loader.list()["bbr2"]["parameters"]["beta"] == "77"
+
+
+def test_every_parameter_of_the_core_is_shown_and_can_be_set(loader: Loader) -> None:
+    for cca in CCAS:
+        loader.must("load", cca)
+        shown = loader.list()[cca]["parameters"]
+        assert len(shown) == {"bbr2": 36, "bbr3": 35}[cca]
+        loader.must("set", cca, *(f"{name}={value}" for name, value in shown.items() if name != "draft"))
+        assert loader.list()[cca]["parameters"] == shown
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("clang"), reason="clang is not installed")
+def test_no_words_harm_the_command_line(tmp_path: Path) -> None:
+    fuzzer = build("--fuzz")
+    words = ("load\nbbr3\nloss_thresh=5\n--keep", "set\nbbr2\npacing_gain=1,2,3,4\ndraft=1", "status\nbbr3\n--json")
+    for number, line in enumerate(words):
+        tmp_path.joinpath(str(number)).write_text(line)
+    argv = [fuzzer, f"-max_total_time={FUZZ_S}", "-max_len=400", "-print_final_stats=1", tmp_path]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
