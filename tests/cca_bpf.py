@@ -116,10 +116,14 @@ def linked_namespaces(*queue: str) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class Sink:
-    """Accepts connections in a namespace and reads all that they bring."""
+    """Accepts connections in a namespace and reads all that they bring.
+
+    With `keep` False they are closed when they end, and not counted.
+    """
 
     namespace: str
     family: socket.AddressFamily = AF_INET
+    keep: bool = True
     _open: list[socket.socket] = field(default_factory=list)
     _counts: list[int] = field(default_factory=list)
 
@@ -146,9 +150,21 @@ class Sink:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            if not self.keep:
+                self._drain(connection)
+                continue
             self._open.append(connection)
             self._counts.append(0)
             threading.Thread(target=self._read, args=(connection, len(self._counts) - 1), daemon=True).start()
+
+    @staticmethod
+    def _drain(connection: socket.socket) -> None:
+        with connection:
+            try:
+                while connection.recv(1 << 16):
+                    pass
+            except OSError:
+                return
 
     def _read(self, connection: socket.socket, number: int) -> None:
         try:

@@ -82,7 +82,7 @@ int bench_set_state(u64 *arguments)
 	return 0;
 }
 
-SEC(".struct_ops")
+SEC(".struct_ops.link")
 struct tcp_congestion_ops bench_ops = {
 	.init = bench_init,
 	.cong_control = bench_ack,
