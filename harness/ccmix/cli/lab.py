@@ -8,7 +8,6 @@ import json
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ import click
 
 from ccmix.cli import options
 from ccmix.cli.output import put
+from ccmix.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from ccmix.lab import GuestSpec
@@ -167,18 +167,18 @@ def _guest(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, Gu
     from ccmix.model import STOCK_KERNEL
     from ccmix.run.machines import GUEST_ENVIRONMENT
 
-    with tempfile.TemporaryDirectory(prefix="ccmix-") as folder:
+    with temporary_folder() as folder:
         argv, memory_bytes, kernel = tuple(command), given.memory * 2**20, STOCK_KERNEL
         environment: Mapping[str, str] = GUEST_ENVIRONMENT
         if given.path:
             run = _chosen(given.path, given.run_name)
-            Path(folder, JOB).write_bytes(pickle.dumps(run))
+            (folder / JOB).write_bytes(pickle.dumps(run))
             argv = (sys.executable, "-S", "-m", "ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
             memory_bytes = max(memory_bytes, guest_memory_bytes(run.topology))
             environment, kernel = _environment_on_path(), run.topology.kernel
             click.echo(_described(run), err=True)
         file = kernel_named(given.kernel or kernel)
-        yield file, GuestSpec(argv, Path(folder), memory_bytes, given.seed, environment=environment)
+        yield file, GuestSpec(argv, folder, memory_bytes, given.seed, environment=environment)
 
 
 def _chosen(config: Path, wanted: str) -> Run:

@@ -69,9 +69,12 @@ def _line_and_status(error: Exception) -> tuple[str, int]:
     from ccmix.failures import WHAT_TO_DO, located
     from ccmix.hosts import CommandError
     from ccmix.lab.errors import GuestError
+    from ccmix.temporary import TemporaryFolderError
     from ccmix.tools import ToolError
 
     match error:
+        case TemporaryFolderError():
+            return str(error), status.WRONG_INPUT
         case ConfigError() | ArchiveError() | ToolError():
             return str(error), status.WRONG_INPUT
         case GuestError() | CommandError():

@@ -1,7 +1,6 @@
 """The archives that come with ccmix's repository."""
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from ccmix.importing import runs, sources
 from ccmix.importing.pairs import paired
 from ccmix.importing.write import import_identity, write
 from ccmix.model import CampaignOrigin, ImportOverrides
+from ccmix.temporary import temporary_folder
 
 FOLDER = Path(ccmix.__file__).parents[2] / "archive"
 TABLE = FOLDER / "tierney-2021-bost-40g.csv"
@@ -39,13 +39,13 @@ def published() -> Iterator[list[Path]]:
     packed = sorted(FOLDER.glob(f"*{SUFFIX}"))
     if not packed:
         raise ArchiveError(f"{FOLDER}: no published archive is there: use --demo in a clone of ccmix's repository")
-    with tempfile.TemporaryDirectory(prefix="ccmix-") as place:
-        yield [*packed, _imported_table(Path(place, NAME))]
+    with temporary_folder() as place:
+        yield [*packed, _imported_table(place / NAME)]
 
 
 def _imported_table(outdir: Path) -> Path:
     listing = sources.listing([TABLE], None)
     tests = paired(sources.read(listing.sources, OVERRIDES, lambda _: None).runs, OVERRIDES)
     origin = replace(FIRST_IMPORT, imported=import_identity(listing, OVERRIDES))
-    write(outdir, runs.plan(tests, OVERRIDES), OVERRIDES, origin, lambda: None)
+    write(outdir, runs.plan(tests, OVERRIDES), OVERRIDES, origin, lambda _: None)
     return outdir

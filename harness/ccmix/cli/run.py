@@ -78,14 +78,17 @@ def run(given: RunOptions) -> None:
 def _run(given: RunOptions) -> int:
     """Runs the campaign, prints its table and the path of its report; returns the exit status.
 
-    Raises ConfigError, ArchiveError, ToolError or GuestError before anything is started or written.
+    Raises ConfigError, ArchiveError, TemporaryFolderError, ToolError or GuestError before anything is started or
+    written.
     """
     from ccmix.config import load, read_text, select
     from ccmix.hosts.pool import Hosts
     from ccmix.model import CampaignPlan
     from ccmix.plan import file_order, make_plan
+    from ccmix.temporary import temporary_place
     from ccmix.tools import outdated
 
+    temporary_place()
     ini = read_text(given.config)
     loaded = load(given.config, ini, given.overrides)
     entries = select(loaded.entries, given.only, given.config)

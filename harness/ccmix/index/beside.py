@@ -8,7 +8,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import IO
 
 from ccmix.agent.deadline import Deadline
 from ccmix.index.target import PATIENCE, SECRETS
+from ccmix.temporary import temporary_file
 
 COMMAND = "from ccmix.cli import main; main()"
 NICENESS = 19
@@ -44,7 +44,7 @@ def sending(outdir: Path, entries: Mapping[str, Sequence[str]], report: Callable
     Secrets are taken out of this process's environment, so that nothing else that it starts has them.
     """
     with contextlib.ExitStack() as files:
-        running = [_start(outdir, url, names, files.enter_context(tempfile.TemporaryFile())) for url, names in
+        running = [_start(outdir, url, names, files.enter_context(temporary_file())) for url, names in
                    entries.items()]  # fmt: skip
         if running:
             for name in SECRETS:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ccmix.failures import located
 from ccmix.lab.errors import GuestError
+from ccmix.temporary import TemporaryFolderError, temporary_place
 from ccmix.tools import cache_folder
 
 _PREFIX = "ccmix-lab-"
@@ -55,11 +56,18 @@ def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str
 
 def launch_parent() -> Path:
     """Returns the temporary folder, or memory if that is mounted noexec: the guest executes a script there."""
-    folders = (Path(tempfile.gettempdir()), Path("/dev/shm"), cache_folder())
+    folders = (_temporary(), Path("/dev/shm"), cache_folder())
     for folder in folders:
         if os.access(folder, os.W_OK | os.X_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
             return folder
     raise GuestError("start", f"{', '.join(map(str, folders))}: the guest's init can be executed in none of them")
+
+
+def _temporary() -> Path:
+    try:
+        return temporary_place()
+    except TemporaryFolderError as error:
+        raise GuestError("start", str(error)) from error
 
 
 def _fill(folder: Path, command: str, job_dir: Path) -> None:
@@ -131,7 +139,7 @@ def memory_dir(memory_bytes: int) -> Path:
             "run fewer guests at a time, or give them less",
         )
     refused = []
-    for folder in dict.fromkeys((Path("/dev/shm"), Path(tempfile.gettempdir()), cache_folder())):
+    for folder in dict.fromkeys((Path("/dev/shm"), _temporary(), cache_folder())):
         try:
             status = os.statvfs(folder)
         except OSError as error:

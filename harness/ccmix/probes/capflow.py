@@ -10,7 +10,6 @@ import csv
 import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from ccmix import tools
 from ccmix.agent.deadline import Deadline
 from ccmix.hosts.output_text import last_line
 from ccmix.model import ConversionLimits
+from ccmix.temporary import TemporaryFolderError, temporary_folder
 from ccmix.units import format_bytes, format_time
 
 VERSION = 2  # of the summary's format
@@ -154,22 +154,31 @@ def convert(
 
     Raises CaptureError, tools.ToolError.
     """
-    with tempfile.TemporaryDirectory(prefix="ccmix-capture-") as folder:
-        series, summary = Path(folder, "series.csv"), Path(folder, "summary.json")
-        zstd_errors, errors = Path(folder, "zstd"), Path(folder, "capflow")
-        compressed = capture.suffix == ".zst"
-        argv = command("-" if compressed else str(capture), interval_s, series, summary)
-        with contextlib.ExitStack() as decompressing:
-            content = decompressing.enter_context(_decompressed(capture, zstd_errors)) if compressed else None
-            ended = _run(argv, content, errors, series, limits or ConversionLimits())
-        # What zstd says is the consequence, if ccmix-capflow was asked to end
-        problems = (last_line(errors), "" if ended.cut else last_line(zstd_errors))
-        problem = "; ".join(filter(None, problems)) or None
-        # 1: the capture is cut or damaged, and the results are those of the packets before that place
-        if ended.status not in {0, 1} or not summary.exists():
-            raise CaptureError(problem or f"ccmix-capflow ended with status {ended.status}")
-        connections = read_connections(summary, problem, ended.cut)
-        return read_packets(series, connections), connections
+    try:
+        with temporary_folder() as folder:
+            return _converted(capture, interval_s, limits or ConversionLimits(), folder)
+    except TemporaryFolderError as error:
+        raise CaptureError(str(error)) from error
+
+
+def _converted(
+    capture: Path, interval_s: float, limits: ConversionLimits, folder: Path
+) -> tuple[pl.DataFrame, Connections]:
+    series, summary = folder / "series.csv", folder / "summary.json"
+    zstd_errors, errors = folder / "zstd", folder / "capflow"
+    compressed = capture.suffix == ".zst"
+    argv = command("-" if compressed else str(capture), interval_s, series, summary)
+    with contextlib.ExitStack() as decompressing:
+        content = decompressing.enter_context(_decompressed(capture, zstd_errors)) if compressed else None
+        ended = _run(argv, content, errors, series, limits)
+    # What zstd says is the consequence, if ccmix-capflow was asked to end
+    problems = (last_line(errors), "" if ended.cut else last_line(zstd_errors))
+    problem = "; ".join(filter(None, problems)) or None
+    # 1: the capture is cut or damaged, and the results are those of the packets before that place
+    if ended.status not in {0, 1} or not summary.exists():
+        raise CaptureError(problem or f"ccmix-capflow ended with status {ended.status}")
+    connections = read_connections(summary, problem, ended.cut)
+    return read_packets(series, connections), connections
 
 
 @contextlib.contextmanager
