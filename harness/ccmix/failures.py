@@ -10,6 +10,7 @@ WHAT_TO_DO = {
     errno.EDQUOT: "make room below your quota, or choose another place",
     errno.EROFS: "mount it for writing, or choose another place",
     errno.ENOTDIR: "a part of this path is a file: choose another place",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f), or choose another place",
     errno.EACCES: "use an account that may access it, or choose another place",
 }
 

@@ -3,19 +3,21 @@
 import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from ccmix.agent import journal as journal_module
-from ccmix.agent.journal import Journal, restore, state_folder
+from ccmix.agent.journal import Journal, JournalError, left, restore, state_folder
 from ccmix.hosts import CommandError, LocalHost
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -325,3 +327,83 @@ def test_what_a_kill_left_of_a_journal_that_had_not_begun_is_removed(state: Path
         fcntl.flock(opened, fcntl.LOCK_EX)
         assert list(restore(state)) == []
     assert journals(state) == [new, held]
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Lets this process write no larger files, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_journal_that_can_not_be_begun_leaves_nothing_and_names_its_file(state: Path) -> None:
+    with files_of_at_most(10), pytest.raises(JournalError) as raised, Journal(state):
+        pass
+    assert str(raised.value).startswith(f"{state}/undo-")
+    assert "No space left on device: nothing is changed without its undo on the disk: make room there" in str(
+        raised.value
+    )
+    assert str(raised.value).endswith("name another folder by CCMIX_STATE")
+    assert journals(state) == []
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_state_folder_that_is_none_is_named(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JournalError, match=f"^{tmp_path / place}: .*nothing is changed"), Journal(tmp_path / place):
+        pass
+
+
+def test_a_change_is_not_made_where_its_undo_does_not_fit(state: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    with Journal(state) as journal:
+        [file] = journals(state)
+
+        def change() -> None:
+            with LocalHost(journal).changed("a", log(words, "do"), log(words, "undo")):
+                pass
+
+        with files_of_at_most(file.stat().st_size + 20), pytest.raises(JournalError, match=f"^{file}: No space left"):
+            change()
+        assert logged(words) == []
+        change()
+    assert logged(words) == ["do", "undo"]
+    assert journals(state) == []
+
+
+def test_an_undo_needs_no_temporary_folder(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where all disks are full, which Python finds out by writing."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
+    words = tmp_path / "words"
+    write_journal(state, [(log(words, "undo"), True), (["sh", "-c", "echo why; exit 1"], True)])
+    assert [reason for _, reason in restore(state)] == ["exit status 1: why", None]
+    assert logged(words) == ["undo"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\n", b"[1]\n", b'{"number": []}\n', b'{"number": 7, "undo": ["true"]}\n', b"[" * 200_000]
+)
+def test_a_damaged_journal_keeps_no_other_from_being_restored(state: Path, tmp_path: Path, content: bytes) -> None:
+    words = tmp_path / "words"
+    file = write_journal(state, [(log(words, "undo"), True)])
+    (state / "undo-0-damaged.jsonl").write_bytes(file.read_bytes().partition(b"\n")[0] + b"\n" + content)
+    assert len(left(state)) == 1
+    assert [reason for _, reason in restore(state)] == [None]
+    assert logged(words) == ["undo"]
+    assert journals(state) == []
+
+
+def test_a_journal_that_can_not_be_opened_keeps_no_other_from_being_restored(state: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    write_journal(state, [(log(words, "undo"), True)])
+    (state / "undo-0-folder.jsonl").mkdir()
+    assert [(undo.what, reason) for undo, reason in restore(state)] == [
+        (f"{state}/undo-0-folder.jsonl", "can't be opened: Is a directory"),
+        ("change 0", None),
+    ]
+    assert logged(words) == ["undo"]

@@ -17,11 +17,10 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypedDict
+from typing import IO, TYPE_CHECKING, TypedDict, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,10 +28,12 @@ if TYPE_CHECKING:
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
+JOURNALS = "undo-*.jsonl"
 BEGINS_WITHIN_S = 60.0  # between a journal's file and its lock
 UNDO_TIMEOUT_S = 660.0  # a little more than a run's own commands may take
 GREATEST_STATUS = 128  # of a command that ended by itself; a shell says 128 + N of one that signal N ended
 LONGEST_OUTPUT = 2000  # bytes of an undo's output that are reported
+STATE = "CCMIX_STATE"
 
 
 def boot_id() -> str:
@@ -60,11 +61,28 @@ def network_namespace() -> int:
 
 def state_folder() -> Path:
     """Returns where journals lie: $CCMIX_STATE, else /var/lib/ccmix for root, else the user's state folder (XDG)."""
-    if "CCMIX_STATE" in os.environ:
-        return Path(os.environ["CCMIX_STATE"])
+    if named := os.environ.get(STATE):
+        return Path(named)
     if os.geteuid() == 0:
         return Path("/var/lib/ccmix")
-    return Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local/state")) / "ccmix"
+    return Path(os.environ.get("XDG_STATE_HOME") or _home() / ".local/state", "ccmix")
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise JournalError(errno.ENOENT, "this user has no home", "~") from error
+
+
+class JournalError(OSError):
+    """Says that an undo can't be written, with the file and what to do: the change is not made then."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.filename}: {self.strerror}: nothing is changed without its undo on the disk: make room there and "
+            f"let this user write, or name another folder by {STATE}"
+        )
 
 
 class _JournalLine(TypedDict, total=False):
@@ -106,14 +124,26 @@ class Journal:
         self._pending: set[int] = set()
 
     def __enter__(self) -> Journal:
+        try:
+            self._begin()
+        except OSError as error:
+            raise JournalError(error.errno, error.strerror, error.filename) from error
+        return self
+
+    def _begin(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._path = self._folder / f"undo-{os.getpid()}-{os.urandom(4).hex()}.jsonl"
+        self._path = self._folder / JOURNALS.replace("*", f"{os.getpid()}-{os.urandom(4).hex()}")
         unlocked = self._path.with_suffix(".new")  # restore() must not find it before it is locked
         self._file = unlocked.open("ab", buffering=0)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        _write(self._file, {"boot_id": boot_id(), "netns": network_namespace(), "host": host_id(), "pid": os.getpid()})
-        unlocked.rename(self._path)
-        return self
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            head = {"boot_id": boot_id(), "netns": network_namespace(), "host": host_id(), "pid": os.getpid()}
+            self._write(head)
+            unlocked.rename(self._path)
+        except OSError:
+            unlocked.unlink()
+            self._file.close()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -162,7 +192,10 @@ class Journal:
         return self._file
 
     def _write(self, line: dict[str, object]) -> None:
-        _write(self._opened, line)
+        try:
+            _write(self._opened, line)
+        except OSError as error:
+            raise JournalError(error.errno, error.strerror, str(self._path)) from error
 
 
 def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
@@ -172,9 +205,17 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
     is left for who is there.
     """
     here = network_namespace()
-    _remove_begun(folder or state_folder())
-    for path in sorted((folder or state_folder()).glob("undo-*.jsonl")):
-        with path.open("ab", buffering=0) as file:
+    folder = folder or state_folder()
+    remove_begun(folder, JOURNALS)
+    for path in sorted(folder.glob(JOURNALS)):
+        try:
+            opened = path.open("ab", buffering=0)
+        except FileNotFoundError:
+            continue  # another one has just carried it out
+        except OSError as error:
+            yield Undo(0, str(path), (), certain=True), f"can't be opened: {error.strerror}"
+            continue
+        with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -192,9 +233,11 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
                 path.unlink()
 
 
-def _remove_begun(folder: Path) -> None:
-    """Removes journals whose processes were killed before they announced a change: nothing of them is to be undone."""
-    for path in folder.glob("undo-*.new"):
+def remove_begun(folder: Path, pattern: str) -> None:
+    """Removes files that were to have a name of this pattern, and whose processes were killed before they had it:
+    nothing was changed by then.
+    """
+    for path in folder.glob(str(Path(pattern).with_suffix(".new"))):
         with contextlib.suppress(OSError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             age_s = time.time() - os.fstat(file.fileno()).st_mtime
@@ -208,8 +251,8 @@ def left(folder: Path | None = None) -> list[Undo]:
     """
     undos: list[Undo] = []
     here = network_namespace()
-    for path in sorted((folder or state_folder()).glob("undo-*.jsonl")):
-        with contextlib.suppress(OSError, KeyError, TypeError, AttributeError), path.open() as file:
+    for path in sorted((folder or state_folder()).glob(JOURNALS)):
+        with contextlib.suppress(OSError), path.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             head = (_lines(path) or [{}])[0]
             if _is_here(head) and head.get("netns", here) == here:
@@ -246,7 +289,7 @@ def _failure(argv: Sequence[str]) -> tuple[str | None, bool]:
 
     What it leaves in the background is not waited for: outputs go to a file, whose end nobody has to await.
     """
-    with tempfile.TemporaryFile() as output:
+    with os.fdopen(os.memfd_create("undo"), "w+b") as output:  # an undo needs no disk
         try:
             undo = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -272,7 +315,7 @@ def _write(file: IO[bytes], line: dict[str, object]) -> None:
     size = os.fstat(file.fileno()).st_size
     try:
         if file.write(text) != len(text):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)  # noqa: TRY301
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301
         os.fsync(file.fileno())
     except OSError:
         os.ftruncate(file.fileno(), size)
@@ -286,23 +329,26 @@ def _pending(path: Path) -> list[Undo]:
     lines = _lines(path)
     if not lines or lines[0].get("boot_id") != boot_id():
         return []
-    undone = {line["number"] for line in lines if line.get("undone")}
+    notes = [line for line in lines if "number" in line]
+    undone = {line["number"] for line in notes if line.get("undone")}
     made: set[int] = set()
-    for line in lines:
+    for line in notes:
         if line.get("made"):
             made.add(line["number"])
         elif line.get("undoing"):
             made.discard(line["number"])
     return [
         Undo(line["number"], line["what"], tuple(line["undo"]), line["number"] in made)
-        for line in lines
-        if "undo" in line and line["number"] not in undone
+        for line in notes
+        if "what" in line and "undo" in line and line["number"] not in undone
     ]
 
 
 def _lines(path: Path) -> list[_JournalLine]:
     lines: list[_JournalLine] = []
-    for text in path.read_text().splitlines():
-        with contextlib.suppress(json.JSONDecodeError):  # cut short by the death of its process, or empty
-            lines.append(json.loads(text))
+    for text in path.read_text(errors="replace").splitlines():
+        with contextlib.suppress(ValueError, RecursionError):  # cut short by the death of its process, or empty
+            line = json.loads(text)
+            if isinstance(line, dict) and isinstance(line.get("number", 0), int):
+                lines.append(cast("_JournalLine", line))
     return lines

@@ -162,7 +162,7 @@ class Agent:
         try:
             reply = operation(message) or {}
         except OSError as error:
-            reply = {"error": str(error)}
+            reply = {"error": _told(error)}
         if "call" in message:
             self._channel.send(cast("AgentMessage", {"reply": _whole(message["call"]), **reply}))
 
@@ -234,9 +234,16 @@ def main() -> None:
         with journal.Journal() as undo:
             _serve(channel, hello, undo)
     except (LockError, OSError) as error:
-        channel.send({"refused": str(error)[:LONGEST_RESTORED]})
+        channel.send({"refused": _told(error)[:LONGEST_RESTORED]})
         channel.flush_all(LAST_MESSAGES_S)
         sys.exit(1)
+
+
+def _told(error: Exception) -> str:
+    """Returns what a user reads of an error."""
+    if isinstance(error, OSError) and not isinstance(error, journal.JournalError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _serve(channel: Channel, hello: ControllerMessage, undo: journal.Journal) -> None:
@@ -308,13 +315,19 @@ def _check_first(hello: ControllerMessage) -> None:
 def _folder(undo: journal.Journal) -> str:
     """Makes the agent's own private folder, whose removal is the first undo, and returns its path."""
     folder = tempfile.mkdtemp(prefix="ccmix-", dir=_place())
-    undo.made(undo.about_to(f"temporary folder {folder}", ["rm", "-rf", "--", folder]))
+    try:
+        undo.made(undo.about_to(f"temporary folder {folder}", ["rm", "-rf", "--", folder]))
+    except OSError:
+        Path(folder).rmdir()
+        raise
     return folder
 
 
 def _place() -> str:
     """Returns a folder in which programs may be run, on disk if there is such a folder."""
-    places = (tempfile.gettempdir(), "/var/tmp", str(Path.home()))
+    places = [os.environ.get("TMPDIR", "/tmp"), "/var/tmp", os.environ.get("HOME", "/")]
+    with contextlib.suppress(FileNotFoundError):  # there is none with room
+        places.insert(0, tempfile.gettempdir())
     return next((place for place in places if _may_run(place)), places[0])
 
 

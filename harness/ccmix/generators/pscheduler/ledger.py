@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from ccmix.agent.journal import host_id, state_folder
+from ccmix.agent.journal import host_id, remove_begun, state_folder
+from ccmix.failures import naming
 from ccmix.generators.pscheduler.cancelling import cancelled, posted_as
 from ccmix.generators.pscheduler.rest import Interruption, PschedulerError, PschedulerServer
 
@@ -35,7 +36,8 @@ class TaskRecord:
         head = {"host": host_id(), "lead": server.address, "ca": server.ca_file, "identity": identity, "key": key}
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX)
-            self._write(head)
+            with naming(unlocked):
+                self._write(head)
             unlocked.rename(self._path)
         except OSError:
             unlocked.unlink()
@@ -43,8 +45,9 @@ class TaskRecord:
             raise
 
     def posted(self, path: str) -> None:
-        """Notes the task's path below /pscheduler/."""
-        self._write({"path": path})
+        """Notes the task's path below /pscheduler/ if it can: without it, the task is found by its identity."""
+        with contextlib.suppress(OSError):
+            self._write({"path": path})
 
     def over(self) -> None:
         """Removes the record: nothing is left of the task."""
@@ -66,7 +69,9 @@ def cancel_left(folder: Path | None = None) -> Iterator[tuple[str, str | None]]:
 
     A record is removed when its task is gone, or was never posted.
     """
-    for path in sorted((folder or state_folder()).glob(PATTERN)):
+    folder = folder or state_folder()
+    remove_begun(folder, PATTERN)
+    for path in sorted(folder.glob(PATTERN)):
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,19 +85,25 @@ def cancel_left(folder: Path | None = None) -> Iterator[tuple[str, str | None]]:
             yield what, reason and f"{reason} (remove {path} if nothing is left of it)"
 
 
+def _lines(file: Path) -> list[dict[str, str]]:
+    """Returns a record's lines, without a last one that its process was killed at. Raises OSError and ValueError."""
+    text = file.read_text()
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
 def _cancel(file: Path) -> tuple[str, str | None]:
     """Cancels a record's task; returns what it is, and why it could not be cancelled, or None. The text is empty for a
     record of another host: homes may be shared over a network.
     """
     try:
-        head, *rest = [json.loads(line) for line in file.read_text().splitlines()]
+        head, *rest = _lines(file)
         if head["host"] != host_id():
             return "", None
         lead, key, identity = head["lead"], head["key"], head["identity"]
         path = rest[0]["path"] if rest else None
         server = PschedulerServer(lead, head["ca"], Interruption())
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        return str(file), f"can't be read: {error!r}"
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        return str(file), f"can't be read: {error!r:.200}"
     except PschedulerError as error:
         return f"pScheduler task at {lead}", str(error)
     try:
