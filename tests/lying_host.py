@@ -99,6 +99,22 @@ def sockets() -> Iterator[bytes]:
     yield from itertools.repeat(rows)
 
 
+def bbr_states() -> Iterator[bytes]:
+    """Yields states of a thousand sockets of BBR, which are sampled once."""
+    yield from itertools.islice(sockets(), 1001)
+    yield from itertools.repeat(STATES)
+
+
+def sockets_with_bbr_states() -> Iterator[bytes]:
+    """Yields samples of a thousand sockets of BBR, each with their states."""
+    records = sockets()
+    yield from itertools.islice(records, 1000)  # who they are
+    for rows in records:
+        yield rows
+        yield STATES
+
+
+STATES = sockmon_stream.sample(sockmon_stream.BBR, [sockmon_stream.bbr_row(number) for number in range(1000)])
 NO_CPU = sockmon_stream.sample(sockmon_stream.CPU, [], row_bytes=88)
 CPUS = sockmon_stream.sample(sockmon_stream.CPU, [struct.pack("<II10Q", n, 0, *range(10)) for n in range(1000)])
 NOTE = sockmon_stream.record(sockmon_stream.NOTE, b"x")
@@ -130,6 +146,8 @@ COMMANDS: dict[str, CommandLie] = {
     "stream of processors": CommandLie(recording, lambda: stream(repeat(CPUS))),
     "stream of processes": CommandLie(recording, lambda: stream(processes())),
     "stream of sockets": CommandLie(recording, lambda: stream(sockets())),
+    "stream of BBR's states": CommandLie(recording, lambda: stream(bbr_states())),
+    "stream of sockets with BBR's states": CommandLie(recording, lambda: stream(sockets_with_bbr_states())),
     "sockets by ss": CommandLie(lambda argv: argv[0] == "ss", lambda: iter([SOCKET_LINE * 150_000])),
 }  # fmt: skip
 

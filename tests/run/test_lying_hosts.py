@@ -73,6 +73,8 @@ COMMANDS = {
     "stream of processors": "",
     "stream of processes": "",
     "stream of sockets": "",
+    "stream of BBR's states": "",
+    "stream of sockets with BBR's states": "",
     "sockets by ss": "ss printed more than 250000 lines",
 }
 

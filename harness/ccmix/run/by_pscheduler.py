@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccmix.archive.replacing import write_whole
 from ccmix.generators.pscheduler import runs
 from ccmix.generators.pscheduler.runs import ScheduledRun, Tasks
 from ccmix.generators.pscheduler.task import SLOT_S
@@ -44,7 +45,7 @@ class Scheduled:
             self.slot.record["clocks"] = self.tasks.clocks(self.slot)
         finally:
             if self.slot.record:
-                (generators / run_files.PSCHEDULER).write_text(json.dumps(self.slot.record))
+                write_whole(generators / run_files.PSCHEDULER, json.dumps(self.slot.record), sync=False)
         record = self.slot.record
         result = runs.result_of(generators)
         commands = tuple(Command("", text.partition("\n")[0]) for text in _diags(record["run"]))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder
+from ccmix.archive.replacing import write_whole
 from ccmix.failures import located
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
@@ -121,9 +122,10 @@ class _Work:
             except (GuestError, GeneratorError, CommandError, OSError) as error:
                 failures.append(located(error, folder.partial) if isinstance(error, OSError) else str(error))
                 self._budget.add(run.entry, time.time(), await asyncio.to_thread(_bytes_sampled, folder.partial))
-                with contextlib.suppress(OSError):  # the disk may be what is full
+                with contextlib.suppress(OSError, ArchiveError):  # the disk may be what is full
                     (folder.partial / run_files.ERROR).parent.mkdir(exist_ok=True)
-                    (folder.partial / run_files.ERROR).write_text("".join(f"{failure}\n" for failure in failures))
+                    text = "".join(f"{failure}\n" for failure in failures)
+                    write_whole(folder.partial / run_files.ERROR, text, sync=False)
             except asyncio.CancelledError:
                 folder.discard()
                 raise

@@ -12,6 +12,7 @@ from ccmix.analysis.tables import as_measured, read_tables
 from ccmix.analysis.validity import judge
 from ccmix.archive import parquet
 from ccmix.archive.codec import MEASUREMENT
+from ccmix.archive.replacing import write_whole
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Execution, FinishedRun, Measurement, Run, run_files
 from ccmix.probes import capflow
@@ -27,7 +28,8 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
     Raises GeneratorError if a raw file can't be understood.
     """
     try:
-        (folder.partial / run_files.FACTS).write_text(json.dumps(MEASUREMENT.encode(measurement), indent=1))
+        facts_text = json.dumps(MEASUREMENT.encode(measurement), indent=1)
+        write_whole(folder.partial / run_files.FACTS, facts_text, sync=False)
         as_made = as_measured(run, folder.partial, measurement.settled_after_s)
         tables = read_tables(as_made, folder.partial, measurement)
         tables.write(folder.partial)

@@ -3,6 +3,8 @@
 import datetime
 from pathlib import Path
 
+from ccmix.archive.replacing import open_to_append
+
 
 class RunLog:
     """Writes lines with the time in UTC, on disk at once."""
@@ -12,5 +14,5 @@ class RunLog:
 
     def __call__(self, text: str) -> None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        with self._file.open("a") as out:
-            out.write(f"{now} {text}\n")
+        with open_to_append(self._file) as out:
+            out.write(f"{now} {text}\n".encode(errors="replace"))

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import ccmix
 from ccmix.archive.codec import MEASUREMENT
+from ccmix.archive.replacing import write_whole
 from ccmix.generators.results import GeneratorError
 from ccmix.lab import JOB_DIR, GuestSpec, run_guest
 from ccmix.lab.kernels import identify
@@ -84,7 +85,7 @@ class LabMachine:
                 links.enter_context(_link(folder / name, target))
             async with self._memory.part(spec.memory_bytes):
                 result = await run_guest(self._kernels[run.topology.kernel], spec)
-        (folder / run_files.LOGS / run_files.GUEST_LOG).write_text(result.console)
+        write_whole(folder / run_files.LOGS / run_files.GUEST_LOG, result.console, sync=False)
         _finish_job(folder, result.exit_status)
         measured = _measurement(folder)
         facts = replace(measured.facts, lab_kernel=self._identify(run.topology.kernel))
