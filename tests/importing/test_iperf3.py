@@ -200,6 +200,14 @@ def test_copies_of_a_test_are_one_observation(iperf3_outputs: Outcomes, imported
     assert "left out: 2.json:1: is a copy of 1.json:1" in outcome.stderr
 
 
+def test_copies_of_a_text_are_one_observation(iperf3_outputs: Outcomes, imported: Import, tmp_path: Path) -> None:
+    for name in ("1.txt", "2.txt"):
+        shutil.copy(iperf3_outputs["tcp"].text, tmp_path / name)
+    outcome = imported(tmp_path / "1.txt", tmp_path / "2.txt")
+    assert len(outcome.summaries) == 1
+    assert "left out: 2.txt: is a copy of 1.txt" in outcome.stderr
+
+
 def older(test: dict[str, Any], version: str) -> dict[str, Any]:
     """A stand-in for what an older version wrote, from what a newer one did: without the fields that came later."""
     old = copy.deepcopy(test)

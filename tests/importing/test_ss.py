@@ -252,3 +252,11 @@ def test_a_log_without_times_beside_another(imported: Import, tmp_path: Path) ->
     outcome = imported(folder)
     assert len(outcome.summaries) == 1
     assert "left out: logs/ss.log: no line before its sockets has a time" in outcome.stderr
+
+
+def test_copies_of_a_log_are_one_observation(logs: dict[str, Path], imported: Import, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.log"
+    copy.write_bytes(logs["one"].read_bytes())
+    outcome = imported(logs["one"], copy, "--dst", "loop")
+    assert len(outcome.summaries) == 1
+    assert f"left out: copy.log: is a copy of {logs['one'].name}" in outcome.stderr

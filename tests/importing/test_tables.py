@@ -311,3 +311,18 @@ def test_columns_that_are_none(
     file.write_text(content)
     options = ("--as", "table") if columns is None else ("--columns", columns)
     assert why in refused(file, *options)
+
+
+def test_copies_of_a_table_are_one_observation_and_are_named(imported: Import, here: Here, tmp_path: Path) -> None:
+    """Lines of one table that are alike are different tests."""
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("dst,cca,goodput_mbps\nx,cubic,5\nx,cubic,5\n")
+    (tmp_path / "c.csv").write_text("dst,cca,goodput_mbps\nx,cubic,6\nx,cubic,5\n")
+    files = [tmp_path / name for name in ("a.csv", "b.csv", "c.csv")]
+    named = "left out: b.csv: is a copy of a.csv"
+    listed = here("import", *files, "-o", tmp_path / "listed", "--dry-run")
+    assert named in listed.stderr
+    assert listed.stdout.count("x") == 4 + listed.stdout.splitlines()[0].count("x")
+    outcome = imported(*files)
+    assert named in outcome.stderr
+    assert len(outcome.summaries) == 4

@@ -12,6 +12,7 @@ from ccmix.importing.foreign_run import ForeignRun, LeftOut
 from ccmix.importing.foreign_text import encoding_of, read_text
 from ccmix.model import ImportOverrides
 
+JSON = "json"
 HARNESS = "harness"  # a folder, and no file
 SS = "ss"  # a log, which is read in parts
 HEAD_BYTES = 65536  # from which a file's kind is recognised
@@ -71,7 +72,7 @@ def _read_ss(file: Path, name: str, _: ImportOverrides) -> Iterator[ForeignRun |
 
 
 KINDS: Mapping[str, ForeignKind] = {
-    "json": ForeignKind("JSON of iperf3 or pScheduler", _is_json, _read_json),
+    JSON: ForeignKind("JSON of iperf3 or pScheduler", _is_json, _read_json),
     "iperf3-text": ForeignKind("text of iperf3", iperf3_text.is_text, _read_iperf3_text),
     SS: ForeignKind("a log of ss", ss_samples.is_log, _read_ss),
     HARNESS: ForeignKind("a job's folder of the ESnet harness", lambda _: False, harness_folders.read_job),

@@ -12,7 +12,7 @@ from polars.exceptions import PolarsError
 from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
 from ccmix.importing.foreign_text import TOO_LARGE, too_large, writable
 from ccmix.importing.harness_folders import is_job
-from ccmix.importing.kinds import HARNESS, KINDS, SS, recognise
+from ccmix.importing.kinds import HARNESS, JSON, KINDS, SS, recognise
 from ccmix.importing.name_patterns import name_pattern
 from ccmix.model import ImportOverrides
 
@@ -133,7 +133,12 @@ def read(sources: Sequence[ForeignFile], overrides: ImportOverrides, on_read: Ca
     runs: list[tuple[ForeignFile, ForeignRun]] = []
     left_out: list[LeftOut] = []
     pattern = name_pattern(overrides.name_pattern) if overrides.name_pattern is not None else None
+    originals = _originals(sources)
     for source in sources:
+        if original := originals.get(source):
+            left_out.append(LeftOut(source.name, f"is a copy of {original.name}"))
+            on_read(source)
+            continue
         of_name = pattern.fields_of(source.file) if pattern else {}
         if of_name is None:
             left_out.append(LeftOut(source.name, f"its name is not of the pattern {overrides.name_pattern}"))
@@ -143,7 +148,7 @@ def read(sources: Sequence[ForeignFile], overrides: ImportOverrides, on_read: Ca
         try:
             for result in KINDS[source.kind].read(source.file, source.name, known):
                 if isinstance(result, ForeignRun):
-                    runs.append((source, replace(result, of_name=of_name)))
+                    runs.append((source, replace(result, of_name=of_name) if of_name else result))
                 else:
                     left_out.append(result)
         except NOT_UNDERSTOOD as error:
@@ -156,6 +161,25 @@ def read(sources: Sequence[ForeignFile], overrides: ImportOverrides, on_read: Ca
         reasons = "; ".join(f"{result.source}: {result.why}" for result in left_out[:3])
         raise SourceError(reasons or f"{sources[0].name}: has no result of a test")
     return Reading(tuple(sorted(runs, key=lambda run: _iteration(run[1]))), tuple(left_out))
+
+
+def _originals(sources: Sequence[ForeignFile]) -> dict[ForeignFile, ForeignFile]:
+    """Returns for each file or folder with the content of an earlier one that earlier one: its tests were made once.
+
+    Of JSON each document is compared by itself, in pairs.without_copies(). Raises OSError.
+    """
+    alike: dict[tuple[str, int], list[ForeignFile]] = {}
+    for source in sources:
+        if source.kind != JSON:
+            size = 0 if source.kind == HARNESS else source.file.stat().st_size
+            alike.setdefault((source.kind, size), []).append(source)
+    originals: dict[ForeignFile, ForeignFile] = {}
+    for of_a_size in alike.values():
+        first: dict[str, ForeignFile] = {}
+        for source in of_a_size if len(of_a_size) > 1 else ():
+            if (original := first.setdefault(source.digest, source)) is not source:
+                originals[source] = original
+    return originals
 
 
 def _iteration(run: ForeignRun) -> int:
