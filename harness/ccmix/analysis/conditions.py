@@ -23,7 +23,7 @@ def traffic_asked(finished: FinishedRun) -> Traffic:
     An imported run's interval is that of its samples: no two logs have the same to the millisecond.
     """
     traffic = finished.run.traffic
-    return replace(traffic, interval_s=0.0) if imported(finished) else traffic
+    return replace(traffic, interval_s=0.0) if traffic.interval_s and imported(finished) else traffic
 
 
 def smallest_ping_s(finished: FinishedRun) -> float | None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ccmix.analysis.counting import counts
-from ccmix.analysis.statistics import BUCKET, OF_GROUP, OF_RUN, RTT_KEYS, Row, table, value_of
+from ccmix.analysis.statistics import BUCKET, OF_GROUP, OF_RUN, RTT_KEYS, Row, metric, table
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.model import FinishedRun, HostPath, Run
+from ccmix.archive.folders import campaign_folder
+from ccmix.model import FinishedRun, GroupMetrics, HostPath, ImportFacts, Metrics, Run
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Result:
     @property
     def outdir(self) -> Path:
         """Returns the folder of its campaign."""
-        return self.folder.parents[3]
+        return campaign_folder(self.folder)
 
     @property
     def valid(self) -> bool:
@@ -70,15 +71,21 @@ LARGEST_NUMBER = 1e30  # of any metric: sums of larger squares would not be fini
 def _check_magnitudes(finished: FinishedRun, folder: Path) -> None:
     """Raises ArchiveError if a metric is too large to be a measurement."""
     metrics, source = finished.metrics, finished.facts.imported
-    named = [(name, value_of(metrics, name)) for name in OF_RUN]
-    named += [(name, value_of(group, name)) for group in metrics.groups for name in (*OF_GROUP, "fair_share")]
-    named += [("base_rtt_s", source.base_rtt_s), ("rate_bps", source.rate_bps)] if source else []
-    for name, value in named:
+    _check_of(metrics, OF_RUN, folder)
+    for group in metrics.groups:
+        _check_of(group, (*OF_GROUP, "fair_share"), folder)
+    if source:
+        _check_of(source, ("base_rtt_s", "rate_bps"), folder)
+
+
+def _check_of(numbers: Metrics | GroupMetrics | ImportFacts, names: Sequence[str], folder: Path) -> None:
+    for name in names:
+        value = metric(numbers, name)
         if value is not None and abs(value) > LARGEST_NUMBER:
             raise ArchiveError(f"{folder}: run.json has no plausible {name}: {value:g}")
 
 
-def _in_file_order(campaign: Campaign, unread: list[str]) -> list[Result]:
+def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) -> list[Result]:
     """Returns the finished runs condition by condition; an unfinished run does not change the order of the others.
 
     Adds to `unread` why runs are left out.
@@ -87,7 +94,8 @@ def _in_file_order(campaign: Campaign, unread: list[str]) -> list[Result]:
     for run in campaign.runs_in_file_order:
         places.setdefault((run.entry, run.condition_name, run.dst), len(places))
     results = []
-    for finished, folder in campaign.finished(unread=lambda _, error: unread.append(str(error))):
+    read = campaign.finished(unread=lambda _, error: unread.append(str(error)), numbers_only=numbers_only)
+    for finished, folder in read:
         try:
             _check_magnitudes(finished, folder)
         except ArchiveError as error:
@@ -97,8 +105,10 @@ def _in_file_order(campaign: Campaign, unread: list[str]) -> list[Result]:
     return sorted(results, key=lambda result: places[result.run.entry, result.run.condition_name, result.run.dst])
 
 
-def load_results(outdirs: Sequence[Path]) -> Results:
+def load_results(outdirs: Sequence[Path], *, numbers_only: bool = False) -> Results:
     """Loads campaigns. Leaves runs out whose run.json is damaged, and says so in `unread`.
+
+    With numbers_only, runs have only what tables of results need (archive/numbers.py), in half the time and memory.
 
     Raises ArchiveError where a folder is no campaign, or none of its runs is finished.
     """
@@ -108,7 +118,7 @@ def load_results(outdirs: Sequence[Path]) -> Results:
             raise ArchiveError(f"{outdir}: is named twice, and its runs would count twice: name it once")
     campaigns = [Campaign.load(outdir) for outdir in outdirs]
     unread: list[str] = []
-    runs = tuple(result for campaign in campaigns for result in _in_file_order(campaign, unread))
+    runs = tuple(result for campaign in campaigns for result in _in_file_order(campaign, unread, numbers_only))
     if not runs:
         names = ", ".join(map(str, outdirs))
         if unread:

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from ccmix.analysis.comparison import MetricSample
 from ccmix.analysis.conditions import base_rtt_s, traffic_asked
@@ -15,6 +15,7 @@ from ccmix.model import (
     FlowMetrics,
     GroupMetrics,
     HostPath,
+    ImportFacts,
     Metrics,
     Run,
     Topology,
@@ -96,8 +97,10 @@ class Row:
         return asdict(self)
 
 
-def metric(metrics: Metrics | GroupMetrics | FlowMetrics, name: str) -> float | int | None:
+def metric(metrics: Metrics | GroupMetrics | FlowMetrics | ImportFacts, name: str) -> float | int | None:
     """Returns a metric by its name, such as 'bottleneck.drop_rate'; None if the run does not have it."""
+    if "." not in name:
+        return cast("float | int | None", getattr(metrics, name, None))
     value: Any = metrics
     for attribute in name.split("."):
         value = None if value is None else getattr(value, attribute, None)

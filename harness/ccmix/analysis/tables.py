@@ -34,11 +34,13 @@ from ccmix.analysis.series import (
     sampled,
     write_tables,
 )
+from ccmix.archive import ArchiveError
 from ccmix.generators import command, iperf3
 from ccmix.generators.pscheduler import runs as pscheduler
-from ccmix.generators.results import GeneratorResult, load_json
+from ccmix.generators.results import GeneratorError, GeneratorResult, load_json
 from ccmix.model import (
     CommandSource,
+    FinishedRun,
     HostPath,
     HttpSource,
     Iperf3Source,
@@ -302,6 +304,14 @@ def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
     given = client["start"].get("test_start", {})
     omit_s, interval_s = float(given.get("omit", 0.0)), float(given.get("interval") or run.traffic.interval_s)
     return replace(run, traffic=replace(run.traffic, omit_s=omit_s, interval_s=interval_s))
+
+
+def as_archived(finished: FinishedRun, folder: Path) -> Run:
+    """Returns as_measured() of a finished run. Raises ArchiveError if its raw files are damaged."""
+    try:
+        return as_measured(finished.run, folder, finished.settled_after_s)
+    except (GeneratorError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ArchiveError(f"{folder / run_files.GENERATORS}: can't be understood: {error}") from error
 
 
 def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:

@@ -4,10 +4,10 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from ccmix.archive import codec
+from ccmix.archive import codec, many, plans
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.folders import RunFolder
 from ccmix.archive.replacing import PARTIAL
@@ -61,7 +61,7 @@ class Campaign:
     @staticmethod
     def write_staged(folder: Path, plan: CampaignPlan) -> None:
         """Writes the plan into a folder that staging.staged() will move to its place, with all of its runs."""
-        codec.write_one_of_many(folder / FILE, codec.CAMPAIGN_PLAN, plan)
+        many.write_plan(folder / FILE, plan)
 
     @classmethod
     def load(cls, outdir: Path) -> "Campaign":
@@ -69,7 +69,7 @@ class Campaign:
         if outdir.exists() and not outdir.is_dir():
             raise ArchiveError(f"{outdir}: is no folder: name the one that ccmix run wrote")
         try:
-            return cls(outdir, codec.read(_named(outdir) / FILE, codec.CAMPAIGN_PLAN))
+            return cls(outdir, plans.read(_named(outdir), outdir / FILE))
         except FileNotFoundError as error:
             problem = f"has no {FILE}" if outdir.exists() else "is not there"
             raise ArchiveError(f"{outdir}: {problem}: name the folder that ccmix run wrote") from error
@@ -90,24 +90,30 @@ class Campaign:
             raise ArchiveError(f"{self.outdir}: its {FILE} was removed: nothing is written there any more")
 
     def finished(
-        self, wanted: Callable[[Run], bool] = lambda _: True, unread: Callable[[Run, ArchiveError], None] | None = None
+        self,
+        wanted: Callable[[Run], bool] = lambda _: True,
+        unread: Callable[[Run, ArchiveError], None] | None = None,
+        *,
+        numbers_only: bool = False,
     ) -> Iterator[tuple[FinishedRun, Path]]:
         """Yields each finished run that is wanted, in the order of the plan, and its folder; reads no others.
+
+        With numbers_only, runs have only what archive/numbers.py keeps.
 
         Calls `unread` for a run.json that can't be read; without `unread`, raises its ArchiveError.
         """
         for run in filter(wanted, self.runs):
             folder = RunFolder.of(self.outdir, run)
-            if not folder.finished:
-                continue
             try:
-                finished = folder.read()
+                finished = folder.read_as_planned(run, numbers_only=numbers_only)
+            except FileNotFoundError:
+                continue
             except ArchiveError as error:
                 if unread is None:
                     raise
                 unread(run, error)
             else:
-                yield replace(finished, run=run), folder.path
+                yield finished, folder.path
 
     def damaged(self) -> list[tuple[Run, ArchiveError]]:
         """Returns the runs whose run.json can't be read, each with the reason; reads all others, too."""

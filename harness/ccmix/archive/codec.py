@@ -15,13 +15,13 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ccmix.archive import inside, schema2
 from ccmix.archive.errors import ArchiveError
-from ccmix.archive.replacing import open_new, write_whole
+from ccmix.archive.replacing import write_whole
 from ccmix.model import CampaignPlan, FinishedRun, Measurement
 
 SCHEMA = 3  # of run.json and campaign.json; raised when a reader of the old one would go wrong
 MOST_BYTES = 32 * 2**20  # a run.json has some 10 kB, and 1 MB if it lists many flows
 _OWN_BEGIN = re.compile(rb'\{\s*"schema": %d,' % SCHEMA)
-_STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
+STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 _T = TypeVar("_T")
 
 
@@ -34,11 +34,11 @@ class Codec(Generic[_T]):
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[tuple[_T]]:
-        return TypeAdapter(tuple[self.kind], config=_STRICT)  # type: ignore[name-defined]  # a bare dataclass takes no config
+        return TypeAdapter(tuple[self.kind], config=STRICT)  # type: ignore[name-defined]  # a bare dataclass takes no config
 
-    def encode(self, value: _T) -> Any:
-        """Returns what JSON can hold."""
-        return self._adapter.dump_python((value,), mode="json")[0]
+    def encode(self, value: _T, without: str | None = None) -> Any:
+        """Returns what JSON can hold; leaves out the field `without`."""
+        return self._adapter.dump_python((value,), mode="json", exclude={0: {without}} if without else None)[0]
 
     def decode(self, data: Any) -> _T:
         """Returns the value of what JSON held. Raises ValueError, which names the first wrong field."""
@@ -79,31 +79,21 @@ _CONVERTERS = {"FinishedRun": schema2.convert_finished_run, "CampaignPlan": sche
 
 def write(file: Path, codec: Codec[_T], value: _T) -> None:
     """Writes the value with its schema number; it is on disk when this returns. Raises OSError."""
-    write_whole(file, json.dumps(_with_schema(codec, value), indent=1))
+    write_whole(file, json.dumps({"schema": SCHEMA, **codec.encode(value)}, indent=1))
 
 
-def write_one_of_many(file: Path, codec: Codec[_T], value: _T) -> None:
-    """Writes the same into a new file of a folder that has no reader yet: in one line, and not yet to the disk.
+def read(outdir: Path, file: Path, codec: Codec[_T]) -> _T:
+    """Reads what write() wrote, or ccmix of schema 2, below the folder of its campaign.
 
-    Both make it ten times as fast; staging.staged() puts the folder's files on the disk together. Raises OSError.
+    Raises ArchiveError for a damaged file, another schema or a link on the way, FileNotFoundError for none.
     """
-    with open_new(file) as out:
-        out.write(json.dumps(_with_schema(codec, value)).encode())
+    read_content = content(outdir, file, codec.most_bytes)
+    value = codec.decode_own(read_content)
+    return decoded(file, read_content, codec) if value is None else value
 
 
-def _with_schema(codec: Codec[_T], value: _T) -> dict[str, Any]:
-    return {"schema": SCHEMA, **codec.encode(value)}
-
-
-def read(file: Path, codec: Codec[_T]) -> _T:
-    """Reads what write() wrote, or ccmix of schema 2.
-
-    Raises ArchiveError for a damaged file or another schema, FileNotFoundError for none.
-    """
-    content = _content(file, codec.most_bytes)
-    value = codec.decode_own(content)
-    if value is not None:
-        return value
+def decoded(file: Path, content: bytes, codec: Codec[_T]) -> _T:
+    """Returns the value of a file's content, which this ccmix may not have written. Raises ArchiveError."""
     data = _document(file, content)
     schema = data.pop("schema")
     if schema not in (schema2.SCHEMA, SCHEMA):
@@ -125,9 +115,12 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _content(file: Path, most_bytes: int) -> bytes:
+def content(outdir: Path, file: Path, most_bytes: int) -> bytes:
+    """Returns the content of a file below the folder of a campaign. Raises ArchiveError, and FileNotFoundError."""
     try:
-        return inside.read_bytes(file, most_bytes)
+        return inside.read_bytes(outdir, file, most_bytes)
+    except inside.FolderLinkError:
+        raise
     except ArchiveError as error:
         raise ArchiveError(f"{error}: put back the one that ccmix wrote") from error
     except FileNotFoundError:

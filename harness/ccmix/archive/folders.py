@@ -4,11 +4,11 @@ import functools
 import itertools
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from ccmix.archive import codec
+from ccmix.archive import codec, many, numbers
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.inside import refuse_links
 from ccmix.model import FinishedRun, Run, run_files
@@ -23,8 +23,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, outdir: Path, run: Run) -> "RunFolder":
-        names = (run.entry, run.condition_name, run.dst)
-        return cls(outdir.joinpath(*map(file_name, names), f"{run.iteration:03d}"), outdir)
+        return cls(_of_iterations(outdir, run.entry, run.condition_name, run.dst) / f"{run.iteration:03d}", outdir)
 
     @property
     def partial(self) -> Path:
@@ -54,7 +53,7 @@ class RunFolder:
 
     def write_staged(self, finished: FinishedRun) -> None:
         """Writes run.json into a folder that staging.staged() will move to its place, with all of its runs."""
-        codec.write_one_of_many(self.path / run_files.SUMMARY, codec.FINISHED_RUN, finished)
+        many.write_finished(self.path / run_files.SUMMARY, finished)
 
     def discard(self) -> None:
         """Removes the partial folder of a run that was abandoned."""
@@ -70,12 +69,29 @@ class RunFolder:
 
     def read(self) -> FinishedRun:
         """Reads run.json. Raises ArchiveError if it is damaged, or links lead to it."""
-        self._refuse_links(self.path)
-        return codec.read(self.path / run_files.SUMMARY, codec.FINISHED_RUN)
+        return codec.read(self.outdir or self.path, self.path / run_files.SUMMARY, codec.FINISHED_RUN)
+
+    def read_as_planned(self, run: Run, *, numbers_only: bool) -> FinishedRun:
+        """Reads run.json of this run of a plan. Raises ArchiveError, and FileNotFoundError if it is not finished."""
+        file = self.path / run_files.SUMMARY
+        if numbers_only:
+            return numbers.read(self.outdir or self.path, file, run)
+        return replace(self.read(), run=run)
 
     def _refuse_links(self, folder: Path) -> None:
         if self.outdir:
             refuse_links(self.outdir, folder)
+
+
+def campaign_folder(run_folder: Path) -> Path:
+    """Returns the folder of the campaign that a run's folder, or its partial one, belongs to."""
+    return run_folder.parents[3]
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_iterations(outdir: Path, *names: str) -> Path:
+    """Returns the folder of the runs of an entry, a condition and a destination."""
+    return outdir.joinpath(*map(file_name, names))
 
 
 @functools.lru_cache(maxsize=4096)

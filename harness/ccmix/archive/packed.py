@@ -4,7 +4,6 @@ import contextlib
 import os
 import stat
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections import Counter
@@ -16,9 +15,11 @@ from typing import IO
 from ccmix.archive.campaign import FILE, Campaign
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.folders import RunFolder
+from ccmix.archive.inside import open_file
 from ccmix.archive.staging import private_folder, staged
 from ccmix.failures import naming
 from ccmix.model import run_files
+from ccmix.temporary import temporary_folder
 
 SUFFIX = ".zip"
 REPORTS = ("report.html", "report-charts")  # beside the entries' folders
@@ -151,8 +152,8 @@ def _temporary(file: Path) -> Iterator[Path]:
         str(file).encode()
     except UnicodeEncodeError as error:
         raise ArchiveError(f"{os.fsencode(file)!r}: is no UTF-8: give the file another name") from error
-    with tempfile.TemporaryDirectory(prefix="ccmix-") as place:
-        folder = Path(place, folder_name(file))
+    with temporary_folder() as place:
+        folder = place / folder_name(file)
         with _opened(file) as packed:
             members = [info for info in _checked_members(packed, file) if not _is_raw(info.filename)]
             with _named(folder, file):
@@ -255,7 +256,7 @@ def _write(outdir: Path, members: Sequence[str], out: IO[bytes], progress: Progr
             info.external_attr = FILE_MODE << 16
             if not name.endswith(COMPRESSED):
                 info.compress_type = zipfile.ZIP_DEFLATED
-            with (outdir / name).open("rb") as source:
+            with os.fdopen(open_file(outdir, outdir / name), "rb") as source:
                 info.file_size = os.fstat(source.fileno()).st_size  # decides on ZIP64
                 with packed.open(info, "w") as member:
                     for chunk in iter(lambda: source.read(CHUNK_BYTES), b""):

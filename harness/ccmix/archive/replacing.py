@@ -15,6 +15,7 @@ from ccmix.failures import naming
 
 PARTIAL = ".partial"
 DIRECT = ("dev", "proc")  # whose files are streams and devices, as /dev/stdout: they are written to, not replaced
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MEMORY = "shm"  # below /dev, and has files as any other folder
 
 
@@ -55,7 +56,19 @@ def write_whole(file: Path, text: str, *, sync: bool = True) -> None:
 
 def open_new(file: Path) -> IO[bytes]:
     """Opens a file that is not there yet, for writing. Raises OSError, also for a link."""
-    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb")
+    return os.fdopen(os.open(file, _NEW, 0o666), "wb")
+
+
+def write_new(file: Path, content: bytes) -> None:
+    """Writes a file that is not there yet, without the cost of a Python file. Raises OSError, also for a link."""
+    descriptor = os.open(file, _NEW, 0o666)
+    try:
+        while content:
+            content = content[os.write(descriptor, content) :]
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
+    finally:
+        os.close(descriptor)
 
 
 def open_to_append(file: Path) -> IO[bytes]:

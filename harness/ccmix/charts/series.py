@@ -7,7 +7,7 @@ import polars as pl
 
 from ccmix.analysis.measured import measured
 from ccmix.analysis.results import Result
-from ccmix.analysis.tables import COUNTED_BY, as_measured
+from ccmix.analysis.tables import COUNTED_BY, as_archived
 from ccmix.archive import parquet
 from ccmix.charts.bbr_state import BOUNDS, phase
 from ccmix.model import run_files
@@ -38,7 +38,11 @@ def over_time(results: Sequence[Result]) -> pl.DataFrame:
     Interval ends of flows, and of iterations, differ a little: they are put at multiples of the interval. Where there
     would be more than MOST_STEPS of these, several intervals are one. Raises ArchiveError.
     """
-    return pl.concat([_of_run(result) for result in results])
+    of_runs = []
+    for result in results:
+        with parquet.understood(result.folder / run_files.INTERVALS):
+            of_runs.append(_of_run(result))
+    return pl.concat(of_runs)
 
 
 def _of_run(result: Result) -> pl.DataFrame:
@@ -135,11 +139,11 @@ def bandwidth_estimates(result: Result) -> pl.DataFrame | None:
 
 def omit_s(result: Result) -> float:
     """Returns the seconds at the start of the run that were really omitted, which a src-cmd may set itself."""
-    return as_measured(result.run, result.folder, result.finished.settled_after_s).traffic.omit_s
+    return as_archived(result.finished, result.folder).traffic.omit_s
 
 
 def _in_measured_time(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
-    return measured(as_measured(result.run, result.folder, result.finished.settled_after_s), frame)
+    return measured(as_archived(result.finished, result.folder), frame)
 
 
 def completions(result: Result) -> pl.DataFrame | None:
@@ -158,8 +162,7 @@ def _sampled(
     file = result.folder / run_files.SOCKETS
     if not file.exists():
         return None
-    try:
-        lazy = parquet.scan(file)
+    with parquet.scanned(file) as lazy:
         known = set(lazy.collect_schema().names())
         if not {*columns, *_SAMPLE} <= known:
             return None
@@ -169,5 +172,3 @@ def _sampled(
             for name, dtype in optional.items()
         ]
         return lazy.filter(of_sender).select("time_s", "host", "port", *columns, *more).collect()
-    except parquet.UNREADABLE as error:
-        raise parquet.unreadable(file, error) from error

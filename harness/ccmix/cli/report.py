@@ -12,6 +12,7 @@ import click
 
 from ccmix.charts.chart import KINDS, Image, Kind
 from ccmix.cli import options
+from ccmix.cli.collection import without_collection
 from ccmix.cli.output import put
 from ccmix.failures import naming
 
@@ -72,8 +73,9 @@ def report(given: ReportOptions) -> None:
     from ccmix.analysis.results import load_results
     from ccmix.archive.packed import opened
 
-    with opened(given.outdirs) as archives:
-        loaded = load_results(archives.folders)
+    with without_collection(), opened(given.outdirs) as archives:
+        drawn = bool(given.charts) or (given.form == "html" and not given.against)
+        loaded = load_results(archives.folders, numbers_only=not drawn)
         unread = tuple(map(archives.rename, loaded.unread))
         results = replace(loaded, rtt_buckets=given.rtt_buckets, unread=unread)
         if given.charts:

@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ccmix.analysis.results import Result
-from ccmix.analysis.tables import COUNTED_BY, as_measured
+from ccmix.analysis.tables import COUNTED_BY, as_archived
 from ccmix.archive import parquet
 from ccmix.model import run_files
 
@@ -50,7 +50,7 @@ def interval_goodputs(results: Sequence[Result], group: str) -> NDArray[np.float
 
 
 def _interval_s(result: Result) -> float:
-    traffic = as_measured(result.run, result.folder, result.finished.settled_after_s).traffic
+    traffic = as_archived(result.finished, result.folder).traffic
     return (
         traffic.interval_s
         if parquet.has_column(result.folder / run_files.INTERVALS, COUNTED_BY)

@@ -55,22 +55,21 @@ def sample_tables(finished: FinishedRun, folder: Path) -> Iterator[Samples]:
         if not file.exists():
             continue
         try:
-            known = parquet.scan(file).collect_schema().names()
-            made = {"ccmix.elapsed_s": pl.col("time_s")} if "time_s" in known else {}
-            yield from _of_file(kind, file, [key for key in keys if key in known], made | columns(known))
+            with parquet.scanned(file) as rows:
+                known = rows.collect_schema().names()
+                made = {"ccmix.elapsed_s": pl.col("time_s")} if "time_s" in known else {}
+                yield from _of_file(kind, rows, [key for key in keys if key in known], made | columns(known))
         except ArchiveError as error:
             unread.append(str(error))
-        except parquet.UNREADABLE as error:
-            unread.append(str(parquet.unreadable(file, error)))
     if unread:
         raise ArchiveError("\n".join(unread))
 
 
-def _of_file(kind: str, file: Path, keys: Sequence[str], columns: Columns) -> Iterator[Samples]:
+def _of_file(kind: str, rows: pl.LazyFrame, keys: Sequence[str], columns: Columns) -> Iterator[Samples]:
     """Each part of the rows comes after the last row of each thing sampled so far, from which growth is counted."""
     needed = list(dict.fromkeys([*keys, *(name for column in columns.values() for name in column.meta.root_names())]))
     ordered = [field.name for field in fields_of(kind) if field.name in columns]
-    rows = parquet.scan(file).select(needed)
+    rows = rows.select(needed)
     before: pl.DataFrame | None = None
     first = 0
     while (part := rows.slice(first, ROWS_AT_ONCE).collect()).height:

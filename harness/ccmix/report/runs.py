@@ -11,7 +11,8 @@ from ccmix.analysis.metric_text import shown
 from ccmix.analysis.results import Result, Results
 from ccmix.analysis.settling_text import sentence
 from ccmix.analysis.statistics import value_of
-from ccmix.analysis.tables import as_measured
+from ccmix.analysis.tables import as_archived
+from ccmix.archive import ArchiveError
 from ccmix.charts.colours import OTHER_COLOURS, all_colours
 from ccmix.flattening import flattened
 from ccmix.model import FinishedRun, FlowMetrics, GroupMetrics, HostPath, Metrics, Run
@@ -70,6 +71,7 @@ class RunView:
     not_verified: tuple[str, ...]  # what the run could not show
     headline: str
     strip: str  # SVG
+    not_drawn: str  # why there is none, if the run has series
     numbers: tuple[tuple[str, str], ...]
     groups: RunTable
     flows: RunTable
@@ -109,7 +111,7 @@ def sections(results: Results) -> list[RunSection]:
 
 
 def views(section: RunSection, origins: dict[Path, Origin], setups: Listings) -> Iterator[RunView]:
-    """Yields one run after the other, since thousands together would fill the memory. Raises ArchiveError."""
+    """Yields one run after the other, since thousands together would fill the memory."""
     for number, result in enumerate(section.runs, section.first):
         yield _view(number, result, origins.get(result.outdir), setups)
 
@@ -119,6 +121,7 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
     metrics, facts = finished.metrics, finished.facts
     groups, flows = metrics.groups, metrics.flows
     shades = colours((group.group, group.cca) for group in groups)
+    drawn, not_drawn = _strip(result, shades)
     return RunView(
         anchor=anchor(number),
         name=run.name,
@@ -130,7 +133,8 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         not_settled=sentence(metrics.settling) if metrics.settling else "",
         not_verified=finished.verdict.not_verified,
         headline=", ".join(f"{group.group} {format_rate(group.goodput_bps)}" for group in groups),
-        strip=strip(result.folder, shades, as_measured(run, result.folder, finished.settled_after_s).traffic.omit_s),
+        strip=drawn,
+        not_drawn=not_drawn,
         numbers=tuple((name, text) for name, key in OF_RUN if (text := _value(metrics, key)) != "–"),
         groups=_table(("flows", "group"), [(str(group.streams or "–"), group.group) for group in groups],
                       OF_GROUPS, groups, shades),
@@ -143,6 +147,14 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         notices=(*finished.execution.diagnostics, *finished.execution.retries),
         folder=str(result.folder.relative_to(result.outdir)),
     )  # fmt: skip
+
+
+def _strip(result: Result, shades: dict[str, str]) -> tuple[str, str]:
+    """Returns the strip of a run, and if a file that it needs can't be read, the reason."""
+    try:
+        return strip(result.folder, shades, as_archived(result.finished, result.folder).traffic.omit_s), ""
+    except ArchiveError as error:
+        return "", f"Goodput over time is not drawn: {error}"
 
 
 def colours(ccas: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -26,7 +26,11 @@ def strip(folder: Path, colours: dict[str, str], omit_s: float) -> str:
     file = folder / run_files.INTERVALS
     if not file.exists():
         return ""
-    series = _series(file)
+    with parquet.understood(file):
+        return _of_series(_series(file), colours, omit_s)
+
+
+def _of_series(series: pl.DataFrame, colours: dict[str, str], omit_s: float) -> str:
     if series.is_empty():
         return ""
     end_s, most_bps = float(series["end_s"].max()), float(series["goodput_bps"].max())  # type: ignore[arg-type]
