@@ -3,6 +3,8 @@
 
 def flattened(data: object, name: str = "") -> list[tuple[str, str]]:
     """Returns the leaves with the names of all above them: [('sysctls net.ipv4.tcp_rmem', '4096 131072')]."""
+    if isinstance(data, str):
+        return [(name, _plain(data))]
     if isinstance(data, dict) and data:
         return [item for key, value in data.items() for item in flattened(value, f"{name} {key}".strip())]
     if isinstance(data, list | tuple) and any(isinstance(value, dict) for value in data):
@@ -13,8 +15,10 @@ def flattened(data: object, name: str = "") -> list[tuple[str, str]]:
 
 
 def _plain(value: object) -> str:
-    if value is None or value in ("", {}):
+    if isinstance(value, str):
+        return value.replace("\t", " ").strip() if value else "–"
+    if value is None or value == {}:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value).replace("\t", " ").strip()
+    return f"{value:g}" if isinstance(value, float) else str(value).strip()

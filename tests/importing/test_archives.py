@@ -138,7 +138,7 @@ def test_why_an_archive_can_t_take_its_place(
     found = ForeignRun("table", "t.csv:2", (GroupSums("bbr", 1, 1e9),))
     runs = plan([(ForeignFile(Path("t.csv"), "t.csv", "table", "t"), found)], ImportOverrides())
     with pytest.raises(raised, match=said):
-        write(outdir, runs, ImportOverrides(), origin_of_this_import(ImportIdentity(())), lambda: meanwhile(outdir))
+        write(outdir, runs, ImportOverrides(), origin_of_this_import(ImportIdentity(())), lambda _: meanwhile(outdir))
 
 
 def test_what_is_named_twice_or_not_there(refused: Callable[..., str], tmp_path: Path) -> None:

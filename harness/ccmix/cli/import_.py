@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ccmix.cli import options
+from ccmix.cli.collection import without_collection
 from ccmix.cli.output import put
 from ccmix.units import format_rate, parse_rate, parse_time
 
@@ -119,7 +120,8 @@ def import_into_archive(given: ImportOptions) -> None:
     from ccmix.importing.foreign_text import writable
 
     try:
-        _import(given)
+        with without_collection():
+            _import(given)
     except SourceError as error:
         raise SourceError(writable(str(error))) from error
     except OSError as error:
@@ -148,14 +150,14 @@ def _import(given: ImportOptions) -> None:
         kept, copies = without_copies(read.runs)
         planned = runs.plan(together(paired(kept, overrides)), overrides)
         _print_diagnostics(planned)
+        _name_left_out([f"{source.source}: {source.why}" for source in (*read.left_out, *copies)])
         if given.dry_run:
             progress.stop()
             _list(planned)
             return
-        _name_left_out([f"{source.source}: {source.why}" for source in (*read.left_out, *copies)])
         writing = progress.add_task("writing", total=len(planned))
         origin = origin_of_this_import(identity)
-        write(given.outdir, planned, overrides, origin, lambda: progress.advance(writing))
+        write(given.outdir, planned, overrides, origin, lambda count: progress.advance(writing, count))
     counted = f"{_counted(len(planned), 'run')} from {_counted(len(listing.sources), 'file')}"
     click.echo(f"{counted}, into {given.outdir}", err=True)
 

@@ -91,12 +91,12 @@ def plan(sources_and_runs: Sequence[tuple[ForeignFile, ForeignRun]], overrides: 
     for option in dict.fromkeys(name for run in named for name in _options(run)):
         named = _apart_where_known(named, option, [_options(run).get(option) for run in named])
     named = _with_not_known(named, [source.name for source, _ in sources_and_runs])
-    for run in named:
-        _check_lengths(run, overrides)
     iterations: Counter[Cell] = Counter()
     planned = []
     for run in named:
         cell = _cell(run)
+        if cell not in iterations:
+            _check_lengths(run, overrides)
         iterations[cell] += 1
         planned.append(Imported(_run(run, iterations[cell]), run))
     return planned
@@ -224,6 +224,8 @@ def _addresses(runs: Sequence[ForeignRun]) -> list[str | None]:
         if run.dst_address:
             known.setdefault(_cell(run), set()).add(run.dst_address)
     only = {cell: next(iter(addresses)) for cell, addresses in known.items() if len(addresses) == 1}
+    if not only:
+        return [run.dst_address for run in runs]
     return [run.dst_address or only.get(_cell(run)) for run in runs]
 
 

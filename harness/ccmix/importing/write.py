@@ -1,5 +1,6 @@
 """Writes an archive of imported runs: whole or not at all, and never over another archive."""
 
+import contextlib
 import importlib.metadata
 import sys
 import time
@@ -9,9 +10,13 @@ from pathlib import Path
 from ccmix.analysis.tables import RunTables
 from ccmix.archive import ArchiveError, Campaign, RunFolder
 from ccmix.archive.staging import staged
+from ccmix.importing.beside import beside
 from ccmix.importing.runs import Imported, finished_run
 from ccmix.importing.sources import Listing
 from ccmix.model import CampaignOrigin, CampaignPlan, ImportedFile, ImportIdentity, ImportOverrides, run_files
+
+MOST_ALONE = 5000  # runs that one process writes
+TOLD_AT_ONCE = 100  # runs, since drawing the progress takes as long as writing a run
 
 
 def import_identity(listing: Listing, overrides: ImportOverrides) -> ImportIdentity:
@@ -57,18 +62,31 @@ def write(
     runs: Sequence[Imported],
     overrides: ImportOverrides,
     origin: CampaignOrigin,
-    written: Callable[[], None],
+    written: Callable[[int], None],
 ) -> None:
-    """Writes the archive beside its place and moves it there; calls `written` after each run.
+    """Writes the archive beside its place and moves it there; tells `written` now and then how many more runs it has.
 
     Raises OSError, and ArchiveError if the place was taken meanwhile.
     """
     with staged(outdir, "import") as made:
         made.mkdir()
         Campaign.write_staged(made, CampaignPlan(origin, "", tuple(imported.run for imported in runs)))
-        for imported in runs:
-            _write_run(RunFolder.of(made, imported.run), imported, overrides)
-            written()
+        with contextlib.ExitStack() as stack:
+            own = runs
+            if len(runs) > MOST_ALONE and not any(isinstance(run.foreign.results, RunTables) for run in runs):
+                own, others = runs[::2], runs[1::2]
+                stack.enter_context(beside(lambda: _write_runs(made, others, overrides, lambda _: None)))
+            _write_runs(made, own, overrides, lambda count: written(count * len(runs) // len(own)))
+
+
+def _write_runs(
+    folder: Path, runs: Sequence[Imported], overrides: ImportOverrides, written: Callable[[int], None]
+) -> None:
+    for first in range(0, len(runs), TOLD_AT_ONCE):
+        some = runs[first : first + TOLD_AT_ONCE]
+        for imported in some:
+            _write_run(RunFolder.of(folder, imported.run), imported, overrides)
+        written(len(some))
 
 
 def _write_run(folder: RunFolder, imported: Imported, overrides: ImportOverrides) -> None:

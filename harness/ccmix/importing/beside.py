@@ -1,0 +1,44 @@
+"""Does a part of some work in a second process."""
+
+import contextlib
+import multiprocessing
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+
+_FORK = multiprocessing.get_context("fork")  # which passes on what the work needs without writing it down
+
+
+@contextlib.contextmanager
+def beside(work: Callable[[], None]) -> Iterator[None]:
+    """Does the work in a process of its own, which ends with the context; raises in the end the OSError that it raises.
+
+    The work must not use Polars or the terminal, whose threads are not in that process.
+    """
+    result, sends = _FORK.Pipe(duplex=False)
+    process = _FORK.Process(target=_do, args=(work, sends))
+    process.start()
+    sends.close()
+    try:
+        yield
+        if error := _received(result):
+            raise error
+    finally:
+        process.kill()  # it has ended, unless this one fails
+        process.join()
+
+
+def _do(work: Callable[[], None], sends: Connection) -> None:
+    try:
+        work()
+    except OSError as error:
+        sends.send((error.errno, error.strerror, error.filename and str(error.filename)))
+    else:
+        sends.send(None)
+
+
+def _received(result: Connection) -> OSError | None:
+    try:
+        reason = result.recv()
+    except EOFError:
+        return OSError("the second process of the import was killed")
+    return OSError(*reason) if reason else None
