@@ -27,21 +27,17 @@ accept-limits = probe, cpu
 """
 WIDE = f"[{'[],' * 1_300_000}1]"  # as much memory as an answer can take that is no longer than the cap
 LONG = "x" * 30_000_000
-LONG_SENTENCE = "its answer is longer than 4"
+RUN = r"GET /pscheduler/tasks/[^/]*/runs/.{36}$"
+RESULT = json.dumps({"state": "finished", "result-merged": {"succeeded": True}, "result-full": 1})
 # What is answered to which request, and what the failed run says; "" if it succeeds
 LIES = {
     "long clock": ("GET /pscheduler/clock", LONG, ""),
     "wide clock": ("GET /pscheduler/clock", WIDE, ""),
-    "long task": ("POST /pscheduler/tasks", LONG, ""),
+    "long task": ("POST /pscheduler/tasks", LONG, "POST tasks: its answer is longer than 4 MB"),
     "wide task": ("POST /pscheduler/tasks", WIDE, "is not the address of a task"),
-    "long run": ("GET /pscheduler/tasks/[^/]*/runs/", LONG, LONG_SENTENCE),
-    "wide run": ("GET /pscheduler/tasks/[^/]*/runs/", WIDE, ""),
-    "wide result": (
-        "GET /pscheduler/tasks/[^/]*/runs/.{36}$",
-        json.dumps({"state": "finished", "result-merged": {"succeeded": True}, "result-full": 1})[:-1]
-        + f', "more": {WIDE}}}',
-        "",
-    ),
+    "long run": (RUN, LONG, "its answer is longer than 4"),
+    "wide run": (RUN, WIDE, "is not a run"),
+    "wide result": (RUN, f'{RESULT[:-1]}, "more": {WIDE}}}', "is not understood: KeyError('start-time')"),
 }
 
 
@@ -61,7 +57,7 @@ def stand_in(shown: Certificate) -> Iterator[StandIn]:
 @pytest.mark.deep
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lying_server_stand_in(lie: str, stand_in: StandIn, shown: Certificate, tmp_path: Path) -> None:
-    pattern, body, _ = LIES[lie]
+    pattern, body, sentence = LIES[lie]
     stand_in.faults.append(Fault(pattern, times=1000, body=body))
     file = tmp_path / "mesh.ini"
     file.write_text(CONFIG.format(lead=stand_in.address, certificate=shown.certificate))
@@ -70,6 +66,7 @@ def test_a_lying_server_stand_in(lie: str, stand_in: StandIn, shown: Certificate
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     [peak] = [row for row in (tmp_path / "status").read_text().splitlines() if row.startswith("VmHWM")]
-    print(lie, peak, done.returncode, done.stderr[-2000:])
-    print([log.read_text() for log in (tmp_path / "out").rglob("error.txt")])
+    failed = "".join(log.read_text() for log in (tmp_path / "out").rglob("error.txt"))
+    assert sentence in failed
+    assert bool(sentence) == bool(failed)
     assert float(peak.split()[1]) * 1024 < MOST_BYTES
