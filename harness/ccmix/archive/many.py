@@ -49,10 +49,11 @@ def _run_text(run: Run) -> str:
     own = {
         "entry": run.entry, "condition": run.condition, "dst": run.dst, "iteration": run.iteration, "seed": run.seed,
     }  # fmt: skip
-    spread = _SPREAD.encode(run.spread) if run.spread else None
+    accept_limits = json.dumps(run.accept_limits) if run.accept_limits else "[]"
+    spread = json.dumps(_SPREAD.encode(run.spread)) if run.spread else "null"
     return (
         f'{json.dumps(own)[:-1]}, "traffic": {_traffic_text(run.traffic)}, "path": {_path_text(run.path)}, '
-        f'"accept_limits": {json.dumps(run.accept_limits)}, "spread": {json.dumps(spread)}}}'
+        f'"accept_limits": {accept_limits}, "spread": {spread}}}'
     )
 
 
