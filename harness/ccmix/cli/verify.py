@@ -7,7 +7,6 @@ import contextlib
 import os
 import random
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import click
 
 from ccmix.cli import options, status
 from ccmix.cli.output import put
+from ccmix.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from ccmix.archive import Campaign
@@ -81,8 +81,8 @@ def _outdir(given: VerifyOptions) -> Iterator[Path]:
     if given.outdir:
         yield given.outdir
         return
-    with tempfile.TemporaryDirectory(prefix="ccmix-verify-") as folder:
-        yield Path(folder)
+    with temporary_folder() as folder:
+        yield folder
 
 
 def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Run]]:
