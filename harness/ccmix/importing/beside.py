@@ -1,9 +1,16 @@
 """Does a part of some work in a second process."""
 
+from __future__ import annotations
+
 import contextlib
 import multiprocessing
-from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+
+    Reason = tuple[int | None, str | None, str | None] | None  # of an OSError: its number, text and file
 
 _FORK = multiprocessing.get_context("fork")  # which passes on what the work needs without writing it down
 
@@ -27,7 +34,7 @@ def beside(work: Callable[[], None]) -> Iterator[None]:
         process.join()
 
 
-def _do(work: Callable[[], None], sends: Connection) -> None:
+def _do(work: Callable[[], None], sends: Connection[Reason, None]) -> None:
     try:
         work()
     except OSError as error:
@@ -36,7 +43,7 @@ def _do(work: Callable[[], None], sends: Connection) -> None:
         sends.send(None)
 
 
-def _received(result: Connection) -> OSError | None:
+def _received(result: Connection[None, Reason]) -> OSError | None:
     try:
         reason = result.recv()
     except EOFError:
