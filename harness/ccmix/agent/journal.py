@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -289,7 +290,7 @@ def _failure(argv: Sequence[str]) -> tuple[str | None, bool]:
 
     What it leaves in the background is not waited for: outputs go to a file, whose end nobody has to await.
     """
-    with os.fdopen(os.memfd_create("undo"), "w+b") as output:  # an undo needs no disk
+    with _file_for_output() as output:
         try:
             undo = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -307,6 +308,14 @@ def _failure(argv: Sequence[str]) -> tuple[str | None, bool]:
         output.seek(max(0, os.fstat(output.fileno()).st_size - LONGEST_OUTPUT))
         lines = output.read().decode(errors="replace").strip().splitlines()[-3:]
         return f"exit status {status}{': ' + ' / '.join(lines) if lines else ''}", 0 < status <= GREATEST_STATUS
+
+
+def _file_for_output() -> IO[bytes]:
+    """Opens a file without a name, in memory if no disk has room: an undo is carried out also then."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return os.fdopen(os.memfd_create("undo"), "w+b")
 
 
 def _write(file: IO[bytes], line: dict[str, object]) -> None:
