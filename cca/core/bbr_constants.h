@@ -53,6 +53,7 @@ enum bbr_state {
 	SETTING(precautionary_probe, 1, 0, 1, 0, 1, "1: stop a probe at inflight_hi if the last one went too high")     \
 	SETTING(inflight_headroom, 38, 38, 38, 0, 256, "share of inflight_hi left free, in 1/256")                      \
 	SETTING(cruise_quanta, 0, 0, 0, 0, 64, "quanta above 1 BDP at which PROBE_BW down may end")                     \
+	SETTING(cruise_prior_inflight, 0, 0, 1, 0, 1, "1: what was in flight before an ACK ends PROBE_BW down")         \
 	/* Losses: [v2] 2.8, 4.5.6; [v3] 2.8, 5.5.10 */                                                                 \
 	SETTING(loss_thresh, 5, 5, 5, 1, 255, "most tolerated losses in a round, in 1/256")                             \
 	SETTING(beta, 77, 77, 77, 1, 255, "cut upon a round with losses, in 1/256")                                     \
@@ -60,7 +61,7 @@ enum bbr_state {
 	/* min_rtt and PROBE_RTT: [v2] 2.14; [v3] 2.16 */                                                               \
 	SETTING(min_rtt_win_sec, 10, 10, 10, 1, 3600, "window of min_rtt, in s")                                        \
 	SETTING(probe_rtt_win_ms, 5000, 5000, 5000, 1, 3600000, "time between PROBE_RTTs, in ms")                       \
-	SETTING(refresh_equal_rtt, 1, 0, 0, 0, 1, "1: an RTT equal to the least postpones PROBE_RTT, too")             \
+	SETTING(refresh_equal_rtt, 1, 0, 0, 0, 1, "1: the least RTT again may postpone PROBE_RTT")                      \
 	SETTING(probe_rtt_mode_ms, 200, 200, 200, 0, 60000, "least duration of PROBE_RTT, in ms; 0: no PROBE_RTT")      \
 	/* Aggregation and pacing: [v2] 4.5.5, 4.6.2, 4.6.3; [v3] 5.5.9, 5.6.2, 5.6.3 */                                \
 	SETTING(extra_acked_gain, 256, 256, 256, 0, 1024, "share of extra_acked in cwnd, in 1/256")                     \

@@ -169,10 +169,16 @@ static void bbr_check_full_bw_reached(struct bbr *bbr, const struct bbr_constant
 		bbr->full_bw_reached = true;
 }
 
-/* Whether an RTT refreshes probe_rtt_min_delay; refresh_equal_rtt is what the reference's BBRv2 shows, see cca/README.md. */
+/*
+ * Whether an RTT refreshes probe_rtt_min_delay. With refresh_equal_rtt, the least RTT once more does so while the flow
+ * keeps its own queue short: in PROBE_BW down, and as long as losses bound it. The reference's BBRv2 shows this, see
+ * cca/README.md.
+ */
 static bool bbr_is_low_rtt(const struct bbr *bbr, const struct bbr_constants *k, u32 rtt_us)
 {
-	return rtt_us < bbr->probe_rtt_min_delay_us || (k->refresh_equal_rtt && rtt_us == bbr->probe_rtt_min_delay_us);
+	return rtt_us < bbr->probe_rtt_min_delay_us ||
+	       (k->refresh_equal_rtt && rtt_us == bbr->probe_rtt_min_delay_us &&
+		(bbr->state == BBR_PROBE_BW_DOWN || bbr->inflight_lo != BBR_INFINITE));
 }
 
 /* UpdateMinRTT(): [v2] 4.3.4.4; [v3] 5.3.4.3. An expired estimate is not replaced by the RTT of a delayed ACK. */

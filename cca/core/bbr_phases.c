@@ -175,25 +175,22 @@ static bool bbr_check_time_to_probe_bw(struct bbr *bbr, const struct bbr_constan
 }
 
 /*
- * CheckTimeToCruise(): [v2] 4.3.3.6; IsTimeToCruise(): [v3] 5.3.3.9. What was in flight before the ACK counts, since the
- * ACK's packets are replaced at once; cruise_quanta is ours, see cca/README.md.
+ * CheckTimeToCruise(): [v2] 4.3.3.6; IsTimeToCruise(): [v3] 5.3.3.9. With cruise_prior_inflight, what was in flight
+ * before the ACK counts, since the ACK's packets are replaced at once. It and cruise_quanta are ours, see cca/README.md.
  */
 static bool bbr_is_time_to_cruise(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
-	u32 inflight = bbr_in_network(bbr, ack, ack->prior_inflight);
+	u32 inflight = bbr_in_network(bbr, ack, k->s.cruise_prior_inflight ? ack->prior_inflight : ack->inflight);
 
 	return inflight <= bbr_inflight_with_headroom(bbr, k) &&
 	       inflight <= bbr_inflight(bbr, k, bbr->max_bw, BBR_UNIT) + k->cruise_quanta * bbr->send_quantum;
 }
 
-/*
- * [v2] 4.3.3.6: PROBE_BW up lasts min_rtt at least, and until its gain has put a queue into the path. The quantum that is
- * sent next counts, since it is what would go too far.
- */
+/* [v2] 4.3.3.6: PROBE_BW up lasts min_rtt at least, and until its gain has put a queue into the path. */
 static bool bbr2_is_time_to_go_down(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
 	return ack->now_us > bbr->cycle_stamp_us + bbr->min_rtt_us &&
-	       bbr_in_network(bbr, ack, ack->prior_inflight + bbr->send_quantum) >
+	       bbr_in_network(bbr, ack, ack->inflight) >
 		       bbr_inflight(bbr, k, bbr->max_bw, k->s.pacing_gain[BBR_GAIN_UP]);
 }
 

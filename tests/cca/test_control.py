@@ -1,8 +1,26 @@
 """Tests PROBE_RTT, idle restarts, pacing, quantum and cwnd: [v2] 4.3.4, 4.4, 4.6; [v3] 5.3.4, 5.4, 5.6."""
 
+from collections.abc import Callable
+
 import pytest
 
-from cca_core import BDP, BW, FULL, INFINITE, MSS, RATE_MBPS, RTT_US, Core, a_round, to_cruise, to_down, to_drain, to_up
+from cca_core import (
+    BDP,
+    BW,
+    FULL,
+    INFINITE,
+    MSS,
+    RATE_MBPS,
+    RTT_US,
+    Core,
+    State,
+    a_round,
+    to_cruise,
+    to_down,
+    to_drain,
+    to_refill,
+    to_up,
+)
 
 SETS = ("deployed", "draft", "v3")
 
@@ -76,12 +94,29 @@ def test_a_lower_rtt_postpones_probe_rtt(core: Core) -> None:
 
 
 @pytest.mark.parametrize(("which", "postponed"), [("deployed", True), ("draft", False), ("v3", False)])
-def test_an_equal_rtt_postpones_probe_rtt_in_the_deployed_v2(core: Core, which: str, postponed: bool) -> None:
+def test_the_least_rtt_again_in_down_postpones_probe_rtt_in_the_deployed_v2(
+    core: Core, which: str, postponed: bool
+) -> None:
     """Ours, by the reference: see cca/README.md."""
-    to_cruise(core, which)
+    to_down(core, which)
+    core.ack(rtt_us=RTT_US, inflight=FULL)
+    core.ack(rtt_us=core.state["probe_rtt_min_delay_us"], inflight=FULL)
+    assert core.phase == "down"
+    assert (core.state["probe_rtt_min_stamp_us"] == core.now) == postponed
+
+
+@pytest.mark.parametrize("reach", [to_cruise, to_refill, to_up])
+def test_the_least_rtt_again_in_other_phases_counts_for_a_flow_that_losses_bound(
+    core: Core, reach: Callable[..., State]
+) -> None:
+    """What another flow's PROBE_RTT leaves of the queue says nothing of this flow's, unless losses bound this one."""
+    reach(core, "deployed")
     before = core.state["probe_rtt_min_stamp_us"]
     core.ack(rtt_us=core.state["probe_rtt_min_delay_us"])
-    assert core.state["probe_rtt_min_stamp_us"] == (core.now if postponed else before)
+    assert core.state["probe_rtt_min_stamp_us"] == before
+    core.put(inflight_lo=100)
+    core.ack(rtt_us=core.state["probe_rtt_min_delay_us"])
+    assert core.state["probe_rtt_min_stamp_us"] == core.now
 
 
 def test_min_rtt_is_that_of_ten_seconds(core: Core) -> None:

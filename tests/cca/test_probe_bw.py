@@ -61,6 +61,17 @@ def test_cruise_quanta_end_down_earlier(core: Core) -> None:
     assert core.phase == "cruise"
 
 
+@pytest.mark.parametrize(("which", "before"), [("deployed", False), ("draft", False), ("v3", True)])
+def test_down_ends_by_what_was_in_flight_before_or_after_the_ack(core: Core, which: str, before: bool) -> None:
+    """[v2] 4.3.3.6 and [v3] 5.3.3.9: after it; the reference's BBRv3: before it."""
+    to_down(core, which)
+    core.ack(inflight=BDP, prior_inflight=BDP + 1)
+    assert core.phase == ("down" if before else "cruise")
+    to_down(core, which, cruise_prior_inflight=0 if before else 1)
+    core.ack(inflight=BDP, prior_inflight=BDP + 1)
+    assert core.phase == ("cruise" if before else "down")
+
+
 @pytest.mark.parametrize("which", SETS)
 def test_a_probe_waits_two_to_three_seconds(core: Core, which: str) -> None:
     """[v2] 4.3.3.5.3; [v3] 5.3.3.8.3. The driver's random number is half of its ceiling."""
@@ -107,12 +118,12 @@ def test_refill_forgets_the_lower_bounds_and_lasts_a_round(core: Core) -> None:
 
 @pytest.mark.parametrize("which", ["deployed", "draft"])
 def test_up_of_v2_lasts_min_rtt_and_until_there_is_a_queue(core: Core, which: str) -> None:
-    """[v2] 4.3.3.6: more than 1.25 BDP in flight, and two packets for PROBE_BW up; the next quantum counts."""
+    """[v2] 4.3.3.6: more than 1.25 BDP in flight after the ACK, and two packets for PROBE_BW up."""
     to_up(core, which)
-    target = round(1.25 * (RTT_US - 1000) / RTT_US * BDP) + 2 - core.state["send_quantum"]
+    target = round(1.25 * (RTT_US - 1000) / RTT_US * BDP) + 2
     core.ack(inflight=FULL, after_us=RTT_US - 2000)
     assert core.phase == "up", "too early"
-    core.ack(inflight=target - 1, after_us=2000)
+    core.ack(inflight=target - 1, prior_inflight=FULL, after_us=2000)
     assert core.phase == "up", "no queue"
     core.ack(inflight=target + 2)
     assert core.phase == "down"

@@ -36,6 +36,7 @@ _SETTINGS: Final = {
     "precautionary_probe": (0, 1),
     "inflight_headroom": (0, 256),
     "cruise_quanta": (0, 64),
+    "cruise_prior_inflight": (0, 1),
     "loss_thresh": (1, 255),
     "beta": (1, 255),
     "packet_conservation": (0, 1),
