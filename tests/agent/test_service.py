@@ -2,7 +2,7 @@
 
 import json
 
-from ccmix.agent.channel import LONGEST_MESSAGE
+from ccmix.agent.limits import LONGEST_MESSAGE
 from ccmix.agent.service import _shortened
 
 

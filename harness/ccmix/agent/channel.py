@@ -8,14 +8,13 @@ import select
 from typing import TYPE_CHECKING, cast
 
 from ccmix.agent.deadline import Deadline
+from ccmix.agent.limits import LONGEST_MESSAGE, MOST_RECEIVED
 
 if TYPE_CHECKING:
     from ccmix.agent.messages import AgentMessage, CommandMessage, ControllerMessage
 
 FULL_BYTES = 2**20  # what may wait to be sent before the outputs of commands are no longer read
 READ_BYTES = 2**18
-LONGEST_MESSAGE = 1_000_000  # bytes of the agent's messages; the controller refuses longer ones (hosts/caps.py)
-MOST_RECEIVED = 2**29  # bytes of the controller's messages, which have whole files
 
 
 class ChannelEnded(Exception):

@@ -25,12 +25,12 @@ from ccmix.agent.channel import Channel, ChannelEnded
 from ccmix.agent.command import AgentCommand, privileged_argv
 from ccmix.agent.deadline import Deadline
 from ccmix.agent.keeper import AGENT_SIGNALS, GIVES_UP_S
+from ccmix.agent.limits import BEATS_IN_SILENCE
 from ccmix.agent.lock import HostLock, LockError
 from ccmix.agent.processes import become_subreaper, signal_descendants
 
 FIRST_MESSAGE_WITHIN_S = 30.0
 LONGEST_SILENCE_S = 86400.0
-BEATS_IN_SILENCE = 6  # of each side, in the time after which the other takes it for lost
 LAST_MESSAGES_S = 2.0
 MOST_RESTORED, LONGEST_RESTORED = 40, 1000  # changes that the hello names, and characters of each of their two texts
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # of tc and sysctl: a login without root may lack them

@@ -6,7 +6,7 @@ A host that sends more is disconnected and named, and its run fails. JSON costs 
 
 from dataclasses import dataclass
 
-from ccmix.agent.channel import LONGEST_MESSAGE
+from ccmix.agent.limits import LONGEST_MESSAGE
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from functools import partial
 from typing import IO
 
 from ccmix.agent.deadline import Deadline
+from ccmix.agent.limits import BEATS_IN_SILENCE
 from ccmix.agent.messages import AgentMessage, ControllerMessage
-from ccmix.agent.service import BEATS_IN_SILENCE
 from ccmix.hosts.caps import LOGIN, LOGIN_ERRORS, MESSAGE, Cap
 from ccmix.hosts.errors import CapExceeded, HostLost, ProtocolBroken
 from ccmix.hosts.protocol import read_message
