@@ -184,21 +184,8 @@ def test_a_full_disk_is_told_with_the_file(form: str, tmp_path: Path) -> None:
     """Of a page it is a chart's file, which is written first."""
     filled = 'mount -t tmpfs -o size=64k tmpfs "$0" && head -c 128K /dev/zero >"$0/fill" 2>"$0/why"; exec "$@"'
     page = tmp_path / "page"
-    argv = [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        filled,
-        tmp_path,
-        CCMIX,
-        "report",
-        DEMO_FILE,
-        "--format",
-        form,
-        "-o",
-        page,
-    ]
+    command = (CCMIX, "report", DEMO_FILE, "--format", form, "-o", page)
+    argv = ["unshare", "--mount", "sh", "-c", filled, tmp_path, *command]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     file, _, reason = done.stderr.partition(": ")

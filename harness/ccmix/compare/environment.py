@@ -12,14 +12,8 @@ SHA_DIGITS = 12  # of a file's hash that are shown
 MOST_VALUES = 4  # how many are shown of one side
 # Settings that no real path has
 OF_EMULATION = (
-    "path.name",
-    "path.receivers",
-    "path.shaper",
-    "path.offloads",
-    "path.sender_queue",
-    "path.spread",
-    "path.kernel",
-)
+    "path.name", "path.receivers", "path.shaper", "path.offloads", "path.sender_queue", "path.spread", "path.kernel",
+)  # fmt: skip
 KNOWN_TO_IMPORTS = ("path.src", "path.dst.name")
 UNKNOWN, REAL = "unknown", "real"
 FAMILIES = {"host.": "hosts", "sysctl.": "sysctls", "offloads.": "offloads", "sender-qdisc": "sender-qdisc"}

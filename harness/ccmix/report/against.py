@@ -55,22 +55,10 @@ def csv_table(baseline: Baseline, comparisons: Sequence[Comparison]) -> str:
     """Returns a line for each comparison, in the metric's unit, with a column for each key of the conditions."""
     keys = list(dict.fromkeys(key for comparison in comparisons for key in comparison.condition))
     numbers = ("blocks", "baseline_mean", "difference", "gain_percent", "effect_size", "p_value", "iterations_needed")
+    of_condition = ("entry", "dst", *(f"condition.{key}" for key in keys))
+    of_comparison = ("metric", "key", "baseline", "setting", "left_out")
     lines: list[list[Cell]] = [
-        [
-            "entry",
-            "dst",
-            *(f"condition.{key}" for key in keys),
-            "metric",
-            "key",
-            "baseline",
-            "setting",
-            "left_out",
-            *numbers,
-            "ci95_low",
-            "ci95_high",
-            "p_adjusted",
-            "verdict",
-        ]
+        [*of_condition, *of_comparison, *numbers, "ci95_low", "ci95_high", "p_adjusted", "verdict"]
     ]
     for comparison in comparisons:
         result = comparison.result
