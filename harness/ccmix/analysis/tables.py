@@ -35,8 +35,7 @@ from ccmix.analysis.series import (
     write_tables,
 )
 from ccmix.archive import ArchiveError
-from ccmix.generators import command, iperf3
-from ccmix.generators.pscheduler import runs as pscheduler
+from ccmix.generators import iperf3, kept_results
 from ccmix.generators.results import GeneratorError, GeneratorResult, load_json
 from ccmix.model import (
     CommandSource,
@@ -351,9 +350,9 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
 def _result(run: Run, generators: Path) -> GeneratorResult:
     """Returns the generator's result. Raises GeneratorError."""
     if run.traffic.command:
-        return command.result_of(generators, run.traffic)
+        return kept_results.of_src_command(generators, run.traffic)
     if run.traffic.task:
-        return pscheduler.result_of(generators)
+        return kept_results.of_pscheduler(generators)
     client = load_json(generators / run_files.iperf3_client(iperf3.LABEL))
     server_file = generators / run_files.iperf3_server(iperf3.LABEL)
     server = load_json(server_file) if server_file.exists() else client.get("server_output_json")

@@ -7,16 +7,14 @@ from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
 from ccmix.generators.expected import prints_a_result
+from ccmix.generators.kept_results import of_src_command
 from ccmix.generators.pscheduler.by_command import CommandTasks
-from ccmix.generators.results import GeneratorError, GeneratorResult, read_result
-from ccmix.hosts.caps import KEPT_OUTPUT, Cap, result_bytes
+from ccmix.generators.results import GeneratorError, GeneratorResult
+from ccmix.hosts.caps import KEPT_OUTPUT, Cap
 from ccmix.hosts.host import ContainedProcess, RealHost
 from ccmix.hosts.shell import shell, why
 from ccmix.model import Traffic, run_files
-from ccmix.units import format_bytes
 
-LONGEST_UNKNOWN_S = 3600.0  # of a command whose duration is not known
-BEGINNING = 4096  # characters that show whether an output is JSON
 LISTENS_WITHIN_S = 5.0  # a dst-cmd that never listens is none that the src-cmd talks to
 
 
@@ -62,7 +60,7 @@ def run_src_command(
         if not process.ended():
             raise GeneratorError(f"src-cmd on {src.name} has not ended after {timeout_s:g} s")
         status = process.wait(0)
-    result = result_of(generators, traffic)
+    result = of_src_command(generators, traffic)
     if result.error:
         raise GeneratorError(f"src-cmd on {src.name}: {result.error}")
     if status != 0:
@@ -102,24 +100,3 @@ def _raise_lost(hosts: Sequence[RealHost]) -> None:
     for host in hosts:
         if host.lost:
             raise host.lost
-
-
-def result_of(generators: Path, traffic: Traffic) -> GeneratorResult:
-    """Returns the result that a src-cmd printed; a kept one has not printed it yet. What is no JSON is no result.
-
-    Raises GeneratorError if it is longer than a result of this traffic can be.
-    """
-    output = generators / run_files.SRC_COMMAND_OUTPUT
-    if not output.exists():
-        return GeneratorResult("other")
-    seconds = LONGEST_UNKNOWN_S if traffic.seconds is None else traffic.seconds
-    most_bytes = result_bytes(traffic.streams, seconds, traffic.interval_s)
-    if (size := output.stat().st_size) <= most_bytes:
-        return read_result(output.read_text(errors="replace"))
-    with output.open(errors="replace") as text:
-        if not text.read(BEGINNING).lstrip().startswith("{"):
-            return GeneratorResult("other")
-    raise GeneratorError(
-        f"src-cmd: its result has {format_bytes(size)}, more than the {format_bytes(most_bytes)} that ccmix reads of "
-        "such a run: set the duration and the interval of the entry to those of the command"
-    )

@@ -88,18 +88,24 @@ CAPS = (
     RESULT, RESULT_OF_INTERVAL, REST_ANSWER,
 )  # fmt: skip
 MOST_SOCKET_SAMPLES = 250_000  # lines of ss in a run; each takes a kilobyte of memory while tables are made
-UNKNOWN_STREAMS = 16  # of a command, whose line ccmix does not read for them
+# Of a command that says neither
+UNKNOWN_STREAMS = 16
+UNKNOWN_S = 3600.0
 
 
-def output_bytes(seconds: float, interval_s: float) -> int:
-    """Returns the most that each output of a run of this length may have."""
-    return OUTPUT.bytes + int(seconds / interval_s) * OUTPUT_OF_INTERVAL.bytes
+def output_bytes(seconds: float | None, interval_s: float) -> int:
+    """Returns the most that each output of a run of this length may have; None is a length that is not known."""
+    return OUTPUT.bytes + int(_known(seconds, UNKNOWN_S) / interval_s) * OUTPUT_OF_INTERVAL.bytes
 
 
-def result_bytes(streams: int | None, seconds: float, interval_s: float) -> int:
-    """Returns the most that a result of such a run may have; None: the number of streams is not known."""
-    intervals = int((UNKNOWN_STREAMS if streams is None else streams) * seconds / interval_s)
+def result_bytes(streams: int | None, seconds: float | None, interval_s: float) -> int:
+    """Returns the most that a result of such a run may have; None is what is not known."""
+    intervals = int(_known(streams, UNKNOWN_STREAMS) * _known(seconds, UNKNOWN_S) / interval_s)
     return RESULT.bytes + intervals * RESULT_OF_INTERVAL.bytes
+
+
+def _known(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value
 
 
 def capture_bytes(tcpdump_bytes: int) -> int:

@@ -28,7 +28,7 @@ from ccmix.generators.pscheduler.by_command import CommandTasks
 from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
-from ccmix.hosts.caps import OUTPUT, RESULT, output_bytes, result_bytes
+from ccmix.hosts.caps import OUTPUT, RESULT, UNKNOWN_S, output_bytes, result_bytes
 from ccmix.hosts.errors import HostLost
 from ccmix.hosts.host import ContainedProcess, RealHost
 from ccmix.model import (
@@ -212,8 +212,7 @@ def _traffic(
     """Makes the traffic with the probes beside it."""
     path, logs = run.host_path, folder / run_files.LOGS
     capture: CaptureReport | None = None
-    seconds = command.LONGEST_UNKNOWN_S if run.traffic.seconds is None else run.traffic.seconds
-    most_bytes = output_bytes(seconds, run.traffic.interval_s)
+    most_bytes = output_bytes(run.traffic.seconds, run.traffic.interval_s)
     with ExitStack() as probes:
         for host in ends.by_role.values():
             probes.enter_context(host.outputs_capped(OUTPUT, most_bytes))
@@ -238,9 +237,7 @@ def _commands(run: Run, src_line: str, ends: Ends, device: str, folder: Path) ->
     path, logs = run.host_path, folder / run_files.LOGS
     commands = tuple(Command("", line) for line in (src_line, path.commands.dst) if line)
     takes_s = run.traffic.seconds
-    expected_s = (
-        command.LONGEST_UNKNOWN_S if takes_s is None else takes_s + iperf3.ENDS_WITHIN_S + may_queue_s(src_line)
-    )
+    expected_s = UNKNOWN_S if takes_s is None else takes_s + iperf3.ENDS_WITHIN_S + may_queue_s(src_line)
     longest_s = path.timeout_s or expected_s
     others = [host for host in (ends.dst, ends.netem) if host]
     if ends.kept_src_command:

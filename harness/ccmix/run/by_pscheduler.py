@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ccmix.archive.replacing import write_whole
-from ccmix.generators.pscheduler import runs
+from ccmix.generators.kept_results import of_pscheduler
 from ccmix.generators.pscheduler.runs import ScheduledRun, Tasks
 from ccmix.generators.pscheduler.task import SLOT_S
 from ccmix.generators.results import GeneratorError
@@ -47,7 +47,7 @@ class Scheduled:
             if self.slot.record:
                 write_whole(generators / run_files.PSCHEDULER, json.dumps(self.slot.record), sync=False)
         record = self.slot.record
-        result = runs.result_of(generators)
+        result = of_pscheduler(generators)
         commands = tuple(Command("", text.partition("\n")[0]) for text in _diags(record["run"]))
         version = (result.client or {}).get("start", {}).get("version", "")
         return ToolFacts("pscheduler", str(version), commands, _facts(record))

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ccmix.agent.deadline import Deadline
@@ -27,12 +26,12 @@ from ccmix.generators.pscheduler.rest import (
     back_off,
 )
 from ccmix.generators.pscheduler.task import MERGED_WITHIN_S, participants, task_document, timestamp_s
-from ccmix.generators.results import GeneratorResult, load_json, of_pscheduler_run, sentence
+from ccmix.generators.results import sentence
 from ccmix.hosts.caps import result_bytes
-from ccmix.model import PschedulerTask, Run, run_files
+from ccmix.model import PschedulerTask, Run
 from ccmix.units import format_time
 
-SCHEMA = 1  # of that file
+SCHEMA = 1  # of what is kept of a run
 ANSWERS_AGAIN_WITHIN_S = 60.0  # a server that can't be reached, before there is a task
 LOOKS_EACH_S = 30.0  # at a run that is scheduled
 READY_BEFORE_S = 3.0  # a run begins, to have the probes started
@@ -286,15 +285,6 @@ def _recorded(server: PschedulerServer, identity: str, key: str, log: Log) -> Ta
     except OSError as error:
         log(f"the task is not recorded, so 'ccmix restore' would not cancel it: {located(error)}")
         return None
-
-
-def result_of(generators: Path) -> GeneratorResult:
-    """Returns the result that was kept of a run. Raises GeneratorError if it can't be read."""
-    record = load_json(generators / run_files.PSCHEDULER)
-    try:
-        return of_pscheduler_run(record["run"])
-    except (LookupError, TypeError, AttributeError) as error:
-        raise PschedulerError(f"{run_files.PSCHEDULER}: the run has no result that is understood: {error!r}") from error
 
 
 def clock_of(server: PschedulerServer) -> dict[str, Any]:
