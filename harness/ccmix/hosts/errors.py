@@ -44,7 +44,6 @@ class CommandTimeout(CommandError):
     """Reports that a command has not ended in time."""
 
     def __init__(self, host: str, argv: Sequence[str], timeout_s: float) -> None:
-        self.timeout_s = timeout_s
         super().__init__(host, argv, f"has not ended after {timeout_s:g} s")
 
 
