@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ccmix.cli import options
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 
 if TYPE_CHECKING:
     from ccmix.archive.packed import Progress
@@ -51,13 +51,13 @@ def archive_pack(outdir: Path, output: Path | None, no_raw: bool) -> None:
     with _progress("packing") as progress:
         packing = packed.pack(outdir, file, not no_raw, progress)
     for sentence in packing.damaged:
-        click.echo(f"packed as it is: {sentence}: 'ccmix run --resume' makes the run again", err=True)
+        tell(f"packed as it is: {sentence}: 'ccmix run --resume' makes the run again")
     _name_left_out("unfinished: 'ccmix run --resume' makes them", packing.unfinished)
     _name_left_out("no part of the campaign", packing.foreign)
     with file.open("rb") as written:
         digest = hashlib.file_digest(written, "sha256").hexdigest()
     size = f"{file.stat().st_size / 1e6:.1f} MB"
-    click.echo(f"{packing.runs} of {packing.planned} runs in {packing.files} files, {size}, SHA-256 {digest}", err=True)
+    tell(f"{packing.runs} of {packing.planned} runs in {packing.files} files, {size}, SHA-256 {digest}")
     put(f"{file}\n")
 
 
@@ -77,7 +77,7 @@ def archive_unpack(file: Path, outdir: Path | None) -> None:
     with _progress("unpacking") as progress:
         campaign = packed.unpack(file, target, progress)
     finished = sum(RunFolder.of(target, run).finished for run in campaign.runs)
-    click.echo(f"{finished} of {len(campaign.runs)} runs", err=True)
+    tell(f"{finished} of {len(campaign.runs)} runs")
     put(f"{target}\n")
 
 
@@ -98,6 +98,6 @@ def _progress(action: str) -> Iterator[Progress]:
 
 def _name_left_out(why: str, names: Sequence[str]) -> None:
     for name in names[:MOST_NAMED]:
-        click.echo(f"left out ({why}): {name}", err=True)
+        tell(f"left out ({why}): {name}")
     if len(names) > MOST_NAMED:
-        click.echo(f"left out ({why}): {len(names) - MOST_NAMED} more", err=True)
+        tell(f"left out ({why}): {len(names) - MOST_NAMED} more")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ccmix.cli import options, status
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 from ccmix.terms import BPF_CCAS
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def cca_list(form: str, host: str | None) -> None:
     elif rows:
         put(_table(("CCA", "sockets", "fallbacks", "program"), [_listed(row) for row in rows]))
     else:
-        click.echo("nothing is loaded as a BPF program: 'ccmix cca load bbr3' loads BBRv3", err=True)
+        tell("nothing is loaded as a BPF program: 'ccmix cca load bbr3' loads BBRv3")
 
 
 @cca.command("status", short_help="Show the connections that use a loaded CCA.")
@@ -159,7 +159,7 @@ def cca_status(name: str | None, form: str, host: str | None) -> None:
     elif rows:
         put(_table(CONNECTION, [_connection(row) for row in rows]))
     else:
-        click.echo("no connection uses a CCA that is loaded as a BPF program", err=True)
+        tell("no connection uses a CCA that is loaded as a BPF program")
 
 
 @cca.command("check", short_help="Say whether a kernel can load them.")
@@ -209,7 +209,7 @@ def _on(name: str | None) -> Iterator[_Program]:
                     yield _Program(there, as_root)
     except ExitStatusError as error:
         reason = error.reason.partition(": ")[2] or error.reason
-        click.echo(f"{name}: {reason}" if name else reason, err=True)
+        tell(f"{name}: {reason}" if name else reason)
         sys.exit(status.WRONG_INPUT if error.status == status.WRONG_INPUT else status.BAD)
 
 

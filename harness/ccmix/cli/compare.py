@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ccmix.cli import options
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 from ccmix.units import parse_percent
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float,
     results = load_results([a]), load_results([b])
     for side in results:
         for sentence in unread(side):
-            click.echo(archives.rename(sentence), err=True)
+            tell(archives.rename(sentence))
     comparison = compare(*results, margin, made_by)
     if form == "json":
         return json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1) + "\n"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import socket
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ccmix.cli import options, status
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 
 if TYPE_CHECKING:
     from ccmix.config import Overrides
@@ -59,14 +58,13 @@ def _examine(
     from ccmix.tools import outdated
 
     if old := outdated():
-        click.echo(old, err=True)
+        tell(old)
     runs = None
     if config:
         runs = make_plan(select(load(config, overrides=overrides).entries, only, config), 0)
         outdir = outdir or Path("results") / config.stem
     options = DoctorOptions(runs, outdir, in_lab)
     if any(isinstance(run.path, HostPath) for run in runs or ()):
-        tell = partial(click.echo, err=True)
         with Hosts(f"ccmix doctor on {socket.gethostname()}", onlooker=True, tell=tell) as hosts:
             reports = examine(options, lambda name: hosts.get(parse_host(name)))
     else:
@@ -75,5 +73,5 @@ def _examine(
         put(report_text.to_json(reports) + "\n")
     else:
         put(report_text.render(reports))
-        click.echo(report_text.summary(reports), err=True)
+        tell(report_text.summary(reports))
     return status.BAD if failed(reports) else status.GOOD

@@ -11,7 +11,7 @@ import click
 
 from ccmix.cli import options
 from ccmix.cli.collection import without_collection
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 from ccmix.units import format_rate, parse_rate, parse_time
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _import(given: ImportOptions) -> None:
     _name_left_out(listing.left_out)
     identity = import_identity(listing, overrides)
     if not given.dry_run and same_import(given.outdir, identity):
-        click.echo(f"{given.outdir}: has these results already: nothing to do", err=True)
+        tell(f"{given.outdir}: has these results already: nothing to do")
         return
     with Progress(console=Console(stderr=True), transient=True) as progress:
         reading = progress.add_task("reading", total=len(listing.sources))
@@ -159,7 +159,7 @@ def _import(given: ImportOptions) -> None:
         origin = origin_of_this_import(identity)
         write(given.outdir, planned, overrides, origin, lambda count: progress.advance(writing, count))
     counted = f"{_counted(len(planned), 'run')} from {_counted(len(listing.sources), 'file')}"
-    click.echo(f"{counted}, into {given.outdir}", err=True)
+    tell(f"{counted}, into {given.outdir}")
 
 
 def _counted(number: int, what: str) -> str:
@@ -170,9 +170,9 @@ def _name_left_out(reasons: Sequence[str]) -> None:
     from ccmix.importing.foreign_text import writable
 
     for reason in reasons[:MOST_NAMED]:
-        click.echo(f"left out: {writable(reason)}", err=True)
+        tell(f"left out: {writable(reason)}")
     if len(reasons) > MOST_NAMED:
-        click.echo(f"left out: {len(reasons) - MOST_NAMED} more", err=True)
+        tell(f"left out: {len(reasons) - MOST_NAMED} more")
 
 
 def _print_diagnostics(planned: Sequence[runs.Imported]) -> None:
@@ -180,7 +180,7 @@ def _print_diagnostics(planned: Sequence[runs.Imported]) -> None:
     from ccmix.importing.foreign_text import writable
 
     for diagnostic in dict.fromkeys(diagnostic for run in planned for diagnostic in run.foreign.diagnostics):
-        click.echo(writable(diagnostic), err=True)
+        tell(writable(diagnostic))
 
 
 def _list(planned: list[runs.Imported]) -> None:

@@ -17,7 +17,7 @@ import click
 
 from ccmix.agent.deadline import Deadline
 from ccmix.cli import options, status
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 from ccmix.index.target import PATIENCE
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _index(given: IndexOptions) -> int:
         try:
             return _send(target, campaigns, given, archives.rename)
         except (ServerError, GaveUp) as error:
-            click.echo(error, err=True)
+            tell(error)
             return status.BAD
 
 
@@ -125,7 +125,7 @@ def _send(target: Target, campaigns: Sequence[Campaign], given: IndexOptions, re
     if given.setup or given.demo:
         lifecycle = server.set_up()
         policies = "" if lifecycle else "; it has no lifecycle policies, so samples are kept for ever"
-        click.echo(f"{target.url}: is set up{policies}", err=True)
+        tell(f"{target.url}: is set up{policies}")
     outcome = _send_campaigns(server, target, campaigns, given, renamed) if campaigns else status.GOOD
     if given.dashboards:
         _write_dashboards(server, given.dashboards)
@@ -154,10 +154,10 @@ def _send_campaigns(
                     sending.runs(campaign)
                     sending.campaign(campaign)
             sender.finish()
-        click.echo(f"{target.url}: has {sending.whole} runs, {sender.sent} documents", err=True)
+        tell(f"{target.url}: has {sending.whole} runs, {sender.sent} documents")
         if sender.rejected:
             first = f", the first because of '{sender.first_rejection}'" if sender.first_rejection else ""
-            click.echo(f"{sender.rejected} documents were not accepted{first}: see {spool.rejected_folder}", err=True)
+            tell(f"{sender.rejected} documents were not accepted{first}: see {spool.rejected_folder}")
         return status.BAD if sender.rejected or sending.unread else status.GOOD
 
 
@@ -169,7 +169,7 @@ def _write_dashboards(server: ElasticsearchServer, file: Path) -> None:
     ends = server.times_s()
     times = times_of(*ends, now_s=time.time()) if ends else LAST_YEAR
     put(ndjson(times), file)
-    click.echo(f"{file}: dashboards that open at {times.first} to {times.last}", err=True)
+    tell(f"{file}: dashboards that open at {times.first} to {times.last}")
 
 
 class _CampaignSender:
@@ -216,7 +216,7 @@ class _CampaignSender:
         for sentence in self._renamed(str(error)).splitlines():
             if sentence not in self.unread:
                 self.unread.add(sentence)
-                click.echo(f"not indexed: {sentence}", err=True)
+                tell(f"not indexed: {sentence}")
 
 
 def _follow(server: ElasticsearchServer, sending: _CampaignSender, campaign: Campaign) -> None:
@@ -247,4 +247,4 @@ class _WaitingPrinter:
         quiet = self._quiet.get(waiting.why)
         if not quiet or quiet.expired:
             self._quiet[waiting.why] = Deadline(QUIET_S)
-            click.echo(f"waiting: {waiting.why}", err=True)
+            tell(f"waiting: {waiting.why}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ccmix.cli import options
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 from ccmix.temporary import temporary_folder
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _guest(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, Gu
             argv = (sys.executable, "-S", "-m", "ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
             memory_bytes = max(memory_bytes, guest_memory_bytes(run.topology))
             environment, kernel = _environment_on_path(), run.topology.kernel
-            click.echo(_described(run), err=True)
+            tell(_described(run))
         file = kernel_named(given.kernel or kernel)
         yield file, GuestSpec(argv, folder, memory_bytes, given.seed, environment=environment)
 

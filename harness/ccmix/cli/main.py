@@ -58,7 +58,7 @@ class CommandGroup(click.Group):
             ctx.exit(status.INTERRUPTED)
         except Exception as error:
             sentence, exit_status = _line_and_status(error)
-            click.echo(sentence, err=True)
+            output.tell(sentence)
             ctx.exit(exit_status)
 
 

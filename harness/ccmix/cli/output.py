@@ -42,6 +42,11 @@ def put(text: str, file: Path | None = None) -> None:
         click.echo(text, nl=False)
 
 
+def tell(sentence: object) -> None:
+    """Writes a line to standard error."""
+    click.echo(sentence, err=True)
+
+
 def drop_the_rest() -> None:
     """Drops what could not be written to standard output: Python would try again when it ends."""
     _drop(STANDARD_OUTPUT)

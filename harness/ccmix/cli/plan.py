@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ccmix.cli import options
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 
 if TYPE_CHECKING:
     from ccmix.config import Overrides
@@ -45,17 +45,17 @@ def plan(config: Path, only: tuple[str, ...], overrides: Overrides, seed: int, f
     entries = select(loaded.entries, only, config)
     runs = make_plan(entries, seed)
     for notice in loaded.notices:
-        click.echo(notice, err=True)
+        tell(notice)
     refuse_unknown(runs)
     for lacking in (lacking_ccas, lacking_parameters):
         if warning := lacking.warn_of_lab(runs):
-            click.echo(warning, err=True)
+            tell(warning)
     if form == "json":
         rows = [{key: getattr(run, key) for key in KEYS} | {"seconds": run.seconds or 0.0} for run in runs]
         put(json.dumps(rows) + "\n")
         return
     put(plan_text.render(entries, runs))
     for warning in (*unknown_for_sure(runs), *warnings(runs)):
-        click.echo(warning, err=True)
-    click.echo(plan_text.total(span(runs)), err=True)
-    click.echo(plan_text.to_write(runs), err=True)
+        tell(warning)
+    tell(plan_text.total(span(runs)))
+    tell(plan_text.to_write(runs))

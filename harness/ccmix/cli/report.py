@@ -13,7 +13,7 @@ import click
 from ccmix.charts.chart import KINDS, Image, Kind
 from ccmix.cli import options
 from ccmix.cli.collection import without_collection
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 from ccmix.failures import naming
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _put_text(results: Results, given: ReportOptions) -> None:
         text = results_text.render(results)
     put(text, given.output)
     for sentence in (results_text.notes if given.form == "table" else results_text.unread)(results):
-        click.echo(sentence, err=True)
+        tell(sentence)
 
 
 def against_baseline(results: Results, baseline: str, metric: str, form: str) -> str:
@@ -156,4 +156,4 @@ def _draw(results: Results, given: ReportOptions, folder: Path) -> Iterator[Path
     for chart in chosen.charts:
         yield write(chart, folder, given.image)
     for sentence in chosen.left_out:
-        click.echo(sentence, err=True)
+        tell(sentence)

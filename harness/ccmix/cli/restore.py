@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import click
 
 from ccmix.cli import status
+from ccmix.cli.output import tell
 
 
 @click.command("restore", short_help="Put back what a run that died has left changed on a host.")
@@ -35,11 +35,11 @@ def _restore(names: Sequence[str]) -> int:
     restored = list(_on_hosts(names) if names else _on_this_machine())
     cancelled = [] if names else list(_tasks())
     for what, reason in restored:
-        click.echo(f"{what}: {reason or 'restored'}", err=True)
+        tell(f"{what}: {reason or 'restored'}")
     for what, reason in cancelled:
-        click.echo(f"{what}: {reason or 'cancelled'}", err=True)
+        tell(f"{what}: {reason or 'cancelled'}")
     if not restored and not cancelled:
-        click.echo("nothing to restore", err=True)
+        tell("nothing to restore")
     return status.BAD if any(reason for _, reason in (*restored, *cancelled)) else status.GOOD
 
 
@@ -68,7 +68,7 @@ def _on_hosts(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     for address in addresses:
-        host = connect(address, "ccmix restore", tell=partial(click.echo, err=True))
+        host = connect(address, "ccmix restore", tell=tell)
         try:
             yield from host.hello["restored"]
         finally:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ccmix.cli import options, status
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 
 if TYPE_CHECKING:
     from ccmix.archive import Campaign
@@ -94,10 +94,10 @@ def _run(given: RunOptions) -> int:
     entries = select(loaded.entries, given.only, given.config)
     runs = _selected(make_plan(entries, given.seed), given)
     for notice in (*loaded.notices, *filter(None, [outdated()])):
-        click.echo(notice, err=True)
+        tell(notice)
     kernels = _lab_kernels(runs, given)
     # Others who find a host taken read this description
-    with Hosts(f"ccmix run into {given.folder.resolve()}", tell=_tell) as hosts, ExitStack() as held:
+    with Hosts(f"ccmix run into {given.folder.resolve()}", tell=tell) as hosts, ExitStack() as held:
         machine = _machine(runs, given, hosts, kernels)
         titles = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
         campaign = _open(
@@ -113,23 +113,23 @@ def _run_all_and_report(campaign: Campaign, entries: Sequence[Entry], machine: M
     from ccmix.run.campaign import missing, put_damaged_aside
 
     for sentence in put_damaged_aside(campaign):
-        click.echo(sentence, err=True)
+        tell(sentence)
     left = missing(campaign)
     jobs = (given.jobs or len(os.sched_getaffinity(0))) if given.in_lab else 1
     size = f"{len(left)} of {len(campaign.runs)} runs, {_seconds(left)} of traffic"
-    click.echo(f"{size}, {_place(left, given, jobs)}, into {campaign.outdir}", err=True)
+    tell(f"{size}, {_place(left, given, jobs)}, into {campaign.outdir}")
     try:
-        with sending(campaign.outdir, _indexed(entries), _tell):
+        with sending(campaign.outdir, _indexed(entries), tell):
             skipped = asyncio.run(run_interruptibly(campaign, left, machine, jobs))
     except (KeyboardInterrupt, asyncio.CancelledError):
         again = [*sys.argv, *(() if given.resume else ("--resume",))]
-        click.echo(f"interrupted: finished runs are kept; to continue: {shlex.join(again)}", err=True)
+        tell(f"interrupted: finished runs are kept; to continue: {shlex.join(again)}")
         return status.INTERRUPTED
     try:
         return _report(campaign, skipped)
     except KeyboardInterrupt:
         report = shlex.join([sys.argv[0], "report", str(campaign.outdir), "--format", "html"])
-        click.echo(f"interrupted: finished runs are kept; their report: {report}", err=True)
+        tell(f"interrupted: finished runs are kept; their report: {report}")
         return status.INTERRUPTED
 
 
@@ -212,7 +212,7 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
     if emulates:
         _check_emulation()
     for undo, reason in journal.restore():
-        click.echo(f"left by a dead run: {undo.what}: {reason or 'restored'}", err=True)
+        tell(f"left by a dead run: {undo.what}: {reason or 'restored'}")
     emulated = between_hosts = None
     if emulates:
         emulated = ThisMachine(emulation_programs())
@@ -221,10 +221,6 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
         between_hosts = _hosts_machine(real, given, hosts)
     lacking_ccas.refuse_on_hosts(runs, lambda name: hosts.get(parse_host(name)))
     return EachItsOwn(emulated, between_hosts)
-
-
-def _tell(sentence: str) -> None:
-    click.echo(sentence, err=True)
 
 
 def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> HostsMachine:
@@ -244,7 +240,7 @@ def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Host
         hosts.get(parse_host(name), within_s)
     needs_iperf3 = any(isinstance(run.traffic.test, Iperf3Source) for run in runs)
     programs = HostPrograms(find_iperf3() if needs_iperf3 else None, find_sockmon(), find_rtt(), cca)
-    return HostsMachine(hosts, programs, given.folder, _tell)
+    return HostsMachine(hosts, programs, given.folder, tell)
 
 
 def _cca_program(runs: Sequence[Run]) -> Path | None:
@@ -335,11 +331,11 @@ def _report(campaign: Campaign, skipped: int) -> int:
     not_valid = len(campaign.runs) - without_result - valid
     skipped_too = f", {skipped} skipped" if skipped else ""
     runs = "run" if valid == 1 else "runs"
-    click.echo(f"{valid} {runs} valid, {not_valid} not valid, {without_result - skipped} failed{skipped_too}", err=True)
+    tell(f"{valid} {runs} valid, {not_valid} not valid, {without_result - skipped} failed{skipped_too}")
     if results:
         put(results_text.render(results))
         if not_settled := summary([result.finished for result in results.runs if result.valid]):
-            click.echo(not_settled, err=True)
+            tell(not_settled)
         with naming(campaign.outdir):
             page = write_report(results, campaign.outdir / "report.html")
         put(f"{page}\n")

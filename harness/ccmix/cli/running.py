@@ -8,7 +8,7 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
+from ccmix.cli.output import tell
 
 if TYPE_CHECKING:
     from ccmix.archive import Campaign
@@ -50,5 +50,5 @@ async def run_interruptibly(campaign: Campaign, left: Sequence[Run], machine: Ma
 
 
 def _cancel(main: asyncio.Task[int]) -> None:
-    click.echo("interrupted: ending what runs, and putting back what was changed ...", err=True)
+    tell("interrupted: ending what runs, and putting back what was changed ...")
     main.cancel()

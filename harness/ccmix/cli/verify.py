@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ccmix.cli import options, status
-from ccmix.cli.output import put
+from ccmix.cli.output import put, tell
 from ccmix.temporary import temporary_folder
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _repeat(original: Campaign, runs: Sequence[Run], outdir: Path, given: Verify
     lacking_parameters.refuse_in_lab(runs)
     repeated = Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
     jobs = given.jobs or len(os.sched_getaffinity(0))
-    click.echo(f"repeating {len(runs)} of {len(original.runs)} runs in the lab, {jobs} at a time", err=True)
+    tell(f"repeating {len(runs)} of {len(original.runs)} runs in the lab, {jobs} at a time")
     with repeated.locked():
         asyncio.run(run_interruptibly(repeated, runs, machine, jobs))
     return repeated
@@ -140,7 +140,7 @@ def _compare(original: Campaign, repeated: Campaign) -> int:
     if same == len(repeated.runs):
         return status.GOOD
     for difference in _environment(original, repeated):
-        click.echo(f"differs: {difference.what}: {_values(difference.a)} there, {_values(difference.b)} here", err=True)
+        tell(f"differs: {difference.what}: {_values(difference.a)} there, {_values(difference.b)} here")
     return status.BAD
 
 
