@@ -1,5 +1,6 @@
 """Says what the kernels of the lab are, by their files: the stock one, and those that lab/build builds beside it."""
 
+import functools
 import hashlib
 import json
 import subprocess
@@ -12,8 +13,11 @@ _BUILD = "build.json"  # beside the kernel, by lab/build
 PRINTS_WITHIN_S = 60.0
 
 
+@functools.cache
 def identify(name: str, file: Path) -> LabKernel:
-    """Returns what tells a kernel from others. Raises GuestError("start") where the file is no kernel."""
+    """Returns what tells a kernel from others; reads its file once. Raises GuestError("start") where the file is no
+    kernel.
+    """
     try:
         sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
         printed = subprocess.run(

@@ -18,7 +18,7 @@ from ccmix.generators.results import GeneratorError
 from ccmix.lab import JOB_DIR, GuestSpec, run_guest
 from ccmix.lab.kernels import identify
 from ccmix.lab.memory import SharedMemory, guest_memory_bytes
-from ccmix.model import STOCK_KERNEL, Execution, HostPath, LabKernel, Measurement, Run, run_files
+from ccmix.model import STOCK_KERNEL, Execution, HostPath, Measurement, Run, run_files
 
 PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
 
@@ -65,12 +65,12 @@ class LabMachine:
     def __init__(self, kernel: Path, programs: EmulationPrograms, others: Mapping[str, Path] | None = None) -> None:
         """Takes the stock kernel, and by their names others that runs may ask for."""
         self._kernels = {STOCK_KERNEL: kernel, **(others or {})}
-        self._identified: dict[str, LabKernel] = {}
         self._links: dict[str, Path] = asdict(programs)
         self._memory = SharedMemory()
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
         assert run.seed is not None
+        kernel = self._kernels[run.topology.kernel]
         _write_job(run, folder)
         spec = GuestSpec(
             argv=_measure_argv(Path(), EmulationPrograms(**{name: Path(JOB_DIR) / name for name in self._links})),
@@ -84,18 +84,13 @@ class LabMachine:
             for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._links}.items():
                 links.enter_context(_link(folder / name, target))
             async with self._memory.part(spec.memory_bytes):
-                result = await run_guest(self._kernels[run.topology.kernel], spec)
+                result = await run_guest(kernel, spec)
         write_whole(folder / run_files.LOGS / run_files.GUEST_LOG, result.console, sync=False)
         _finish_job(folder, result.exit_status)
         measured = _measurement(folder)
-        facts = replace(measured.facts, lab_kernel=self._identify(run.topology.kernel))
+        facts = replace(measured.facts, lab_kernel=identify(run.topology.kernel, kernel))
         execution = Execution("lab", round(result.real_seconds, 2), spec.memory_bytes)
         return Measured(replace(measured, facts=facts), execution)
-
-    def _identify(self, name: str) -> LabKernel:
-        if name not in self._identified:
-            self._identified[name] = identify(name, self._kernels[name])
-        return self._identified[name]
 
     async def close(self) -> None:
         """Does nothing: nothing is kept."""
