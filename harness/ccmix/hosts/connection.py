@@ -15,16 +15,17 @@ from typing import IO
 from ccmix.agent.deadline import Deadline
 from ccmix.agent.limits import BEATS_IN_SILENCE
 from ccmix.agent.messages import AgentMessage, ControllerMessage
-from ccmix.hosts.caps import LOGIN, LOGIN_ERRORS, MESSAGE, Cap
+from ccmix.hosts.caps import LOGIN_ERRORS, Cap
 from ccmix.hosts.errors import CapExceeded, HostLost, ProtocolBroken
+from ccmix.hosts.output_text import printable
 from ccmix.hosts.protocol import read_message
+from ccmix.hosts.received import ReceivedLines, TooLong
 from ccmix.units import format_bytes
 
 READ_BYTES = 2**18
 ENDS_WITHIN_S = 5.0  # the process, after its standard output has; and its standard error after it
 LOOKS_EACH_S = 3600.0  # at a connection without a time limit
 LONGEST_ERRORS = 2000  # characters of standard error that may matter
-LONGEST_LINE = 300  # characters of what is no message
 
 
 class Connection:
@@ -37,7 +38,6 @@ class Connection:
         """Starts the process and sends `first`. Raises OSError."""
         self.name = name
         self.changed = threading.Condition()
-        self.no_message = ""  # the last line that it has written before its first message
         self.last_error_lines: list[str] = []  # of standard error, once it has ended
         self._silence_s = silence_s
         self._lost: Callable[[], HostLost] | None = None
@@ -45,6 +45,7 @@ class Connection:
         self._over = threading.Event()
         self._errors = bytearray()  # the last of standard error
         self._errors_bytes = 0  # how much it was in all
+        self._received = ReceivedLines()
         self._broken = False  # nothing that it sends matters any more
         self._socket, agent_end = socket.socketpair()  # not a pipe: a blocked sender can be woken by shutdown()
         with agent_end:
@@ -60,6 +61,11 @@ class Connection:
     @property
     def lost(self) -> HostLost | None:
         return self._lost() if self._lost else None
+
+    @property
+    def no_message(self) -> str:
+        """Returns the last line that the process has written before its first message."""
+        return self._received.no_message
 
     @property
     def exit_status(self) -> int | None:
@@ -127,7 +133,7 @@ class Connection:
     def _read_errors(self) -> list[str]:
         """Returns the last lines of standard error, in printable characters."""
         text = self._errors.decode(errors="replace")
-        return [line for line in map(_printable, text.splitlines()) if line]
+        return [line for line in map(printable, text.splitlines()) if line]
 
     def _send_beats(self, first: bytes) -> None:
         """Sends `first`, and after it heartbeats without end."""
@@ -152,6 +158,8 @@ class Connection:
                 hear(message)
                 with self.changed:
                     self.changed.notify_all()
+                if self._broken:
+                    break
         except (ValueError, TypeError, LookupError, AttributeError) as error:  # else all would wait for a dead thread
             self.cut_broken(str(error))
         try:
@@ -170,46 +178,35 @@ class Connection:
         """Yields messages until the process closes its output, sends what it may not, or stays silent for too long
         after its first message. Raises ValueError for what is no message.
         """
-        part, received = bytearray(READ_BYTES), bytearray()  # `part` is kept: new ones would leave gaps in the heap
-        login_bytes = 0
-        silence: Deadline | None = None  # from the first message on
+        part = bytearray(READ_BYTES)  # one for all: new ones would leave gaps in the heap
+        silence = Deadline(self._silence_s)
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
             selector.register(errors, selectors.EVENT_READ)
             while not self._broken:
-                ready = [key.fileobj for key, _ in selector.select(silence.remaining_s if silence else LOOKS_EACH_S)]
+                ready = [key.fileobj for key, _ in selector.select(self._until(silence))]
                 if errors in ready and not self._take_errors(errors):
                     selector.unregister(errors)
-                if output not in ready:
-                    if silence and silence.expired:
-                        self.cut(f"nothing heard for {self._silence_s:g} s")
-                        self._process.terminate()
-                        return
-                    continue
-                count = os.readv(output.fileno(), [part])
-                if not count:
-                    return
-                received += memoryview(part)[:count]
-                if silence:
+                if output in ready:
                     silence.restart()
-                *lines, rest = received.split(b"\n") if part.find(b"\n", 0, count) >= 0 else [received]
-                received = rest
-                for line in lines:
-                    if silence is None and not line.startswith(b'{"'):  # what a login shell may print
-                        login_bytes += len(line) + 1
-                        self.no_message = _printable(line[-LONGEST_LINE:].decode(errors="replace"))
-                        continue
-                    silence = silence or Deadline(self._silence_s)
-                    if len(line) > MESSAGE.bytes:
-                        self.cut_exceeding(MESSAGE, MESSAGE.bytes)
+                    count = os.readv(output.fileno(), [part])
+                    if not count:
                         return
-                    yield read_message(line)
-                    if self._broken:
-                        return
-                if silence is None and login_bytes + len(received) > LOGIN.bytes and not received.startswith(b'{"'):
-                    self.cut_exceeding(LOGIN, LOGIN.bytes)
-                elif len(received) > MESSAGE.bytes:
-                    self.cut_exceeding(MESSAGE, MESSAGE.bytes)
+                    yield from self._messages_in(memoryview(part)[:count])
+                elif self._received.begun and silence.expired:
+                    self.cut(f"nothing heard for {self._silence_s:g} s")
+                    self._process.terminate()
+                    return
+
+    def _until(self, silence: Deadline) -> float:
+        return silence.remaining_s if self._received.begun else LOOKS_EACH_S
+
+    def _messages_in(self, part: memoryview) -> Iterator[AgentMessage]:
+        try:
+            for line in self._received.take(part):
+                yield read_message(line)
+        except TooLong as error:
+            self.cut_exceeding(error.cap, error.cap.bytes)
 
     def _take_errors(self, errors: IO[bytes]) -> bool:
         """Reads what the process has written to its standard error; returns whether there may be more later."""
@@ -254,7 +251,3 @@ def _start_thread(function: Callable[..., None], *arguments: object) -> None:
         function(*arguments)
 
     threading.Thread(target=without_signals, daemon=True).start()
-
-
-def _printable(text: str) -> str:
-    return "".join(filter(str.isprintable, text)).strip()

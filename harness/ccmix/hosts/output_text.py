@@ -33,3 +33,8 @@ def shortened(text: str) -> str:
     """Returns one line of printable characters; a long one is cut to its end, which holds the reason."""
     line = "".join(filter(str.isprintable, " ".join(text.split())))
     return line if len(line) <= MOST_CHARACTERS else f"…{line[-MOST_CHARACTERS:]}"
+
+
+def printable(text: str) -> str:
+    """Returns the printable characters of a line."""
+    return "".join(filter(str.isprintable, text)).strip()
