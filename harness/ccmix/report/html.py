@@ -26,7 +26,9 @@ from ccmix.report.repeat import Origin
 from ccmix.report.runs import RunSection, TableLine, anchor, colours, sections, views
 
 MOST_SWEPT = 3  # keys that have a column each
-PHONE_WIDTH = 390  # pixels; wider charts have a second drawing
+# Pixels. A wider chart is drawn a second time: scaled down to a telephone's screen its letters are too small to read,
+# and the panels of a drawing can't wrap as text does.
+PHONE_WIDTH = 390
 OF_A_REPORT = "<!-- a chart of ccmix report -->"  # begins each SVG beside a page
 
 
@@ -35,7 +37,7 @@ class _Chart:
     title: str
     settings: str
     svg: str
-    narrow_svg: str | None  # for a telephone, if that is another one
+    narrow_svg: str | None  # for a telephone, of a wide chart
     width: int  # pixels
     alt_text: str
     runs: tuple["_Link", ...]
