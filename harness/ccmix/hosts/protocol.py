@@ -55,8 +55,6 @@ def read_message(line: bytearray) -> AgentMessage:
         _check(hello, {**_HELLO, **_LEFT})
         if missing := [name for name in _HELLO if name not in hello]:
             raise ValueError(f"its hello lacks {missing[0]}")
-        if not _LEFT.keys() & hello.keys():
-            raise ValueError("its hello does not say what is left")
     else:
         _check(message, _COMMAND if "id" in message else _REPLY if "reply" in message else _OTHERS)
     return cast(AgentMessage, message)
