@@ -50,26 +50,26 @@ def sampling(host: Host, argv: Sequence[str], interval_s: float, file: Path) -> 
 
 def read_samples(file: Path) -> list[Sample]:
     """Returns the samples of a file, without a last one that a crash has cut short."""
-    with file.open() as lines:
-        return [Sample(**json.loads(line)) for line in lines if line.endswith("\n")]
+    return list(_samples(file))
 
 
 def sample_parts(file: Path, most_lines: int) -> Iterator[list[Sample]]:
     """Yields the same samples, some at a time whose outputs have so many lines; a longer output is split."""
     part: list[Sample] = []
     left = most_lines
-    with file.open() as texts:
-        for text in texts:
-            if not text.endswith("\n"):
-                break
-            sample = Sample(**json.loads(text))
-            lines = sample.output.splitlines(keepends=True)
-            while len(lines) > left:
-                yield [*part, replace(sample, output="".join(lines[:left]))]
-                part, lines, left = [], lines[left:], most_lines
-            part.append(replace(sample, output="".join(lines)))
-            left -= len(lines)
+    for sample in _samples(file):
+        lines = sample.output.splitlines(keepends=True)
+        while len(lines) > left:
+            yield [*part, replace(sample, output="".join(lines[:left]))]
+            part, lines, left = [], lines[left:], most_lines
+        part.append(replace(sample, output="".join(lines)))
+        left -= len(lines)
     yield part
+
+
+def _samples(file: Path) -> Iterator[Sample]:
+    with file.open() as lines:
+        yield from (Sample(**json.loads(line)) for line in lines if line.endswith("\n"))
 
 
 def _sample(
