@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
+import click
+
+from ccmix.cli.main import main
 from ccmix.model import (
     Buffer,
     Destination,
@@ -221,12 +224,23 @@ def summaries(outdir: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text()) for file in sorted(outdir.glob("*/*/*/*/run.json"))]
 
 
-def loaded(script: Path) -> ModuleType:
-    """Returns a script without a suffix as a module."""
-    loader = SourceFileLoader(script.name.replace("-", "_"), str(script))
+def loaded(script: Path, name: str | None = None) -> ModuleType:
+    """Returns a script without a suffix as a module of this name."""
+    loader = SourceFileLoader(name or script.name.replace("-", "_"), str(script))
     spec = importlib.util.spec_from_file_location(loader.name, script, loader=loader)
     assert spec
     module = importlib.util.module_from_spec(spec)
     sys.modules[loader.name] = module
     loader.exec_module(module)
     return module
+
+
+def called(words: Sequence[str]) -> click.Context:
+    """The command of a line as it would be called. Raises click.UsageError."""
+    command: click.Command | None = main
+    while isinstance(command, click.Group):
+        command = command.get_command(click.Context(command), words[0])
+        assert command, words
+        words = words[1:]
+    assert command
+    return command.make_context(None, list(words))

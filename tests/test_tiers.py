@@ -3,15 +3,13 @@
 import os
 import sys
 from collections.abc import Sequence
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from support import REPOSITORY
+from support import REPOSITORY, loaded
 
 JUNIT = """<testsuites><testsuite>
 <testcase classname="tests.run.test_x" name="test_good[a]" time="1.5"/>
@@ -23,13 +21,7 @@ JUNIT = """<testsuites><testsuite>
 @pytest.fixture
 def tiers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Loads the program as a module, for an ordinary user who may use sudo and user namespaces."""
-    loader = SourceFileLoader("tiers", str(REPOSITORY / "tools/test"))
-    spec = spec_from_loader(loader.name, loader)
-    assert spec
-    module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, loader.name, module)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    loader.exec_module(module)
+    module = loaded(REPOSITORY / "tools" / "test", "tiers")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(module, "works", lambda argv: True)
     monkeypatch.setattr(module, "by_sudo", lambda: ("sudo",))

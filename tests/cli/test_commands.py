@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -17,7 +17,7 @@ import pytest
 from ccmix.cli.main import main
 from published_archives import DEMO as DEMO_RUNS
 from published_archives import DEMO_FILE
-from support import CCMIX, REPOSITORY, Ccmix
+from support import CCMIX, REPOSITORY, Ccmix, called
 
 DEMO = REPOSITORY / "configs" / "demo.ini"
 
@@ -46,17 +46,6 @@ def test_commands_import_what_they_need_when_they_are_called() -> None:
     argv = [sys.executable, "-c", "\n".join(lines), "--help"]
     shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert (shown.returncode, shown.stderr) == (0, "[]\n")
-
-
-def called(words: Sequence[str]) -> click.Context:
-    """The command of a line as it would be called. Raises click.UsageError."""
-    command: click.Command | None = main
-    while isinstance(command, click.Group):
-        command = command.get_command(click.Context(command), words[0])
-        assert command, words
-        words = words[1:]
-    assert command
-    return command.make_context(None, list(words))
 
 
 @pytest.mark.parametrize("words", list(commands(main)), ids=" ".join)

@@ -4,11 +4,9 @@ import re
 import shlex
 from pathlib import Path
 
-import click
 import pytest
 
-from ccmix.cli.main import main
-from support import REPOSITORY
+from support import REPOSITORY, called
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 CODE = re.compile(r"(?:^    [^\n]*\n)+|^```sh\n.*?^```$", re.MULTILINE | re.DOTALL)
@@ -21,21 +19,10 @@ def command_lines(page: Path) -> list[str]:
     return [command for block in CODE.findall(text) for command in SHOWN.findall(block)]
 
 
-def check(words: list[str]) -> None:
-    """Raises click.UsageError if `words` are no command."""
-    command: click.Command | None = main
-    while isinstance(command, click.Group):
-        command = command.get_command(click.Context(command), words[0])
-        assert command, words
-        words = words[1:]
-    assert command
-    command.make_context(None, words)
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if command_lines(page)], ids=lambda page: page.stem)
 def test_every_command_is_one(page: Path) -> None:
     for line in command_lines(page):
-        check(shlex.split(line, comments=True))
+        called(shlex.split(line, comments=True))
 
 
 def test_commands_are_found() -> None:

@@ -46,6 +46,28 @@ def connect(port: int) -> socket.socket:
     return s
 
 
+def connected(port: int, parameters: dict[str, Any]) -> tuple[Control, list[socket.socket]]:
+    """Begins a test of two streams."""
+    client = Control(connect(port))
+    client.expect(PARAM_EXCHANGE)
+    client.send(PARAMETERS | parameters)
+    client.expect(CREATE_STREAMS)
+    return client, [connect(port), connect(port)]
+
+
+def end(client: Control, streams: list[socket.socket]) -> Any:
+    """Ends a test, and returns the server's results."""
+    client.say(TEST_END)
+    client.expect(EXCHANGE_RESULTS)
+    client.send(UTILIZATION | {"streams": [result(1), result(3)]})
+    results = client.receive()
+    client.expect(DISPLAY_RESULTS)
+    client.say(IPERF_DONE)
+    for s in (*streams, client.socket):
+        s.close()
+    return results
+
+
 def result(number: int) -> dict[str, Any]:
     return {"id": number, "bytes": 5000, "retransmits": 0, "jitter": 0, "errors": 0, "packets": 0}
 
@@ -77,11 +99,7 @@ def server(iperf3: str) -> Iterator[tuple[subprocess.Popen, int]]:
 def test_connections_that_were_accepted_in_another_order(server: tuple[subprocess.Popen, int], ports: str) -> None:
     """The receiver matches streams by their ports, and by their order where the ports don't match."""
     process, port = server
-    client = Control(connect(port))
-    client.expect(PARAM_EXCHANGE)
-    client.send(PARAMETERS | {"congestion_groups": "cubic,reno"})
-    client.expect(CREATE_STREAMS)
-    streams = [connect(port), connect(port)]
+    client, streams = connected(port, {"congestion_groups": "cubic,reno"})
     client.expect(EXCHANGE_STREAMS)
     labels = [label(streams[1], 1, "cubic"), label(streams[0], 2, "reno")]
     if ports == "translated":
@@ -91,14 +109,7 @@ def test_connections_that_were_accepted_in_another_order(server: tuple[subproces
     client.expect(TEST_START, TEST_RUNNING)
     streams[0].sendall(bytes(5000))
     time.sleep(0.15)
-    client.say(TEST_END)
-    client.expect(EXCHANGE_RESULTS)
-    client.send(UTILIZATION | {"streams": [result(1), result(3)]})
-    client.receive()
-    client.expect(DISPLAY_RESULTS)
-    client.say(IPERF_DONE)
-    for s in (*streams, client.socket):
-        s.close()
+    end(client, streams)
     output, errors = process.communicate(timeout=10)
     assert errors == ""
     report = json.loads(output)
@@ -116,17 +127,13 @@ def test_connections_that_were_accepted_in_another_order(server: tuple[subproces
 )
 def test_streams_that_mean_nothing(server: tuple[subprocess.Popen, int], streams: Any) -> None:
     process, port = server
-    client = Control(connect(port))
-    client.expect(PARAM_EXCHANGE)
-    client.send(PARAMETERS | {"congestion_groups": "cubic,reno"})
-    client.expect(CREATE_STREAMS)
-    connected = [connect(port), connect(port)]
+    client, sockets = connected(port, {"congestion_groups": "cubic,reno"})
     client.expect(EXCHANGE_STREAMS)
     client.send({"streams": streams})
     if isinstance(streams, list):
         client.receive()
         client.expect(TEST_START, TEST_RUNNING)
-    for s in (*connected, client.socket):
+    for s in (*sockets, client.socket):
         s.close()
     report = json.loads(process.communicate(timeout=10)[0])
     if isinstance(streams, list):
@@ -139,20 +146,9 @@ def test_streams_that_mean_nothing(server: tuple[subprocess.Popen, int], streams
 def test_a_client_that_does_not_ask_for_the_exchange(server: tuple[subprocess.Popen, int]) -> None:
     """The server also confirms in the results the groups that it sent."""
     process, port = server
-    client = Control(connect(port))
-    client.expect(PARAM_EXCHANGE)
-    client.send(PARAMETERS | {"exchange_streams": False, "reverse": True, "congestion": "reno:1,-:1"})
-    client.expect(CREATE_STREAMS)
-    streams = [connect(port), connect(port)]
+    client, streams = connected(port, {"exchange_streams": False, "reverse": True, "congestion": "reno:1,-:1"})
     client.expect(TEST_START, TEST_RUNNING)
-    client.say(TEST_END)
-    client.expect(EXCHANGE_RESULTS)
-    client.send(UTILIZATION | {"streams": [result(1), result(3)]})
-    assert client.receive()["congestion_list"] == "reno:1,-:1"
-    client.expect(DISPLAY_RESULTS)
-    client.say(IPERF_DONE)
-    for s in (*streams, client.socket):
-        s.close()
+    assert end(client, streams)["congestion_list"] == "reno:1,-:1"
     process.communicate(timeout=10)
     assert process.returncode == 0
 
@@ -177,23 +173,8 @@ def test_a_server_must_exchange_and_confirm(iperf3: str, exchanges: bool, confir
     with socket.create_server(("127.0.0.1", 0)) as listening, contextlib.ExitStack() as stack:
         listening.settimeout(10)
         port = listening.getsockname()[1]
-        argv = [
-            iperf3,
-            "-c",
-            "127.0.0.1",
-            "-p",
-            str(port),
-            "-J",
-            "-R",
-            "-n",
-            "1K",
-            "-l",
-            "1000",
-            "-P",
-            "2",
-            "-C",
-            "cubic,reno",
-        ]
+        options = ["-J", "-R", "-n", "1K", "-l", "1000", "-P", "2", "-C", "cubic,reno"]
+        argv = [iperf3, "-c", "127.0.0.1", "-p", str(port), *options]
         process = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
         stack.callback(process.kill)
 
