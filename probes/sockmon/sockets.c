@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "fail.h"
 #include "filter.h"
+#include "known.h"
 #include "memory.h"
 #include "netlink.h"
 #include "netns.h"
@@ -38,8 +39,6 @@
  */
 #define CHAINS_PER_SOCKET 256
 #define CLOCK_NS 10000		/* times that differ by less are the same: in virtual time each reading costs */
-#define BUCKETS 4096
-#define NONE UINT32_MAX
 #define LEAVING_NS 1000000000ull	/* how long to wait for a gone socket's destroy event */
 #define INFO_BYTES 512		/* more than any kernel has; this year's is 280 */
 #define EXTENSION(number) (1 << ((number) - 1))
@@ -52,30 +51,9 @@
 		1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT | \
 		1 << TCP_LAST_ACK | 1 << TCP_CLOSING)
 
-struct request {
-	struct nlmsghdr header;
-	struct inet_diag_req_v2 body;
-};
-
 /* CCAs with a file of their sockets' states */
 static const char *const bbr_ccas[] = { "bbr2", "bbr3" };
 #define BBR_FILES (sizeof(bbr_ccas) / sizeof(*bbr_ccas))
-
-struct known {
-	uint64_t cookie;
-	uint32_t id;
-	uint32_t next;		/* in its bucket */
-	bool answered;		/* in this sample */
-	bool has_bbr_state;	/* in this sample */
-	bool gone;
-	uint8_t bbr_file;	/* its CCA's; BBR_FILES where it has none */
-	char cca[16];
-};
-
-struct leaving {
-	uint64_t cookie, since_ns;
-	uint32_t id;
-};
 
 struct target {
 	const char *netns;
@@ -84,13 +62,7 @@ struct target {
 	uint32_t chains;	/* of the kernel's table; 0 where it is not known */
 	uint64_t dump_ns, requests_ns;	/* of the last search, and of the last requests for all */
 	size_t first_row;	/* of this sample */
-	/* two arrays, so that requests lie one after the other as the kernel takes them */
-	struct known *known;
-	struct request *requests;
-	uint32_t count, room;
-	uint32_t buckets[BUCKETS];
-	struct leaving *leaving;
-	uint32_t leaving_count, leaving_room;
+	struct known_sockets sockets;
 	struct bbr_file bbr_files[BBR_FILES];
 };
 
@@ -108,28 +80,6 @@ static uint32_t next_id;
 static uint64_t cookie_of(const struct inet_diag_sockid *id)
 {
 	return (uint64_t)id->idiag_cookie[1] << 32 | id->idiag_cookie[0];
-}
-
-static uint32_t *bucket_of(struct target *t, uint64_t cookie)
-{
-	return &t->buckets[cookie * 0x9e3779b97f4a7c15ull >> 52];
-}
-
-static uint32_t find(struct target *t, uint64_t cookie)
-{
-	uint32_t at = *bucket_of(t, cookie);
-
-	while (at != NONE && t->known[at].cookie != cookie)
-		at = t->known[at].next;
-	return at;
-}
-
-static struct leaving *find_leaving(struct target *t, uint64_t cookie)
-{
-	for (uint32_t i = 0; i < t->leaving_count; i++)
-		if (t->leaving[i].cookie == cookie)
-			return &t->leaving[i];
-	return NULL;
 }
 
 static bool is_ours(const struct inet_diag_msg *m)
@@ -162,28 +112,6 @@ static uint32_t put_identity(const struct target *t, const struct inet_diag_msg 
 	return identity.id;
 }
 
-static void link_known(struct target *t, uint32_t at)
-{
-	uint32_t *bucket = bucket_of(t, t->known[at].cookie);
-
-	t->known[at].next = *bucket;
-	*bucket = at;
-}
-
-static void unlink_known(struct target *t, uint32_t at)
-{
-	uint32_t *link = bucket_of(t, t->known[at].cookie);
-
-	while (*link != at)
-		link = &t->known[*link].next;
-	*link = t->known[at].next;
-}
-
-static void number_request(struct target *t, uint32_t at)
-{
-	t->requests[at].header.nlmsg_seq = at;
-}
-
 static void set_cca(struct known *known, const char *cca)
 {
 	memcpy(known->cca, cca, sizeof(known->cca));
@@ -194,15 +122,8 @@ static void set_cca(struct known *known, const char *cca)
 
 static void add(struct target *t, const struct inet_diag_msg *m, const char *cca)
 {
-	if (t->count == t->room) {
-		t->room = t->room ? 2 * t->room : 256;
-		t->known = resize(t->known, t->room, sizeof(*t->known));
-		t->requests = resize(t->requests, t->room, sizeof(*t->requests));
-	}
-	t->known[t->count] = (struct known){ .cookie = cookie_of(&m->id),
-		.id = put_identity(t, m, cca) };
-	set_cca(&t->known[t->count], cca);
-	t->requests[t->count] = (struct request){
+	struct known known = { .cookie = cookie_of(&m->id), .id = put_identity(t, m, cca) };
+	struct request request = {
 		.header = {
 			.nlmsg_len = sizeof(struct request),
 			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
@@ -216,51 +137,22 @@ static void add(struct target *t, const struct inet_diag_msg *m, const char *cca
 			.id = m->id,
 		},
 	};
-	number_request(t, t->count);
-	link_known(t, t->count++);
+
+	set_cca(&known, cca);
+	known_add(&t->sockets, &known, &request);
 	report_add(REPORT_SOCKETS_FOUND, 1);
-}
-
-/* Moves the last one into the place of the one that is dropped. */
-static void drop(struct target *t, uint32_t at)
-{
-	uint32_t last = --t->count;
-
-	unlink_known(t, at);
-	if (at == last)
-		return;
-	unlink_known(t, last);
-	t->known[at] = t->known[last];
-	t->requests[at] = t->requests[last];
-	number_request(t, at);
-	link_known(t, at);
 }
 
 static void leave(struct target *t, const struct known *known)
 {
+	struct leaving leaving = { .cookie = known->cookie, .id = known->id };
+
 	if (t->events < 0) {
 		report_add(REPORT_SOCKETS_VANISHED, 1);
 		return;
 	}
-	if (t->leaving_count == t->leaving_room) {
-		t->leaving_room = t->leaving_room ? 2 * t->leaving_room : 256;
-		t->leaving = resize(t->leaving, t->leaving_room, sizeof(*t->leaving));
-	}
-	t->leaving[t->leaving_count++] = (struct leaving){ known->cookie, mono_ns(), known->id };
-}
-
-static void forget_leaving(struct target *t)
-{
-	uint64_t now_ns = mono_ns();
-	uint32_t kept = 0;
-
-	for (uint32_t i = 0; i < t->leaving_count; i++) {
-		if (now_ns - t->leaving[i].since_ns < LEAVING_NS)
-			t->leaving[kept++] = t->leaving[i];
-		else
-			report_add(REPORT_SOCKETS_VANISHED, 1);
-	}
-	t->leaving_count = kept;
+	leaving.since_ns = mono_ns();
+	leaving_add(&t->sockets, &leaving);
 }
 
 /* Copies the CCA's own state; its attribute's type is that of the CCA. */
@@ -301,6 +193,15 @@ static void fill_row(struct row_socket *row, uint32_t id, const struct inet_diag
 	netlink_copy(a[INET_DIAG_INFO], row + 1, info_bytes);
 }
 
+/* Returns the part of an answer that has the socket's identity, or NULL where it is no such answer. */
+static const struct inet_diag_msg *diag_of(const struct nlmsghdr *message, uint16_t type)
+{
+	if (message->nlmsg_type != type ||
+	    message->nlmsg_len < NLMSG_LENGTH(sizeof(struct inet_diag_msg)))
+		return NULL;
+	return NLMSG_DATA(message);
+}
+
 static void get_cca(const struct rtattr **a, char *cca)
 {
 	memset(cca, 0, 16);
@@ -311,7 +212,7 @@ static void get_cca(const struct rtattr **a, char *cca)
 static void take_values(struct target *t, uint32_t at, const struct inet_diag_msg *m,
 			const struct rtattr **a)
 {
-	struct known *known = &t->known[at];
+	struct known *known = &t->sockets.known[at];
 	char cca[16];
 
 	get_cca(a, cca);
@@ -326,17 +227,16 @@ static void take_values(struct target *t, uint32_t at, const struct inet_diag_ms
 
 static void on_answer(const struct nlmsghdr *message, void *argument)
 {
-	const struct inet_diag_msg *m = NLMSG_DATA(message);
+	const struct inet_diag_msg *m = diag_of(message, SOCK_DIAG_BY_FAMILY);
 	const struct rtattr *a[INET_DIAG_MAX + 1];
 	struct target *t = argument;
 	uint32_t at = message->nlmsg_seq;
 	struct known *known;
 
-	if (at >= t->count)
+	if (at >= t->sockets.count)
 		return;
-	known = &t->known[at];
-	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m))) {
+	known = &t->sockets.known[at];
+	if (!m) {
 		known->gone = true;
 		return;
 	}
@@ -350,13 +250,13 @@ static void on_answer(const struct nlmsghdr *message, void *argument)
 /* Asks for known sockets that have not answered in this sample. */
 static void ask(struct target *t)
 {
-	for (uint32_t at = 0; at < t->count;) {
+	for (uint32_t at = 0; at < t->sockets.count;) {
 		uint32_t count = 0;
 
-		while (count < BATCH && at + count < t->count && !t->known[at + count].answered)
+		while (count < BATCH && at + count < t->sockets.count && !t->sockets.known[at + count].answered)
 			count++;
 		if (count)
-			netlink_exchange(t->fd, &t->requests[at], count * sizeof(struct request),
+			netlink_exchange(t->fd, &t->sockets.requests[at], count * sizeof(struct request),
 					 count, on_answer, t);
 		at += count ? count : 1;
 	}
@@ -397,16 +297,15 @@ static int list(struct target *t, uint8_t extensions, netlink_handler handler)
 
 static void on_listed(const struct nlmsghdr *message, void *argument)
 {
-	const struct inet_diag_msg *m = NLMSG_DATA(message);
+	const struct inet_diag_msg *m = diag_of(message, TCPDIAG_GETSOCK);
 	const struct rtattr *a[INET_DIAG_MAX + 1];
 	struct target *t = argument;
 	uint32_t at;
 
-	if (message->nlmsg_type != TCPDIAG_GETSOCK ||
-	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+	if (!m)
 		return;
-	at = find(t, cookie_of(&m->id));
-	if (at == NONE)		/* the next search finds it */
+	at = known_find(&t->sockets, cookie_of(&m->id));
+	if (at == KNOWN_NONE)		/* the next search finds it */
 		return;
 	netlink_attributes(message, sizeof(*m), a, INET_DIAG_MAX + 1);
 	if (a[INET_DIAG_INFO])
@@ -416,15 +315,15 @@ static void on_listed(const struct nlmsghdr *message, void *argument)
 /* Returns whether the kernel's table is so small that a dump can cost less than requests. */
 static bool table_is_small(const struct target *t)
 {
-	return t->chains && t->count >= t->chains / CHAINS_PER_SOCKET;
+	return t->chains && t->sockets.count >= t->chains / CHAINS_PER_SOCKET;
 }
 
 static void sweep(struct target *t)
 {
-	for (uint32_t i = t->count; i-- > 0;) {
-		if (t->known[i].gone) {
-			leave(t, &t->known[i]);
-			drop(t, i);
+	for (uint32_t i = t->sockets.count; i-- > 0;) {
+		if (t->sockets.known[i].gone) {
+			leave(t, &t->sockets.known[i]);
+			known_drop(&t->sockets, i);
 		}
 	}
 }
@@ -455,13 +354,13 @@ static void get_values(struct target *t)
 static void sample(struct target *t)
 {
 	t->first_row = sample_rows();
-	for (uint32_t at = 0; at < t->count; at++) {
+	for (uint32_t at = 0; at < t->sockets.count; at++) {
 		sample_row();
-		t->known[at].answered = t->known[at].has_bbr_state = false;
+		t->sockets.known[at].answered = t->sockets.known[at].has_bbr_state = false;
 	}
 	get_values(t);
-	for (uint32_t at = t->count; at-- > 0;)
-		if (!t->known[at].answered)
+	for (uint32_t at = t->sockets.count; at-- > 0;)
+		if (!t->sockets.known[at].answered)
 			sample_remove_row(t->first_row + at);
 }
 
@@ -469,8 +368,8 @@ static void on_bbr_state(const struct bbr_state *state, void *argument)
 {
 	const struct bbr_reading *reading = argument;
 	struct target *t = reading->target;
-	uint32_t at = find(t, state->cookie);
-	struct known *known = at == NONE ? NULL : &t->known[at];
+	uint32_t at = known_find(&t->sockets, state->cookie);
+	struct known *known = at == KNOWN_NONE ? NULL : &t->sockets.known[at];
 	struct row_bbr *row;
 
 	/* a socket may have changed its CCA since its values came */
@@ -491,8 +390,8 @@ static size_t count_bbr(const struct target *t, uint8_t file)
 {
 	size_t count = 0;
 
-	for (uint32_t at = 0; at < t->count; at++)
-		count += t->known[at].answered && t->known[at].bbr_file == file;
+	for (uint32_t at = 0; at < t->sockets.count; at++)
+		count += t->sockets.known[at].answered && t->sockets.known[at].bbr_file == file;
 	return count;
 }
 
@@ -518,7 +417,7 @@ void sockets_sample(void)
 	size_t all = 0;
 
 	for (int n = 0; n < target_count; n++)
-		all += targets[n].count;
+		all += targets[n].sockets.count;
 	if (!all)
 		return;
 	sample_begin(RECORD_SOCKETS, all, sizeof(struct row_socket) + info_bytes, info_bytes);
@@ -534,17 +433,17 @@ void sockets_sample(void)
 
 static void on_dumped(const struct nlmsghdr *message, void *argument)
 {
-	const struct inet_diag_msg *m = NLMSG_DATA(message);
+	const struct inet_diag_msg *m = diag_of(message, TCPDIAG_GETSOCK);
 	const struct rtattr *a[INET_DIAG_MAX + 1];
 	struct target *t = argument;
 	uint64_t cookie;
 	char cca[16];
 
-	if (message->nlmsg_type != TCPDIAG_GETSOCK ||
-	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+	if (!m)
 		return;
 	cookie = cookie_of(&m->id);
-	if (!m->id.idiag_dport || find(t, cookie) != NONE || find_leaving(t, cookie))
+	if (!m->id.idiag_dport || known_find(&t->sockets, cookie) != KNOWN_NONE ||
+	    leaving_find(&t->sockets, cookie))
 		return;
 	netlink_attributes(message, sizeof(*m), a, INET_DIAG_MAX + 1);
 	get_cca(a, cca);
@@ -568,28 +467,27 @@ static int discover(struct target *t)
 /* The message of an event has the counters and the addresses, and nothing else. */
 static void on_destroyed(const struct nlmsghdr *message, void *argument)
 {
-	const struct inet_diag_msg *m = NLMSG_DATA(message);
+	const struct inet_diag_msg *m = diag_of(message, SOCK_DIAG_BY_FAMILY);
 	const struct rtattr *a[INET_DIAG_MAX + 1];
 	struct target *t = argument;
 	struct leaving *leaving;
 	char cca[16] = "";
 	uint32_t at, id;
 
-	if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-	    message->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+	if (!m)
 		return;
 	report_add(REPORT_EVENTS, 1);
 	netlink_attributes(message, sizeof(*m), a, INET_DIAG_MAX + 1);
 	if (!is_ours(m) || !a[INET_DIAG_INFO])
 		return;
-	at = find(t, cookie_of(&m->id));
-	leaving = find_leaving(t, cookie_of(&m->id));
-	if (at != NONE) {
-		id = t->known[at].id;
-		drop(t, at);
+	at = known_find(&t->sockets, cookie_of(&m->id));
+	leaving = leaving_find(&t->sockets, cookie_of(&m->id));
+	if (at != KNOWN_NONE) {
+		id = t->sockets.known[at].id;
+		known_drop(&t->sockets, at);
 	} else if (leaving) {
 		id = leaving->id;
-		*leaving = t->leaving[--t->leaving_count];
+		leaving_drop(&t->sockets, leaving);
 	} else if (filter.cgroup) {
 		return;		/* its cgroup is not known any more */
 	} else {
@@ -607,7 +505,7 @@ static void take_events(struct target *t)
 	if (t->events < 0)
 		return;
 	netlink_drain(t->events, on_destroyed, t);
-	forget_leaving(t);
+	report_add(REPORT_SOCKETS_VANISHED, leaving_drop_older(&t->sockets, mono_ns(), LEAVING_NS));
 }
 
 static const char *advice(int refused)
@@ -717,7 +615,7 @@ void sockets_open(const struct options *options)
 		struct target *t = &targets[n];
 
 		*t = (struct target){ .netns = options->sockets[n], .number = (uint32_t)n };
-		memset(t->buckets, 0xff, sizeof(t->buckets));
+		known_init(&t->sockets);
 		t->fd = netlink_open(t->netns, NETLINK_SOCK_DIAG, "TCP sockets");
 		t->events = open_events(t);
 		t->chains = count_chains(t);
