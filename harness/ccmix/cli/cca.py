@@ -218,7 +218,7 @@ def _agent(address: HostAddress) -> Iterator[AgentHost]:
     """Connects to a host beside a campaign that may have it. Raises ConnectError."""
     from ccmix.hosts.connect import connect
 
-    host = connect(address, "ccmix cca", onlooker=True, tell=partial(click.echo, err=True))
+    host = connect(address, "ccmix cca", onlooker=True, tell=tell)
     try:
         yield host
     finally:
