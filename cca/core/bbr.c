@@ -45,13 +45,19 @@ static void bbr_release(struct bbr *bbr)
 	bbr_ring_free(&bbr->ring);
 }
 
-static void bbr_expect_ack(struct bbr *bbr)
+static void bbr_expect_ack(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_sent *sent)
 {
 	u32 offset;
 
-	for (offset = offsetof(struct bbr, cwnd); offset < offsetof(struct bbr, ring.first); offset += BBR_CACHE_LINE)
-		bbr_prefetch((char *)bbr + offset);
-	bbr_prefetch(bbr_ring_entry(&bbr->ring, bbr->ring.found + 1));
+	for (offset = offsetof(struct bbr, round_count); offset < offsetof(struct bbr, ring.first); offset += BBR_CACHE_LINE)
+		bbr_prefetch((const char *)bbr + offset);
+	bbr_prefetch(k);
+	bbr_prefetch(sent);
+}
+
+static const struct bbr_sent *bbr_expected_sent(struct bbr *bbr)
+{
+	return bbr_ring_entry(&bbr->ring, bbr->ring.found + 1);
 }
 
 /*

@@ -62,32 +62,18 @@ struct bbr_ack {
 };
 
 /*
- * The state of a connection. First comes what few ACKs need, and then, in lines of the processor's cache of its own, what
- * most ACKs do.
+ * The state of a connection. First comes what few ACKs need. Then come, each in lines of the processor's cache of its own,
+ * what is needed about once in a round, and what most ACKs need.
  */
 struct bbr {
 	u8 undo_state;			/* enum bbr_state; BBR_STATES: none */
-	bool is_loss_in_round;
-	bool is_ecn_in_round;
-	bool is_bw_probe_sample;
-	bool full_bw_now;
 	bool prev_probe_precautionary;
 	bool probe_rtt_round_done;
-	u8 full_bw_count;
-	u8 bw_probe_up_rounds;
-
-	u32 round_count;
-	u32 losses_in_round;		/* ACKs that marked packets lost */
-	u32 full_bw;
 	u32 drain_start_round;
 	u32 cycle_count;		/* PROBE_BW cycles begun */
-	u32 bw_probe_up_acked;
-	u32 probe_up_acked_per_inc;
-	u32 extra_acked_slot_start;	/* round at which the latest slot began */
 	u64 probe_rtt_done_stamp_us;	/* 0: not set */
 
 	u32 prior_cwnd;
-	u32 initial_cwnd;
 	u32 undo_bw_lo;
 	u32 undo_inflight_lo;
 	u32 undo_inflight_hi;
@@ -96,6 +82,20 @@ struct bbr {
 	u32 ecn_alpha;			/* share of marked packets, in 1/256 */
 	u32 ecn_round_delivered;
 	u32 ecn_round_ce;
+
+	u32 round_count BBR_CACHE_ALIGNED;
+	u32 losses_in_round;		/* ACKs that marked packets lost */
+	bool is_loss_in_round;
+	bool is_ecn_in_round;
+	bool is_bw_probe_sample;
+	bool full_bw_now;
+	u8 full_bw_count;
+	u8 bw_probe_up_rounds;
+	u32 full_bw;
+	u32 initial_cwnd;
+	u32 bw_probe_up_acked;
+	u32 probe_up_acked_per_inc;
+	u32 extra_acked_slot_start;	/* round at which the latest slot began */
 
 	/* What the transport takes after each call */
 	u32 cwnd BBR_CACHE_ALIGNED;
@@ -131,6 +131,7 @@ struct bbr {
 	u32 extra_acked_filter[2];	/* of the rounds before and of the latest */
 	u32 extra_acked_delivered;
 	u32 extra_acked;
+	u32 max_inflight;
 	u64 extra_acked_interval_start_us;
 
 	u32 min_rtt_us;
@@ -147,10 +148,14 @@ struct bbr {
 	u16 pacing_gain;		/* in 1/256 */
 	u16 cwnd_gain;			/* in 1/256 */
 	u32 send_quantum;
-	u32 max_inflight;
 
 	struct bbr_ring ring;
 };
+
+_Static_assert(__builtin_offsetof(struct bbr, cwnd) - __builtin_offsetof(struct bbr, round_count) == BBR_CACHE_LINE,
+	       "what is needed once in a round is too large");
+_Static_assert(__builtin_offsetof(struct bbr, ring.first) - __builtin_offsetof(struct bbr, cwnd) <= 3 * BBR_CACHE_LINE,
+	       "what most ACKs need is too large");
 
 /* OnInit(): [v2] 4.2.1; [v3] 5.2.1. Of the ACK it takes what the transport knows without one, and the cwnd. */
 static void bbr_init(struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *now, u32 cwnd);
@@ -170,7 +175,11 @@ static void bbr_on_spurious_recovery(struct bbr *bbr, const struct bbr_ack *now)
 /* Gives back what the state has allocated, at the end of the connection. */
 static void bbr_release(struct bbr *bbr);
 
-/* Has the processor fetch what bbr_on_ack() will need, while the caller does something else. */
-static void bbr_expect_ack(struct bbr *bbr);
+/*
+ * Has the processor fetch what bbr_on_ack() will need, while the caller describes the ACK. SENT is what
+ * bbr_expected_sent() returned after the last ACK. The caller keeps it outside of the state, which is not there yet.
+ */
+static void bbr_expect_ack(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_sent *sent);
+static const struct bbr_sent *bbr_expected_sent(struct bbr *bbr);
 
 #endif

@@ -48,7 +48,7 @@ struct bbr_ring {
 	u8 share;		/* an entry stands for in_flight >> share packets at least, so that the ring suffices */
 	struct bbr_sent *entries;
 #endif
-	struct bbr_sent first[BBR_RING_FIRST] BBR_CACHE_ALIGNED;
+	struct bbr_sent first[BBR_RING_FIRST];
 };
 
 /* Half of a ring of this size is for what is in flight, the other half for packets that are acknowledged late. */

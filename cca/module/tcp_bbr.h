@@ -47,6 +47,7 @@ struct bbr_block {
 /* What a socket keeps in its 104 bytes. */
 struct bbr_private {
 	struct bbr_block *block;
+	const struct bbr_sent *expected;	/* what the next ACK will look for: only to be fetched */
 };
 
 static struct bbr_settings bbr_settings;
@@ -117,15 +118,15 @@ static __always_inline void bbr_apply(struct sock *sk, const struct bbr *bbr)
 
 static void bbr_ack(struct sock *sk, const struct rate_sample *rs)
 {
-	struct bbr_block *block = bbr_block_of(sk);
+	struct bbr_private *private = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct bbr_ack ack;
 	struct bbr *bbr;
 
-	if (unlikely(!block))
+	if (unlikely(!private->block))
 		return;
-	bbr = &block->bbr;
-	bbr_expect_ack(bbr);
+	bbr = &private->block->bbr;
+	bbr_expect_ack(bbr, &bbr_constants, private->expected);
 	bbr_describe(sk, &ack);
 	ack.prior_inflight = rs->prior_in_flight;
 	ack.newly_acked = rs->acked_sacked;
@@ -144,6 +145,7 @@ static void bbr_ack(struct sock *sk, const struct rate_sample *rs)
 	bbr->cwnd = tcp_snd_cwnd(tp);
 	bbr_on_ack(bbr, &bbr_constants, &ack);
 	bbr_apply(sk, bbr);
+	private->expected = bbr_expected_sent(bbr);
 	if (bbr->mark_app_limited)
 		tp->app_limited = (tp->delivered + tcp_packets_in_flight(tp)) ?: 1;
 }

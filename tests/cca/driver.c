@@ -179,7 +179,7 @@ static void bench(void)
 			.is_cwnd_limited = false, .has_sack = true,
 		};
 
-		bbr_expect_ack(&bbr);
+		bbr_expect_ack(&bbr, &constants, bbr_expected_sent(&bbr));
 		bbr.cwnd = 330;
 		bbr_on_ack(&bbr, &constants, &now);
 	}
