@@ -1,4 +1,6 @@
-"""Tests that bbr2 and bbr3 leave nothing behind, and let no flow hang, whatever connections do."""
+"""Tests that bbr2 and bbr3 leave nothing behind, and let no flow hang, whatever connections do; and that a run whose
+flows got no state is not valid.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.lab import GuestSpec, run_guest
+from support import Ccmix
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
@@ -18,6 +21,31 @@ PROGRAM = Path(__file__).with_name("guest_flows.py")
 CCAS = "bbr2,bbr3"
 OTHERS = "bbr,cubic,reno"
 LARGEST_GROWTH_BYTES = 1 << 20  # of what is cached for the next socket; the state of all sockets would be more
+RUN = """
+[topology small]
+rate = 20mbit
+delay = 5ms
+
+[one]
+type = iperf3
+topology = small
+cca = {cca}
+streams = 2
+duration = 2s
+param-sweep = tcp_{cca}/parameters/max_sockets, sys-module-list,1
+"""
+
+
+def verdict(tmp_path: Path, ini: str) -> tuple[str, list[str]]:
+    """Makes the run; returns its status, and its findings on CCAs."""
+    config, outdir, commands = tmp_path / "one.ini", tmp_path / "out", tmp_path / "commands"
+    config.write_text(ini)
+    commands.mkdir()
+    done = Ccmix(commands)("run", config, "--lab", "-o", outdir)
+    files = list(outdir.rglob("run.json"))
+    assert len(files) == 1, done.stderr
+    found = json.loads(files[0].read_text())["verdict"]
+    return found["status"], [finding["detail"] for finding in found["findings"] if finding["kind"] == "cca"]
 
 
 def flows(kernel: Path, job: Path, kind: str, ccas: str, count: int) -> dict[str, int]:
@@ -57,3 +85,11 @@ def test_sockets_without_state_say_so_and_work(kernel: Path, job: Path, cca: str
     found = flows(kernel, job, "refused", cca, 50)
     assert found["done"] == 50
     assert found["fallbacks"] == 98
+
+
+@pytest.mark.parametrize("cca", CCAS.split(","))
+def test_a_run_with_a_flow_beyond_max_sockets_is_not_valid(tmp_path: Path, cca: str) -> None:
+    status, findings = verdict(tmp_path, RUN.format(cca=cca))
+    assert status == "limited"
+    assert len(findings) == 1
+    assert f"was to run {cca} and ran {cca}-reno" in findings[0]
