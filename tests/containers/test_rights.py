@@ -1,12 +1,14 @@
 """What a container may do, what it says of what it may not, and its health."""
 
 import json
+import re
 import time
 from pathlib import Path
 
 import pytest
 
-from containers_support import DTN, Docker
+from containers_support import DTN, Docker, clone
+from support import REPOSITORY
 
 pytestmark = pytest.mark.timeout(3000)
 BARE = ("--rm", "--cap-drop=ALL", "--read-only", "--network=none")
@@ -84,6 +86,47 @@ def test_the_doctor_in_the_container_of_production_tests(docker: Docker, harness
     assert found["topologies without --lab"][1].startswith("docker run --cap-add SYS_ADMIN ...")
     without = doctor(docker, harness, work, *(option for option in DTN if "state:" not in option))
     assert without["restore after a kill"] == ("warn", "docker run -v state:/var/lib/ccmix ...")
+
+
+# Files that root of the host may write, of the network and of the machine
+OF_PROC_SYS = ("net/ipv4/tcp_rmem", "net/core/rmem_max", "kernel/core_pattern", "vm/swappiness")
+# Each gets the value that it has
+WRITE_BACK = (
+    "cd /proc/sys; for file in " + " ".join(OF_PROC_SYS) + "; do "
+    'value=$(cat $file) && { printf "%s\\n" "$value" >$file; } 2>/dev/null && echo $file; done; true'
+)
+GUIDE = REPOSITORY / "docs/howto/run-in-containers.md"
+
+
+# The rights are compose's, whatever the image is
+ANY_IMAGE = """services:
+  dtn: {image: "debian:trixie-slim", pull_policy: never}
+  harness: {image: "debian:trixie-slim", pull_policy: never}
+"""
+
+
+def writable(docker: Docker, work: Path, service: str, override: str = "") -> list[str]:
+    """Returns which of OF_PROC_SYS a service of compose can write."""
+    (work / "image.yaml").write_text(ANY_IMAGE)
+    (work / "compose.override.yaml").write_text(override or "services: {}\n")
+    files = ("-f", "compose.yaml", "-f", "compose.override.yaml", "-f", "image.yaml")
+    command = ("run", "--rm", "--no-deps", "-T", "--entrypoint=sh", service, "-c", WRITE_BACK)
+    return docker.good("compose", *files, *command, cwd=work).split()
+
+
+def guides_override() -> str:
+    """Returns the compose.override.yaml of the guide, which takes rights from the service dtn."""
+    [override] = re.findall(r"```yaml\n(services:\n  dtn:\n.*?)```", GUIDE.read_text(), re.DOTALL)
+    return override
+
+
+def test_what_services_of_compose_can_write_below_proc_sys(docker: Docker, work: Path) -> None:
+    """The guide says that `dtn` is trusted with root on the machine, names core_pattern, and how to take that away."""
+    clone(work)
+    assert "`/proc/sys/kernel/core_pattern`" in GUIDE.read_text()
+    assert writable(docker, work, "dtn") == list(OF_PROC_SYS)
+    assert writable(docker, work, "dtn", guides_override()) == []
+    assert writable(docker, work, "harness") == []
 
 
 def test_the_doctor_of_the_lab(docker: Docker, harness: str, work: Path) -> None:
