@@ -22,7 +22,6 @@ from ccmix.lab.spec import SYSTEM, VIRTUAL_TIME, GuestSpec, checked, command, en
 CONSOLE_BYTES = 1 << 20  # of a longer console, the end is kept
 LAST_LINES = 12
 IDLE_SHARE = 0.01  # of a processor: less than that is a guest that waits for nothing
-WORK_SHARE = 0.5  # of the time after which nothing grew: more is a guest that computes without end
 _POWER_OFF = re.compile(r"(\[ *\d+\.\d+\] (sysrq: Power Off|reboot: Power down)\n)+\Z")
 _ON_DISK = re.compile(r"\AWarning: tempdir .* is not on tmpfs\n")  # slower at most, and nothing of the command's
 _OUT_OF_MEMORY = re.compile(r"Kernel panic.*(Out of memory|out of memory|deadlocked on memory)")
@@ -74,7 +73,7 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
 async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seconds: float) -> None:
     """Waits for the end of the process; kills it when nothing grows for `stall_seconds`, or when cancelled.
 
-    A guest that would go on, and hardly gets a processor, has not hung.
+    A guest that would go on, and hardly gets a processor, has not hung: it may compute for as long as it might alone.
     """
     ended = asyncio.create_task(process.wait())
     last, last_time = growth.measure(), time.monotonic()
@@ -88,7 +87,7 @@ async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seco
                 worked_s = host.processor_seconds(process.pid)
             elif not ended.done() and now - last_time >= stall_seconds:
                 work_s = host.processor_seconds(process.pid) - worked_s
-                if IDLE_SHARE * (now - last_time) < work_s < WORK_SHARE * stall_seconds:
+                if IDLE_SHARE * (now - last_time) < work_s < stall_seconds:
                     continue  # others keep the processor from it
                 await _kill(process, ended)
                 raise GuestError(
