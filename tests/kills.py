@@ -66,16 +66,14 @@ class Killer:
             kept, finished = finished, runs(outdir)
             if changed := [name for name, content in kept.items() if finished.get(name) != content]:
                 self._kills.faults.append(f"{outdir.name}: finished runs were made again: {changed}")
-            if status == 0:
+            if status == 0 or (not killed and len(finished) == planned(outdir)):  # 1: some of them are not valid
                 break
             failed = 0 if killed else failed + 1
         else:
             log = outdir.with_suffix(".log").read_text()
             self._kills.faults.append(f"{outdir.name}: {failed} starts failed though nothing was killed: {log}")
-        plan = outdir / "campaign.json"
-        planned = len(json.loads(plan.read_text())["runs"]) if plan.exists() else 0
-        if not planned or len(finished) != planned or list(outdir.rglob("*.partial")):
-            self._kills.faults.append(f"{outdir.name}: of {planned} runs there are {sorted(finished)}")
+        if len(finished) != planned(outdir) or list(outdir.rglob("*.partial")):
+            self._kills.faults.append(f"{outdir.name}: of {planned(outdir)} runs there are {sorted(finished)}")
 
     def _once(self, outdir: Path, kills: int) -> tuple[int, set[str]]:
         """Starts or resumes the campaign, and kills until it ends; returns its status, and the kinds killed."""
@@ -121,3 +119,9 @@ class Killer:
 def runs(outdir: Path) -> dict[str, bytes]:
     """Returns the content of run.json of each finished run."""
     return {str(file.parent.relative_to(outdir)): file.read_bytes() for file in sorted(outdir.rglob("run.json"))}
+
+
+def planned(outdir: Path) -> int | None:
+    """Returns the number of runs in the plan, if there is one yet."""
+    plan = outdir / "campaign.json"
+    return len(json.loads(plan.read_text())["runs"]) if plan.exists() else None
