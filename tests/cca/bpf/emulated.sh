@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs inside an emulated machine: bbr2 and bbr3 send over 5 Mbit/s and 20 ms. Prints what iperf3 and ccmix-cca say.
+# Runs inside an emulated machine: cubic, bbr2 and bbr3 send over 5 Mbit/s and 20 ms. Prints what iperf3 and ccmix-cca say.
 #
 #   emulated.sh LOADER
 set -euo pipefail
@@ -21,15 +21,15 @@ done
 tc -n n1 qdisc add dev v root netem delay 20ms rate 5mbit limit 50
 ip netns exec n2 iperf3 -s -D
 sleep 3
-for cca in bbr2 bbr3; do
-	"$loader" load "$cca"
-	ip netns exec n1 iperf3 -c 10.0.0.2 -C "$cca" -t 10 --json >"$TMPDIR/$cca" &
+for cca in cubic bbr2 bbr3; do
+	[ "$cca" = cubic ] || "$loader" load "$cca"
+	ip netns exec n1 iperf3 -c 10.0.0.2 -C "$cca" -t 20 --json >"$TMPDIR/$cca" &
 	sleep 8
-	"$loader" status "$cca" --json | tr -d '\n'
+	"$loader" status --json | tr -d '\n'
 	echo
 	wait $!
 	tr -d '\n' <"$TMPDIR/$cca"
 	echo
-	"$loader" unload "$cca"
+	[ "$cca" = cubic ] || "$loader" unload "$cca"
 done
 uname -r
