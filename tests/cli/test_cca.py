@@ -107,8 +107,14 @@ def test_a_user_without_rights_is_told_so(loader: Loader, ccmix: Ccmix) -> None:
 def test_users_may_choose_it_only_if_the_administrator_says_so(loader: Loader, ccmix: Ccmix) -> None:
     choose = "import socket; socket.socket().setsockopt(socket.IPPROTO_TCP, 13, b'bbr3')"
     allowed = Path(ALLOWED).read_text()
-    for options, may in (((), False), (("--allow-users",), True)):
-        must(ccmix, "load", "bbr3", *options)
+    loads: list[tuple[list[tuple[str, ...]], bool]] = [
+        ([()], False),
+        ([("--allow-users",)], True),
+        ([(), ("--allow-users",)], True),  # the guide's steps 2 and 4
+    ]
+    for options, may in loads:
+        for option in options:
+            must(ccmix, "load", "bbr3", *option)
         done = subprocess.run([*NOBODY, "/usr/bin/python3", "-c", choose], capture_output=True, text=True, check=False)
         assert ("" if may else "PermissionError") in done.stderr
         assert (done.returncode == 0) is may, done.stderr

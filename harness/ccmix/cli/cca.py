@@ -77,16 +77,18 @@ def cca() -> None:
 def cca_load(name: str, parameters: tuple[str, ...], allow_users: bool, host: str | None) -> None:
     """Load NAME, bbr2 or bbr3, with these parameters, which have the names and units of the module's.
 
-    It does not become the default: `sysctl net.ipv4.tcp_congestion_control` decides that.
+    It does not become the default: `sysctl net.ipv4.tcp_congestion_control` decides that. With --allow-users it may be
+    loaded already, with these parameters.
 
     \b
     ccmix cca load bbr3
+    ccmix cca load bbr3 --allow-users
     ccmix cca load bbr2 loss_thresh=5 --host dtn@dtn1.example.org
     """
     from ccmix.conditions.bpf_cca import allow_users as allow
 
     with _on(host) as program:
-        program.call("load", name, *parameters)
+        program.call("load", name, *parameters, *(["--keep"] if allow_users else []))
         if allow_users:
             program.run(allow(name))
 
