@@ -86,3 +86,51 @@ def test_the_published_demo_repeats_to_the_byte(ccmix: Ccmix) -> None:
     """Fails where a change of what runs in the guest has moved README's numbers: make archive/demo.zip anew."""
     repeated = ccmix("verify", DEMO_60_FILE, "--sample", 2, timeout=280)
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
+
+
+def test_starts_no_command_of_an_archive_unasked(ccmix: Ccmix, tmp_path: Path) -> None:
+    config = tmp_path / "commands.ini"
+    config.write_text(
+        INI.replace("cca = bbr", "flows.theirs = h1 bbr:1\nflows.mine = h1 command true").replace("iterations = 2", "")
+    )
+    outdir = tmp_path / "results"
+    made = ccmix("run", config, "--lab", "-o", outdir)  # not valid, since a command without flows can't be judged
+    assert len(list(outdir.rglob("run.json"))) == 1, made
+    refused = ccmix("verify", outdir)
+    assert refused.returncode == 2
+    assert "its runs start commands" in refused.stderr
+    assert "'true'" in refused.stderr
+    repeated = ccmix("verify", outdir, "--commands")
+    assert (repeated.returncode, repeated.stdout.splitlines()[-1]) == (0, "1 of 1 runs gave the same bytes"), repeated
+
+
+@pytest.mark.parametrize(
+    ("found", "put"), [('"delay_s": 0.005', '"delay_s": 0.006'), ('"cca": "bbr"', '"cca": "reno"')]
+)
+def test_refuses_runs_that_the_archive_s_own_text_does_not_plan(
+    found: str, put: str, ccmix: Ccmix, campaign: Path
+) -> None:
+    description = campaign / "campaign.json"
+    text = description.read_text()
+    assert found in text
+    description.write_text(text.replace(found, put))
+    refused = ccmix("verify", campaign)
+    assert refused.returncode == 2
+    assert "so it can't be repeated" in refused.stderr
+
+
+def test_a_damaged_archive_is_refused_before_runs_are_made(ccmix: Ccmix, campaign: Path) -> None:
+    (campaign / "entry/all/receiver/001/run.json").write_text("{")
+    refused = ccmix("verify", campaign)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "001/run.json" in refused.stderr
+
+
+def test_a_damaged_series_and_a_link_differ(ccmix: Ccmix, campaign: Path) -> None:
+    run = campaign / "entry/all/receiver/001"
+    (run / "processes.parquet").write_bytes(b"PAR1")
+    (run / "cpu.parquet").unlink()
+    (run / "cpu.parquet").symlink_to("/etc/passwd")
+    repeated = ccmix("verify", campaign)
+    assert repeated.returncode == 1
+    assert "entry all #1: differs in cpu.parquet, processes.parquet\n" in repeated.stdout

@@ -34,6 +34,7 @@ class VerifyOptions:
     archive: Path
     sample: int | None
     jobs: int | None
+    commands: bool
     outdir: Path | None
 
 
@@ -41,6 +42,8 @@ class VerifyOptions:
 @click.argument("archive", type=options.PathType())
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="Repeat N runs, drawn at random  [default: all]")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time  [default: cores]")
+@click.option("--commands", is_flag=True,
+              help="Start the commands that the archive's runs name, too: only if you trust their author.")  # fmt: skip
 @click.option("-o", "--outdir", type=options.PathType(file_okay=False),
               help="Keep the repeated runs in this new folder  [default: they are removed]")  # fmt: skip
 @options.collected(VerifyOptions)
@@ -88,20 +91,46 @@ def _outdir(given: VerifyOptions) -> Iterator[Path]:
 def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Run]]:
     """Returns the campaign and those of its runs that are repeated.
 
-    Raises ArchiveError if the lab did not make them, or if none is finished.
+    Raises ArchiveError if the lab did not make them, if none is finished, or if they are not what the archive's own INI
+    text plans, which is checked like any other; UsageError if they start commands and --commands is not given.
     """
-    from ccmix.archive import ArchiveError, Campaign, RunFolder
+    from ccmix.archive import ArchiveError, Campaign
+    from ccmix.model import CommandSource, HostPath
 
     campaign = Campaign.load(outdir)
     if not campaign.origin.lab:
         raise ArchiveError(f"{given.archive}: was not made in the lab: only the lab gives the same bytes twice")
-    finished = [run for run in campaign.runs if RunFolder.of(outdir, run).finished]
+    finished = [run.run for run, _ in campaign.finished()]
     if not finished:
         raise ArchiveError(f"{given.archive}: has no finished run to repeat")
     if given.sample and given.sample < len(finished):
         drawn = set(random.SystemRandom().sample(range(len(finished)), given.sample))
         finished = [run for number, run in enumerate(finished) if number in drawn]
+    planned = _planned(campaign)
+    for run in finished:
+        if run != planned.get(run.name) or isinstance(run.path, HostPath):
+            raise ArchiveError(
+                f"{given.archive}: {run.name}: is not what the archive's INI text plans for the lab with this version "
+                "of ccmix, so it can't be repeated"
+            )
+    lines = [source.line for run in finished for source in run.traffic.sources if isinstance(source, CommandSource)]
+    if lines and not given.commands:
+        raise click.UsageError(
+            f"{given.archive}: its runs start commands, which can read what you can read, such as {lines[0]!r}: give "
+            "--commands if you trust their author"
+        )
     return campaign, finished
+
+
+def _planned(campaign: Campaign) -> dict[str, Run]:
+    """Returns the runs that the campaign's INI text and seed give, by their names. Raises ConfigError."""
+    from ccmix.archive.campaign import FILE
+    from ccmix.config import load
+    from ccmix.plan import make_plan
+
+    seed = campaign.origin.seed
+    entries = load(campaign.outdir / FILE, campaign.ini).entries
+    return {run.name: run for run in make_plan(entries, options.DEFAULT_SEED if seed is None else seed)}
 
 
 def _repeat(original: Campaign, runs: Sequence[Run], outdir: Path, given: VerifyOptions) -> Campaign:

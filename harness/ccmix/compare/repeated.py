@@ -1,17 +1,20 @@
 """Compares runs of the lab with their repetitions, byte by byte."""
 
+import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import polars as pl
 
-from ccmix.archive import RunFolder
+from ccmix.archive import ArchiveError, RunFolder, parquet
+from ccmix.archive.inside import open_file
 from ccmix.model import FinishedRun, Run, run_files
 
 UNREPEATED_FILES = frozenset({run_files.SUMMARY, run_files.FACTS})
 """run.json is compared by its fields, and facts.json names the tools."""
 RESIDENT_MEMORY = "memory_bytes"
 """The column of processes.parquet that depends on the processor (docs/explanation/reproducibility.md)."""
+CHUNK_BYTES = 2**20
 UNREPEATED_FIELDS = frozenset({"execution", "facts"})
 """The fields of run.json with the machine's times, and with the tools."""
 
@@ -32,12 +35,15 @@ class Repetition:
 def compare_run(run: Run, outdir: Path, repeated_outdir: Path) -> Repetition:
     """Compares each file that the first campaign has of the run.
 
-    Leaves out the machine's times, and the facts about tools. Raises ArchiveError if a run.json can't be read.
+    Leaves out the machine's times, and the facts about tools. A file that can't be read differs. Raises ArchiveError if
+    a run.json can't be read.
     """
     folder, repeated = RunFolder.of(outdir, run), RunFolder.of(repeated_outdir, run)
-    names = sorted(str(file.relative_to(folder.path)) for file in folder.path.rglob("*") if file.is_file())
+    names = sorted(str(file.relative_to(folder.path)) for file in folder.path.rglob("*") if not file.is_dir())
     names = [name for name in names if name not in UNREPEATED_FILES]
-    differing = [name for name in names if not _same_file(folder.path / name, repeated.path / name)]
+    differing = [
+        name for name in names if not _is_same(outdir, folder.path / name, repeated_outdir, repeated.path / name)
+    ]
     in_summary = [f"{run_files.SUMMARY}: {name}" for name in _differing_fields(folder.read(), repeated.read())]
     return Repetition(run, len(names) + 1, (*differing, *in_summary))
 
@@ -48,13 +54,21 @@ def _differing_fields(first: FinishedRun, second: FinishedRun) -> list[str]:
     return [name for name in names if getattr(first, name) != getattr(second, name)]
 
 
-def _same_file(first: Path, second: Path) -> bool:
-    if not second.is_file():
+def _is_same(outdir: Path, file: Path, repeated_outdir: Path, repeated: Path) -> bool:
+    try:
+        if _same_bytes(open_file(outdir, file), open_file(repeated_outdir, repeated)):
+            return True
+        return file.name == run_files.PROCESSES and _without_memory(file).equals(_without_memory(repeated))
+    except (ArchiveError, OSError):
         return False
-    if first.read_bytes() == second.read_bytes():
-        return True
-    return first.name == run_files.PROCESSES and _without_memory(first).equals(_without_memory(second))
+
+
+def _same_bytes(descriptor: int, other_descriptor: int) -> bool:
+    with os.fdopen(descriptor, "rb") as first, os.fdopen(other_descriptor, "rb") as second:
+        return all(chunk == second.read(CHUNK_BYTES) for chunk in iter(lambda: first.read(CHUNK_BYTES), b"")) and (
+            second.read(1) == b""
+        )
 
 
 def _without_memory(file: Path) -> pl.DataFrame:
-    return pl.read_parquet(file).drop(RESIDENT_MEMORY, strict=False)
+    return parquet.read(file).drop(RESIDENT_MEMORY, strict=False)
