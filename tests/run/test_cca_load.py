@@ -91,6 +91,20 @@ def test_a_sweep_sets_its_parameters_and_puts_them_back(
     assert (parameters["loss_thresh"], parameters["pacing_gain"]) == ("7", "320,230,256,256")
 
 
+def test_a_sweep_of_draft_puts_back_what_draft_resets(
+    loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, tmp_path: Path
+) -> None:
+    loader.must("load", "bbr2", "loss_thresh=7", "pacing_gain=300,200,256,256", "max_sockets=1000")
+    former = loader.list()["bbr2"]["parameters"]
+    sweep = "param-sweep = tcp_bbr2/parameters/draft, sys-module-list,1\n"
+    done = ccmix("run", ini(f"[draft]\n{MIX.replace('bbr3', 'bbr2')}{sweep}"), "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    [summary] = summaries(tmp_path / "out")
+    assert summary["facts"]["bpf_ccas"]["bbr2"]["parameters"]["draft"] == "1"
+    assert summary["facts"]["bpf_ccas"]["bbr2"]["parameters"]["loss_thresh"] != "7"
+    assert loader.list()["bbr2"]["parameters"] == former
+
+
 def test_a_parameter_that_somebody_changes_makes_a_run_not_valid(
     loader: Loader, own_state: Path, ccmix: Ccmix, ini: Write, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from ccmix.terms import BPF_CCAS
 
 AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+RESETS_OTHERS = "draft"
 MODULES = {f"tcp_{cca}": cca for cca in BPF_CCAS}
 
 
@@ -57,12 +58,13 @@ class CcaProgram:
     @contextmanager
     def changed(self, parameter: ModuleParameter, cca: str) -> Iterator[None]:
         """Sets a parameter, which has the name of the module's, and puts it back afterwards. Raises CommandError."""
-        former = self.value(parameter, cca)
+        former = self._parameters(parameter, cca)
         try:
-            value = parameter.written(former)
+            value = parameter.written(former[parameter.name])
         except ValueError as error:
-            raise CommandError(self.host.name, self._set(cca, parameter.name, parameter.value), str(error)) from None
-        do, undo = self._set(cca, parameter.name, value), self._set(cca, parameter.name, former)
+            do = self._set(cca, {parameter.name: parameter.value})
+            raise CommandError(self.host.name, do, str(error)) from None
+        do, undo = self._set(cca, {parameter.name: value}), self._set(cca, _taken_back(parameter.name, former))
         with self.host.changed(f"parameter {parameter.name} of {cca}", do, undo):
             if (now := self.value(parameter, cca)) != value:
                 raise CommandError(self.host.name, do, f"{parameter.name} is {now} after {value} was set")
@@ -74,15 +76,19 @@ class CcaProgram:
 
     def value(self, parameter: ModuleParameter, cca: str) -> str:
         """Returns the parameter as the BPF program has it, all elements of a vector. Raises CommandError."""
+        return self._parameters(parameter, cca)[parameter.name]
+
+    def _parameters(self, parameter: ModuleParameter, cca: str) -> dict[str, str]:
+        """Returns all parameters of the CCA, which has this one. Raises CommandError."""
         state = self.listed().get(cca)
         if state is None:
             raise CommandError(self.host.name, [self.path, "list"], f"{cca} is not loaded")
         if parameter.name not in state.parameters:
             raise CommandError(self.host.name, [self.path, "list"], f"{cca} has no parameter {parameter.name}")
-        return state.parameters[parameter.name]
+        return state.parameters
 
-    def _set(self, cca: str, name: str, value: str) -> list[str]:
-        return [self.path, "set", cca, f"{name}={value}"]
+    def _set(self, cca: str, values: Mapping[str, str]) -> list[str]:
+        return [self.path, "set", cca, *(f"{name}={value}" for name, value in values.items())]
 
 
 def allow_users(cca: str) -> list[str]:
@@ -100,6 +106,14 @@ def unexplained(host: RealHost) -> list[str]:
     """Returns the CCAs that the host's kernel has and no module of ccmix's: BPF programs, or somebody else's."""
     available = host.read(AVAILABLE).split()
     return [cca for cca in BPF_CCAS if cca in available and not _can_read(host, f"/proc/net/tcp_{cca}")]
+
+
+def _taken_back(name: str, former: Mapping[str, str]) -> dict[str, str]:
+    """Returns the values that take back a change of this parameter, in the order in which they are to be set.
+
+    Setting `draft` sets all others, too.
+    """
+    return {name: former[name], **(former if name == RESETS_OTHERS else {})}
 
 
 def _can_read(host: RealHost, path: str) -> bool:
