@@ -100,7 +100,7 @@ def test_a_user_without_rights_is_told_so(loader: Loader, ccmix: Ccmix) -> None:
         argv = [*NOBODY, "env", "HOME=/nonexistent", CCMIX, "cca", *words]
         refused = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert refused.returncode == 1
-        assert "rights: the capability CAP_BPF is missing: run this as root" in refused.stderr
+        assert "rights: the capability CAP_SYS_ADMIN is missing: run this as root" in refused.stderr
     assert loader.list() == {}
 
 

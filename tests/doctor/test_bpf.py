@@ -15,7 +15,7 @@ def test_the_program_says_what_this_machine_has() -> None:
     needs = {need.name: need for need in read_needs(ExaminedMachine(), sudo=False)}
     assert tuple(needs) == NEEDS
     if os.geteuid() != 0:
-        assert "CAP_BPF" in needs["rights"].seen
+        assert "CAP_SYS_ADMIN" in needs["rights"].seen
         assert not needs["rights"].ok
 
 

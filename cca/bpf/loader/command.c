@@ -23,7 +23,7 @@ const char command_help[] =
 	"  check [--json]                   shows whether this host has all that load needs\n"
 	"  --help, --version\n"
 	"\n"
-	"All but check need the capabilities CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, which root has.\n"
+	"All but check need the capabilities CAP_SYS_ADMIN and CAP_NET_ADMIN, which root has.\n"
 	"Exit status: 0 done, 1 failed, 2 wrong usage.\n";
 
 struct verb_row {

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from cca_bpf import CCAS, Loader, build
 from ccmix.lab.cca_parameters import PARAMETERS
+from support import REPOSITORY
 
+UNIT = REPOSITORY / "packaging/systemd/ccmix-cca@.service"
 NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
+CAPABILITY_SETS = ("--bounding-set", "--inh-caps", "--ambient-caps")
 FUZZ_S = 60
+
+
+@pytest.fixture
+def of_nobody(program: Path, loader: Loader) -> Iterator[Loader]:
+    """Gives a copy that every user can run. `loader` is for root alone, who becomes other users here."""
+    with TemporaryDirectory(prefix="ccmix-") as folder:
+        Path(folder).chmod(0o755)
+        yield Loader(Path(shutil.copy(program, folder)))
 
 
 @pytest.mark.parametrize(
@@ -58,20 +72,29 @@ def test_help_and_version(program: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed: apt-get install util-linux")
-def test_an_ordinary_user_is_told_what_is_missing(program: Path, loader: Loader, tmp_path: Path) -> None:
-    """`loader` is for root alone; here root becomes nobody, who must be able to read the program."""
-    copy = Path(shutil.copy(program, "/tmp/ccmix-cca-of-nobody"))
-    try:
-        other = Loader(copy)
-        for words in (("load", "bbr3"), ("list",), ("status",), ("unload", "bbr3")):
-            refused = other.run(*words, prefix=NOBODY)
-            assert refused.returncode == 1
-            assert "run this as root" in refused.stderr
-        checked = other.run("check", "--json", prefix=NOBODY)
-        assert checked.returncode == 1
-        assert {need["need"]: need["ok"] for need in json.loads(checked.stdout)}["rights"] is False
-    finally:
-        copy.unlink()
+def test_an_ordinary_user_is_told_what_is_missing(of_nobody: Loader) -> None:
+    for words in (("load", "bbr3"), ("list",), ("status",), ("unload", "bbr3")):
+        refused = of_nobody.run(*words, prefix=NOBODY)
+        assert refused.returncode == 1
+        assert "run this as root" in refused.stderr
+    checked = of_nobody.run("check", "--json", prefix=NOBODY)
+    assert checked.returncode == 1
+    assert {need["need"]: need["ok"] for need in json.loads(checked.stdout)}["rights"] is False
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed: apt-get install util-linux")
+def test_the_capabilities_of_the_unit_are_enough(of_nobody: Loader) -> None:
+    """As systemd starts the unit: another user, who has these capabilities and no others."""
+    both = re.findall(r"^(?:AmbientCapabilities|CapabilityBoundingSet)=(.*)$", UNIT.read_text(), re.MULTILINE)
+    assert len(both) == 2
+    [capabilities] = set(both)
+    only = ",".join(["-all", *(f"+{name.removeprefix('CAP_').lower()}" for name in capabilities.split())])
+    user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
+    prefix = (*user, *(f"{option}={only}" for option in CAPABILITY_SETS))
+    for words in ("check", "load bbr3 --keep", "load bbr3 --keep", "list", "status", "unload bbr3 --missing-ok"):
+        done = of_nobody.run(*words.split(), prefix=prefix)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert of_nobody.list() == {}
 
 
 def test_loading_twice(loader: Loader) -> None:
