@@ -3,15 +3,16 @@
 The kernel has one list of CCAs for all of its network namespaces. The program is in cca/bpf.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ccmix import foreign_json
 from ccmix.conditions.module_parameter import FOLDER
 from ccmix.hosts import CommandError
-from ccmix.hosts.errors import HostLost
+from ccmix.hosts.errors import CommandFailed, HostLost
 from ccmix.hosts.host import RealHost
 from ccmix.model import BpfCca, ModuleParameter
 from ccmix.terms import BPF_CCAS
@@ -19,7 +20,18 @@ from ccmix.terms import BPF_CCAS
 AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 RESETS_OTHERS = "draft"
+ROOTS_STATE = "/var/lib/ccmix"
 MODULES = {f"tcp_{cca}": cca for cca in BPF_CCAS}
+
+# Copies the program to a place and runs the copy. The copy goes if it fails, but not if a signal ends it: the change
+# may have been made by then.
+_KEEP_AND_DO = (
+    "sh", "-c",
+    'program=$1 kept=$2; shift 2; install -D -m 700 -- "$program" "$kept" && "$kept" "$@"; '
+    'status=$?; test $status -eq 0 || test $status -gt 128 || rm -f -- "$kept"; exit $status',
+    "sh",
+)  # fmt: skip
+_UNDO_AND_REMOVE = ("sh", "-c", 'kept=$1; shift; "$kept" "$@" && rm -f -- "$kept"', "sh")
 
 
 @dataclass(frozen=True)
@@ -48,10 +60,9 @@ class CcaProgram:
         if cca in self.host.read(AVAILABLE).split():
             yield
             return
-        unload = [self.path, "unload", cca, "--missing-ok"]
-        load = [self.path, "load", cca]
-        with self.host.changed(f"CCA {cca} as a BPF program", load, unload, all_or_nothing=True):
-            if for_users or self.host.run(["id", "-u"]).strip() != "0":
+        load, unload = ["load", cca], ["unload", cca, "--missing-ok"]
+        with self._change(f"CCA {cca} as a BPF program", load, unload):
+            if for_users or self.host.uid != 0:
                 self.host.run(allow_users(cca), privileged=True)  # the kernel forgets it with the CCA
             yield
 
@@ -62,13 +73,35 @@ class CcaProgram:
         try:
             value = parameter.written(former[parameter.name])
         except ValueError as error:
-            do = self._set(cca, {parameter.name: parameter.value})
-            raise CommandError(self.host.name, do, str(error)) from None
-        do, undo = self._set(cca, {parameter.name: value}), self._set(cca, _taken_back(parameter.name, former))
-        with self.host.changed(f"parameter {parameter.name} of {cca}", do, undo):
+            do = _set(cca, {parameter.name: parameter.value})
+            raise CommandError(self.host.name, [self.path, *do], str(error)) from None
+        do, undo = _set(cca, {parameter.name: value}), _set(cca, _taken_back(parameter.name, former))
+        with self._change(f"parameter {parameter.name} of {cca}", do, undo):
             if (now := self.value(parameter, cca)) != value:
-                raise CommandError(self.host.name, do, f"{parameter.name} is {now} after {value} was set")
+                raise CommandError(self.host.name, [self.path, *do], f"{parameter.name} is {now} after {value} was set")
             yield
+
+    @contextmanager
+    def _change(self, what: str, do: Sequence[str], undo: Sequence[str]) -> Iterator[None]:
+        """Makes a change, and takes it back afterwards; both are arguments of ccmix-cca. Raises CommandError.
+
+        The undo, which root carries out, runs a copy that only root can write. It stays if the agent is killed and its
+        folder is cleaned up.
+        """
+        kept = f"{self._roots_folder()}/ccmix-cca-{secrets.token_hex(8)}"
+        keep_and_do, undo_and_remove = [*_KEEP_AND_DO, self.path, kept, *do], [*_UNDO_AND_REMOVE, kept, *undo]
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.host.changed(what, keep_and_do, undo_and_remove, all_or_nothing=True))
+            except CommandFailed as error:  # whose message is about ccmix-cca, not the shell
+                raise CommandError(self.host.name, [self.path, *do], error.reason) from error
+            yield
+
+    def _roots_folder(self) -> str:
+        """Returns the folder in which root's journals lie on the host, as an absolute path. Raises CommandError."""
+        if self.host.uid != 0:
+            return ROOTS_STATE
+        return self.host.run(["realpath", "-m", "--", self.host.state]).rstrip("\n")
 
     def watching(self) -> list[str]:
         """Returns what a command begins with that is to read the states of the CCAs' sockets (cca/bpf/README.md)."""
@@ -87,9 +120,6 @@ class CcaProgram:
             raise CommandError(self.host.name, [self.path, "list"], f"{cca} has no parameter {parameter.name}")
         return state.parameters
 
-    def _set(self, cca: str, values: Mapping[str, str]) -> list[str]:
-        return [self.path, "set", cca, *(f"{name}={value}" for name, value in values.items())]
-
 
 def allow_users(cca: str) -> list[str]:
     """Returns a command that lets users without root choose a loaded CCA, and takes none of the others from them."""
@@ -106,6 +136,10 @@ def unexplained(host: RealHost) -> list[str]:
     """Returns the CCAs that the host's kernel has and no module of ccmix's: BPF programs, or somebody else's."""
     available = host.read(AVAILABLE).split()
     return [cca for cca in BPF_CCAS if cca in available and not _can_read(host, f"/proc/net/tcp_{cca}")]
+
+
+def _set(cca: str, values: Mapping[str, str]) -> list[str]:
+    return ["set", cca, *(f"{name}={value}" for name, value in values.items())]
 
 
 def _taken_back(name: str, former: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,94 @@
+"""Tests changes by ccmix-cca on a host, which is a network namespace of this machine."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from cca_bpf import Loader
+from ccmix.conditions.bpf_cca import CcaProgram
+from ccmix.hosts import CommandError, NamespaceHost
+from ccmix.hosts.address import parse_host
+from ccmix.hosts.agent_host import AgentHost
+from ccmix.hosts.connect import connect
+from ccmix.hosts.errors import HostLost
+from ccmix.model import ModuleParameter
+
+
+@pytest.fixture
+def host(namespace: NamespaceHost, state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentHost]:
+    monkeypatch.setenv("CCMIX_STATE", str(state))
+    connected = connect(parse_host(f"netns:{namespace.name}"), "a test")
+    yield connected
+    connected.abandon(15)
+
+
+@pytest.fixture
+def program(host: AgentHost, loader: Loader) -> CcaProgram:
+    """Gives ccmix-cca in the agent's folder, where it is on a host over ssh."""
+    return CcaProgram(host, host.put(loader.program, "ccmix-cca"))
+
+
+def test_an_undo_does_not_need_the_folder_of_an_agent_that_was_killed(
+    program: CcaProgram, host: AgentHost, loader: Loader, state: Path
+) -> None:
+    """Also not where somebody else has put a program of theirs in its place."""
+    loader.must("load", "bbr2", "loss_thresh=7")
+    folder = Path(host.temporary)
+    parameter = ModuleParameter("tcp_bbr2/parameters/loss_thresh", "9")
+    with suppress(HostLost), program.changed(parameter, "bbr2"), program.loaded("bbr3", for_users=False):
+        copies = list(state.glob("ccmix-cca-*"))
+        assert [file.stat().st_mode & 0o777 for file in copies] == [0o700] * 2
+        assert loader.list()["bbr2"]["parameters"]["loss_thresh"] == "9"
+        os.kill(host.agent_pid, signal.SIGKILL)
+        host.connection.wait_ended(10)
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / "ccmix-cca").write_text(f"#!/bin/sh\ntouch {folder}/was-run\n")
+        (folder / "ccmix-cca").chmod(0o755)
+    assert set(loader.list()) == {"bbr2", "bbr3"}
+    was_run = folder / "was-run"
+    try:
+        after = connect(parse_host(host.name), "a test")
+        assert not was_run.exists()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    assert {what: reason for what, reason in after.hello["restored"] if "folder" not in what} == {
+        f"CCA bbr3 as a BPF program on {host.name}": None, f"parameter loss_thresh of bbr2 on {host.name}": None,
+    }  # fmt: skip
+    after.close()
+    assert loader.list()["bbr2"]["parameters"]["loss_thresh"] == "7"
+    assert "bbr3" not in loader.list()
+    assert not list(state.iterdir())
+
+
+def test_a_load_that_fails_leaves_no_copy_and_names_ccmix_cca(
+    host: AgentHost, loader: Loader, state: Path, tmp_path: Path
+) -> None:
+    stand_in = tmp_path / "ccmix-cca"
+    stand_in.write_text("#!/bin/sh\necho 'ccmix-cca: BTF is missing' >&2; exit 1\n")
+    stand_in.chmod(0o755)
+    with (
+        pytest.raises(CommandError, match=f"{stand_in} load bbr3: exit status 1: ccmix-cca: BTF is missing$"),
+        CcaProgram(host, str(stand_in)).loaded("bbr3", for_users=False),
+    ):
+        pass
+    assert not list(state.glob("ccmix-cca-*"))
+
+
+def test_a_load_that_a_signal_ends_is_undone(host: AgentHost, loader: Loader, state: Path, tmp_path: Path) -> None:
+    """The kernel may have taken it by then."""
+    killed = tmp_path / "ccmix-cca"
+    killed.write_text(f'#!/bin/sh\n{loader.program} "$@" || exit\ntest "$1" != load || kill -9 $$\n')
+    killed.chmod(0o755)
+    with (
+        pytest.raises(CommandError, match="load bbr3: exit status 137"),
+        CcaProgram(host, str(killed)).loaded("bbr3", for_users=False),
+    ):
+        pass
+    assert loader.list() == {}
+    assert not list(state.glob("ccmix-cca-*"))
