@@ -298,7 +298,7 @@ def test_runs_as_an_ordinary_user_without_any_capability(kernel: Path) -> None:
         folder.chmod(0o755)
         shutil.copy(kernel, folder / "kernel")
         shutil.copytree(HARNESS / "ccmix" / "lab", folder / "ccmix" / "lab")
-        for module in ("failures.py", "tools.py"):
+        for module in ("failures.py", "temporary.py", "tools.py"):
             shutil.copy(HARNESS / "ccmix" / module, folder / "ccmix")
         (folder / "ccmix" / "__init__.py").touch()
         (folder / "job").mkdir()
