@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from cca_bpf import Loader
-from ccmix.conditions.bpf_cca import CcaProgram
+from ccmix.conditions.bpf_cca import CcaProgram, to_ask_about
 from ccmix.hosts import CommandError, NamespaceHost
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.agent_host import AgentHost
 from ccmix.hosts.connect import connect
 from ccmix.hosts.errors import HostLost
-from ccmix.model import ModuleParameter
+from ccmix.model import Destination, HostPath, ModuleParameter
+
+DTN2 = Destination("dtn2", "10.0.0.2", "dtn2")
+PARAMETER = ModuleParameter("tcp_bbr2/parameters/loss_thresh", "9")
 
 
 @pytest.fixture
@@ -39,8 +42,7 @@ def test_an_undo_does_not_need_the_folder_of_an_agent_that_was_killed(
     """Also not where somebody else has put a program of theirs in its place."""
     loader.must("load", "bbr2", "loss_thresh=7")
     folder = Path(host.temporary)
-    parameter = ModuleParameter("tcp_bbr2/parameters/loss_thresh", "9")
-    with suppress(HostLost), program.changed(parameter, "bbr2"), program.loaded("bbr3", for_users=False):
+    with suppress(HostLost), program.changed(PARAMETER, "bbr2"), program.loaded("bbr3", for_users=False):
         copies = list(state.glob("ccmix-cca-*"))
         assert [file.stat().st_mode & 0o777 for file in copies] == [0o700] * 2
         assert loader.list()["bbr2"]["parameters"]["loss_thresh"] == "9"
@@ -92,3 +94,22 @@ def test_a_load_that_a_signal_ends_is_undone(host: AgentHost, loader: Loader, st
         pass
     assert loader.list() == {}
     assert not list(state.glob("ccmix-cca-*"))
+
+
+@pytest.mark.parametrize(
+    ("uid", "path", "asks"),
+    [
+        (0, HostPath("dtn1", DTN2, "iperf3"), True),
+        (1000, HostPath("dtn1", DTN2, "iperf3"), False),
+        (1000, HostPath("dtn1", DTN2, "iperf3", cca_load=("bbr3",)), True),
+        (1000, HostPath("dtn1", DTN2, "iperf3", module_parameter=PARAMETER), True),
+    ],
+    ids=["root", "user", "user with cca-load", "user with a parameter"],
+)
+def test_who_may_not_ask_as_root_is_asked_only_if_the_entry_needs_it(
+    uid: int, path: HostPath, asks: bool, host: AgentHost, loader: Loader
+) -> None:
+    """The kernel may have a bbr3 of somebody else's, and a login's sudo reports each refusal to the administrator."""
+    loader.must("load", "bbr3")
+    host.hello["uid"] = uid
+    assert to_ask_about(host, path) == (["bbr3"] if asks else [])

@@ -14,7 +14,7 @@ from ccmix.conditions.module_parameter import FOLDER
 from ccmix.hosts import CommandError
 from ccmix.hosts.errors import CommandFailed, HostLost
 from ccmix.hosts.host import RealHost
-from ccmix.model import BpfCca, ModuleParameter
+from ccmix.model import BpfCca, HostPath, ModuleParameter
 from ccmix.terms import BPF_CCAS
 
 AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
@@ -132,8 +132,14 @@ def cca_with(host: RealHost, parameter: ModuleParameter) -> str | None:
     return cca if cca and not _can_read(host, f"{FOLDER}/{parameter.path}") else None
 
 
-def unexplained(host: RealHost) -> list[str]:
-    """Returns the CCAs that the host's kernel has and no module of ccmix's: BPF programs, or somebody else's."""
+def to_ask_about(host: RealHost, path: HostPath) -> list[str]:
+    """Returns the CCAs that the host's kernel has and no module of ccmix's: BPF programs, or somebody else's.
+
+    To ask about them takes root. Without root's login it returns none, unless the entry changes them as root anyway.
+    """
+    changes = path.cca_load or (path.module_parameter and path.module_parameter.module in MODULES)
+    if not changes and host.uid != 0:
+        return []
     available = host.read(AVAILABLE).split()
     return [cca for cca in BPF_CCAS if cca in available and not _can_read(host, f"/proc/net/tcp_{cca}")]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
 from ccmix.conditions import qdisc
-from ccmix.conditions.bpf_cca import cca_with, unexplained
+from ccmix.conditions.bpf_cca import cca_with, to_ask_about
 from ccmix.conditions.module_parameter import changed_parameter
 from ccmix.conditions.pacing import device_to, paced_device
 from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
@@ -107,7 +107,7 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
             traffic = _traffic(run, ends, programs, Watched(addresses, device), folder, log)
             log("traffic has ended")
             counters_after = _counters(path, ends, device)
-            bpf_ccas = _bpf_ccas(ends.src, programs)
+            bpf_ccas = _bpf_ccas(ends.src, path, programs)
         log("conditions taken back")
     except (CommandError, GeneratorError) as error:
         log(f"failed: {error}")
@@ -334,10 +334,10 @@ def _ping(src: RealHost, path: HostPath) -> tuple[float, ...]:
     return ping.rtts_s(answers, src.name)
 
 
-def _bpf_ccas(src: RealHost, programs: HostPrograms) -> dict[str, BpfCca] | None:
+def _bpf_ccas(src: RealHost, path: HostPath, programs: HostPrograms) -> dict[str, BpfCca] | None:
     """Returns the CCAs that the sender has as BPF programs; None if it has none, or does not say."""
     try:
-        program = programs.cca_on(src) if unexplained(src) else None
+        program = programs.cca_on(src) if to_ask_about(src, path) else None
         return (program.listed() or None) if program else None
     except HostLost:
         raise

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ccmix.conditions.bpf_cca import unexplained
+from ccmix.conditions.bpf_cca import to_ask_about
 from ccmix.hosts import CommandError
 from ccmix.hosts.errors import HostLost
 from ccmix.hosts.host import RealHost
@@ -56,7 +56,7 @@ def recorded_hosts(
                     reports[name] = probes.enter_context(samples)
             else:
                 stream = run_files.SOCKMON_STREAM if role == "src" else run_files.SOCKMON_DESTINATION_STREAM
-                watches = _watches(host, programs, recording) if role == "src" else []
+                watches = _watches(run, host, programs, recording) if role == "src" else []
                 output, errors = logs / stream, sockmon.errors_of(logs / stream)
                 started = host.start([*watches, *argv], stdout=output, stderr=errors, privileged=bool(watches))
                 probes.enter_context(started)
@@ -69,12 +69,12 @@ def recorded_hosts(
     recording.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
 
 
-def _watches(host: RealHost, programs: HostPrograms, recording: Recording) -> list[str]:
+def _watches(run: Run, host: RealHost, programs: HostPrograms, recording: Recording) -> list[str]:
     """Returns what a probe's command begins with where CCAs are BPF programs, whose states the probe then reads.
 
     It takes root. Where it is refused, `recording` gets the reason.
     """
-    ccas = unexplained(host)
+    ccas = to_ask_about(host, run.host_path)
     try:
         program = programs.cca_on(host) if ccas else None
         watches = program.watching() if program else []
