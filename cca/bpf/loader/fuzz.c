@@ -29,10 +29,8 @@ static void check_parameters(const struct command *command)
 	int written = 0;
 
 	parameters_preset(&control, version_of(command->name));
-	for (int i = 0; i < command->assignment_count; i++) {
-		if (parameters_assign(&control, command->assignments[i]))
-			return;
-	}
+	if (parameters_assign(&control, command->assignments, command->assignment_count))
+		return;
 	require(!parameters_finish(&control));
 	parameters_write(&control, count_parameter, &written);
 	require(written > 30);

@@ -17,13 +17,10 @@
 
 static void assign(struct bbr_control *control, const struct command *command)
 {
-	const char *wrong;
+	const char *wrong = parameters_assign(control, command->assignments, command->assignment_count);
 
-	for (int i = 0; i < command->assignment_count; i++) {
-		wrong = parameters_assign(control, command->assignments[i]);
-		if (wrong)
-			fail(STATUS_USAGE, "%s", wrong);
-	}
+	if (wrong)
+		fail(STATUS_USAGE, "%s", wrong);
 	wrong = parameters_finish(control);
 	if (wrong)
 		fail(STATUS_USAGE, "%s is out of its bounds", wrong);

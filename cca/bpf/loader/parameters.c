@@ -98,7 +98,7 @@ static const char *assign_number(struct bbr_control *control, const struct param
 	return NULL;
 }
 
-const char *parameters_assign(struct bbr_control *control, const char *assignment)
+static const char *assign(struct bbr_control *control, const char *assignment)
 {
 	static char wrong[256];
 	const char *equals = strchr(assignment, '=');
@@ -126,6 +126,26 @@ const char *parameters_assign(struct bbr_control *control, const char *assignmen
 	}
 	snprintf(wrong, sizeof(wrong), "%.*s is no parameter of bbr%u", length < 80 ? (int)length : 80, assignment,
 		 control->constants.version);
+	return wrong;
+}
+
+static bool is_draft(const char *assignment)
+{
+	return !strncmp(assignment, "draft=", strlen("draft="));
+}
+
+const char *parameters_assign(struct bbr_control *control, char *const *assignments, int count)
+{
+	const char *wrong = NULL;
+
+	for (int i = 0; i < count && !wrong; i++) {
+		if (is_draft(assignments[i]))
+			wrong = assign(control, assignments[i]);
+	}
+	for (int i = 0; i < count && !wrong; i++) {
+		if (!is_draft(assignments[i]))
+			wrong = assign(control, assignments[i]);
+	}
 	return wrong;
 }
 

@@ -14,8 +14,11 @@ unsigned int version_of(const char *name);
 /* Fills in the defaults of this version. */
 void parameters_preset(struct bbr_control *control, unsigned int version);
 
-/* Carries out "NAME=VALUE"; returns NULL, or what is wrong with it, in words that the next call overwrites. */
-const char *parameters_assign(struct bbr_control *control, const char *assignment);
+/*
+ * Carries out each "NAME=VALUE"; returns NULL, or what is wrong with one, in words that the next call overwrites. `draft`,
+ * which gives all others their defaults, comes first wherever it stands.
+ */
+const char *parameters_assign(struct bbr_control *control, char *const *assignments, int count);
 
 /* Computes what follows from the parameters; returns NULL, or which of them is out of its bounds. */
 const char *parameters_finish(struct bbr_control *control);

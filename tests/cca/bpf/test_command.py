@@ -123,9 +123,16 @@ def test_parameters(loader: Loader) -> None:
     wrong = loader.run("set", "bbr2", "beta=100", "loss_thresh=0")
     assert wrong.returncode == 2
     assert loader.list()["bbr2"]["parameters"] == found  # all or nothing
-    loader.must("set", "bbr2", "beta=100", "draft=0")
+    loader.must("set", "bbr2", "draft=0")
     assert loader.list()["bbr2"]["parameters"]["startup_pacing_gain"] == "739"
-    assert loader.list()["bbr2"]["parameters"]["beta"] == "77"
+    assert loader.list()["bbr2"]["parameters"]["loss_thresh"] != "10"
+
+
+def test_draft_comes_before_what_is_set_beside_it(loader: Loader) -> None:
+    for command, draft, gain in (("load", "1", "709"), ("set", "0", "739")):
+        loader.must(command, "bbr2", "beta=100", f"draft={draft}")
+        found = loader.list()["bbr2"]["parameters"]
+        assert (found["beta"], found["draft"], found["startup_pacing_gain"]) == ("100", draft, gain)
 
 
 def test_every_parameter_of_the_core_is_shown_and_can_be_set(loader: Loader) -> None:
