@@ -146,8 +146,8 @@ static void warn_of_default(const char *name)
 	char line[32] = "";
 
 	if (file && fgets(line, sizeof(line), file) && !strncmp(line, name, strlen(name)) && line[strlen(name)] == '\n')
-		complain("%s is still the default of this host: new sockets use it until net.ipv4.tcp_congestion_control is "
-			 "changed", name);
+		complain("%s is still the default of this network namespace: new sockets use it until "
+			 "net.ipv4.tcp_congestion_control is changed", name);
 	if (file)
 		fclose(file);
 }
