@@ -61,7 +61,11 @@ static bool write_loaded(const struct loaded *loaded, void *state)
 			printf("\"sockets\": %u, \"fallbacks\": %u, ", loaded->counts.sockets, loaded->counts.fallbacks);
 		else
 			printf("\"sockets\": null, \"fallbacks\": null, ");
-		printf("\"program\": \"%016" PRIx64 "\", \"parameters\": {", loaded->control.build);
+		if (loaded->control.build)
+			printf("\"program\": \"%016" PRIx64 "\", ", loaded->control.build);
+		else
+			printf("\"program\": null, ");
+		printf("\"parameters\": {");
 	} else if (loaded->is_this_build) {
 		printf("%s: id %u, %u sockets, %u fallbacks to reno\n", loaded->name, loaded->id, loaded->counts.sockets,
 		       loaded->counts.fallbacks);
@@ -183,6 +187,14 @@ static struct bpf_link *iterate(struct bpf_program *program, const struct loaded
 	return bpf_program__attach_iter(program, &options);
 }
 
+/* Returns whether this build knows how the state of its sockets is laid out; says so if not. */
+static bool can_read_sockets(const struct loaded *loaded)
+{
+	if (!loaded->is_this_build)
+		complain("%s was loaded by another build of ccmix-cca: its sockets are not shown", loaded->name);
+	return loaded->is_this_build;
+}
+
 static bool write_sockets(const struct loaded *loaded, void *state)
 {
 	struct output *output = state;
@@ -191,10 +203,8 @@ static bool write_sockets(const struct loaded *loaded, void *state)
 
 	if (output->name && strcmp(output->name, loaded->name))
 		return true;
-	if (!loaded->is_this_build) {
-		complain("%s was loaded by another build of ccmix-cca: its sockets are not shown", loaded->name);
+	if (!can_read_sockets(loaded))
 		return true;
-	}
 	link = iterate(output->program, loaded);
 	iterator = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
 	if (iterator < 0)
@@ -214,15 +224,31 @@ static struct bpf_object *load_status(void)
 	return object;
 }
 
+struct use {
+	const char *name;
+	bool found;			/* it is loaded, or was unloaded and sockets still use it */
+};
+
+static bool find_use(const struct loaded *loaded, void *state)
+{
+	struct use *use = state;
+
+	if (!strcmp(loaded->name, use->name))
+		use->found = loaded->registered || !loaded->is_this_build || loaded->counts.sockets;
+	return !use->found;
+}
+
 void status(const struct command *command)
 {
 	struct output output = { .json = command->json, .name = command->name };
+	struct use use = { .name = command->name };
 	struct bpf_object *object;
-	struct loaded loaded;
 
 	check_require();
-	if (command->name && !loaded_find(command->name, &loaded))
-		fail(STATUS_FAILED, "%s is not loaded", command->name);
+	if (command->name)
+		loaded_visit(find_use, &use);
+	if (command->name && !use.found)
+		fail(STATUS_FAILED, "%s is not loaded, and no connection uses it", command->name);
 	object = load_status();
 	output.program = bpf_object__find_program_by_name(object, "bbr_write_status");
 	loaded_visit(write_sockets, &output);
@@ -239,8 +265,8 @@ static bool hand_over(const struct loaded *loaded, void *state)
 
 	if (!loaded->registered)
 		return true;
-	if (!loaded->is_this_build)
-		fail(STATUS_FAILED, "%s was loaded by another build of ccmix-cca: its sockets are not shown", loaded->name);
+	if (!can_read_sockets(loaded))
+		return true;
 	link = iterate(state, loaded);
 	fd = link ? dup(bpf_link__fd(link)) : -1;	/* the copy is inherited */
 	if (fd < 0)

@@ -112,7 +112,8 @@ def test_unloading_leaves_sockets_what_they_use(loader: Loader, pair: Pair) -> N
         assert loader.list() == {}
         send(connection, 10 * MEGABYTE)
         assert cca_of(connection) == "bbr3"
-        assert [state["name"] for state in loader.status()] == ["bbr3"]
+        for names in ((), ("bbr3",)):
+            assert [state["name"] for state in loader.status(*names)] == ["bbr3"]
         loader.must("load", "bbr3")  # a second one beside what is left of the first
         with connect(pair[0], "10.88.0.2", sink.port, "bbr3") as another:
             send(another, MEGABYTE)
@@ -121,6 +122,7 @@ def test_unloading_leaves_sockets_what_they_use(loader: Loader, pair: Pair) -> N
             assert (entry["sockets"], entry["parameters"]["loss_thresh"]) == (1, "5")
         assert eventually(lambda: sink.received == 12 * MEGABYTE)
     loader.must("unload", "bbr3")
+    assert eventually(lambda: loader.run("status", "bbr3").returncode == 1)
     assert eventually(lambda: bpf_maps() == before)
 
 
