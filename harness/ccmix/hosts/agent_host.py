@@ -159,11 +159,6 @@ class AgentHost:
         return str(self.hello["folder"])
 
     @property
-    def state(self) -> str:
-        """Returns the folder of the login's undo journals on the host."""
-        return str(self.hello["state"])
-
-    @property
     def agent_pid(self) -> int:
         return int(self.hello["pid"])
 

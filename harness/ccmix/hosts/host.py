@@ -82,14 +82,6 @@ class RealHost(Host, Protocol):
     @property
     def temporary(self) -> str: ...
 
-    @property
-    def uid(self) -> int:
-        """Returns the user id of the login there."""
-
-    @property
-    def state(self) -> str:
-        """Returns the folder of the login's undo journals there."""
-
     def remember(self, what: str, undo: Sequence[str]) -> int:
         """Records on the host's disk how a change is taken back that was made already, and returns its number."""
 
