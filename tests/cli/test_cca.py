@@ -8,6 +8,7 @@ import pytest
 
 from cca_bpf import Loader, Sink, connect, linked_namespaces, send
 from ccmix.conditions.bpf_cca import ALLOWED, AVAILABLE
+from ccmix.hosts import NamespaceHost
 from ccmix.tools import find_iperf3
 from sshd import SshServer
 from support import CCMIX, Ccmix, wait_for
@@ -120,6 +121,13 @@ def test_users_may_choose_it_only_if_the_administrator_says_so(loader: Loader, c
         assert (done.returncode == 0) is may, done.stderr
         must(ccmix, "unload", "bbr3")
     assert Path(ALLOWED).read_text() == allowed
+
+
+def test_users_cannot_be_allowed_in_a_namespace(loader: Loader, ccmix: Ccmix, namespace: NamespaceHost) -> None:
+    done = ccmix("cca", "load", "bbr3", "--allow-users", "--host", f"netns:{namespace.name}")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"netns:{namespace.name}: users without root can't be allowed")
+    assert loader.list() == {}
 
 
 @pytest.mark.parametrize("login", ["root", "dtn"])

@@ -1,22 +1,25 @@
 """Tests changes by ccmix-cca on a host, which is a network namespace of this machine."""
 
+import json
 import os
 import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cca_bpf import Loader
+from ccmix.conditions import bpf_cca
 from ccmix.conditions.bpf_cca import CcaProgram, to_ask_about
 from ccmix.hosts import CommandError, NamespaceHost
 from ccmix.hosts.address import parse_host
 from ccmix.hosts.agent_host import AgentHost
 from ccmix.hosts.connect import connect
 from ccmix.hosts.errors import HostLost
-from ccmix.model import Destination, HostPath, ModuleParameter
+from ccmix.model import BpfCca, Destination, HostPath, ModuleParameter
 
 DTN2 = Destination("dtn2", "10.0.0.2", "dtn2")
 PARAMETER = ModuleParameter("tcp_bbr2/parameters/loss_thresh", "9")
@@ -96,20 +99,47 @@ def test_a_load_that_a_signal_ends_is_undone(host: AgentHost, loader: Loader, st
     assert not list(state.glob("ccmix-cca-*"))
 
 
+def test_where_users_cannot_be_allowed_nothing_is_loaded(program: CcaProgram, loader: Loader) -> None:
+    """The host is a network namespace of its own, as a container is."""
+    with (
+        pytest.raises(CommandError, match="users without root can't be allowed to choose it from here"),
+        program.loaded("bbr3", for_users=True),
+    ):
+        pass
+    assert loader.list() == {}
+
+
 @pytest.mark.parametrize(
-    ("uid", "path", "asks"),
+    ("row", "says"),
     [
-        (0, HostPath("dtn1", DTN2, "iperf3"), True),
-        (1000, HostPath("dtn1", DTN2, "iperf3"), False),
-        (1000, HostPath("dtn1", DTN2, "iperf3", cca_load=("bbr3",)), True),
-        (1000, HostPath("dtn1", DTN2, "iperf3", module_parameter=PARAMETER), True),
+        ({"program": None, "parameters": {}}, "bbr2 was loaded by another build of ccmix-cca"),
+        ({"program": "0123", "parameters": {"beta": "77"}}, "bbr2 has no parameter loss_thresh"),
+    ],
+)
+def test_why_a_parameter_cannot_be_set(row: dict[str, Any], says: str, host: AgentHost, tmp_path: Path) -> None:
+    stand_in = tmp_path / "ccmix-cca"
+    stand_in.write_text(f"#!/bin/sh\necho '{json.dumps([{'name': 'bbr2', **row}])}'\n")
+    stand_in.chmod(0o755)
+    program = CcaProgram(host, str(stand_in))
+    assert program.listed()["bbr2"] == BpfCca(row["program"] or "", row["parameters"])
+    with pytest.raises(CommandError, match=says), program.changed(PARAMETER, "bbr2"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "asks"),
+    [
+        (True, HostPath("dtn1", DTN2, "iperf3"), True),
+        (False, HostPath("dtn1", DTN2, "iperf3"), False),
+        (False, HostPath("dtn1", DTN2, "iperf3", cca_load=("bbr3",)), True),
+        (False, HostPath("dtn1", DTN2, "iperf3", module_parameter=PARAMETER), True),
     ],
     ids=["root", "user", "user with cca-load", "user with a parameter"],
 )
 def test_who_may_not_ask_as_root_is_asked_only_if_the_entry_needs_it(
-    uid: int, path: HostPath, asks: bool, host: AgentHost, loader: Loader
+    root: bool, path: HostPath, asks: bool, host: AgentHost, loader: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel may have a bbr3 of somebody else's, and a login's sudo reports each refusal to the administrator."""
     loader.must("load", "bbr3")
-    host.hello["uid"] = uid
+    monkeypatch.setattr(bpf_cca, "_is_root", lambda _: root)
     assert to_ask_about(host, path) == (["bbr3"] if asks else [])

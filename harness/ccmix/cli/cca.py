@@ -86,8 +86,11 @@ def cca_load(name: str, parameters: tuple[str, ...], allow_users: bool, host: st
     ccmix cca load bbr2 loss_thresh=5 --host dtn@dtn1.example.org
     """
     from ccmix.conditions.bpf_cca import allow_users as allow
+    from ccmix.conditions.bpf_cca import check_allowing
 
     with _on(host) as program:
+        if allow_users:
+            check_allowing(host or "localhost", program.run)
         program.call("load", name, *parameters, *(["--keep"] if allow_users else []))
         if allow_users:
             program.run(allow(name))

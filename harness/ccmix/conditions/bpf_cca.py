@@ -4,15 +4,16 @@ The kernel has one list of CCAs for all of its network namespaces. The program i
 """
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ccmix import foreign_json
 from ccmix.conditions.module_parameter import FOLDER
 from ccmix.hosts import CommandError
-from ccmix.hosts.errors import CommandFailed, HostLost
+from ccmix.hosts.errors import CommandFailed, ExitStatusError, HostLost
 from ccmix.hosts.host import RealHost
 from ccmix.model import BpfCca, HostPath, ModuleParameter
 from ccmix.terms import BPF_CCAS
@@ -20,9 +21,14 @@ from ccmix.terms import BPF_CCAS
 AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 RESETS_OTHERS = "draft"
-ROOTS_STATE = "/var/lib/ccmix"
+_IS_READ_ONLY = 9  # an exit status that neither sh nor sudo has
 MODULES = {f"tcp_{cca}": cca for cca in BPF_CCAS}
 
+# Prints the folder in which root's journals lie, as an absolute path (agent/journal.py)
+_ROOTS_FOLDER = (
+    "sh", "-c",
+    'if test "$(id -u)" = 0; then realpath -m -- "${CCMIX_STATE:-/var/lib/ccmix}"; else echo /var/lib/ccmix; fi',
+)  # fmt: skip
 # Copies the program to a place and runs the copy. The copy goes if it fails, but not if a signal ends it: the change
 # may have been made by then.
 _KEEP_AND_DO = (
@@ -61,9 +67,13 @@ class CcaProgram:
             yield
             return
         load, unload = ["load", cca], ["unload", cca, "--missing-ok"]
+        for_users = for_users or not _is_root(self.host)
+        as_root = partial(self.host.run, privileged=True)
+        if for_users:
+            check_allowing(self.host.name, as_root)
         with self._change(f"CCA {cca} as a BPF program", load, unload):
-            if for_users or self.host.uid != 0:
-                self.host.run(allow_users(cca), privileged=True)  # the kernel forgets it with the CCA
+            if for_users:
+                as_root(allow_users(cca))  # the kernel forgets it with the CCA
             yield
 
     @contextmanager
@@ -88,7 +98,7 @@ class CcaProgram:
         The undo, which root carries out, runs a copy that only root can write. It stays if the agent is killed and its
         folder is cleaned up.
         """
-        kept = f"{self._roots_folder()}/ccmix-cca-{secrets.token_hex(8)}"
+        kept = f"{self.host.run(_ROOTS_FOLDER).strip()}/ccmix-cca-{secrets.token_hex(8)}"
         keep_and_do, undo_and_remove = [*_KEEP_AND_DO, self.path, kept, *do], [*_UNDO_AND_REMOVE, kept, *undo]
         with ExitStack() as stack:
             try:
@@ -96,12 +106,6 @@ class CcaProgram:
             except CommandFailed as error:  # whose message is about ccmix-cca, not the shell
                 raise CommandError(self.host.name, [self.path, *do], error.reason) from error
             yield
-
-    def _roots_folder(self) -> str:
-        """Returns the folder in which root's journals lie on the host, as an absolute path. Raises CommandError."""
-        if self.host.uid != 0:
-            return ROOTS_STATE
-        return self.host.run(["realpath", "-m", "--", self.host.state]).rstrip("\n")
 
     def watching(self) -> list[str]:
         """Returns what a command begins with that is to read the states of the CCAs' sockets (cca/bpf/README.md)."""
@@ -116,6 +120,9 @@ class CcaProgram:
         state = self.listed().get(cca)
         if state is None:
             raise CommandError(self.host.name, [self.path, "list"], f"{cca} is not loaded")
+        if not state.parameters:  # ccmix-cca does not know them
+            reason = f"{cca} was loaded by another build of ccmix-cca: unload it, and load it again"
+            raise CommandError(self.host.name, [self.path, "list"], reason)
         if parameter.name not in state.parameters:
             raise CommandError(self.host.name, [self.path, "list"], f"{cca} has no parameter {parameter.name}")
         return state.parameters
@@ -124,6 +131,21 @@ class CcaProgram:
 def allow_users(cca: str) -> list[str]:
     """Returns a command that lets users without root choose a loaded CCA, and takes none of the others from them."""
     return ["sh", "-c", 'printf "%s %s\\n" "$(cat "$1")" "$2" >"$1"', "sh", ALLOWED, cca]
+
+
+def check_allowing(host: str, as_root: Callable[[Sequence[str]], str]) -> None:
+    """Changes nothing. Raises CommandError where root can't let users choose a CCA, as in a container."""
+    try:
+        as_root(["sh", "-c", f'true >>"$1" || exit {_IS_READ_ONLY}', "sh", ALLOWED])
+    except ExitStatusError as error:
+        if error.status != _IS_READ_ONLY:
+            raise
+        raise CommandError(
+            host, (),
+            "users without root can't be allowed to choose it from here: net.ipv4.tcp_allowed_congestion_control can "
+            "be written only in the machine's own network namespace, and in no container. Load it there, by "
+            "ccmix cca load --allow-users",
+        ) from error  # fmt: skip
 
 
 def cca_with(host: RealHost, parameter: ModuleParameter) -> str | None:
@@ -138,10 +160,9 @@ def to_ask_about(host: RealHost, path: HostPath) -> list[str]:
     To ask about them takes root. Without root's login it returns none, unless the entry changes them as root anyway.
     """
     changes = path.cca_load or (path.module_parameter and path.module_parameter.module in MODULES)
-    if not changes and host.uid != 0:
-        return []
     available = host.read(AVAILABLE).split()
-    return [cca for cca in BPF_CCAS if cca in available and not _can_read(host, f"/proc/net/tcp_{cca}")]
+    ccas = [cca for cca in BPF_CCAS if cca in available and not _can_read(host, f"/proc/net/tcp_{cca}")]
+    return ccas if ccas and (changes or _is_root(host)) else []
 
 
 def _set(cca: str, values: Mapping[str, str]) -> list[str]:
@@ -156,6 +177,10 @@ def _taken_back(name: str, former: Mapping[str, str]) -> dict[str, str]:
     return {name: former[name], **(former if name == RESETS_OTHERS else {})}
 
 
+def _is_root(host: RealHost) -> bool:
+    return host.run(["id", "-u"]).strip() == "0"
+
+
 def _can_read(host: RealHost, path: str) -> bool:
     try:
         host.read(path)
@@ -168,4 +193,4 @@ def _can_read(host: RealHost, path: str) -> bool:
 
 def _read_row(row: Mapping[str, Any]) -> BpfCca:
     parameters = {str(name): str(value) for name, value in row["parameters"].items()}
-    return BpfCca(str(row["program"]), parameters)
+    return BpfCca(str(row["program"] or ""), parameters)
