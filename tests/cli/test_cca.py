@@ -1,6 +1,7 @@
 """Tests `ccmix cca` with the real ccmix-cca, on this machine's kernel."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from ccmix.conditions.bpf_cca import ALLOWED, AVAILABLE
 from ccmix.hosts import NamespaceHost
 from ccmix.tools import find_iperf3
 from sshd import SshServer
-from support import CCMIX, Ccmix, wait_for
+from support import CCMIX, REPOSITORY, Ccmix, wait_for
+
+GUIDE = REPOSITORY / "docs/howto/try-bbr3-on-a-dtn.md"
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all")
 
@@ -41,6 +44,14 @@ def test_what_the_guide_says_works(loader: Loader, ccmix: Ccmix) -> None:
     assert all(stream["sender"]["bytes"] > 1e6 for stream in streams)
     must(ccmix, "unload", "bbr3")
     assert "bbr3" not in Path(AVAILABLE).read_text()
+
+
+def test_the_commands_of_the_guide_work_in_their_order(loader: Loader, ccmix: Ccmix) -> None:
+    commands = re.findall(r"^    sudo \.venv/bin/ccmix cca ([^#\n]+)", GUIDE.read_text(), re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["check", "load", "list", "status", "load", "unload", "list"]
+    for command in commands:
+        must(ccmix, *command.split())
+    assert loader.list() == {}
 
 
 def test_each_command_does_what_it_says(loader: Loader, ccmix: Ccmix) -> None:
