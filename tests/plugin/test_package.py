@@ -4,6 +4,8 @@ import ast
 import hashlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -122,6 +124,27 @@ def test_the_service_and_the_script_of_the_package_call_what_is_there(deb: Path,
     assert f"/{TOOL}" in control(deb, "postinst")
     assert program == f"/{TOOL}/allow-ccas"
     assert '"$tool/allow-ccas"' in control(deb, "postinst")
+
+
+def test_the_documentation_of_the_units_is_in_the_package(package: Path) -> None:
+    for unit in (package / "usr/lib/systemd/system").glob("*@.service"):
+        [page] = re.findall(r"^Documentation=file:///(.*)$", unit.read_text(), re.MULTILINE)
+        assert (package / page).is_file()
+
+
+@pytest.mark.skipif(shutil.which("systemctl") is None, reason="systemctl is not here")
+def test_removing_it_disables_the_instances_of_its_units(deb: Path, package: Path, tmp_path: Path) -> None:
+    """By the command of the package's script, on another root folder."""
+    [disable] = re.findall(r"systemctl (disable \S+)", control(deb, "prerm"))
+    assert f"systemctl {disable} " in (REPOSITORY / f"plugin/rpm/{NAME}.spec").read_text()
+    units = tmp_path / "usr/lib/systemd/system"
+    shutil.copytree(package / "usr/lib/systemd/system", units)
+    links = tmp_path / "etc/systemd/system/multi-user.target.wants"
+    systemctl = ("systemctl", f"--root={tmp_path}")
+    subprocess.run([*systemctl, "enable", "ccmix-cca@bbr2", "ccmix-cca@bbr3"], check=True)
+    assert len(list(links.iterdir())) == 2
+    subprocess.run([*systemctl, *disable.split()], check=True)
+    assert not links.exists() or not list(links.iterdir())
 
 
 def test_its_python_is_that_of_enterprise_linux_9(package: Path) -> None:
