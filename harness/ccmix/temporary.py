@@ -21,8 +21,10 @@ class TemporaryFolderError(OSError):
     """Says that there is no folder for temporary files."""
 
     def __str__(self) -> str:
-        named = f"name another one by {VARIABLE}, or unset it" if VARIABLE in os.environ else f"name one by {VARIABLE}"
-        return f"{self.filename}: no temporary files can be written there: {self.strerror}: make room, or {named}"
+        remedy = f"name another one by {VARIABLE}, or unset it" if VARIABLE in os.environ else f"name one by {VARIABLE}"
+        if self.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = f"make room, or {remedy}"
+        return f"{self.filename}: no temporary files can be written there: {self.strerror}: {remedy}"
 
 
 def temporary_place() -> Path:
