@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from ccmix.cli.main import main
 from published_archives import DEMO as DEMO_RUNS
@@ -147,6 +148,20 @@ def test_restore_with_nothing_to_do(ccmix: Ccmix, monkeypatch: pytest.MonkeyPatc
     done = Ccmix(ccmix.folder)("restore")
     assert (done.returncode, done.stdout) == (0, "")
     assert "nothing to restore" in done.stderr
+
+
+def test_a_user_without_a_home_is_told_of_the_other_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("CCMIX_STATE", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    monkeypatch.setattr(Path, "home", no_home)
+    done = CliRunner().invoke(main, ["restore"])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("~: this user has no home: ")
+    assert done.stderr.endswith("or name another folder by CCMIX_STATE\n")
 
 
 INTERRUPTED_WHILE_LIBRARIES_LOAD = """

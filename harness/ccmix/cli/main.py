@@ -64,6 +64,7 @@ class CommandGroup(click.Group):
 
 def _line_and_status(error: Exception) -> tuple[str, int]:
     """Returns what a user reads of an error, and the exit status. Raises an error again that no user can mend."""
+    from ccmix.agent.journal import JournalError
     from ccmix.archive import ArchiveError
     from ccmix.config import ConfigError
     from ccmix.failures import WHAT_TO_DO, located
@@ -77,7 +78,7 @@ def _line_and_status(error: Exception) -> tuple[str, int]:
             return str(error), status.WRONG_INPUT
         case ConfigError() | ArchiveError() | ToolError():
             return str(error), status.WRONG_INPUT
-        case GuestError() | CommandError():
+        case GuestError() | CommandError() | JournalError():
             return str(error), status.BAD
         case OSError(filename=None, errno=number) if number in WHAT_TO_DO:  # files are always named
             output.drop_the_rest()
