@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,44 @@ def test_users_cannot_be_allowed_in_a_namespace(loader: Loader, ccmix: Ccmix, na
     assert done.returncode == 1
     assert done.stderr.startswith(f"netns:{namespace.name}: users without root can't be allowed")
     assert loader.list() == {}
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a shell script in the place of ccmix-cca; a test asks for it before it asks for ccmix."""
+    file = tmp_path / "ccmix-cca"
+    monkeypatch.setenv("CCMIX_CCA", str(file))
+
+    def put(script: str) -> None:
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
+
+    return put
+
+
+@pytest.mark.parametrize("of_a_host", [False, pytest.param(True, marks=pytest.mark.namespaces)])
+def test_warnings_are_shown(
+    of_a_host: bool, stand_in: Callable[[str], None], ccmix: Ccmix, request: pytest.FixtureRequest
+) -> None:
+    host = f"netns:{request.getfixturevalue('namespace').name}" if of_a_host else None
+    stand_in("echo 'ccmix-cca: bbr3 was loaded by another build: its sockets are not shown' >&2; echo '[]'")
+    for words in ("status",), ("unload", "bbr3"):
+        done = ccmix("cca", *words, *(["--host", host] if host else []))
+        assert done.returncode == 0, done.stderr
+        prefix = f"{host}: " if host else ""
+        assert done.stderr == f"{prefix}ccmix-cca: bbr3 was loaded by another build: its sockets are not shown\n"
+
+
+@pytest.mark.parametrize("command", ["list", "status", "check"])
+@pytest.mark.parametrize(
+    "rows", ["[1]", "{}", "5", "[{}]", '[{"name": 5, "sockets": 1, "fallbacks": 1, "program": "x"}]', '[{"need": 5}]']
+)
+def test_rows_that_are_not_of_ccmix_cca(rows: str, command: str, stand_in: Callable[[str], None], ccmix: Ccmix) -> None:
+    stand_in(f"echo '{rows}'")
+    done = ccmix("cca", command)
+    assert done.returncode == 1
+    assert "the output of ccmix-cca is not understood" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("login", ["root", "dtn"])

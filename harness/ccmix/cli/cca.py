@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,11 @@ from ccmix.terms import BPF_CCAS
 if TYPE_CHECKING:
     from ccmix.hosts.address import HostAddress
     from ccmix.hosts.agent_host import AgentHost
+    from ccmix.hosts.host import Process
 
 UNSET = "–"
 Row = dict[str, Any]  # as ccmix-cca prints it
-Run = Callable[[Sequence[str]], str]  # runs a command, and returns its output
+WITHIN_S = 30.0
 
 _EITHER_WAY = ("sh", "-c", '"$@" || test $? -eq 1', "sh")  # `check` says by its status whether something lacks
 CONNECTION = (
@@ -31,16 +32,37 @@ CONNECTION = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Program:
-    """Holds ccmix-cca on a host, and a function that runs commands there."""
+    """Holds ccmix-cca on a host, and what runs commands there. `warned` says whether one has warned of something."""
 
+    host: str
     path: str
-    run: Run
+    start: Callable[..., AbstractContextManager[Process]]
+    prefix: str  # of warnings
+    warned: bool = False
 
     def call(self, *arguments: str) -> str:
         """Returns the output of ccmix-cca. Raises CommandError."""
         return self.run([self.path, *arguments])
+
+    def run(self, argv: Sequence[str]) -> str:
+        """Runs a command, and returns its output; what it says on standard error is told. Raises CommandError."""
+        from ccmix.hosts.errors import exit_status_error
+        from ccmix.hosts.output_text import shortened
+        from ccmix.temporary import temporary_folder
+
+        with temporary_folder() as folder:
+            stdout, stderr = folder / "stdout", folder / "stderr"
+            with self.start(argv, stdout=stdout, stderr=stderr) as process:
+                exit_status = process.wait(WITHIN_S)
+            output, warnings = (file.read_text(errors="replace") for file in (stdout, stderr))
+        if exit_status != 0:
+            raise exit_status_error(self.host, argv, exit_status, warnings or output)
+        for line in warnings.splitlines():
+            self.warned = True
+            tell(self.prefix + shortened(line))
+        return output
 
 
 _name = click.argument("name", metavar="NAME", type=click.Choice(BPF_CCAS))
@@ -90,7 +112,7 @@ def cca_load(name: str, parameters: tuple[str, ...], allow_users: bool, host: st
 
     with _on(host) as program:
         if allow_users:
-            check_allowing(host or "localhost", program.run)
+            check_allowing(program.host, program.run)
         program.call("load", name, *parameters, *(["--keep"] if allow_users else []))
         if allow_users:
             program.run(allow(name))
@@ -141,7 +163,7 @@ def cca_list(form: str, host: str | None) -> None:
     if form == "json":
         put(json.dumps(rows, indent=2) + "\n")
     elif rows:
-        put(_table(("CCA", "sockets", "fallbacks", "program"), [_listed(row) for row in rows]))
+        put(_table(("CCA", "sockets", "fallbacks", "program"), rows, _listed))
     else:
         tell("nothing is loaded as a BPF program: 'ccmix cca load bbr3' loads BBRv3")
 
@@ -162,8 +184,8 @@ def cca_status(name: str | None, form: str, host: str | None) -> None:
     if form == "json":
         put(json.dumps(rows, indent=2) + "\n")
     elif rows:
-        put(_table(CONNECTION, [_connection(row) for row in rows]))
-    else:
+        put(_table(CONNECTION, rows, _connection))
+    elif not program.warned:
         tell("no connection uses a CCA that is loaded as a BPF program")
 
 
@@ -182,8 +204,8 @@ def cca_check(form: str, host: str | None) -> None:
     if form == "json":
         put(json.dumps(rows, indent=2) + "\n")
     else:
-        put(_table(("need", "", "seen"), [[row["need"], "ok" if row["ok"] else "lacks", row["word"]] for row in rows]))
-    sys.exit(status.GOOD if all(row["ok"] for row in rows) else status.BAD)
+        put(_table(("need", "", "seen"), rows, _need))
+    sys.exit(status.GOOD if all(row.get("ok") is True for row in rows) else status.BAD)
 
 
 @contextmanager
@@ -206,12 +228,12 @@ def _on(name: str | None) -> Iterator[_Program]:
     program = find_cca()
     try:
         if address is None or address.kind is AddressKind.LOCAL:
-            yield _Program(str(program), LocalHost().run)
+            yield _Program(LocalHost.name, str(program), LocalHost().start, "")
         else:
             with _agent(address) as host:
-                as_root = partial(host.run, privileged=True)
+                as_root = partial(host.start, privileged=True)
                 with sent(host, program) as there:
-                    yield _Program(there, as_root)
+                    yield _Program(host.name, there, as_root, f"{name}: ")
     except ExitStatusError as error:
         reason = error.reason.partition(": ")[2] or error.reason
         tell(f"{name}: {reason}" if name else reason)
@@ -234,23 +256,38 @@ def _rows(output: str) -> list[Row]:
     """Returns what ccmix-cca has printed as JSON. Raises ClickException for something else."""
     from ccmix import foreign_json
 
-    try:
+    with _understood():
         rows: list[Row] = foreign_json.loads(output)
-    except ValueError as error:
-        raise click.ClickException(f"the output of ccmix-cca is not understood: {error}") from error
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError("it is no list of objects")
     return rows
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Raises ClickException for what a host may have in its output that is not ccmix-cca's."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise click.ClickException(f"the output of ccmix-cca is not understood: {error!r}") from error
+
+
+def _table(headings: Sequence[str], rows: Sequence[Row], cells: Callable[[Row], Sequence[str]]) -> str:
+    """Returns a table of the cells of each row. Raises ClickException for rows that are not ccmix-cca's."""
     from rich.table import Table
     from rich.text import Text
 
     from ccmix.plain_text import plain
 
     table = Table(*headings, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(Text, row))
+    with _understood():
+        for row in rows:
+            table.add_row(*map(Text, cells(row)))
     return plain(table)
+
+
+def _need(row: Row) -> list[str]:
+    return [row["need"], "ok" if row["ok"] else "lacks", row["word"]]
 
 
 def _listed(row: Row) -> list[str]:
