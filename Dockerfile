@@ -102,6 +102,7 @@ COPY plugin plugin
 # where the plugin's link to the group grammar points
 COPY harness/ccmix/model/group_grammar.py harness/ccmix/model/
 COPY packaging packaging
+COPY docs/howto/try-bbr3-on-a-dtn.md docs/howto/
 RUN CCMIX_CCA=/opt/ccmix/bin/ccmix-cca plugin/build /opt/ccmix/packages
 COPY lab/init lab/fstab lab/
 COPY harness harness

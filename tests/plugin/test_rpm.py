@@ -57,7 +57,18 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Returns the package, and one of the next version."""
     folder = tmp_path_factory.mktemp("rpm")
     copy = folder / "source"
-    for part in ("plugin", "iperf3-patch", "tools", "harness/ccmix/model"):
+    parts = (
+        "plugin",
+        "iperf3-patch",
+        "cca",
+        "lab",
+        "packaging",
+        "probes/common",
+        "tools",
+        "docs/howto",
+        "harness/ccmix/model",
+    )
+    for part in parts:
         shutil.copytree(REPOSITORY / part, copy / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     init = copy / "plugin/tool/iperf3mix/__init__.py"
     built = []
