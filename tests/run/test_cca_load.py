@@ -172,8 +172,9 @@ def test_kills_at_random_moments_leave_nothing_loaded(
 
 
 @pytest.fixture
-def without_btf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in of ccmix-cca for a kernel without BTF, which can't be had here."""
+def without_btf(loader: Loader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in of ccmix-cca for a kernel without BTF, which can't be had here. No other test loads CCAs meanwhile."""
+    del loader
     stand_in = tmp_path / "ccmix-cca"
     stand_in.write_text("#!/bin/sh\necho 'ccmix-cca: BTF: /sys/kernel/btf/vmlinux is missing' >&2; exit 1\n")
     stand_in.chmod(0o755)
