@@ -37,10 +37,14 @@ profile-file = profiles.yml
 
 
 @pytest.mark.parametrize(
-    ("kills", "iterations"),
-    [pytest.param(5, 1, marks=pytest.mark.deep, id="5"), pytest.param(100, 4, marks=pytest.mark.long, id="100")],
+    ("reached", "kills", "iterations"),
+    [
+        pytest.param("in namespaces", 5, 1, marks=pytest.mark.deep, id="in namespaces-5"),
+        pytest.param("over SSH", 5, 1, marks=pytest.mark.long, id="over SSH-5"),
+        pytest.param("in namespaces", 100, 4, marks=pytest.mark.long, id="in namespaces-100"),
+        pytest.param("over SSH", 100, 4, marks=pytest.mark.long, id="over SSH-100"),
+    ],
 )
-@pytest.mark.parametrize("reached", ["in namespaces", "over SSH"])
 @pytest.mark.timeout(7200)
 def test_kills_leave_every_run_once_and_every_host_as_before(
     reached: str, kills: int, iterations: int, ccmix: Ccmix, tmp_path: Path
