@@ -160,10 +160,8 @@ def cca_list(form: str, host: str | None) -> None:
     """
     with _on(host) as program:
         rows = _rows(program.call("list", "--json"))
-    if form == "json":
-        put(json.dumps(rows, indent=2) + "\n")
-    elif rows:
-        put(_table(("CCA", "sockets", "fallbacks", "program"), rows, _listed))
+    if form == "json" or rows:
+        put(_shown(form, ("CCA", "sockets", "fallbacks", "program"), rows, _listed))
     else:
         tell("nothing is loaded as a BPF program: 'ccmix cca load bbr3' loads BBRv3")
 
@@ -181,10 +179,8 @@ def cca_status(name: str | None, form: str, host: str | None) -> None:
     """
     with _on(host) as program:
         rows = _rows(program.call("status", *([name] if name else []), "--json"))
-    if form == "json":
-        put(json.dumps(rows, indent=2) + "\n")
-    elif rows:
-        put(_table(CONNECTION, rows, _connection))
+    if form == "json" or rows:
+        put(_shown(form, CONNECTION, rows, _connection))
     elif not program.warned:
         tell("no connection uses a CCA that is loaded as a BPF program")
 
@@ -201,10 +197,7 @@ def cca_check(form: str, host: str | None) -> None:
     """
     with _on(host) as program:
         rows = _rows(program.run([*_EITHER_WAY, program.path, "check", "--json"]))
-    if form == "json":
-        put(json.dumps(rows, indent=2) + "\n")
-    else:
-        put(_table(("need", "", "seen"), rows, _need))
+    put(_shown(form, ("need", "", "seen"), rows, _need))
     sys.exit(status.GOOD if all(row.get("ok") is True for row in rows) else status.BAD)
 
 
@@ -272,13 +265,15 @@ def _understood() -> Iterator[None]:
         raise click.ClickException(f"the output of ccmix-cca is not understood: {error!r}") from error
 
 
-def _table(headings: Sequence[str], rows: Sequence[Row], cells: Callable[[Row], Sequence[str]]) -> str:
-    """Returns a table of the cells of each row. Raises ClickException for rows that are not ccmix-cca's."""
+def _shown(form: str, headings: Sequence[str], rows: Sequence[Row], cells: Callable[[Row], Sequence[str]]) -> str:
+    """Returns the rows as JSON, or a table of the cells of each. Raises ClickException for rows not of ccmix-cca."""
     from rich.table import Table
     from rich.text import Text
 
     from ccmix.plain_text import plain
 
+    if form == "json":
+        return json.dumps(rows, indent=2) + "\n"
     table = Table(*headings, box=None, pad_edge=False)
     with _understood():
         for row in rows:
