@@ -94,18 +94,19 @@ def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Ru
     Raises ArchiveError if the lab did not make them, if none is finished, or if they are not what the archive's own INI
     text plans, which is checked like any other; UsageError if they start commands and --commands is not given.
     """
-    from ccmix.archive import ArchiveError, Campaign
+    from ccmix.archive import ArchiveError, Campaign, RunFolder
     from ccmix.model import CommandSource, HostPath
 
     campaign = Campaign.load(outdir)
     if not campaign.origin.lab:
         raise ArchiveError(f"{given.archive}: was not made in the lab: only the lab gives the same bytes twice")
-    finished = [run.run for run, _ in campaign.finished()]
-    if not finished:
+    names = [run.name for run in campaign.runs if RunFolder.of(outdir, run).finished]
+    if not names:
         raise ArchiveError(f"{given.archive}: has no finished run to repeat")
-    if given.sample and given.sample < len(finished):
-        drawn = set(random.SystemRandom().sample(range(len(finished)), given.sample))
-        finished = [run for number, run in enumerate(finished) if number in drawn]
+    if given.sample and given.sample < len(names):
+        names = random.SystemRandom().sample(names, given.sample)
+    drawn = set(names)
+    finished = [result.run for result, _ in campaign.finished(lambda run: run.name in drawn)]
     planned = _planned(campaign)
     for run in finished:
         if run != planned.get(run.name) or isinstance(run.path, HostPath):
