@@ -148,7 +148,7 @@ def test_a_failed_run_is_tried_again_and_keeps_what_pscheduler_said(
 def test_ctrl_c_cancels_the_task_and_resume_goes_on(
     ccmix: Ccmix, config: Write, stand_in: StandIn, pair: Pair, tmp_path: Path
 ) -> None:
-    file = config("iterations = 2\n")
+    file = config("iterations = 2\nslip = 20m\n")
     running = ccmix.start("run", file, "-o", tmp_path / "out")
     wait_for(lambda: len(summaries(tmp_path / "out")) == 1, 60, "the first run is done")
     stand_in.starts_after_s = 600.0
