@@ -313,24 +313,24 @@ def test_a_run_that_failed(stand_in: StandIn, asked: Asked) -> None:
     assert stand_in.only_task.cancelled
 
 
-@pytest.mark.parametrize("state", ["missed", "preempted", "nonstart", "canceled"])
-def test_a_run_without_a_result(state: str, stand_in: StandIn, asked: Asked) -> None:
-    stand_in.end_in, stand_in.errors = state, "Run was late:\n2 s"
-    assert f"the run was {state}: Run was late: 2 s" in failure(asked())
+@pytest.mark.parametrize("ended_as", ["missed", "preempted", "nonstart", "canceled"])
+def test_a_run_without_a_result(ended_as: str, stand_in: StandIn, asked: Asked) -> None:
+    stand_in.end_in, stand_in.errors = ended_as, "Run was late:\n2 s"
+    assert f"the run was {ended_as}: Run was late: 2 s" in failure(asked())
     assert stand_in.only_task.cancelled
 
 
 @pytest.mark.parametrize(
-    ("state", "merged"),
+    ("ended_as", "merged"),
     [("finished", None), ("finished", {"succeeded": False}), ("finished", "x"), ("failed", {"succeeded": True})],
 )
 def test_a_run_is_good_by_its_state_and_its_merged_result(
-    state: str, merged: Any, stand_in: StandIn, asked: Asked
+    ended_as: str, merged: Any, stand_in: StandIn, asked: Asked
 ) -> None:
     stand_in.carry = lambda _: [{"succeeded": True, "diags": ""}, None]
 
     def other(task: str, run: Any) -> dict[str, Any]:
-        return real(task, run) | ({"result-merged": merged, "state": state} if run.results else {})
+        return real(task, run) | ({"result-merged": merged, "state": ended_as} if run.results else {})
 
     real = stand_in._run_document
     stand_in._run_document = other  # type: ignore[method-assign]
