@@ -7,7 +7,8 @@ from ccmix.probes.stream.socket_columns import TCP_INFO_FIELDS
 INFO = 248
 TEXT = b"ticks_per_s=100\npage_bytes=4096\nsockets.0=h1\ndevice.0=r/eth0\ndevice.1=/lo\ncounters.0=\n"
 SOCKET, QUEUE, COUNTER, PROCESS = 1, 2, 3, 4
-SOCKETS, CLOSED, QUEUES, LINKS, COUNTERS, CPU, PROCESSES, BBR, NOTE, REPORT = 16, 17, 18, 19, 20, 21, 22, 23, 32, 33
+SOCKETS, CLOSED, QUEUES, LINKS, COUNTERS, CPU, PROCESSES = 16, 17, 18, 19, 20, 21, 22
+BBR, BBR_INFO, NOTE, REPORT = 23, 24, 32, 33
 SECOND = 10**9
 
 
@@ -49,6 +50,10 @@ def bbr_row(
     number: int, phase: int = 0, bw_lo_bps: int = 2**64 - 1, hi: int = 2**32 - 1, lo: int = 2**32 - 1, cycle: int = 0
 ) -> bytes:
     return struct.pack("<IIQIIII", number, phase, bw_lo_bps, hi, lo, cycle, 0)
+
+
+def bbr_info_row(number: int, *words: int) -> bytes:
+    return struct.pack("<6I", number, *words)
 
 
 def sockets(rows: list[bytes], kind: int = SOCKETS, at: float = 7, info: int = INFO) -> bytes:

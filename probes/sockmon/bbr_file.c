@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define HEADER "cookie phase cycle bw_lo_bps inflight_hi_packets inflight_lo_packets"
+#define INFO_HEADER " bw_bytes_per_s min_rtt_us pacing_gain cwnd_gain"
 
 static const char *const phases[BBR_PHASES] = {
 	[BBR_STARTUP] = "startup",
@@ -82,6 +83,26 @@ static bool take_phase(const char **at, enum bbr_phase *phase)
 	return false;
 }
 
+static bool take_info(const char **at, struct tcp_bbr_info *info)
+{
+	uint64_t bandwidth, min_rtt, pacing_gain, cwnd_gain;
+
+	if (!take_word(at, " ") || !take_number(at, UINT64_MAX, &bandwidth) ||
+	    !take_word(at, " ") || !take_bound(at, (uint32_t)BBR_NOT_SET, &min_rtt) ||
+	    !take_word(at, " ") || !take_number(at, UINT32_MAX, &pacing_gain) ||
+	    !take_word(at, " ") || !take_number(at, UINT32_MAX, &cwnd_gain) || !take_end(at))
+		return false;
+	*info = (struct tcp_bbr_info){
+		.bbr_bw_lo = (uint32_t)bandwidth,
+		.bbr_bw_hi = (uint32_t)(bandwidth >> 32),
+		.bbr_min_rtt = (uint32_t)min_rtt,
+		.bbr_pacing_gain = (uint32_t)pacing_gain,
+		.bbr_cwnd_gain = (uint32_t)cwnd_gain,
+	};
+	return true;
+}
+
+/* Takes a line, which has the members of tcp_bbr_info if state->has_info. */
 static bool take_line(const char **at, struct bbr_state *state)
 {
 	uint64_t cycle, hi, lo;
@@ -96,22 +117,31 @@ static bool take_line(const char **at, struct bbr_state *state)
 	state->cycle = (uint32_t)cycle;
 	state->inflight_hi_packets = (uint32_t)hi;
 	state->inflight_lo_packets = (uint32_t)lo;
-	return true;
+	return !state->has_info || take_info(at, &state->info);
+}
+
+static bool take_header(const char **at, bool *has_info)
+{
+	if (!take_word(at, HEADER))
+		return false;
+	*has_info = take_word(at, INFO_HEADER);
+	return take_end(at);
 }
 
 unsigned long bbr_parse(const char *text, bbr_handler handler, void *argument)
 {
 	unsigned long wrong = 0, number = 1;
 	const char *line = text, *end;
+	bool has_info = false;
 
 	for (; number == 1 || *line; number++) {
-		struct bbr_state state;
+		struct bbr_state state = { .has_info = has_info };
 		const char *at = line;
 		bool understood;
 
 		end = strchr(line, '\n');	/* NULL: cut off */
 		if (number == 1)
-			understood = end && take_word(&at, HEADER) && take_end(&at);
+			understood = end && take_header(&at, &has_info);
 		else
 			understood = end && take_line(&at, &state);
 		if (!understood && number == 1)

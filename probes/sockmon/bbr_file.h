@@ -9,13 +9,17 @@
  *
  * A CCA that is a BPF program has no such file. `ccmix-cca watch` starts the probe with a BPF iterator,
  * whose descriptor is in the environment, and which gives the same text for all network namespaces, or
- * nothing where no socket has state.
+ * nothing where no socket has state. The kernel sends no struct tcp_bbr_info of such a socket, so header
+ * and lines go on with its members, which have the same units; a minimum RTT that is not known is '-':
+ *
+ *	bw_bytes_per_s min_rtt_us pacing_gain cwnd_gain
  */
 #ifndef SOCKMON_BBR_FILE_H
 #define SOCKMON_BBR_FILE_H
 
 #include "format.h"
 
+#include <linux/inet_diag.h>
 #include <stdbool.h>
 
 struct bbr_state {
@@ -25,6 +29,8 @@ struct bbr_state {
 	uint32_t inflight_lo_packets;
 	uint32_t cycle;
 	enum bbr_phase phase;
+	bool has_info;
+	struct tcp_bbr_info info;
 };
 
 typedef void (*bbr_handler)(const struct bbr_state *state, void *argument);

@@ -43,6 +43,7 @@ enum record_type {
 	RECORD_CPU = 21,
 	RECORD_PROCESSES = 22,
 	RECORD_BBR = 23,	/* of sockets in the RECORD_SOCKETS before it */
+	RECORD_BBR_INFO = 24,	/* likewise */
 	RECORD_NOTE = 32,	/* text, filled up with zero bytes */
 	/* lines KEY=VALUE, filled up with zero bytes; the last record of a whole stream */
 	RECORD_REPORT = 33,
@@ -141,6 +142,12 @@ struct row_bbr {
 	uint32_t inflight_lo_packets;
 	uint32_t cycle;		/* of PROBE_BW: how many have begun */
 	uint32_t reserved;
+};
+
+/* What row_socket.cca_state has of other sockets: the kernel sends none where the CCA is a BPF program. */
+struct row_bbr_info {
+	uint32_t id;		/* the socket's */
+	uint32_t info[5];	/* struct tcp_bbr_info */
 };
 
 #define XSTATS_BYTES 160

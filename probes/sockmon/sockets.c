@@ -69,6 +69,8 @@ struct target {
 struct bbr_reading {
 	struct target *target;
 	uint8_t file;
+	struct row_bbr_info *info;	/* of those whose file has it */
+	size_t info_count;
 };
 
 static struct target *targets;
@@ -364,9 +366,16 @@ static void sample(struct target *t)
 			sample_remove_row(t->first_row + at);
 }
 
+static void put_bbr_info(struct row_bbr_info *row, uint32_t id, const struct tcp_bbr_info *info)
+{
+	_Static_assert(sizeof(row->info) == sizeof(*info), "another struct tcp_bbr_info");
+	row->id = id;
+	memcpy(row->info, info, sizeof(row->info));
+}
+
 static void on_bbr_state(const struct bbr_state *state, void *argument)
 {
-	const struct bbr_reading *reading = argument;
+	struct bbr_reading *reading = argument;
 	struct target *t = reading->target;
 	uint32_t at = known_find(&t->sockets, state->cookie);
 	struct known *known = at == KNOWN_NONE ? NULL : &t->sockets.known[at];
@@ -383,6 +392,8 @@ static void on_bbr_state(const struct bbr_state *state, void *argument)
 	row->inflight_hi_packets = state->inflight_hi_packets;
 	row->inflight_lo_packets = state->inflight_lo_packets;
 	row->cycle = state->cycle;
+	if (state->has_info)
+		put_bbr_info(&reading->info[reading->info_count++], known->id, &state->info);
 }
 
 /* Returns how many sockets of this sample have their state in a file of the target. */
@@ -395,17 +406,30 @@ static size_t count_bbr(const struct target *t, uint8_t file)
 	return count;
 }
 
+static void sample_bbr_info(const struct bbr_reading *reading)
+{
+	if (!reading->info_count)
+		return;
+	sample_begin(RECORD_BBR_INFO, reading->info_count, sizeof(*reading->info), 0);
+	for (size_t i = 0; i < reading->info_count; i++)
+		memcpy(sample_row(), &reading->info[i], sizeof(reading->info[i]));
+	sample_end();
+}
+
 static void sample_bbr(struct target *t, uint8_t file)
 {
-	struct bbr_reading reading = { t, file };
+	struct bbr_reading reading = { .target = t, .file = file };
 	size_t count = count_bbr(t, file);
 	const char *problem;
 
 	if (!count)
 		return;
+	reading.info = create(count, sizeof(*reading.info));
 	sample_begin(RECORD_BBR, count, sizeof(struct row_bbr), 0);
 	problem = bbr_file_read(&t->bbr_files[file], on_bbr_state, &reading);
 	sample_end();
+	sample_bbr_info(&reading);
+	free(reading.info);
 	if (problem) {
 		complain("%s", problem);
 		stream_text(RECORD_NOTE, problem);

@@ -13,8 +13,13 @@
 static void print(const struct bbr_state *state, void *unused)
 {
 	(void)unused;
-	printf("%" PRIu64 " %d %" PRIu32 " %" PRIu64 " %" PRIu32 " %" PRIu32 "\n", state->cookie, (int)state->phase,
+	printf("%" PRIu64 " %d %" PRIu32 " %" PRIu64 " %" PRIu32 " %" PRIu32, state->cookie, (int)state->phase,
 	       state->cycle, state->bw_lo_bps, state->inflight_hi_packets, state->inflight_lo_packets);
+	if (state->has_info)
+		printf(" %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32, state->info.bbr_bw_lo,
+		       state->info.bbr_bw_hi, state->info.bbr_min_rtt, state->info.bbr_pacing_gain,
+		       state->info.bbr_cwnd_gain);
+	putchar('\n');
 }
 
 int main(int count, char **arguments)

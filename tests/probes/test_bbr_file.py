@@ -13,6 +13,7 @@ from ccmix.probes.stream.format import BBR_PHASES
 from support import REPOSITORY
 
 HEADER = "cookie phase cycle bw_lo_bps inflight_hi_packets inflight_lo_packets\n"
+INFO_HEADER = HEADER.rstrip() + " bw_bytes_per_s min_rtt_us pacing_gain cwnd_gain\n"
 GOOD = "77 startup 0 - - -\n"
 NO_U32, NO_U64 = 2**32 - 1, 2**64 - 1
 
@@ -110,6 +111,30 @@ def test_a_header_of_a_later_version(parse: Parser) -> None:
     assert parse((HEADER.rstrip() + " more\n" + GOOD).encode()) == ([(77, 0, 0, NO_U64, NO_U32, NO_U32)], 0)
 
 
+@pytest.mark.parametrize(
+    ("more", "info"),
+    [
+        ("125000 44000 320 576", (125000, 0, 44000, 320, 576)),
+        (f"{NO_U64} - 0 {NO_U32}", (NO_U32, NO_U32, NO_U32, 0, NO_U32)),
+        ("4294967296 0 0 0 of a later version", (0, 1, 0, 0, 0)),
+    ],
+)
+def test_the_members_of_tcp_bbr_info(more: str, info: State, parse: Parser) -> None:
+    """An iterator of BPF has them, and the header says so."""
+    line = f"{GOOD.rstrip()} {more}\n"
+    state = (77, 0, 0, NO_U64, NO_U32, NO_U32)
+    assert parse((INFO_HEADER + line).encode()) == ([(*state, *info)], 0)
+    assert parse((HEADER + line).encode()) == ([state], 0)
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["", " 1", " 1 2 3", " 1 2 3 ", " - 2 3 4", f" {NO_U64 + 1} 2 3 4", f" 1 {NO_U32} 3 4", " 1 2 1.25 4", " 1 2 3 4x"],
+)
+def test_a_line_without_the_members_that_the_header_has(more: str, parse: Parser) -> None:
+    assert parse((INFO_HEADER + GOOD.rstrip() + more + "\n").encode()) == ([], 2)
+
+
 def test_no_sockets(parse: Parser) -> None:
     assert parse(HEADER.encode()) == ([], 0)
 
@@ -120,7 +145,9 @@ def test_an_absent_file_is_reported_once(binary: Path) -> None:
     assert done.stdout.splitlines() == [problem, "-"]
 
 
-WORDS = st.sampled_from(["-", " ", "\n", "\0", "77", "9" * 19, "startup", "probe_bw_", "up", HEADER, GOOD, "\xff"])
+WORDS = st.sampled_from(
+    ["-", " ", "\n", "\0", "77", "9" * 19, "startup", "probe_bw_", "up", HEADER, INFO_HEADER, GOOD, "\xff"]
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -16,6 +16,7 @@ from ccmix.probes.stream.reader import Stream, parse_stream, read_stream, stream
 from ccmix.probes.stream.tail import StreamTail
 from sockmon_stream import (
     BBR,
+    BBR_INFO,
     COUNTERS,
     CPU,
     INFO,
@@ -26,6 +27,7 @@ from sockmon_stream import (
     SECOND,
     SOCKET,
     SOCKETS,
+    bbr_info_row,
     bbr_row,
     header,
     record,
@@ -172,6 +174,30 @@ def test_the_state_of_bbr_s_later_versions() -> None:
     ]
 
 
+BBR_INFO_COLUMNS = ["bbr_bandwidth_bps", "bbr_min_rtt_s", "bbr_pacing_gain", "bbr_cwnd_gain"]
+UNKNOWN_RTT = 2**32 - 1
+
+
+def test_the_estimates_and_gains_of_bbr_as_a_bpf_program() -> None:
+    """They are in records behind the sample of sockets, and count where the kernel has sent no state of a CCA."""
+    data = header() + b"".join(socket_identity(number, b"bbr3", port=40000 + number) for number in range(4))
+    rows = [socket_row(0), socket_row(1), socket_row(2, has=8, words=(1000, 0, 3000, 256, 512)), socket_row(3, has=2)]
+    data += sockets(rows, at=7) + sample(BBR, [bbr_row(0), bbr_row(1)], at=7)
+    infos = [bbr_info_row(1, 5, 1, UNKNOWN_RTT, 739, 512), bbr_info_row(0, 125_000, 0, 44_000, 320, 576)]
+    data += sample(BBR_INFO, [*infos, bbr_info_row(2, *range(5)), bbr_info_row(3, *range(5))], at=7)
+    data += sockets([socket_row(1), socket_row(0)], at=8) + sample(BBR_INFO, [bbr_info_row(0, 8, 0, 1, 256, 256)], at=8)
+    table = parse_stream(data).sockets
+    assert table.select("socket", *BBR_INFO_COLUMNS).rows() == [
+        (0, 1e6, 0.044, 1.25, 2.25),
+        (1, (2**32 + 5) * 8, None, 739 / 256, 2),
+        (2, 8000, 0.003, 1, 2),
+        (3, *(None,) * 4),
+        (1, *(None,) * 4),
+        (0, 64, 1e-6, 1, 1),
+    ]
+    assert table["bbr_phase"].to_list() == ["startup", "startup", *(None,) * 4]
+
+
 def test_states_of_bbr_that_no_sample_of_sockets_precedes() -> None:
     data = header() + socket_identity(0) + sample(BBR, [bbr_row(0)]) + sockets([socket_row(0)])
     assert parse_stream(data).sockets["bbr_phase"].to_list() == [None]
@@ -198,10 +224,13 @@ def test_parts_keep_states_with_their_sockets(most_bytes: int, tmp_path: Path) -
     data = header() + socket_identity(0)
     for moment in range(20):
         data += sockets([socket_row(0)], at=moment) + sample(BBR, [bbr_row(0, cycle=moment)], at=moment)
+        data += sample(BBR_INFO, [bbr_info_row(0, moment, 0, 0, 0, 0)], at=moment)
     file.write_bytes(data)
     parts = [part.sockets for part in stream_parts(file, most_bytes)]
     assert len(parts) > 5
-    assert pl.concat(parts)["bbr_cycle"].to_list() == list(range(20))
+    table = pl.concat(parts)
+    assert table["bbr_cycle"].to_list() == list(range(20))
+    assert table["bbr_bandwidth_bps"].to_list() == [8 * moment for moment in range(20)]
 
 
 @pytest.mark.parametrize("info", [104, 192, 232, 280, 512])
@@ -243,6 +272,7 @@ def test_kernels_of_other_lengths(info: int) -> None:
         (header() + sample(COUNTERS, [bytes(16)]), "row of counter 0"),
         (header() + sample(PROCESSES, [bytes(32)]), "row of process 0"),
         (header() + sample(BBR, [bbr_row(0)]), "offset 128: a row of socket 0, which the stream does not introduce"),
+        (header() + sample(BBR_INFO, [bbr_info_row(0, *range(5))]), "offset 128: a row of socket 0, which the stream"),
         (header() + sample(LINKS, [struct.pack("<II25Q", 7, 25, *range(25))]), "names no device.7"),
         (header(b"ticks_per_s=1\npage_bytes=1\n") + socket_identity(0) + sockets([socket_row(0)]),
          "names no sockets.0"),

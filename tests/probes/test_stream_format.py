@@ -19,6 +19,7 @@ STRUCTS = {
     "id_process": form.ProcessIdentity,
     "row_socket": form.SocketRow,
     "row_bbr": form.BbrRow,
+    "row_bbr_info": form.BbrInfoRow,
     "row_queue": form.QueueRow,
     "row_link": form.LinkRow,
     "row_counter": form.CounterRow,

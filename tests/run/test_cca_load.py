@@ -55,6 +55,13 @@ def test_the_states_of_its_sockets_are_recorded_as_those_of_the_module(
         "startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt",
     }  # fmt: skip
     assert bbr["bbr_cycle"].max() >= 1
+    recorded = bbr.drop_nulls("bbr_phase")
+    for column in ("bbr_bandwidth_bps", "bbr_min_rtt_s", "bbr_pacing_gain", "bbr_cwnd_gain"):
+        assert recorded[column].null_count() == 0
+        assert reno[column].null_count() == reno.height
+    assert recorded["bbr_bandwidth_bps"].median() > 20e6  # type: ignore[operator]  # of the path, which has no limit
+    assert recorded.filter(bbr_phase="probe_bw_cruise")["bbr_pacing_gain"].unique().to_list() == [1]
+    assert 0 < recorded["bbr_min_rtt_s"].max() < 0.1  # type: ignore[operator]
     assert bbr["bbr_inflight_hi_packets"].null_count() == bbr.height  # a path without loss sets no bound
     assert reno["bbr_phase"].null_count() == reno.height
 

@@ -55,7 +55,7 @@ static const char phases[BBR_STATES][16] = {
 	[BBR_PROBE_RTT] = "probe_rtt",
 };
 
-/* A bound, or "-" if it is not set. */
+/* A value, or "-" if it is not set. */
 static void print_bound(struct seq_file *seq, u32 bound, u64 value)
 {
 	if (bound == BBR_INFINITE)
@@ -64,7 +64,10 @@ static void print_bound(struct seq_file *seq, u32 bound, u64 value)
 		BPF_SEQ_PRINTF(seq, " %llu", value);
 }
 
-/* Writes the text of the module's /proc/net/tcp_bbr2, but of all network namespaces; nothing if no socket has state. */
+/*
+ * Writes the text of the module's /proc/net/tcp_bbr2, but of all network namespaces; nothing if no socket has state. Each
+ * line ends with the members of struct tcp_bbr_info, which the kernel has of the module alone.
+ */
 SEC("iter/bpf_sk_storage_map")
 int bbr_print_state(struct bpf_iter__bpf_sk_storage_map *context)
 {
@@ -72,22 +75,26 @@ int bbr_print_state(struct bpf_iter__bpf_sk_storage_map *context)
 	struct sock *sk = context->sk;
 	struct bbr *bbr = context->value;
 	struct tcp_sock *tp;
-	u32 phase, bw_lo;
+	u32 phase, bw_lo, min_rtt_us;
 
 	if (!sk || !bbr)
 		return 0;
 	if (context->meta->seq_num == 0)
-		BPF_SEQ_PRINTF(seq, "cookie phase cycle bw_lo_bps inflight_hi_packets inflight_lo_packets\n");
+		BPF_SEQ_PRINTF(seq, "cookie phase cycle bw_lo_bps inflight_hi_packets inflight_lo_packets "
+				    "bw_bytes_per_s min_rtt_us pacing_gain cwnd_gain\n");
 	tp = bpf_skc_to_tcp_sock(sk);
 	phase = bbr->state;
 	if (!tp || phase >= BBR_STATES)
 		return 0;
 	bw_lo = bbr->bw_lo;
+	min_rtt_us = bbr->min_rtt_us;
 	BPF_SEQ_PRINTF(seq, "%llu %s %u", bpf_get_socket_cookie(sk), phases[phase], bbr->cycle_count);
 	print_bound(seq, bw_lo, (u64)bw_lo * tp->mss_cache * 8000000 >> BBR_BW_SCALE);
 	print_bound(seq, bbr->inflight_hi, bbr->inflight_hi);
 	print_bound(seq, bbr->inflight_lo, bbr->inflight_lo);
-	BPF_SEQ_PRINTF(seq, "\n");
+	BPF_SEQ_PRINTF(seq, " %llu", (u64)bbr->bw * tp->mss_cache * 1000000 >> BBR_BW_SCALE);
+	print_bound(seq, min_rtt_us, min_rtt_us);
+	BPF_SEQ_PRINTF(seq, " %u %u\n", bbr->pacing_gain, bbr->cwnd_gain);
 	return 0;
 }
 

@@ -200,8 +200,12 @@ def test_a_program_under_watch_reads_states_as_the_module_writes_them(loader: Lo
         [state] = loader.status()
         read = loader.must("watch", "--", "python3", "-c", READS_STATES).splitlines()
     bounds = ("bw_lo_bps", "inflight_hi_packets", "inflight_lo_packets")
-    header = f"cookie phase cycle {' '.join(bounds)}"
+    header = f"cookie phase cycle {' '.join(bounds)} bw_bytes_per_s min_rtt_us pacing_gain cwnd_gain"
     row = [state["cookie"], state["phase"], state["cycle"], *(state[bound] for bound in bounds)]
+    row += [state["bw_bps"] // 8, state["min_rtt_us"]]
+    row += [round(state[gain] * 256) for gain in ("pacing_gain", "cwnd_gain")]
     assert read == 2 * [header, " ".join("-" if value is None else str(value) for value in row)]
+    assert state["bw_bps"] > 10e6
+    assert state["min_rtt_us"] > 0
     assert loader.run("watch", "--").returncode == 2
     assert loader.run("watch", "--", "/nonexistent").returncode == 1

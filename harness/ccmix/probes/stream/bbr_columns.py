@@ -1,39 +1,39 @@
-"""Makes columns of the states of BBR's later versions, which the stream has in records of their own."""
+"""Takes BBR's state out of the records of its own that the stream has for it, beside those of sockets.
+
+A state belongs to the row of its socket in the sample of sockets before it. All functions raise ValueError.
+"""
+
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
 
 from ccmix.probes.stream.columns import Numbers, row_dtype
-from ccmix.probes.stream.format import BBR_PHASES, BbrRow, RecordType
+from ccmix.probes.stream.format import (
+    BBR_PHASES,
+    HAS_BBR,
+    HAS_DCTCP,
+    HAS_VEGAS,
+    BbrInfoRow,
+    BbrRow,
+    RecordType,
+)
 from ccmix.probes.stream.records import Bytes, Records, SampleIndex
 
-_ROW = row_dtype(BbrRow)
+_ROW, _INFO_ROW = row_dtype(BbrRow), row_dtype(BbrInfoRow)
+_OWNER = ["sample", "socket"]  # of a state
 _NOT_SET, _NOT_SET_U64 = 2**32 - 1, 2**64 - 1
 
 
 def bbr_columns(data: Bytes, records: Records, socket_ids: Numbers) -> pl.DataFrame:
-    """Returns the columns for all rows of sockets, whose numbers are `socket_ids`; null where a row has no state.
-
-    A state belongs to the row of its socket in the sample of sockets before it. Raises ValueError.
-    """
-    samples, of_sockets = records.samples[RecordType.BBR], records.samples[RecordType.SOCKETS]
+    """Returns phase and bounds for all rows of sockets, of the numbers `socket_ids`; null where a row has no state."""
+    samples = records.samples[RecordType.BBR]
     rows = np.frombuffer(samples.joined(data), _ROW)
-    samples.check_ids(rows["id"], len(records.identities.sockets.known), "socket")
-    sample = np.searchsorted(of_sockets.offsets, samples.offsets) - 1
-    states = pl.DataFrame(
-        {
-            "sample": _for_each_row(sample, samples),
-            "socket": rows["id"].copy(),
-            "phase": rows["phase"].copy(),
-            "cycle": rows["cycle"].copy(),
-            "bw_lo_bps": rows["bw_lo_bps"].copy(),
-            "inflight_hi_packets": rows["inflight_hi_packets"].copy(),
-            "inflight_lo_packets": rows["inflight_lo_packets"].copy(),
-        }
-    ).unique(["sample", "socket"], keep="first")
-    numbers = np.arange(len(of_sockets.offsets))
-    known = pl.DataFrame({"sample": _for_each_row(numbers, of_sockets), "socket": socket_ids})
-    joined = known.join(states, on=["sample", "socket"], how="left", maintain_order="left")
+    values = ("phase", "cycle", "bw_lo_bps", "inflight_hi_packets", "inflight_lo_packets")
+    states = _owners(records, samples, rows["id"]).with_columns(pl.Series(name, rows[name].copy()) for name in values)
+    joined = _owners_of_rows(records, socket_ids).join(
+        states.unique(_OWNER, keep="first"), on=_OWNER, how="left", maintain_order="left"
+    )
     phases = pl.Series([*BBR_PHASES, "unknown"])
     bw_lo_bps = pl.col("bw_lo_bps")
     return joined.select(
@@ -45,6 +45,40 @@ def bbr_columns(data: Bytes, records: Records, socket_ids: Numbers) -> pl.DataFr
             for name in ("inflight_hi_packets", "inflight_lo_packets")
         },
     )
+
+
+def add_bbr_info(data: Bytes, records: Records, raw: Mapping[str, Numbers], words: tuple[str, ...]) -> None:
+    """Writes the members of struct tcp_bbr_info into the `words` of rows for which the kernel has sent no CCA's state.
+
+    `raw` has the fields of all rows of sockets.
+    """
+    samples = records.samples[RecordType.BBR_INFO]
+    if not samples.offsets:
+        return
+    rows = np.frombuffer(samples.joined(data), _INFO_ROW)
+    states = _owners(records, samples, rows["id"]).with_row_index("state").unique(_OWNER, keep="first")
+    known = _owners_of_rows(records, raw["row_id"]).with_row_index("row").join(states, on=_OWNER)
+    place, state = known["row"].to_numpy(), known["state"].to_numpy()
+    sent = raw["row_has"][place] & (HAS_BBR | HAS_DCTCP | HAS_VEGAS) != 0
+    place, state = place[~sent], state[~sent]
+    raw["row_has"][place] |= HAS_BBR
+    for number, word in enumerate(words):
+        raw[word][place] = rows["info"][state, number]
+
+
+def _owners(records: Records, samples: SampleIndex, ids: Numbers) -> pl.DataFrame:
+    """Returns for each state the number of its sample of sockets, and that of its socket."""
+    samples.check_ids(ids, len(records.identities.sockets.known), "socket")
+    of_sockets = records.samples[RecordType.SOCKETS]
+    sample = np.searchsorted(of_sockets.offsets, samples.offsets) - 1
+    return pl.DataFrame({"sample": _for_each_row(sample, samples), "socket": ids.copy()})
+
+
+def _owners_of_rows(records: Records, socket_ids: Numbers) -> pl.DataFrame:
+    """Returns the same two numbers for each row of sockets."""
+    of_sockets = records.samples[RecordType.SOCKETS]
+    numbers = np.arange(len(of_sockets.offsets))
+    return pl.DataFrame({"sample": _for_each_row(numbers, of_sockets), "socket": socket_ids})
 
 
 def _for_each_row(numbers: Numbers, samples: SampleIndex) -> Numbers:

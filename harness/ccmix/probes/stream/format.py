@@ -34,6 +34,7 @@ class RecordType(IntEnum):
     CPU = 21
     PROCESSES = 22
     BBR = 23
+    BBR_INFO = 24
     NOTE = 32
     REPORT = 33
 
@@ -145,6 +146,13 @@ class BbrRow:
     reserved: U32
 
 
+class BbrInfoRow:
+    """Mirrors struct row_bbr_info."""
+
+    id: U32
+    info: Annotated[tuple[int, ...], "5I"]
+
+
 class QueueRow:
     """Mirrors struct row_queue."""
 
@@ -238,7 +246,7 @@ SOCKET_BYTES = packed(SocketRow).size  # tcp_info follows
 
 def is_sample(kind: int) -> bool:
     """Returns whether records of this type begin with a SampleHeader."""
-    return RecordType.SOCKETS <= kind <= RecordType.BBR
+    return RecordType.SOCKETS <= kind <= RecordType.BBR_INFO
 
 
 def check_length(length: int, offset: int) -> None:

@@ -29,8 +29,9 @@ from ccmix.probes.stream.format import (
 
 LEAST_INFO_BYTES = 104  # of struct tcp_info in Linux 2.6, up to total_retrans
 MOST_INFO_BYTES = 512
-# Of BBR's states a full part still takes those of its last sample of sockets: a record for each namespace and CCA, and
-# 32 bytes for each socket
+# Of BBR's states a full part still takes those of its last sample of sockets: two records for each namespace and CCA,
+# and 56 bytes for each socket
+_BBR_STATES = (RecordType.BBR, RecordType.BBR_INFO)
 MORE_RECORDS, MORE_BYTES = 1000, 2**23
 MOST_NOTES = 10_000  # the probe writes a few: each is a sentence about what it could not do
 
@@ -183,6 +184,7 @@ _ROW_STRUCTS = {
     RecordType.CPU: form.CpuRow,
     RecordType.PROCESSES: form.ProcessRow,
     RecordType.BBR: form.BbrRow,
+    RecordType.BBR_INFO: form.BbrInfoRow,
 }
 _ROW_BYTES = {kind: form.packed(declaration).size for kind, declaration in _ROW_STRUCTS.items()}
 
@@ -223,7 +225,7 @@ def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterato
             break
         full = offset - part >= most_bytes or of_part >= most_records
         overfull = states >= MORE_RECORDS or offset - behind >= MORE_BYTES
-        if full and (kind != RecordType.BBR or overfull):
+        if full and (kind not in _BBR_STATES or overfull):
             yield records
             part, of_part, records = offset, 0, records.following()
             behind, states = offset, 0
@@ -240,7 +242,7 @@ def walk(data: Bytes, begin: int, most_bytes: int, most_records: int) -> Iterato
             records.report = _report(_body(data, offset, length), offset)
         offset += length
         of_part += 1
-        behind, states = (behind, states + 1) if kind == RecordType.BBR else (offset, 0)
+        behind, states = (behind, states + 1) if kind in _BBR_STATES else (offset, 0)
     yield records
 
 

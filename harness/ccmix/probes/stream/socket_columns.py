@@ -28,9 +28,9 @@ _VEGAS_NO_RTT = 0x7FFFFFFF
 _BBR_UNIT = 256  # gains are fixed-point numbers of this many parts
 _DCTCP_UNIT = 1024  # and DCTCP's alpha of so many
 
-_CCA_WORDS = tuple(f"row_cca_{number}" for number in range(5))
+CCA_WORDS = tuple(f"row_cca_{number}" for number in range(5))
 # The names of the numbers in the row's arrays.
-_MEMBERS = {"memory": tuple(f"row_memory_{name}" for name in MEMORY), "cca_state": _CCA_WORDS}
+_MEMBERS = {"memory": tuple(f"row_memory_{name}" for name in MEMORY), "cca_state": CCA_WORDS}
 
 
 def _row_fields() -> dict[str, tuple[int, str]]:
@@ -275,7 +275,7 @@ SOCKET_COLUMNS: dict[str, SocketColumn] = {
 
 
 # The fields that the table of sockets takes as they are: numbers and names, and what several columns are made of.
-RAW_FIELDS = ("row_id", "row_state", "ca_state", "row_has", *_CCA_WORDS)
+RAW_FIELDS = ("row_id", "row_state", "ca_state", "row_has", *CCA_WORDS)
 
 
 def cca_columns() -> dict[str, pl.Expr]:
@@ -285,9 +285,9 @@ def cca_columns() -> dict[str, pl.Expr]:
     """
     has = pl.col("row_has")
     is_bbr, is_dctcp, is_vegas = ((has & bit) != 0 for bit in (HAS_BBR, HAS_DCTCP, HAS_VEGAS))
-    bw_lo, bw_hi, bbr_min_rtt, pacing_gain, cwnd_gain = map(pl.col, _CCA_WORDS)
-    enabled_and_ce_state, alpha, ab_ecn, ab_tot, _ = map(pl.col, _CCA_WORDS)
-    vegas_enabled, rttcnt, vegas_rtt, vegas_minrtt, _ = map(pl.col, _CCA_WORDS)
+    bw_lo, bw_hi, bbr_min_rtt, pacing_gain, cwnd_gain = map(pl.col, CCA_WORDS)
+    enabled_and_ce_state, alpha, ab_ecn, ab_tot, _ = map(pl.col, CCA_WORDS)
+    vegas_enabled, rttcnt, vegas_rtt, vegas_minrtt, _ = map(pl.col, CCA_WORDS)
     bandwidth = bw_lo.cast(pl.Float64) + bw_hi.cast(pl.Float64) * 2.0**32
     dctcp_enabled, ce_state = enabled_and_ce_state % 2**16, enabled_and_ce_state // 2**16
     running = is_dctcp & (dctcp_enabled != 0)  # else it fell back to Reno, and has no state

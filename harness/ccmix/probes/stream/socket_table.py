@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ccmix.probes.stream.bbr_columns import bbr_columns
+from ccmix.probes.stream.bbr_columns import add_bbr_info, bbr_columns
 from ccmix.probes.stream.columns import Numbers, by_id, nullable, sample_times, text
 from ccmix.probes.stream.format import RecordType, SocketIdentity
 from ccmix.probes.stream.records import MOST_INFO_BYTES, Bytes, Header, Records, SampleIndex
 from ccmix.probes.stream.socket_columns import (
     CA_STATES,
+    CCA_WORDS,
     RAW_FIELDS,
     SOCKET_COLUMNS,
     STATES,
@@ -50,6 +51,7 @@ def socket_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
         "state": by_id(raw["row_state"], _names(STATES), pl.String),
         "ca_state": by_id(raw["ca_state"], _names(CA_STATES), pl.String),
     }
+    add_bbr_info(data, records, raw, CCA_WORDS)
     ccas = pl.DataFrame({name: pl.Series(values) for name, values in raw.items()}).select(**cca_columns())
     return (
         pl.DataFrame(sample_times(samples) | identified | states | counted)
