@@ -99,6 +99,14 @@ def test_a_repeated_task_is_for_the_iterations_that_are_left(read: Files) -> Non
     assert task_document(runs[3], "x", 300)["schedule"]["max-runs"] == 2
 
 
+@pytest.mark.parametrize(
+    "bound",
+    ["spec.bandwidth = 1000000000\n", "spec.fq-rate = 20M\n", "cca = cubic@1G\n", "src-host = a\npacing = 1gbit\n"],
+)
+def test_a_budget_is_held_where_the_task_is_bounded(read: Files, bound: str) -> None:
+    assert first(read, FAR + "rate-budget = 1TB/day\n" + bound).host_path.rate_budget == (1e12, 86400.0)
+
+
 def test_sweeps(read: Files) -> None:
     runs = make_plan(read(FAR + "sweep.tool = iperf3,nuttcp\nsweep.spec.mss = 1400,8900\n").entries, 1)
     said = [(run.traffic.task.tool, run.traffic.task.spec) for run in runs if run.traffic.task]
@@ -131,6 +139,10 @@ MISTAKES = {
     "a tool's name": (FAR + "tool = a b\n", 5, "tool", "is no tool's name"),
     "a repeat that is too short": (FAR + "repeat = 20s\n", 5, "repeat", "20 s is less than a run takes, 37 s"),
     "a repeat and a budget": (FAR + "repeat = 1h\nrate-budget = 1TB/day\n", 5, "repeat", "which rate-budget and"),
+    "a budget that nothing holds": (
+        FAR + "rate-budget = 1TB/day\n", 5, "rate-budget", "nothing bounds what this run sends"),
+    "a budget that one group may exceed": (
+        FAR + "rate-budget = 1TB/day\ncca = cubic@1G,bbr\nstreams = 2\n", 5, "rate-budget", "write the most that a"),
     "a repeat, shuffled": (
         FAR + "repeat = 1h\nrepeat-order = shuffled\nsweep.streams = 1,2\n", 5, "repeat", "keeps pScheduler's order"),
     "no file": (FAR + "tls-ca = x.pem\n", 5, "tls-ca", "can't be read: No such file"),

@@ -5,9 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from ccmix.model import Commands, CommandSource, Destination, Group, HostPath, Netem, Run, Traffic
+from ccmix.generators.most_sent import most_sent_bytes
+from ccmix.model import (
+    Commands,
+    CommandSource,
+    Destination,
+    Group,
+    HostPath,
+    Netem,
+    PschedulerSource,
+    PschedulerTask,
+    Run,
+    Traffic,
+)
 from ccmix.model.group_grammar import parse_groups
-from ccmix.run.limits import Budget, most_sent_bytes, seconds_until_open
+from ccmix.run.limits import Budget, seconds_until_open
 from support import iperf3_traffic, with_groups
 
 HOUR_S = 3600.0
@@ -70,20 +82,20 @@ UNPACED = replace(RUN, traffic=replace(TRAFFIC, pacing_bps=None))
 )
 def test_the_most_that_pacing_lets_a_run_send(groups: str, pacing_bps: float | None, sent_bytes: float | None) -> None:
     traffic = with_groups(replace(TRAFFIC, pacing_bps=pacing_bps), *parse_groups(groups))
-    assert most_sent_bytes(replace(RUN, traffic=traffic)) == sent_bytes
+    assert most_sent_bytes(PATH, traffic) == sent_bytes
 
 
 def test_a_bottleneck_bounds_what_is_sent() -> None:
     emulated = replace(PATH, netem=Netem(0.01, rate_bps=1600.0))
-    assert most_sent_bytes(replace(UNPACED, path=emulated)) == 2000
-    assert most_sent_bytes(replace(RUN, path=emulated)) == 1000
-    assert most_sent_bytes(replace(UNPACED, path=replace(PATH, profile=Netem(0.01, rate_bps=800.0)))) == 1000
-    assert most_sent_bytes(replace(UNPACED, path=replace(PATH, netem=Netem(0.01)))) is None
+    assert most_sent_bytes(emulated, UNPACED.traffic) == 2000
+    assert most_sent_bytes(emulated, TRAFFIC) == 1000
+    assert most_sent_bytes(replace(PATH, profile=Netem(0.01, rate_bps=800.0)), UNPACED.traffic) == 1000
+    assert most_sent_bytes(replace(PATH, netem=Netem(0.01)), UNPACED.traffic) is None
 
 
 def test_a_command_may_send_anything() -> None:
     command = Traffic((CommandSource("", "src", "x"),), 10.0, 0.0, 0.5)
-    assert most_sent_bytes(replace(RUN, traffic=command)) is None
+    assert most_sent_bytes(PATH, command) is None
     assert Budget().cap_bytes(replace(RUN, traffic=command), 0) == 2000
 
 
@@ -144,3 +156,43 @@ def test_a_run_that_settled_may_last_to_its_limit_next_time() -> None:
     shorter = Budget()
     shorter.add("one", 0, 500, stretched=3.0)
     assert shorter.refusal(UNPACED, 1) is None
+
+
+def by_pscheduler(**spec: str) -> Run:
+    """Returns a run of two streams and 10 s that pScheduler is asked for, with further fields of its test."""
+    task = PschedulerTask(
+        "ps", None, True, None, 300.0, 300.0, spec=tuple((key.replace("_", "-"), spec[key]) for key in spec)
+    )
+    return replace(RUN, traffic=replace(TRAFFIC, sources=(PschedulerSource("", "src", (Group("cubic"),), 2, task),)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "sent_bytes"),
+    [
+        ({}, None),
+        ({"bandwidth": "400"}, 1000.0),
+        ({"bandwidth": '"4k"'}, 10_000.0),
+        ({"bandwidth": '"1.5 Ki"'}, 3840.0),
+        ({"fq_rate": "800"}, 2000.0),
+        ({"bandwidth": "800", "fq_rate": "400"}, 1000.0),
+        ({"bandwidth": "0"}, None),  # iperf3's word for no limit
+        ({"bandwidth": '"fast"'}, None),
+        ({"mss": "1400"}, None),
+    ],
+)
+def test_the_most_that_a_task_lets_a_run_send(spec: dict[str, str], sent_bytes: float | None) -> None:
+    unpaced = replace(by_pscheduler(**spec).traffic, pacing_bps=None)
+    assert most_sent_bytes(PATH, unpaced) == sent_bytes
+
+
+def test_of_a_task_the_most_that_it_can_send_is_always_expected() -> None:
+    """Other runs are ended at their budget; pScheduler's can't be."""
+    run = by_pscheduler(bandwidth="400")
+    budget = Budget()
+    budget.add("one", 100, 600)
+    assert budget.refusal(run, 101) is None
+    budget.add("one", 102, 600)
+    assert "1.2 kB were sent in the period and a run sends 1 kB: together more than 2 kB" in (
+        budget.refusal(run, 103) or ""
+    )
+    assert budget.refusal(RUN, 103) is None

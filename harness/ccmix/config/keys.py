@@ -322,7 +322,7 @@ HOST_ENTRY = _table(
     Key("retries", whole_number(0, 100), "how often a failed run is tried again", "2", "0", sweepable=False),
     Key("pause", TIME, "time before each run but the first, and before each retry", "5s", "0s", sweepable=False),
     Key("rate-budget", BUDGET, "most data in a period; no run begins that would exceed it, and a run that could not "
-        "be foreseen ends there", "2TB/day", sweepable=False),
+        "be foreseen ends there, or by pScheduler is refused", "2TB/day", sweepable=False),
     Key("time-window", WINDOW, "when runs may begin; may pass midnight", "01:00-05:00 UTC", sweepable=False),
     Key("instrument", SWITCH, "none any more", "on", sweepable=False,
         obsolete="sockets are always sampled; tcpdump and mpstat are keys of their own"),

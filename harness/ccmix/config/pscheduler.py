@@ -9,6 +9,7 @@ from typing import Any
 from ccmix.config.addresses import LOCAL, read_address
 from ccmix.config.problems import nearest, quoted
 from ccmix.config.values import Kind, read_text
+from ccmix.generators.most_sent import most_sent_bytes
 from ccmix.generators.pscheduler.server_address import split
 from ccmix.generators.pscheduler.task import DECIDED_BY_KEYS, SLOT_S, SPEC_FIELDS, STARTS_AFTER_S
 from ccmix.generators.pscheduler.tls import wrong_file
@@ -101,7 +102,7 @@ def task_contradiction(
         return "tool", f"{asked.tool} knows no groups, which cca names: write tool = {MIXING}, or leave it out"
     if not asked.observed and (key := _needs_a_shell(path, traffic)):
         return key, f"acts on a host, and ccmix has no shell on {asked.source}: name one with src-host, or leave it out"
-    return _schedule_contradiction(path, traffic, asked)
+    return _schedule_contradiction(path, traffic, asked) or _budget_contradiction(path, traffic)
 
 
 def _needs_a_shell(path: HostPath, traffic: Traffic) -> str | None:
@@ -130,3 +131,12 @@ def _schedule_contradiction(path: HostPath, traffic: Traffic, asked: PschedulerT
     if path.rate_budget or path.time_window:
         return "repeat", "goes on by pScheduler's schedule, which rate-budget and time-window can't hold: leave one out"
     return None
+
+
+def _budget_contradiction(path: HostPath, traffic: Traffic) -> tuple[str, str] | None:
+    if not path.rate_budget or most_sent_bytes(path, traffic) is not None:
+        return None
+    return "rate-budget", (
+        "can't be held: nothing bounds what this run sends, and pScheduler can't end it: write the most that a "
+        "stream may send, spec.bandwidth = 1000000000, or leave it out"
+    )

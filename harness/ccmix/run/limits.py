@@ -3,8 +3,8 @@
 import datetime
 from dataclasses import dataclass, field
 
-from ccmix.model import Run, Traffic
-from ccmix.model.group_grammar import streams_of_groups
+from ccmix.generators.most_sent import most_sent_bytes
+from ccmix.model import Run
 from ccmix.units import format_bytes
 
 DAY_S = 86400.0
@@ -49,14 +49,15 @@ class Budget:
         """Returns why the run must not begin: with what it is expected to send, the entry would exceed its budget.
 
         Expected is the most that a run of the entry has sent so far, or would have sent until its limit if it was ended
-        since it had settled; before the first one, the most that it can send.
+        since it had settled; before the first one, the most that it can send. pScheduler's run can't be ended when it
+        exceeds the budget, so the most that it can send is expected of each.
         """
         budget = run.host_path.rate_budget
         if budget is None:
             return None
         most_bytes, _ = budget
-        within, bound = self._sent_within(run, now_s), most_sent_bytes(run)
-        expected = self._most.get(run.entry, bound or 0.0)
+        within, bound = self._sent_within(run, now_s), most_sent_bytes(run.host_path, run.traffic) or 0.0
+        expected = max(self._most.get(run.entry, 0.0), bound) if run.traffic.task else self._most.get(run.entry, bound)
         if within < most_bytes and within + expected <= most_bytes:
             return None
         return (
@@ -69,7 +70,8 @@ class Budget:
         budget = run.host_path.rate_budget
         if budget is None:
             return None
-        left, bound = budget[0] - self._sent_within(run, now_s), most_sent_bytes(run)
+        left = budget[0] - self._sent_within(run, now_s)
+        bound = most_sent_bytes(run.host_path, run.traffic)
         return None if bound is not None and bound <= left else int(left)
 
     def _sent_within(self, run: Run, now_s: float) -> int:
@@ -77,30 +79,3 @@ class Budget:
         assert run.host_path.rate_budget
         since_s = now_s - run.host_path.rate_budget[1]
         return sum(sent for entry, ended_s, sent in self._sent if entry == run.entry and ended_s > since_s)
-
-
-def most_sent_bytes(run: Run) -> float | None:
-    """Returns the most that a run can send: what the pacing of its flows and an emulated bottleneck let pass.
-
-    Returns None where nothing that ccmix knows of bounds it.
-    """
-    path, seconds = run.host_path, run.seconds
-    if seconds is None:
-        return None
-    rates_bps = [netem.rate_bps for netem in (path.netem, path.profile) if netem and netem.rate_bps is not None]
-    bounds = [rate_bps * seconds / 8 for rate_bps in rates_bps]
-    paced = _paced_bytes(run.traffic, seconds)
-    return min([*bounds, *([] if paced is None else [paced])], default=None)
-
-
-def _paced_bytes(traffic: Traffic, seconds: float) -> float | None:
-    """Returns what pacing lets the one test's flows send, by the key or by their groups; None if some have none."""
-    if not traffic.streams:
-        return None
-    sent = 0.0
-    for group, streams in zip(traffic.groups, streams_of_groups(traffic.groups, traffic.streams), strict=True):
-        rates_bps = [rate_bps for rate_bps in (group.pacing_bps, traffic.pacing_bps) if rate_bps is not None]
-        if not rates_bps:
-            return None
-        sent += streams * min(rates_bps) * max(0.0, seconds - group.delay_s) / 8
-    return sent

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ccmix.model import HostPath, Run, Traffic
+from ccmix.model import HostPath, PschedulerTask, Run, Traffic
 from ccmix.model.group_grammar import DEFAULT_CCA, format_groups
 
 TASK_SCHEMA = 3  # the first with a priority
@@ -31,6 +31,8 @@ _DURATION = re.compile(
     r"(?:T(?:(?P<h>\d{1,9}(?:\.\d{1,9})?)H)?(?:(?P<m>\d{1,9}(?:\.\d{1,9})?)M)?(?:(?P<s>\d{1,9}(?:\.\d{1,9})?)S)?)?",
     re.ASCII,
 )
+_RATE_FIELDS = ("bandwidth", "fq-rate")  # of each stream, in bit/s
+_SI_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(?:([kmgtp])(i?))?", re.ASCII | re.IGNORECASE)
 _UNIT_S = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -53,6 +55,23 @@ def timestamp_s(text: str) -> float:
     if time.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
     return time.timestamp()
+
+
+def stream_rate_bps(task: PschedulerTask) -> float | None:
+    """Returns the most that the test's further fields let a stream send; None where they bound nothing."""
+    further = {name: json.loads(text) for name, text in task.spec}
+    rates_bps = [_si_number(further[name]) for name in _RATE_FIELDS if name in further]
+    return min((rate_bps for rate_bps in rates_bps if rate_bps), default=None)
+
+
+def _si_number(value: object) -> float | None:
+    """Reads a number as pScheduler writes it: 20000000, or '20M', or '20Mi'. Returns None for anything else."""
+    match = _SI_NUMBER.fullmatch(str(value))
+    if not match:
+        return None
+    number, prefix, binary = match.groups()
+    power = "kmgtp".index(prefix.lower()) + 1 if prefix else 0
+    return float(number) * float(1024 if binary else 1000) ** power
 
 
 def throughput_spec(path: HostPath, traffic: Traffic) -> dict[str, Any]:
