@@ -121,9 +121,9 @@ class Ccmix:
         self._environment = os.environ | {"TMPDIR": str(folder)}
 
     def __call__(
-        self, *arguments: object, timeout: float = 240, path: Path | str | None = None
+        self, *arguments: object, timeout: float = 240, path: Path | str | None = None, prefix: Sequence[str] = ()
     ) -> subprocess.CompletedProcess[str]:
-        argv = [CCMIX, *map(str, arguments)]
+        argv = [*prefix, CCMIX, *map(str, arguments)]
         environment = self._environment | ({"PATH": str(path)} if path else {})
         return subprocess.run(argv, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ccmix-cca: loads BBRv2 and BBRv3 into the running kernel, and shows their state. */
+#include <errno.h>
 #include <stdio.h>
 
 #include "check.h"
@@ -48,6 +49,7 @@ int main(int count, char **arguments)
 	const char *wrong = command_read(&command, count, arguments);
 	int result;
 
+	program_invocation_short_name = "ccmix-cca";	/* the copy that ccmix keeps for an undo has another name */
 	if (wrong)
 		fail(STATUS_USAGE, "%s; see ccmix-cca --help", wrong);
 	set_verbose(0);

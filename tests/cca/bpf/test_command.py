@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ UNIT = REPOSITORY / "packaging/systemd/ccmix-cca@.service"
 NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
 CAPABILITY_SETS = ("--bounding-set", "--inh-caps", "--ambient-caps")
 FUZZ_S = 60
+BTF, JIT = "/sys/kernel/btf", "/proc/sys/net/core/bpf_jit_enable"
+# The header of BTF (linux/btf.h), no types, and the empty string
+NO_TYPES = struct.pack("<HBB5I", 0xEB9F, 1, 0, 24, 0, 0, 0, 1) + b"\0"
+IN_OWN_MOUNTS = ("unshare", "--mount", "sh", "-ec")
 
 
 @pytest.fixture
@@ -80,6 +85,35 @@ def test_an_ordinary_user_is_told_what_is_missing(of_nobody: Loader) -> None:
     checked = of_nobody.run("check", "--json", prefix=NOBODY)
     assert checked.returncode == 1
     assert {need["need"]: need["ok"] for need in json.loads(checked.stdout)}["rights"] is False
+
+
+@pytest.mark.parametrize(
+    ("prefix", "need", "what"),
+    [
+        (("setarch", "--uname-2.6"), "kernel", "Linux 2.6.* is too old: 6.1 or newer is needed"),
+        ((*IN_OWN_MOUNTS, f'mount -t tmpfs none {BTF}; exec "$@"', "sh"), "BTF", f"{BTF}/vmlinux is missing"),
+        ((*IN_OWN_MOUNTS, f'mount --bind types {BTF}/vmlinux; exec "$@"', "sh"), "BTF",
+         "the kernel has no congestion control by BPF: it needs CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT"),
+        ((*IN_OWN_MOUNTS, f'mount --bind off {JIT}; exec "$@"', "sh"), "JIT", "sysctl net.core.bpf_jit_enable=1"),
+        (("setpriv", "--bounding-set=-net_admin"), "rights", "CAP_NET_ADMIN is missing: run this as root"),
+        (("setpriv", "--bounding-set=-sys_admin"), "rights", "CAP_SYS_ADMIN is missing: run this as root"),
+    ],
+    ids=["too old", "no BTF", "no struct_ops", "no JIT", "no CAP_NET_ADMIN", "no CAP_SYS_ADMIN"],
+)  # fmt: skip
+def test_what_a_host_lacks_is_named(
+    loader: Loader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: tuple[str, ...], need: str, what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("types").write_bytes(NO_TYPES)
+    Path("off").write_text("0\n")
+    checked = loader.run("check", "--json", prefix=prefix)
+    assert checked.returncode == 1
+    assert {row["need"] for row in json.loads(checked.stdout) if not row["ok"]} == {need}
+    for words in (("check",), ("load", "bbr3"), ("list",), ("unload", "bbr3", "--missing-ok")):
+        refused = loader.run(*words, prefix=prefix)
+        assert refused.returncode == 1
+        assert re.search(f"{need}\\b.*{what}", refused.stdout if words == ("check",) else refused.stderr)
+    assert loader.list() == {}
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not installed: apt-get install util-linux")
