@@ -385,17 +385,59 @@ def test_an_undo_needs_no_temporary_folder(state: Path, tmp_path: Path, monkeypa
     assert logged(words) == ["undo"]
 
 
+HEAD = json.dumps({"boot_id": BOOT_ID, "pid": 1}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\n", b"[" * 200_000], ids=["not UTF-8", "deep"])
+def test_a_line_that_is_no_json_was_cut_short(state: Path, tmp_path: Path, content: bytes) -> None:
+    words = tmp_path / "words"
+    write_journal(state, [(log(words, "undo"), True)])
+    (state / "undo-0-cut.jsonl").write_bytes(HEAD + content)
+    assert [reason for _, reason in restore(state)] == [None]
+    assert journals(state) == []
+
+
 @pytest.mark.parametrize(
-    "content", [b"\xff\xfe\n", b"[1]\n", b'{"number": []}\n', b'{"number": 7, "undo": ["true"]}\n', b"[" * 200_000]
+    "content",
+    [
+        HEAD + b"[1]\n",
+        HEAD + b'{"number": []}\n',
+        HEAD + b'{"number": 7, "undo": ["true"]}\n',
+        HEAD + b'{"number": 7, "what": "x", "undo": 7}\n',
+        HEAD + b'{"number": 7, "what": "x", "undo": [7]}\n',
+        b'{"boot_\xff": 1}\n{"number": 0, "what": "x", "undo": ["true"]}\n',
+        b"\0\0\0\0",
+    ],
+    ids=["list", "number", "no change", "no undo", "no words", "no head", "zeros"],
 )
-def test_a_damaged_journal_keeps_no_other_from_being_restored(state: Path, tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_journal_is_reported_and_kept_beside_others(state: Path, tmp_path: Path, content: bytes) -> None:
+    words = tmp_path / "words"
+    write_journal(state, [(log(words, "undo"), True)])
+    damaged = state / "undo-0-damaged.jsonl"
+    damaged.write_bytes(content)
+    assert [undo.what for undo in left(state)] == ["change 0"]
+    assert [(undo.what, reason) for undo, reason in restore(state)] == [
+        (str(damaged), "is damaged: what it has to undo may be lost"),
+        ("change 0", None),
+    ]
+    assert logged(words) == ["undo"]
+    assert journals(state) == [damaged]
+
+
+def test_a_damaged_journal_of_an_earlier_boot_is_removed(state: Path) -> None:
+    file = write_journal(state, [(["true"], True)], boot_id="earlier")
+    file.write_bytes(file.read_bytes() + b"[1]\n")
+    assert list(restore(state)) == []
+    assert journals(state) == []
+
+
+def test_what_can_be_read_of_a_damaged_journal_is_undone(state: Path, tmp_path: Path) -> None:
     words = tmp_path / "words"
     file = write_journal(state, [(log(words, "undo"), True)])
-    (state / "undo-0-damaged.jsonl").write_bytes(file.read_bytes().partition(b"\n")[0] + b"\n" + content)
-    assert len(left(state)) == 1
-    assert [reason for _, reason in restore(state)] == [None]
+    file.write_bytes(file.read_bytes() + b"[1]\n")
+    assert [reason for _, reason in restore(state)] == ["is damaged: what it has to undo may be lost", None]
     assert logged(words) == ["undo"]
-    assert journals(state) == []
+    assert journals(state) == [file]
 
 
 def test_a_journal_that_can_not_be_opened_keeps_no_other_from_being_restored(state: Path, tmp_path: Path) -> None:

@@ -21,11 +21,12 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypedDict, cast
+from typing import IO, TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
+    from typing import TypeGuard
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
@@ -128,7 +129,7 @@ class Journal:
         try:
             self._begin()
         except OSError as error:
-            raise JournalError(error.errno, error.strerror, error.filename) from error
+            raise JournalError(error.errno, error.strerror, error.filename or str(self._folder)) from error
         return self
 
     def _begin(self) -> None:
@@ -203,7 +204,7 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
     """Carries out what dead processes left undone; yields each undo with the reason why it failed, or None.
 
     A journal is removed when all of it was undone, or when it is of an earlier boot; one of another network namespace
-    is left for who is there.
+    is left for who is there. One that is damaged stays, after what can be read of it was undone.
     """
     here = network_namespace()
     folder = folder or state_folder()
@@ -221,12 +222,16 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue  # its process lives
-            head = (_lines(path) or [{}])[0]
+            lines, damaged = _read(path)
+            head = lines[0] if lines else {}
             if not _is_here(head) or (head.get("boot_id") == boot_id() and head.get("netns", here) != here):
                 continue
+            damaged = damaged and head.get("boot_id", boot_id()) == boot_id()  # a reboot has undone everything
+            if damaged:
+                yield Undo(0, str(path), (), certain=True), "is damaged: what it has to undo may be lost"
             with contextlib.suppress(OSError):  # the disk is full
                 file.write(b"\n")  # the last line may lack its end
-            failed = False
+            failed = damaged
             for undo, reason in _undo_all(path, file):
                 failed = failed or reason is not None
                 yield undo, reason
@@ -255,7 +260,8 @@ def left(folder: Path | None = None) -> list[Undo]:
     for path in sorted((folder or state_folder()).glob(JOURNALS)):
         with contextlib.suppress(OSError), path.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            head = (_lines(path) or [{}])[0]
+            lines, _ = _read(path)
+            head = lines[0] if lines else {}
             if _is_here(head) and head.get("netns", here) == here:
                 undos += reversed(_pending(path))
     return undos
@@ -335,7 +341,7 @@ def _pending(path: Path) -> list[Undo]:
     """Returns the undos of a journal that were not carried out, in the order of the changes; none if it is of
     another boot.
     """
-    lines = _lines(path)
+    lines, _ = _read(path)
     if not lines or lines[0].get("boot_id") != boot_id():
         return []
     notes = [line for line in lines if "number" in line]
@@ -349,15 +355,41 @@ def _pending(path: Path) -> list[Undo]:
     return [
         Undo(line["number"], line["what"], tuple(line["undo"]), line["number"] in made)
         for line in notes
-        if "what" in line and "undo" in line and line["number"] not in undone
+        if "undo" in line and line["number"] not in undone
     ]
 
 
-def _lines(path: Path) -> list[_JournalLine]:
+def _read(path: Path) -> tuple[list[_JournalLine], bool]:
+    """Returns the lines of a journal, the head first, and whether it is damaged.
+
+    It is not damaged by a line that the death of its process cut short: nothing had been changed by then.
+    """
+    texts = [text for text in path.read_text(errors="replace").splitlines() if text.strip()]
     lines: list[_JournalLine] = []
-    for text in path.read_text(errors="replace").splitlines():
-        with contextlib.suppress(ValueError, RecursionError):  # cut short by the death of its process, or empty
+    damaged = False
+    for text in texts:
+        try:
             line = json.loads(text)
-            if isinstance(line, dict) and isinstance(line.get("number", 0), int):
-                lines.append(cast("_JournalLine", line))
-    return lines
+        except (ValueError, RecursionError):
+            continue
+        if _is_line(line):
+            lines.append(line)
+        else:
+            damaged = True
+    if texts and not (lines and "boot_id" in lines[0]):
+        return [], True
+    return lines, damaged
+
+
+def _is_line(line: object) -> TypeGuard[_JournalLine]:
+    """Returns whether this is a head, a change with its undo, or a note."""
+    if not isinstance(line, dict):
+        return False
+    if "boot_id" in line:
+        return True
+    if not isinstance(line.get("number"), int):
+        return False
+    if not {"what", "undo"} & line.keys():
+        return True
+    undo = line.get("undo")
+    return isinstance(line.get("what"), str) and isinstance(undo, list) and all(isinstance(w, str) for w in undo)
