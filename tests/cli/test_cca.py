@@ -180,6 +180,22 @@ def test_rows_that_are_not_of_ccmix_cca(rows: str, command: str, stand_in: Calla
     assert "Traceback" not in done.stderr
 
 
+def test_what_a_host_says_reaches_no_terminal_as_control_characters(
+    stand_in: Callable[[str], None], ccmix: Ccmix
+) -> None:
+    stand_in(
+        """echo '[{"name": "bbr3\\u001b[2J", "sockets": 1, "fallbacks": 0, "program": "x"}]'
+        printf '\\033[2Jwarning\\n' >&2"""
+    )
+    listed = ccmix("cca", "list")
+    assert listed.stdout.split() == ["CCA", "sockets", "fallbacks", "program", "bbr3[2J", "1", "0", "x"]
+    stand_in("printf '\\033[2Jno rights\\nat all' >&2; exit 1")
+    refused = ccmix("cca", "list")
+    assert refused.returncode == 1
+    assert refused.stderr == "[2Jno rights / at all\n"
+    assert "\x1b" not in listed.stdout + listed.stderr + refused.stderr
+
+
 @pytest.mark.parametrize("login", ["root", "dtn"])
 def test_on_a_host_over_ssh_that_has_nothing_installed(
     login: str, loader: Loader, sshd: SshServer, ccmix: Ccmix

@@ -211,6 +211,7 @@ def _on(name: str | None) -> Iterator[_Program]:
     from ccmix.hosts import LocalHost
     from ccmix.hosts.address import AddressKind, parse_host
     from ccmix.hosts.errors import ExitStatusError
+    from ccmix.hosts.output_text import printable
     from ccmix.hosts.sent import sent
     from ccmix.tools import find_cca
 
@@ -228,7 +229,7 @@ def _on(name: str | None) -> Iterator[_Program]:
                 with sent(host, program) as there:
                     yield _Program(host.name, there, as_root, f"{name}: ")
     except ExitStatusError as error:
-        reason = error.reason.partition(": ")[2] or error.reason
+        reason = printable(error.reason.partition(": ")[2] or error.reason)
         tell(f"{name}: {reason}" if name else reason)
         sys.exit(status.WRONG_INPUT if error.status == status.WRONG_INPUT else status.BAD)
 
@@ -270,6 +271,7 @@ def _shown(form: str, headings: Sequence[str], rows: Sequence[Row], cells: Calla
     from rich.table import Table
     from rich.text import Text
 
+    from ccmix.hosts.output_text import printable
     from ccmix.plain_text import plain
 
     if form == "json":
@@ -277,7 +279,7 @@ def _shown(form: str, headings: Sequence[str], rows: Sequence[Row], cells: Calla
     table = Table(*headings, box=None, pad_edge=False)
     with _understood():
         for row in rows:
-            table.add_row(*map(Text, cells(row)))
+            table.add_row(*(Text(printable(cell)) for cell in cells(row)))
     return plain(table)
 
 
