@@ -1,5 +1,6 @@
 """Tests of `ccmix verify`, with real runs of the lab."""
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -117,6 +118,18 @@ def test_refuses_runs_that_the_archive_s_own_text_does_not_plan(
     refused = ccmix("verify", campaign)
     assert refused.returncode == 2
     assert "so it can't be repeated" in refused.stderr
+
+
+def test_a_packed_archive_whose_text_is_refused_is_named(ccmix: Ccmix, campaign: Path, tmp_path: Path) -> None:
+    file = campaign / "campaign.json"
+    document = json.loads(file.read_text())
+    document["ini"] = document["ini"].replace("[", "[[", 1)
+    file.write_text(json.dumps(document))
+    packed = tmp_path / "packed.zip"
+    assert ccmix("archive", "pack", campaign, "-o", packed).returncode == 0
+    refused = ccmix("verify", packed)
+    assert refused.returncode == 2
+    assert str(packed) in refused.stderr
 
 
 def test_a_damaged_archive_is_refused_before_runs_are_made(ccmix: Ccmix, campaign: Path) -> None:

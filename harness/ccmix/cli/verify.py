@@ -124,13 +124,19 @@ def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Ru
 
 
 def _planned(campaign: Campaign) -> dict[str, Run]:
-    """Returns the runs that the campaign's INI text and seed give, by their names. Raises ConfigError."""
+    """Returns the runs that the campaign's INI text and seed give, by their names. Raises ArchiveError if this version
+    of ccmix refuses the text.
+    """
+    from ccmix.archive import ArchiveError
     from ccmix.archive.campaign import FILE
-    from ccmix.config import load
+    from ccmix.config import ConfigError, load
     from ccmix.plan import make_plan
 
     seed = campaign.origin.seed
-    entries = load(campaign.outdir / FILE, campaign.ini).entries
+    try:
+        entries = load(campaign.outdir / FILE, campaign.ini).entries
+    except ConfigError as error:
+        raise ArchiveError(str(error)) from error
     return {run.name: run for run in make_plan(entries, options.DEFAULT_SEED if seed is None else seed)}
 
 
