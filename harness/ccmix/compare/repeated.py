@@ -56,15 +56,18 @@ def _differing_fields(first: FinishedRun, second: FinishedRun) -> list[str]:
 
 def _is_same(outdir: Path, file: Path, repeated_outdir: Path, repeated: Path) -> bool:
     try:
-        if _same_bytes(open_file(outdir, file), open_file(repeated_outdir, repeated)):
+        if _same_bytes(outdir, file, repeated_outdir, repeated):
             return True
         return file.name == run_files.PROCESSES and _without_memory(file).equals(_without_memory(repeated))
     except (ArchiveError, OSError):
         return False
 
 
-def _same_bytes(descriptor: int, other_descriptor: int) -> bool:
-    with os.fdopen(descriptor, "rb") as first, os.fdopen(other_descriptor, "rb") as second:
+def _same_bytes(outdir: Path, file: Path, repeated_outdir: Path, repeated: Path) -> bool:
+    with (
+        os.fdopen(open_file(outdir, file), "rb") as first,
+        os.fdopen(open_file(repeated_outdir, repeated), "rb") as second,
+    ):
         return all(chunk == second.read(CHUNK_BYTES) for chunk in iter(lambda: first.read(CHUNK_BYTES), b"")) and (
             second.read(1) == b""
         )
