@@ -25,7 +25,11 @@ def warn_of_lab(runs: Sequence[Run]) -> str | None:
     """
     refuse_in_lab(run for run in runs if not _is_here(run))
     refusals = _refusals(runs)
-    return f"{'; '.join(refusals)}; 'ccmix run --lab' refuses it" if refusals else None
+    return (
+        f"{'; '.join(refusals)}; 'ccmix run --lab' refuses {'it' if len(refusals) == 1 else 'them'}"
+        if refusals
+        else None
+    )
 
 
 def _is_here(run: Run) -> bool:

@@ -190,6 +190,8 @@ def _outcome(outcome: Repetition) -> str:
 
 def _environment(original: Campaign, repeated: Campaign) -> list[Difference]:
     """Returns what differs between the runs there and their repetitions: versions of tools, kernels and settings."""
+    import importlib.metadata
+
     from ccmix.analysis.results import load_results
     from ccmix.archive import RunFolder
     from ccmix.compare.environment import Difference, differences
@@ -198,15 +200,9 @@ def _environment(original: Campaign, repeated: Campaign) -> list[Difference]:
         return []
     names = {run.name for run in repeated.runs}
     there = [result for result in load_results([original.outdir]).runs if result.run.name in names]
-    made_by = (original.origin.ccmix or "unknown",), (_version(),)
+    made_by = (original.origin.ccmix or "unknown",), (importlib.metadata.version("ccmix"),)
     versions = [Difference("ccmix", *made_by)] if made_by[0] != made_by[1] else []
     return [*versions, *differences(there, load_results([repeated.outdir]).runs)]
-
-
-def _version() -> str:
-    import importlib.metadata
-
-    return importlib.metadata.version("ccmix")
 
 
 def _values(values: Sequence[str]) -> str:

@@ -108,7 +108,7 @@ class CcaProgram:
             yield
 
     def watching(self) -> list[str]:
-        """Returns what a command begins with that is to read the states of the CCAs' sockets (cca/bpf/README.md)."""
+        """Returns the prefix of a command that reads the states of the CCAs' sockets (cca/bpf/README.md)."""
         return [self.path, "watch", "--"]
 
     def value(self, parameter: ModuleParameter, cca: str) -> str:

@@ -70,9 +70,9 @@ def recorded_hosts(
 
 
 def _watches(run: Run, host: RealHost, programs: HostPrograms, recording: Recording) -> list[str]:
-    """Returns what a probe's command begins with where CCAs are BPF programs, whose states the probe then reads.
+    """Returns the prefix of a probe's command that lets it read the states of CCAs that are BPF programs.
 
-    It takes root. Where it is refused, `recording` gets the reason.
+    The prefix is empty where there are none. It takes root. Where that is refused, `recording` gets the reason.
     """
     ccas = to_ask_about(host, run.host_path)
     try:

@@ -86,7 +86,7 @@ def cancel_left(folder: Path | None = None) -> Iterator[tuple[str, str | None]]:
 
 
 def _lines(file: Path) -> list[dict[str, str]]:
-    """Returns a record's lines, without a last one that its process was killed at. Raises OSError and ValueError."""
+    """Returns a record's lines, without a last one that a kill cut short. Raises OSError and ValueError."""
     text = file.read_text()
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
