@@ -14,8 +14,6 @@ type = iperf3
 duration = 60s
 streams = 2
 cca = cubic,bbr
-# over 8 s of RTT the kernel marks what was sent before the traffic for two RTTs
-accept-limits = application
 
 [topology far]
 rate = 10mbit
@@ -46,7 +44,6 @@ rate = 1mbit
 delay = 4s
 buffer = 20p
 control = beside
-spread = off
 [topology deep]
 rate = 1mbit
 delay = 4s
