@@ -106,7 +106,10 @@ def test_rtts_are_those_of_the_probe() -> None:
 
 def test_a_run_has_what_it_could_not_show() -> None:
     """Gives sentences to a recorded run's verdict, which has none."""
-    sentences = ("loss not verifiable in this run: 12 losses expected", "jitter is confirmed by tc alone")
+    sentences = (
+        "loss not verifiable in this run: 12 losses expected",
+        "jitter: tc confirms it, no probe sees its effect",
+    )
     campaign = Campaign.load(REAL)
     result = next(result for result in finished(campaign) if result.folder == PACED)
     verdict = replace(result.finished.verdict, not_verified=sentences)
