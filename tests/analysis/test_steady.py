@@ -81,6 +81,35 @@ def test_a_steady_run_ends_soon(over: float, groups: int, at_first: float, at_li
     assert ends[None] <= at_limit
 
 
+@pytest.mark.parametrize(
+    ("groups", "over", "deviation", "at_first", "at_limit"),
+    [
+        (1, 0.01, 0.075, 1.0, 0.0),
+        (1, 0.2, 0.075, 0.76, 0.0),
+        (2, 0.01, 0.075, 1.0, 0.0),
+        (2, 0.2, 0.075, 0.59, 0.0),
+        pytest.param(8, 0.01, 0.075, 0.99, 0.0, marks=pytest.mark.deep),
+        pytest.param(8, 0.2, 0.075, 0.1, 0.13, marks=pytest.mark.deep),
+        (2, 0.2, 0.15, 0.19, 0.2),
+    ],
+)
+def test_the_page_says_how_many_steady_runs_end_when(
+    groups: int, over: float, deviation: float, at_first: float, at_limit: float
+) -> None:
+    """The table of docs/explanation/settling.md has these shares, of more runs than here."""
+    ends = ended(noise(over, 500 * groups, 2, deviation), groups)
+    assert ends[1] == pytest.approx(at_first, abs=0.05)
+    assert ends[None] == pytest.approx(at_limit, abs=0.05)
+
+
+@pytest.mark.parametrize("over", [0.01, 0.2])
+def test_a_change_that_is_slower_than_the_first_look_is_missed_in_half_of_runs(over: float) -> None:
+    """It falls by half in four times the first look's time, so by just the allowed 10% until the first look."""
+    ends = ended((2 - np.minimum(TIMES / 4, 1)) * noise(over, 500, 1))
+    assert ends[1] == pytest.approx(0.49, abs=0.06)
+    assert ends[2] + ends[4] + ends[8] <= 0.03
+
+
 @pytest.mark.parametrize("periods", [5, 5.5, 7.3])
 def test_a_sawtooth_ends_at_the_first_look(periods: float) -> None:
     """As of BBR, which drains the queue for 2% of its cycle; the first look holds 5 cycles at least."""
