@@ -146,10 +146,11 @@ def test_restore_unloads_what_a_killed_agent_has_left(
     long = MIX.replace("2s", "30s")
     running = ccmix.start("run", ini(f"[mix]\n{long}cca-load = bbr3\n"), "-o", tmp_path / "out")
     wait_for(lambda: loader.list() != {} and loader.status() != [], 30, "a connection uses it")
-    running.kill()
+    running.send_signal(signal.SIGSTOP)  # with it running, the agents would see it end, and unload the CCA
     for pid in pair.running():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    running.kill()
     running.communicate(timeout=60)
     wait_for(lambda: pair.running() == [], 20, "the end of every process on the hosts")
     assert "bbr3" in available()
