@@ -2,8 +2,10 @@
 
 import json
 import re
+import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,12 @@ GUIDE = REPOSITORY / "docs/howto/try-bbr3-on-a-dtn.md"
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all")
 
 
+def acknowledged(namespace: str) -> list[int]:
+    """Returns for each TCP connection of the namespace how many bytes were acknowledged."""
+    shown = subprocess.run(["ss", "-N", namespace, "-tinH"], capture_output=True, text=True, check=True).stdout
+    return [int(count) for count in re.findall(r"bytes_acked:(\d+)", shown)]
+
+
 def must(ccmix: Ccmix, *words: str) -> str:
     done = ccmix("cca", *words)
     assert done.returncode == 0, done.stderr
@@ -28,15 +36,19 @@ def must(ccmix: Ccmix, *words: str) -> str:
 
 def test_what_the_guide_says_works(loader: Loader, ccmix: Ccmix) -> None:
     """`ccmix cca load bbr3 && ccmix-iperf3 -C cubic,bbr3`, with a look at it, and all of it taken back."""
-    with linked_namespaces() as (near, far):
+    with linked_namespaces() as (near, far), ExitStack() as started:
         must(ccmix, "load", "bbr3")
         enter, iperf3 = ("ip", "netns", "exec"), str(find_iperf3())
-        server = subprocess.Popen([*enter, far, iperf3, "-s", "-1"], stdout=subprocess.DEVNULL)
-        wait_for(lambda: b":5201" in subprocess.check_output(["ss", "-N", far, "-ltn"]), 10, "the server listens")
-        argv = [*enter, near, iperf3, "-c", "10.88.0.2", "-P", "2", "-C", "cubic,bbr3", "-b", "50M", "-t", "3", "-J"]
-        client = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-        wait_for(lambda: loader.status() != [], 10, "a connection uses it")
+        server = started.enter_context(subprocess.Popen([*enter, far, iperf3, "-s", "-1"], stdout=subprocess.DEVNULL))
+        started.callback(server.terminate)
+        wait_for(lambda: b":5201" in subprocess.check_output(["ss", "-N", far, "-ltn"]), 30, "the server listens")
+        argv = [*enter, near, iperf3, "-c", "10.88.0.2", "-P", "2", "-C", "cubic,bbr3", "-b", "50M", "-t", "120", "-J"]
+        client = started.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
+        started.callback(client.terminate)
+        wait_for(lambda: loader.status() != [], 30, "a connection uses it")
         shown = must(ccmix, "status")
+        wait_for(lambda: len([count for count in acknowledged(near) if count > 1e6]) == 2, 30, "both streams send")
+        client.send_signal(signal.SIGUSR1)  # which ends the test as if its time were over
         output, _ = client.communicate(timeout=60)
         server.wait(60)
     assert "bbr3" in shown
