@@ -49,7 +49,11 @@ TOGETHER = {  # those of these folders, which share what is slow to make
     "tests/elk/": "Elasticsearch",
     "tests/index/": "Elasticsearch",
     "tests/importing/": "iperf3's outputs",
+    # and those that wait for each other's turn in this machine's kernel (cca_bpf.turn)
     "tests/cca/bpf/": "the kernel's congestion controls",
+    "tests/cli/test_cca.py": "the kernel's congestion controls",
+    "tests/conditions/test_bpf_cca.py": "the kernel's congestion controls",
+    "tests/run/test_cca_load.py": "the kernel's congestion controls",
 }
 APART = (  # and each of these files alone, which share nothing and take long
     "tests/conditions/test_layout.py",
