@@ -65,13 +65,17 @@ def test_both_work_beside_each_other(loader: Loader, pair: Pair) -> None:
 
 
 def test_a_parameter_counts_for_a_live_socket(loader: Loader, pair: Pair) -> None:
-    """Without pacing margin and with a gain of 16/256 in all phases, the pacing rate falls to a sixteenth of bw."""
+    """With a gain of 64/256 in all phases of ProbeBW, the gain of a live socket becomes a quarter."""
     loader.must("load", "bbr3")
     with Sink(pair[1]) as sink, connect(pair[0], "10.88.0.2", sink.port, "bbr3") as connection:
+
+        def gain_is_a_quarter() -> bool:
+            send(connection, MEGABYTE)
+            return bool(loader.status()[0]["pacing_gain"] == 0.25)
+
         send(connection, 50 * MEGABYTE)
         loader.must("set", "bbr3", "pacing_gain=64,64,64,64", "startup_pacing_gain=256", "drain_gain=64")
-        send(connection, MEGABYTE)
-        assert eventually(lambda: loader.status()[0]["pacing_gain"] <= 1)
+        assert eventually(gain_is_a_quarter)
         assert loader.list()["bbr3"]["parameters"]["pacing_gain"] == "64,64,64,64"
 
 
