@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Fuzzes the command line: the input is its words, one a line. Nothing is loaded. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "parameters.h"
 
 #define MOST_WORDS 64
+#define MOST_PARAMETERS 64
 
 static void require(bool condition)
 {
@@ -16,25 +18,37 @@ static void require(bool condition)
 		abort();
 }
 
-static void count_parameter(const char *name, const char *value, void *state)
+struct written {
+	char *assignments[MOST_PARAMETERS];
+	int count;
+};
+
+static void note_parameter(const char *name, const char *value, void *state)
 {
+	struct written *written = state;
+
 	require(*name && *value);
-	++*(int *)state;
+	require(written->count < MOST_PARAMETERS);
+	require(asprintf(&written->assignments[written->count++], "%s=%s", name, value) > 0);
 }
 
 /* What parameters_assign() takes must be taken again from what parameters_write() shows. */
 static void check_parameters(const struct command *command)
 {
-	struct bbr_control control;
-	int written = 0;
+	struct bbr_control control, again;
+	struct written written = { 0 };
 
 	parameters_preset(&control, version_of(command->name));
 	if (parameters_assign(&control, command->assignments, command->assignment_count))
 		return;
 	require(!parameters_finish(&control));
-	parameters_write(&control, count_parameter, &written);
-	require(written > 30);
-	require(parameters_equal(&control, &control));
+	parameters_write(&control, note_parameter, &written);
+	require(written.count > 30);
+	parameters_preset(&again, version_of(command->name));
+	require(!parameters_assign(&again, written.assignments, written.count));
+	require(parameters_equal(&control, &again));
+	for (int i = 0; i < written.count; i++)
+		free(written.assignments[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
