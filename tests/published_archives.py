@@ -20,4 +20,4 @@ def unpacked(file: Path) -> Path:
     return packed.unpack(file, Path(place, packed.folder_name(file))).outdir
 
 
-DEMO = unpacked(DEMO_FILE)  # 12 runs of configs/demo.ini, one iteration of each condition
+DEMO = unpacked(DEMO_FILE)  # 12 runs of schema 2: one iteration of each condition that the demo had
