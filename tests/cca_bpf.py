@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 import socket
 import subprocess
 import threading
@@ -26,6 +27,8 @@ from support import REPOSITORY
 LOCK = Path("/run/lock/ccmix-cca-tests")  # a congestion control is the whole machine's
 CCAS = ("bbr2", "bbr3")
 PATIENCE_S = 20
+KERNEL_LOG = "/dev/kmsg"
+COMPLAINTS = re.compile(r"WARNING|BUG|Oops|Call Trace")
 AF_INET = socket.AF_INET
 SYS_BPF = {"x86_64": 321, "aarch64": 280}  # the number of bpf(2), by machine
 MAP_GET_NEXT_ID, MAP_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD = 12, 14, 15
@@ -73,14 +76,39 @@ def turn() -> Iterator[None]:
 
 
 @contextmanager
+def quiet_kernel() -> Iterator[None]:
+    """Fails if the kernel writes a warning or worse into its log meanwhile."""
+    log = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        os.lseek(log, 0, os.SEEK_END)
+        yield
+        lines = list(_records(log))
+    finally:
+        os.close(log)
+    assert not any(map(COMPLAINTS.search, lines)), "".join(lines)
+
+
+def _records(log: int) -> Iterator[str]:
+    """Yields what the kernel has written into its log since the last call, a record at a time."""
+    while True:
+        try:
+            yield os.read(log, 8192).decode(errors="replace")
+        except BlockingIOError:
+            return
+
+
+@contextmanager
 def loading(program: Path) -> Iterator[Loader]:
-    """Gives a turn in which nothing is loaded at the beginning and at the end; skips where nothing can be."""
+    """Gives a turn in which nothing is loaded at the beginning and at the end; skips where nothing can be.
+
+    It fails if the kernel writes a warning meanwhile.
+    """
     if platform.machine() not in SYS_BPF:
         pytest.skip(f"bpf_maps() doesn't know the number of bpf(2) on {platform.machine()}")
     loader = Loader(program)
     if (checked := loader.run("check")).returncode != 0:
         pytest.skip(f"this kernel loads no congestion control: {checked.stdout}")
-    with turn():
+    with turn(), quiet_kernel():
         if loader.list():
             pytest.skip("the administrator of this machine has loaded bbr2 or bbr3")
         assert eventually(lambda: bpf_maps() == [])  # those of an earlier test
