@@ -2,6 +2,7 @@
 
 import os
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -317,6 +318,18 @@ def test_samples_of_any_length_keep_their_rows_in_order() -> None:
         expected += [(float(moment), n % 2, 2**33 + n, n, n % 5 / 1e6 or None) for n in numbers]
     rows_read = parse_stream(data).sockets.select("monotonic_s", "socket", "bytes_sent", "segs_out", "rtt_s")
     assert rows_read.rows() == expected
+
+
+def test_few_rows_need_little_memory() -> None:
+    data = header() + socket_identity(0) + sockets([socket_row(0)], at=1)
+    parse_stream(data)  # loads what is loaded once
+    tracemalloc.start()
+    try:
+        parse_stream(data)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 2**20
 
 
 def reads(data: bytes) -> Stream | None:

@@ -24,7 +24,8 @@ from ccmix.probes.stream.socket_columns import (
 )
 
 # A block of rows stays in the processor's nearer cache while it is transposed, a chunk in the farther one.
-_BLOCK_ROWS, _CHUNK_BLOCKS = 512, 16
+_BLOCK_ROWS = 512
+_CHUNK_ROWS = 16 * _BLOCK_ROWS
 
 
 def socket_table(data: Bytes, records: Records, header: Header) -> pl.DataFrame:
@@ -73,7 +74,8 @@ def _address(identity: SocketIdentity, address: bytes) -> str:
 
 def _transposed(data: Bytes, samples: SampleIndex, layout: np.dtype[Any]) -> Iterator[TransposedRows]:
     """Yields all rows, chunk after chunk; asking for the next chunk overwrites the one before."""
-    chunk = TransposedRows(layout, _CHUNK_BLOCKS * _BLOCK_ROWS)
+    # Where rows are few, so is the memory: NumPy asks for huge pages from 4 MiB on, and the heap keeps those
+    chunk = TransposedRows(layout, min(sum(samples.rows), _CHUNK_ROWS))
     for block in samples.blocks(data, _BLOCK_ROWS):
         chunk.add(block)
         if chunk.full:
