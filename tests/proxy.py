@@ -124,6 +124,8 @@ async def _forward(port: int, request: Request) -> Reply:
     finally:
         writer.close()
     answer, _, body = said.partition(b"\r\n\r\n")
+    if not answer:
+        raise ConnectionResetError("the server ended before it answered")
     if b"transfer-encoding: chunked" in answer.lower():
         body = _unchunked(body)
     return Reply(int(answer.split()[1]), body)

@@ -261,6 +261,7 @@ def test_killed_client_goes_on(index: Index, server: Node, small: Path) -> None:
 def _kill_node_in_bulks(index: Index, server: Node, outdir: Path, times: int) -> None:
     """The node is killed when it has got a bulk's first half, and again when it has answered one nobody hears of."""
     chosen = random.Random(8)
+    longest_s = 240 + 150 * times
     killed = 0
     dead = False  # the client has several bulks on the way: while one of them kills the node, others find none
 
@@ -280,8 +281,8 @@ def _kill_node_in_bulks(index: Index, server: Node, outdir: Path, times: int) ->
 
     with proxy(server.port, fault) as between:
         while killed < times:
-            running = index.start(outdir, url=between.url)
-            said = running.communicate(timeout=240 + 60 * times)
+            running = index.start(outdir, "--patience", longest_s, url=between.url)  # a slow node may take nothing long
+            said = running.communicate(timeout=longest_s)
             assert running.returncode == 0, said
     assert killed == times
     assert of_index(server) == of_archive(outdir)
