@@ -54,6 +54,7 @@ TOGETHER = {  # those of these folders, which share what is slow to make
     "tests/cli/test_cca.py": "the kernel's congestion controls",
     "tests/conditions/test_bpf_cca.py": "the kernel's congestion controls",
     "tests/run/test_cca_load.py": "the kernel's congestion controls",
+    "tests/run/test_cca_load_over_ssh.py": "the kernel's congestion controls",
 }
 APART = (  # and each of these files alone, which share nothing and take long
     "tests/conditions/test_layout.py",

@@ -2,12 +2,15 @@
 
 `ip netns exec` shows each file of /etc/netns/NAME in place of the one in /etc: so the user and what sudo allows him
 exist in the namespace alone. An OpenSSH client finds the server as the host 'dtn' in `client_config`.
+
+login_to_this_machine() is a server in the machine's own network namespace, for what is the whole machine's.
 """
 
 import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -24,6 +27,8 @@ SSHD = "/usr/sbin/sshd"
 LISTENS = "Server listening"
 USER, USER_ID = "dtn", 54321
 ALLOWED = "/usr/sbin/sysctl, /usr/bin/kill, /usr/bin/env"  # to that user, by sudo
+HERE = "here"
+ACCOUNTS = ("passwd", "group", "shadow", "sudoers")  # the files that are written below an /etc of the server's own
 
 SERVER_CONFIG = """
 ListenAddress {address}
@@ -123,7 +128,7 @@ def ssh_server(name: str) -> Iterator[SshServer]:
             for line in ("link set lo up", f"addr add {its}/30 dev eth0", "link set eth0 up"):
                 _call("ip", "-n", name, *line.split())
             _write_files(folder, etc, its)
-            server = start_sshd(folder, name)
+            server = start_sshd(folder, "ip", "netns", "exec", name)
             try:
                 yield SshServer(NamespaceHost(name), its, folder, server.pid)
             finally:
@@ -151,11 +156,11 @@ def write_configuration(folder: Path, name: str, address: str, environment: Mapp
     (folder / "ssh_config").write_text(CLIENT_CONFIG.format(name=name, address=address, folder=folder))
 
 
-def start_sshd(folder: Path, namespace: str) -> subprocess.Popen[bytes]:
-    """Starts a server with the configuration of the folder; returns when it listens."""
+def start_sshd(folder: Path, *enter: str) -> subprocess.Popen[bytes]:
+    """Starts a server with the configuration of the folder, where `enter` leads; returns when it listens."""
     log = folder / "log"
     listens = log.read_text().count(LISTENS) if log.exists() else 0
-    argv = ["ip", "netns", "exec", namespace, SSHD, "-D", "-f", f"{folder}/sshd_config", "-E", str(log)]
+    argv = [*enter, SSHD, "-D", "-f", f"{folder}/sshd_config", "-E", str(log)]
     server = subprocess.Popen(argv)
     try:
         _wait_for(log, LISTENS, listens + 1)
@@ -166,7 +171,61 @@ def start_sshd(folder: Path, namespace: str) -> subprocess.Popen[bytes]:
     return server
 
 
-def _write_files(folder: Path, etc: Path, address: str) -> None:
+@dataclass(frozen=True)
+class OwnServer:
+    """A running server that leads to this machine itself, where the user may do everything by sudo."""
+
+    folder: Path
+    pid: int
+
+    @property
+    def client_config(self) -> Path:
+        return self.folder / "ssh_config"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    def agents(self) -> list[int]:
+        """Returns the processes of logins, which all know the state folder; not what they have run by sudo."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has just ended
+                if f"CCMIX_STATE={self.state}\0".encode() in (process / "environ").read_bytes():
+                    found.append(int(process.name))
+        return found
+
+
+@contextmanager
+def login_to_this_machine() -> Iterator[OwnServer]:
+    """A server in the machine's own network namespace, for the host HERE. Needs root.
+
+    The user exists in mounts of the server's own alone.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="ccmix-sshd-") as folder_name,
+        socket.create_server(("127.0.0.1", 0)) as free,
+    ):
+        folder = Path(folder_name)
+        etc, port = folder / "etc", free.getsockname()[1]
+        free.close()
+        _write_files(folder, etc, "127.0.0.1", HERE)
+        with (folder / "sshd_config").open("a") as server_config, (folder / "ssh_config").open("a") as client_config:
+            server_config.write(f"Port {port}\n")
+            client_config.write(f"    Port {port}\n")
+        with (etc / "sudoers").open("a") as sudoers:
+            sudoers.write(f"{USER} ALL=(root) NOPASSWD: ALL\n")
+        binds = "; ".join(f"mount --bind {etc}/{file} /etc/{file}" for file in ACCOUNTS)
+        server = start_sshd(folder, "unshare", "--mount", "sh", "-ec", f'{binds}; exec "$@"', "sh")
+        try:
+            yield OwnServer(folder, server.pid)
+        finally:
+            signal_descendants(server.pid, signal.SIGKILL)
+            server.kill()
+            server.wait()
+
+
+def _write_files(folder: Path, etc: Path, address: str, name: str = "dtn") -> None:
     state = folder / "state"
     state.mkdir()
     home = folder / "home"
@@ -174,7 +233,7 @@ def _write_files(folder: Path, etc: Path, address: str) -> None:
     os.chown(home, USER_ID, USER_ID)
     for readable in (folder, state):
         readable.chmod(0o755 if readable is folder else 0o777)
-    write_configuration(folder, "dtn", address, {"CCMIX_STATE": state})
+    write_configuration(folder, name, address, {"CCMIX_STATE": state})
     etc.mkdir(parents=True)
     (etc / "passwd").write_text(Path("/etc/passwd").read_text() + f"{USER}:x:{USER_ID}:{USER_ID}::{home}:/bin/sh\n")
     (etc / "group").write_text(Path("/etc/group").read_text() + f"{USER}:x:{USER_ID}:\n")

@@ -74,7 +74,7 @@ class SshServers:
         """Starts those that do not run."""
         for host in HOSTS:
             if host not in self._servers or self._servers[host].poll() is not None:
-                self._servers[host] = start_sshd(self._folder / host, host)
+                self._servers[host] = start_sshd(self._folder / host, "ip", "netns", "exec", host)
 
     def close(self) -> None:
         for server in self._servers.values():
