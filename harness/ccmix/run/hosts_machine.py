@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from ccmix.archive import file_name
 from ccmix.conditions.bpf_cca import CcaProgram
@@ -48,7 +49,7 @@ class HostsMachine:
         self._logs = logs
         self._hosts = hosts
         self._entry = _Entry("", tell)
-        self._greeted: set[RealHost] = set()
+        self._greeted: WeakSet[RealHost] = WeakSet()  # connections that were not lost
 
     async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
         """Measures a run as Machine says. Raises Skipped, CommandError or GeneratorError."""

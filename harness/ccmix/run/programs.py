@@ -1,6 +1,7 @@
 """Finds ccmix's own programs on a host: on this machine as built, elsewhere sent there."""
 
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from ccmix.conditions.bpf_cca import CcaProgram
 from ccmix.hosts import CommandError
@@ -22,8 +23,9 @@ class HostPrograms:
         self._sockmon = sockmon
         self._rtt = rtt
         self._cca = cca
-        self._sent: dict[tuple[RealHost, Path], str] = {}
-        self._refused: dict[RealHost, str | None] = {}
+        # of a connection that was lost, nothing is kept
+        self._sent: WeakKeyDictionary[RealHost, dict[Path, str]] = WeakKeyDictionary()
+        self._refused: WeakKeyDictionary[RealHost, str | None] = WeakKeyDictionary()
 
     def iperf3_on(self, host: RealHost) -> str:
         """Returns the path of the patched iperf3. Raises CommandError."""
@@ -58,6 +60,7 @@ class HostPrograms:
     def _on(self, host: RealHost, program: Path, name: str) -> str:
         if host.is_this_machine:
             return str(program)
-        if (host, program) not in self._sent:
-            self._sent[host, program] = host.put(program, name)
-        return self._sent[host, program]
+        sent = self._sent.setdefault(host, {})
+        if program not in sent:
+            sent[program] = host.put(program, name)
+        return sent[program]
