@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable
@@ -54,6 +55,7 @@ def test_what_the_guide_says_works(loader: Loader, ccmix: Ccmix) -> None:
     assert "bbr3" in shown
     assert "10.88.0.2:5201" in shown
     streams = json.loads(output)["end"]["streams"]
+    assert [stream["sender"]["congestion"] for stream in streams] == ["cubic", "bbr3"]
     assert all(stream["sender"]["bytes"] > 1e6 for stream in streams)
     must(ccmix, "unload", "bbr3")
     assert "bbr3" not in Path(AVAILABLE).read_text()
@@ -65,6 +67,15 @@ def test_the_commands_of_the_guide_work_in_their_order(loader: Loader, ccmix: Cc
     for command in commands:
         must(ccmix, *command.split())
     assert loader.list() == {}
+
+
+def test_it_is_unloaded_by_itself_after_a_while(loader: Loader) -> None:
+    """As the guide says for a machine without systemd, but after a second in place of an hour."""
+    [command] = re.findall(r"^    sudo (setsid .*)$", GUIDE.read_text(), re.MULTILINE)
+    assert "sleep 3600" in command
+    loader.must("load", "bbr3")
+    subprocess.run(shlex.split(command.replace("3600", "1")), cwd=REPOSITORY, check=True)
+    wait_for(lambda: loader.list() == {}, 20, "it is unloaded")
 
 
 def test_each_command_does_what_it_says(loader: Loader, ccmix: Ccmix) -> None:
