@@ -40,6 +40,7 @@ class Fault:
     hang_up: bool = False  # no answer at all
     right: bool = False  # after the delay, the right answer
     acts: bool = False  # what was asked for is done before
+    begun: threading.Event = field(default_factory=threading.Event)  # set before the delay
 
 
 @dataclass
@@ -65,11 +66,15 @@ class Task:
 
 
 class StandIn:
-    """Sets how long after its task was posted a run starts, and by how much the server's clock is ahead."""
+    """Sets how long after its task was posted a run starts, and by how much the server's clock is ahead.
+
+    The runs of the first tasks start after `first_start_after_s`, if there are any.
+    """
 
     def __init__(self, carry: Carry, starts_after_s: float = 1.0, ahead_s: float = 0.0) -> None:
         self.carry = carry
         self.starts_after_s = starts_after_s
+        self.first_start_after_s: list[float] = []
         self.ahead_s = ahead_s
         self.slot_s = 2.0  # beyond a test's duration
         self.merging_s = 0.0
@@ -104,6 +109,11 @@ class StandIn:
             "tasks": lambda: self._known_by(json.loads(query["json"])["reference"]["ccmix"]["id"]),
         }.get("/".join(words))
         return (200, answers()) if method == "GET" and answers else (404, "Resource not found.")
+
+    def cancel_only_task(self) -> None:
+        """Cancels the task for somebody else, who knows its key."""
+        [(name, task)] = self.tasks.items()
+        self.answer("DELETE", f"/pscheduler/tasks/{name}", {"key": task.document["_key"]}, "")
 
     def _known_by(self, identity: str) -> list[str]:
         return [
@@ -140,7 +150,7 @@ class StandIn:
             if name in document["test"]["spec"]
         )
         schedule = document["schedule"]
-        first_s = time.time() + self.starts_after_s
+        first_s = time.time() + (self.first_start_after_s.pop(0) if self.first_start_after_s else self.starts_after_s)
         repeat_s = duration_s(schedule["repeat"]) if "repeat" in schedule else 0.0
         number = schedule.get("max-runs", 1) if repeat_s else 1
         runs = [Run(first_s + at * repeat_s, first_s + at * repeat_s + lasts_s) for at in range(number)]
@@ -219,6 +229,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if fault:
             if fault.acts:
                 self.stand_in.answer(self.command, parts.path, query, body)
+            fault.begun.set()
             time.sleep(fault.delay_s)
             if fault.hang_up:
                 self.close_connection = True

