@@ -22,6 +22,12 @@ from ccmix.tools import find_iperf3, find_sockmon
 from support import Ccmix, Pair, Write, rows, summaries, wait_for
 
 
+def connections(name: str, port: int) -> int:
+    """Returns how many connections to this port a namespace has."""
+    argv = ["ss", "-N", name, "-tnH", "state", "established", f"sport = :{port}"]
+    return len(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines())
+
+
 def listening(name: str) -> str:
     return subprocess.run(["ss", "-N", name, "-ltn"], capture_output=True, text=True, check=True).stdout
 
@@ -183,30 +189,43 @@ def test_a_host_that_refuses_the_probe_is_sampled_by_ss(
     ]
 
 
-def probes_of(pair: Pair) -> list[int]:
-    probes = []
+def processes_of(pair: Pair, program: Path, word: str = "") -> list[int]:
+    """Returns the processes on both hosts that run a program, with this word in its command line."""
+    found = []
     for pid in pair.running():
-        with contextlib.suppress(FileNotFoundError):  # it has ended
-            probes += [pid] if Path(f"/proc/{pid}/comm").read_text() == "ccmix-sockmon\n" else []
-    return probes
+        with contextlib.suppress(OSError):  # it has ended
+            process = Path(f"/proc/{pid}")
+            same = (process / "comm").read_text() == f"{program.name}\n"
+            found += [pid] if same and word in (process / "cmdline").read_text().split("\0") else []
+    return found
 
 
 @pytest.mark.parametrize(("by", "sentence"), [
     (signal.SIGSTOP, "samples missed"), (signal.SIGKILL, "it ended before its time"),
 ])  # fmt: skip
 def test_a_probe_without_processor_time_or_killed_says_so(
-    by: signal.Signals, sentence: str, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
-) -> None:
-    config = ini("[one]\ntype = iperf3\ncca = reno@20M\nduration = 3s\naccept-limits = cpu\n")
+    by: signal.Signals, sentence: str, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    config = ini("[one]\ntype = iperf3\ncca = reno@20M\nduration = 5m\naccept-limits = cpu\n")
     running = ccmix.start("run", config, "-o", tmp_path / "out")
-    wait_for(lambda: list((tmp_path / "out").rglob("dst.sockmon")), 30, "the probes are at work")
-    time.sleep(1.0)
-    for pid in probes_of(pair):
+    request.addfinalizer(running.kill)
+
+    def recorded() -> list[Path]:
+        return [file for file in (tmp_path / "out").rglob("???.sockmon") if file.stat().st_size > 0]
+
+    wait_for(lambda: len(recorded()) == 2, 60, "both probes record")
+    wait_for(lambda: connections(pair.far, 5201) == 2, 60, "iperf3's connections")
+    probes = processes_of(pair, find_sockmon())
+    assert len(probes) == 2
+    for pid in probes:
         os.kill(pid, by)
     time.sleep(1.0)
     if by == signal.SIGSTOP:
-        for pid in probes_of(pair):
+        for pid in probes:
             os.kill(pid, signal.SIGCONT)
+    [client] = processes_of(pair, find_iperf3(), "--client")
+    os.kill(client, signal.SIGUSR1)  # it ends its test as if its time were over
     _, stderr = running.communicate(timeout=60)
     assert running.returncode == 1, stderr
     [summary] = summaries(tmp_path / "out")
@@ -500,9 +519,10 @@ src-cmd = {find_iperf3()} -c {{dst}} -t 1 -i 0.1 -b 20M -J
 
 
 def test_a_server_that_dies_in_the_middle(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    connections = "ss -tnH state established sport = :5201"
     config = ini(f"""[dies]
 type = x
-dst-cmd = {find_iperf3()} -s & sleep 1; kill $!; wait
+dst-cmd = {find_iperf3()} -s & until [ $({connections} | wc -l) = 2 ]; do sleep 0.1; done; kill $!; wait
 src-cmd = {find_iperf3()} -c {{dst}} -t 30 -b 5M -J
 """)
     done = ccmix("run", config, "-o", tmp_path / "out", timeout=60)
