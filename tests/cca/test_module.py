@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from support import REPOSITORY
+from cca_module import HEADERS, build_modules
 
-HEADERS = sorted(Path("/usr/src").glob("linux-headers-*-amd64"))
 pytestmark = pytest.mark.deep
 
 
@@ -21,15 +18,11 @@ def test_there_are_headers_of_a_kernel() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("headers", HEADERS, ids=lambda folder: folder.name)
 def test_the_modules_build_without_a_warning(headers: Path, tmp_path: Path) -> None:
-    """Builds in a copy, since make writes beside the sources. All warnings of the kernel's own build are errors."""
-    copy = tmp_path / "cca"
-    shutil.copytree(REPOSITORY / "cca", copy)
-    argv = ["make", "-C", headers, f"M={copy / 'module'}", "KCFLAGS=-Werror", "modules"]
-    built = subprocess.run(argv, check=False, capture_output=True, text=True)
+    modules, built = build_modules(headers, tmp_path)
     assert built.returncode == 0, built.stdout + built.stderr
     unfit = [line for line in (built.stdout + built.stderr).splitlines() if "warning:" in line.lower()]
     assert unfit == []
     for name in ("tcp_bbr2", "tcp_bbr3"):
-        module = (copy / "module" / f"{name}.ko").read_bytes()
+        module = (modules / f"{name}.ko").read_bytes()
         assert b"\0license=Dual BSD/GPL\0" in module
         assert b"\0parm=loss_thresh:" in module

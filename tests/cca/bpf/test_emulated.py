@@ -19,7 +19,8 @@ SCRIPT = Path(__file__).with_name("emulated.sh")
 @pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
 @pytest.mark.parametrize(("suite", "release"), [("bookworm", "6.1."), ("trixie", "6.12."), ("sid", "7.")])
 def test_it_carries_traffic_on_a_kernel_of_debian(program: Path, tmp_path: Path, suite: str, release: str) -> None:
-    command = [REPOSITORY / "lab/emulate", "--kernel", suite, "max", tmp_path, "bash", SCRIPT, program]
+    emulate = [REPOSITORY / "lab/emulate", "--kernel", suite, "--virtual-time", "max", tmp_path]
+    command = [*emulate, "bash", SCRIPT, program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 125 and "can't be fetched" in done.stderr:
         pytest.skip(f"the mirror lacks a package: {done.stderr[-300:]}")
