@@ -1,13 +1,17 @@
-"""Tests what a connection takes of the controller's memory. A stand-in for an agent sends the messages."""
+"""Tests what a connection takes of the controller's memory and time. A stand-in for an agent sends the messages."""
 
 import sys
+import threading
 import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 
 from ccmix.agent.messages import AgentMessage
+from ccmix.hosts import connection as connection_module
+from ccmix.hosts.agent_host import AgentHost
 from ccmix.hosts.connection import READ_BYTES, Connection
+from ccmix.hosts.errors import CommandError, HostLost
 from support import wait_for
 
 MESSAGES = 50
@@ -43,3 +47,44 @@ def test_a_small_message_needs_no_large_piece_of_the_heap(stand_in: Connection) 
     finally:
         tracemalloc.stop()
     assert most_bytes < READ_BYTES
+
+
+def deaf(reads: str) -> list[str]:
+    """Returns the command of an agent that beats, and reads as slowly as the statement says."""
+    beats = "import os, sys, time\nwhile True:\n    print('{\"beat\": true}', flush=True)\n    time.sleep(0.1)\n    "
+    return [sys.executable, "-c", beats + reads]
+
+
+@pytest.mark.parametrize("reads", ["pass", "os.read(0, 1000)"])
+def test_an_agent_stand_in_that_beats_and_does_not_read_is_lost(reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that reads a little now and then could last for days, with all threads that send to it."""
+    monkeypatch.setattr(connection_module, "SLOWEST_BYTES_PER_S", 10_000_000)
+    connection = Connection("stand-in", deaf(reads), b"", silence_s=1)
+    reasons: list[str] = []
+
+    def send() -> None:
+        with pytest.raises(HostLost) as lost:
+            connection.send({"op": "start", "id": 1, "argv": [], "stdin": "x" * 5_000_000, "privileged": False})
+        reasons.append(lost.value.reason)
+
+    connection.listen(lambda _: None)
+    threads = [threading.Thread(target=send, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: len(reasons) == 2, 60, "both senders are told")
+    assert reasons == ["it does not read what ccmix sends it"] * 2
+    assert connection.wait_ended(60)
+
+
+def test_a_host_stand_in_that_does_not_read_is_closed_in_time() -> None:
+    connection = Connection("stand-in", deaf("pass"), b"x" * 5_000_000, silence_s=1)
+    host, errors = AgentHost(connection, is_this_machine=False), []
+
+    def close() -> None:
+        with pytest.raises(CommandError) as error:
+            host.close()
+        errors.append(error.value)
+
+    threading.Thread(target=close, daemon=True).start()
+    wait_for(lambda: errors, 60, "the host is closed")
+    assert connection.wait_ended(60)

@@ -26,6 +26,8 @@ READ_BYTES = 2**18
 ENDS_WITHIN_S = 5.0  # the process, after its standard output has; and its standard error after it
 LOOKS_EACH_S = 3600.0  # at a connection without a time limit
 LONGEST_ERRORS = 2000  # characters of standard error that may matter
+SLOWEST_BYTES_PER_S = 10_000  # at which a host takes a message; ccmix-sockmon's program then takes three minutes
+SOON_S = 0.001  # not 0, which would be no time limit of a socket
 
 
 class Connection:
@@ -72,12 +74,11 @@ class Connection:
         return self._process.poll()
 
     def send(self, message: ControllerMessage) -> None:
-        """Sends a message. Raises HostLost."""
+        """Sends a message. Raises HostLost, also if the agent does not take it in time."""
         if lost := self.lost:
             raise lost
         try:
-            with self._writing:
-                self._socket.sendall(json.dumps(message).encode() + b"\n")
+            self._write(json.dumps(message).encode() + b"\n")
         except OSError:  # the thread that listens knows better why
             self.wait_for(lambda: False, ENDS_WITHIN_S * 2)
             raise HostLost(self.name, "it takes no more messages") from None
@@ -140,13 +141,28 @@ class Connection:
         message = first
         while True:
             try:
-                with self._writing:
-                    self._socket.sendall(message)
+                self._write(message)
             except OSError:
                 return
             if self._over.wait(self._silence_s / BEATS_IN_SILENCE):
                 return
             message = b'{"op": "beat"}\n'
+
+    def _write(self, data: bytes) -> None:
+        """Writes all of the data. Raises OSError, and ends the connection if the agent reads none of it for as long as
+        it may be silent, or reads too slowly: a host that goes on sending could block the campaign for ever.
+        """
+        left = memoryview(data)
+        with self._writing:
+            whole = Deadline(self._silence_s + len(data) / SLOWEST_BYTES_PER_S)
+            try:
+                while left:
+                    self._socket.settimeout(min(self._silence_s, whole.remaining_s) or SOON_S)
+                    left = left[self._socket.send(left) :]
+            except TimeoutError:
+                self.cut("it does not read what ccmix sends it")
+                self._process.terminate()
+                raise
 
     def _listen(self, hear: Callable[[AgentMessage], None]) -> None:
         assert self._process.stdout
