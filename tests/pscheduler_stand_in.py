@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.parse
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,8 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0  # before the answer
     hang_up: bool = False  # no answer at all
+    endless: Sequence[bytes] = ()  # what is sent first, and then again and again, in place of an answer
+    every_s: float = 0.0  # between these
     right: bool = False  # after the delay, the right answer
     acts: bool = False  # what was asked for is done before
     begun: threading.Event = field(default_factory=threading.Event)  # set before the delay
@@ -234,6 +236,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if fault.hang_up:
                 self.close_connection = True
                 return
+            if fault.endless:
+                self._send_without_end(*fault.endless, fault.every_s)
             if not fault.right:
                 self._send(fault.status, fault.body, fault.headers)
                 return
@@ -241,6 +245,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._send(status, answer if status != 200 else json.dumps(answer), {})
 
     do_GET = do_POST = do_DELETE = _do
+
+    def _send_without_end(self, first: bytes, again: bytes, every_s: float) -> None:
+        """Sends until the client goes away, which raises OSError."""
+        self.wfile.write(first)
+        while True:
+            self.wfile.write(again)
+            time.sleep(every_s)
 
     def _send(self, status: int, text: str, headers: dict[str, str]) -> None:
         self.send_response(status)

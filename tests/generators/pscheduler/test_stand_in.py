@@ -18,6 +18,7 @@ from ccmix.generators.pscheduler.server_address import split
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Destination, Group, HostPath, PschedulerSource, PschedulerTask, Run, Traffic
 from pscheduler_stand_in import Certificate, Fault, StandIn, certificate, fails, serving, succeeds
+from support import wait_for
 
 CLOCK_READ_S = 20.0  # a starved machine reads the server's clock that long, and knows it to half of that
 
@@ -222,6 +223,32 @@ def test_a_server_that_does_not_answer_in_time(
     monkeypatch.setattr(rest, "ANSWERS_WITHIN_S", 0.3)
     stand_in.faults = [Fault("/pscheduler/$", times=99, delay_s=0.6, right=True)]
     assert "no answer in time" in failure(asked())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("/pscheduler/$", times=99, endless=(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), every_s=0.01),
+        Fault("/pscheduler/$", times=99, endless=(b"HTTP/1.1 200 OK\r\nX: ", b"x"), every_s=0.2),
+        Fault(
+            "/pscheduler/$",
+            times=99,
+            endless=(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n1\r\n0\r\n", b"X: y\r\n"),
+            every_s=0.2,
+        ),
+    ],
+    ids=["continue", "header", "trailers"],
+)
+def test_an_answer_that_goes_on_ends_at_the_time_limit(
+    fault: Fault, asked: Asked, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside its body too, where each byte made a socket's own time limit begin anew."""
+    monkeypatch.setattr(rest, "ANSWERS_WITHIN_S", 0.5)
+    stand_in.faults = [fault]
+    reasons: list[str] = []
+    threading.Thread(target=lambda: reasons.append(failure(asked())), daemon=True).start()
+    wait_for(lambda: reasons, 60, "the request is given up")
+    assert "no answer in time" in reasons[0]
 
 
 @pytest.mark.parametrize("body", ["", "{", "<html>no</html>", "[" * 100_000])

@@ -26,6 +26,7 @@ from ccmix.units import format_bytes
 
 CONNECTS_WITHIN_S = 10.0
 ANSWERS_WITHIN_S = 60.0  # whole; posting a task takes the server several requests to the other participants
+SOON_S = 0.001  # not 0, which would be no time limit of a socket
 HURRIED_S = 3.0  # both, of a server that nothing depends on
 BACK_OFF_S = (1.0, 15.0)  # between two tries: at first, doubled each time, and at most
 _BUSY = (http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE)
@@ -117,6 +118,30 @@ def back_off() -> Iterator[float]:
         seconds *= 2
 
 
+class _SocketUntil(ssl.SSLSocket):
+    """Has a deadline for all that it sends and receives: a time limit of sockets begins anew with each byte.
+
+    http.client reads status lines, headers and trailers as long as they come.
+    """
+
+    deadline: Deadline | None = None
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        self._limit()
+        return super().send(data, flags)
+
+    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
+        self._limit()
+        return super().recv_into(buffer, nbytes, flags)
+
+    def _limit(self) -> None:
+        """Sets the time limit of what comes next. Raises TimeoutError."""
+        if self.deadline:
+            if self.deadline.expired:
+                raise TimeoutError
+            self.settimeout(self.deadline.remaining_s or SOON_S)
+
+
 class PschedulerServer:
     """Represents the pScheduler of one host, 'HOST[:PORT]'; the IPv6 address of one with a port is in brackets."""
 
@@ -135,6 +160,7 @@ class PschedulerServer:
         self._host, self._port = split(address)
         try:
             self._context = trusting(ca_file)
+            self._context.sslsocket_class = _SocketUntil
         except OSError as error:
             raise PschedulerError(f"{ca_file}: can't be read: {error.strerror or error}") from error
 
@@ -187,12 +213,13 @@ class PschedulerServer:
         try:
             connection.connect()
             self._interruption.guard(connection.sock)
-            connection.sock.settimeout(answers_s)
+            assert isinstance(connection.sock, _SocketUntil)
+            connection.sock.deadline = Deadline(answers_s)
             sent = True
             headers = {"Content-Type": "application/json"} if body is not None else {}
             connection.request(method, f"/pscheduler/{path}", body=body, headers=headers | {"Connection": "close"})
             answer = connection.getresponse()
-            text = _read(answer, answers_s, self._most_bytes)
+            text = _read(answer, self._most_bytes)
         except ssl.SSLCertVerificationError as error:
             raise PschedulerError(mistrust(self.address, error, self.ca_file)) from error
         except ssl.SSLError as error:
@@ -230,14 +257,11 @@ class PschedulerServer:
             raise AnswerNotUnderstood(f"{self.address}: the answer to {path} is not JSON: {beginning!r}") from error
 
 
-def _read(answer: http.client.HTTPResponse, within_s: float, most_bytes: int) -> bytearray:
-    """Reads the whole answer, and one byte more than is allowed if there is more. Raises TimeoutError."""
+def _read(answer: http.client.HTTPResponse, most_bytes: int) -> bytearray:
+    """Reads the whole answer, and one byte more than is allowed if there is more. Raises OSError."""
     text = bytearray()
-    deadline = Deadline(within_s)
     while len(text) <= most_bytes and (some := answer.read1(2**16)):
         text += some
-        if deadline.expired:
-            raise TimeoutError
     return text
 
 
