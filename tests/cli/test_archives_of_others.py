@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -139,6 +140,7 @@ ATTACKS: dict[str, Attack] = {
     "run.json is a folder": replaced_by_folder(f"{RUN}/run.json"),
     "run.json is huge": grown(f"{RUN}/run.json"),
     "run.json is deep": written(f"{RUN}/run.json", b"[" * 200_000),
+    "run.json is wide": written(f"{RUN}/run.json", b"[" + b"[]," * 2_000_000 + b"1]"),
     "campaign.json is a link": replaced_by_link("campaign.json", "campaign.json"),
     "campaign.json is a pipe": replaced_by_pipe("campaign.json"),
     "campaign.json is huge": grown("campaign.json"),
@@ -278,3 +280,40 @@ def test_streams_are_written_to_and_not_replaced(place: str, archive: Path, tmp_
         subprocess.run([CCMIX, "report", archive, "--format", "csv", "-o", place], stdout=stdout, check=True)
     assert shown.read_text().startswith("condition.delay")
     assert Path("/dev/stdout").is_symlink()
+
+
+WIDE = {
+    "run.json": b'{"schema": 3,"run":[%b1]}' % (b"[]," * 2_500_000),
+    "campaign.json": b'{"schema": 3,"runs":[%b1]}' % (b"[]," * 60_000_000),
+    "campaign.json of an older ccmix": b'{"schema": 2,"runs":[%b1]}' % (b"[]," * 10_000_000),
+}
+PEAK = """
+import atexit, sys
+from pathlib import Path
+from ccmix.cli.main import main
+atexit.register(lambda: print(Path("/proc/self/status").read_text(), file=sys.stderr))
+main()
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("wide", WIDE)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_document_that_would_take_much_memory_is_refused(wide: str, packed: bool, archive: Path) -> None:
+    """Lists that are empty take three bytes each, and more than twenty times that once they are read."""
+    file = archive / RUN / "run.json" if wide == "run.json" else archive / "campaign.json"
+    file.write_bytes(WIDE[wide])
+    named = archive
+    if packed:
+        named = archive.with_suffix(".zip")
+        with zipfile.ZipFile(named, "w", zipfile.ZIP_DEFLATED) as out:
+            for path in sorted(archive.rglob("*")):
+                out.write(path, path.relative_to(archive))
+            out.writestr("padding", os.urandom(3_000_000), zipfile.ZIP_STORED)  # for the limit of the ratio
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@"', "sh", sys.executable, "-c", PEAK, "report", named],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    [peak] = [row for row in done.stderr.splitlines() if row.startswith("VmHWM")]
+    assert "values, and ccmix writes at most" in done.stderr
+    assert float(peak.split()[1]) * 1024 < 300e6

@@ -19,7 +19,9 @@ from ccmix.archive.replacing import write_whole
 from ccmix.model import CampaignPlan, FinishedRun, Measurement
 
 SCHEMA = 3  # of run.json and campaign.json; raised when a reader of the old one would go wrong
-MOST_BYTES = 32 * 2**20  # a run.json has some 10 kB, and 1 MB if it lists many flows
+MOST_BYTES = 8 * 2**20  # a run.json has some 10 kB, and 1 MB if it lists many flows
+MOST_VALUES = 500_000  # it has one in 20 bytes, and each takes up to 100 bytes of memory while it is read
+MOST_CONVERTED_BYTES, MOST_CONVERTED_VALUES = 32 * 2**20, 2_000_000  # of what is no document of this schema
 _OWN_BEGIN = re.compile(rb'\{\s*"schema": %d,' % SCHEMA)
 STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 _T = TypeVar("_T")
@@ -31,6 +33,7 @@ class Codec(Generic[_T]):
 
     kind: type[_T]
     most_bytes: int = MOST_BYTES  # of a file that is read
+    most_values: int = MOST_VALUES
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[tuple[_T]]:
@@ -72,7 +75,7 @@ class Codec(Generic[_T]):
 
 
 FINISHED_RUN = Codec(FinishedRun)
-CAMPAIGN_PLAN = Codec(CampaignPlan, 512 * 2**20)  # it has some 2 kB a run
+CAMPAIGN_PLAN = Codec(CampaignPlan, 256 * 2**20, 12_000_000)  # 2 kB and 100 values for each of 100,000 runs
 MEASUREMENT = Codec(Measurement)
 _CONVERTERS = {"FinishedRun": schema2.convert_finished_run, "CampaignPlan": schema2.convert_campaign_plan}
 
@@ -87,13 +90,14 @@ def read(outdir: Path, file: Path, codec: Codec[_T]) -> _T:
 
     Raises ArchiveError for a damaged file, another schema or a link on the way, FileNotFoundError for none.
     """
-    read_content = content(outdir, file, codec.most_bytes)
+    read_content = content(outdir, file, codec)
     value = codec.decode_own(read_content)
     return decoded(file, read_content, codec) if value is None else value
 
 
 def decoded(file: Path, content: bytes, codec: Codec[_T]) -> _T:
     """Returns the value of a file's content, which this ccmix may not have written. Raises ArchiveError."""
+    _check_size(file, content, MOST_CONVERTED_BYTES, MOST_CONVERTED_VALUES)
     data = _document(file, content)
     schema = data.pop("schema")
     if schema not in (schema2.SCHEMA, SCHEMA):
@@ -115,10 +119,11 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def content(outdir: Path, file: Path, most_bytes: int) -> bytes:
+def content(outdir: Path, file: Path, codec: Codec[_T]) -> bytes:
     """Returns the content of a file below the folder of a campaign. Raises ArchiveError, and FileNotFoundError."""
     try:
-        return inside.read_bytes(outdir, file, most_bytes)
+        read_content = inside.read_bytes(outdir, file, codec.most_bytes)
+        _check_size(file, read_content, codec.most_bytes, codec.most_values)
     except inside.FolderLinkError:
         raise
     except ArchiveError as error:
@@ -127,6 +132,20 @@ def content(outdir: Path, file: Path, most_bytes: int) -> bytes:
         raise
     except OSError as error:
         raise ArchiveError(f"{file}: can't be read: {error.strerror}") from error
+    return read_content
+
+
+def _check_size(file: Path, content: bytes, most_bytes: int, most_values: int) -> None:
+    """Raises ArchiveError for a document that would take too much memory.
+
+    Its size does not say that: '[],' becomes 30 times as much. What stands before a value, or after it, is counted.
+    """
+    values = sum(content.count(character) for character in (b"[", b"{", b","))
+    if len(content) > most_bytes or values > most_values:
+        raise ArchiveError(
+            f"{file}: can't be read: it has {len(content)} bytes and {values} values, and ccmix writes at most "
+            f"{most_bytes} and {most_values}"
+        )
 
 
 def _document(file: Path, content: bytes) -> dict[str, Any]:

@@ -50,7 +50,7 @@ _CODEC = codec.Codec(_Numbers)
 
 def read(outdir: Path, file: Path, run: Run) -> FinishedRun:
     """Reads the numbers of a run of a plan. Raises ArchiveError, and FileNotFoundError if there is no such file."""
-    content = codec.content(outdir, file, codec.FINISHED_RUN.most_bytes)
+    content = codec.content(outdir, file, codec.FINISHED_RUN)
     numbers = _CODEC.decode_own(content)
     if numbers is None:  # of an older ccmix, or damaged
         whole = codec.decoded(file, content, codec.FINISHED_RUN)

@@ -43,7 +43,7 @@ _PATHS = TypeAdapter(tuple[Topology | HostPath], config=codec.STRICT)
 
 def read(outdir: Path, file: Path) -> CampaignPlan:
     """Reads a plan. Raises ArchiveError for a damaged file or another schema, and FileNotFoundError for none."""
-    content = codec.content(outdir, file, codec.CAMPAIGN_PLAN.most_bytes)
+    content = codec.content(outdir, file, codec.CAMPAIGN_PLAN)
     plan = _of_one_line(content)
     return codec.decoded(file, content, codec.CAMPAIGN_PLAN) if plan is None else plan
 
