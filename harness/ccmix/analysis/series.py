@@ -143,19 +143,13 @@ def read_series(parts: Iterable[Part]) -> Series:
 def write_tables(parts: Iterable[Tables], folder: Path) -> None:
     """Writes NAME.parquet of each table that has rows. Raises OSError."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        written: dict[str, list[Path]] = {}
-        for number, tables in enumerate(parts):
+        written: dict[str, parquet.Parts] = {}
+        for tables in parts:
             for name, table in tables.items():
                 if not table.is_empty():
-                    files = written.setdefault(name, [])
-                    files.append(Path(place, f"{name}-{number}.parquet"))
-                    parquet.write(table, files[-1])
-        for name, files in written.items():
-            if len(files) == 1:
-                files[0].rename(folder / f"{name}.parquet")
-            else:
-                whole = pl.concat([pl.scan_parquet(file) for file in files], how="diagonal")
-                parquet.write(whole, folder / f"{name}.parquet")
+                    written.setdefault(name, parquet.Parts(Path(place), name)).add(table)
+        for name, rows in written.items():
+            rows.write(folder / f"{name}.parquet")
 
 
 def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:

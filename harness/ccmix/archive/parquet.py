@@ -73,19 +73,47 @@ def _check_size(table: pl.LazyFrame, file: Path, size: int) -> None:
         )
 
 
-def write(table: pl.DataFrame | pl.LazyFrame, file: Path) -> None:
-    """Raises OSError, which names the file."""
+def write(table: pl.DataFrame | pl.LazyFrame, file: Path, rows_at_once: int | None = None) -> None:
+    """Writes a table, a lazy one by groups of so many rows if given. Raises OSError, which names the file."""
     with file.open("wb", buffering=0) as opened:
         out = _Output(opened)
         try:
             if isinstance(table, pl.LazyFrame):
-                table.sink_parquet(cast("BinaryIO", out))
+                table.sink_parquet(cast("BinaryIO", out), row_group_size=rows_at_once)
             else:
                 table.write_parquet(cast("BinaryIO", out))
         except PolarsError:
             if out.error:
                 raise OSError(out.error.errno, out.error.strerror, str(file)) from out.error
             raise
+
+
+class Parts:
+    """Writes a table whose rows come a part at a time, so that memory holds one part."""
+
+    def __init__(self, folder: Path, name: str, rows_at_once: int | None = None) -> None:
+        """Takes a folder for the parts, on the disk of the file that is written in the end, a name of its own there,
+        and how many rows of several parts may be in memory in the end, where the default is too many.
+        """
+        self._folder = folder
+        self._rows_at_once = rows_at_once
+        self._name = name
+        self._files: list[Path] = []
+
+    def add(self, table: pl.DataFrame) -> None:
+        """Takes a part; one without rows counts if it is the first. Raises OSError."""
+        if self._files and table.is_empty():
+            return
+        file = self._folder / f"{self._name}-{len(self._files)}.parquet"
+        write(table, file)
+        self._files.append(file)
+
+    def write(self, file: Path) -> None:
+        """Writes all of at least one part; a column that some parts lack is null there. Raises OSError."""
+        if len(self._files) == 1:
+            self._files[0].rename(file)
+        else:
+            write(pl.concat([pl.scan_parquet(part) for part in self._files], how="diagonal"), file, self._rows_at_once)
 
 
 class _Output(io.RawIOBase):

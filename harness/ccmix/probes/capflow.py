@@ -1,8 +1,8 @@
 """Turns a packet capture into tables with ccmix-capflow. probes/capflow/README.md defines every column.
 
-packets, connections = convert(Path("capture.pcap"), interval_s=0.1)
-packets.write_parquet("packets.parquet")
-connections.table.write_parquet("connections.parquet")
+connections = convert(Path("capture.pcap"), Path("packets.parquet"), Path("connections.parquet"), interval_s=0.1)
+
+Both files are made a part at a time: a capture that fits well into a compressed file can fill any memory.
 """
 
 import contextlib
@@ -10,8 +10,9 @@ import csv
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +20,7 @@ import polars as pl
 
 from ccmix import tools
 from ccmix.agent.deadline import Deadline
+from ccmix.archive import parquet
 from ccmix.hosts.output_text import last_line
 from ccmix.model import ConversionLimits
 from ccmix.temporary import TemporaryFolderError, temporary_folder
@@ -26,6 +28,7 @@ from ccmix.units import format_bytes, format_time
 
 VERSION = 2  # of the summary's format
 USUAL_INTERVAL_S = 0.1  # of packets.parquet
+KEY = ("connection", "direction")
 DIRECTIONS = {"a2b": ("a", "b"), "b2a": ("b", "a")}  # from which end to which
 
 # The columns of the series, in their order. An empty value is not known, and becomes null.
@@ -63,7 +66,10 @@ SERIES: Mapping[str, type[pl.DataType]] = {
 }
 OTHERS = "others"  # the direction of the row that counts connections without rows of their own
 LONGEST_LINE_BYTES = 2**16  # of the summary; ccmix-capflow's longest has some 4,000
-ROWS_AT_ONCE = 10_000  # that are read before they become columns
+ROWS_AT_ONCE = 2_000  # that are read before they become columns
+ROWS_WRITTEN = 2**15  # of a long table, at a time
+PART_BYTES = 2**21  # of a series that become a table at a time
+SORTS_BYTES = 2**26  # in memory
 # What reading a file that ccmix-capflow did not write, or not to its end, may raise
 NOT_UNDERSTOOD = (
     OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration,
@@ -117,12 +123,9 @@ class OtherConnections:
 
 @dataclass(frozen=True)
 class Connections:
-    """Holds the connections of a capture: `table` has a row per connection and direction.
+    """Describes the connections of a capture; `ends` has the columns of ENDS for each connection and direction."""
 
-    If there were too many, the rest of them is its last row, whose direction is OTHERS.
-    """
-
-    table: pl.DataFrame
+    ends: pl.DataFrame
     capture: CaptureCounts
     others: OtherConnections
     problem: str | None = None  # why the capture's end is missing; the packets before it count
@@ -148,37 +151,41 @@ def command(capture: str, interval_s: float, series: Path, summary: Path) -> lis
 
 
 def convert(
-    capture: Path, interval_s: float = USUAL_INTERVAL_S, limits: ConversionLimits | None = None
-) -> tuple[pl.DataFrame, Connections]:
-    """Returns the packets table and the connections of a capture, which zstd may have compressed (.zst).
+    capture: Path, packets: Path, connections: Path, interval_s: float = USUAL_INTERVAL_S,
+    limits: ConversionLimits | None = None,
+) -> Connections:  # fmt: skip
+    """Writes both tables of a capture, which zstd may have compressed (.zst): `packets` has a row per connection,
+    direction and interval, `connections` one per connection and direction.
 
-    Raises CaptureError, tools.ToolError.
+    If there were too many connections, the rest of them is the last row there, whose direction is OTHERS. Raises
+    CaptureError, tools.ToolError, and OSError for a table that can't be written.
     """
     try:
-        with temporary_folder() as folder:
-            return _converted(capture, interval_s, limits or ConversionLimits(), folder)
+        with temporary_folder() as folder, tempfile.TemporaryDirectory(dir=packets.parent) as parts:
+            series, summary = folder / "series.csv", folder / "summary.json"
+            ended = _run_capflow(capture, interval_s, limits or ConversionLimits(), series, summary)
+            described = write_connections(summary, parquet.Parts(Path(parts), "connections", ROWS_WRITTEN), connections)
+            write_packets(series, described.ends, parquet.Parts(Path(parts), "packets", ROWS_WRITTEN), packets)
     except TemporaryFolderError as error:
         raise CaptureError(str(error)) from error
+    return replace(described, problem=ended.problem, cut=ended.cut)
 
 
-def _converted(
-    capture: Path, interval_s: float, limits: ConversionLimits, folder: Path
-) -> tuple[pl.DataFrame, Connections]:
-    series, summary = folder / "series.csv", folder / "summary.json"
-    zstd_errors, errors = folder / "zstd", folder / "capflow"
+def _run_capflow(capture: Path, interval_s: float, limits: ConversionLimits, series: Path, summary: Path) -> "_Ended":
+    """Makes the series and the summary. Raises CaptureError."""
+    zstd_errors, errors = series.with_name("zstd"), series.with_name("capflow")
     compressed = capture.suffix == ".zst"
     argv = command("-" if compressed else str(capture), interval_s, series, summary)
     with contextlib.ExitStack() as decompressing:
         content = decompressing.enter_context(_decompressed(capture, zstd_errors)) if compressed else None
-        ended = _run(argv, content, errors, series, limits)
+        status, cut = _run(argv, content, errors, series, limits)
     # What zstd says is the consequence, if ccmix-capflow was asked to end
-    problems = (last_line(errors), "" if ended.cut else last_line(zstd_errors))
+    problems = (last_line(errors), "" if cut else last_line(zstd_errors))
     problem = "; ".join(filter(None, problems)) or None
     # 1: the capture is cut or damaged, and the results are those of the packets before that place
-    if ended.status not in {0, 1} or not summary.exists():
-        raise CaptureError(problem or f"ccmix-capflow ended with status {ended.status}")
-    connections = read_connections(summary, problem, ended.cut)
-    return read_packets(series, connections), connections
+    if status not in {0, 1} or not summary.exists():
+        raise CaptureError(problem or f"ccmix-capflow ended with status {status}")
+    return _Ended(problem, cut)
 
 
 @contextlib.contextmanager
@@ -200,12 +207,19 @@ def _decompressed(capture: Path, errors: Path) -> Iterator[IO[bytes]]:
 
 @dataclass(frozen=True)
 class _Ended:
-    status: int
-    cut: str | None  # the limit that it was ended at
+    """Says how a conversion ended: as `problem` and `cut` of Connections do."""
+
+    problem: str | None
+    cut: str | None
 
 
-def _run(argv: Sequence[str], stdin: IO[bytes] | None, errors: Path, series: Path, limits: ConversionLimits) -> _Ended:
-    """Runs ccmix-capflow, and ends it at a limit; then it still writes what it has read. Raises CaptureError."""
+def _run(
+    argv: Sequence[str], stdin: IO[bytes] | None, errors: Path, series: Path, limits: ConversionLimits
+) -> tuple[int, str | None]:
+    """Runs ccmix-capflow, and ends it at a limit; then it still writes what it has read.
+
+    Returns its status, and the limit or None. Raises CaptureError.
+    """
     cut = None
     with errors.open("wb") as stderr:
         process = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
@@ -224,7 +238,7 @@ def _run(argv: Sequence[str], stdin: IO[bytes] | None, errors: Path, series: Pat
     finally:
         process.kill()
         process.wait()
-    return _Ended(process.returncode, cut)
+    return process.returncode, cut
 
 
 def _limit_reached(deadline: Deadline, series: Path, limits: ConversionLimits) -> str | None:
@@ -235,28 +249,45 @@ def _limit_reached(deadline: Deadline, series: Path, limits: ConversionLimits) -
     return None
 
 
-def read_connections(summary: Path, problem: str | None = None, cut: str | None = None) -> Connections:
-    """Reads a --summary-json file, a part at a time, and returns its connections. Raises CaptureError."""
+def write_connections(summary: Path, parts: parquet.Parts, file: Path) -> Connections:
+    """Writes the table of a --summary-json file. Raises CaptureError, and OSError for what can't be written."""
+    ends = []
+    for table in _connection_tables(summary):
+        parts.add(table)
+        ends.append(table.select(*KEY, *ENDS))
+    parts.write(file)
+    try:
+        with summary.open("rb") as lines:
+            lines.seek(max(0, lines.seek(0, os.SEEK_END) - LONGEST_LINE_BYTES))
+            last = json.loads(lines.read().splitlines()[-1])
+        return Connections(pl.concat(ends), CaptureCounts(**last["capture"]), OtherConnections(**last["others"]))
+    except NOT_UNDERSTOOD as error:
+        raise _no_summary(summary, error) from error
+
+
+def _connection_tables(summary: Path) -> Iterator[pl.DataFrame]:
+    """Yields the connections of a summary, some at a time, at least one table. Raises CaptureError."""
     try:
         with summary.open("rb") as file:
             lines = map(json.loads, _lines(file))
             if (version := next(lines)["version"]) != VERSION:
                 raise CaptureError(f"{summary}: version {version}, not {VERSION}")
-            tables = [pl.DataFrame(schema=_no_connections())]
             rows: list[dict[str, Value]] = []
             while "capture" not in (line := next(lines)):
                 rows += _rows(line)
                 if len(rows) >= ROWS_AT_ONCE:
-                    tables.append(_typed(rows))
+                    yield _typed(rows)
                     rows.clear()
-        others = OtherConnections(**line["others"])
-        if rows:
-            tables.append(_typed(rows))
+            others = OtherConnections(**line["others"])
+        yield _typed(rows)
         if others.packets:
-            tables.append(_typed([_row_of_others(others)]))
-        return Connections(pl.concat(tables, how="diagonal"), CaptureCounts(**line["capture"]), others, problem, cut)
+            yield _typed([_row_of_others(others)])
     except NOT_UNDERSTOOD as error:
-        raise CaptureError(f"{summary}: not a summary of ccmix-capflow: {error!r}") from error
+        raise _no_summary(summary, error) from error
+
+
+def _no_summary(summary: Path, error: Exception) -> CaptureError:
+    return CaptureError(f"{summary}: not a summary of ccmix-capflow: {error!r}")
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -267,28 +298,65 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def read_packets(series: Path, connections: Connections) -> pl.DataFrame:
-    """Reads a --series file and returns the packets table, ordered by connection, direction and time.
+def write_packets(series: Path, ends: pl.DataFrame, parts: parquet.Parts, file: Path) -> None:
+    """Writes the table of a --series file, ordered by connection, direction and time. Raises CaptureError, and OSError
+    for what can't be written.
 
-    Cuts off a last line that a crash has left without its end. Raises CaptureError.
+    Cuts off a last line that a crash has left without its end.
     """
+    for table in _packet_tables(series):
+        joined = table.join(ends, on=[*KEY], how="left", maintain_order="left")
+        parts.add(joined.select(*ENDS, *SERIES))
+    parts.write(file)
+
+
+def _packet_tables(series: Path) -> Iterator[pl.DataFrame]:
+    """Yields a series in its order, some rows at a time, at least one table. Raises CaptureError."""
     try:
-        with series.open("r+b") as file:
-            header = next(csv.reader([file.readline(LONGEST_LINE_BYTES).decode()]), [])
+        with series.open("r+b", buffering=0) as file:
+            first = file.read(LONGEST_LINE_BYTES)
+            header = next(csv.reader([first[: first.find(b"\n") + 1].decode()]), [])
             if header != list(SERIES):
                 raise CaptureError(f"{series}: not the columns of ccmix-capflow's series")
             begin = max(0, file.seek(0, os.SEEK_END) - LONGEST_LINE_BYTES)
             file.seek(begin)
             file.truncate(begin + file.read().rfind(b"\n") + 1)
-        table = pl.read_csv(series, schema=dict(SERIES))
+            file.seek(first.find(b"\n") + 1)
+            with _ordered(file, series.parent) as lines:
+                while text := lines.read(PART_BYTES) + lines.readline():
+                    yield pl.read_csv(text, schema=dict(SERIES), has_header=False)
+            yield pl.DataFrame(schema=dict(SERIES))
     except (OSError, ValueError, csv.Error, pl.exceptions.PolarsError) as error:
         raise CaptureError(f"{series}: not a series of ccmix-capflow: {error}") from error
-    ends = connections.table.select("connection", "direction", *ENDS)
-    return (
-        table.join(ends, on=["connection", "direction"], how="left", maintain_order="left")
-        .select(*ENDS, *SERIES)
-        .sort("connection", "direction", "time_s", maintain_order=True)
-    )
+
+
+@contextlib.contextmanager
+def _ordered(rows: IO[bytes], folder: Path) -> Iterator[IO[bytes]]:
+    """Yields the rows in the order of packets.parquet, by sort(1), which takes a disk for what exceeds its memory.
+
+    Raises OSError.
+    """
+    argv = [
+        "sort",
+        "--stable",
+        f"--buffer-size={SORTS_BYTES}b",
+        f"--temporary-directory={folder}",
+        "--field-separator=,",
+    ]
+    keys = ["--key=1,1n", "--key=2,2", "--key=3,3n"]
+    environment = {**os.environ, "LC_ALL": "C"}
+    with subprocess.Popen(
+        [*argv, *keys], stdin=rows, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as sort:
+        assert sort.stdout is not None
+        assert sort.stderr is not None
+        try:
+            yield sort.stdout
+        finally:
+            sort.stdout.close()  # so that it ends
+            reason = sort.stderr.read().decode(errors="replace").strip()
+        if sort.wait():
+            raise OSError(f"sort: {reason or sort.returncode}")
 
 
 def _rows(connection: Mapping[str, Value]) -> Sequence[dict[str, Value]]:
@@ -327,7 +395,8 @@ def _typed(rows: Iterable[Mapping[str, Value]]) -> pl.DataFrame:
     table = pl.DataFrame(rows, infer_schema_length=None)
     known = _no_connections()
     empty = [name for name, kind in table.schema.items() if kind == pl.Null]
-    return table.with_columns(pl.col(name).cast(known.get(name, _type_of(name))) for name in empty)
+    typed = table.with_columns(pl.col(name).cast(known.get(name, _type_of(name))) for name in empty)
+    return pl.concat([pl.DataFrame(schema=known), typed], how="diagonal")
 
 
 def _type_of(name: str) -> type[pl.DataType]:

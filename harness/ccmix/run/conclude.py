@@ -10,7 +10,6 @@ from ccmix import archive
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.tables import as_measured, read_tables
 from ccmix.analysis.validity import judge
-from ccmix.archive import parquet
 from ccmix.archive.codec import MEASUREMENT
 from ccmix.archive.replacing import write_whole
 from ccmix.generators.results import GeneratorError
@@ -78,10 +77,10 @@ def _packets(run: Run, folder: Path) -> _Converted:
         return _Converted()
     limits = run.path.capture.conversion if run.path.capture else None
     try:
-        packets, connections = capflow.convert(capture, run.traffic.packets_interval_s, limits)
+        connections = capflow.convert(
+            capture, folder / run_files.PACKETS, folder / run_files.CONNECTIONS, run.traffic.packets_interval_s, limits
+        )
     except (capflow.CaptureError, ToolError) as error:
         return _Converted(problems=(f"the capture was not analysed: {error}",))
-    parquet.write(packets, folder / run_files.PACKETS)
-    parquet.write(connections.table, folder / run_files.CONNECTIONS)
     missing = (f"the capture's end is missing: {connections.problem}",) if connections.problem else ()
     return _Converted(connections.shortened, missing)

@@ -4,22 +4,45 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from ccmix.archive.parquet import Parts
 from ccmix.model import ConversionLimits
-from ccmix.probes.capflow import ENDS, SERIES, CaptureError, Connections, convert, read_connections, read_packets
+from ccmix.probes import capflow as capflow_module
+from ccmix.probes.capflow import ENDS, SERIES, CaptureError, Connections, write_connections, write_packets
 from probes.capflow.frames import Talk, one_packet_each, pcap
 from probes.capflow.tool import Capflow
+
+MOST_BYTES = 300e6  # of a campaign's memory, whatever a host captured
+INTERVALS = 100_000
 
 
 @pytest.fixture(autouse=True)
 def _this_capflow(capflow: Capflow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CCMIX_CAPFLOW", capflow.binary)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """Holds both tables of a capture, and what describes the connections."""
+
+    packets: pl.DataFrame
+    connections: pl.DataFrame
+    described: Connections
+
+
+def convert(capture: Path, interval_s: float = 0.1, limits: ConversionLimits | None = None) -> Converted:
+    with tempfile.TemporaryDirectory() as folder:
+        packets, connections = Path(folder, "packets.parquet"), Path(folder, "connections.parquet")
+        described = capflow_module.convert(capture, packets, connections, interval_s, limits)
+        return Converted(pl.read_parquet(packets), pl.read_parquet(connections), described)
 
 
 def a_capture() -> bytes:
@@ -37,13 +60,13 @@ def a_capture() -> bytes:
 def test_tables(tmp_path: Path) -> None:
     file = tmp_path / "capture.pcap"
     file.write_bytes(a_capture())
-    packets, connections = convert(file, interval_s=0.01)
+    converted = convert(file, interval_s=0.01)
+    packets, connections = converted.packets, converted.connections
     assert packets.schema == {**ENDS, **SERIES}
-    assert connections.problem is None
-    assert connections.capture.tcp_packets == 16
-    assert connections.table.height == 4
-    assert connections.table.get_column("connection").to_list() == [1, 1, 2, 2]
-    assert connections.table.schema["stream_length_bytes"] == pl.Int64  # though no connection has a value
+    assert converted.described.problem is None
+    assert converted.described.capture.tcp_packets == 16
+    assert connections.get_column("connection").to_list() == [1, 1, 2, 2]
+    assert connections.schema["stream_length_bytes"] == pl.Int64  # though no connection has a value
     key = ("connection", "direction", "time_s")
     assert packets.select(key).equals(packets.select(key).sort(key))
     sums = packets.group_by("source_port", maintain_order=True).agg(
@@ -51,26 +74,23 @@ def test_tables(tmp_path: Path) -> None:
     )
     assert {row[0]: row[1:] for row in sums.rows()} == {40000: (400, 100), 40001: (400, 100), 5201: (0, 0)}
     assert set(packets.filter(source_port=40001).get_column("source_address")) == {"fd00::1"}
-    packets.write_parquet(tmp_path / "packets.parquet")
-    connections.table.write_parquet(tmp_path / "connections.parquet")
-    assert pl.read_parquet(tmp_path / "packets.parquet").equals(packets)
 
 
 def test_an_empty_capture(tmp_path: Path) -> None:
     file = tmp_path / "capture.pcap"
     file.write_bytes(pcap([]))
-    packets, connections = convert(file)
-    assert packets.schema == {**ENDS, **SERIES}
-    assert packets.height == connections.table.height == 0
+    converted = convert(file)
+    assert converted.packets.schema == {**ENDS, **SERIES}
+    assert converted.packets.height == converted.connections.height == 0
 
 
 def test_a_cut_capture_counts_and_says_so(tmp_path: Path) -> None:
     file = tmp_path / "capture.pcap"
     file.write_bytes(a_capture()[:-5])
-    packets, connections = convert(file)
-    assert packets.get_column("packets").sum() == 15
-    assert connections.problem is not None
-    assert "cut or damaged after 15 packets" in connections.problem
+    converted = convert(file)
+    assert converted.packets.get_column("packets").sum() == 15
+    assert converted.described.problem is not None
+    assert "cut or damaged after 15 packets" in converted.described.problem
 
 
 @pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
@@ -78,9 +98,9 @@ def test_a_compressed_capture(tmp_path: Path) -> None:
     file, compressed = tmp_path / "capture.pcap", tmp_path / "capture.pcap.zst"
     file.write_bytes(a_capture())
     subprocess.run(["zstd", "-q", str(file)], check=True)
-    packets, connections = convert(compressed)
-    assert connections.problem is None
-    assert packets.equals(convert(file)[0])
+    converted = convert(compressed)
+    assert converted.described.problem is None
+    assert converted.packets.equals(convert(file).packets)
     compressed.write_bytes(compressed.read_bytes()[:-20])
     with pytest.raises(CaptureError, match="zst"):
         convert(compressed)  # so short that nothing of it is left
@@ -95,7 +115,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     for content in ("", "{", "[]\n", '{"version": 1}\n', version, version + end, version + "{}\n" + end, "[" * 10**5):
         (tmp_path / "summary").write_text(content)
         with pytest.raises(CaptureError):
-            read_connections(tmp_path / "summary")
+            write_connections(tmp_path / "summary", Parts(tmp_path, "part"), tmp_path / "connections.parquet")
 
 
 def test_connections_beyond_the_most_are_one_row(
@@ -108,15 +128,15 @@ def test_connections_beyond_the_most_are_one_row(
     file = tmp_path / "capture.pcap"
     with file.open("wb") as out:
         out.writelines(one_packet_each(clients=2, ports=10))
-    packets, connections = convert(file)
-    *own, others = connections.table.iter_rows(named=True)
+    converted = convert(file)
+    *own, others = converted.connections.iter_rows(named=True)
     assert [row["connection"] for row in own] == [1, 1, 2, 2, 3, 3]
     assert {name for name, value in others.items() if value is not None} == {
         "direction", "packets", "syn_packets", "payload_bytes", "first_time_s", "last_time_s",
     }  # fmt: skip
     assert (others["direction"], others["packets"]) == ("others", 17)
-    assert packets.get_column("connection").unique().sort().to_list() == [1, 2, 3]
-    (sentence,) = connections.shortened
+    assert converted.packets.get_column("connection").unique().sort().to_list() == [1, 2, 3]
+    (sentence,) = converted.described.shortened
     assert sentence == "17 packets belong to connections beyond the first 3, and are counted together"
 
 
@@ -131,11 +151,11 @@ def endless(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_conversion_ends_at_its_time_and_what_was_read_counts(endless: Path) -> None:
-    packets, connections = convert(endless, limits=ConversionLimits(within_s=5.0))
-    (sentence,) = connections.shortened
+    converted = convert(endless, limits=ConversionLimits(within_s=5.0))
+    (sentence,) = converted.described.shortened
     assert sentence == "making them took longer than 5 s (tcpdump-convert-time)"
-    assert connections.problem is None
-    assert packets.get_column("packets").sum() == connections.capture.packets
+    assert converted.described.problem is None
+    assert converted.packets.get_column("packets").sum() == converted.described.capture.packets
 
 
 def test_a_conversion_ends_at_its_size_and_what_was_read_counts(tmp_path: Path) -> None:
@@ -146,11 +166,11 @@ def test_a_conversion_ends_at_its_size_and_what_was_read_counts(tmp_path: Path) 
     with pipe.open("r+b", buffering=0) as writer:
         writing = threading.Thread(target=writer.write, args=(content,), daemon=True)
         writing.start()
-        packets, connections = convert(pipe, limits=ConversionLimits(most_bytes=1000))
+        converted = convert(pipe, limits=ConversionLimits(most_bytes=1000))
         writing.join()
-    (sentence,) = connections.shortened
+    (sentence,) = converted.described.shortened
     assert sentence == "its series are larger than 1 kB (tcpdump-convert-size)"
-    assert packets.height > 0
+    assert converted.packets.height > 0
 
 
 @pytest.mark.deep
@@ -160,35 +180,56 @@ def test_memory_and_size_are_bounded_however_many_connections_there_are(tmp_path
     with file.open("wb") as out:
         out.writelines(one_packet_each(clients=40, ports=65_535))
     subprocess.run(["zstd", "-q", "--rm", str(file)], check=True)
+    packets, connections, others, peak_bytes = converted_elsewhere(Path(f"{file}.zst"))
+    assert (connections, others, packets) == (200_001, 40 * 65_535 - 100_000, 200_000)
+    assert peak_bytes < MOST_BYTES
+
+
+@pytest.mark.deep
+def test_memory_is_bounded_however_many_intervals_there_are(tmp_path: Path) -> None:
+    """One connection with a packet now and then: it took 700 MB before, and a longer one any amount."""
+    file = tmp_path / "capture.pcap"
+    with file.open("wb") as out:
+        out.writelines(one_packet_each(clients=1, ports=4, times=INTERVALS))
+    subprocess.run(["zstd", "-q", "--rm", str(file)], check=True)
+    packets, connections, others, peak_bytes = converted_elsewhere(Path(f"{file}.zst"))
+    assert (connections, others, packets) == (8, 0, 8 * INTERVALS)
+    assert peak_bytes < MOST_BYTES
+
+
+def converted_elsewhere(capture: Path) -> list[int]:
+    """Returns the rows of packets and connections, the packets of others, and the memory of a process of its own."""
     code = f"""
+import sys
 from pathlib import Path
 from ccmix.probes.capflow import convert
-packets, connections = convert(Path({str(file) + ".zst"!r}))
+packets, connections = Path({str(capture.parent)!r}, "packets"), Path({str(capture.parent)!r}, "connections")
+described = convert(Path({str(capture)!r}), packets, connections)
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-print(connections.table.height, connections.others.packets, packets.height, int(status["VmHWM"].split()[0]) // 1024)
+import polars as pl
+heights = [pl.scan_parquet(file).select(pl.len()).collect().item() for file in (packets, connections)]
+print(*heights, described.others.packets, int(status["VmHWM"].split()[0]) * 1024)
 """
-    done = subprocess.run(
-        ["sh", "-c", 'exec "$@"', "sh", sys.executable, "-c", code], check=True, stdout=subprocess.PIPE
-    )
-    rows, others, series, megabytes = map(int, done.stdout.split())
-    assert (rows, others, series) == (200_001, 40 * 65_535 - 100_000, 200_000)
-    assert megabytes < 1000
+    argv = ["sh", "-c", 'exec "$@"', "sh", sys.executable, "-c", code]
+    return [*map(int, subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout.split())]
 
 
 def test_a_series_cut_anywhere_is_read_to_its_last_whole_line(capflow: Capflow, tmp_path: Path) -> None:
     capture, series, summary = tmp_path / "capture", tmp_path / "series", tmp_path / "summary"
     capture.write_bytes(a_capture())
     assert capflow.run(f"--series={series}", f"--summary-json={summary}", "--interval=10ms", capture).returncode == 0
-    connections: Connections = read_connections(summary)
+    ends = write_connections(summary, Parts(tmp_path, "connections"), tmp_path / "connections.parquet").ends
+    packets = tmp_path / "packets.parquet"
     text = series.read_bytes()
     header = text.index(b"\n")
-    for length in range(0, len(text) + 1, 7):
+    for length in range(0, len(text) + 1, 29):
         series.write_bytes(text[:length])
         if length <= header:
             with pytest.raises(CaptureError, match="not the columns"):
-                read_packets(series, connections)
+                write_packets(series, ends, Parts(tmp_path, "packets"), packets)
         else:
-            assert read_packets(series, connections).height == text[:length].count(b"\n") - 1
+            write_packets(series, ends, Parts(tmp_path, "packets"), packets)
+            assert pl.read_parquet(packets).height == text[:length].count(b"\n") - 1
     series.write_bytes(text.replace(b",a2b,", b",a2b,x", 1))
     with pytest.raises(CaptureError, match="not a series"):
-        read_packets(series, connections)
+        write_packets(series, ends, Parts(tmp_path, "packets"), packets)
