@@ -15,8 +15,10 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, count, repeat
 from typing import Any
 
@@ -73,6 +75,10 @@ def recording(argv: Sequence[str]) -> bool:
     return argv[0].endswith("ccmix-sockmon") and "--tree" in " ".join(argv)
 
 
+def by_ss(argv: Sequence[str]) -> bool:
+    return argv[0] == "ss"
+
+
 def stream(records: Iterator[bytes]) -> Iterator[bytes]:
     """Yields a stream of ccmix-sockmon that is a little shorter than what a run may have."""
     text = b"ticks_per_s=100\npage_bytes=4096\nsockets.0=\ndevice.0=/eth0\ncounters.0=\n"
@@ -121,6 +127,8 @@ NOTE = sockmon_stream.record(sockmon_stream.NOTE, b"x")
 STREAM_BYTES = 16_000_000
 LEAST_INFO = 104
 SOCKET_LINE = b"0 0 10.0.0.1:1 10.0.0.2:2\n"
+PROCESSORS = b"".join(b"cpu%d 0 0 0 0 0 0 0 0\n" % number for number in range(10_000))
+WITHOUT_SOCKMON = {"sockets by ss", "a line of ss", "lines of ss that end otherwise", "processors by /proc"}
 WIDE = b"[]," * 1000
 RESULT = b'{"start":{},"end":{},"intervals":['
 COMMANDS: dict[str, CommandLie] = {
@@ -148,7 +156,10 @@ COMMANDS: dict[str, CommandLie] = {
     "stream of sockets": CommandLie(recording, lambda: stream(sockets())),
     "stream of BBR's states": CommandLie(recording, lambda: stream(bbr_states())),
     "stream of sockets with BBR's states": CommandLie(recording, lambda: stream(sockets_with_bbr_states())),
-    "sockets by ss": CommandLie(lambda argv: argv[0] == "ss", lambda: iter([SOCKET_LINE * 150_000])),
+    "sockets by ss": CommandLie(by_ss, lambda: iter([SOCKET_LINE * 150_000])),
+    "a line of ss": CommandLie(by_ss, lambda: iter([SOCKET_LINE[:-1] + b" a:1" * 950_000])),
+    "lines of ss that end otherwise": CommandLie(by_ss, lambda: iter([SOCKET_LINE.replace(b"\n", b"\f") * 150_000])),
+    "processors by /proc": CommandLie(lambda argv: [*argv] == ["cat", "/proc/stat"], lambda: iter([PROCESSORS * 16])),
 }  # fmt: skip
 
 
@@ -168,6 +179,8 @@ class LyingHost:
         if self._lie == "banners":
             while True:
                 sys.stderr.write("x" * 70 + "\n")
+        if self._lie == "deaf":
+            threading.Thread(target=self._beat, daemon=True).start()
         says_hello, what = EVER.get(self._lie, (True, None))
         for line in self._agent.stdout:
             if says_hello:
@@ -180,10 +193,12 @@ class LyingHost:
     def _to_agent(self) -> None:
         assert self._agent.stdin
         self._agent.stdin.write(sys.stdin.buffer.read(self._source_bytes))
-        for line in sys.stdin.buffer:
+        for line in iter(partial(sys.stdin.buffer.readline, BLOCK if self._lie == "deaf" else -1), b""):
+            if not line.endswith(b"\n"):
+                threading.Event().wait()  # it reads no more of a program that ccmix puts there
             message: dict[str, Any] = json.loads(line)
             argv = message.get("argv", [""])
-            if self._lie == "sockets by ss" and argv[0].endswith("ccmix-sockmon"):
+            if self._lie in WITHOUT_SOCKMON and argv[0].endswith("ccmix-sockmon"):
                 self._end(message["id"], 1)
             elif self._lie in COMMANDS and message.get("op") == "start" and COMMANDS[self._lie].about(argv):
                 threading.Thread(target=self._lie_about, args=(message["id"],), daemon=True).start()
@@ -191,6 +206,11 @@ class LyingHost:
                 self._agent.stdin.write(line)
                 self._agent.stdin.flush()
         self._agent.stdin.close()
+
+    def _beat(self) -> None:
+        while True:
+            time.sleep(10)
+            self._send(b'{"beat": true}\n')
 
     def _lie_about(self, number: int) -> None:
         lie = COMMANDS[self._lie]

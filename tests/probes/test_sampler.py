@@ -1,12 +1,13 @@
 """Tests when and how often commands are repeated, and how a probe that can't keep up or fails reports it."""
 
+import json
 import time
 from pathlib import Path
 
 import pytest
 
 from ccmix.hosts import LocalHost
-from ccmix.probes.sampler import Sample, read_samples, sampling
+from ccmix.probes.sampler import PART_CHARACTERS, Sample, read_samples, sample_parts, sampling
 
 HOST = LocalHost()
 
@@ -83,3 +84,21 @@ def test_a_sample_cut_short_is_left_out(tmp_path: Path) -> None:
     assert read_samples(file) == [Sample(1.5, 0.25, "a\nb")]
     file.write_text(whole + '{"time_s": 1')
     assert read_samples(file) == [Sample(1.5, 0.25, "a\nb")]
+
+
+def test_a_file_of_samples_has_a_cap(tmp_path: Path) -> None:
+    file = tmp_path / "samples.jsonl"
+    with sampling(HOST, ["echo", "x" * 1000], 0.01, file, most_bytes=5000) as report:
+        time.sleep(0.5)
+    assert file.stat().st_size <= 5000
+    assert report.samples == len(read_samples(file)) == 4
+    assert report.failed == f"localhost: echo {'x' * 1000} printed more than 5 kB in a run"
+
+
+def test_samples_come_in_parts_of_bounded_size(tmp_path: Path) -> None:
+    """By lines and by characters: a host may print much without a newline. Another end of a line is none."""
+    file = tmp_path / "samples.jsonl"
+    outputs = ["a\n" * 5, "b" * PART_CHARACTERS, "c\f" * 9, "", "d\n"]
+    file.write_text("".join(json.dumps({"time_s": 1, "seconds": 0, "output": output}) + "\n" for output in outputs))
+    parts = [[sample.output for sample in part] for part in sample_parts(file, 3)]
+    assert ["".join(part) for part in parts] == ["a\n" * 3, "a\n" * 2, "b" * PART_CHARACTERS, "c\f" * 9 + "d\n"]

@@ -76,6 +76,9 @@ COMMANDS = {
     "stream of BBR's states": "",
     "stream of sockets with BBR's states": "",
     "sockets by ss": "ss printed more than 250000 lines",
+    "a line of ss": "a line of ss has more than 10000 characters",
+    "lines of ss that end otherwise": "a line of ss has more than 10000 characters",
+    "processors by /proc": "",
 }
 
 
@@ -172,3 +175,9 @@ def test_a_host_stand_in_that_hangs_costs_its_timeout_once(laboratory: Laborator
     is_bounded(laboratory, done, "liar: it took the connection, and no agent answered within 6 s")
     assert done.stderr.count("liar: no answer after 5 s; ccmix waits 6 s (connect-timeout)") == 1
     assert done.failed.count("it is not tried again before") == 2
+
+
+@pytest.mark.deep
+def test_a_lying_host_stand_in_that_is_deaf_and_beats(laboratory: Laboratory) -> None:
+    done = laboratory.campaign("deaf", as_source=True)
+    is_bounded(laboratory, done, "connection to liar lost: it does not read what ccmix sends it")

@@ -15,7 +15,7 @@ import polars as pl
 
 from ccmix.archive import parquet
 from ccmix.hosts.caps import MOST_SOCKET_SAMPLES
-from ccmix.hosts.output_text import last_line
+from ccmix.hosts.output_text import last_line, output_lines
 from ccmix.model import Measurement, ProbeReport, run_files
 from ccmix.probes import processors, rtt, sockets, sockmon
 from ccmix.probes.sampler import Sample, read_samples, sample_parts
@@ -39,7 +39,7 @@ _TC_COLUMNS: dict[str, Any] = {
     "drops": pl.UInt32, "overlimits": pl.UInt32, "requeues": pl.UInt32, "backlog_bytes": pl.UInt32,
     "backlog_packets": pl.UInt32,
 }  # fmt: skip
-SS_PART_LINES = 5000  # of which a table is made at a time: each takes some kB meanwhile
+SAMPLED_LINES = 5000  # of which a table is made at a time: each takes some kB meanwhile
 IPV4_IN_IPV6 = "::ffff:"
 _SAMPLE: dict[str, Any] = {"time_s": pl.Float64, "took_s": pl.Float64}
 _FAILURES = ("lost_replies", "lost_events", "truncated")  # counts of a report that should be 0
@@ -111,7 +111,9 @@ def recorded(logs: Path, measurement: Measurement, hosts: Sequence[str], cores: 
         yield Part({"queues": _of_tc(read_samples(file))})
     for host in hosts:
         if (file := logs / f"processors-{host}.jsonl").exists():
-            yield Part({"cpu": _of_proc_stat(read_samples(file), host, cores)})
+            yield from (
+                Part({"cpu": _of_proc_stat(samples, host, cores)}) for samples in sample_parts(file, SAMPLED_LINES)
+            )
     if (logs / run_files.RTT_SAMPLES).exists():
         yield _of_rtt(logs, measurement.clocks_s.get(hosts[0], 0.0))
 
@@ -232,8 +234,8 @@ def _report(stream: Stream, file: Path) -> ProbeReport:
 def _ss_parts(file: Path, host: str) -> Iterator[pl.DataFrame]:
     """Yields what ss has printed in a run, a table for some samples. Raises ValueError if it is too much."""
     rows = 0
-    for samples in sample_parts(file, SS_PART_LINES):
-        rows += sum(sample.output.count("\n") for sample in samples)
+    for samples in sample_parts(file, SAMPLED_LINES):
+        rows += sum(1 for sample in samples for _ in output_lines(sample.output))
         if rows > MOST_SOCKET_SAMPLES:
             raise ValueError(f"{file}: ss printed more than {MOST_SOCKET_SAMPLES} lines")
         yield _of_ss(samples, host)

@@ -58,6 +58,16 @@ OUTPUT_OF_INTERVAL = Cap(
     500_000,
     "ccmix-sockmon writes 300 bytes for a socket, so this is 1,700 sockets",
 )
+PROCESSORS = Cap(
+    "the samples of /proc/stat in one run, where ccmix-sockmon doesn't start",
+    4_000_000,
+    "the table of processors that ccmix makes of them takes up to 20 bytes of memory for each",
+)
+PROCESSORS_OF_INTERVAL = Cap(
+    "the same, for each interval of the run",
+    100_000,
+    "/proc/stat has up to 100 bytes for a processor, and 2 for each interrupt",
+)
 KEPT_OUTPUT = Cap(
     "each output of a command that lasts for an entry",
     1_000_000_000,
@@ -84,8 +94,8 @@ REST_ANSWER = Cap(
     "a task and a list of runs have some kB; a result has the cap above",
 )
 CAPS = (
-    MESSAGE, LOGIN, LOGIN_ERRORS, ANSWER, ANSWER_ERRORS, FILE, OUTPUT, OUTPUT_OF_INTERVAL, KEPT_OUTPUT, CAPTURE,
-    RESULT, RESULT_OF_INTERVAL, REST_ANSWER,
+    MESSAGE, LOGIN, LOGIN_ERRORS, ANSWER, ANSWER_ERRORS, FILE, OUTPUT, OUTPUT_OF_INTERVAL, PROCESSORS,
+    PROCESSORS_OF_INTERVAL, KEPT_OUTPUT, CAPTURE, RESULT, RESULT_OF_INTERVAL, REST_ANSWER,
 )  # fmt: skip
 MOST_SOCKET_SAMPLES = 250_000  # lines of ss in a run; each takes a kilobyte of memory while tables are made
 # Of a command that says neither
@@ -95,7 +105,16 @@ UNKNOWN_S = 3600.0
 
 def output_bytes(seconds: float | None, interval_s: float) -> int:
     """Returns the most that each output of a run of this length may have; None is a length that is not known."""
-    return OUTPUT.bytes + int(_known(seconds, UNKNOWN_S) / interval_s) * OUTPUT_OF_INTERVAL.bytes
+    return OUTPUT.bytes + _intervals(seconds, interval_s) * OUTPUT_OF_INTERVAL.bytes
+
+
+def processors_bytes(seconds: float | None, interval_s: float) -> int:
+    """Returns the most that the samples of /proc/stat may have in such a run."""
+    return PROCESSORS.bytes + _intervals(seconds, interval_s) * PROCESSORS_OF_INTERVAL.bytes
+
+
+def _intervals(seconds: float | None, interval_s: float) -> int:
+    return int(_known(seconds, UNKNOWN_S) / interval_s)
 
 
 def result_bytes(streams: int | None, seconds: float | None, interval_s: float) -> int:

@@ -1,6 +1,8 @@
 """Cuts the last output of a command down for a message: bounded length, printable characters."""
 
+import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 MOST_BYTES = 4096  # that are read
@@ -38,3 +40,11 @@ def shortened(text: str) -> str:
 def printable(text: str) -> str:
     """Returns the printable characters of a line."""
     return "".join(filter(str.isprintable, text)).strip()
+
+
+def output_lines(output: str) -> Iterator[str]:
+    """Yields the lines of a command's output, with their ends; a list of all can take more memory than the text.
+
+    "\\n" alone ends a line: others would be lines for some readers only, and not be counted by all.
+    """
+    return io.StringIO(output, newline="\n")

@@ -1,6 +1,7 @@
 """Repeats a command on absolute deadlines, and writes its outputs one after the other with the time of each."""
 
 import json
+import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,10 @@ from pathlib import Path
 
 from ccmix.agent.deadline import Deadline
 from ccmix.hosts import CommandError, Host
+from ccmix.hosts.output_text import output_lines
+from ccmix.units import format_bytes
+
+PART_CHARACTERS = 2**20  # of the samples that are handled at a time
 
 
 @dataclass(frozen=True)
@@ -31,15 +36,19 @@ class SamplerReport:
 
 
 @contextmanager
-def sampling(host: Host, argv: Sequence[str], interval_s: float, file: Path) -> Iterator[SamplerReport]:
+def sampling(
+    host: Host, argv: Sequence[str], interval_s: float, file: Path, most_bytes: float = math.inf
+) -> Iterator[SamplerReport]:
     """Runs `argv` on the host every `interval_s` seconds until the context ends, and a last time then.
 
-    The file has a JSON line for each sample, which `read_samples` reads. A failure ends the probe, not the run, and
-    is in the report.
+    The file has a JSON line for each sample, which `read_samples` reads, and at most so many bytes. A failure ends the
+    probe, not the run, and is in the report.
     """
     report = SamplerReport()
     stop = threading.Event()
-    thread = threading.Thread(target=_sample, args=(host, argv, interval_s, file, report, stop), daemon=True)
+    thread = threading.Thread(
+        target=_sample, args=(host, argv, interval_s, file, most_bytes, report, stop), daemon=True
+    )
     thread.start()
     try:
         yield report
@@ -54,16 +63,21 @@ def read_samples(file: Path) -> list[Sample]:
 
 
 def sample_parts(file: Path, most_lines: int) -> Iterator[list[Sample]]:
-    """Yields the same samples, some at a time whose outputs have so many lines; a longer output is split."""
+    """Yields the same samples, some at a time whose outputs have at most so many lines, and PART_CHARACTERS unless a
+    line is longer. An output of more is split.
+    """
     part: list[Sample] = []
-    left = most_lines
+    lines = characters = 0
     for sample in _samples(file):
-        lines = sample.output.splitlines(keepends=True)
-        while len(lines) > left:
-            yield [*part, replace(sample, output="".join(lines[:left]))]
-            part, lines, left = [], lines[left:], most_lines
-        part.append(replace(sample, output="".join(lines)))
-        left -= len(lines)
+        piece: list[str] = []
+        for line in output_lines(sample.output):
+            if lines and (lines == most_lines or characters + len(line) > PART_CHARACTERS):
+                yield [*part, replace(sample, output="".join(piece))]
+                part, piece, lines, characters = [], [], 0, 0
+            piece.append(line)
+            lines += 1
+            characters += len(line)
+        part.append(replace(sample, output="".join(piece)))
     yield part
 
 
@@ -73,25 +87,32 @@ def _samples(file: Path) -> Iterator[Sample]:
 
 
 def _sample(
-    host: Host, argv: Sequence[str], interval_s: float, file: Path, report: SamplerReport, stop: threading.Event
-) -> None:
+    host: Host, argv: Sequence[str], interval_s: float, file: Path, most_bytes: float, report: SamplerReport,
+    stop: threading.Event,
+) -> None:  # fmt: skip
     try:
-        _sample_into(host, argv, interval_s, file, report, stop)
+        _sample_into(host, argv, interval_s, file, most_bytes, report, stop)
     except (CommandError, OSError) as error:
         report.failed = str(error)
 
 
 def _sample_into(
-    host: Host, argv: Sequence[str], interval_s: float, file: Path, report: SamplerReport, stop: threading.Event
-) -> None:
-    due = Deadline(0.0)
+    host: Host, argv: Sequence[str], interval_s: float, file: Path, most_bytes: float, report: SamplerReport,
+    stop: threading.Event,
+) -> None:  # fmt: skip
+    due, left_bytes = Deadline(0.0), most_bytes
     with file.open("w") as out:
         while True:
             last = stop.is_set()
             begin, wall_s = time.monotonic(), time.time()
             output = host.run(argv)
             sample: Mapping[str, object] = {"time_s": wall_s, "seconds": time.monotonic() - begin, "output": output}
-            out.write(json.dumps(sample) + "\n")
+            line = json.dumps(sample) + "\n"  # of ASCII alone
+            left_bytes -= len(line)
+            if left_bytes < 0:
+                report.failed = f"{host.name}: {' '.join(argv)} printed more than {format_bytes(most_bytes)} in a run"
+                return
+            out.write(line)
             out.flush()
             report.samples += 1
             if last:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ccmix.hosts.output_text import output_lines
+
 # -e would add the socket's cookie. Listening sockets carry nothing, so only established ones are listed.
 COMMAND: Sequence[str] = ("ss", "-t", "-i", "-n", "-H", "-O", "state", "established")
 
@@ -15,6 +17,7 @@ def to(addresses: Sequence[str]) -> list[str]:
     return [*COMMAND, " or ".join(ends)]
 
 
+LONGEST_LINE = 10_000  # characters; ss writes 700
 BBR_NO_MIN_RTT = "4.29497e+06"  # 2**32-1 us, which the kernel writes where there is none, and ss prints as a time
 _MULTIPLIERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _RATE = re.compile(r"(?P<number>[\d.]+)(?P<prefix>[KMGT]?)bps")
@@ -67,10 +70,12 @@ class Socket:
 
 def parse(text: str, known_ccas: Sequence[str]) -> list[Socket]:
     """Returns the sockets in the output of COMMAND. Raises ValueError on a line that ss does not write."""
-    return [_socket(line, known_ccas) for line in text.splitlines() if line.strip()]
+    return [_socket(line, known_ccas) for line in output_lines(text) if line.strip()]
 
 
 def _socket(line: str, known_ccas: Sequence[str]) -> Socket:
+    if len(line) > LONGEST_LINE:
+        raise ValueError(f"a line of ss has more than {LONGEST_LINE} characters")
     # The filter "state established" leaves the state column out.
     try:
         recv_queue, send_queue, local, remote, *information = line.split()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ccmix.conditions.bpf_cca import to_ask_about
 from ccmix.hosts import CommandError
+from ccmix.hosts.caps import output_bytes, processors_bytes
 from ccmix.hosts.errors import HostLost
 from ccmix.hosts.host import RealHost
 from ccmix.model import ProbeReport, Run, SeriesNames, run_files
@@ -52,7 +53,9 @@ def recorded_hosts(
             except ProbeRefused as reason:
                 recording.diagnostics.append(f"{host.name}: sampled by ss and /proc instead of ccmix-sockmon: {reason}")
                 for name, command in _instead(role, watched).items():
-                    samples = sampling(host, command, run.traffic.interval_s, logs / f"{name}.jsonl")
+                    most = processors_bytes if command is processors.COMMAND else output_bytes
+                    most_bytes = most(run.traffic.seconds, run.traffic.interval_s)
+                    samples = sampling(host, command, run.traffic.interval_s, logs / f"{name}.jsonl", most_bytes)
                     reports[name] = probes.enter_context(samples)
             else:
                 stream = run_files.SOCKMON_STREAM if role == "src" else run_files.SOCKMON_DESTINATION_STREAM
