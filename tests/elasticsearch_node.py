@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from ports import free_port
 
 VERSION = "8.19.21"
 ARTIFACT = f"org.elasticsearch.distribution.integ-test-zip:elasticsearch:{VERSION}:zip"
@@ -187,11 +188,6 @@ def fetch() -> Path:
                 raise RuntimeError(f"{ARTIFACT} is another file than expected: its SHA-256 is {digest}")
             found.rename(file)
     return file
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def _java_home() -> Path:

@@ -1,6 +1,5 @@
 """Fixtures of the tests of `ccmix import`."""
 
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from click.testing import CliRunner, Result
 from ccmix.cli.main import main
 from ccmix.tools import find_iperf3
 from importing_support import RATE_MBPS, SECONDS, STREAMS, TESTS, Import, Outcome, Outputs
+from ports import await_listening, free_port
 
 
 @pytest.fixture
@@ -85,18 +85,13 @@ def _outputs(folder: Path, binary: str, words: list[str]) -> Outputs:
 
 
 def _test(binary: str, form: str, words: list[str], client: Path, server: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     with server.open("w") as out:
         listening = subprocess.Popen([binary, "-s", "-1", "-p", port, form], stdout=out)
         try:
-            for _ in range(100):  # until the server listens, which connecting to it would end
-                argv = [binary, "-c", "127.0.0.1", "-p", port, form, *words]
-                done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-                if "refused" not in done.stdout + done.stderr:
-                    break
-                time.sleep(0.05)
+            await_listening(listening, int(port))
+            argv = [binary, "-c", "127.0.0.1", "-p", port, form, *words]
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
             client.write_text(done.stdout)
             assert done.returncode == 0, done.stdout
             listening.wait(30)
@@ -109,14 +104,12 @@ def _test(binary: str, form: str, words: list[str], client: Path, server: Path) 
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """What ss said of the same test each 0.1 s: in two lines a socket, as the ESnet harness asked it, and in one."""
     folder = tmp_path_factory.mktemp("ss")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL)
     files = {"two": folder / "ss.two", "one": folder / "ss.one"}
     options = {"two": ["-tinm"], "one": ["-tinHO"]}
     try:
-        time.sleep(0.5)
+        await_listening(server, int(port))
         client = subprocess.Popen(
             [
                 "iperf3",

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from ccmix.index import beside
-from elasticsearch_node import Node, free_port
+from elasticsearch_node import Node
 from index_support import Index, of_archive, of_index
+from ports import free_port
 from proxy import Forward, Reply, Request, proxy
 from published_archives import DEMO
 from support import SMALL, Ccmix

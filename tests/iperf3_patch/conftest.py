@@ -6,10 +6,8 @@ CCMIX_IPERF3 names the binary under test; without it, iperf3-patch/build makes i
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from ports import await_listening, free_port
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 STOCK = Path("/usr/bin/iperf3")
-DEADLINE_S = 10.0
 # Binaries with sanitizers and 128 threads take their time on a busy machine.
 ENDS_WITHIN_S = 60.0
 
@@ -74,32 +73,6 @@ def _end(process: subprocess.Popen) -> End:
     return End(process.returncode, output, errors)
 
 
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def _listens(port: int, namespace_of: int) -> bool:
-    """Returns whether the port is in the kernel's table: to connect would end a server that serves one client."""
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{namespace_of}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
-                return True
-    return False
-
-
-def _await_listening(server: subprocess.Popen, port: int) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not _listens(port, server.pid):
-        if server.poll() is not None:
-            raise AssertionError(f"the server ended with status {server.returncode}: {server.communicate()}")
-        if time.monotonic() > end:
-            raise AssertionError(f"the server does not listen on port {port} after {DEADLINE_S} s")
-        time.sleep(0.005)
-
-
 @pytest.fixture(scope="session")
 def iperf3() -> Iterator[str]:
     """Yields the binary under test, in a folder from which any user can run it."""
@@ -146,10 +119,10 @@ def start(iperf3: str) -> Iterator[Callable[..., Running]]:
         before_client: Sequence[str] = (),
         address: str = "127.0.0.1",
     ) -> Running:
-        port = _free_port()
+        port = free_port()
         family = "-6" if ":" in address else "-4"
         serving = popen(*before_server, server, family, "-s", "-1", "-p", str(port), *server_arguments)
-        _await_listening(serving, port)
+        await_listening(serving, port)
         return Running(port, serving, popen(*before_client, client, "-c", address, "-p", str(port), *arguments))
 
     yield run

@@ -7,15 +7,17 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ports import await_listening, free_port
 
 PARAM_EXCHANGE, CREATE_STREAMS, EXCHANGE_STREAMS, TEST_START, TEST_RUNNING = 9, 10, 17, 1, 2
 TEST_END, EXCHANGE_RESULTS, DISPLAY_RESULTS, IPERF_DONE, SERVER_ERROR = 4, 13, 14, 16, 254
 UTILIZATION = {"cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": 1}
 PARAMETERS = {"tcp": True, "omit": 0, "time": 1, "parallel": 2, "len": 1000, "exchange_streams": True}
+ENDS_WITHIN_S = 60.0  # a binary with sanitizers on a busy machine takes its time
 COOKIE = b"c" * 36 + b"\0"
 
 
@@ -41,7 +43,7 @@ class Control:
 
 
 def connect(port: int) -> socket.socket:
-    s = socket.create_connection(("127.0.0.1", port), 10)
+    s = socket.create_connection(("127.0.0.1", port), ENDS_WITHIN_S)
     s.sendall(COOKIE)
     return s
 
@@ -80,19 +82,14 @@ def label(s: socket.socket, group: int, cca: str) -> dict[str, Any]:
 
 @pytest.fixture
 def server(iperf3: str) -> Iterator[tuple[subprocess.Popen, int]]:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     argv = [iperf3, "-4", "-s", "-1", "-J", "-i", "0.1", "-p", str(port)]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    table = Path(f"/proc/{process.pid}/net/tcp")
-    while f":{port:04X} 00000000:0000 0A" not in table.read_text():
-        assert process.poll() is None
-    yield process, port
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    process.stderr.close()
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            await_listening(process, port)
+            yield process, port
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("ports", ["right", "translated"])
@@ -110,7 +107,7 @@ def test_connections_that_were_accepted_in_another_order(server: tuple[subproces
     streams[0].sendall(bytes(5000))
     time.sleep(0.15)
     end(client, streams)
-    output, errors = process.communicate(timeout=10)
+    output, errors = process.communicate(timeout=ENDS_WITHIN_S)
     assert errors == ""
     report = json.loads(output)
     groups = [2, 1] if ports == "right" else [1, 2]
@@ -135,7 +132,7 @@ def test_streams_that_mean_nothing(server: tuple[subprocess.Popen, int], streams
         client.expect(TEST_START, TEST_RUNNING)
     for s in (*sockets, client.socket):
         s.close()
-    report = json.loads(process.communicate(timeout=10)[0])
+    report = json.loads(process.communicate(timeout=ENDS_WITHIN_S)[0])
     if isinstance(streams, list):
         assert [c["group"] for c in report["start"]["connected"]] == [1, 2]
         assert not [c for c in report["start"]["connected"] if "congestion" in c]
@@ -149,7 +146,7 @@ def test_a_client_that_does_not_ask_for_the_exchange(server: tuple[subprocess.Po
     client, streams = connected(port, {"exchange_streams": False, "reverse": True, "congestion": "reno:1,-:1"})
     client.expect(TEST_START, TEST_RUNNING)
     assert end(client, streams)["congestion_list"] == "reno:1,-:1"
-    process.communicate(timeout=10)
+    process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == 0
 
 
@@ -162,7 +159,7 @@ def test_a_server_that_gets_a_malformed_list_says_so(server: tuple[subprocess.Po
     (error,) = struct.unpack("!i", client.socket.recv(4, socket.MSG_WAITALL))
     assert error == 400
     client.socket.close()
-    output, _ = process.communicate(timeout=10)
+    output, _ = process.communicate(timeout=ENDS_WITHIN_S)
     assert "column 7, at '0,reno': a weight must be a whole number" in json.loads(output)["error"]
 
 
@@ -171,7 +168,7 @@ def test_a_server_that_gets_a_malformed_list_says_so(server: tuple[subprocess.Po
 def test_a_server_must_exchange_and_confirm(iperf3: str, exchanges: bool, confirms: bool) -> None:
     """Without the exchange the client ends before the test; without the confirmation, after it."""
     with socket.create_server(("127.0.0.1", 0)) as listening, contextlib.ExitStack() as stack:
-        listening.settimeout(10)
+        listening.settimeout(ENDS_WITHIN_S)
         port = listening.getsockname()[1]
         options = ["-J", "-R", "-n", "1K", "-l", "1000", "-P", "2", "-C", "cubic,reno"]
         argv = [iperf3, "-c", "127.0.0.1", "-p", str(port), *options]
@@ -180,7 +177,7 @@ def test_a_server_must_exchange_and_confirm(iperf3: str, exchanges: bool, confir
 
         def accept() -> socket.socket:
             s = stack.enter_context(listening.accept()[0])
-            s.settimeout(10)
+            s.settimeout(ENDS_WITHIN_S)
             assert s.recv(37, socket.MSG_WAITALL)[36:] == b"\0"
             return s
 
@@ -204,7 +201,7 @@ def test_a_server_must_exchange_and_confirm(iperf3: str, exchanges: bool, confir
             confirmation = {"congestion_list": "cubic,reno"} if confirms else {}
             control.send(UTILIZATION | {"streams": [result(1), result(3)]} | confirmation)
             control.say(DISPLAY_RESULTS)
-        report = json.loads(process.communicate(timeout=10)[0])
+        report = json.loads(process.communicate(timeout=ENDS_WITHIN_S)[0])
     assert process.returncode == (0 if exchanges and confirms else 1)
     if not (exchanges and confirms):
         assert report["error"] == (

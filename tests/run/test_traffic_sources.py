@@ -1,7 +1,6 @@
 """Tests requests between real programs, on the loopback device."""
 
 import re
-import socket
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,14 +13,9 @@ from ccmix.generators.results import GeneratorError
 from ccmix.hosts import LocalHost
 from ccmix.model import HttpSource, run_files
 from ccmix.run.traffic_sources import HttpDownloads, python_module
+from ports import free_port
 
 ASKED = HttpSource("web", "h1", requests=3, size_bytes=1000, parallel=1, cca="-")
-
-
-def free_port() -> int:
-    with socket.socket() as any_socket:
-        any_socket.bind(("127.0.0.1", 0))
-        return int(any_socket.getsockname()[1])
 
 
 def download(folder: Path, server: list[str], port: int, seconds: float = 20.0) -> None:
