@@ -107,6 +107,7 @@ def test_install_use_upgrade_downgrade_and_erase(host: RpmMachine, packages: tup
         check(json.loads(done.stdout), method)
     assert "3.9" in host.machine.run("/usr/bin/python3", "--version").stdout
     assert "+ccmix" in host.machine.run("/usr/lib/pscheduler-tool-iperf3mix/iperf3", "--version").stdout
+    assert host.machine.run("/usr/sbin/ccmix-cca", "--version").stdout.startswith("ccmix-cca, build ")
     assert host.machine.files() == installed, "root's use of the tool leaves no byte code"
     (host.machine.root / TOOL / "iperf3mix/__pycache__").mkdir()
     host.rpm("--upgrade", second)
