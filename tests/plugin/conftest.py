@@ -54,7 +54,7 @@ def _namespaces() -> Iterator[None]:
 def ends(package: Path, _namespaces: None) -> Iterator[list[Tool]]:
     """Yields source and dest; after the test nothing may run there any more."""
     for name in (NEAR, FAR):
-        wait_for(lambda name=name: not commands_in(name), 5, f"nothing runs in {name}")
+        wait_for(lambda name=name: not commands_in(name), 30, f"nothing runs in {name}")
     yield [Tool(package, NEAR), Tool(package, FAR)]
     for name in (NEAR, FAR):
-        wait_for(lambda name=name: not commands_in(name), 2, f"nothing is left in {name}")
+        wait_for(lambda name=name: not commands_in(name), 30, f"nothing is left in {name}")

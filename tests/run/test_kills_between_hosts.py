@@ -33,7 +33,7 @@ src-cmd = {find_iperf3()} -c {{dst}} -n 100K -b 5M
 
     def check(_: set[str]) -> Sequence[str]:
         wait_for(lambda: pair.running() == [], 15, "the end of every process on the hosts")
-        wait_for(lambda: state(pair) == before, 5, "the hosts as they were")
+        wait_for(lambda: state(pair) == before, 30, "the hosts as they were")
         return ()
 
     made = Killer(
