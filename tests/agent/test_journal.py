@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -309,10 +308,8 @@ def test_every_line_is_flushed_to_the_disk(state: Path, monkeypatch: pytest.Monk
 
 
 def test_processes_at_the_same_time_have_journals_of_their_own(state: Path) -> None:
-    begin = time.monotonic()
     with Journal(state), Journal(state):
         assert len(journals(state)) == 2
-    assert time.monotonic() - begin < 5
     assert journals(state) == []
 
 

@@ -65,13 +65,13 @@ def loads_or_tells(content: bytes) -> None:
         file = Path(folder, "any.ini")
         file.write_bytes(content)
         told: ConfigError | None = None
-        began_s = time.monotonic()
+        began_s = time.process_time()
         entries: tuple[Entry, ...] = ()
         try:
             entries = load(file).entries
         except ConfigError as error:
             told = error
-        assert time.monotonic() - began_s < 10
+        assert time.process_time() - began_s < 10
         if told:
             assert told.problems
             assert len(str(told).splitlines()) == len(told.problems)

@@ -94,7 +94,7 @@ PARTS = st.sampled_from(
 @example(b"hostname\n" + b'"' * 90_001)
 def test_any_bytes(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        began_s = time.monotonic()
+        began_s = time.process_time()
         try:
             rows = hosts(Path(folder), content)
         except ConfigError as error:
@@ -105,4 +105,4 @@ def test_any_bytes(content: bytes) -> None:
                 assert not set(f"{row.user}{row.address}") & set(" \t\n;|&$`'\"\\<>(){}*?!~#,/")
                 assert not row.address.startswith("-")
             assert len({row.name for row in rows}) == len(rows)
-        assert time.monotonic() - began_s < 5
+        assert time.process_time() - began_s < 5

@@ -90,14 +90,14 @@ MISTAKES: dict[str, tuple[str | bytes, int | None, str]] = {
 
 @pytest.mark.parametrize(("text", "line", "sentence"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str | bytes, line: int | None, sentence: str) -> None:
-    began_s = time.monotonic()
+    began_s = time.process_time()
     with pytest.raises(ConfigError) as caught:
         profiles(tmp_path, text)
     [problem] = caught.value.problems
     assert problem.line == line
     assert sentence in str(problem)
     assert len(str(problem).splitlines()) == 1
-    assert time.monotonic() - began_s < 10
+    assert time.process_time() - began_s < 10
 
 
 def test_no_object_is_made_from_a_tag(tmp_path: Path) -> None:
@@ -124,14 +124,14 @@ PARTS = st.sampled_from(
 @example(b"- " * 40_000)
 def test_any_bytes(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        began_s = time.monotonic()
+        began_s = time.process_time()
         try:
             found = profiles(Path(folder), content)
         except ConfigError as error:
             tells(error)
         else:
             assert all(isinstance(profile, Profile) for profile in found.values())
-        assert time.monotonic() - began_s < 20
+        assert time.process_time() - began_s < 20
 
 
 @pytest.mark.parametrize("end", range(0, len(RIGHT), 7))

@@ -57,7 +57,7 @@ def test_a_command_over_ssh(sshd: SshServer, dtn: AgentHost, tmp_path: Path) -> 
     with pytest.raises(CommandError, match="dtn: sh -c exit 3: exit status 3"):
         dtn.run(["sh", "-c", "exit 3"])
     with dtn.start(["ip", "-o", "addr"], stdout=tmp_path / "out", stderr=tmp_path / "err") as process:
-        assert process.wait(5) == 0
+        assert process.wait(30) == 0
     assert sshd.address in (tmp_path / "out").read_text()
     with dtn.changed("sack", SET_SACK, UNSET_SACK):
         assert sack(sshd) == "0"
@@ -92,7 +92,7 @@ def test_a_connection_that_is_cut(
 
     with pytest.raises(HostLost, match=r"^connection to dtn lost: ."):
         change()
-    assert time.monotonic() - began[0] < 8
+    assert time.monotonic() - began[0] < 50  # and not after the 60 s of what it runs
     with pytest.raises(HostLost):
         dtn.run(["true"])
     wait_for(lambda: is_as_before(sshd), 15, "the agent has ended and undone everything")
@@ -116,7 +116,7 @@ def test_the_pool_connects_again_to_a_host_that_was_lost(sshd: SshServer) -> Non
         assert sack(sshd) == "0"
         begin = time.monotonic()
         second = hosts.get(parse_host("dtn"))
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 25  # and not after 30 s of silence
         assert second is not first
         assert sack(sshd) == "1"
         assert second.run(["echo", "again"]) == "again\n"
