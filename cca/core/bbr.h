@@ -147,6 +147,7 @@ struct bbr {
 	u16 paced_gain;
 	u16 pacing_gain;		/* in 1/256 */
 	u16 cwnd_gain;			/* in 1/256 */
+	bool in_recovery;		/* InLossRecovery(): since the event, which comes before the ACK that shows it */
 	u32 send_quantum;
 
 	struct bbr_ring ring;

@@ -6,10 +6,13 @@ static bbr_rarely void bbr_start_probe_bw_down(struct bbr *bbr, const struct bbr
 static bbr_rarely void bbr_start_probe_bw_refill(struct bbr *bbr, const struct bbr_ack *ack);
 static void bbr_enter_startup(struct bbr *bbr);
 
-/* SaveCwnd() and RestoreCwnd(): [v2] 4.6.4.4; [v3] 5.6.4.4 */
+/*
+ * SaveCwnd() and RestoreCwnd(): [v2] 4.6.4.4; [v3] 5.6.4.4. A timeout cuts cwnd before the next ACK, whose losses save
+ * it again: by then in_recovery must be set.
+ */
 static void bbr_save_cwnd(struct bbr *bbr)
 {
-	if (bbr->prior_recovery == BBR_NO_RECOVERY && bbr->state != BBR_PROBE_RTT)
+	if (!bbr->in_recovery && bbr->state != BBR_PROBE_RTT)
 		bbr->prior_cwnd = bbr->cwnd;
 	else
 		bbr->prior_cwnd = bbr_max(bbr->prior_cwnd, bbr->cwnd);
@@ -50,6 +53,7 @@ static void bbr_save_state_upon_loss(struct bbr *bbr)
 static void bbr_on_enter_recovery(struct bbr *bbr)
 {
 	bbr_save_state_upon_loss(bbr);
+	bbr->in_recovery = true;
 }
 
 static void bbr_on_spurious_recovery(struct bbr *bbr, const struct bbr_ack *now)

@@ -88,10 +88,11 @@ static bool bbr_modulate_cwnd_for_recovery(struct bbr *bbr, const struct bbr_con
 {
 	bool entered = ack->recovery == BBR_FAST_RECOVERY && bbr->prior_recovery == BBR_NO_RECOVERY;
 
-	if (bbr->prior_recovery != BBR_NO_RECOVERY && ack->recovery == BBR_NO_RECOVERY) {
+	if (bbr->in_recovery && ack->recovery == BBR_NO_RECOVERY) {
 		bbr->packet_conservation = false;
 		bbr_restore_cwnd(bbr);
 	}
+	bbr->in_recovery = ack->recovery != BBR_NO_RECOVERY;
 	bbr->prior_recovery = ack->recovery;
 	if (!k->packet_conservation)
 		return false;

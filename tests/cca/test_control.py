@@ -260,6 +260,30 @@ def test_the_end_of_a_recovery_restores_cwnd(core: Core, which: str) -> None:
     assert core.state["cwnd"] == 300 + 2
 
 
+@pytest.mark.parametrize("which", SETS)
+def test_the_losses_of_a_timeout_do_not_save_the_cwnd_of_the_timeout(core: Core, which: str) -> None:
+    """[v3] 5.6.4.4 SaveCwnd(). The first ACK after the timeout is the first that tells of its losses."""
+    to_cruise(core, which)
+    core.put(cwnd=300)
+    core.event("recovery")
+    core.put(cwnd=1)
+    core.ack(recovery=2, lost=10)
+    core.put(cwnd=4, inflight_lo=INFINITE)
+    core.ack(recovery=0)
+    assert core.state["cwnd"] == 300 + 2
+
+
+@pytest.mark.parametrize(("which", "conserved"), [("deployed", 0), ("draft", 10), ("v3", 0)])
+def test_a_timeout_that_one_ack_repairs_restores_cwnd(core: Core, which: str, conserved: int) -> None:
+    """[v2] 4.6.4.4, whose draft takes the losses off; [v3] 5.6.4.4. No ACK shows the recovery."""
+    to_cruise(core, which)
+    core.put(cwnd=300)
+    core.event("recovery")
+    core.put(cwnd=1)
+    core.ack(recovery=0, lost=10)
+    assert core.state["cwnd"] == 300 + 2 - conserved
+
+
 def test_the_draft_of_v2_conserves_packets_in_the_first_round(core: Core) -> None:
     """[v2] 4.6.4.4. The deployed one and [v3] keep cwnd."""
     for which, cwnd in (("draft", 52), ("deployed", 302), ("v3", 302)):
