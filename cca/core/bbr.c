@@ -30,6 +30,7 @@ static void bbr_init(struct bbr *bbr, const struct bbr_constants *k, const struc
 	bbr->next_round_delivered = now->delivered;
 	bbr->loss_round_delivered = now->delivered;
 	bbr->last_lost = now->lost;
+	bbr->last_delivered_ce = now->delivered_ce;
 	bbr->ecn_round_delivered = now->delivered;
 	bbr->ecn_round_ce = now->delivered_ce;
 	bbr_reset_congestion_signals(bbr);
@@ -60,6 +61,15 @@ static const struct bbr_sent *bbr_expected_sent(struct bbr *bbr)
 	return bbr_ring_entry(&bbr->ring, bbr->ring.found + 1);
 }
 
+/* BBRv3 with ECN: adds the marks that counted as losses to C.lost. They stay in it when ecn_enable changes. */
+static void bbr_count_marks_as_losses(struct bbr *bbr, const struct bbr_constants *k, struct bbr_ack *ack)
+{
+	if (k->ecn_as_loss)
+		bbr->marks_lost += ack->delivered_ce - bbr->last_delivered_ce;
+	bbr->last_delivered_ce = ack->delivered_ce;
+	ack->lost += bbr->marks_lost;
+}
+
 /*
  * Completes RS: what the drafts keep with each packet comes from the ring. Without a rate sample RS says what was in
  * flight before the ACK, and what the ACK marked lost.
@@ -69,8 +79,8 @@ static void bbr_complete_sample(struct bbr *bbr, const struct bbr_constants *k, 
 	const struct bbr_sent *sent;
 	u32 sent_later, bw;
 
-	if (bbr_version(k) == 3 && k->ecn_as_loss)
-		ack->lost += ack->delivered_ce;
+	if (bbr_version(k) == 3)
+		bbr_count_marks_as_losses(bbr, k, ack);
 	ack->newly_lost = ack->lost - bbr->last_lost;
 	bbr->last_lost = ack->lost;
 	ack->bw = 0;

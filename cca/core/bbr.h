@@ -97,6 +97,10 @@ struct bbr {
 	u32 probe_up_acked_per_inc;
 	u32 extra_acked_slot_start;	/* round at which the latest slot began */
 
+	/* BBRv3 with ECN */
+	u32 last_delivered_ce;		/* C.delivered_ce at the last ACK */
+	u32 marks_lost;			/* marks that counted as lost packets */
+
 	/* What the transport takes after each call */
 	u32 cwnd BBR_CACHE_ALIGNED;
 	bool mark_app_limited;		/* [v3] 4.1.2.4: it shall do MarkConnectionAppLimited() */

@@ -127,6 +127,20 @@ def test_a_mark_is_a_loss_in_v3(core: Core) -> None:
     assert core.phase == "down"
 
 
+def test_marks_from_before_are_no_losses_in_v3(core: Core) -> None:
+    """Those before the connection took bbr3, and before ecn_enable was set. What counted once is not taken back."""
+    core.init("v3", settings={"ecn_enable": 1}, delivered_ce=1000, delivered=5000)
+    core.delivered_ce = 1000
+    state = core.ack(rate_mbps=RATE_MBPS, acked=100, ce=3, prior_inflight=300, inflight=FULL)
+    assert (state["newly_lost"], state["rs_lost"]) == (3, 3)
+    assert not core.settings("v3", ecn_enable=0)["wrong"]
+    state = core.ack(rate_mbps=RATE_MBPS, acked=100, ce=4, prior_inflight=300, inflight=FULL, new_round=True)
+    assert (state["newly_lost"], state["rs_lost"]) == (0, 0)
+    assert not core.settings("v3", ecn_enable=1)["wrong"]
+    state = core.ack(rate_mbps=RATE_MBPS, acked=100, ce=5, lost=1, prior_inflight=300, inflight=FULL, new_round=True)
+    assert (state["newly_lost"], state["rs_lost"]) == (6, 6)
+
+
 def test_marks_cut_inflight_lo_by_their_share_in_v2(core: Core) -> None:
     """The share is averaged: a round in which all are marked adds a sixteenth, of which a third is cut."""
     to_cruise(core, "deployed", ecn_enable=1)
