@@ -54,6 +54,7 @@ enum bbr_state {
 	SETTING(inflight_headroom, 38, 38, 38, 0, 256, "share of inflight_hi left free, in 1/256")                      \
 	SETTING(cruise_quanta, 0, 0, 0, 0, 64, "quanta above 1 BDP at which PROBE_BW down may end")                     \
 	SETTING(cruise_prior_inflight, 0, 0, 1, 0, 1, "1: what was in flight before an ACK ends PROBE_BW down")         \
+	SETTING(pacing_in_flight, 0, 0, 0, 0, 1, "1: what the pacing holds back is in flight, as Linux counts it")      \
 	/* Losses: [v2] 2.8, 4.5.6; [v3] 2.8, 5.5.10 */                                                                 \
 	SETTING(loss_thresh, 5, 5, 5, 1, 255, "most tolerated losses in a round, in 1/256")                             \
 	SETTING(beta, 77, 77, 77, 1, 255, "cut upon a round with losses, in 1/256")                                     \

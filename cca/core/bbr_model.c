@@ -41,13 +41,15 @@ static u32 bbr_inflight(const struct bbr *bbr, const struct bbr_constants *k, u3
 }
 
 /*
- * Packets in flight, less what the pacing holds back. Linux hands packets with a later departure time to the queueing
- * discipline and counts them as in flight; the network has not seen them.
+ * Packets in flight, less what the pacing holds back, unless pacing_in_flight is set. Linux hands packets with a later
+ * departure time to the queueing discipline and counts them as in flight; the network has not seen them.
  */
-static u32 bbr_in_network(const struct bbr *bbr, const struct bbr_ack *ack, u32 inflight)
+static u32 bbr_in_network(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack, u32 inflight)
 {
 	u64 held_back = (u64)bbr->bw * ack->pacing_queue_us >> BBR_BW_SCALE;
 
+	if (k->s.pacing_in_flight)
+		return inflight;
 	return held_back < inflight ? inflight - held_back : 0;
 }
 

@@ -180,7 +180,7 @@ static bool bbr_check_time_to_probe_bw(struct bbr *bbr, const struct bbr_constan
  */
 static bool bbr_is_time_to_cruise(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
-	u32 inflight = bbr_in_network(bbr, ack, k->s.cruise_prior_inflight ? ack->prior_inflight : ack->inflight);
+	u32 inflight = bbr_in_network(bbr, k, ack, k->s.cruise_prior_inflight ? ack->prior_inflight : ack->inflight);
 
 	return inflight <= bbr_inflight_with_headroom(bbr, k) &&
 	       inflight <= bbr_inflight(bbr, k, bbr->max_bw, BBR_UNIT) + k->cruise_quanta * bbr->send_quantum;
@@ -190,7 +190,7 @@ static bool bbr_is_time_to_cruise(const struct bbr *bbr, const struct bbr_consta
 static bool bbr2_is_time_to_go_down(const struct bbr *bbr, const struct bbr_constants *k, const struct bbr_ack *ack)
 {
 	return ack->now_us > bbr->cycle_stamp_us + bbr->min_rtt_us &&
-	       bbr_in_network(bbr, ack, ack->inflight) >
+	       bbr_in_network(bbr, k, ack, ack->inflight) >
 		       bbr_inflight(bbr, k, bbr->max_bw, k->s.pacing_gain[BBR_GAIN_UP]);
 }
 
@@ -248,7 +248,7 @@ static void bbr_check_drain_done(struct bbr *bbr, const struct bbr_constants *k,
 {
 	if (bbr->state != BBR_DRAIN)
 		return;
-	if (bbr_in_network(bbr, ack, ack->inflight) <= bbr_inflight(bbr, k, bbr->max_bw, BBR_UNIT) ||
+	if (bbr_in_network(bbr, k, ack, ack->inflight) <= bbr_inflight(bbr, k, bbr->max_bw, BBR_UNIT) ||
 	    (k->s.drain_max_rounds && bbr->round_count - bbr->drain_start_round > k->s.drain_max_rounds))
 		bbr_start_probe_bw_down(bbr, k, ack);
 }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cca_core import BDP, BW, FULL, RATE_MBPS, UNIT, Core, a_round, to_drain
+from cca_core import BDP, BW, FULL, RATE_MBPS, UNIT, Core, a_round, to_down, to_drain
 
 GAINS = {"deployed": (739, 739, 88), "draft": (709, 512, 128), "v3": (709, 512, 128)}
 
@@ -39,7 +39,7 @@ def test_three_rounds_without_a_quarter_more_end_startup(core: Core, which: str)
 
 
 def test_only_whole_rounds_that_the_application_did_not_limit_count(core: Core) -> None:
-    """[v3] 5.3.1.2, 10.7."""
+    """[v3] 5.3.1.2, A.7."""
     core.init("v3")
     for _ in range(10):
         core.ack(rate_mbps=RATE_MBPS, new_round=True, is_app_limited=1, rtt_us=20_000, inflight=FULL)
@@ -102,7 +102,7 @@ def test_losses_that_end_startup_bound_what_is_in_flight(core: Core) -> None:
 
 @pytest.mark.parametrize("which", GAINS)
 def test_drain_ends_at_one_bdp_in_flight(core: Core, which: str) -> None:
-    """[v2] 4.3.2; [v3] 5.3.2, 10.3."""
+    """[v2] 4.3.2; [v3] 5.3.2, A.3."""
     to_drain(core, which)
     core.ack(inflight=BDP + 1)
     assert core.phase == "drain"
@@ -119,8 +119,21 @@ def test_what_the_pacing_holds_back_is_not_in_flight(core: Core) -> None:
     assert core.phase == "cruise"
 
 
+@pytest.mark.parametrize("which", GAINS)
+def test_what_the_pacing_holds_back_is_in_flight_if_so_set(core: Core, which: str) -> None:
+    """[v2] 4.3.2, 4.3.3.6; [v3] 5.3.2, 5.3.3.9: C.inflight, as Linux counts it."""
+    to_drain(core, which, pacing_in_flight=1)
+    core.ack(inflight=BDP + 1, pacing_queue_us=10_001)
+    assert core.phase == "drain"
+    to_down(core, which, pacing_in_flight=1)
+    core.ack(inflight=BDP + 1, pacing_queue_us=10_001)
+    assert core.phase == "down"
+    core.ack(inflight=BDP)
+    assert core.phase == "cruise"
+
+
 def test_drain_ends_after_three_rounds_in_v3(core: Core) -> None:
-    """[v3] 5.3.2, 10.4; [v2] 4.3.2 has no such end."""
+    """[v3] 5.3.2, A.4; [v2] 4.3.2 has no such end."""
     for which, end in (("v3", "down"), ("deployed", "drain")):
         to_drain(core, which)
         for _ in range(3):

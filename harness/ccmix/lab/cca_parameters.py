@@ -37,6 +37,7 @@ _SETTINGS: Final = {
     "inflight_headroom": (0, 256),
     "cruise_quanta": (0, 64),
     "cruise_prior_inflight": (0, 1),
+    "pacing_in_flight": (0, 1),
     "loss_thresh": (1, 255),
     "beta": (1, 255),
     "packet_conservation": (0, 1),
