@@ -92,7 +92,7 @@ def test_a_spurious_recovery_restores_the_bounds(core: Core) -> None:
 
 
 def test_a_spurious_recovery_returns_to_the_probe(core: Core) -> None:
-    """[v3] 5.5.11.2, 10.18: to STARTUP as it was, to PROBE_BW up by way of refill; not out of PROBE_RTT."""
+    """[v3] 5.5.11.2, A.18: to STARTUP as it was, to PROBE_BW up by way of refill; not out of PROBE_RTT."""
     to_up(core)
     core.event("recovery")
     core.ack(rate_mbps=RATE_MBPS, new_round=True, lost=50, prior_inflight=60, inflight=FULL)

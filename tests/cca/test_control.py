@@ -37,7 +37,7 @@ def to_probe_rtt(core: Core, which: str = "v3") -> None:
 
 @pytest.mark.parametrize("which", SETS)
 def test_probe_rtt_begins_after_five_seconds_without_a_lower_rtt(core: Core, which: str) -> None:
-    """[v2] 4.3.4.4; [v3] 5.3.4.3, 10.10."""
+    """[v2] 4.3.4.4; [v3] 5.3.4.3, A.10."""
     to_probe_rtt(core, which)
     assert (core.state["pacing_gain"], core.state["cwnd_gain"], core.state["mark_app_limited"]) == (256, 128, 1)
     assert core.state["cwnd"] == BDP // 2
@@ -68,7 +68,7 @@ def test_probe_rtt_needs_a_whole_round(core: Core) -> None:
 
 
 def test_probe_rtt_before_the_pipe_was_full_returns_to_startup(core: Core) -> None:
-    """[v3] 5.3.4.4, 10.20."""
+    """[v3] 5.3.4.4, A.20."""
     core.init("v3")
     a_round(core)
     core.ack(after_us=5_000_001)

@@ -130,7 +130,7 @@ def test_up_of_v2_lasts_min_rtt_and_until_there_is_a_queue(core: Core, which: st
 
 
 def test_up_of_v3_lasts_until_bandwidth_grows_no_more(core: Core) -> None:
-    """[v3] 5.3.3.9, 10.5: three rounds without a quarter more, whatever is in flight."""
+    """[v3] 5.3.3.9, A.5: three rounds without a quarter more, whatever is in flight."""
     to_up(core)
     a_round(core, inflight=FULL)
     a_round(core, inflight=FULL)
@@ -207,7 +207,7 @@ def test_a_lossy_probe_ends_and_bounds_what_is_in_flight(core: Core, which: str)
 
 
 def test_a_probe_that_the_application_limited_bounds_nothing(core: Core) -> None:
-    """[v3] 5.5.10.2, 10.6: it ends all the same."""
+    """[v3] 5.5.10.2, A.6: it ends all the same."""
     to_up(core)
     a_round(core, inflight=FULL, lost=50, is_app_limited=1)
     assert (core.phase, core.state["inflight_hi"]) == ("down", INFINITE)
