@@ -4,6 +4,7 @@
     guest_flows.py together CCAS COUNT   COUNT connections at once over a path with loss
     guest_flows.py switched CCAS COUNT   the same, and each flow takes another of the CCAs every 20 ms
     guest_flows.py refused CCA COUNT     the same, and the CCA gives state to the first connection only
+    guest_flows.py failing CCA COUNT     the same, in a kernel whose CCAs get no memory every third time
 
 CCAS are separated by commas and given to the connections in turn, to both ends. `grown_bytes` is by how much the
 kernel's own memory (slab) has grown after all sockets are gone, since others as these were gone before. `left` is how
@@ -165,6 +166,25 @@ def refused(ccas: Sequence[str], count: int) -> dict[str, int]:
         return {"done": transferred(pairs, TOGETHER_BYTES), "fallbacks": shown.count(fallback)}
 
 
+def failing(ccas: Sequence[str], count: int) -> dict[str, int]:
+    """Takes the CCAs' lack of memory as it comes: sockets without state must say so, and come to their end as well."""
+    (cca,) = ccas
+    fallbacks, failures = (Path(PARAMETERS.format(cca, name)) for name in ("fallbacks", "failures"))
+    fallbacks_before, failures_before = int(fallbacks.read_text()), int(failures.read_text())
+    with listening() as listener:
+        pairs = [connected(listener, cca, number) for number in range(count)]
+        shown = [used(end) for pair in pairs for end in pair]
+        counted = int(fallbacks.read_text()) - fallbacks_before
+        done = transferred(pairs, TOGETHER_BYTES)
+    assert set(shown) == {cca, f"{cca}-reno"}, shown
+    return {
+        "done": done,
+        "fallbacks": shown.count(f"{cca}-reno"),
+        "counted": counted,
+        "failures": int(failures.read_text()) - failures_before,
+    }
+
+
 def main() -> None:
     kind, ccas, count = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3])
     resource.setrlimit(resource.RLIMIT_NOFILE, (10_000, 10_000))
@@ -173,7 +193,8 @@ def main() -> None:
         shell("ip", "link", "set", "lo", "mtu", "1500", "gso_max_segs", "1")
         netem = "delay 5ms loss 1% rate 200mbit limit 2000"
         shell("tc", "qdisc", "add", "dev", "lo", "root", "netem", *netem.split())
-    make = {"short": short, "together": together, "switched": switched, "refused": refused}[kind]
+    kinds = (short, together, switched, refused, failing)
+    make = next(function for function in kinds if function.__name__ == kind)
     make(ccas, min(count, WARM_UP))
     time.sleep(FORGOTTEN_S)
     before = slab_bytes()

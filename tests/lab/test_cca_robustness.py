@@ -5,15 +5,18 @@ flows got no state is not valid.
 from __future__ import annotations
 
 import asyncio
+import difflib
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from ccmix.lab import GuestSpec, run_guest
-from support import Ccmix
+from support import REPOSITORY, Ccmix
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
 
@@ -21,6 +24,25 @@ PROGRAM = Path(__file__).with_name("guest_flows.py")
 CCAS = "bbr2,bbr3"
 OTHERS = "bbr,cubic,reno"
 LARGEST_GROWTH_BYTES = 1 << 20  # of what is cached for the next socket; the state of all sockets would be more
+WRAPPER = "module/tcp_bbr.h"
+# Where bbr2 and bbr3 ask for memory, and what lets them find none every third time.
+FAILING = {
+    "static u32 bbr_random_below(u32 ceiling);\n": """static u32 bbr_random_below(u32 ceiling);
+
+static unsigned int bbr_asked, bbr_failures;
+module_param_named(failures, bbr_failures, uint, 0444);
+
+static bool bbr_fails(void)
+{
+	bool fails = bbr_asked++ % 3 == 0;
+
+	bbr_failures += fails;
+	return fails;
+}
+""",
+    "return kmalloc(": "return bbr_fails() ? NULL : kmalloc(",
+    "= kmem_cache_alloc(": "= bbr_fails() ? NULL : kmem_cache_alloc(",
+}
 RUN = """
 [topology small]
 rate = 20mbit
@@ -46,6 +68,24 @@ def verdict(tmp_path: Path, ini: str) -> tuple[str, list[str]]:
     assert len(files) == 1, done.stderr
     found = json.loads(files[0].read_text())["verdict"]
     return found["status"], [finding["detail"] for finding in found["findings"] if finding["kind"] == "cca"]
+
+
+@pytest.fixture(scope="session")
+def failing_kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a kernel of the lab in which every third allocation of bbr2 and bbr3 fails."""
+    folder = tmp_path_factory.mktemp("failing")
+    source = (REPOSITORY / "cca" / WRAPPER).read_text()
+    changed = source
+    for before, after in FAILING.items():
+        assert changed.count(before) == 1
+        changed = changed.replace(before, after)
+    path = f"net/ipv4/ccmix_cca/{WRAPPER}"
+    lines = (text.splitlines(keepends=True) for text in (source, changed))
+    (folder / "failing.patch").write_text("".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}")))
+    argv = [REPOSITORY / "lab" / "build", "--name", "failing", "--patch", folder / "failing.patch"]
+    environment = os.environ | {"CCMIX_LAB_KERNELS": str(folder / "named")}
+    built = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return Path(built.stdout.strip())
 
 
 def flows(kernel: Path, job: Path, kind: str, ccas: str, count: int) -> dict[str, int]:
@@ -85,6 +125,17 @@ def test_sockets_without_state_say_so_and_work(kernel: Path, job: Path, cca: str
     found = flows(kernel, job, "refused", cca, 50)
     assert found["done"] == 50
     assert found["fallbacks"] == 98
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("cca", CCAS.split(","))
+def test_failed_allocations_of_state_harm_no_flow(failing_kernel: Path, job: Path, cca: str) -> None:
+    """Neither those of a socket's state, which then falls back, nor those of a larger ring."""
+    found = flows(failing_kernel, job, "failing", cca, 50)
+    assert found["done"] == 50
+    assert 10 <= found["fallbacks"] <= 90
+    assert found["counted"] == found["fallbacks"]
+    assert found["failures"] > found["fallbacks"], "no ring asked for memory"
 
 
 @pytest.mark.parametrize("cca", CCAS.split(","))
