@@ -13,7 +13,7 @@ from ccmix.hosts import CommandError
 from ccmix.hosts.address import AddressKind, HostAddress, parse_host
 from ccmix.hosts.agent_host import AgentHost
 from ccmix.hosts.connect import connect
-from ccmix.hosts.errors import ConnectError, HostLost, HostUnreachable
+from ccmix.hosts.errors import ConnectError, HostLost, HostSilent, HostUnreachable
 from ccmix.hosts.pool import Hosts
 from sshd import SshServer
 from support import commands_in, wait_for
@@ -200,6 +200,12 @@ def test_a_host_without_a_python3_that_can(server_line: str, message: str, sshd:
     sshd.reconfigure(server_line.format(folder=sshd.folder))
     with pytest.raises(ConnectError, match=message):
         connect(parse_host("dtn@dtn"), "a test")
+
+
+def test_a_host_that_takes_the_connection_and_hangs(sshd: SshServer) -> None:
+    sshd.reconfigure("ForceCommand exec timeout 20 sleep 1000")  # it would outlive its connection
+    with pytest.raises(HostSilent, match=r"^dtn: it took the connection, and no agent answered within 4 s"):
+        connect(parse_host("dtn"), "a test", within_s=4)
 
 
 def test_what_a_login_shell_prints_is_no_message(sshd: SshServer) -> None:
