@@ -36,11 +36,19 @@ def load_json(file: Path) -> dict[str, Any]:
     """Reads iperf3's own result, in one piece or in those of --json-stream. Raises GeneratorError if it is neither."""
     try:
         text = file.read_text(errors="replace")
-        result = _assembled(text) or foreign_json.loads(text)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise GeneratorError(f"iperf3 left no result in {file.name}: {error}") from error
+    return read_json(text, file.name)
+
+
+def read_json(text: str, name: str) -> dict[str, Any]:
+    """Does what load_json() does with the text of the file of this name."""
+    try:
+        result = _assembled(text) or foreign_json.loads(text)
+    except ValueError as error:
+        raise GeneratorError(f"iperf3 left no result in {name}: {error}") from error
     if not isinstance(result, dict):
-        raise GeneratorError(f"iperf3 left no result in {file.name}: it is not a JSON object")
+        raise GeneratorError(f"iperf3 left no result in {name}: it is not a JSON object")
     return result
 
 
