@@ -4,9 +4,11 @@ agents.
 
 import contextlib
 import datetime
+import json
 import os
 import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ import polars as pl
 import pytest
 
 from ccmix.tools import find_iperf3, find_sockmon
-from support import Ccmix, Pair, Write, rows, summaries, wait_for
+from support import CCMIX, Ccmix, Pair, Write, rows, summaries, wait_for
 
 
 def connections(name: str, port: int) -> int:
@@ -316,6 +318,79 @@ src-cmd = {find_iperf3()} -c {{dst}} -t 1 -b 50M -J
     assert done.returncode == 0, done.stderr
     assert starts.read_text() == "started\n"
     assert pair.running() == []
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_messages_to_a_full_disk_stop_no_run(terminal: bool, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    """Nor does the progress that a terminal gets, which FORCE_COLOR brings about elsewhere."""
+    del pair
+    config = ini("[two]\ntype = x\niterations = 2\nsrc-cmd = sleep 0.2\n")
+    environment = os.environ | {"TMPDIR": str(tmp_path)} | ({"FORCE_COLOR": "1"} if terminal else {})
+    with Path("/dev/full").open("w") as full:
+        subprocess.run([CCMIX, "run", config, "-o", tmp_path / "out"], stderr=full, env=environment, check=False)
+    assert len(summaries(tmp_path / "out")) == 2
+
+
+@pytest.mark.parametrize("damage", [os.mkfifo, Path.mkdir])
+def test_what_is_in_the_place_of_a_run_s_document_is_put_aside(
+    damage: Callable[[Path], None], ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    del pair
+    config, out = ini("[one]\ntype = x\nsrc-cmd = sleep 0.2\n"), tmp_path / "out"
+    ccmix("run", config, "-o", out)
+    [document] = out.rglob("run.json")
+    document.unlink()
+    damage(document)
+    done = ccmix("run", config, "-o", out, "--resume", timeout=120)
+    assert f"{document}: can't be read" in done.stderr
+    assert json.loads(document.read_text())["run"]["entry"] == "one"
+    assert document.parent.with_name(f"{document.parent.name}.damaged-1").joinpath("run.json").exists()
+
+
+def linked(place: Path, outside: Path) -> None:
+    if place.is_dir():
+        place.rename(outside / "moved")
+    place.unlink(missing_ok=True)
+    place.symlink_to(outside / ("moved" if (outside / "moved").exists() else "file"))
+
+
+def piped(place: Path, _: Path) -> None:
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+
+
+@pytest.mark.parametrize(
+    ("attack", "name"),
+    [
+        (linked, "*[0-9]"),
+        *((attack, f"{name}-entry.out") for attack in (linked, piped) for name in ("pre", "post")),
+    ],
+)
+def test_a_campaign_of_others_that_is_resumed_leads_to_no_file_outside(
+    attack: Callable[[Path, Path], None], name: str, ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path
+) -> None:
+    """Nor to a pipe that is waited for."""
+    del pair
+    out, outside = tmp_path / "out", tmp_path / "outside"
+    config = ini("""[others]
+type = x
+pre = echo x
+post = echo y
+dst-cmd-once = true
+dst-cmd = date +%N; sleep 60
+src-cmd = sleep 0.2
+""")
+    ccmix("run", config, "-o", out)
+    [summary] = out.rglob("run.json")
+    shutil.rmtree(summary.parent)
+    outside.mkdir()
+    (outside / "file").write_text("ours")
+    [place] = (out / "others").glob(name)
+    attack(place, outside)
+    before = {path: path.read_text() if path.is_file() else None for path in outside.rglob("*")}
+    done = ccmix("run", config, "-o", out, "--resume", timeout=120)
+    assert "Traceback" not in done.stderr
+    assert {path: path.read_text() if path.is_file() else None for path in outside.rglob("*")} == before
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
+from ccmix.archive.replacing import write_whole
 from ccmix.hosts import CommandError
 from ccmix.hosts.host import RealHost
 from ccmix.hosts.output_text import last_line
@@ -24,7 +26,9 @@ def bracketed(host: RealHost, name: str, before: str | None, after: str | None, 
     """
     with ExitStack() as ends:
         if after:
-            output = (logs / f"post-{name}.out").write_text
+            file = logs / f"post-{name}.out"
+            file.unlink(missing_ok=True)  # what an earlier campaign left, or others put there
+            output = partial(write_whole, file, sync=False)
             changed = host.changed(
                 f"post-{name}", NOTHING, _whatever_it_returns(after), False, TIMEOUT_S + AFTER_TIMEOUT_S, output
             )

@@ -5,6 +5,7 @@ import binascii
 import contextlib
 import io
 import itertools
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -180,8 +181,8 @@ class AgentHost:
         """Runs a command as the protocol RealHost says."""
         cap, most_bytes = (cap, cap.bytes) if cap else self._output_cap
         with (
-            stdout.open("wb", buffering=0) as out,
-            stderr.open("ab", buffering=0) as err,
+            open(stdout, "wb", buffering=0, opener=_no_link) as out,
+            open(stderr, "ab", buffering=0, opener=_no_link) as err,
             self._started(argv, b"", Output(out, cap, most_bytes), Output(err, cap, most_bytes), privileged) as process,
         ):
             yield process
@@ -265,7 +266,7 @@ class AgentHost:
 
     def fetch(self, path: str, local: Path, cap: Cap, most_bytes: int) -> None:
         """Copies a file of the host to this machine, which has at most so many bytes. Raises CommandError."""
-        with local.open("wb", buffering=0) as file:
+        with open(local, "wb", buffering=0, opener=_no_link) as file:
             self._run(["cat", "--", path], b"", Output(file, cap, most_bytes), TRANSFERS_WITHIN_S, privileged=False)
 
     def call(self, operation: str, *expected: str, **fields: object) -> AgentReply:
@@ -365,3 +366,10 @@ class AgentHost:
             self.refused = message["refused"]
         elif "left" in message:
             self._left = [(what, reason) for what, reason in message["left"]]
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Opens a file for an output, which others may have put there: not through a link, and without waiting for who
+    reads a pipe. Raises OSError.
+    """
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

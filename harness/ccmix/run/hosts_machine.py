@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakSet
 
 from ccmix.archive import file_name
+from ccmix.archive.inside import refuse_links
 from ccmix.conditions.bpf_cca import CcaProgram
 from ccmix.conditions.user_commands import bracketed
 from ccmix.generators.command import kept_src_command, running_dst_command
@@ -101,7 +102,9 @@ class HostsMachine:
             tasks=self._entry.tasks if run.traffic.task else None,
         )
         self._entry.check(ends.src, path)
-        ends = self._entry.begin(ends, run, self._programs, self._logs / file_name(run.entry))
+        logs = self._logs / file_name(run.entry)
+        refuse_links(self._logs, logs / file_name(path.dst.name))  # of a folder from others, that is resumed
+        ends = self._entry.begin(ends, run, self._programs, logs)
         measurement = between_hosts.measure(run, ends, self._programs, folder)
         return replace(measurement, diagnostics=(*diagnostics, *measurement.diagnostics))
 
