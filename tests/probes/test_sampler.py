@@ -8,8 +8,10 @@ import pytest
 
 from ccmix.hosts import LocalHost
 from ccmix.probes.sampler import PART_CHARACTERS, Sample, read_samples, sample_parts, sampling
+from support import wait_for
 
 HOST = LocalHost()
+CLOCKS_DIFFER_S = 0.01  # of the wall, which somebody may be setting, and of deadlines
 
 
 def test_samples_at_the_interval_and_a_last_one_at_the_end(tmp_path: Path) -> None:
@@ -17,30 +19,31 @@ def test_samples_at_the_interval_and_a_last_one_at_the_end(tmp_path: Path) -> No
     text.write_text("during")
     begin = time.time()
     with sampling(HOST, ["cat", str(text)], 0.1, file) as report:
-        time.sleep(0.55)
+        wait_for(lambda: report.samples >= 6, 60, "samples")
         text.write_text("after")
         end = time.time()
     samples = read_samples(file)
     assert len(samples) == report.samples
     assert report.failed is None
-    assert report.samples + report.missed in (6, 7)  # at 0, 0.1 ... 0.5; a busy machine misses some; and at the end
-    assert [sample.output for sample in samples[:-1]] == ["during"] * (len(samples) - 1)
-    assert samples[-1].output == "after"
+    outputs = [sample.output for sample in samples]
+    during = outputs.count("during")
+    assert during >= 6
+    assert outputs == ["during"] * during + ["after"] * (len(outputs) - during)
     assert samples[-1].time_s >= end
-    assert all(begin <= sample.time_s and 0 < sample.seconds < 1 for sample in samples)
-    if not report.missed:
-        offsets = [sample.time_s - samples[0].time_s for sample in samples[:6]]
-        assert offsets == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5], abs=0.05)
+    assert all(begin <= sample.time_s and sample.seconds > 0 for sample in samples)
+    # each deadline but the first, until the last but one sample was taken, was kept or counted as missed
+    deadlines = report.samples + report.missed - 2
+    last_due = samples[-2]
+    assert last_due.time_s + last_due.seconds - samples[0].time_s < 0.1 * (deadlines + 1) + CLOCKS_DIFFER_S
+    assert samples[-1].time_s - begin > 0.1 * deadlines - CLOCKS_DIFFER_S
 
 
 def test_deadlines_that_a_slow_command_lets_pass_are_missed(tmp_path: Path) -> None:
     with sampling(HOST, ["sleep", "0.25"], 0.1, tmp_path / "samples.jsonl") as report:
-        time.sleep(0.1)
-        assert report.samples == 0
-        time.sleep(0.45)  # deadlines 0 (until .25), 0.1 and 0.2 missed, 0.3 (until .55), 0.4 and 0.5 missed
+        # deadlines 0 (until .25), 0.1 and 0.2 missed, 0.3 (until .55), 0.4 and 0.5 missed
+        wait_for(lambda: report.samples == 2, 60, "samples")
     assert report.failed is None
-    assert 2 <= report.samples <= 3
-    assert report.missed >= 4  # two after each but the last; more on a busy machine
+    assert report.missed >= 2 * (report.samples - 1)  # two after each but the last; more on a busy machine
 
 
 def test_a_command_that_fails_ends_the_probe_and_not_the_run(tmp_path: Path) -> None:
