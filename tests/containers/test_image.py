@@ -44,15 +44,17 @@ def test_programs(docker: Docker, harness: str) -> None:
     said = docker.in_image(
         harness, "sh", "-ec",
         "ccmix-iperf3 --version | head -n 1; iperf3 --version | head -n 1; ccmix-lab-kernel --version;"
+        "ccmix-cca --version;"
         "for name in ccmix-sockmon ccmix-rtt ccmix-capflow; do $name --help >/dev/null; done;"
         "for name in tcpdump ethtool numactl tc ss ip ping zstd ssh sysctl setpriv taskset; do command -v $name; done",
         user="ccmix",
     )  # fmt: skip
-    patched, stock, kernel, *paths = said.splitlines()
+    patched, stock, kernel, cca, *paths = said.splitlines()
     assert "+ccmix" in patched
     assert stock.startswith("iperf 3")
     assert "+ccmix" not in stock
     assert re.fullmatch(r"7\..*", kernel)
+    assert cca.startswith("ccmix-cca, build ")
     assert len(paths) == 12
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cca_bpf import turn
 from containers_support import DTN, Docker, clone
 from support import REPOSITORY
 
@@ -145,6 +146,22 @@ def test_a_hosts_network_is_told_from_a_private_one(docker: Docker, harness: str
     said = docker("run", "--rm", "--network=host", harness, "doctor", "--format", "json").stdout
     [network] = [one for one in json.loads(said)[0]["checks"] if one["check"] == "container: network"]
     assert network["status"] == "ok"
+
+
+def test_ccmix_cca_with_the_capabilities_that_the_guide_names_and_without(docker: Docker, harness: str) -> None:
+    """It loads into the machine's kernel, also from a container with a network of its own."""
+    commands = "ccmix-cca check && ccmix-cca load bbr3 && ccmix-cca list --json && ccmix-cca unload bbr3"
+    base = ("run", *BARE, "--entrypoint=sh", "--user=root")
+    with turn():
+        done = docker(*base, "--cap-add=SYS_ADMIN", "--cap-add=NET_ADMIN", harness, "-ec", commands)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert '"name": "bbr3"' in done.stdout
+        for missing, kept in (("SYS_ADMIN", "NET_ADMIN"), ("NET_ADMIN", "SYS_ADMIN")):
+            refused = docker(*base, f"--cap-add={kept}", harness, "-ec", "ccmix-cca load bbr3")
+            assert refused.returncode == 1
+            assert f"the capability CAP_{missing} is missing" in refused.stderr
+        listed = docker(*base, "--cap-add=SYS_ADMIN", "--cap-add=NET_ADMIN", harness, "-ec", "ccmix-cca list --json")
+        assert listed.stdout == "[]\n"
 
 
 def test_health(docker: Docker, harness: str) -> None:

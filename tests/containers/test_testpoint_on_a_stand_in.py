@@ -41,6 +41,7 @@ def method(docker: Docker, image: str, name: str, given: object = None) -> Any:
 
 def test_the_plugin_is_installed_from_its_package(docker: Docker, testpoint: str) -> None:
     said = docker.in_image(testpoint, "dpkg", "--listfiles", "pscheduler-tool-iperf3mix")
+    assert docker.in_image(testpoint, "/usr/sbin/ccmix-cca", "--version").startswith("ccmix-cca, build ")
     methods = {"enumerate", "can-run", "duration", "participant-data", "run", "merged-results"}
     assert methods <= {line.removeprefix(f"{TOOL}/") for line in said.splitlines()}
     wrong = docker.in_image(testpoint, "dpkg", "--verify", "pscheduler-tool-iperf3mix").splitlines()
