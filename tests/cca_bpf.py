@@ -28,7 +28,10 @@ LOCK = Path("/run/lock/ccmix-cca-tests")  # a congestion control is the whole ma
 CCAS = ("bbr2", "bbr3")
 PATIENCE_S = 20
 KERNEL_LOG = "/dev/kmsg"
-COMPLAINTS = re.compile(r"WARNING|BUG|Oops|Call Trace")
+WARNING = re.compile(r"WARNING: .*")
+COMPLAINTS = re.compile(r"BUG|Oops|Call Trace")
+# A kernel that does not call a hook takes what lies on the stack for its answer (cca/bpf/README.md)
+HOOK_LEFT_OUT = re.compile(r"WARNING: .* tcp_undo_cwnd_reduction")
 AF_INET = socket.AF_INET
 SYS_BPF = {"x86_64": 321, "aarch64": 280}  # the number of bpf(2), by machine
 MAP_GET_NEXT_ID, MAP_GET_FD_BY_ID, OBJ_GET_INFO_BY_FD = 12, 14, 15
@@ -77,15 +80,19 @@ def turn() -> Iterator[None]:
 
 @contextmanager
 def quiet_kernel() -> Iterator[None]:
-    """Fails if the kernel writes a warning or worse into its log meanwhile."""
+    """Fails if the kernel writes a warning or worse into its log meanwhile; skips if it left out a hook."""
     log = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.lseek(log, 0, os.SEEK_END)
         yield
-        lines = list(_records(log))
+        text = "".join(_records(log))
     finally:
         os.close(log)
-    assert not any(map(COMPLAINTS.search, lines)), "".join(lines)
+    warnings = WARNING.findall(text)
+    if warnings and all(map(HOOK_LEFT_OUT.match, warnings)):
+        pytest.skip(f"this kernel left out a hook: {warnings[0]}")
+    assert not warnings, text
+    assert not COMPLAINTS.search(text), text
 
 
 def _records(log: int) -> Iterator[str]:
