@@ -10,7 +10,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from ccmix.agent.processes import descendants, signal_descendants
 from ccmix.hosts import NamespaceHost
+from ports import free_port
 from support import commands_in
 
 SSHD = "/usr/sbin/sshd"
@@ -61,11 +61,9 @@ post-dst-cmd = sysctl -qw net.ipv4.tcp_reordering=3
 
 
 @dataclass(frozen=True)
-class SshServer:
+class RunningServer:
     """A running server. `folder` is readable for everybody; `state` is where its agents' journals lie."""
 
-    namespace: NamespaceHost
-    address: str
     folder: Path
     pid: int
 
@@ -76,6 +74,14 @@ class SshServer:
     @property
     def state(self) -> Path:
         return self.folder / "state"
+
+
+@dataclass(frozen=True)
+class SshServer(RunningServer):
+    """A server in a namespace of its own."""
+
+    namespace: NamespaceHost
+    address: str
 
     def set_link(self, state: str) -> None:
         """'down' or 'up'."""
@@ -130,7 +136,7 @@ def ssh_server(name: str) -> Iterator[SshServer]:
             _write_files(folder, etc, its)
             server = start_sshd(folder, "ip", "netns", "exec", name)
             try:
-                yield SshServer(NamespaceHost(name), its, folder, server.pid)
+                yield SshServer(folder, server.pid, NamespaceHost(name), its)
             finally:
                 signal_descendants(server.pid, signal.SIGKILL)
                 server.kill()
@@ -172,19 +178,8 @@ def start_sshd(folder: Path, *enter: str) -> subprocess.Popen[bytes]:
 
 
 @dataclass(frozen=True)
-class OwnServer:
-    """A running server that leads to this machine itself, where the user may do everything by sudo."""
-
-    folder: Path
-    pid: int
-
-    @property
-    def client_config(self) -> Path:
-        return self.folder / "ssh_config"
-
-    @property
-    def state(self) -> Path:
-        return self.folder / "state"
+class OwnServer(RunningServer):
+    """A server that leads to this machine itself, where the user may do everything by sudo."""
 
     def agents(self) -> list[int]:
         """Returns the processes of logins, which all know the state folder; not what they have run by sudo."""
@@ -202,13 +197,9 @@ def login_to_this_machine() -> Iterator[OwnServer]:
 
     The user exists in mounts of the server's own alone.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="ccmix-sshd-") as folder_name,
-        socket.create_server(("127.0.0.1", 0)) as free,
-    ):
+    with tempfile.TemporaryDirectory(prefix="ccmix-sshd-") as folder_name:
         folder = Path(folder_name)
-        etc, port = folder / "etc", free.getsockname()[1]
-        free.close()
+        etc, port = folder / "etc", free_port()
         _write_files(folder, etc, "127.0.0.1", HERE)
         with (folder / "sshd_config").open("a") as server_config, (folder / "ssh_config").open("a") as client_config:
             server_config.write(f"Port {port}\n")
