@@ -74,7 +74,9 @@ def write_new(file: Path, content: bytes) -> None:
 def open_to_append(file: Path) -> IO[bytes]:
     """Opens a file, or makes it, to write at its end. Raises OSError, also for a link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.fdopen(os.open(file, flags, 0o666), "ab")
+    descriptor = os.open(file, flags, 0o666)
+    os.set_blocking(descriptor, True)  # only to open it must not wait
+    return os.fdopen(descriptor, "ab")
 
 
 def own_folder(folder: Path) -> Path:

@@ -372,4 +372,6 @@ def _no_link(path: str, flags: int) -> int:
     """Opens a file for an output, which others may have put there: not through a link, and without waiting for who
     reads a pipe. Raises OSError.
     """
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    os.set_blocking(descriptor, True)  # a pipe that is full must hold up who writes
+    return descriptor
