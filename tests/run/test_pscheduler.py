@@ -209,8 +209,9 @@ def test_the_iterations_are_the_runs_of_a_repeated_task(
 
 
 def test_a_budget_holds_for_pscheduler_s_runs(ccmix: Ccmix, config: Write, stand_in: StandIn, tmp_path: Path) -> None:
-    done = ccmix("run", config("iterations = 2\nrate-budget = 6mb/day\n"), "-o", tmp_path / "out")
-    assert done.returncode == 1
+    settings = "iterations = 2\nspec.bandwidth = 20M\nrate-budget = 4mb/day\n"
+    done = ccmix("run", config(settings), "-o", tmp_path / "out")
+    assert done.returncode == 1, done.stderr
     assert done.stderr.count("rate-budget") == 1
     assert len(stand_in.tasks) == 1
 
