@@ -158,8 +158,8 @@ def test_a_signal_ends_the_reading_and_what_was_read_counts(capflow: Capflow) ->
     process.stdin.write(pcap(a_talk().frames))
     process.stdin.flush()
     # It has read all when it sleeps in read(2), with nothing left in the pipe
-    while not Path(f"/proc/{process.pid}/wchan").read_text().strip("0"):
-        pass
+    while "pipe_read" not in Path(f"/proc/{process.pid}/wchan").read_text():
+        assert process.poll() is None
     process.terminate()
     output, errors = process.communicate(timeout=10)
     assert (process.returncode, errors) == (0, b"")
