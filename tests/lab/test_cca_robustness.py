@@ -23,7 +23,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.deep]
 PROGRAM = Path(__file__).with_name("guest_flows.py")
 CCAS = "bbr2,bbr3"
 OTHERS = "bbr,cubic,reno"
-LARGEST_GROWTH_BYTES = 1 << 20  # of what is cached for the next socket; the state of all sockets would be more
+# What the kernel keeps for the next sockets varies by 1.6 MB, with its own bbr as well. The state of each tenth of the
+# sockets of three times 1000 connections would be 3.3 MB; that none has state is counted exactly.
+LARGEST_GROWTH_BYTES = 3 << 20
 WRAPPER = "module/tcp_bbr.h"
 # Where bbr2 and bbr3 ask for memory, and what lets them find none every third time.
 FAILING = {
