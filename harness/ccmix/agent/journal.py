@@ -184,7 +184,8 @@ class Journal:
         or None.
         """
         assert self._file
-        undos = list(_undo_all(self._path, self._file))
+        lines, _ = _read(self._path)
+        undos = list(_undo_all(lines, self._file))
         self._pending.difference_update(undo.number for undo, reason in undos if reason is None)
         return undos
 
@@ -232,7 +233,7 @@ def restore(folder: Path | None = None) -> Iterator[tuple[Undo, str | None]]:
             with contextlib.suppress(OSError):  # the disk is full
                 file.write(b"\n")  # the last line may lack its end
             failed = damaged
-            for undo, reason in _undo_all(path, file):
+            for undo, reason in _undo_all(lines, file):
                 failed = failed or reason is not None
                 yield undo, reason
             if not failed:
@@ -263,7 +264,7 @@ def left(folder: Path | None = None) -> list[Undo]:
             lines, _ = _read(path)
             head = lines[0] if lines else {}
             if _is_here(head) and head.get("netns", here) == here:
-                undos += reversed(_pending(path))
+                undos += reversed(_pending(lines))
     return undos
 
 
@@ -272,8 +273,8 @@ def _is_here(head: _JournalLine) -> bool:
     return bool(head.get("host", host_id()) == host_id())
 
 
-def _undo_all(path: Path, file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
-    for undo in reversed(_pending(path)):
+def _undo_all(lines: Sequence[_JournalLine], file: IO[bytes]) -> Iterator[tuple[Undo, str | None]]:
+    for undo in reversed(_pending(lines)):
         _note(file, {"number": undo.number, "undoing": True})
         reason, ended = _failure(undo.argv)
         if ended and not undo.certain:
@@ -337,11 +338,10 @@ def _write(file: IO[bytes], line: dict[str, object]) -> None:
         raise
 
 
-def _pending(path: Path) -> list[Undo]:
+def _pending(lines: Sequence[_JournalLine]) -> list[Undo]:
     """Returns the undos of a journal that were not carried out, in the order of the changes; none if it is of
     another boot.
     """
-    lines, _ = _read(path)
     if not lines or lines[0].get("boot_id") != boot_id():
         return []
     notes = [line for line in lines if "number" in line]
