@@ -3,20 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ccmix.model import (
+from ccmix.model import Facts, PingRtts, Run, Topology
+from ccmix.model.results import (
     CampaignOrigin,
     CampaignPlan,
     Execution,
-    Facts,
     Finding,
     FinishedRun,
     FlowMetrics,
     GroupMetrics,
     Metrics,
-    PingRtts,
-    Run,
     Status,
-    Topology,
     Verdict,
 )
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ccmix.analysis.against import Baseline, Comparison, against
-from ccmix.model import FinishedRun, Run, Status
+from ccmix.model import Run
+from ccmix.model.results import FinishedRun, Status
 from finished_runs import finished_run, group_metrics, metrics
 
 

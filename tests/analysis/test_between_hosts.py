@@ -28,8 +28,8 @@ from ccmix.model import (
     QdiscCounters,
     Run,
     Traffic,
-    Verdict,
 )
+from ccmix.model.results import Verdict
 
 BEGIN_S = 1000.0
 NAMES, VALUES = "TcpExt: SyncookiesSent TCPMemoryPressures\n", "TcpExt: 0 0\n"

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from ccmix.analysis.effects import SettingLine, effects
 from ccmix.analysis.sharing import sharing
-from ccmix.model import Buffer, Destination, FinishedRun, Group, HostPath, Queue, Run, Topology
+from ccmix.model import Buffer, Destination, Group, HostPath, Queue, Run, Topology
+from ccmix.model.results import FinishedRun
 from finished_runs import finished_run, group_metrics, metrics
 from support import TOPOLOGY, iperf3_traffic, with_groups, with_senders
 

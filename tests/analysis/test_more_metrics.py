@@ -11,17 +11,8 @@ from ccmix.analysis.dynamics import convergence_of_flows_s, convergence_s, goodp
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.path_metrics import mean_rate_bps
 from ccmix.analysis.tables import RunTables
-from ccmix.model import (
-    DelayChange,
-    Destination,
-    HostPath,
-    HttpSource,
-    Measurement,
-    RateChange,
-    Run,
-    StartupMetrics,
-    UdpSource,
-)
+from ccmix.model import DelayChange, Destination, HostPath, HttpSource, Measurement, RateChange, Run, UdpSource
+from ccmix.model.results import StartupMetrics
 
 
 def intervals(goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:

@@ -21,17 +21,8 @@ from ccmix.analysis.settled import (
     trends_seen,
 )
 from ccmix.analysis.settling_text import sentence
-from ccmix.model import (
-    Buffer,
-    Group,
-    Iperf3Source,
-    Loss,
-    Queue,
-    RateChange,
-    Run,
-    Settling,
-    Topology,
-)
+from ccmix.model import Buffer, Group, Iperf3Source, Loss, Queue, RateChange, Run, Topology
+from ccmix.model.results import Settling
 from support import iperf3_traffic, one_sender
 
 Floats = NDArray[np.float64]

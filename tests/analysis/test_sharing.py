@@ -8,7 +8,8 @@ import pytest
 
 from ccmix.analysis.ratio import Ratio
 from ccmix.analysis.sharing import Sharing, sharing
-from ccmix.model import Finding, FinishedRun, Group, Run, Status, Topology
+from ccmix.model import Group, Run, Topology
+from ccmix.model.results import Finding, FinishedRun, Status
 from finished_runs import finished_run, group_metrics, metrics
 from support import TOPOLOGY, iperf3_traffic, with_groups, with_senders
 

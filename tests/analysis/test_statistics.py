@@ -7,7 +7,8 @@ import pytest
 
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.statistics import table
-from ccmix.model import BottleneckMetrics, FinishedRun, Run, Status
+from ccmix.model import Run
+from ccmix.model.results import BottleneckMetrics, FinishedRun, Status
 from finished_runs import finished_run, group_metrics, metrics
 from support import with_senders
 

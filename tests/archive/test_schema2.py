@@ -9,7 +9,8 @@ import pytest
 
 from ccmix.archive import Campaign
 from ccmix.archive.schema2 import convert_finished_run
-from ccmix.model import Command, FinishedRun, ProbeReport
+from ccmix.model import Command, ProbeReport
+from ccmix.model.results import FinishedRun
 from support import REPOSITORY, Ccmix
 
 FOLDER = REPOSITORY / "tests" / "data" / "schema-2"

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.results import Result, Results, load_results
-from ccmix.model import Buffer, FinishedRun, Group, Loss, Run, Status, Topology
+from ccmix.model import Buffer, Group, Loss, Run, Topology
+from ccmix.model.results import FinishedRun, Status
 from finished_runs import finished_run, group_metrics, metrics
 from published_archives import DEMO
 from support import iperf3_traffic, one_sender, with_senders

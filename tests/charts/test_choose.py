@@ -21,7 +21,8 @@ from ccmix.charts.draw import svg
 from ccmix.charts.encodings import SCHEMA
 from ccmix.charts.series import MOST_ESTIMATES, bandwidth_estimates
 from ccmix.charts.setting import spread
-from ccmix.model import CommandSource, CompletionMetrics, Destination, Group, HostPath, Topology, Traffic
+from ccmix.model import CommandSource, Destination, Group, HostPath, Topology, Traffic
+from ccmix.model.results import CompletionMetrics
 
 Make = Callable[..., Results]
 CUBIC, BBR, MIXED = (Group("cubic"),), (Group("bbr"),), (Group("cubic"), Group("bbr"))

@@ -10,7 +10,8 @@ import pytest
 
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign, RunFolder
-from ccmix.model import Destination, FinishedRun, Group, HostPath, Run, Status, Topology
+from ccmix.model import Destination, Group, HostPath, Run, Topology
+from ccmix.model.results import FinishedRun, Status
 from finished_runs import FACTS, campaign_plan, finished_run, group_metrics, metrics
 from support import TOPOLOGY, iperf3_traffic, with_groups
 

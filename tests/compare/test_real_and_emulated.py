@@ -10,7 +10,8 @@ import pytest
 from ccmix.archive import Campaign, RunFolder
 from ccmix.compare.matching import BESIDE, Cell, Matched, cells, match
 from ccmix.compare.verdicts import compare
-from ccmix.model import Execution, Finding, Group, HostPath, Loss, Run, Topology, Verdict
+from ccmix.model import Group, HostPath, Loss, Run, Topology
+from ccmix.model.results import Execution, Finding, Verdict
 from ccmix.terms import IMPORTED
 from finished_runs import campaign_plan
 from support import TOPOLOGY, with_groups, with_senders

@@ -18,7 +18,7 @@ from ccmix.importing.runs import plan
 from ccmix.importing.sources import ForeignFile
 from ccmix.importing.write import origin_of_this_import, write
 from ccmix.index.summaries import campaign_documents, run_documents
-from ccmix.model import ImportIdentity, ImportOverrides
+from ccmix.model.results import ImportIdentity, ImportOverrides
 from finished_runs import campaign_plan
 from importing_support import DATA, Here, Import
 from support import CCMIX

@@ -8,7 +8,7 @@ import pytest
 
 from ccmix.archive import Campaign, many
 from ccmix.importing import write
-from ccmix.model import FinishedRun
+from ccmix.model.results import FinishedRun
 from importing_support import Here, Import
 
 LINES = 7

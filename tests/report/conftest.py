@@ -9,7 +9,8 @@ import pytest
 
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign, RunFolder
-from ccmix.model import BottleneckMetrics, Buffer, Command, Finding, FinishedRun, Group, Run, Status
+from ccmix.model import Buffer, Command, Group, Run
+from ccmix.model.results import BottleneckMetrics, Finding, FinishedRun, Status
 from finished_runs import FACTS, campaign_plan, finished_run, flow_metrics, group_metrics, metrics
 from support import iperf3_traffic, one_sender, with_senders
 

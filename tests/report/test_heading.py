@@ -8,7 +8,8 @@ from ccmix.analysis.results import Result, Results, load_results
 from ccmix.archive import Campaign, RunFolder
 from ccmix.charts.frames import families
 from ccmix.config import load
-from ccmix.model import Buffer, CampaignPlan, Destination, Group, HostPath, Queue, Run, Topology
+from ccmix.model import Buffer, Destination, Group, HostPath, Queue, Run, Topology
+from ccmix.model.results import CampaignPlan
 from ccmix.report.heading import missing, paths, title
 from ccmix.report.results_text import lines, render
 from finished_runs import campaign_plan, finished_run, group_metrics, metrics

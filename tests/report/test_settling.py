@@ -11,7 +11,7 @@ from ccmix.analysis.sharing import sharing
 from ccmix.compare import comparison_text, verdict_text
 from ccmix.compare.verdicts import compare
 from ccmix.index.summaries import run_documents
-from ccmix.model import Settling
+from ccmix.model.results import Settling
 from ccmix.report.answer import answer
 from ccmix.report.html import write_report
 from ccmix.report.results_text import headings, lines, notes

@@ -15,9 +15,7 @@ from ccmix.model import (
     CommandSource,
     Counters,
     Destination,
-    Execution,
     Facts,
-    FinishedRun,
     HostFacts,
     HostPath,
     Measurement,
@@ -26,6 +24,7 @@ from ccmix.model import (
     Run,
     Traffic,
 )
+from ccmix.model.results import Execution, FinishedRun
 from ccmix.run.conclude import conclude
 
 PATH = HostPath("localhost", Destination("h", "10.0.0.2", "h"), "x", mpstat_cores="0")

@@ -17,7 +17,8 @@ from ccmix.analysis.validity import judge
 from ccmix.archive.codec import MEASUREMENT
 from ccmix.config import load
 from ccmix.generators.results import GeneratorError
-from ccmix.model import Measurement, Run, Verdict
+from ccmix.model import Measurement, Run
+from ccmix.model.results import Verdict
 from ccmix.plan import make_plan
 from ccmix.run.machines import EmulationPrograms, LabMachine
 from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon

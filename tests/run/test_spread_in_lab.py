@@ -12,7 +12,8 @@ import pytest
 
 from ccmix.archive import RunFolder
 from ccmix.config import load
-from ccmix.model import FinishedRun, Measurement, Run, RunSpread
+from ccmix.model import Measurement, Run, RunSpread
+from ccmix.model.results import FinishedRun
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import EmulationPrograms, LabMachine

@@ -11,7 +11,8 @@ import pytest
 
 from ccmix.archive import RunFolder
 from ccmix.config import load
-from ccmix.model import Buffer, DelayChange, Group, Loss, Queue, RateChange, Run, Sender, Verdict
+from ccmix.model import Buffer, DelayChange, Group, Loss, Queue, RateChange, Run, Sender
+from ccmix.model.results import Verdict
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import EmulationPrograms, LabMachine

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from ccmix.analysis.comparison import Paired, holm, paired, significant
 from ccmix.analysis.counting import counts
 from ccmix.analysis.statistics import OF_GROUP, OF_RUN, value_of
-from ccmix.model import FinishedRun, condition_name
+from ccmix.model import condition_name
+from ccmix.model.results import FinishedRun
 
 ENTRY, GROUP = "entry", "group"  # keys that no condition has
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from ccmix.generators.http_requests import is_whole, read_answers
-from ccmix.model import CompletionMetrics, HttpSource, Run, WorkloadSource, run_files
+from ccmix.model import HttpSource, Run, WorkloadSource, run_files
+from ccmix.model.results import CompletionMetrics
 
 COLUMNS = {
     "group": pl.String, "host": pl.String, "number": pl.Int64, "start_s": pl.Float64, "bytes": pl.Int64,

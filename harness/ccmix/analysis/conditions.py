@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from ccmix.analysis.counting import imported
-from ccmix.model import FinishedRun, Topology, Traffic
+from ccmix.model import Topology, Traffic
+from ccmix.model.results import FinishedRun
 
 
 def mix(finished: FinishedRun) -> str:

@@ -1,6 +1,6 @@
 """Decides which runs tables count."""
 
-from ccmix.model import FinishedRun
+from ccmix.model.results import FinishedRun
 from ccmix.terms import IMPORTED
 
 

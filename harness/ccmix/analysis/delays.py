@@ -6,7 +6,8 @@ from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import measured
 from ccmix.analysis.series import SRC
 from ccmix.analysis.tables import RunTables
-from ccmix.model import DelayMetrics, PingRtts, Run, Topology
+from ccmix.model import PingRtts, Run, Topology
+from ccmix.model.results import DelayMetrics
 
 PERCENTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99}
 DELAYS = {

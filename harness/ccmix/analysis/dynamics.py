@@ -7,7 +7,8 @@ import polars as pl
 
 from ccmix.analysis.fairness import jain_index
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.model import Run, StartupMetrics
+from ccmix.model import Run
+from ccmix.model.results import StartupMetrics
 
 STARTED_SHARE = 0.9  # of the steady goodput, at which a start-up ends; a rise time of control theory
 DELTA = 0.2  # of delta-fairness

@@ -13,19 +13,8 @@ from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import grown, measured
 from ccmix.analysis.settled import settling
 from ccmix.analysis.tables import RunTables, bytes_sent
-from ccmix.model import (
-    CompletionMetrics,
-    FlowMetrics,
-    GroupMetrics,
-    Measurement,
-    Metrics,
-    PingRtts,
-    RttProbeMetrics,
-    Run,
-    StartupMetrics,
-    Topology,
-    UdpSource,
-)
+from ccmix.model import Measurement, PingRtts, Run, Topology, UdpSource
+from ccmix.model.results import CompletionMetrics, FlowMetrics, GroupMetrics, Metrics, RttProbeMetrics, StartupMetrics
 
 
 def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: Measurement | None = None) -> Metrics:

@@ -8,7 +8,8 @@ from ccmix.analysis.delays import PERCENTILES
 from ccmix.analysis.measured import grown, measured
 from ccmix.analysis.qdiscs import root_qdisc
 from ccmix.analysis.tables import RunTables
-from ccmix.model import BottleneckMetrics, Measurement, Run, Topology
+from ccmix.model import Measurement, Run, Topology
+from ccmix.model.results import BottleneckMetrics
 from ccmix.probes.stream.format import CORE_TIMES
 
 BITS_PER_GBIT = 1e9

@@ -7,15 +7,8 @@ goodputs and RTTs.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ccmix.model import (
-    ETHERNET_HEADER_BYTES,
-    Group,
-    GroupedSource,
-    GroupMetrics,
-    Iperf3Source,
-    Run,
-    Topology,
-)
+from ccmix.model import ETHERNET_HEADER_BYTES, Group, GroupedSource, Iperf3Source, Run, Topology
+from ccmix.model.results import GroupMetrics
 from ccmix.terms import BBRS
 
 LEAST_RTTS = 100  # with a full queue

@@ -9,7 +9,8 @@ from ccmix.analysis.counting import counts
 from ccmix.analysis.statistics import BUCKET, OF_GROUP, OF_RUN, RTT_KEYS, Row, metric, table
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.archive.folders import campaign_folder
-from ccmix.model import FinishedRun, GroupMetrics, HostPath, ImportFacts, Metrics, Run
+from ccmix.model import HostPath, ImportFacts, Run
+from ccmix.model.results import FinishedRun, GroupMetrics, Metrics
 
 
 @dataclass(frozen=True)

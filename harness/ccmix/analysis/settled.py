@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from ccmix.analysis.lengths import LEAST_CHANGE, LEAST_INTERVALS, changes_by_design, rounded_up, too_short
 from ccmix.analysis.periods import slowest
-from ccmix.model import GroupMetrics, Run, Settling, Trend
-from ccmix.model.settling import Quantity
+from ccmix.model import Run
+from ccmix.model.results import GroupMetrics, Settling, Trend
+from ccmix.model.results.settling import Quantity
 
 BATCHES = LEAST_INTERVALS  # of a measured time
 QUARTER = BATCHES // 4

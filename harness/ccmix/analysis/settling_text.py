@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ccmix.model import FinishedRun, HostPath, Settling
+from ccmix.model import HostPath
+from ccmix.model.results import FinishedRun, Settling
 
 MOST_REASONS = 3  # in a sentence
 

@@ -13,19 +13,8 @@ from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.ratio import Ratio, paired_ratio
 from ccmix.analysis.settling_text import not_settled
 from ccmix.analysis.statistics import Spread
-from ccmix.model import (
-    FinishedRun,
-    Group,
-    GroupedSource,
-    GroupMetrics,
-    HostPath,
-    HttpSource,
-    Settling,
-    Topology,
-    Traffic,
-    TrafficSource,
-    WorkloadSource,
-)
+from ccmix.model import Group, GroupedSource, HostPath, HttpSource, Topology, Traffic, TrafficSource, WorkloadSource
+from ccmix.model.results import FinishedRun, GroupMetrics, Settling
 from ccmix.terms import BESIDE
 
 CCA = "cca"  # the key whose sweep varies CCAs

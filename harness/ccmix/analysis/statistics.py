@@ -10,18 +10,8 @@ from ccmix.analysis.conditions import base_rtt_s, traffic_asked
 from ccmix.analysis.counting import counts
 from ccmix.analysis.intervals import confidence_interval, iterations_for_precision
 from ccmix.analysis.settling_text import not_settled
-from ccmix.model import (
-    FinishedRun,
-    FlowMetrics,
-    GroupMetrics,
-    HostPath,
-    ImportFacts,
-    Metrics,
-    Run,
-    Topology,
-    Traffic,
-    condition_name,
-)
+from ccmix.model import HostPath, ImportFacts, Run, Topology, Traffic, condition_name
+from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics, Metrics
 
 OF_GROUP = (
     "goodput_bps", "throughput_bps", "retransmission_rate", "share", "fairness", "rtt_median_s", "rtt_p95_s",

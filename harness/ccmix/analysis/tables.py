@@ -39,7 +39,6 @@ from ccmix.generators import iperf3, kept_results
 from ccmix.generators.results import GeneratorError, GeneratorResult, load_json
 from ccmix.model import (
     CommandSource,
-    FinishedRun,
     HostPath,
     HttpSource,
     Iperf3Source,
@@ -51,6 +50,7 @@ from ccmix.model import (
     WorkloadSource,
     run_files,
 )
+from ccmix.model.results import FinishedRun
 
 COUNTED_BY = "counted_by"  # the column of intervals that are finer than the generator's
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments

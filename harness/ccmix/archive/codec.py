@@ -16,7 +16,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from ccmix.archive import inside, schema2
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.replacing import write_whole
-from ccmix.model import CampaignPlan, FinishedRun, Measurement
+from ccmix.model import Measurement
+from ccmix.model.results import CampaignPlan, FinishedRun
 
 SCHEMA = 3  # of run.json and campaign.json; raised when a reader of the old one would go wrong
 MOST_BYTES = 8 * 2**20  # a run.json has some 10 kB, and 1 MB if it lists many flows

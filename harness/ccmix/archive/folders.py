@@ -11,7 +11,8 @@ from urllib.parse import quote
 from ccmix.archive import codec, many, numbers
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.inside import refuse_links
-from ccmix.model import FinishedRun, Run, run_files
+from ccmix.model import Run, run_files
+from ccmix.model.results import FinishedRun
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from ccmix.archive import codec
-from ccmix.model import CampaignPlan, HostPath, Run, Topology, Traffic
+from ccmix.model import HostPath, Run, Topology, Traffic
+from ccmix.model.results import CampaignPlan
 from ccmix.model.run import RunSpread
 
 RUNS_AT_ONCE = 1000

@@ -8,7 +8,7 @@ from typing import Any
 
 from ccmix.archive.schema2_run import convert_run
 from ccmix.flattening import flattened
-from ccmix.model import FlowMetrics, GroupMetrics, Metrics
+from ccmix.model.results import FlowMetrics, GroupMetrics, Metrics
 
 SCHEMA = 2
 _IMPORT_FACTS = ("kind", "source", "missing", "estimated", "base_rtt_s", "rate_bps")

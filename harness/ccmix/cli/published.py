@@ -11,7 +11,7 @@ from ccmix.archive.packed import SUFFIX
 from ccmix.importing import runs, sources
 from ccmix.importing.pairs import paired
 from ccmix.importing.write import import_identity, write
-from ccmix.model import CampaignOrigin, ImportOverrides
+from ccmix.model.results import CampaignOrigin, ImportOverrides
 from ccmix.temporary import temporary_folder
 
 FOLDER = Path(ccmix.__file__).parents[2] / "archive"

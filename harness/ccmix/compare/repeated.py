@@ -8,7 +8,8 @@ import polars as pl
 
 from ccmix.archive import ArchiveError, RunFolder, parquet
 from ccmix.archive.inside import open_file
-from ccmix.model import FinishedRun, Run, run_files
+from ccmix.model import Run, run_files
+from ccmix.model.results import FinishedRun
 
 UNREPEATED_FILES = frozenset({run_files.SUMMARY, run_files.FACTS})
 """run.json is compared by its fields, and facts.json names the tools."""

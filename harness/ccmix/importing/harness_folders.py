@@ -17,7 +17,7 @@ from ccmix.importing.foreign_run import ForeignRun, LeftOut, SourceError
 from ccmix.importing.foreign_text import read_text
 from ccmix.importing.json_types import Object, Row
 from ccmix.importing.numbers import MOST_TIME_S, known
-from ccmix.model import ImportOverrides
+from ccmix.model.results import ImportOverrides
 from ccmix.units import parse_rate
 
 JOB = "jobmeta.json"

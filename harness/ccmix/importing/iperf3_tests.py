@@ -26,8 +26,9 @@ from ccmix.importing.numbers import (
     known_count,
 )
 from ccmix.importing.values import object_in, objects_in, text_in
-from ccmix.model import Group, ImportedSource, ImportOverrides, Traffic
+from ccmix.model import Group, ImportedSource, Traffic
 from ccmix.model.group_grammar import DEFAULT_CCA
+from ccmix.model.results import ImportOverrides
 from ccmix.model.traffic import group_names as group_names_of
 
 MOST_STREAMS = 1024  # iperf3 itself takes 128

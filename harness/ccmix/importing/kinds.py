@@ -10,7 +10,7 @@ from ccmix.importing.columns import has_rows
 from ccmix.importing.documents import joined_events, read_documents
 from ccmix.importing.foreign_run import ForeignRun, LeftOut
 from ccmix.importing.foreign_text import encoding_of, read_text
-from ccmix.model import ImportOverrides
+from ccmix.model.results import ImportOverrides
 
 JSON = "json"
 HARNESS = "harness"  # a folder, and no file

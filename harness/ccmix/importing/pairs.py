@@ -6,7 +6,7 @@ from dataclasses import replace
 from ccmix.importing.foreign_run import ForeignRun, LeftOut
 from ccmix.importing.iperf3_tests import cookie_of, read_run
 from ccmix.importing.sources import ForeignFile
-from ccmix.model import ImportOverrides
+from ccmix.model.results import ImportOverrides
 
 
 def without_copies(

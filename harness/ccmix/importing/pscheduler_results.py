@@ -28,8 +28,9 @@ from ccmix.importing.numbers import (
     known_count,
 )
 from ccmix.importing.values import object_in, objects_in, text_in
-from ccmix.model import Group, ImportedSource, ImportOverrides, Traffic
+from ccmix.model import Group, ImportedSource, Traffic
 from ccmix.model.group_grammar import DEFAULT_CCA
+from ccmix.model.results import ImportOverrides
 
 KIND = "pscheduler"
 MOST_RTT_US = 1e9

@@ -21,21 +21,17 @@ from ccmix.importing.sources import ForeignFile
 from ccmix.importing.summaries import summary_metrics, with_gaps
 from ccmix.model import (
     Destination,
-    Execution,
     Facts,
-    Finding,
-    FinishedRun,
     HostPath,
     ImportedSource,
     ImportFacts,
-    ImportOverrides,
     Run,
     Traffic,
     UdpSource,
-    Verdict,
     condition_name,
 )
 from ccmix.model.group_grammar import format_groups
+from ccmix.model.results import Execution, Finding, FinishedRun, ImportOverrides, Verdict
 from ccmix.model.traffic import BETWEEN_HOSTS
 from ccmix.terms import ENDED_EARLY, IMPORTED, LIMITS
 from ccmix.units import parse_rate, parse_time

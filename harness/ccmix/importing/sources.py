@@ -14,7 +14,7 @@ from ccmix.importing.foreign_text import TOO_LARGE, too_large, writable
 from ccmix.importing.harness_folders import is_job
 from ccmix.importing.kinds import HARNESS, JSON, KINDS, SS, recognise
 from ccmix.importing.name_patterns import name_pattern
-from ccmix.model import ImportOverrides
+from ccmix.model.results import ImportOverrides
 
 MOST_DIGITS = 15
 # exceptions of reading a file that its tool did not write, or not to the end

@@ -6,7 +6,7 @@ from dataclasses import replace
 import polars as pl
 
 from ccmix.importing.foreign_run import GroupSums
-from ccmix.model import GroupMetrics, Metrics
+from ccmix.model.results import GroupMetrics, Metrics
 
 
 def summary_metrics(groups: Sequence[GroupSums], rtt_median_s: float | None) -> Metrics:

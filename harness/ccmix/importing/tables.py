@@ -11,8 +11,9 @@ from ccmix.importing.columns import has_rows, renamed, table_of_rows
 from ccmix.importing.foreign_run import ForeignRun, GroupSums, SourceError
 from ccmix.importing.foreign_text import writable
 from ccmix.importing.numbers import MOST_CLOCK_S, MOST_RATE_BPS, MOST_TIME_S, bounded, known, number_in
-from ccmix.model import Group, ImportOverrides
+from ccmix.model import Group
 from ccmix.model.group_grammar import DEFAULT_CCA
+from ccmix.model.results import ImportOverrides
 
 # The names of a column in each role, without the unit.
 ROLES = {

@@ -10,7 +10,8 @@ from ccmix.analysis.conditions import base_rtt_s, condition_key, mix
 from ccmix.analysis.series import SRC
 from ccmix.archive import Campaign
 from ccmix.index.json_types import Document
-from ccmix.model import CampaignOrigin, Facts, FinishedRun, HostPath, Loss, Run, Topology
+from ccmix.model import Facts, HostPath, Loss, Run, Topology
+from ccmix.model.results import CampaignOrigin, FinishedRun
 
 ID_DIGITS = 16
 PSCHEDULER = "pscheduler"

@@ -2,7 +2,7 @@
 
 from ccmix.analysis.statistics import metric
 from ccmix.index.json_types import Document
-from ccmix.model import FlowMetrics, GroupMetrics, Metrics, Settling
+from ccmix.model.results import FlowMetrics, GroupMetrics, Metrics, Settling
 
 OF_DELAY = ("rtt_p95_s", "rtt_p99_s", "queueing_delay_median_s", "queueing_delay_p95_s", "queueing_delay_p99_s")
 OF_START_UP = ("startup_s", "overshoot")

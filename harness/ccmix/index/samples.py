@@ -13,7 +13,8 @@ from ccmix.analysis.series import IPV4_IN_IPV6
 from ccmix.archive import ArchiveError, parquet
 from ccmix.index import context
 from ccmix.index.fields import SAMPLES, fields_of
-from ccmix.model import FinishedRun, Run, Topology
+from ccmix.model import Run, Topology
+from ccmix.model.results import FinishedRun
 
 ROWS_AT_ONCE = 50_000  # in memory, of however many there are
 

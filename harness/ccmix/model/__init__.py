@@ -1,7 +1,9 @@
-"""The plain data that passes from box to box: paths, traffic, runs and results. It has no behaviour but
-derived quantities."""
+"""The plain data that passes from box to box: paths, traffic, runs, and what was observed of a run. It has no
+behaviour but derived quantities.
 
-from ccmix.model.campaign import CampaignOrigin, CampaignPlan, ImportedFile, ImportIdentity, ImportOverrides
+A guest imports this package at each run, so what is concluded of a run lies in `results`.
+"""
+
 from ccmix.model.emulated import (
     ETHERNET_HEADER_BYTES,
     STOCK_KERNEL,
@@ -20,6 +22,7 @@ from ccmix.model.facts import (
     CaptureFacts,
     Command,
     Facts,
+    GuestRoot,
     HostFacts,
     ImportFacts,
     LabKernel,
@@ -27,7 +30,6 @@ from ccmix.model.facts import (
     PschedulerClock,
     PschedulerFacts,
 )
-from ccmix.model.finished_run import Execution, FinishedRun, MachineKind
 from ccmix.model.group_grammar import Group
 from ccmix.model.measurement import (
     Counters,
@@ -39,21 +41,10 @@ from ccmix.model.measurement import (
     QdiscCounters,
     SeriesNames,
 )
-from ccmix.model.metrics import (
-    BottleneckMetrics,
-    CompletionMetrics,
-    DelayMetrics,
-    FlowMetrics,
-    GroupMetrics,
-    Metrics,
-    RttProbeMetrics,
-    StartupMetrics,
-)
 from ccmix.model.netem import Loss, Netem, NetemPlace
 from ccmix.model.pscheduler import PschedulerTask
 from ccmix.model.real import Capture, Commands, ConversionLimits, Destination, HostPath, ModuleParameter
 from ccmix.model.run import Run, RunSpread, condition_name
-from ccmix.model.settling import Settling, Trend
 from ccmix.model.traffic import (
     CommandSource,
     GroupedSource,
@@ -67,53 +58,38 @@ from ccmix.model.traffic import (
     UdpSource,
     WorkloadSource,
 )
-from ccmix.model.verdict import Finding, Status, Verdict
 
 __all__ = [
     "ETHERNET_HEADER_BYTES",
     "STOCK_KERNEL",
     "AckBottleneck",
-    "BottleneckMetrics",
     "BpfCca",
     "Buffer",
-    "CampaignOrigin",
-    "CampaignPlan",
     "Capture",
     "CaptureFacts",
     "Change",
     "Command",
     "CommandSource",
     "Commands",
-    "CompletionMetrics",
     "ConversionLimits",
     "Counters",
     "DelayChange",
-    "DelayMetrics",
     "Destination",
     "DeviceState",
-    "Execution",
     "Facts",
-    "Finding",
-    "FinishedRun",
-    "FlowMetrics",
     "Group",
-    "GroupMetrics",
     "GroupedSource",
+    "GuestRoot",
     "HostFacts",
     "HostPath",
     "HttpSource",
     "ImportFacts",
-    "ImportIdentity",
-    "ImportOverrides",
-    "ImportedFile",
     "ImportedSource",
     "Iperf3Source",
     "LabKernel",
     "Loss",
     "LossChange",
-    "MachineKind",
     "Measurement",
-    "Metrics",
     "ModuleParameter",
     "Netem",
     "NetemPlace",
@@ -129,20 +105,14 @@ __all__ = [
     "Queue",
     "RateChange",
     "RttProbe",
-    "RttProbeMetrics",
     "Run",
     "RunSpread",
     "Sender",
     "SeriesNames",
-    "Settling",
-    "StartupMetrics",
-    "Status",
     "Topology",
     "Traffic",
     "TrafficSource",
-    "Trend",
     "UdpSource",
-    "Verdict",
     "WorkloadSource",
     "condition_name",
 ]

@@ -15,8 +15,9 @@ from ccmix.analysis.tables import as_archived
 from ccmix.archive import ArchiveError
 from ccmix.charts.colours import OTHER_COLOURS, all_colours
 from ccmix.flattening import flattened
-from ccmix.model import FinishedRun, FlowMetrics, GroupMetrics, HostPath, Metrics, Run
+from ccmix.model import HostPath, Run
 from ccmix.model.group_grammar import format_groups
+from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics, Metrics
 from ccmix.report.facts import Listings, listing_of
 from ccmix.report.repeat import Origin
 from ccmix.report.strip import strip

@@ -9,7 +9,8 @@ from ccmix.analysis.periods import HEADER_BYTES, LIKELY_MTU_BYTES, slowest
 from ccmix.analysis.steady import is_steady, looks_s
 from ccmix.generators.iperf3 import Iperf3Test
 from ccmix.generators.iperf3_progress import GroupProgress, read_progress
-from ccmix.model import GroupMetrics, Iperf3Source, Run, UdpSource
+from ccmix.model import Iperf3Source, Run, UdpSource
+from ccmix.model.results import GroupMetrics
 
 REPORTS_WITHIN_S = 10.0  # the receiver's report of an interval may come so much later than its end
 LOOKS_EACH_S = 0.1  # for that report

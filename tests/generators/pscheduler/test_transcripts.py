@@ -21,13 +21,13 @@ from ccmix.model import (
     Facts,
     HostPath,
     Measurement,
-    Metrics,
     PschedulerSource,
     PschedulerTask,
     Run,
     Traffic,
     run_files,
 )
+from ccmix.model.results import Metrics
 from pscheduler_stand_in import Certificate, StandIn, certificate, serving
 from support import REPOSITORY
 

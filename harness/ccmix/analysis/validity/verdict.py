@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import fields, host_path, hosts, path, power, probes, traffic
 from ccmix.analysis.validity.comparison import Observed
-from ccmix.model import Finding, HostPath, Measurement, Run, Status, Verdict
+from ccmix.model import HostPath, Measurement, Run
+from ccmix.model.results import Finding, Status, Verdict
 from ccmix.terms import LIMITS
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ccmix.model.settling import Settling
+from ccmix.model.results.settling import Settling
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from typing import Literal
 
 from ccmix.model.facts import Facts
 from ccmix.model.measurement import PingRtts
-from ccmix.model.metrics import Metrics
+from ccmix.model.results.metrics import Metrics
+from ccmix.model.results.verdict import Verdict
 from ccmix.model.run import Run
-from ccmix.model.verdict import Verdict
 
 MachineKind = Literal["lab", "namespaces", "hosts", "imported"]
 
@@ -21,7 +21,10 @@ class Execution:
     memory_bytes: int | None = None  # of the guest
     measured_s: float | None = None  # wall clock at the end, in seconds since 1970
     retries: tuple[str, ...] = ()  # the reason of each failed try
+    ccmix: str | None = None  # its version; a resumed campaign may have runs of several. None: not recorded
     diagnostics: tuple[str, ...] = ()  # what a reader should know, though it does not make the run invalid
+    # How the guest was confined on the host: 'landlock ABI', 'namespaces', or 'none: REASONS'; None: no guest, or older
+    confinement: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

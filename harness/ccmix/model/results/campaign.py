@@ -50,6 +50,7 @@ class CampaignOrigin:
     started_s: float | None = None  # wall clock, in seconds since 1970
     imported: ImportIdentity | None = None  # None: ccmix made the runs
     kernels: tuple[LabKernel, ...] = ()  # those of the lab that the runs ask for, as they were at the start
+    userland_sha256: str | None = None  # of the lab's userland, as it was at the start; None also without the lab
 
 
 @dataclass(frozen=True)
