@@ -97,7 +97,7 @@ take_tree() {
 	flock --shared "$cache/$stock_key.lock" \
 		find "$tree" -mindepth 1 -maxdepth 1 ! -name output -exec cp -al -t "$work/source" {} +
 	cp -a "$tree/output" "$work/source/output"
-	sed -n 's/^ *"source_version": "\(.*\)",$/\1/p' "$cache/$stock_key/build.json" >"$work/version"
+	sed -n 's/^ *"source_\(version\|place\)": "\(.*\)",$/\2/p' "$cache/$stock_key/build.json" | paste -sd ' ' >"$work/fetched"
 }
 
 add_to_source() {

@@ -103,16 +103,17 @@ def own_suite() -> str:
 
 
 @contextmanager
-def debian_machine(root: Path, suite: str) -> Iterator[Machine]:
-    """Yields a chroot with a suite of Debian, which debootstrap makes once for the cache."""
+def debian_machine(root: Path, suite: str, *more: str) -> Iterator[Machine]:
+    """Yields a chroot with a suite of Debian and more packages, which debootstrap makes once for the cache."""
     cache = Path(os.environ.get("CCMIX_CACHE") or Path.home() / ".cache/ccmix") / "chroot"
-    kept = cache / f"{suite}-python3.tar"
+    packages = ("python3-venv", *more)
+    kept = cache / f"{'-'.join((suite, *packages))}.tar"
     root.mkdir()
     if kept.exists():
         subprocess.run(["tar", "-C", root, "-xf", kept], check=True)
     else:
         mirror = subprocess.run([REPOSITORY / "tools/debian-mirror"], check=True, stdout=subprocess.PIPE, text=True)
-        options = ["--variant=minbase", "--include=python3"]
+        options = ["--variant=minbase", f"--include=python3,{','.join(packages)}"]
         subprocess.run(["debootstrap", *options, suite, root, mirror.stdout.strip()], check=True)
         cache.mkdir(exist_ok=True)
         left_out = ["--exclude=./dev/*", "--exclude=./var/cache/apt/*"]

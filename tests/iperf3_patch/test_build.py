@@ -1,5 +1,7 @@
 """Tests iperf3-patch/build: its output, its cache, and the list of patches. The fixtures build from scratch."""
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -27,20 +29,12 @@ def test_prints_the_binary_and_builds_nothing_the_second_time() -> None:
     assert re.match(r"iperf \S+\+ccmix\d+ ", version)
 
 
-def test_takes_the_newest_base_in_the_cache(tmp_path: Path) -> None:
-    """The build does not ask the mirror: each cached binary names its base."""
-    key, base = Path(build().stdout).parent.name.rsplit("-", 1)
-    assert re.fullmatch(r"[0-9a-f]{16}", key)
-    assert re.fullmatch(r"3\.\d+", base)
-    cached = (("-3.9", "+ccmix1"), ("-3.20", "+ccmix1"), ("-3.22", ""), ("-3.21", "+ccmix1"))
-    for version, patched in (*cached, ("--sanitize-3.23", "+ccmix1"), ("--fuzz-3.23", "+ccmix1")):
-        binary = tmp_path / "iperf3" / f"{key}{version}" / "iperf3"
-        binary.parent.mkdir(parents=True)
-        binary.write_text(f"#!/bin/sh\necho 'iperf 3{patched} (cJSON)'\n")
-        binary.chmod(0o755)
-    environment = os.environ | {"CCMIX_CACHE": str(tmp_path)}
-    got = subprocess.run([FOLDER / "build"], env=environment, check=True, capture_output=True, text=True)
-    assert (got.stdout, got.stderr) == (f"{tmp_path}/iperf3/{key}-3.21/iperf3\n", "")
+def test_notes_what_it_was_built_from() -> None:
+    binary = Path(build().stdout.strip())
+    noted = json.loads((binary.parent / "build.json").read_text())
+    assert noted["key"] == binary.parent.name
+    assert noted["sha256"] == hashlib.sha256(binary.read_bytes()).hexdigest()
+    assert noted["pinned"] == (noted["source_place"] in ("mirror", "upstream"))
 
 
 def test_takes_no_arguments() -> None:
@@ -69,6 +63,7 @@ def clone(tmp_path: Path) -> Path:
     clone = tmp_path / "clone"
     shutil.copytree(FOLDER, clone / "iperf3-patch")
     shutil.copytree(FOLDER.parent / "tools", clone / "tools")
+    (clone / "tools" / "sources.lock").write_text("iperf3 newest source iperf3 3.* sid\n")
     fetch = clone / "tools" / "debian-fetch"
     fetch.write_text(f'#!/bin/sh\nmkdir -p "$4" && cp {tmp_path}/*.dsc {tmp_path}/*.tar.* "$4" && echo 3.22\n')
     return clone
@@ -82,9 +77,30 @@ def test_a_patch_that_does_not_fit_fails_with_the_end_of_the_log(clone: Path, tm
         [clone / "iperf3-patch" / "build"], env=environment, capture_output=True, text=True, check=False
     )
     assert (got.returncode, got.stdout) == (1, "")
-    assert "apply 0001-no-busy-wait-at-end.patch: failed" in got.stderr
+    assert "does not fit: 0001-no-busy-wait-at-end.patch does not apply without fuzz" in got.stderr
     assert "No file to patch" in got.stderr
     assert [p.name for p in (cache / "iperf3").iterdir()] == ["lock"]
+
+
+@pytest.mark.deep  # it compiles
+def test_another_version_than_the_pinned_one_is_noted(tmp_path: Path) -> None:
+    """STAND-IN: upstream's 3.20 as if it were Debian's newest, since the real one can't be fetched."""
+    clone, source = tmp_path / "clone", tmp_path / "source"
+    shutil.copytree(FOLDER, clone / "iperf3-patch")
+    shutil.copytree(FOLDER.parent / "tools", clone / "tools")
+    subprocess.run([clone / "tools" / "source-fetch", "iperf3", source], check=True, capture_output=True)
+    (clone / "tools" / "sources.lock").write_text(
+        f"iperf3 mirror 3.19 {'0' * 64} nowhere.tar.gz\niperf3 newest source iperf3 3.* sid\n"
+    )
+    (clone / "tools" / "debian-fetch").write_text(f'#!/bin/sh\ncp {source}/* "$4" && echo 3.20-1\n')
+    environment = os.environ | {"CCMIX_CACHE": str(tmp_path / "cache")}
+    got = subprocess.run(
+        [clone / "iperf3-patch" / "build"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert got.returncode == 0, got.stderr
+    assert "WARNING: the source is 3.20-1, since the pinned one was not to be had" in got.stderr
+    noted = json.loads((Path(got.stdout.strip()).parent / "build.json").read_text())
+    assert (noted["source_version"], noted["source_place"], noted["pinned"]) == ("3.20-1", "newest", False)
 
 
 def test_series_names_every_patch() -> None:

@@ -127,7 +127,9 @@ def test_what_iperf3_can_serve_reaches_it(ends: list[Tool]) -> None:
     assert {"-Z", "-N"} <= set(argv)
     assert argv[argv.index("-L") + 1] == "7"
     assert argv[argv.index("-M") + 1] == "1000"
-    assert [interval["summary"]["omitted"] for interval in got["intervals"]] == [True, True, False, False]
+    omitted = [interval["summary"]["omitted"] for interval in got["intervals"]]
+    assert set(omitted) == {True, False}
+    assert omitted == sorted(omitted, reverse=True), "the omitted ones come first; a busy machine joins some"
     assert 30e6 < got["summary"]["summary"]["throughput-bits"] < 1.15 * 60e6
 
 
@@ -349,11 +351,12 @@ def test_a_test_that_does_not_fit_is_ended_within_its_slot(ends: list[Tool]) -> 
 
 
 def allowed_and_not() -> tuple[str, str | None]:
+    """Returns a CCA that all may use, and one that root alone may: other tests load and unload bbr2 and bbr3."""
     allowed, available = (
         Path(f"/proc/sys/net/ipv4/tcp_{which}_congestion_control").read_text().split()
         for which in ("allowed", "available")
     )
-    return allowed[0], next((name for name in available if name not in allowed), None)
+    return allowed[0], next((name for name in available if name not in (*allowed, "bbr2", "bbr3")), None)
 
 
 def nothing_was_started(result: dict[str, Any]) -> None:

@@ -109,6 +109,7 @@ class Guest:
 def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
     launch = tmp_path / "launch"
     launch.mkdir()
+    monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(launch))
     built = subprocess.run([REPOSITORY / "lab" / "build"], check=True, stdout=subprocess.PIPE, text=True)
     probe = subprocess.run([REPOSITORY / "probes" / "sockmon" / "build"], check=True, stdout=subprocess.PIPE, text=True)
