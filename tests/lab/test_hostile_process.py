@@ -1,0 +1,206 @@
+"""Tests what a guest's process can still do to the host once a hostile command has taken over the guest's kernel.
+
+The processes of a guest share memory with its kernel, so a hostile one can make that process call anything. Here Python
+takes the kernel's place: it tries all of it, confined and, as the proof that each attempt can succeed, not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ccmix.lab import confinement
+from ccmix.lab.confinement import Reach, WayReport
+
+ATTEMPTS = """
+import ctypes, json, os, signal, socket, sys
+outside, inside, readable, tcp, udp, victim = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+ring, zeros = (ctypes.create_string_buffer(256) for _ in range(2))
+
+def call(*arguments):
+    if libc.syscall(*(ctypes.c_char_p(a) if isinstance(a, bytes) else ctypes.c_long(a) for a in arguments)) < 0:
+        raise OSError(ctypes.get_errno(), "")
+
+def asks(family, kind, address):
+    with socket.socket(family, kind) as ours:
+        ours.settimeout(10)
+        ours.connect(address)
+        ours.send(b"x")
+
+def unconnected():
+    ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.sendto(b"x", outside + "/datagrams")
+
+def mode(path, mode):
+    before = os.stat(path).st_mode
+    os.chmod(path, mode)
+    if os.stat(path).st_mode == before:
+        raise OSError("it stayed")
+
+def mode_of_open(path, mode):
+    before = os.stat(path).st_mode
+    with open(path) as file:
+        os.fchmod(file.fileno(), mode)
+    if os.stat(path).st_mode == before:
+        raise OSError("it stayed")
+
+def times(path):
+    os.utime(path, (1, 1))
+    if os.stat(path).st_mtime != 1:
+        raise OSError("they stayed")
+
+def link(target):
+    os.symlink(target, inside + "/link")
+    try:
+        open(inside + "/link").read()
+    finally:
+        os.unlink(inside + "/link")
+
+def set_user():
+    os.close(os.open(inside + "/mine", os.O_CREAT | os.O_WRONLY, 0o4755))
+    os.unlink(inside + "/mine")
+
+attempts = {
+    "read a file": lambda: open(outside + "/secret").read(),
+    "list a folder": lambda: os.listdir(outside),
+    "read by a link": lambda: link(outside + "/secret"),
+    "read another process": lambda: open(f"/proc/{victim}/environ", "rb").read(),
+    "make a file": lambda: open(outside + "/new", "w").close(),
+    "change a file": lambda: open(outside + "/other", "a").close(),
+    "cut a file off": lambda: os.truncate(outside + "/other", 1),
+    "remove a file": lambda: os.unlink(outside + "/removed"),
+    "rename a file": lambda: os.rename(outside + "/renamed", outside + "/renamed2"),
+    "move a file in": lambda: os.rename(outside + "/moved", inside + "/moved"),
+    "link a file in": lambda: os.link(outside + "/other", inside + "/linked"),
+    "change what is read": lambda: open(readable + "/program", "a").close(),
+    "add to what is read": lambda: open(readable + "/added", "w").close(),
+    "change its mode": lambda: mode(readable + "/program", 0o700),
+    "change its mode when open": lambda: mode_of_open(readable + "/program", 0o711),
+    "change its times": lambda: times(readable + "/program"),
+    "change a mode": lambda: mode(outside + "/other", 0o777),
+    "change a time": lambda: times(outside + "/other"),
+    "make a set-user-ID file": set_user,
+    "TCP": lambda: asks(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", int(tcp))),
+    "UDP": lambda: asks(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", int(udp))),
+    "netlink": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).close(),
+    "a socket's path": lambda: asks(socket.AF_UNIX, socket.SOCK_STREAM, outside + "/server"),
+    "an abstract socket": lambda: asks(socket.AF_UNIX, socket.SOCK_STREAM, "\\0ccmix-hostile-" + victim),
+    "a datagram without a connection": unconnected,
+    "a signal": lambda: os.kill(int(victim), signal.SIGUSR1),
+    "shared memory": lambda: call(29, 0, 4096, 0o1600),
+    "io_uring": lambda: call(425, 1, ctypes.addressof(ring)),
+    "a limit of another process": lambda: call(302, int(victim), 4, ctypes.addressof(zeros), 0),
+}
+if os.geteuid() == 0:
+    attempts["a device"] = lambda: os.mknod(inside + "/device", 0o20600, os.makedev(1, 3))
+    attempts["a mount"] = lambda: call(165, b"none", inside.encode(), b"tmpfs", 0, 0)
+attempts["a namespace"] = lambda: call(272, 0x10000000)  # the last: it takes root's rights away
+succeeded = []
+for name, attempt in attempts.items():
+    try:
+        attempt()
+    except (OSError, ValueError):
+        continue
+    succeeded.append(name)
+works = [open(inside + "/result", "w").write("x"), open(readable + "/program").read(), socket.socketpair()]
+print(json.dumps([list(attempts), succeeded]))
+"""
+WAYS = ("landlock", "namespaces")
+SIGNALS_ABI = 6  # of Landlock, in Linux 6.12: an older one lets signals through
+
+
+@dataclass(frozen=True)
+class Host:
+    """Holds what there is to attack."""
+
+    outside: Path
+    inside: Path
+    readable: Path
+    tcp: int
+    udp: int
+    victim: subprocess.Popen[bytes]
+
+    def arguments(self) -> list[str]:
+        places = (self.outside, self.inside, self.readable)
+        return [*map(str, places), str(self.tcp), str(self.udp), str(self.victim.pid)]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    folders = [tmp_path / name for name in ("outside", "inside", "readable")]
+    for folder in folders:
+        folder.mkdir()
+    for name in ("secret", "other", "removed", "renamed", "moved"):
+        (folders[0] / name).write_text("host's\n")
+    (folders[2] / "program").write_text("host's\n")
+    victim = subprocess.Popen(["sh", "-c", "trap '' USR1; exec sleep 1000"])
+    try:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as tcp,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+            socket.socket(socket.AF_UNIX) as server,
+            socket.socket(socket.AF_UNIX) as abstract,
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams,
+        ):
+            udp.bind(("127.0.0.1", 0))
+            server.bind(str(folders[0] / "server"))
+            server.listen()
+            abstract.bind(f"\0ccmix-hostile-{victim.pid}")
+            abstract.listen()
+            datagrams.bind(str(folders[0] / "datagrams"))
+            yield Host(*folders, tcp.getsockname()[1], udp.getsockname()[1], victim)
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+def attempts(argv: list[str], cwd: Path, fds: tuple[int, ...] = ()) -> tuple[set[str], set[str]]:
+    """Returns what was tried, and what succeeded."""
+    done = subprocess.run(argv, cwd=cwd, pass_fds=fds, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    tried, succeeded = json.loads(done.stdout)
+    return set(tried), set(succeeded)
+
+
+def interpreter() -> list[Path]:
+    """Returns what Python itself reads."""
+    candidates = [sys.prefix, sys.base_prefix, "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime"]
+    return [Path(path) for path in dict.fromkeys(candidates) if Path(path).exists()]
+
+
+def let_through(told: str) -> set[str]:
+    """Returns what the way that ccmix-confine reports can't refuse."""
+    way, _, abi = told.partition(" ")
+    return {"a signal"} if way == "landlock" and int(abi) < SIGNALS_ABI else set()
+
+
+@pytest.mark.parametrize(("told", "let"), [("landlock 5", {"a signal"}), ("landlock 6", set()), ("namespaces", set())])
+def test_an_old_landlock_lets_signals_through(told: str, let: set[str]) -> None:
+    assert let_through(told) == let
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_succeeds(host: Host, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(confinement.WAY, way)
+    program = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", ATTEMPTS, *host.arguments()]
+    reach = Reach((*interpreter(), host.readable), (host.inside,))
+    with WayReport() as report:
+        argv = confinement.command(reach, min(os.sched_getaffinity(0)), report, program)
+        tried, succeeded = attempts(argv, host.inside, (report.theirs,))
+        told = report.text()
+    assert told.split()[0] == way
+    assert succeeded == let_through(told)
+    assert (host.inside / "result").exists()
+    apart = ["unshare", "--mount"] if os.geteuid() == 0 else []  # so that a mount does not last
+    unconfined, succeeded = attempts([*apart, *program], host.inside)
+    assert unconfined == tried
+    assert succeeded == tried
