@@ -8,13 +8,14 @@ import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from pydantic import TypeAdapter
 
 from ccmix.archive import codec
-from ccmix.archive.replacing import open_new, write_new
-from ccmix.failures import naming
-from ccmix.model import CampaignPlan, FinishedRun, HostPath, Run, Topology, Traffic
+from ccmix.archive.replacing import write_new
+from ccmix.model import HostPath, Run, Topology, Traffic
+from ccmix.model.results import CampaignPlan, FinishedRun
 from ccmix.model.run import RunSpread
 
 _TRAFFIC = codec.Codec(Traffic)
@@ -29,10 +30,9 @@ def write_finished(file: Path, finished: FinishedRun) -> None:
     write_new(file, text.encode())
 
 
-def write_plan(file: Path, plan: CampaignPlan) -> None:
-    """Writes a new campaign.json, which plans.read() reads run by run. Raises OSError."""
-    with naming(file), open_new(file) as out:
-        out.writelines(text.encode() for text in _plan_texts(plan))
+def write_plan(out: IO[bytes], plan: CampaignPlan) -> None:
+    """Writes the content of a campaign.json, which plans.read() reads run by run. Raises OSError."""
+    out.writelines(text.encode() for text in _plan_texts(plan))
 
 
 def _plan_texts(plan: CampaignPlan) -> Iterator[str]:
