@@ -2,18 +2,22 @@
 
 import asyncio
 import contextlib
+import datetime
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from ccmix.archive import RunFolder
 from ccmix.model import Run, run_files
 from ccmix.probes.stream.tail import StreamTail
 from ccmix.run.campaign import Outcome
+from ccmix.run.expected_end import ExpectedEnd
 
 MARKS = {
     "valid": "[green]valid[/]", "limited": "[yellow]not valid[/]", "unknown": "[yellow]unknown[/]",
@@ -21,7 +25,9 @@ MARKS = {
 }  # fmt: skip
 COUNTED = {"failed": "failed", "skipped": "skipped", "limited": "not valid", "unknown": "unknown"}
 REFRESH_S = 0.5
-SPEED_OVER_S = 600.0  # the time to go is estimated from several runs, with the pauses between them
+FINISHED = ("valid", "limited", "unknown")
+EXPECTS_EACH_S = 5.0
+SAYS_END = 10  # times in a campaign, where there is no terminal
 
 
 @dataclass
@@ -35,26 +41,26 @@ class _Running:
 class ProgressWatcher:
     """Watches a campaign that has `runs` to make. The bar of a run follows the samples of its probe.
 
-    The bar of all runs, and with it the time to go, counts seconds of traffic: a long run counts more than a short one,
-    and a run in progress by its seconds so far. A run of unknown length counts as the mean of the others.
+    The bar of all runs counts the real time that each is expected to take, and a run in progress by its part so far.
+    Beside it is the expected end, which finished runs correct.
     """
 
-    def __init__(self, console: Console, runs: Sequence[Run]) -> None:
+    def __init__(self, console: Console, runs: Sequence[Run], in_lab: bool) -> None:
         self._console = console
-        known = [run.seconds for run in runs if run.seconds]
-        self._assumed_s = sum(known) / len(known) if known else 1.0
+        self._end = ExpectedEnd(runs, in_lab)
+        self._end_text, self._end_at_s = "", 0.0  # as it was expected at a time of the clock
         self._total = len(runs)
         self._ended = 0
         self._ended_s = 0.0
         self._outcomes: Counter[str] = Counter()
         self._running: dict[str, _Running] = {}
         columns = (
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[counted]}"), TimeRemainingColumn()
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[counted]}"), _TimeToGo(),
+            TextColumn("{task.fields[end]}"),
         )  # fmt: skip
-        self._progress = Progress(
-            *columns, console=console, transient=True, refresh_per_second=2, speed_estimate_period=SPEED_OVER_S
-        )
-        self._all = self._progress.add_task("runs", total=sum(map(self._expected_s, runs)), counted=f"0/{self._total}")
+        self._progress = Progress(*columns, console=console, transient=True, refresh_per_second=2)
+        total_s = sum(map(self._end.expected_s, runs))
+        self._all = self._progress.add_task("runs", total=total_s, counted=f"0/{self._total}", end="", left_s=0.0)
 
     @property
     def skipped(self) -> int:
@@ -64,15 +70,18 @@ class ProgressWatcher:
         self._console.print(f"{escape(run.name)}: {why}", highlight=False, soft_wrap=True)
 
     def started(self, run: Run, folder: RunFolder) -> None:
-        bar = self._progress.add_task(escape(run.name), total=run.seconds or None, counted="")
+        self._end.started(run, time.monotonic())
+        bar = self._progress.add_task(escape(run.name), total=run.seconds or None, counted="", end="")
         self._running[run.name] = _Running(
             run, bar, StreamTail(folder.partial / run_files.LOGS / run_files.SOCKMON_STREAM)
         )
 
     def ended(self, run: Run, outcome: Outcome) -> None:
-        self._progress.remove_task(self._running.pop(run.name).bar)
+        if running := self._running.pop(run.name, None):
+            self._progress.remove_task(running.bar)
         self._ended += 1
-        self._ended_s += self._expected_s(run)
+        self._ended_s += self._end.expected_s(run)
+        self._end.ended(run, time.monotonic(), finished=outcome.status in FINISHED)
         self._outcomes[outcome.status] += 1
         bad = [f"{self._outcomes[status]} {name}" for status, name in COUNTED.items() if self._outcomes[status]]
         self._progress.update(
@@ -84,6 +93,9 @@ class ProgressWatcher:
         self._console.print(f"{self._ended}/{self._total} {escape(run.name)}: {mark}", highlight=False, soft_wrap=True)
         for reason in outcome.reasons:
             self._console.print(f"    {reason}", highlight=False, markup=False, soft_wrap=True)
+        if not self._console.is_terminal and self._is_a_part():
+            end = end_text(self._end.left_s(time.monotonic()))
+            self._console.print(f"{self._ended}/{self._total}: {end}", highlight=False, soft_wrap=True)
 
     async def display(self) -> None:
         """Shows the bars until it is cancelled."""
@@ -101,9 +113,39 @@ class ProgressWatcher:
                 self._progress.update(running.bar, completed=running.seconds, counted=f"{running.seconds:.0f}{of} s")
         self._show_all()
 
+    def _is_a_part(self) -> bool:
+        """Returns whether the runs that have ended are another tenth of all, and not the last."""
+        before, now = ((ended * SAYS_END) // self._total for ended in (self._ended - 1, self._ended))
+        return before < now < SAYS_END
+
     def _show_all(self) -> None:
-        in_progress_s = sum(min(running.seconds, self._expected_s(running.run)) for running in self._running.values())
+        in_progress_s = sum(_part(running) * self._end.expected_s(running.run) for running in self._running.values())
+        now_s = time.monotonic()
+        if not self._end_text or now_s - self._end_at_s >= EXPECTS_EACH_S:
+            left_s = self._end.left_s(now_s)
+            self._end_text, self._end_at_s = end_text(left_s), now_s
+            self._progress.update(self._all, end=self._end_text, left_s=left_s)
         self._progress.update(self._all, completed=self._ended_s + in_progress_s)
 
-    def _expected_s(self, run: Run) -> float:
-        return run.seconds or self._assumed_s
+
+def _part(running: _Running) -> float:
+    """Returns how much of its traffic has passed."""
+    return min(running.seconds / running.run.seconds, 1.0) if running.run.seconds else 0.0
+
+
+def end_text(left_s: float) -> str:
+    """Returns 'ends about 14:05 UTC', with the day if that is another one."""
+    now = datetime.datetime.now(datetime.UTC)
+    end = now + datetime.timedelta(seconds=left_s)
+    day = "" if end.date() == now.date() else f"{end:%Y-%m-%d} "
+    return f"ends about {day}{end:%H:%M} UTC"
+
+
+class _TimeToGo(TimeRemainingColumn):
+    """Shows the time to the expected end; of a single run, by the speed of its traffic."""
+
+    def render(self, task: Task) -> Text:
+        left_s = task.fields.get("left_s")
+        if left_s is None:
+            return super().render(task)
+        return Text(str(datetime.timedelta(seconds=round(left_s))), style="progress.remaining")

@@ -1,0 +1,227 @@
+"""Estimates what runs cost: real time on some processors, and memory.
+
+It is the one model for `ccmix plan --cost`, the expected end that `ccmix run` shows, and the list of `ccmix reproduce`.
+
+A run in the lab takes a processor what its guest does, mostly for the packets that cross the path, and what ccmix does
+beside it, for the tables. The constants are fitted to runs by bench/cost, which says how to make them again. A run
+elsewhere takes as long as its traffic.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+
+from ccmix.analysis.steady import looks_s
+from ccmix.lab.memory import guest_memory_bytes
+from ccmix.model import (
+    Group,
+    GroupedSource,
+    HttpSource,
+    Run,
+    Sender,
+    Topology,
+    Traffic,
+    TrafficSource,
+    UdpSource,
+    WorkloadSource,
+)
+from ccmix.model.results import FinishedRun
+from ccmix.terms import BBRS
+
+LEAST_SEGMENTS, MOST_JOINED_BYTES = 2, 65536  # of what TCP sends at once with offloads (net/ipv4/tcp_output.c)
+JOINED_S = 0.001  # of a flow's rate: as much as that is sent at once
+HEADERS_BYTES = 66  # of Ethernet, IP and TCP with timestamps
+RENO_WINDOW, CUBIC_WINDOW = 1.22, 1.054  # constants of the mean in packets: Mathis et al. 1997; RFC 9438, section 5.1
+SETTLED_AT_A_LOOK = 2 / 3  # of the runs that have not yet settled: eight of twelve, and two of four, in the demo
+
+OUTSIDE_LAB_S = 2.0  # beginning and end of a run that is made in real time
+COMMAND_S, OF_REPORT_S = 2.5, 0.007  # the start of `ccmix run` with its report, and a run's part of it
+SLOWER_BESIDE_OTHERS = 1.07  # a run on a machine of two processors with a run on the other (bench/lab --only parallel)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Holds what a run in the lab has to do, in the order of the constants."""
+
+    runs: float
+    seconds: float  # of traffic
+    samples: float  # times that probes look
+    socket_samples: float  # each time of each socket
+    flows: float
+    packets: float  # that cross the path one by one
+    joined_packets: float  # that cross it joined to larger ones
+    gigabytes: float
+
+
+GUEST = (0.311, 0.0011, 0.000752, 3.52e-05, 0.00143, 2.51e-06, 6.14e-06, 0.0268)  # seconds of a processor
+TABLES = (0.0447, 0.000125, 4.38e-05, 8.34e-06, 0.00109, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Holds what runs cost. Real time and memory are those of all together, with `jobs` at a time.
+
+    `unknown` runs, of which nobody says how long they take, are left out of the times.
+    """
+
+    runs: int
+    virtual_s: float
+    real_s: float
+    memory_bytes: int
+    unknown: int = 0
+
+
+def cost(runs: Sequence[Run], jobs: int, faster: float = 1.0) -> Cost:
+    """Returns the cost of a campaign: of its runs on emulated paths in the lab, and of those between hosts, which are
+    made one after the other. `faster` is how many times as fast as the model's this machine is.
+    """
+    emulated = [run for run in runs if isinstance(run.path, Topology)]
+    between_hosts = [run for run in runs if not isinstance(run.path, Topology)]
+    in_lab_s = together((run_seconds(run) or 0.0 for run in emulated), jobs) * slower_by(jobs) / faster
+    pauses_s = sum(run.host_path.pause_s for run in between_hosts[1:])
+    elsewhere_s = sum(run_seconds(run) or 0.0 for run in between_hosts) + pauses_s
+    largest = heapq.nlargest(jobs, (guest_memory_bytes(run.topology) for run in emulated))
+    return Cost(
+        runs=len(runs),
+        virtual_s=sum(expected_traffic_s(run) or 0.0 for run in runs),
+        real_s=in_lab_s + elsewhere_s + (COMMAND_S + OF_REPORT_S * len(runs)) / faster if runs else 0.0,
+        memory_bytes=sum(largest),
+        unknown=sum(run.seconds is None for run in runs),
+    )
+
+
+def together(seconds: Iterable[float], jobs: int, busy: Iterable[float] = ()) -> float:
+    """Returns how long runs take that are begun in their order, each as soon as one of `jobs` places is free.
+
+    `busy` are the seconds for which some of the places go on with runs that have begun.
+    """
+    free_at = heapq.nlargest(jobs, busy)
+    free_at += [0.0] * (jobs - len(free_at))
+    heapq.heapify(free_at)
+    for each in seconds:
+        heapq.heapreplace(free_at, free_at[0] + each)
+    return max(free_at)
+
+
+def slower_by(jobs: int) -> float:
+    """Returns how many times as long a run takes with others beside it."""
+    return SLOWER_BESIDE_OTHERS if jobs > 1 else 1.0
+
+
+def times_as_fast(finished: Iterable[FinishedRun]) -> float:
+    """Returns how many times as fast as the model's a machine was that made these runs in the lab; 1 without any."""
+    expected_s = took_s = 0.0
+    for each in finished:
+        measured_s = each.execution.real_seconds
+        if each.execution.machine == "lab" and measured_s and each.run.seconds is not None:
+            expected_s += guest_seconds(_as_long_as_it_took(each))
+            took_s += measured_s
+    return expected_s / took_s if took_s else 1.0
+
+
+def _as_long_as_it_took(finished: FinishedRun) -> Run:
+    """Returns the run with the time that it was measured for, where it ended once it had settled."""
+    traffic = finished.run.traffic
+    measured_s = traffic.duration_s if finished.settled_after_s is None else finished.settled_after_s
+    return replace(finished.run, traffic=replace(traffic, duration_s=measured_s, at_most_s=None))
+
+
+def run_seconds(run: Run, in_lab: bool = True) -> float | None:
+    """Returns for how long a run has a processor, or its hosts; None where nobody knows how long its traffic takes."""
+    if run.seconds is None:
+        return None
+    if in_lab and isinstance(run.path, Topology):
+        return guest_seconds(run) + _times(TABLES, work(run))
+    return OUTSIDE_LAB_S + (expected_traffic_s(run) or 0.0)
+
+
+def guest_seconds(run: Run) -> float:
+    """Returns for how long the guest of a run on an emulated path has a processor."""
+    return _times(GUEST, work(run))
+
+
+def _times(constants: Sequence[float], of_run: Work) -> float:
+    amounts: tuple[float, ...] = astuple(of_run)
+    return sum(constant * amount for constant, amount in zip(constants, amounts, strict=True))
+
+
+def expected_traffic_s(run: Run) -> float | None:
+    """Returns the time of the traffic; of a run that ends once it has settled, the mean to be expected."""
+    if run.traffic.at_most_s is None:
+        return run.seconds
+    expected_s, left = run.traffic.omit_s, 1.0
+    for look_s in looks_s(run):
+        expected_s += left * SETTLED_AT_A_LOOK * look_s
+        left *= 1 - SETTLED_AT_A_LOOK
+    return expected_s + left * run.traffic.at_most_s
+
+
+def work(run: Run) -> Work:
+    """Returns what a run on an emulated path has to do; assumes that its traffic fills the path as far as the loss
+    lets its CCAs.
+    """
+    path, traffic = run.topology, run.traffic
+    seconds = expected_traffic_s(run) or 0.0
+    flows = sum(_flows(traffic))
+    bytes_a_second = _goodput_bps(run) / 8
+    samples = seconds / traffic.interval_s
+    packets = seconds * bytes_a_second / path.packet_bytes
+    joined = seconds * bytes_a_second / _joined_bytes(path, bytes_a_second / flows) if path.offloads else 0.0
+    return Work(
+        runs=1.0,
+        seconds=seconds,
+        samples=samples,
+        socket_samples=samples * (flows + len(traffic.sources)) * 2,
+        flows=flows,
+        packets=0.0 if path.offloads else packets,
+        joined_packets=joined,
+        gigabytes=seconds * bytes_a_second / 1e9,
+    )
+
+
+def _joined_bytes(path: Topology, flow_bytes_a_second: float) -> float:
+    """Returns the size of what a flow's TCP sends at once."""
+    segment = path.mtu_bytes - HEADERS_BYTES
+    return max(LEAST_SEGMENTS * segment, min(MOST_JOINED_BYTES, flow_bytes_a_second * JOINED_S))
+
+
+def _flows(traffic: Traffic) -> Iterator[int]:
+    """Yields the number of flows of each source at the same time; 1 for one that does not say how many it has."""
+    for source in traffic.sources:
+        if isinstance(source, HttpSource):
+            yield source.parallel
+        elif isinstance(source, GroupedSource | UdpSource):
+            yield source.streams or 1
+        else:
+            yield 1
+
+
+def _goodput_bps(run: Run) -> float:
+    """Returns the goodput of a run on an emulated path that its sources fill, or what they offer, or loss leaves."""
+    path = run.topology
+    senders = {sender.name: sender for sender in path.senders}
+    offered_bps = sum(_offered_bps(run, source, senders[source.host]) for source in run.traffic.sources)
+    return min(path.rate_bps, offered_bps)
+
+
+def _offered_bps(run: Run, source: TrafficSource, sender: Sender) -> float:
+    if isinstance(source, UdpSource):
+        return source.rate_bps * source.streams
+    if isinstance(source, WorkloadSource):
+        return source.offered_bps
+    if isinstance(source, GroupedSource) and source.streams:
+        each = source.streams / sum(group.weight for group in source.groups)
+        return sum(each * group.weight * _flow_bps(run, group, sender) for group in source.groups)
+    return run.topology.rate_bps
+
+
+def _flow_bps(run: Run, group: Group, sender: Sender) -> float:
+    """Returns the rate of one flow, as far as its pacing, and random loss and its CCA, limit it."""
+    path = run.topology
+    limits = [path.rate_bps, *filter(None, (sender.rate_bps, group.pacing_bps, run.traffic.pacing_bps))]
+    if sender.loss and group.cca not in BBRS and sender.base_rtt_s:
+        loss, rtt_s = sender.loss.mean, sender.base_rtt_s
+        reno, cubic = RENO_WINDOW / loss**0.5, CUBIC_WINDOW * (rtt_s / loss) ** 0.75
+        packets = max(reno, cubic) if group.cca == "cubic" else reno
+        limits.append(packets * path.packet_bytes * 8 / rtt_s)
+    return min(limits)

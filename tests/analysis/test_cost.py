@@ -1,0 +1,102 @@
+"""What runs are expected to cost, beside what finished runs took."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from ccmix.analysis import cost
+from ccmix.archive import Campaign
+from ccmix.config import load
+from ccmix.model import Group, Loss, Run
+from ccmix.model.results import FinishedRun
+from ccmix.plan import make_plan
+from published_archives import DEMO_60_FILE, unpacked
+from support import REPOSITORY, TOPOLOGY, Ccmix, host_run, iperf3_traffic, with_senders
+
+DEMO = REPOSITORY / "configs" / "demo.ini"
+AS_GOOD_AS = 0.3  # of what the demo took
+
+
+def emulated(
+    rate_bps: float = 1e8, loss: float = 0.0, cca: str = "cubic", offloads: bool = False, delay_s: float = 0.01
+) -> Run:
+    path = replace(TOPOLOGY, rate_bps=rate_bps, offloads=offloads)
+    path = with_senders(path, delay_s=delay_s, loss=Loss("random", (loss,)) if loss else None)
+    return Run("one", {}, "receiver", 1, 7, iperf3_traffic((Group(cca),), 4, 60.0, 0.0, 1.0), path)
+
+
+@pytest.fixture(scope="module")
+def demo() -> list[FinishedRun]:
+    return [finished for finished, _ in Campaign.load(unpacked(DEMO_60_FILE)).finished()]
+
+
+def test_constants_are_those_of_the_runs_that_were_measured() -> None:
+    argv = [sys.executable, REPOSITORY / "bench" / "cost", REPOSITORY / "bench" / "cost.csv"]
+    printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert f"guest_s: {list(cost.GUEST)}\n" in printed
+    assert f"tables_s: {list(cost.TABLES)}\n" in printed
+
+
+def test_the_demo_takes_what_is_predicted(demo: list[FinishedRun]) -> None:
+    took_s = sum(finished.execution.real_seconds or 0.0 for finished in demo)
+    predicted_s = sum(map(cost.guest_seconds, make_plan(load(DEMO).entries, 1)))
+    assert predicted_s == pytest.approx(took_s, rel=AS_GOOD_AS)
+
+
+def test_the_runs_of_a_slower_machine_correct_the_prediction(demo: list[FinishedRun]) -> None:
+    slower = [
+        replace(each, execution=replace(each.execution, real_seconds=3 * (each.execution.real_seconds or 0.0)))
+        for each in demo
+    ]
+    runs = make_plan(load(DEMO).entries, 1)
+    usual, slow = cost.cost(runs, 2, cost.times_as_fast(demo)), cost.cost(runs, 2, cost.times_as_fast(slower))
+    assert slow.real_s == pytest.approx(3 * usual.real_s)
+    assert cost.times_as_fast([]) == 1.0
+
+
+def test_a_path_with_more_packets_takes_longer() -> None:
+    slow, fast, joined = (cost.guest_seconds(run) for run in (
+        emulated(), emulated(rate_bps=1e9), emulated(rate_bps=1e9, offloads=True)))  # fmt: skip
+    assert slow < joined < fast
+
+
+def test_random_loss_keeps_cubic_from_filling_the_path_and_not_bbr() -> None:
+    assert cost.work(emulated(1e9, loss=0.01)).packets < 0.1 * cost.work(emulated(1e9)).packets
+    assert cost.work(emulated(1e9, loss=0.01, cca="bbr")) == cost.work(emulated(1e9, cca="bbr"))
+
+
+def test_the_end_of_a_run_that_ends_when_it_has_settled_is_that_of_the_demo() -> None:
+    settled = [run for run in make_plan(load(DEMO).entries, 1) if run.traffic.at_most_s]
+    expected_s = [cost.expected_traffic_s(run) or 0.0 for run in settled]
+    assert sum(expected_s) / len(expected_s) == pytest.approx(30 + (8 * 60 + 2 * 120 + 2 * 240) / 12, rel=0.2)
+
+
+def test_runs_fall_on_the_processors_as_these_get_free() -> None:
+    assert cost.together([5.0, 1.0, 1.0, 1.0], 2) == 5.0
+    assert cost.together([1.0, 1.0, 5.0], 2) == 6.0
+    assert cost.together([4.0], 2, busy=[3.0, 10.0]) == 10.0
+    assert cost.together([], 3) == 0.0
+
+
+def test_runs_between_hosts_come_one_after_the_other_with_their_pauses() -> None:
+    runs = [host_run("localhost", "b", pause_s=5.0)] * 3
+    costs = cost.cost(runs, 8)
+    assert costs.memory_bytes == 0
+    assert costs.real_s == pytest.approx(3 * (10 + cost.OUTSIDE_LAB_S) + 2 * 5, abs=cost.COMMAND_S + 1)
+
+
+def test_the_memory_is_that_of_the_largest_guests_at_the_same_time() -> None:
+    small, large = emulated(), emulated(rate_bps=1e10, delay_s=0.1)
+    alone = [cost.cost([run], 1).memory_bytes for run in (small, large)]
+    assert cost.cost([small, large, small], 1).memory_bytes == alone[1]
+    assert cost.cost([small, large, small], 2).memory_bytes == sum(alone)
+
+
+def test_plan_prints_the_cost(ccmix: Ccmix) -> None:
+    assert "of real time in the lab, 4 runs at a time, with up to" in ccmix("plan", DEMO, "--cost", "-j", "4").stderr
+    rows = json.loads(ccmix("plan", DEMO, "--cost", "--format", "json").stdout)
+    assert all(row["real_seconds"] > 1 and row["memory_bytes"] > 2**29 for row in rows)
+    assert "real_seconds" not in ccmix("plan", DEMO, "--format", "json").stdout
