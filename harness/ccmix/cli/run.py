@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib.metadata
 import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +18,17 @@ from ccmix.cli import options, status
 from ccmix.cli.output import put, tell
 
 if TYPE_CHECKING:
+    from ccmix.analysis.results import Results
     from ccmix.archive import Campaign
     from ccmix.config import Entry, Overrides
     from ccmix.hosts.pool import Hosts
-    from ccmix.model import CampaignOrigin, CampaignPlan, Run
+    from ccmix.model import Run
+    from ccmix.model.results import CampaignOrigin, CampaignPlan
+    from ccmix.run.executor import Executor
     from ccmix.run.hosts_machine import HostsMachine
     from ccmix.run.machines import Machine
+
+    Report = Callable[[Campaign, int], int]
 
 
 @dataclass(frozen=True)
@@ -41,23 +44,36 @@ class RunOptions:
     overrides: Overrides
     resume: bool
     seed: int
+    executor: str | None = None
+    shared: Path | None = None
+    sentences: bool = False  # whether the answer's follow the table
 
     @property
     def folder(self) -> Path:
         """Returns the folder for the results."""
         return self.outdir or Path("results") / self.config.stem
 
+    @property
+    def at_a_time(self) -> int:
+        """Returns how many runs are made at the same time on this machine."""
+        return (self.jobs or len(os.sched_getaffinity(0))) if self.in_lab else 1
+
 
 @click.command("run", short_help="Run the entries of an INI file, and print the table of results.")
 @options.config
 @options.outdir("Folder for the results")
 @options.in_lab("Run in the lab: real Linux kernels in virtual time, as ordinary processes.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time, in the lab  [default: cores]")
+@options.jobs
 @options.only
 @click.option("--run", "named", metavar="NAME", multiple=True,
               help="Only the run of this name in `ccmix plan`; may be given several times.")  # fmt: skip
 @options.overrides
 @click.option("--resume", is_flag=True, help="Continue OUTDIR: keep finished runs, and make all others.")
+@click.option("--executor", metavar="PLACE",
+              help="Make the runs on a Dask cluster: dask://HOST:PORT, its scheduler, or one that is started, by "
+              "ssh:HOSTS.csv or slurm:JOBS.")  # fmt: skip
+@click.option("--shared", type=options.PathType(file_okay=False), metavar="DIR",
+              help="A folder that all workers see, for runs of more than 64 MB.")  # fmt: skip
 @options.of_order
 @options.collected(RunOptions)
 def run(given: RunOptions) -> None:
@@ -71,25 +87,38 @@ def run(given: RunOptions) -> None:
     ccmix run my-test.ini --lab --resume        goes on after Ctrl-C or a crash
     ccmix run my-test.ini --lab --only mixed    one entry of several
     ccmix run my-test.ini -i eth0 -H hosts.csv  to each host of a list
+    ccmix run my-test.ini --lab --executor dask://10.0.0.1:8786
     """
-    sys.exit(_run(given))
+    sys.exit(run_campaign(given))
 
 
-def _run(given: RunOptions) -> int:
+def run_campaign(given: RunOptions) -> int:
     """Runs the campaign, prints its table and the path of its report; returns the exit status.
+
+    Raises what run_text raises.
+    """
+    from ccmix.config import read_text
+
+    return run_text(
+        given, read_text(given.config), lambda campaign, skipped: _report(campaign, skipped, given.sentences)
+    )
+
+
+def run_text(given: RunOptions, ini: str, report: Report) -> int:
+    """Runs the campaign of an INI file's text, and lets `report` print what came of it, from the campaign and the
+    number of skipped runs; returns the exit status.
 
     Raises ConfigError, ArchiveError, TemporaryFolderError, ToolError or GuestError before anything is started or
     written.
     """
-    from ccmix.config import load, read_text, select
+    from ccmix.config import load, select
     from ccmix.hosts.pool import Hosts
-    from ccmix.model import CampaignPlan
+    from ccmix.model.results import CampaignPlan
     from ccmix.plan import file_order, make_plan
     from ccmix.temporary import temporary_place
     from ccmix.tools import outdated
 
     temporary_place()
-    ini = read_text(given.config)
     loaded = load(given.config, ini, given.overrides)
     entries = select(loaded.entries, given.only, given.config)
     runs = _selected(make_plan(entries, given.seed), given)
@@ -98,38 +127,45 @@ def _run(given: RunOptions) -> int:
     kernels = _lab_kernels(runs, given)
     # Others who find a host taken read this description
     with Hosts(f"ccmix run into {given.folder.resolve()}", tell=tell) as hosts, ExitStack() as held:
-        machine = _machine(runs, given, hosts, kernels)
+        executor = _executor(runs, given, hosts, kernels)
         titles = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
         campaign = _open(
             given, CampaignPlan(_origin(given, kernels), ini, tuple(runs), titles, file_order(entries, runs))
         )
         held.enter_context(campaign.locked())
-        return _run_all_and_report(campaign, entries, machine, given)
+        return _run_all_and_report(campaign, entries, executor, given, report)
 
 
-def _run_all_and_report(campaign: Campaign, entries: Sequence[Entry], machine: Machine, given: RunOptions) -> int:
+def _run_all_and_report(
+    campaign: Campaign, entries: Sequence[Entry], executor: Executor, given: RunOptions, report: Report
+) -> int:
+    import asyncio
+
+    from ccmix.analysis.cost import cost
     from ccmix.cli.running import run_interruptibly
     from ccmix.index.beside import sending
+    from ccmix.report import plan_text
     from ccmix.run.campaign import missing, put_damaged_aside
 
     for sentence in put_damaged_aside(campaign):
         tell(sentence)
     left = missing(campaign)
-    jobs = (given.jobs or len(os.sched_getaffinity(0))) if given.in_lab else 1
     size = f"{len(left)} of {len(campaign.runs)} runs, {_seconds(left)} of traffic"
-    tell(f"{size}, {_place(left, given, jobs)}, into {campaign.outdir}")
+    tell(f"{size}, {_place(left, given)}, into {campaign.outdir}")
+    if left and given.in_lab and not given.executor:
+        tell(f"expected: {plan_text.cost(cost(left, given.at_a_time), given.at_a_time)}")
     try:
         with sending(campaign.outdir, _indexed(entries), tell):
-            skipped = asyncio.run(run_interruptibly(campaign, left, machine, jobs))
+            skipped = asyncio.run(run_interruptibly(campaign, left, executor))
     except (KeyboardInterrupt, asyncio.CancelledError):
         again = [*sys.argv, *(() if given.resume else ("--resume",))]
         tell(f"interrupted: finished runs are kept; to continue: {shlex.join(again)}")
         return status.INTERRUPTED
     try:
-        return _report(campaign, skipped)
+        return report(campaign, skipped)
     except KeyboardInterrupt:
-        report = shlex.join([sys.argv[0], "report", str(campaign.outdir), "--format", "html"])
-        tell(f"interrupted: finished runs are kept; their report: {report}")
+        command = shlex.join([sys.argv[0], "report", str(campaign.outdir), "--format", "html"])
+        tell(f"interrupted: finished runs are kept; their report: {command}")
         return status.INTERRUPTED
 
 
@@ -168,11 +204,13 @@ def _seconds(left: Sequence[Run]) -> str:
     return f"{known_s:g} s" + (f" and {unknown} runs of unknown length" if unknown else "")
 
 
-def _place(left: Sequence[Run], given: RunOptions, jobs: int) -> str:
+def _place(left: Sequence[Run], given: RunOptions) -> str:
     from ccmix.model import HostPath
 
+    if given.executor:
+        return f"in the lab, on {given.executor}"
     if given.in_lab:
-        return f"in the lab, {jobs} at a time"
+        return f"in the lab, {given.at_a_time} at a time"
     places = {"between hosts" if isinstance(run.path, HostPath) else "in namespaces of this machine" for run in left}
     return " and ".join(sorted(places)) or "nothing to do"
 
@@ -190,15 +228,25 @@ def _lab_kernels(runs: Sequence[Run], given: RunOptions) -> dict[str, Path]:
     return found(runs)
 
 
+def _executor(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapping[str, Path]) -> Executor:
+    """Returns what makes the runs. Raises UsageError, ClusterError and what _machine() raises."""
+    from ccmix.cli import cluster
+    from ccmix.run.executor import LocalExecutor
+
+    if given.executor:
+        return cluster.executor(runs, given, kernels)
+    return LocalExecutor(_machine(runs, given, hosts, kernels), given.at_a_time)
+
+
 def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapping[str, Path]) -> Machine:
-    """Returns what makes the runs.
+    """Returns what measures the runs.
 
     Outside the lab it first puts back what a dead run has left on this machine, and takes this machine's lock if it
     emulates. Raises ConnectError if another campaign has the lock, UsageError if this machine can't emulate.
     """
     from ccmix.agent import journal
     from ccmix.cli import lacking_ccas, lacking_parameters
-    from ccmix.cli.running import emulation_programs
+    from ccmix.cli.running import emulation_programs, warn_if_not_confined
     from ccmix.hosts.address import parse_host
     from ccmix.model import HostPath
     from ccmix.run.machines import EachItsOwn, LabMachine, ThisMachine
@@ -207,6 +255,7 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
     if given.in_lab:
         lacking_ccas.refuse_in_lab(runs)
         lacking_parameters.refuse_in_lab(runs)
+        warn_if_not_confined()
         return LabMachine(find_kernel(), emulation_programs(), kernels)
     emulates = any(not isinstance(run.path, HostPath) for run in runs)
     if emulates:
@@ -274,16 +323,20 @@ def _check_emulation() -> None:
 
 def _origin(given: RunOptions, kernels: Mapping[str, Path]) -> CampaignOrigin:
     from ccmix.lab.kernels import identify
-    from ccmix.model import CampaignOrigin
+    from ccmix.lab.userlands import identify_userland
+    from ccmix.model.results import CampaignOrigin
+    from ccmix.tools import find_userland
+    from ccmix.version import version
 
     return CampaignOrigin(
-        ccmix=importlib.metadata.version("ccmix"),
+        ccmix=version().name,
         python=sys.version.split()[0],
         command=tuple(sys.argv),
         seed=given.seed,
         lab=given.in_lab,
         started_s=time.time(),
         kernels=tuple(identify(name, file) for name, file in kernels.items()),
+        userland_sha256=identify_userland(find_userland()).userland_sha256 if given.in_lab else None,
     )
 
 
@@ -307,6 +360,11 @@ def _open(given: RunOptions, plan: CampaignPlan) -> Campaign:
                 f"{given.folder}: was begun with another kernel {changed[0]} of the lab, whose hash campaign.json has: "
                 "resume it with that one, or give another folder with -o"
             )
+        if campaign.origin.userland_sha256 != plan.origin.userland_sha256:
+            raise ArchiveError(
+                f"{given.folder}: was begun with another userland of the lab, whose hash campaign.json has: resume it "
+                "with that one, or give another folder with -o"
+            )
         return campaign
     if given.resume and given.folder.exists() and any(given.folder.iterdir()):
         raise ArchiveError(f"{given.folder}: has no campaign.json, so there is nothing to resume: give another folder")
@@ -316,13 +374,11 @@ def _open(given: RunOptions, plan: CampaignPlan) -> Campaign:
         raise ArchiveError(f"{located(error, given.folder)}; nothing was started") from error
 
 
-def _report(campaign: Campaign, skipped: int) -> int:
-    """Prints the table of all runs of the campaign, also of earlier starts, and last the path of the HTML report."""
+def count_runs(campaign: Campaign, skipped: int) -> tuple[Results | None, bool]:
+    """Says how many runs are valid; returns the results of those that finished, also of earlier starts, None without
+    any, and whether all are valid.
+    """
     from ccmix.analysis.results import load_results  # slow to import, and the guests do not wait for it
-    from ccmix.analysis.settling_text import summary
-    from ccmix.failures import naming
-    from ccmix.report import results_text
-    from ccmix.report.html import write_report
     from ccmix.run.campaign import missing
 
     without_result = len(missing(campaign))
@@ -332,11 +388,33 @@ def _report(campaign: Campaign, skipped: int) -> int:
     skipped_too = f", {skipped} skipped" if skipped else ""
     runs = "run" if valid == 1 else "runs"
     tell(f"{valid} {runs} valid, {not_valid} not valid, {without_result - skipped} failed{skipped_too}")
+    return results, valid == len(campaign.runs)
+
+
+def _report(campaign: Campaign, skipped: int, sentences: bool) -> int:
+    """Prints the table of all runs of the campaign, also of earlier starts, and last the path of the HTML report."""
+    from ccmix.analysis.settling_text import summary
+    from ccmix.failures import naming
+    from ccmix.report import results_text
+    from ccmix.report.html import write_report
+
+    results, all_valid = count_runs(campaign, skipped)
     if results:
         put(results_text.render(results))
+        if sentences:
+            put(_sentences(results))
         if not_settled := summary([result.finished for result in results.runs if result.valid]):
             tell(not_settled)
         with naming(campaign.outdir):
             page = write_report(results, campaign.outdir / "report.html")
         put(f"{page}\n")
-    return status.GOOD if valid == len(campaign.runs) else status.BAD
+    return status.GOOD if all_valid else status.BAD
+
+
+def _sentences(results: Results) -> str:
+    """Returns a line for each sentence of the answer, which the report begins with."""
+    from ccmix.analysis.sharing import sharing
+    from ccmix.report.answer import answer
+
+    found = answer(sharing([(result.outdir, result.finished) for result in results.runs]))
+    return "".join(f"{sentence}\n" for sentence in found.paragraph)

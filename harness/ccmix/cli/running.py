@@ -13,7 +13,8 @@ from ccmix.cli.output import tell
 if TYPE_CHECKING:
     from ccmix.archive import Campaign
     from ccmix.model import Run
-    from ccmix.run.machines import EmulationPrograms, Machine
+    from ccmix.run.executor import Executor
+    from ccmix.run.machines import EmulationPrograms
 
 
 def emulation_programs() -> EmulationPrograms:
@@ -24,7 +25,18 @@ def emulation_programs() -> EmulationPrograms:
     return EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt())
 
 
-async def run_interruptibly(campaign: Campaign, left: Sequence[Run], machine: Machine, jobs: int) -> int:
+def warn_if_not_confined() -> None:
+    """Says so where a guest on this machine can reach what the user can. Raises GuestError."""
+    from ccmix.lab.confinement import way_here, why_not_confined
+
+    if reasons := why_not_confined(way_here()):
+        tell(
+            f"WARNING: THE LAB'S GUESTS ARE NOT CONFINED ON THIS MACHINE ({reasons}): what runs in a guest can read "
+            "and change every file that you can. Run only commands that you trust"
+        )
+
+
+async def run_interruptibly(campaign: Campaign, left: Sequence[Run], executor: Executor) -> int:
     """Makes the runs with the progress display, and returns how many were skipped.
 
     SIGTERM and SIGHUP have the effect of Ctrl-C, which works even if the caller ignores it.
@@ -38,10 +50,10 @@ async def run_interruptibly(campaign: Campaign, left: Sequence[Run], machine: Ma
     assert main
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main)
-    watcher = ProgressWatcher(Console(stderr=True), left)
+    watcher = ProgressWatcher(Console(stderr=True), left, bool(campaign.origin.lab))
     display = asyncio.create_task(watcher.display())
     try:
-        await run_all(campaign, left, machine, min(jobs, len(left)), watcher)
+        await run_all(campaign, left, executor, watcher)
     finally:
         display.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -6,8 +6,7 @@ What makes tables of them is imported when the first has ended: beside the other
 import asyncio
 import contextlib
 import datetime
-import os
-import threading
+import functools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +19,13 @@ from ccmix.failures import located
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
 from ccmix.lab import GuestError
-from ccmix.model import Execution, FinishedRun, HostPath, Measurement, Run, run_files
+from ccmix.model import HostPath, Run, run_files
+from ccmix.model.results import FinishedRun
+from ccmix.run.executor import IMPORTING, Attempt, Executor
 from ccmix.run.limits import Budget, seconds_until_open
-from ccmix.run.machines import Machine, Skipped
+from ccmix.run.machines import Skipped
 
 LOOKS_AT_CLOCK_EACH_S = 30.0  # which may be set, and goes on where this machine sleeps
-_IMPORTING = threading.Lock()  # of two threads that import modules in a circle, one may get half a module
 
 
 class Watcher(Protocol):
@@ -35,7 +35,8 @@ class Watcher(Protocol):
 
     def started(self, run: Run, folder: RunFolder) -> None: ...
 
-    def ended(self, run: Run, outcome: "Outcome") -> None: ...
+    def ended(self, run: Run, outcome: "Outcome") -> None:
+        """Is called of every run, also of one that was skipped and never started."""
 
 
 @dataclass(frozen=True)
@@ -61,49 +62,48 @@ def put_damaged_aside(campaign: Campaign) -> Iterator[str]:
         yield f"{error}: the run is made again; its old folder is kept as {aside.name}"
 
 
-async def run_all(campaign: Campaign, runs: Sequence[Run], machine: Machine, parallel: int, watcher: Watcher) -> None:
-    """Runs all of them, `parallel` at a time and each on a processor of its own.
+async def run_all(campaign: Campaign, runs: Sequence[Run], executor: Executor, watcher: Watcher) -> None:
+    """Runs all of them, as many at a time as the executor takes.
 
     A failed run is reported to the watcher and leaves its partial folder with the logs; the others go on. When
     cancelled, runs in progress are abandoned and leave nothing.
     """
-    work = _Work(campaign, machine, watcher)
+    work = _Work(campaign, executor, watcher)
     waiting = iter(runs)
-    processors = sorted(os.sched_getaffinity(0))
     try:
         async with asyncio.TaskGroup() as group:
-            for slot in range(parallel):
-                group.create_task(work.take(waiting, processors[slot % len(processors)]))
+            for slot in range(min(executor.slots, len(runs))):
+                group.create_task(work.take(waiting, slot))
     finally:
-        await machine.close()
+        await executor.close()
 
 
 class _Work:
-    def __init__(self, campaign: Campaign, machine: Machine, watcher: Watcher) -> None:
+    def __init__(self, campaign: Campaign, executor: Executor, watcher: Watcher) -> None:
         self._campaign = campaign
-        self._machine = machine
+        self._executor = executor
         self._watcher = watcher
         self._budget = Budget()
         for finished, _ in campaign.finished():
             self._spend(finished)
 
-    async def take(self, waiting: Iterator[Run], cpu: int) -> None:
+    async def take(self, waiting: Iterator[Run], slot: int) -> None:
         """Takes one run after the other, until none is left."""
         previous: Run | None = None
         for run in waiting:
             if previous and previous.entry != run.entry and isinstance(previous.path, HostPath):
-                await self._machine.close()  # what the entry kept ends with it, and not when the next one may begin
+                await self._executor.close()  # what the entry kept ends with it, and not when the next one may begin
             folder = RunFolder.of(self._campaign.outdir, run)
             if previous and isinstance(run.path, HostPath):
                 await asyncio.sleep(run.path.pause_s)
-            self._watcher.started(run, folder)
-            self._watcher.ended(run, await self._tries(run, folder, cpu))
+            self._watcher.ended(run, await self._tries(run, folder, slot))
             previous = run
 
-    async def _tries(self, run: Run, folder: RunFolder, cpu: int) -> Outcome:
+    async def _tries(self, run: Run, folder: RunFolder, slot: int) -> Outcome:
         """Tries the run, and again as often as its entry allows when it fails; keeps each reason."""
         retries, pause_s = (run.path.retries, run.path.pause_s) if isinstance(run.path, HostPath) else (0, 0.0)
         failures: list[str] = []
+        began = functools.cache(lambda: self._watcher.started(run, folder))
         while len(failures) <= retries:
             if failures:
                 await asyncio.sleep(pause_s)
@@ -113,7 +113,7 @@ class _Work:
                     return Outcome("skipped", (*failures, refusal))
             try:
                 self._campaign.check()
-                return await self._once(run, self._capped(run), folder, cpu, failures)
+                return await self._once(Attempt(run, self._capped(run), folder, slot, tuple(failures), began))
             except ArchiveError as error:
                 return Outcome("failed", (*failures, str(error)))
             except Skipped as reason:
@@ -150,10 +150,8 @@ class _Work:
             return run
         return replace(run, path=replace(run.path, cap_bytes=self._budget.cap_bytes(run, time.time())))
 
-    async def _once(self, run: Run, started: Run, folder: RunFolder, cpu: int, failures: Sequence[str]) -> Outcome:
-        measured = await self._machine.measure(started, folder.begin(), cpu)
-        execution = replace(measured.execution, retries=tuple(failures), measured_s=time.time())
-        finished = await asyncio.to_thread(_conclude, run, folder, measured.measurement, execution)
+    async def _once(self, attempt: Attempt) -> Outcome:
+        finished = await self._executor.make(attempt)
         self._spend(finished)
         reasons = tuple(finding.detail for finding in finished.verdict.reasons)
         return Outcome(finished.verdict.status, (*reasons, *finished.execution.diagnostics))
@@ -171,13 +169,7 @@ def _stretched(finished: FinishedRun) -> float:
     return traffic.total_s / (traffic.omit_s + finished.settled_after_s)
 
 
-def _conclude(run: Run, folder: RunFolder, measurement: Measurement, execution: Execution) -> FinishedRun:
-    with _IMPORTING:
-        from ccmix.run.conclude import conclude  # noqa: PLC0415
-    return conclude(run, folder, measurement, execution)
-
-
 def _bytes_sampled(folder: Path) -> int:
-    with _IMPORTING:
+    with IMPORTING:
         from ccmix.analysis.tables import bytes_sampled  # noqa: PLC0415
     return bytes_sampled(folder)

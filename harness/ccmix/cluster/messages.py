@@ -1,0 +1,66 @@
+"""What the client and the workers of a cluster say to each other."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from ccmix.archive import ArchiveError
+from ccmix.model import Run
+
+MOST_THROUGH_DASK_BYTES = 64 * 2**20
+MEMORY = "ccmix-memory"  # a resource of a worker, in bytes
+IDENTITY = "ccmix-"  # what the resource begins with that a worker has as often as it may be asked, by its fingerprint
+ENDLESS = 1e9
+_SEPARATOR = b"\n"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Describes a run that a worker is to make."""
+
+    key: str
+    topic: str  # of the events that a worker reports
+    run: Run
+    kernels: Mapping[str, str]  # by name in topologies, the hash
+    programs: Mapping[str, str]  # by their field of EmulationPrograms, and 'capflow' and 'confine'
+    userland: str  # the hash
+    shared: str | None  # a folder that client and workers see
+
+    @property
+    def hashes(self) -> frozenset[str]:
+        return frozenset({*self.kernels.values(), *self.programs.values()})
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Says how a job ended; what follows it are the files of the run's folder, packed."""
+
+    outcome: Literal["finished", "failed", "unfit", "lacks"]
+    worker: str
+    reason: str = ""
+    lacks: tuple[str, ...] = ()  # hashes
+    folder: str = ""  # of the run at the worker, which a reason may name
+    shared: str = ""  # the name of the file in the shared folder that has the files instead
+    sha256: str = ""  # of it
+    files: bytes = field(default=b"", repr=False)
+
+
+_REPLY = TypeAdapter(Reply)
+
+
+def encoded(answer: Reply) -> bytes:
+    """Returns bytes, which Dask sends as they are, so that no object of a worker is made by the client."""
+    head = {name: value for name, value in asdict(answer).items() if name != "files"}
+    return json.dumps(head).encode() + _SEPARATOR + answer.files
+
+
+def decoded(content: object) -> Reply:
+    """Returns the answer. Raises ArchiveError if it is none."""
+    try:
+        head, _, files = bytes(content).partition(_SEPARATOR)  # type: ignore[call-overload]
+        return _REPLY.validate_python({**json.loads(head), "files": files})
+    except (ValueError, TypeError, ValidationError) as error:
+        raise ArchiveError(f"what a worker answered can't be understood: {error!r:.200}") from error

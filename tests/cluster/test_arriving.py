@@ -1,0 +1,133 @@
+"""Tests what is done with what came from a worker: it is checked as an archive of others is."""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ccmix.archive import ArchiveError, RunFolder
+from ccmix.archive.packed import pack_folder
+from ccmix.cluster import messages
+from ccmix.cluster.arriving import arrived
+from ccmix.cluster.messages import Reply, decoded, encoded
+from ccmix.cluster.stragglers import Flight, Pace
+from ccmix.generators.results import GeneratorError
+from ccmix.model import Group, Run
+from ccmix.run.executor import Attempt
+from finished_runs import finished_run
+from support import TOPOLOGY, iperf3_traffic
+
+WORKER = "tcp://10.0.0.7:4711"
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    run = Run("e", {}, "receiver", 1, 7, iperf3_traffic((Group("cubic"),), 1, 1.0, 0.0, 0.1), TOPOLOGY)
+    return Attempt(run, run, RunFolder.of(tmp_path / "out", run), 0, (), lambda: None)
+
+
+def packed(tmp_path: Path, run: Run) -> bytes:
+    """Returns the files of a finished run, as a worker packs them."""
+    folder = RunFolder(tmp_path / "made")
+    (folder.begin() / "logs").mkdir()
+    (folder.partial / "logs" / "guest.log").write_text("boots\n")
+    folder.finish(finished_run(run))
+    out = io.BytesIO()
+    pack_folder(folder.path, out)
+    return out.getvalue()
+
+
+def zipped(**members: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, text in members.items():
+            file.writestr(name, text)
+    return out.getvalue()
+
+
+def test_a_finished_run_is_put_in_its_place(attempt: Attempt, tmp_path: Path) -> None:
+    reply = decoded(encoded(Reply("finished", WORKER, files=packed(tmp_path, attempt.run))))
+    finished = arrived(replace(attempt, failures=("once",)), reply, None)
+    assert finished.execution.retries == ("once",)
+    assert attempt.folder.read() == finished
+    assert (attempt.folder.path / "logs" / "guest.log").read_text() == "boots\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (lambda whole: whole[:-100], "damaged"),
+        (lambda whole: whole.replace(b"guest.log", b"guest.lag", 1), "damaged"),
+        (lambda _: b"", "run.json"),
+        (lambda _: zipped(**{"../run.json": "{}"}), "is no path within a folder"),
+        (lambda _: zipped(**{"run.json": "{}"}), "has no schema number"),
+        (lambda _: zipped(**{"run.json": json.dumps({"schema": 3})}), "Field required"),
+    ],
+)
+def test_what_is_no_finished_run_is_refused(
+    files: Callable[[bytes], bytes], said: str, attempt: Attempt, tmp_path: Path
+) -> None:
+    reply = Reply("finished", WORKER, files=files(packed(tmp_path, attempt.run)))
+    with pytest.raises(GeneratorError, match=f"what {WORKER} sent is no finished run: .*{said}"):
+        arrived(attempt, reply, None)
+    assert not attempt.folder.finished
+    assert not (tmp_path / "run.json").exists()
+
+
+def test_another_run_is_refused(attempt: Attempt, tmp_path: Path) -> None:
+    files = packed(tmp_path, replace(attempt.run, seed=8))
+    with pytest.raises(GeneratorError, match="sent another run than e all #1"):
+        arrived(attempt, Reply("finished", WORKER, files=files), None)
+    assert not attempt.folder.finished
+
+
+def test_the_shared_folder_is_read_by_the_hash(attempt: Attempt, tmp_path: Path) -> None:
+    files, shared = packed(tmp_path, attempt.run), tmp_path / "shared"
+    shared.mkdir()
+    (shared / "run.zip").write_bytes(files)
+    there = Reply("finished", WORKER, shared="run.zip", sha256=hashlib.sha256(files).hexdigest())
+    for wrong in (replace(there, sha256="0" * 64), replace(there, shared="../shared/run.zip")):
+        with pytest.raises(GeneratorError, match="no finished run"):
+            arrived(attempt, wrong, shared)
+    assert arrived(attempt, there, shared).run == attempt.run
+    assert not list(shared.iterdir())
+
+
+def test_a_failed_run_names_its_folder_here(attempt: Attempt, tmp_path: Path) -> None:
+    reply = Reply("failed", WORKER, "/w/run.partial/x: broken", folder="/w/run.partial", files=zipped(x="1"))
+    with pytest.raises(GeneratorError, match=f"^{attempt.folder.partial}/x: broken$"):
+        arrived(attempt, reply, None)
+    assert (attempt.folder.partial / "x").read_text() == "1"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"[]\n", b'{"outcome": "finished"}\n', "text", 7, None])
+def test_what_is_no_reply_is_refused(content: object) -> None:
+    with pytest.raises(ArchiveError, match="what a worker answered"):
+        decoded(content)
+
+
+def test_a_reply_says_no_more_than_it_may() -> None:
+    said = json.loads(encoded(Reply("lacks", WORKER, lacks=("a",))).partition(b"\n")[0])
+    assert decoded(json.dumps(said).encode() + b"\n").lacks == ("a",)
+    with pytest.raises(ArchiveError):
+        decoded(json.dumps(said | {"outcome": "done"}).encode() + b"\n")
+    assert messages.MOST_THROUGH_DASK_BYTES == 64 * 2**20
+
+
+def test_stragglers_are_judged_at_the_end_and_by_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets others take 5 s for 10 s of traffic: 40 s of traffic straggle after 60 s, and short ones after 10 s."""
+    now_s = [1000.0]
+    monkeypatch.setattr("ccmix.cluster.stragglers.time.monotonic", lambda: now_s[0])
+    pace, flights = Pace(), {"long": Flight(40.0, 1000.0), "short": Flight(1.0, 1000.0), "waits": Flight(1.0)}
+    for _ in range(3):
+        assert pace.stragglers(flights, threads=4) == []
+        pace.add(10.0, 5.0)
+    for seconds, late in ((9, []), (11, ["short"]), (20, ["short", "waits"]), (61, ["long", "short", "waits"])):
+        now_s[0] = 1000.0 + seconds
+        assert pace.stragglers(flights, threads=4) == late
+    assert pace.stragglers(flights, threads=2) == []

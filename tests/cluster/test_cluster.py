@@ -1,0 +1,56 @@
+"""Tests campaigns on a real Dask cluster: a scheduler and workers as processes on loopback."""
+
+from pathlib import Path
+
+import pytest
+
+from cluster_support import executor, expect_same_as_local, finished, grid
+from dask_cluster import DaskCluster, listening
+from support import Ccmix, wait_for
+
+pytestmark = pytest.mark.lab
+
+
+def test_the_same_bytes_as_on_this_machine(cluster: DaskCluster, ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    """Gives each worker a cache of its own, to which kernel and programs are sent, and listens on loopback alone."""
+    for number in range(2):
+        cluster.start_worker(environment=cluster.empty_cache(number))
+    done = ccmix("run", small_ini, "--lab", "-o", tmp_path / "spread", *executor(cluster))
+    assert done.returncode == 0, done.stderr
+    assert "2 runs valid, 0 not valid, 0 failed" in done.stderr
+    expect_same_as_local(ccmix, small_ini, tmp_path / "spread")
+    assert {place for pid in cluster.pids for place in listening(pid)} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    "cells", [pytest.param(12, marks=pytest.mark.deep), pytest.param(400, marks=[pytest.mark.long])]
+)
+def test_two_workers_killed(cells: int, cluster: DaskCluster, ccmix: Ccmix, tmp_path: Path) -> None:
+    """Kills both workers, each while it makes a run, and starts another in its place."""
+    for _ in range(2):
+        cluster.start_worker()
+    ini, spread, limit_s = grid(tmp_path / "grid.ini", cells), tmp_path / "spread", 20 * cells
+    running = ccmix.start("run", ini, "--lab", "-o", spread, *executor(cluster))
+    for victim, after in enumerate((cells // 6, cells // 2)):
+        wait_for(lambda after=after: finished(spread) >= after, limit_s, f"{after} runs")  # type: ignore[misc]
+        cluster.kill_worker(victim)
+        cluster.start_worker()
+    _, errors = running.communicate(timeout=limit_s)
+    assert running.returncode == 0, errors
+    assert f"{cells} runs valid, 0 not valid, 0 failed" in errors
+    expect_same_as_local(ccmix, ini, spread, limit_s)
+
+
+def test_what_is_refused_before_anything_is_made(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    dask = "dask://127.0.0.1:1"
+    for options, said in (
+        (("--executor", dask), "give --lab"),
+        (("--lab", "--executor", dask, "-j", 2), "-j is for this machine"),
+        (("--lab", "--executor", "dask:127.0.0.1"), "give dask://HOST:PORT"),
+        (("--lab", "--executor", dask, "--shared", tmp_path / "none"), "is no folder here"),
+        (("--lab", "--executor", dask), "no scheduler of Dask answers there"),
+    ):
+        done = ccmix("run", small_ini, "-o", tmp_path / "out", *options)
+        assert done.returncode == 2, done.stderr
+        assert said in done.stderr
+    assert not (tmp_path / "out").exists()
