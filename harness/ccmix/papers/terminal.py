@@ -1,0 +1,75 @@
+"""Prints experiments and what came of them in the terminal."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from ccmix.analysis.cost import Cost
+from ccmix.papers import text
+from ccmix.papers.experiment import Experiment
+from ccmix.papers.judging import JudgedBound, JudgedStatement
+from ccmix.papers.outcome import Reproduction
+from ccmix.papers.scores import Score
+from ccmix.units import format_bytes
+
+MOST_PAIRS = 80  # of a comparison that are listed
+
+
+def listing(costs: Iterable[tuple[Experiment, Cost, Cost]]) -> str:
+    """Returns a line for each experiment with the cost of its reduced and of its full form."""
+    head = ("name", "shows", "form", "runs", "virtual", "real", "memory")
+    rows = [head]
+    for experiment, reduced, full in costs:
+        shows = f"{experiment.paper.author}: {experiment.shows}"
+        rows.append((experiment.name, shows, "reduced", *_cost(reduced)))
+        rows.append(("", "", "full", *_cost(full)))
+    return _columns(rows)
+
+
+def _cost(cost: Cost) -> tuple[str, str, str, str]:
+    return str(cost.runs), _time(cost.virtual_s), _time(cost.real_s), format_bytes(cost.memory_bytes)
+
+
+def _time(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
+
+def reproduction(made: Reproduction) -> str:
+    """Returns measured beside published, each statement with its outcome, and last the verdict."""
+    experiment = made.experiment
+    parts = [
+        f"{experiment.name}: {experiment.shows} of {experiment.paper.citation}\n",
+        *map(_score, made.scores),
+        *map(_statement, made.statements),
+        f"{made.settling}\n".lstrip(),
+        f"verdict: {made.verdict} ({made.runs} runs)\n",
+    ]
+    return "\n".join(filter(None, parts))
+
+
+def _score(score: Score) -> str:
+    pairs = list(text.cell_rows(score, (*score.pairs, *score.partial)[:MOST_PAIRS]))
+    rows = [text.SCORES, *text.score_rows(score)]
+    last = f"{text.cells(score)}; asked: {text.met(score)}\n" + (text.unexplained(score) + "\n").lstrip()
+    return f"{text.title(score)}\n{_columns(pairs)}{_columns(rows)}{last}"
+
+
+def _statement(judged: JudgedStatement) -> str:
+    statement = judged.statement
+    reading = f" ({statement.reading})" if statement.reading else ""
+    bounds = [_bound(each) for each in judged.bounds]
+    bounds += [_bound(each, tried.setting) for tried in judged.explaining for each in tried.judged.bounds]
+    outcome = "; ".join(filter(None, [text.outcome(judged.judged), text.explained(judged)]))
+    head = f"{statement.name}: {outcome}\n  section {statement.section}: {statement.sentence}{reading}\n"
+    return head + "".join(bounds)
+
+
+def _bound(judged: JudgedBound, setting: str = "") -> str:
+    what = (f"tried {setting}: " if setting else "") + text.what(judged.bound.number)
+    return f"  {what}: {text.limits(judged.bound)}; here {text.seen(judged)}: {judged.outcome.value}\n"
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
+    )

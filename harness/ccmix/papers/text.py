@@ -1,0 +1,203 @@
+"""Writes experiments and what came of them for people: sentences and the cells of tables."""
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from ccmix.analysis.metric_text import shown
+from ccmix.papers.experiment import ALTERNATIVES, BesidePublished, Bound, Of, Quantity, Quotient
+from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement, Judgement
+from ccmix.papers.measured import Sample
+from ccmix.papers.scores import APART, TRIVIAL, CellPair, Likeness, Score
+from ccmix.units import format_percent
+
+NAMES: dict[Quantity, str] = {
+    "goodput_bps": "goodput", "utilisation": "utilisation", "share": "share", "retransmits": "retransmitted segments",
+    "retransmission_rate": "retransmission rate", "fairness": "Jain's index", "convergence_s": "time to converge",
+    "queue_mean_bdp": "mean queue in BDP", "rtt_p95_s": "95th percentile of RTT",
+}  # fmt: skip
+
+
+UNEXPLAINED = "not explained"
+
+
+def what(number: Of | Quotient) -> str:
+    """Returns what is compared: 'share of bbr at rtt=10ms'."""
+    if isinstance(number, Quotient):
+        return f"{what(number.over)}, over {what(number.under)}"
+    whose = " ".join(filter(None, [number.cca, f"on {number.host}" if number.host else ""]))
+    at = ", ".join(f"{key}={value}" for key, value in number.at.items())
+    return (
+        NAMES[number.quantity] + (f" of {whose}" if whose else "") + f" in {number.entry}" + (f" at {at}" if at else "")
+    )
+
+
+def value(number: Of | Quotient, of: float | None) -> str:
+    """Returns a value with its unit; a ratio as a factor."""
+    if of is None:
+        return "–"
+    return f"{of:.3g} times" if isinstance(number, Quotient) else shown(number.quantity, of)
+
+
+def limits(bound: Bound) -> str:
+    """Returns 'at least 50%', 'at most 20%' or '40% to 60%'."""
+    low, high = (value(bound.number, limit) for limit in (bound.least, bound.most))
+    if bound.least is not None and bound.most is not None:
+        return f"{low} to {high}"
+    return f"at most {high}" if bound.least is None else f"at least {low}"
+
+
+def seen(judged: JudgedBound) -> str:
+    """Returns the mean with its interval and the number of runs."""
+    number = judged.bound.number
+    return _sample(judged.sample, lambda of: value(number, of))
+
+
+def _sample(sample: Sample, form: Callable[[float | None], str]) -> str:
+    """Returns '78.3% (75% to 81.5%, 5 runs)', or '78.3% (75% to 81.5%, 2 of 5 runs not settled)'."""
+    if not sample.runs:
+        return "–"
+    runs = f"{sample.runs} run" + ("" if sample.runs == 1 else "s")
+    runs = f"{sample.not_settled} of {runs} not settled" if sample.not_settled else runs
+    if sample.interval is None:
+        return f"{form(sample.mean)} ({runs}: too few for an interval)"
+    low, high = map(form, sample.interval)
+    return f"{form(sample.mean)} ({low} to {high}, {runs})"
+
+
+def outcome(judged: JudgedBounds) -> str:
+    """Returns 'holds', or 'holds (1 of 3 measured)'."""
+    count = len(judged.bounds)
+    partly = f" ({judged.measured} of {count} measured)" if 0 < judged.measured < count else ""
+    return judged.outcome.value + partly
+
+
+def explained(judged: JudgedStatement) -> str:
+    """Returns what was found by other settings where a statement does not hold: 'with offloads on: holds'."""
+    other = [each for each in judged.explaining if each.judged.outcome is not Judgement.FAILS]
+    same = [each.setting for each in judged.explaining if each.judged.outcome is Judgement.FAILS]
+    parts = [f"with {each.setting}: {outcome(each.judged)}" for each in other]
+    if same:
+        neither = {1: "not with that either", 2: "neither"}.get(len(same), "none of them")
+        parts.append(f"tried {listed(same)}: {neither}")
+    return "; ".join(parts)
+
+
+def cell_rows(score: Score, pairs: Sequence[CellPair]) -> Iterator[tuple[str, ...]]:
+    """Yields a head, and for each cell its settings, what was published and measured, and what explains a difference.
+
+    The last column is left out where there is nothing to explain.
+    """
+    explained = ("explained by",) if score.far else ()
+    yield ("cell", "published", "lab", *explained)
+    for pair in pairs:
+        yield (
+            cell(pair),
+            shown(score.comparison.quantity, pair.value),
+            _of_quantity(score, pair.sample) + _only(pair),
+            *(_explained(score, pair) for _ in explained),
+        )
+
+
+def _of_quantity(score: Score, sample: Sample) -> str:
+    return _sample(sample, functools.partial(shown, score.comparison.quantity))
+
+
+def _only(pair: CellPair) -> str:
+    """Returns ', delay: only 5ms of 2ms, 5ms, 10ms' for a cell that was measured in part."""
+    pooled = {key: ", ".join(pair.published.at[key].split(ALTERNATIVES)) for key in pair.lacks}
+    return "".join(f", {key}: only {', '.join(there)} of {pooled[key]}" for key, there in pair.lacks.items())
+
+
+def cell(pair: CellPair) -> str:
+    """Returns 'cubic, rate=1gbit, ack-delay=5ms'."""
+    return ", ".join([pair.published.cca, *(f"{key}={text}" for key, text in pair.published.at.items())])
+
+
+def _explained(score: Score, pair: CellPair) -> str:
+    """Returns 'fq: 84%', or that nothing explains the cell; nothing for one that is near enough."""
+    if pair not in score.far:
+        return ""
+    explanations = (f"{each.setting}: {_of_quantity(score, each.sample)}" for each in pair.explanations)
+    return ", ".join(explanations) or UNEXPLAINED
+
+
+def unexplained(score: Score) -> str:
+    """Returns a sentence that names the cells which are far off and not explained; nothing if there are none."""
+    count = len(score.unexplained)
+    if not count:
+        return ""
+    names = "; ".join(cell(pair) for pair in score.unexplained)
+    tried = listed([each.setting for each in score.comparison.tried])
+    return f"Not explained{f' by {tried}' if tried else ''}: {count} cell{'' if count == 1 else 's'}: {names}."
+
+
+def listed(words: Sequence[str]) -> str:
+    """Returns 'a, b and c'."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+SCORES = ("", "median of the log ratio", "rank correlation", "largest ratio", f"within {APART}")
+
+
+def score_rows(score: Score) -> Iterator[tuple[str, ...]]:
+    """Yields the rows of a table of scores: of the lab, of the trivial prediction, and of the ceiling."""
+    if score.likeness:
+        yield ("lab", *_likeness(score.likeness))
+    if score.trivial:
+        yield (f"{TRIVIAL} x rate", *_likeness(score.trivial))
+    ceiling = score.comparison.ceiling
+    if score.ceiling:
+        yield (ceiling, *_likeness(score.ceiling))
+    if score.ceiling_of_all and score.ceiling_of_all != score.ceiling:
+        yield (f"{ceiling}, all {score.ceiling_of_all.cells} cells", *_likeness(score.ceiling_of_all))
+
+
+def _likeness(of: Likeness) -> Iterator[str]:
+    """Yields median of the log ratio, rank correlation, largest ratio, and utilisations within 0.05."""
+    yield "–" if of.log_ratio is None else f"{of.log_ratio:.3f}"
+    yield "–" if of.rank is None else f"{of.rank:.3f}"
+    yield f"{of.largest:.2f}" if math.isfinite(of.largest) else "∞"
+    yield "–" if of.within is None else format_percent(of.within)
+
+
+def title(score: Score) -> str:
+    """Returns 'goodput of cubic in shallow beside 100 KB, kernel 4.15'."""
+    comparison = score.comparison
+    whose = f" of {', '.join(comparison.ccas)}" if comparison.ccas else ""
+    return f"{NAMES[comparison.quantity]}{whose} in {comparison.entry} beside {comparison.series}"
+
+
+def asked(score: Score) -> str:
+    """Returns the criterion in words."""
+    criterion = score.comparison.criterion
+    parts = [
+        "" if criterion.least_rank is None else f"rank at least {criterion.least_rank:g}",
+        _asked_of_cells(score.comparison),
+        ""
+        if criterion.least_within is None
+        else f"within 0.05 in {format_percent(criterion.least_within)} of the cells",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _asked_of_cells(comparison: BesidePublished) -> str:
+    most = comparison.criterion.most_factor
+    if most is None:
+        return ""
+    unless = " that nothing tried explains" if comparison.tried else ""
+    return f"no cell off by more than {most:g} times{unless}"
+
+
+def met(score: Score) -> str:
+    """Returns 'rank at least 0.95: met'."""
+    words = {Judgement.HOLDS: "met", Judgement.FAILS: "not met"}
+    return f"{asked(score)}: {words.get(score.outcome, score.outcome.value)}"
+
+
+def cells(score: Score) -> str:
+    """Returns how many cells are compared, how many more were measured in part, and how many more were published."""
+    count = len(score.pairs)
+    partial = f", {len(score.partial)} more in part" if score.partial else ""
+    more = f", {score.missing} more published" if score.missing else ""
+    return f"{count} cell{'' if count == 1 else 's'}{partial}{more}"

@@ -1,0 +1,115 @@
+"""Zeynali et al. 2024: whether BBRv3 keeps its promises."""
+
+from ccmix.papers.experiment import BesidePublished, Bound, Criterion, Experiment, Of, Paper, Quotient, Statement
+
+PAPER = Paper(
+    "zeynali",
+    "D. Zeynali, E. N. Weyulu, S. Fathalli, B. Chandrasekaran and A. Feldmann, Promises and Potential of BBRv3, "
+    "PAM 2024",
+    "https://doi.org/10.1007/978-3-031-56252-5_12",
+)
+LONG = "h1"  # the host with 160 ms
+BUFFERS = ("1bdp", "4bdp", "16bdp")
+LONG_FIRST, SHORT_FIRST = ("long-before-10ms", "long-before-80ms"), ("10ms-before-long", "80ms-before-long")
+
+
+def _apart(cca: str) -> Of:
+    return Of("convergence_s", "apart", at={"cca": f"{cca}:1,{cca}:1+30s"})
+
+
+def _together(cca: str) -> Of:
+    return Of("convergence_s", "together", at={"cca": cca})
+
+
+def _share_of_long(entry: str, buffer: str) -> Of:
+    return Of("share", entry, host=LONG, at={"buffer": buffer})
+
+
+def _share(entry: str, cca: str, mix: str) -> Of:
+    return Of("share", entry, cca=cca, at={"cca": mix, "rtt": "40ms"})
+
+
+CONVERGENCE = (
+    Statement(
+        "longer-when-apart",
+        "Slide 'Two competing flows'",
+        "Two BBRv3 flows take longer to share fairly if they do not start at the same time.",
+        (Bound(Quotient(_apart("bbr3"), _together("bbr3")), least=1.0),),
+    ),
+    Statement(
+        "v2-does-not-converge",
+        "Gomez et al. 2024, 2.5.1",
+        "BBRv2 flows have trouble to reach a fair share at buffers of more than 1.5 BDP.",
+        (Bound(_apart("bbr2"), least=60.0),),
+        "trouble: not within 60 s of the second flow's start, at 16 BDP",
+    ),
+)
+RTT = (
+    Statement(
+        "long-rtt-ahead-if-first",
+        "Slide 'RTT fairness: Long-RTT flow starts first'",
+        "The flow with the longer RTT has the larger share, if it starts first.",
+        tuple(Bound(_share_of_long(entry, buffer), least=0.5) for entry in LONG_FIRST for buffer in BUFFERS),
+    ),
+    Statement(
+        "long-rtt-ahead-if-second",
+        "Slide 'RTT fairness: short-RTT flow starts first'",
+        "The bias towards the longer RTT persists in BBRv3: also if that flow starts second.",
+        tuple(Bound(_share_of_long(entry, buffer), least=0.5) for entry in SHORT_FIRST for buffer in BUFFERS),
+    ),
+)
+COEXISTENCE = (
+    Statement(
+        "v3-unfair-to-several-cubic-flows",
+        "Slide 'Inter-CCA fairness'",
+        "One BBRv3 flow has far more than its share beside several CUBIC flows, as one of BBRv1.",
+        tuple(Bound(_share("one-bbr-flow", cca, f"{cca}:1,cubic:4"), least=0.4) for cca in ("bbr", "bbr3")),
+        "far more: twice the fair share of one of five flows",
+    ),
+    Statement(
+        "v2-fair-to-several-cubic-flows",
+        "Slide 'Inter-CCA fairness'",
+        "One BBRv2 flow shares fairly with several CUBIC flows.",
+        (Bound(_share("one-bbr-flow", "bbr2", "bbr2:1,cubic:4"), least=0.12, most=0.28),),
+        "fairly: within 0.08 of the fair share, one fifth",
+    ),
+    Statement(
+        "several-v3-starve-cubic",
+        "Slide 'Inter-CCA fairness'",
+        "Several BBRv3 flows leave almost nothing to CUBIC, as those of BBRv1.",
+        tuple(Bound(_share("several-bbr-flows", cca, f"{cca}:4,cubic:1"), least=0.9) for cca in ("bbr", "bbr3")),
+        "almost nothing: at most 10%",
+    ),
+)
+SHARES = Criterion(least_rank=None)  # of three CCAs, ranks say little
+
+EXPERIMENTS = (
+    Experiment(
+        "zeynali-convergence",
+        PAPER,
+        "two competing flows at 16 BDP",
+        "How long do two flows of one BBR take to share a deep buffer fairly?",
+        CONVERGENCE,
+        unsettled="whether and when the shares settle is what the experiment asks",
+        charts=("table",),
+    ),
+    Experiment(
+        "zeynali-rtt",
+        PAPER,
+        "RTT fairness",
+        "Which of two BBRv3 flows gets more, that with the longer RTT or that with the shorter one?",
+        RTT,
+    ),
+    Experiment(
+        "zeynali-coexistence",
+        PAPER,
+        "inter-CCA fairness at 1 BDP",
+        "How do BBR flows share with CUBIC flows at a shallow buffer?",
+        COEXISTENCE,
+        tuple(
+            BesidePublished(series, entry, quantity, SHARES)
+            for series, entry in (("one BBR flow", "one-bbr-flow"), ("several BBR flows", "several-bbr-flows"))
+            for quantity in ("share", "fairness")
+        ),
+    ),
+)

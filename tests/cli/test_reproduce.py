@@ -1,0 +1,33 @@
+"""`ccmix reproduce`: its list, and what it refuses; tests/papers/test_statements_in_lab.py makes runs."""
+
+import re
+
+from ccmix.papers.ini_text import form
+from ccmix.papers.registry import EXPERIMENTS
+from support import Ccmix
+
+
+def test_the_list_has_each_experiment_with_its_cost(ccmix: Ccmix) -> None:
+    listed = ccmix("reproduce")
+    assert listed.returncode == 0
+    for experiment in EXPERIMENTS:
+        assert re.search(rf"^{experiment.name} .* reduced +\d+ +\d+:\d\d:\d\d .*B$", listed.stdout, re.MULTILINE)
+
+
+def test_the_file_of_an_experiment_is_printed_in_the_form_that_would_run(ccmix: Ccmix) -> None:
+    assert ccmix("reproduce", "dai-fig1", "--ini").stdout == form("dai-fig1", full=False)
+    assert ccmix("reproduce", "dai-fig1", "--full", "--ini").stdout == form("dai-fig1", full=True)
+
+
+def test_an_unknown_name(ccmix: Ccmix) -> None:
+    refused = ccmix("reproduce", "dai-fig3")
+    assert refused.returncode == 2
+    assert "'dai-fig3' is no experiment" in refused.stderr
+    assert "dai-fig1" in refused.stderr
+
+
+def test_an_unknown_statement(ccmix: Ccmix) -> None:
+    refused = ccmix("reproduce", "dai-fig1", "--statement", "fair")
+    assert refused.returncode == 2
+    assert "'fair' is no statement of dai-fig1" in refused.stderr
+    assert "fair-at-300-ms" in refused.stderr

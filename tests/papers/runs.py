@@ -1,0 +1,32 @@
+"""Makes runs with chosen numbers, as an experiment's runs would be."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ccmix.model import Buffer, Group, Run
+from ccmix.model.results import FinishedRun, GroupMetrics
+from ccmix.units import parse_rate
+from finished_runs import finished_run, group_metrics, metrics
+from support import iperf3_traffic, one_sender
+
+PATH = one_sender(rate_bps=1e9, delay_s=0.01, loss=None, buffer=Buffer(1.0, "bdp"), mtu_bytes=1500, offloads=False)
+
+
+def run_of(
+    goodput_bps: Mapping[str, float], iteration: int, condition: Mapping[str, str], entry: str = "entry", **others: Any
+) -> FinishedRun:
+    """Returns a run with a group of one flow for each CCA; a swept rate is that of the path."""
+    total = sum(goodput_bps.values())
+    groups = [group_metrics(cca, rate, share=rate / total if total else None) for cca, rate in goodput_bps.items()]
+    return run_with(groups, iteration, condition, entry, **others)
+
+
+def run_with(
+    groups: Sequence[GroupMetrics], iteration: int, condition: Mapping[str, str], entry: str = "entry", **others: Any
+) -> FinishedRun:
+    ccas = tuple(Group(group.cca) for group in groups)
+    traffic = iperf3_traffic(ccas, len(ccas), duration_s=60.0, omit_s=0.0, interval_s=1.0)
+    path = replace(PATH, rate_bps=parse_rate(condition["rate"])) if "rate" in condition else PATH
+    run = Run(entry, dict(condition), "receiver", iteration, seed=iteration, path=path, traffic=traffic)
+    return finished_run(run, metrics(groups, **others))

@@ -1,0 +1,190 @@
+"""Scores of synthetic numbers whose likeness is known."""
+
+import math
+
+import pytest
+
+from ccmix.papers import text
+from ccmix.papers.experiment import BesidePublished, Criterion, Tried
+from ccmix.papers.judging import Judgement
+from ccmix.papers.measured import MeasuredRuns
+from ccmix.papers.published import PublishedNumber, read_published
+from ccmix.papers.registry import by_name
+from ccmix.papers.scores import TRIVIAL, rank_correlation, scores
+from papers.runs import run_of
+
+RATES = {"10mbit": 1e7, "100mbit": 1e8, "250mbit": 2.5e8, "1gbit": 1e9}
+
+
+def published(fraction: float = 0.8, **others: float) -> list[PublishedNumber]:
+    """Returns a goodput for each rate, which is a fraction of it, unless others gives another."""
+    return [
+        PublishedNumber(
+            "series", "cubic", "goodput_bps", RATES[rate] * others.get(rate, fraction), "table", {"rate": rate}
+        )
+        for rate in RATES
+    ]
+
+
+def measured(**fractions: float) -> MeasuredRuns:
+    """Returns a run for each rate, with a goodput of 80% of it unless others are given."""
+    return MeasuredRuns(
+        tuple(run_of({"cubic": bps * fractions.get(rate, 0.8)}, 1, {"rate": rate}) for rate, bps in RATES.items())
+    )
+
+
+def test_equal_numbers_score_full_marks() -> None:
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps")], published(), measured(), None)
+    assert score.likeness.log_ratio == pytest.approx(0.0)
+    assert score.likeness.rank == pytest.approx(1.0)
+    assert score.likeness.within == 1.0
+    assert score.outcome is Judgement.HOLDS
+    assert score.missing == 0
+
+
+def test_the_trivial_prediction_is_scored_beside() -> None:
+    """It knows the rate alone: here that is 15% of the rate too much everywhere, and in the right order."""
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps")], published(), measured(), None)
+    assert score.trivial
+    assert score.trivial.log_ratio == pytest.approx(math.log(TRIVIAL / 0.8))
+    assert score.trivial.rank == pytest.approx(1.0)
+    assert score.trivial.within == 0.0
+
+
+def test_utilisations_are_beside_goodputs_over_the_rate() -> None:
+    """The goodputs of these cells have the published order, the utilisations the opposite one."""
+    numbers = published(**{"10mbit": 0.9, "100mbit": 0.8, "250mbit": 0.7, "1gbit": 0.6})
+    runs = measured(**{"10mbit": 0.6, "100mbit": 0.7, "250mbit": 0.8, "1gbit": 0.9})
+    by_goodput, by_utilisation = scores(
+        [BesidePublished("series", "entry", quantity) for quantity in ("goodput_bps", "utilisation")],
+        numbers, runs, None,
+    )  # fmt: skip
+    assert by_goodput.likeness.rank == pytest.approx(1.0)
+    assert by_utilisation.likeness.rank == pytest.approx(-1.0)
+    assert [pair.value for pair in by_utilisation.pairs] == pytest.approx([0.9, 0.8, 0.7, 0.6])
+    assert by_utilisation.likeness.log_ratio == pytest.approx(by_goodput.likeness.log_ratio)
+    assert by_utilisation.likeness.within == by_goodput.likeness.within
+    assert by_utilisation.trivial
+    assert by_utilisation.trivial.rank is None
+    assert by_utilisation.trivial.within == 0.25
+
+
+def test_the_ceiling_is_how_like_another_series_is() -> None:
+    """Datta and Fund's CUBIC in two kernels: the figures of the project's goal."""
+    [comparison] = [
+        comparison
+        for comparison in by_name()["datta-fig2"].comparisons
+        if (comparison.series, comparison.entry) == ("100 KB, kernel 5.13", "shallow")
+        and (comparison.quantity, comparison.ccas) == ("utilisation", ("cubic",))
+    ]
+    conditions = [
+        {"cca": "cubic", "rate": rate, "ack-delay": rtt} for rate in ("100mbit", "1gbit") for rtt in ("5ms", "200ms")
+    ]
+    runs = MeasuredRuns(tuple(run_of({"cubic": 9e7}, 1, condition, "shallow") for condition in conditions))
+    [score] = scores([comparison], read_published("datta-fig2"), runs, None)
+    assert score.ceiling
+    assert score.ceiling_of_all
+    assert (score.ceiling.cells, score.ceiling_of_all.cells) == (4, 64)
+    assert round(score.ceiling_of_all.rank or 0.0, 3) == 0.995
+    assert round(score.ceiling_of_all.largest, 2) == 1.68
+
+
+EXPLAINED = (Tried("with-fq", "fq"), Tried("with-slots", "ACKs in slots"))
+
+
+def test_a_cell_that_is_far_off_is_explained_by_what_brings_it_near() -> None:
+    fractions = {"10mbit": 0.8 * 3, "100mbit": 0.8 / 3}
+    runs = measured(**fractions).runs + tuple(
+        run_of({"cubic": 0.8 * factor * RATES[rate]}, 1, {"rate": rate}, entry)
+        for entry, rate, factor in (
+            ("with-fq", "10mbit", 1.9), ("with-slots", "10mbit", 2.1), ("with-slots", "100mbit", 0.45),
+            ("with-slots", "1gbit", 1.0),
+        )
+    )  # fmt: skip
+    comparison = BesidePublished("series", "entry", "goodput_bps", Criterion(least_rank=None), tried=EXPLAINED)
+    [score] = scores([comparison], published(), MeasuredRuns(runs), None)
+    assert [pair.published.at["rate"] for pair in score.far] == ["10mbit", "100mbit"]
+    assert [each.setting for each in score.far[0].explanations] == ["fq"]
+    assert [pair.published.at["rate"] for pair in score.unexplained] == ["100mbit"]
+    assert score.outcome is Judgement.FAILS
+    half = run_of({"cubic": 0.8 * 0.55 * RATES["100mbit"]}, 1, {"rate": "100mbit"}, "with-fq")
+    [all_explained] = scores([comparison], published(), MeasuredRuns((*runs, half)), None)
+    assert all_explained.outcome is Judgement.HOLDS
+    assert all_explained.likeness == score.likeness
+
+
+def test_the_log_ratio_is_the_median_and_counts_both_directions() -> None:
+    runs = measured(**{"10mbit": 0.8 * 2, "100mbit": 0.8 / 4, "250mbit": 0.8 * 4, "1gbit": 0.8})
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps")], published(), runs, None)
+    assert score.likeness.log_ratio == pytest.approx((math.log(2) + math.log(4)) / 2)
+    assert [pair.published.at["rate"] for pair in score.far] == ["100mbit", "250mbit"]
+    assert score.outcome is Judgement.FAILS
+
+
+def test_utilisations_are_within_5_percent_of_the_rate() -> None:
+    runs = measured(**{"10mbit": 0.849, "100mbit": 0.851, "250mbit": 0.751, "1gbit": 0.749})
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps")], published(), runs, None)
+    assert score.likeness.within == 0.5
+    three_quarters = Criterion(least_rank=None, most_factor=None, least_within=0.75)
+    [strict] = scores([BesidePublished("series", "entry", "goodput_bps", three_quarters)], published(), runs, None)
+    assert strict.outcome is Judgement.FAILS
+
+
+def test_cells_that_were_not_measured_are_counted() -> None:
+    runs = MeasuredRuns(measured().runs[:3])
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps")], published(), runs, None)
+    assert (len(score.pairs), score.missing) == (3, 1)
+    [too_few] = scores(
+        [BesidePublished("series", "entry", "goodput_bps")], published(), MeasuredRuns(runs.runs[:2]), None
+    )
+    assert too_few.outcome is Judgement.UNTOLD
+
+
+def test_a_mean_over_several_values_counts_only_if_all_were_measured() -> None:
+    numbers = [
+        PublishedNumber("series", "cubic", "goodput_bps", 8e8, "table", {"delay": delays})
+        for delays in ("2ms or 5ms or 10ms", "20ms or 30ms")
+    ]
+    runs = MeasuredRuns(
+        tuple(run_of({"cubic": 8e8}, number, {"delay": d}) for d in ("5ms", "20ms", "30ms") for number in (1, 2, 3))
+    )
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps")], numbers, runs, 1e9)
+    assert [pair.published.at["delay"] for pair in score.pairs] == ["20ms or 30ms"]
+    assert score.likeness
+    assert score.likeness.cells == 1
+    assert (len(score.partial), score.missing) == (1, 0)
+    [_, whole, part] = text.cell_rows(score, (*score.pairs, *score.partial))
+    assert whole[2] == "800 Mbit/s (800 Mbit/s to 800 Mbit/s, 6 runs)"
+    assert part[2] == "800 Mbit/s (800 Mbit/s to 800 Mbit/s, 3 runs), delay: only 5ms of 2ms, 5ms, 10ms"
+
+
+def test_cells_that_were_all_measured_in_part_tell_nothing() -> None:
+    numbers = [PublishedNumber("series", "cubic", "goodput_bps", 8e8, "table", {"delay": "2ms or 5ms"})]
+    runs = MeasuredRuns((run_of({"cubic": 1.0}, 1, {"delay": "5ms"}),))
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps")], numbers, runs, 1e9)
+    assert score.likeness is None
+    assert score.outcome is Judgement.UNTOLD
+
+
+def test_a_rate_that_is_not_swept_is_that_of_the_path() -> None:
+    numbers = [PublishedNumber("series", "cubic", "goodput_bps", 8e8, "table", {"loss": loss}) for loss in ("0%", "1%")]
+    runs = MeasuredRuns(tuple(run_of({"cubic": 8.2e8}, 1, {"loss": loss}) for loss in ("0%", "1%")))
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps")], numbers, runs, 1e9)
+    assert score.likeness.within == 1.0
+    assert score.likeness.rank is None
+
+
+# Values worked out by hand from Spearman's 1 - 6 Σd² / (n (n² - 1)); with ties, Pearson's r of the mean ranks
+@pytest.mark.parametrize(
+    ("a", "b", "rank"),
+    [
+        ((1, 2, 3, 4, 5), (2, 4, 6, 8, 100), 1.0),
+        ((1, 2, 3, 4, 5), (5, 4, 3, 2, 1), -1.0),
+        ((1, 2, 3, 4, 5), (2, 1, 4, 3, 5), 1 - 6 * 4 / 120),
+        ((1, 2, 2, 3), (1, 2, 3, 4), 4.5 / math.sqrt(4.5 * 5)),
+        ((1, 2), (1, 2), None),
+        ((1, 2, 3), (5, 5, 5), None),
+    ],
+)
+def test_rank_correlation(a: tuple[float, ...], b: tuple[float, ...], rank: float | None) -> None:
+    assert rank_correlation(a, b) == (None if rank is None else pytest.approx(rank))
