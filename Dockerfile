@@ -15,12 +15,15 @@ RUN apt-get update -qq \
         bc binutils bison ca-certificates clang debian-archive-keyring dpkg-dev flex gcc libc6-dev libelf-dev libpcap-dev \
         make patch python3 python3-venv xz-utils zlib1g-dev
 WORKDIR /src
-COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/
+COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/source-fetch tools/sources.lock tools/
 COPY cca cca
 COPY lab lab
 COPY probes/common probes/common
 RUN install -D "$(lab/build)" /opt/ccmix/bin/ccmix-lab-kernel \
+ && install -s "$(lab/confine/build)" /opt/ccmix/bin/ccmix-confine \
  && install -s "$(cca/bpf/build)" /opt/ccmix/bin/ccmix-cca \
+ && cp -a "$(dirname "$(lab/userland/build)")" /opt/ccmix/userland \
+ && ln -s ../userland/root /opt/ccmix/bin/ccmix-userland \
  && rm -rf /tmp/cache
 COPY iperf3-patch iperf3-patch
 RUN install -s "$(iperf3-patch/build)" /opt/ccmix/bin/ccmix-iperf3 && rm -rf /tmp/cache
@@ -30,9 +33,13 @@ RUN for probe in sockmon capflow rtt; do \
     done && rm -rf /tmp/cache
 COPY requirements.txt pyproject.toml README.md ./
 COPY container/python-environment container/
+COPY tools/slim-packages tools/
 RUN container/python-environment python3 libraries
+# where links of the harness point
+COPY configs configs
 COPY harness harness
-RUN container/python-environment python3 ccmix
+ARG VERSION=0+unknown
+RUN CCMIX_BUILD_VERSION=$VERSION container/python-environment python3 ccmix
 # For stages that aren't Debian's
 RUN tools/debian-mirror >debian-mirror
 
@@ -56,7 +63,8 @@ COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/
 RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
  && find /opt/ccmix/lib -type d -name __pycache__ -regex '.*/\(elasticsearch\|numpy\|jinja2\)/.*' \
         -prune -exec rm -r {} + \
- && rm /opt/ccmix/container/import-all
+ && rm /opt/ccmix/container/import-all \
+ && /opt/ccmix/bin/python -m ccmix.lab.guest_code
 COPY configs /usr/share/ccmix/configs
 ENV PATH=/opt/ccmix/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/work LANG=C.UTF-8
@@ -65,7 +73,7 @@ USER ccmix
 ENTRYPOINT ["tini", "-g", "--", "/opt/ccmix/container/entrypoint"]
 CMD ["--help"]
 HEALTHCHECK --interval=30s --timeout=5s CMD ["/opt/ccmix/container/healthcheck"]
-ARG VERSION=0.1.0
+ARG VERSION=0+unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="ccmix" \
       org.opencontainers.image.description="How TCP congestion control algorithms share a path" \
@@ -87,16 +95,19 @@ RUN apt-get update -qq \
         "$(container/python-of)" "$(container/python-of)-venv"
 COPY --from=build /usr/share/keyrings/debian-archive-keyring.gpg /usr/share/keyrings/
 COPY --from=build /src/debian-mirror ./
-COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/
+COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/source-fetch tools/sources.lock tools/
 COPY iperf3-patch iperf3-patch
 RUN CCMIX_DEBIAN_MIRROR=$(cat debian-mirror) iperf3-patch/build
 COPY probes probes
 RUN for probe in sockmon capflow rtt; do \
         install -D -s "$(probes/$probe/build)" /opt/ccmix/bin/ccmix-$probe || exit; \
     done
-COPY --from=build /opt/ccmix/bin/ccmix-lab-kernel /opt/ccmix/bin/ccmix-cca /opt/ccmix/bin/
+COPY --from=build /opt/ccmix/bin/ccmix-lab-kernel /opt/ccmix/bin/ccmix-confine /opt/ccmix/bin/ccmix-cca /opt/ccmix/bin/
+COPY --from=build /opt/ccmix/userland /opt/ccmix/userland
+RUN ln -s ../userland/root /opt/ccmix/bin/ccmix-userland
 COPY requirements.txt pyproject.toml README.md ./
 COPY container/python-environment container/
+COPY tools/slim-packages tools/
 RUN container/python-environment "$(container/python-of)" libraries
 COPY plugin plugin
 # where the plugin's link to the group grammar points
@@ -105,8 +116,10 @@ COPY packaging packaging
 COPY docs/howto/try-bbr3-on-a-dtn.md docs/howto/
 RUN CCMIX_CCA=/opt/ccmix/bin/ccmix-cca plugin/build /opt/ccmix/packages
 COPY lab/init lab/fstab lab/
+COPY configs configs
 COPY harness harness
-RUN container/python-environment "$(container/python-of)" ccmix
+ARG VERSION=0+unknown
+RUN CCMIX_BUILD_VERSION=$VERSION container/python-environment "$(container/python-of)" ccmix
 
 # ---- testpoint: its programs, services and default user are the base's. Of ccmix, only commands get onto its PATH.
 FROM ${TESTPOINT_IMAGE} AS testpoint
@@ -120,10 +133,11 @@ RUN apt-get update -qq \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /opt/ccmix/packages \
  && ln -s /usr/lib/pscheduler-tool-iperf3mix/iperf3 /opt/ccmix/bin/ccmix-iperf3 \
  && ln -s /opt/ccmix/bin/ccmix /opt/ccmix/bin/ccmix-* /usr/local/bin/ \
- && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special
+ && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
+ && /opt/ccmix/bin/python -m ccmix.lab.guest_code
 COPY configs /usr/share/ccmix/configs
 HEALTHCHECK --interval=60s --timeout=30s --start-period=5m CMD ["pscheduler", "ping", "localhost"]
-ARG VERSION=0.1.0
+ARG VERSION=0+unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="ccmix on a perfSONAR test point" \
       org.opencontainers.image.description="How TCP congestion control algorithms share a path" \

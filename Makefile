@@ -2,14 +2,14 @@
 # make test    the tests that CI runs; they set up what they need
 # make help    all targets
 
-.PHONY: help demo setup setup-dev test test-fast test-deep test-long image image-test elk-test sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow fuzz-agent faults check format lock clean
+.PHONY: help demo setup setup-dev test test-fast test-deep test-long image image-test dist dist-sources elk-test sanitize fuzz-iperf3 serve-iperf3 fuzz-capflow fuzz-agent faults check man format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
-demo: setup ## run configs/demo.ini in the lab; prints the table and the report's path
+demo: setup ## run configs/demo.ini in the lab; prints the table, the answer and the report's path
 	@rm -rf results/demo
-	@.venv/bin/ccmix run configs/demo.ini --lab -o results/demo
+	@.venv/bin/ccmix demo
 
 setup: ## install what running needs; leaves .venv/bin/ccmix
 	@tools/setup
@@ -34,6 +34,12 @@ image: ## build ccmix:harness, with this machine's Docker or, where there is non
 
 image-test: setup-dev ## all tests of the images, in a private Docker engine, which needs sudo
 	REQUIRE_DOCKER=1 tools/test test,deep,long --timeout 3600 tests/containers
+
+dist: setup ## build the files of a release into dist/: wheel, packages, checksums, bill of materials
+	packaging/dist
+
+dist-sources: ## fetch the sources of what is under the GPL in dist/ into dist/sources
+	packaging/dist --sources
 
 elk-test: setup-dev ## all tests of Elasticsearch and Kibana, against a real node, the long ones too
 	tools/test test,deep,long --timeout 3600 tests/index $(wildcard tests/elk)
@@ -64,6 +70,9 @@ check: setup-dev ## formatter, linter, type checker, layers of imports
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 	shellcheck --severity=warning $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh lab/additions.sh
+
+man: setup ## write ccmix.1, the man page of all commands
+	@.venv/bin/python -m ccmix.cli.man_page >ccmix.1
 
 format: setup-dev ## format the Python code
 	.venv/bin/ruff format

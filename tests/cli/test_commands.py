@@ -37,7 +37,19 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[s
 
 def test_commands_import_what_they_need_when_they_are_called() -> None:
     """`ccmix --help` imports all modules of commands, and is to be quick."""
-    slow = {"elasticsearch", "jinja2", "numpy", "polars", "pydantic", "rich", "scipy", "vl_convert"}
+    slow = {
+        "asyncio",
+        "distributed",
+        "elasticsearch",
+        "importlib.metadata",
+        "jinja2",
+        "numpy",
+        "polars",
+        "pydantic",
+        "rich",
+        "scipy",
+        "vl_convert",
+    }
     lines = (
         "import atexit, sys",
         f"atexit.register(lambda: print(sorted({slow} & set(sys.modules)), file=sys.stderr))",

@@ -38,7 +38,7 @@ def shown(watcher: ProgressWatcher, stream: Path, screen: io.StringIO) -> bool:
 def test_there_is_a_time_to_go_before_the_first_run_has_ended(tmp_path: Path) -> None:
     runs: list[Run] = [host_run("localhost", "b"), host_run("localhost", "c")]
     screen = io.StringIO()
-    watcher = ProgressWatcher(Console(file=screen, force_terminal=True, width=120), runs)
+    watcher = ProgressWatcher(Console(file=screen, force_terminal=True, width=120), runs, in_lab=False)
     folder = RunFolder(tmp_path / "001")
     (folder.partial / "logs").mkdir(parents=True)
     stream = folder.partial / "logs" / "run.sockmon"

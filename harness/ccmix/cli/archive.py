@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +29,7 @@ def archive() -> None:
 
 
 @archive.command("pack", short_help="Make one file of a campaign.")
-@click.argument("outdir", type=options.PathType(file_okay=False))
+@click.argument("outdir", type=options.PathType(completes=options.ARCHIVES[1:], file_okay=False))
 @options.output("The file to write  [default: OUTDIR.zip]")
 @click.option("--no-raw", is_flag=True,
               help="Leave out the report and raw files: logs, captures, generators' own.")  # fmt: skip
@@ -44,6 +43,8 @@ def archive_pack(outdir: Path, output: Path | None, no_raw: bool) -> None:
     ccmix archive pack results/geneva
     ccmix archive pack results/geneva -o geneva-2026.zip --no-raw
     """
+    import hashlib
+
     from ccmix.archive import packed
 
     named = outdir.resolve() if outdir.name in ("", "..") else outdir
@@ -62,7 +63,7 @@ def archive_pack(outdir: Path, output: Path | None, no_raw: bool) -> None:
 
 
 @archive.command("unpack", short_help="Restore a campaign from its file.")
-@click.argument("file", type=options.PathType(dir_okay=False))
+@click.argument("file", type=options.PathType(completes=options.ARCHIVES[:1], dir_okay=False))
 @options.outdir("A new folder for the campaign.")
 def archive_unpack(file: Path, outdir: Path | None) -> None:
     """Restore the folder of a packed campaign, byte for byte, and print its name.

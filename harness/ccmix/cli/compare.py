@@ -34,8 +34,8 @@ class Share(click.ParamType[float]):
 
 
 @click.command("compare", short_help="Say what differs between two campaigns, and by how much.")
-@click.argument("outdir_a", type=options.PathType(), metavar="A")
-@click.argument("outdir_b", type=options.PathType(), metavar="B")
+@click.argument("outdir_a", type=options.PathType(completes=options.ARCHIVES), metavar="A")
+@click.argument("outdir_b", type=options.PathType(completes=options.ARCHIVES), metavar="B")
 @options.form("table", "json", "html", "markdown", "svg")
 @click.option("--margin", type=Share(), default="10%", show_default=True,
               help="Means are the same if their ratio is within 1 ± this.")  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("doctor", short_help="Say whether hosts are fit for a test, and how to mend them.")
-@click.argument("config", type=options.PathType(), required=False)
+@click.argument("config", type=options.PathType(completes=options.INI), required=False)
 @options.only
 @options.overrides
 @options.outdir("Folder that the results would go to")
@@ -46,6 +45,8 @@ def _examine(
 
     Agents look at hosts of entries in the way that runs use them: with the same login, PATH and temporary folder.
     """
+    import socket
+
     from ccmix.config import load, select
     from ccmix.doctor import report_text
     from ccmix.doctor.checks import DoctorOptions

@@ -16,7 +16,7 @@ from ccmix.units import format_rate, parse_rate, parse_time
 
 if TYPE_CHECKING:
     from ccmix.importing import runs
-    from ccmix.model import ImportOverrides
+    from ccmix.model.results import ImportOverrides
 
 MOST_NAMED = 10  # of files that are left out
 
@@ -41,7 +41,7 @@ class ImportOptions:
 
     @property
     def overrides(self) -> ImportOverrides:
-        from ccmix.model import ImportOverrides
+        from ccmix.model.results import ImportOverrides
 
         return ImportOverrides(
             self.entry,

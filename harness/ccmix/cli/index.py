@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import sys
 import threading
@@ -113,6 +112,8 @@ def _index(given: IndexOptions) -> int:
 
 def spool_folder(url: str) -> Path:
     """Returns the server's folder, in the folder for what outlives a process."""
+    import hashlib
+
     from ccmix.agent.journal import state_folder
 
     return state_folder() / "index" / hashlib.sha256(url.encode()).hexdigest()[:16]

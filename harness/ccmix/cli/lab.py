@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
-import pickle
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +16,6 @@ import click
 
 from ccmix.cli import options
 from ccmix.cli.output import put, tell
-from ccmix.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from ccmix.lab import GuestSpec
@@ -33,7 +31,8 @@ class LabOptions:
     """Holds the options of `ccmix lab exec` and `ccmix lab shell`.
 
     `run_name`: part of a run's name in the plan of the file `path`; the first such run counts. Without `path`, the
-    guest has no emulated path. `kernel`: None stands for that of the path, or the stock one.
+    guest has no emulated path. `kernel`: None stands for that of the path, or the stock one. `host_root` holds where
+    the path asks for it, too.
     """
 
     command: tuple[str, ...]
@@ -43,6 +42,16 @@ class LabOptions:
     run_name: str
     kernel: str | None = None
     virtual_time: bool = True
+    host_root: bool = False
+
+
+@dataclass(frozen=True)
+class _Brought:
+    """Holds what a guest has of ccmix: the Python for its code, and where code and programs are."""
+
+    python: str
+    environment: Mapping[str, str]
+    code: Path | None = None
 
 
 @click.group("lab", short_help="Run a command or a shell in a guest of the lab.")
@@ -50,18 +59,31 @@ def lab() -> None:
     """Use the lab: a Linux kernel in virtual time, as an ordinary process."""
 
 
+def _complete_kernel(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    from ccmix.model import STOCK_KERNEL
+    from ccmix.tools import named_kernels
+
+    return [name for name in (STOCK_KERNEL, *named_kernels()) if name.startswith(incomplete)]
+
+
 _memory = click.option(
     "--memory", type=click.IntRange(64), default=1024, show_default=True, help="The memory of the guest, in MiB."
 )
 _on_path = click.option(
-    "--path", type=options.PathType(dir_okay=False),
+    "--path", type=options.PathType(completes=options.INI, dir_okay=False),
     help="An INI file: set up the emulated path of its first run.",
 )  # fmt: skip
 _of_run = click.option(
     "--run", "run_name", default="", help="With --path: the first run that has this in its name in `ccmix plan`."
 )
 _kernel = click.option(
-    "--kernel", metavar="NAME", help="The kernel, of `ccmix lab kernels`  [default: the path's own, or stock]"
+    "--kernel",
+    metavar="NAME",
+    shell_complete=_complete_kernel,
+    help="The kernel, of `ccmix lab kernels`  [default: the path's own, or stock]",
+)
+_host_root = click.option(
+    "--host-root", is_flag=True, help="Let the guest see this machine's files, read-only, instead of its own userland."
 )
 _guest_seed = options.seed(most=2**32 - 1)
 
@@ -71,15 +93,16 @@ _guest_seed = options.seed(most=2**32 - 1)
 @_on_path
 @_of_run
 @_kernel
+@_host_root
 @_memory
 @_guest_seed
 @options.collected(LabOptions)
 def lab_exec(given: LabOptions) -> None:
     """Run COMMAND as root in a guest; its exit status is that of this command.
 
-    The guest sees this machine's files read-only, and has network namespaces, netem and tc of its own. Its working
-    folder is empty and removed afterwards; standard input is empty; both outputs come together when it has ended: the
-    last MiB of them.
+    The guest has the lab's own userland, with Python, iproute2, curl and the like, and network namespaces, netem and tc
+    of its own. Its working folder is empty and removed afterwards; standard input is empty; both outputs come together
+    when it has ended: the last MiB of them.
 
     \b
     ccmix lab exec -- sh -c 'ip link; uname -r; date'
@@ -98,6 +121,7 @@ def lab_exec(given: LabOptions) -> None:
 @_on_path
 @_of_run
 @_kernel
+@_host_root
 @_memory
 @_guest_seed
 @click.option(
@@ -137,6 +161,8 @@ def lab_kernels(form: str) -> None:
 
 def _run_in_guest(given: LabOptions) -> int:
     """Prints what the command printed and returns its exit status. Raises GuestError, ConfigError, ToolError."""
+    import asyncio
+
     from ccmix.lab import run_guest
 
     with _guest(given.command, given) as (kernel, spec):
@@ -161,24 +187,40 @@ def _shell(given: LabOptions) -> int:
 @contextlib.contextmanager
 def _guest(command: Sequence[str], given: LabOptions) -> Iterator[tuple[Path, GuestSpec]]:
     """Yields the kernel of a guest, and its specification. Raises UsageError for a kernel that the lab has not."""
+
     from ccmix.cli.lab_kernels import kernel_named
+    from ccmix.cli.running import warn_if_not_confined
     from ccmix.lab import JOB_DIR, GuestSpec
     from ccmix.lab.memory import guest_memory_bytes
     from ccmix.model import STOCK_KERNEL
-    from ccmix.run.machines import GUEST_ENVIRONMENT
+    from ccmix.run.machines import GUEST_ENVIRONMENT, pickled
+    from ccmix.temporary import temporary_folder
+    from ccmix.tools import find_userland
 
+    _end_as_by_ctrl_c()
+    warn_if_not_confined()
     with temporary_folder() as folder:
-        argv, memory_bytes, kernel = tuple(command), given.memory * 2**20, STOCK_KERNEL
-        environment: Mapping[str, str] = GUEST_ENVIRONMENT
+        argv, memory_bytes, kernel, host_root = tuple(command), given.memory * 2**20, STOCK_KERNEL, given.host_root
+        brought = _of_the_host() if host_root else _Brought("", GUEST_ENVIRONMENT)
         if given.path:
             run = _chosen(given.path, given.run_name)
-            (folder / JOB).write_bytes(pickle.dumps(run))
-            argv = (sys.executable, "-S", "-m", "ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
-            memory_bytes = max(memory_bytes, guest_memory_bytes(run.topology))
-            environment, kernel = _environment_on_path(), run.topology.kernel
+            (folder / JOB).write_bytes(pickled(run))
+            host_root = host_root or run.topology.host_root
+            brought = _of_the_host() if host_root else _of_ccmix()
+            argv = (brought.python, "-S", "-m", "ccmix.run.stage", f"{JOB_DIR}/{JOB}", *command)
+            memory_bytes, kernel = max(memory_bytes, guest_memory_bytes(run.topology)), run.topology.kernel
             tell(_described(run))
-        file = kernel_named(given.kernel or kernel)
-        yield file, GuestSpec(argv, folder, memory_bytes, given.seed, environment=environment)
+        spec = GuestSpec(
+            argv, folder, memory_bytes, given.seed, userland=None if host_root else find_userland(), code=brought.code,
+            environment=brought.environment,
+        )  # fmt: skip
+        yield kernel_named(given.kernel or kernel), spec
+
+
+def _end_as_by_ctrl_c() -> None:
+    """Lets SIGTERM and SIGHUP clean up, too: the guest dies with this process, its folders don't."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
 
 
 def _chosen(config: Path, wanted: str) -> Run:
@@ -194,12 +236,26 @@ def _chosen(config: Path, wanted: str) -> Run:
     return chosen
 
 
-def _environment_on_path() -> Mapping[str, str]:
-    """Returns an environment in which ccmix's own programs, such as ccmix-iperf3, are on PATH."""
+def _of_the_host() -> _Brought:
+    """Returns this Python, and an environment in which ccmix's own programs, such as ccmix-iperf3, are on PATH."""
     from ccmix.run.machines import GUEST_ENVIRONMENT, PACKAGE_FOLDER
+    from ccmix.tools import program_folders
 
-    programs = Path(sys.prefix) / "bin"
-    return GUEST_ENVIRONMENT | {"PYTHONPATH": str(PACKAGE_FOLDER), "PATH": f"{GUEST_PATH}:{programs}"}
+    folders = ":".join(map(str, program_folders()))
+    on_path = {"PYTHONPATH": str(PACKAGE_FOLDER), "PATH": f"{GUEST_PATH}:{folders}"}
+    return _Brought(sys.executable, GUEST_ENVIRONMENT | on_path)
+
+
+def _of_ccmix() -> _Brought:
+    """Returns the same of a guest with the lab's userland. Raises GuestError, ToolError."""
+    from ccmix.cli.running import emulation_programs
+    from ccmix.lab import CODE_DIR
+    from ccmix.lab.guest_code import guest_code
+    from ccmix.run.machines import OWN_ROOT_ENVIRONMENT, PYTHON_IN_GUEST
+    from ccmix.tools import find_userland
+
+    code = guest_code(find_userland(), asdict(emulation_programs()))
+    return _Brought(str(PYTHON_IN_GUEST), OWN_ROOT_ENVIRONMENT | {"PATH": f"{GUEST_PATH}:{CODE_DIR}"}, code)
 
 
 def _described(run: Run) -> str:

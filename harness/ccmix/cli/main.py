@@ -10,6 +10,8 @@ import click
 from ccmix.cli import output, status
 
 COMMANDS = {  # in the order in which a user meets them, with their modules
+    "demo": "demo",
+    "init": "init",
     "doctor": "doctor",
     "plan": "plan",
     "run": "run",
@@ -19,10 +21,14 @@ COMMANDS = {  # in the order in which a user meets them, with their modules
     "import": "import_",
     "archive": "archive",
     "verify": "verify",
+    "reproduce": "reproduce",
     "index": "index",
     "psconfig": "psconfig",
     "lab": "lab",
     "cca": "cca",
+    "cache": "cache",
+    "version": "version",
+    "completion": "completion",
 }
 
 
@@ -66,6 +72,7 @@ def _line_and_status(error: Exception) -> tuple[str, int]:
     """Returns what a user reads of an error, and the exit status. Raises an error again that no user can mend."""
     from ccmix.agent.journal import JournalError
     from ccmix.archive import ArchiveError
+    from ccmix.cluster.errors import ClusterError
     from ccmix.config import ConfigError
     from ccmix.failures import WHAT_TO_DO, located
     from ccmix.hosts import CommandError
@@ -76,7 +83,7 @@ def _line_and_status(error: Exception) -> tuple[str, int]:
     match error:
         case TemporaryFolderError():
             return str(error), status.WRONG_INPUT
-        case ConfigError() | ArchiveError() | ToolError():
+        case ConfigError() | ArchiveError() | ToolError() | ClusterError():
             return str(error), status.WRONG_INPUT
         case GuestError() | CommandError() | JournalError():
             return str(error), status.BAD
@@ -88,21 +95,32 @@ def _line_and_status(error: Exception) -> tuple[str, int]:
     raise error
 
 
+def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from ccmix.version import version
+
+        click.echo(f"ccmix, version {version().name}")
+        ctx.exit()
+
+
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="ccmix")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
+              help="Show the version and exit.")  # fmt: skip
 def main() -> None:
     """Measure how TCP congestion control algorithms share a path.
 
     \b
-    ccmix doctor configs/demo.ini --lab    can it run here, and what to mend
-    ccmix plan configs/demo.ini            what would run, and for how long
-    ccmix run configs/demo.ini --lab       run it, in the lab, on all cores
-    ccmix report results/demo              the table of what was measured
+    ccmix demo --quick                     a first answer, in seconds
+    ccmix init lab my-test                 a file to start from: my-test.ini
+    ccmix doctor my-test.ini --lab         can it run here, and what to mend
+    ccmix plan my-test.ini                 what would run, and for how long
+    ccmix run my-test.ini --lab            run it, in the lab, on all cores
+    ccmix report results/my-test           the table of what was measured
     ccmix compare results/a results/b      what differs between two campaigns
     ccmix import tests.csv -o results/b    what others measured
-    ccmix archive pack results/demo        one file of it, to mail and cite
-    ccmix verify demo.zip                  whether its numbers repeat
-    ccmix index results/demo --url URL     all of it into Elasticsearch
+    ccmix archive pack results/my-test     one file of it, to mail and cite
+    ccmix verify my-test.zip               whether its numbers repeat
+    ccmix index results/my-test --url URL  all of it into Elasticsearch
 
     `ccmix COMMAND --help` explains a command, with examples.
     """

@@ -1,11 +1,16 @@
 """Defines the arguments and options that several commands share, and how a command takes its own."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 DEFAULT_SEED = 1
 
@@ -15,23 +20,42 @@ Decorator = Callable[[Command], Command]
 
 
 class PathType(click.Path):
-    """Reads a Path, and refuses an empty one: that of an unset shell variable would be the working directory."""
+    """Reads a Path, and refuses an empty one: that of an unset shell variable would be the working directory.
 
-    def __init__(self, **what: Any) -> None:
+    A shell completes it by what matches `completes`, patterns of names below the folder that was typed, as long as
+    there is such a thing, else by all files.
+    """
+
+    def __init__(self, *, completes: tuple[str, ...] = (), **what: Any) -> None:
         super().__init__(path_type=Path, **what)
+        self._completes = completes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("it is empty", param, ctx)
         return super().convert(value, param, ctx)
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        folder, slash, begin = incomplete.rpartition("/")
+        found = [match for pattern in self._completes for match in Path(folder + slash).glob(f"*{pattern}")]
+        names = sorted({match.relative_to(folder + slash).parts[0] for match in found if match.name != begin})
+        items = [CompletionItem(f"{folder}{slash}{name}") for name in names if name.startswith(begin)]
+        return items or super().shell_complete(ctx, param, incomplete)
+
+
+INI = (".ini",)
+ARCHIVES = (".zip", "/campaign.json")  # packed ones, and folders
+
 
 def outdirs(*, required: bool) -> Decorator:
-    return click.argument("outdirs", type=PathType(), nargs=-1, required=required)
+    return click.argument("outdirs", type=PathType(completes=ARCHIVES), nargs=-1, required=required)
 
 
-config = click.argument("config", type=PathType())
+config = click.argument("config", type=PathType(completes=INI))
 only = click.option("--only", metavar="ENTRY", multiple=True, help="Only this entry; may be given several times.")
+jobs = click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time, in the lab  [default: cores]")
 _hosts = click.option(
     "-H", "--hosts", type=PathType(), metavar="HOSTS.csv",
     help="Destinations of all entries between real hosts: hostname, alias and profile, a line each.",

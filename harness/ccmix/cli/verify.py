@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import random
@@ -16,7 +15,6 @@ import click
 
 from ccmix.cli import options, status
 from ccmix.cli.output import put, tell
-from ccmix.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from ccmix.archive import Campaign
@@ -39,7 +37,7 @@ class VerifyOptions:
 
 
 @click.command("verify", short_help="Repeat the runs of the lab in an archive, and compare them byte by byte.")
-@click.argument("archive", type=options.PathType())
+@click.argument("archive", type=options.PathType(completes=options.ARCHIVES))
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="Repeat N runs, drawn at random  [default: all]")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time  [default: cores]")
 @click.option("--commands", is_flag=True,
@@ -52,7 +50,7 @@ def verify(given: VerifyOptions) -> None:
 
     ARCHIVE is a folder that `ccmix run --lab` wrote, or a file that `ccmix archive pack` made of it. Whoever reads
     numbers in a paper checks them so. Where bytes differ, the settings and tools that differ are listed: with the same
-    version of ccmix, kernel and Debian there should be none.
+    version of ccmix, the same kernel and the same userland no byte should differ.
 
     The exit status is 0 if all repeated runs are the same, 1 if one differs.
 
@@ -68,6 +66,8 @@ def _verify(given: VerifyOptions) -> int:
 
     Raises ArchiveError, UsageError or ToolError before anything is started.
     """
+    import asyncio
+
     from ccmix.archive.packed import opened
 
     with opened([given.archive]) as archives, _outdir(given) as repeated_outdir:
@@ -84,6 +84,8 @@ def _outdir(given: VerifyOptions) -> Iterator[Path]:
     if given.outdir:
         yield given.outdir
         return
+    from ccmix.temporary import temporary_folder
+
     with temporary_folder() as folder:
         yield folder
 
@@ -120,6 +122,8 @@ def _original(outdir: Path, given: VerifyOptions) -> tuple[Campaign, Sequence[Ru
             f"{given.archive}: its runs start commands, which can read what you can read, such as {lines[0]!r}: give "
             "--commands if you trust their author"
         )
+    if any(run.topology.host_root for run in finished):
+        tell("its guests had the programs of the machine that made it (host-root = on), which this one may not have")
     return campaign, finished
 
 
@@ -142,20 +146,24 @@ def _planned(campaign: Campaign) -> dict[str, Run]:
 
 def _repeat(original: Campaign, runs: Sequence[Run], outdir: Path, given: VerifyOptions) -> Campaign:
     """Makes the runs again. Raises ArchiveError, UsageError or ToolError before anything is started."""
+    import asyncio
+
     from ccmix.archive import Campaign
     from ccmix.cli import lab_kernels, lacking_ccas, lacking_parameters
-    from ccmix.cli.running import emulation_programs, run_interruptibly
+    from ccmix.cli.running import emulation_programs, run_interruptibly, warn_if_not_confined
+    from ccmix.run.executor import LocalExecutor
     from ccmix.run.machines import LabMachine
     from ccmix.tools import find_kernel
 
     machine = LabMachine(find_kernel(), emulation_programs(), lab_kernels.found(runs))
     lacking_ccas.refuse_in_lab(runs)
     lacking_parameters.refuse_in_lab(runs)
+    warn_if_not_confined()
     repeated = Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
     jobs = given.jobs or len(os.sched_getaffinity(0))
     tell(f"repeating {len(runs)} of {len(original.runs)} runs in the lab, {jobs} at a time")
     with repeated.locked():
-        asyncio.run(run_interruptibly(repeated, runs, machine, jobs))
+        asyncio.run(run_interruptibly(repeated, runs, LocalExecutor(machine, jobs)))
     return repeated
 
 
@@ -190,17 +198,16 @@ def _outcome(outcome: Repetition) -> str:
 
 def _environment(original: Campaign, repeated: Campaign) -> list[Difference]:
     """Returns what differs between the runs there and their repetitions: versions of tools, kernels and settings."""
-    import importlib.metadata
-
     from ccmix.analysis.results import load_results
     from ccmix.archive import RunFolder
     from ccmix.compare.environment import Difference, differences
+    from ccmix.version import version
 
     if not any(RunFolder.of(repeated.outdir, run).finished for run in repeated.runs):
         return []
     names = {run.name for run in repeated.runs}
     there = [result for result in load_results([original.outdir]).runs if result.run.name in names]
-    made_by = (original.origin.ccmix or "unknown",), (importlib.metadata.version("ccmix"),)
+    made_by = (original.origin.ccmix or "unknown",), (version().name,)
     versions = [Difference("ccmix", *made_by)] if made_by[0] != made_by[1] else []
     return [*versions, *differences(there, load_results([repeated.outdir]).runs)]
 

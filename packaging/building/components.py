@@ -1,0 +1,164 @@
+"""Lists what is in the files of a release, with versions, sources and licences, by what was really built."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from programs import REPOSITORY, Built
+
+DEBIAN_DOCS = Path("/usr/share/doc")
+COMMON_LICENSES = Path("/usr/share/common-licenses")
+LIBRARIES = {  # bytes that a static program has of a library: the Debian package that has the library, and its file
+    b"libbpf: ": None,  # is of the kernel's source
+    b"libpcap version": ("libpcap0.8-dev", "libpcap.a"),
+    b"Copyright 1995-": ("zlib1g-dev", "libz.a"),
+    b"invalid `Elf' handle": ("libelf-dev", "libelf.a"),
+    b"Unspecified error code\0No error detected": ("libzstd-dev", "libzstd.a"),
+    b"glibc.malloc.": ("libc6-dev", "libc.a"),
+}
+GCC = "libgcc"
+"""Is linked into every static program; its exception lets that be."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Names a source package of Debian."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Component:
+    """Describes a part of somebody else's, or ccmix itself."""
+
+    name: str
+    version: str
+    kind: str  # a type of CycloneDX
+    within: tuple[str, ...]  # the files that have it
+    licences: tuple[str, ...] = ()
+    terms: str = ""  # the text that must go with it
+    purl: str = ""
+    sha256: str = ""
+    source: Source | None = None
+
+
+def of_wheel(built: Built, version: str) -> list[Component]:
+    """Returns the components of the wheel, but for the Python packages that it asks for."""
+    return [
+        Component("ccmix", version, "application", ("wheel",), ("Apache-2.0",), purl=f"pkg:pypi/ccmix@{version}"),
+        _kernel(built),
+        _iperf3(built),
+        *_linked(built),
+        *_userland(built),
+    ]
+
+
+def python_packages() -> Iterator[Component]:
+    """Yields what requirements.txt locks, but for what only builds."""
+    locked = (REPOSITORY / "requirements.txt").read_text(encoding="utf-8")
+    for name, version in re.findall(r"^([a-z0-9.-]+)==(\S+)", locked, re.MULTILINE):
+        if name != "setuptools":
+            yield Component(
+                name, version, "library", ("asked for by the wheel", "deb"), purl=f"pkg:pypi/{name}@{version}"
+            )
+
+
+def _kernel(built: Built) -> Component:
+    noted = json.loads((built.kernel.parent / "build.json").read_text(encoding="utf-8"))
+    version = noted["source_version"]
+    return Component(
+        "linux (with lab/patches and cca)", noted["kernel_release"], "operating-system", ("wheel: lab",),
+        ("GPL-2.0-only",), _ours("GPL-2.0"), f"pkg:deb/debian/{kernel_package(version)}@{version}?arch=all",
+        noted["sha256"], Source("linux", version),
+    )  # fmt: skip
+
+
+def kernel_package(version: str) -> str:
+    """Returns Debian's package with the source of a version of the kernel, which is named after its first two parts."""
+    return f"linux-source-{'.'.join(version.split('.')[:2])}"
+
+
+def _iperf3(built: Built) -> Component:
+    program = built.programs["ccmix-iperf3"]
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    version = said.split()[1]
+    terms = (program.parent / "LICENSE").read_text(encoding="utf-8")
+    return Component(
+        "iperf3 (with iperf3-patch)", version, "application", ("wheel: tools", "plugin"), ("BSD-3-Clause",), terms,
+        f"pkg:github/esnet/iperf@{version.partition('+')[0]}",
+    )  # fmt: skip
+
+
+def _linked(built: Built) -> Iterator[Component]:
+    """Yields the libraries in the static programs, each found by bytes that only it has."""
+    contents = {name: program.read_bytes() for name, program in built.programs.items()}
+    for bytes_of_it, package in LIBRARIES.items():
+        within = tuple(f"wheel: {name}" for name, content in contents.items() if bytes_of_it in content)
+        if within and package:
+            yield _debian_library(*package, within)
+        elif within:
+            yield _libbpf(built, within)
+    yield _debian_library(_installed("libgcc-*-dev"), GCC, tuple(f"wheel: {name}" for name in contents))
+
+
+def _debian_library(package: str, file: str, within: tuple[str, ...]) -> Component:
+    fields = "${Version}\n${source:Package}\n${source:Version}\n"
+    version, source, source_version = _asked("dpkg-query", "--show", f"--showformat={fields}", package).split()
+    terms = (DEBIAN_DOCS / package / "copyright").read_text(encoding="utf-8")
+    return Component(
+        f"{file} of {package}", version, "library", within, short_names(terms), terms,
+        f"pkg:deb/debian/{package}@{version}?arch=amd64", source=Source(source, source_version),
+    )  # fmt: skip
+
+
+def _libbpf(built: Built, within: tuple[str, ...]) -> Component:
+    noted = json.loads((built.kernel.parent / "build.json").read_text(encoding="utf-8"))
+    return Component(
+        "libbpf", f"of linux {noted['source_version']}", "library", within, ("BSD-2-Clause",), _ours("BSD-2-Clause"),
+        source=Source("linux", noted["source_version"]),
+    )  # fmt: skip
+
+
+def _userland(built: Built) -> Iterator[Component]:
+    folder = built.userland.parent
+    for package in json.loads((folder / "build.json").read_text(encoding="utf-8"))["packages"]:
+        name, version = package["name"], package["version"]
+        terms = (folder / "copyright" / name).read_text(encoding="utf-8", errors="replace")
+        yield Component(
+            name, version, "library", ("wheel: userland",), short_names(terms), terms,
+            f"pkg:deb/debian/{name}@{version}?arch=amd64", package["sha256"],
+            Source(package["source"], package["source_version"]),
+        )  # fmt: skip
+
+
+def short_names(terms: str) -> tuple[str, ...]:
+    """Returns the names of licences in a copyright file that a machine can read (DEP-5), and nothing of others."""
+    if "copyright-format" not in terms.partition("\n\n")[0]:
+        return ()
+    return tuple(sorted(set(re.findall(r"^License: *(\S[^\n]*?) *$", terms, re.MULTILINE))))
+
+
+def common_licenses(components: list[Component]) -> dict[str, str]:
+    """Returns the texts that the copyright files name instead of repeating them, by their names."""
+    named = {
+        name for each in components for name in re.findall(r"common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])", each.terms)
+    }
+    files = {name: COMMON_LICENSES / name for name in sorted(named)}
+    return {name: file.read_text(encoding="utf-8") for name, file in files.items() if file.exists()}
+
+
+def _ours(licence: str) -> str:
+    return (REPOSITORY / f"LICENSES/{licence}.txt").read_text(encoding="utf-8")
+
+
+def _installed(pattern: str) -> str:
+    found = _asked("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n", pattern).split("\n")
+    return max(line.split()[1] for line in found if line.startswith("installed"))
+
+
+def _asked(*argv: str) -> str:
+    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()

@@ -1,0 +1,105 @@
+"""Builds the wheel: the harness of a commit, and the archives of what it brings along."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from archives import Archive, write_all
+from programs import KERNEL, REPOSITORY, USERLAND, BuildError, Built, stripped
+
+from ccmix import version
+
+TAG = "manylinux_2_17_x86_64"
+"""Is true of static programs: the oldest tag that every installer for Python 3.11 knows."""
+LICENSE = 'license = "Apache-2.0"'
+WHOLE_LICENSE = 'license = "Apache-2.0 AND BSD-3-Clause AND GPL-2.0-only AND LicenseRef-Third-Party"'
+MOST_BYTES = 60_000_000
+
+
+def build_wheel(built: Built, source: Path, extra: dict[str, str], to: Path, epoch: int) -> Path:
+    """Returns the wheel of the sources in the folder `source`, in the folder `to`.
+
+    `extra` has texts that go beside the archives, by their names. Raises BuildError if it is larger than MOST_BYTES.
+    """
+    programs = source / "harness/ccmix/programs"
+    with tempfile.TemporaryDirectory() as work:
+        write_all(collected(built, source / "harness", Path(work)), programs)
+    for name, text in extra.items():
+        (programs / name).write_text(text, encoding="utf-8")
+    (source / "setup.cfg").write_text(f"[bdist_wheel]\nplat_name = {TAG}\n", encoding="ascii")
+    project = source / "pyproject.toml"
+    project.write_text(project.read_text(encoding="utf-8").replace(LICENSE, WHOLE_LICENSE), encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [*pip, "--no-build-isolation", "--no-cache-dir", "--wheel-dir", folder, str(source)]
+        variables = {"SOURCE_DATE_EPOCH": str(epoch), version.BUILD_VARIABLE: version.of_sources()}
+        subprocess.run(argv, check=True, env=os.environ | variables)
+        (made,) = Path(folder).iterdir()
+        wheel = to / made.name
+        wheel.write_bytes(made.read_bytes())
+    if wheel.stat().st_size > MOST_BYTES:
+        raise BuildError(f"{wheel} has {wheel.stat().st_size} bytes, and at most {MOST_BYTES} are wanted")
+    return wheel
+
+
+def collected(built: Built, harness: Path, work: Path) -> list[Archive]:
+    """Returns what is brought along in two parts, since runs between hosts don't need the lab.
+
+    `harness` is the folder of the package ccmix that the wheel has.
+    """
+    tools, lab = Archive("tools", work / "tools"), Archive("lab", work / "lab")
+    for name, program in built.programs.items():
+        if name != KERNEL:
+            stripped(program, tools.folder / "bin" / name)
+            tools.programs[name] = f"bin/{name}"
+    lab.programs[KERNEL] = "kernel/linux"
+    (lab.folder / "kernel").mkdir(parents=True)
+    for file in (built.kernel, built.kernel.parent / "build.json"):
+        shutil.copy(file, lab.folder / "kernel" / file.name)
+    root = copy_userland(built.userland, lab.folder / "userland")
+    lab.programs[USERLAND] = f"userland/{root.name}"
+    add_guest_code(root, tools.folder / "bin", harness)
+    return [tools, lab]
+
+
+def copy_userland(root: Path, to: Path) -> Path:
+    """Copies a userland and what identifies it, without what runs have put beside it, and without the terms.
+
+    Returns the root of the copy.
+    """
+    to.mkdir()
+    subprocess.run(["cp", "-a", root, root.parent / "build.json", to], check=True)
+    return to / root.name
+
+
+def add_guest_code(userland: Path, programs: Path, harness: Path) -> None:
+    """Puts beside a userland what a first run would make there: the harness, compiled for guests, and their programs.
+
+    `programs` is a folder with the very files that will be installed: the folder of the guest's code has the name of
+    their content.
+    """
+    variables = {
+        "PYTHONPATH": str(harness), "CCMIX_USERLAND": str(userland),
+        **{f"CCMIX_{name.upper()}": str(programs / f"ccmix-{name}") for name in ("iperf3", "sockmon", "rtt")},
+    }  # fmt: skip
+    argv = [sys.executable, "-B", "-m", "ccmix.lab.guest_code"]
+    made = subprocess.run(argv, env=os.environ | variables, check=True, stdout=subprocess.PIPE, text=True).stdout
+    if Path(made.strip()).parent.parent != userland.parent:
+        raise BuildError(f"the guest's code is at {made.strip()}, and not beside {userland}")
+
+
+def export(tree: str, to: Path) -> None:
+    """Leaves the files of a tree of git in a new folder, readable by everybody whatever the umask is."""
+    to.mkdir()
+    archive = subprocess.run(["git", "-C", REPOSITORY, "archive", tree], stdout=subprocess.PIPE, check=True).stdout
+    with tempfile.TemporaryFile() as file:
+        file.write(archive)
+        file.seek(0)
+        with tarfile.open(fileobj=file) as tar:
+            for member in tar:
+                member.mode = 0o755 if member.mode & 0o100 else 0o644
+                tar.extract(member, to)

@@ -1,0 +1,169 @@
+"""One file to install: the wheel and the Debian package in chroots with Debian 12 and 13, without gcc and a network.
+
+An ordinary user installs the wheel there, with its dependencies from a folder, and gets the bytes that this clone gets.
+"""
+
+import gzip
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ccmix.archive import Campaign
+from ccmix.compare.repeated import compare_run
+from plugin_machine import Machine, debian_machine
+from support import REPOSITORY, Ccmix, loaded
+
+USER = "newcomer"
+HOME = f"home/{USER}"
+IN_CHROOT = Path(__file__).parent / "in_chroot.py"
+BUILDING = REPOSITORY / "packaging/building"
+INSTALL = (
+    "python3 -m venv ~/v && "
+    "~/v/bin/pip install --quiet --no-compile --no-index --find-links /dependencies --find-links /wheel ccmix"
+)
+EPOCH = 1_800_000_000
+DEMO = "demo --quick -o results/quick"
+
+PROGRAM = "lab exec --host-root -- ccmix-iperf3 --version"
+
+pytestmark = [pytest.mark.root, pytest.mark.deep, pytest.mark.timeout(3000)]  # the first ones make chroots
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """Is an ordinary user of a Debian without a compiler and without a network."""
+
+    machine: Machine
+    folders: dict[Path, str]
+
+    def __call__(self, script: str) -> str:
+        """Returns what a script prints in the user's home; it must end well."""
+        pairs = ",".join(f"{outside}:{inside}" for outside, inside in self.folders.items())
+        argv = ["unshare", "--net", "--mount", sys.executable, IN_CHROOT, self.machine.root, USER, pairs]
+        done = subprocess.run(
+            [*argv, "sh", "-ec", f"cd; {script}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done
+        return done.stdout
+
+    @property
+    def home(self) -> Path:
+        return self.machine.root / HOME
+
+    def files(self, *folders: str) -> set[Path]:
+        return {file for folder in folders for file in (self.home / folder).rglob("*")}
+
+
+@pytest.fixture(params=["bookworm", "trixie"])
+def suite(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def building() -> ModuleType:
+    """Returns the module that builds Debian packages."""
+    sys.path.insert(0, str(BUILDING))
+    return loaded(BUILDING / "deb.py", "deb")
+
+
+@pytest.fixture
+def dependencies(suite: str, building: ModuleType) -> Path:
+    folder: Path = building.wheels_for(release_of(suite, building), sys.modules["programs"].cache_folder())
+    return folder
+
+
+@pytest.fixture
+def package(suite: str, building: ModuleType, dependencies: Path, wheel: Path, tmp_path: Path) -> Path:
+    """Returns the Debian package for the suite, with the wheel's harness."""
+    built, release = sys.modules["programs"].build_all(), release_of(suite, building)
+    (tmp_path / "debs").mkdir()
+    deb: Path = building.build_deb(wheel, built, release, dependencies, tmp_path / "work", tmp_path / "debs", EPOCH)
+    return deb
+
+
+def release_of(suite: str, building: ModuleType) -> Any:
+    return next(each for each in building.RELEASES if each.suite == suite)
+
+
+@pytest.fixture
+def newcomer(suite: str, dependencies: Path, wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
+    with debian_machine(tmp_path / "root", suite) as machine:
+        machine.run("useradd", "--create-home", USER).check_returncode()
+        yield Newcomer(machine, {dependencies: "/dependencies", wheel.parent: "/wheel"})
+
+
+@pytest.fixture(scope="module")
+def of_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the same campaign of this clone."""
+    folder = tmp_path_factory.mktemp("clone")
+    done = Ccmix(folder)(*DEMO.split()[:-1], folder / "quick")
+    assert done.returncode == 0, done
+    return folder / "quick"
+
+
+def same_bytes(first: Path, second: Path) -> None:
+    for run in Campaign.load(first).runs:
+        repetition = compare_run(run, first, second)
+        assert repetition.same, repetition
+        assert repetition.compared > 5
+
+
+def test_the_wheel(newcomer: Newcomer, of_clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert newcomer("command -v gcc cc make git || echo none") == "none\n"
+    assert newcomer("ip link show up 2>/dev/null || cat /proc/net/route").count("\n") <= 1
+    begin = time.monotonic()
+    newcomer(INSTALL)
+    installed = time.monotonic()
+    assert not (newcomer.home / ".cache/ccmix").exists()
+    newcomer(f"~/v/bin/ccmix {DEMO}")
+    with capsys.disabled():
+        print(f"\ninstalled in {installed - begin:.1f} s, first result after {time.monotonic() - installed:.1f} s")
+    same_bytes(newcomer.home / "results/quick", of_clone)
+    code = [file for file in newcomer.files(".cache/ccmix") if file.parent.name == "guest-code"]
+    assert len(code) == 1  # the wheel's own: the first run has made none
+    assert "+ccmix" in newcomer(f"~/v/bin/ccmix {PROGRAM}")
+    kept = newcomer.files("results", ".cache/ccmix")
+    newcomer("~/v/bin/pip uninstall --quiet --yes ccmix")
+    assert newcomer("test -e ~/v/bin/ccmix || echo gone") == "gone\n"
+    assert newcomer.files("results", ".cache/ccmix") == kept
+
+
+def test_the_debian_package(suite: str, package: Path, of_clone: Path, tmp_path: Path) -> None:
+    with debian_machine(tmp_path / "root", suite, "iproute2") as machine:
+        machine.run("useradd", "--create-home", USER).check_returncode()
+        newcomer = Newcomer(machine, {})
+        before = files_of(machine)
+        machine.dpkg("--install", package)
+        assert newcomer("ccmix --version").startswith(
+            f"ccmix, version {package.name.split('_')[1].partition('+deb')[0]}"
+        )
+        newcomer(f"ccmix {DEMO}")
+        same_bytes(newcomer.home / "results/quick", of_clone)
+        assert "+ccmix" in newcomer(f"ccmix {PROGRAM}")
+        assert not newcomer.files(".cache/ccmix")  # all is in the package
+        assert r"\-\-quick" in gzip.decompress((machine.root / "usr/share/man/man1/ccmix.1.gz").read_bytes()).decode()
+        assert "_CCMIX_COMPLETE" in (machine.root / "usr/share/bash-completion/completions/ccmix").read_text()
+        kept = newcomer.files("results")
+        machine.dpkg("--remove", "ccmix")
+        machine.dpkg("--purge", "ccmix")
+        assert files_of(machine) <= before  # dpkg may remove an empty /opt, too
+        assert newcomer.files("results") == kept
+
+
+def files_of(machine: Machine) -> set[Path]:
+    """Returns what is in the chroot, but for homes, devices, dpkg's own records, and the packages copied for it."""
+    return {
+        path
+        for path in machine.root.rglob("*")
+        if path.suffix != ".deb"
+        if not path.is_relative_to(machine.root / "home")
+        if not path.is_relative_to(machine.root / "dev")
+        if not path.is_relative_to(machine.root / "var")
+    }

@@ -1,0 +1,52 @@
+"""The wheel: what the package needs of the repository is in it, as real files."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from support import REPOSITORY
+
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "harness", "lab", "configs")
+FILES = {  # in the wheel: in the repository
+    "ccmix/cli/examples/demo.ini": "configs/demo.ini",
+    "ccmix/cli/examples/demo-quick.ini": "configs/demo-quick.ini",
+    "ccmix/cli/examples/lab.ini": "harness/ccmix/cli/examples/lab.ini",
+    "ccmix/cli/examples/hosts.ini": "harness/ccmix/cli/examples/hosts.ini",
+    "ccmix/cli/examples/perfsonar.ini": "harness/ccmix/cli/examples/perfsonar.ini",
+    "ccmix/lab/init": "lab/init",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Builds it of a copy without git, since a build leaves files beside its sources."""
+    folder = tmp_path_factory.mktemp("wheel")
+    sources = folder / "sources"
+    sources.mkdir()
+    for name in SOURCES:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(
+                source, sources / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+            )
+        else:
+            shutil.copy(source, sources)
+    argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder, sources]
+    subprocess.run(argv, check=True, timeout=240, cwd=folder)
+    return next(folder.glob("*.whl"))
+
+
+def test_it_has_real_files(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        for name, source in FILES.items():
+            assert packed.read(name) == (REPOSITORY / source).read_bytes()
+
+
+def test_it_is_built_without_git(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        metadata = packed.read("ccmix-0+unknown.dist-info/METADATA").decode()
+    assert "\nVersion: 0+unknown\n" in metadata
