@@ -75,7 +75,7 @@ def run_in_guest(folder: Path, entries: str, *options: str, prepare: str = "") -
         f"{CCMIX} report out --format json >rows.json\n"
         f"echo ROWS; cat rows.json; echo FILES; tar -c before-* after-* 2>/dev/null | base64\n"
     )
-    done = Ccmix(launch)("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script, timeout=600)
+    done = Ccmix(launch)("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", "sh", script, timeout=600)
     assert done.stdout, done.stderr
     output, _, rest = done.stdout.partition("ROWS\n")
     table, _, files = rest.partition("FILES\n")

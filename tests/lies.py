@@ -147,6 +147,7 @@ LIES: Mapping[str, Lie] = {
     "burst": Lie("queue", {"burst": "30kb"}, {}),
     "burst of htb": Lie("queue", {"burst": "30kb"}, {}, {"shaper": "htb"}),
     "kernel": Lie("kernel", {"kernel": "again"}, {}),
+    "host-root": Lie("host-root", {"host-root": "on"}, {}),
     "parameter": Lie("parameter", {"entry param-sweep": "tcp_cubic/parameters/beta, sys-module-list,600"}, {}),
     "value of a parameter": Lie(
         "parameter",

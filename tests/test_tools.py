@@ -82,7 +82,7 @@ def set_up(checkout: Path) -> None:
     [
         ("iperf3-patch/one.patch", "the patched iperf3 is older"),
         ("probes/rtt/one.c", "ccmix-rtt is older"),
-        ("probes/common/one.c", "ccmix-sockmon, ccmix-capflow, ccmix-rtt, ccmix-cca are older"),
+        ("probes/common/one.c", "ccmix-sockmon, ccmix-capflow, ccmix-rtt, ccmix-confine, ccmix-cca are older"),
         ("lab/kernel.config", "the lab's kernel is older"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_new_patch_and_a_set_up_before_this_check_are_noticed(checkout: Path) 
     (checkout / "iperf3-patch/two.patch").write_text("new\n")
     assert (tools.outdated() or "").startswith("the patched iperf3 is older")
     (checkout / "prefix/built-from").unlink()
-    assert (tools.outdated() or "").startswith("the patched iperf3, the lab's kernel, ccmix-sockmon")
+    assert (tools.outdated() or "").startswith("the patched iperf3, the lab's kernel, the lab's userland, ")
 
 
 def test_old_byte_code_is_compiled_anew(checkout: Path) -> None:
@@ -125,11 +125,39 @@ def test_without_sources_nothing_is_older(checkout: Path) -> None:
     assert tools.outdated() is None
 
 
+@pytest.mark.parametrize(
+    ("noted", "begin"),
+    [
+        (
+            '{"pinned": false, "source_version": "7.3.1-1"}',
+            "built from 7.3.1-1 instead of what tools/sources.lock pins",
+        ),
+        (
+            '{"pinned": false, "packages": []}',
+            "built from newer packages instead of what lab/userland/packages.lock pins",
+        ),
+        ('{"pinned": true}', None),
+        ('{"sha256": "0"}', None),
+        ("[]", None),
+        ("{", None),
+        (None, None),
+    ],
+)
+def test_what_was_not_built_from_the_pinned_source_is_said(
+    tmp_path: Path, noted: str | None, begin: str | None
+) -> None:
+    if noted is not None:
+        (tmp_path / "build.json").write_text(noted)
+    sentence = tools.unpinned(tmp_path / "linux")
+    assert sentence is None if begin is None else (sentence or "").startswith(begin)
+
+
 def test_every_source_of_the_build_scripts_counts() -> None:
     """Compares with the scripts, which make their keys in the cache from the same files."""
     for what, patterns in tools.SOURCES.items():
         assert all(list(REPOSITORY.glob(pattern)) for pattern in patterns), what
     key = next(line for line in (REPOSITORY / "lab/build").read_text().splitlines() if "key=$(cache_key" in line)
-    names = {name for name in ("build", "kernel.version", "kernel.config", "patches/*.patch") if name in key}
+    names = {name for name in ("build", "unpack", "kernel.config", "patches/*.patch") if f"/{name}" in key}
     ccas = {f"cca/{name}" for name in ("*/*.[ch]", "module/K*") if f'"$cca"/{name}' in key}
-    assert {f"lab/{name}" for name in names} | ccas == set(tools.SOURCES["the lab's kernel"])
+    lock = {"tools/sources.lock"} if "sources.lock" in key else set()
+    assert {f"lab/{name}" for name in names} | ccas | lock == set(tools.SOURCES["the lab's kernel"])

@@ -34,6 +34,7 @@ LIMITS = {
     "changes": "changes of the path that are not those configured",
     "ecn": "ECN that is not as configured",
     "kernel": "a kernel that is not the one configured",
+    "host-root": "a guest's root that is not the one configured",
     "parameter": "a module's parameter that is not as configured",
     "traffic": "traffic that is not the one configured",
     "cpu": "a processor without idle time",

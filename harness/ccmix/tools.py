@@ -5,29 +5,41 @@
 
 import compileall
 import hashlib
+import json
 import os
 import shutil
 import sys
 from pathlib import Path
+
+from ccmix import payload
 
 HARNESS = Path(__file__).resolve().parent
 REPOSITORY = HARNESS.parents[1]  # if ccmix was installed from one
 SETUP = REPOSITORY / "tools" / "setup"
 # What the build scripts make their keys in the cache from, below the repository
 SOURCES = {
-    "the patched iperf3": ("iperf3-patch/build", "iperf3-patch/series", "iperf3-patch/*.patch"),
+    "the patched iperf3": (
+        "iperf3-patch/build",
+        "iperf3-patch/unpack",
+        "tools/sources.lock",
+        "iperf3-patch/series",
+        "iperf3-patch/*.patch",
+    ),
     "the lab's kernel": (
         "lab/build",
-        "lab/kernel.version",
+        "lab/unpack",
+        "tools/sources.lock",
         "lab/kernel.config",
         "lab/patches/*.patch",
         "cca/*/*.[ch]",
         "cca/module/K*",
     ),
+    "the lab's userland": ("lab/userland/build", "lab/userland/packages.lock", "lab/init", "lab/fstab"),
     **{
         f"ccmix-{name}": (f"probes/{name}/build", f"probes/{name}/*.[ch]", "probes/common/*.[ch]")
         for name in ("sockmon", "capflow", "rtt")
     },
+    "ccmix-confine": ("lab/confine/build", "lab/confine/*.[ch]", "probes/common/*.[ch]"),
     "ccmix-cca": ("cca/bpf/build", "cca/bpf/*/*.[ch]", "cca/core/*.[ch]", "probes/common/*.[ch]"),
 }
 
@@ -44,6 +56,11 @@ def find_iperf3() -> Path:
 def find_kernel() -> Path:
     """Returns the lab's kernel."""
     return find("ccmix-lab-kernel", "CCMIX_LAB_KERNEL", "the lab's kernel")
+
+
+def find_userland() -> Path:
+    """Returns the root of the lab's guests, a folder."""
+    return find("ccmix-userland", "CCMIX_USERLAND", "the lab's userland")
 
 
 def named_kernels() -> dict[str, Path]:
@@ -81,18 +98,58 @@ def find_cca() -> Path:
     return find("ccmix-cca", "CCMIX_CCA", "ccmix-cca")
 
 
+def find_confine() -> Path:
+    """Returns the program that starts the lab's guests, and confines them."""
+    return find("ccmix-confine", "CCMIX_CONFINE", "ccmix-confine")
+
+
 def find(name: str, variable: str, what: str) -> Path:
-    """Returns what the variable names, else the program beside this Python, where `make setup` puts it, else on PATH.
+    """Returns what the variable names, else the program beside this Python, where `make setup` puts it, else what the
+    installed package brings along, else the one on PATH.
 
     `what` names the program in the message of ToolError.
     """
     installed = Path(sys.prefix) / "bin" / name
-    program = os.environ.get(variable) or (installed if os.access(installed, os.X_OK) else shutil.which(name))
+    program = os.environ.get(variable) or (
+        installed if os.access(installed, os.X_OK) else _in_package(name) or shutil.which(name)
+    )
     if not program:
         raise ToolError(f"{what} is not at {installed}: run 'make setup' in ccmix's folder, or set {variable}")
     if not os.access(program, os.X_OK):
         raise ToolError(f"{what} at {program} can't be run by this user")
     return Path(program).resolve()
+
+
+def program_folders() -> list[Path]:
+    """Returns the folders in which ccmix's programs have their own names: beside this Python, and what the installed
+    package brings along.
+    """
+    brought = _in_package("ccmix-iperf3")
+    return [Path(sys.prefix) / "bin", *([brought.parent] if brought else [])]
+
+
+def _in_package(name: str) -> Path | None:
+    try:
+        return payload.find(name, cache_folder())
+    except payload.PayloadError as error:
+        raise ToolError(str(error)) from error
+
+
+def unpinned(program: Path) -> str | None:
+    """Returns a sentence about a program that was not built from the pinned source; None if it was, or if its build,
+    which writes build.json beside it, noted nothing.
+    """
+    try:
+        noted = json.loads((program.parent / "build.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(noted, dict) or noted.get("pinned") is not False:
+        return None
+    if "packages" in noted:
+        source, lock = "newer packages", "lab/userland/packages.lock"
+    else:
+        source, lock = noted.get("source_version", "another source"), "tools/sources.lock"
+    return f"built from {source} instead of what {lock} pins: numbers may differ from those of others"
 
 
 def fingerprints() -> dict[str, str]:

@@ -10,7 +10,8 @@ import pytest
 
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import judge
-from ccmix.model import Capture, CaptureFacts, LabKernel, Measurement, PathChange, Run, Verdict
+from ccmix.model import Capture, CaptureFacts, GuestRoot, LabKernel, Measurement, PathChange, Run
+from ccmix.model.results import Verdict
 from ccmix.probes.stream.format import CPU_TIMES
 from ccmix.terms import LIMITS
 from support import packet_train, with_senders
@@ -263,6 +264,10 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "kernel": (
         changed_facts(lab_kernel=LabKernel("mine", "0" * 64, "7.2.12-mine")), "kernel",
         "the guest was started with mine, configured is stock",
+    ),
+    "guest's root": (
+        changed_facts(guest_root=GuestRoot(None, repeatable_elsewhere=False)), "host-root",
+        "the guest had this machine's file system, configured is the lab's userland",
     ),
     "module's parameter": (
         with_parameter, "parameter", "tcp_bbr2/parameters/beta was set to 5, configured is nothing"

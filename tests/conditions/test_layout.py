@@ -119,7 +119,7 @@ def script(tmp_path: Path) -> Path:
 
 def test_every_queue_discipline_is_one_that_the_guest_takes(ccmix: Ccmix, script: Path) -> None:
     """Also under htb; with bursts of loss, jitter, reordering, and a slow device on the paths to it."""
-    done = ccmix("lab", "exec", "--memory", 512, "--", sys.executable, script, *QUEUES)
+    done = ccmix("lab", "exec", "--host-root", "--memory", 512, "--", sys.executable, script, *QUEUES)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = iter(done.stdout.splitlines())
     for text, limit in QUEUES.items():
@@ -132,7 +132,9 @@ def test_every_queue_discipline_is_one_that_the_guest_takes(ccmix: Ccmix, script
 
 def test_what_tc_refuses_is_told_by_its_key(ccmix: Ccmix, script: Path) -> None:
     """The burst of RED is right or wrong by its min and by the size of packets, in a way of tc's own."""
-    done = ccmix("lab", "exec", "--memory", 512, "--", sys.executable, script, "red min 30kb max 90kb burst 1")
+    done = ccmix(
+        "lab", "exec", "--host-root", "--memory", 512, "--", sys.executable, script, "red min 30kb max 90kb burst 1"
+    )
     assert done.returncode == 1
     said = "ccmix-bottleneck: [topology t] qdisc: tc refuses 'qdisc add dev east parent 1:1 handle 2: red limit"
     assert said in done.stdout
@@ -173,7 +175,7 @@ def test_the_ends_of_each_range_are_what_the_guest_takes_as_they_are(ccmix: Ccmi
         for end in (reader.least, reader.most)
     }
     assert len(ends) > 80
-    done = ccmix("lab", "exec", "--memory", 512, "--", sys.executable, file, *ends)
+    done = ccmix("lab", "exec", "--host-root", "--memory", 512, "--", sys.executable, file, *ends)
     assert done.returncode == 0, done.stdout[-2000:]
     for (text, (kind, value)), line in zip(ends.items(), done.stdout.splitlines(), strict=True):
         found, shown = json.loads(line)

@@ -24,7 +24,7 @@ def guest() -> dict[str, Any]:
     """Returns what tests/doctor/in_a_guest.py reported, in one guest."""
     script = Path(__file__).with_name("in_a_guest.py")
     paths = f"PYTHONPATH={REPOSITORY / 'tests'}:{REPOSITORY / 'harness'}"
-    argv = [CCMIX, "lab", "exec", "--", "env", paths, sys.executable, str(script)]
+    argv = [CCMIX, "lab", "exec", "--host-root", "--", "env", paths, sys.executable, str(script)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
     results: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -56,7 +56,7 @@ def test_kills_leave_every_run_once_and_every_host_as_before(
     script = tmp_path / "script.sh"
     script.write_text(f'set -u\n{HOSTS}\nmkdir out\nPYTHONPATH={REPOSITORY}/tests exec "$@"\n')
     argv = ["sh", script, sys.executable, PROGRAM, tmp_path / "test.ini", "out", kills, SEED, STATE, *ssh]
-    done = ccmix("lab", "exec", "--memory", MEMORY_MIB, "--", *argv, timeout=7000)
+    done = ccmix("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", *argv, timeout=7000)
     assert done.stdout, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
     assert summary["faults"] == [], done.stdout

@@ -74,7 +74,7 @@ def test_a_day_of_virtual_time(ccmix: Ccmix, tmp_path: Path) -> None:
     (tmp_path / "hosts.sh").write_text(HOSTS)
     options = ("--seconds", A_DAY_S, "--runs", 44, "--pause", "30m", "--every", 3000, "--samples-each", 600)
     argv = ["sh", tmp_path / "hosts.sh", sys.executable, PROGRAM, "soak", *options, "--set-clock"]
-    done = ccmix("lab", "exec", "--memory", MEMORY_MIB, "--", *argv, timeout=5900)
+    done = ccmix("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", *argv, timeout=5900)
     summaries = re.findall(r"^\{.*\}$", done.stdout, re.MULTILINE)
     assert summaries, done.stdout + done.stderr
     print(summaries[-1])

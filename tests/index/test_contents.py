@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +14,7 @@ from ccmix.archive.packed import opened
 from ccmix.cli.published import published
 from ccmix.index.fields import KINDS, fields_of
 from ccmix.index.send import finished, run_lines
+from ccmix.model import GuestRoot
 from elasticsearch_node import Node
 from filled_index import RECORDED
 from index_support import Index, documents, of_archive, of_index
@@ -97,6 +99,18 @@ def test_no_document_has_a_field_that_the_table_does_not_give_its_kind() -> None
         for kind, _, document in documents(run_lines("x", campaign, result)):
             known = {field.name for field in fields_of(kind)}
             assert set(_flat(document, known)) <= known
+
+
+@pytest.mark.parametrize(("sha256", "repeatable"), [("abc", True), ("abc", False), (None, False)])
+def test_a_run_of_the_lab_names_its_root(sha256: str | None, repeatable: bool) -> None:
+    campaign = Campaign.load(DEMO)
+    result = next(iter(finished(campaign)))
+    facts = replace(result.finished.facts, guest_root=GuestRoot(sha256, repeatable))
+    result = replace(result, finished=replace(result.finished, facts=facts))
+    [run] = [document for kind, _, document in documents(run_lines("x", campaign, result)) if kind == "runs"]
+    path = run["ccmix"]["path"]
+    assert (path.get("userland_sha256"), path["repeatable_elsewhere"]) == (sha256, repeatable)
+    assert path["host_root"] is False
 
 
 def test_same_rows_whatever_is_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

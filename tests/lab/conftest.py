@@ -46,6 +46,7 @@ def launch_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     """Puts the launch folders here, so that whatever runs in one of them belongs to this test."""
     folder = tmp_path / "launch"
     folder.mkdir()
+    monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     yield folder
     for pid in processes_in(folder):  # of a test that failed

@@ -24,7 +24,7 @@ def clone(tmp_path: Path) -> Path:
     shutil.copytree(BUILD.parent, tmp_path / "clone" / "lab")
     for needed in ("tools", "cca"):
         shutil.copytree(BUILD.parents[1] / needed, tmp_path / "clone" / needed)
-    (tmp_path / "clone" / "tools" / "debian-fetch").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "clone" / "tools" / "source-fetch").write_text("#!/bin/sh\nexit 1\n")
     return tmp_path / "clone"
 
 
@@ -63,7 +63,7 @@ def test_a_damaged_kernel_is_not_used(clone: Path, copy_of_cache: Path, damage: 
     assert result.returncode == 1
     assert result.stdout == ""
     assert f"{folder} is damaged" in result.stderr
-    assert "fetching linux-source-7.2: failed" in result.stderr
+    assert "fetching and patching the kernel's source: failed" in result.stderr
     assert not list(folder.parent.glob("*.build-*"))
 
 
@@ -73,10 +73,24 @@ def test_the_key_follows_what_the_kernel_is_made_of(kernel: Path, clone: Path, c
     result = build(script, copy_of_cache)
     assert Path(result.stdout.strip()).parent.name == kernel.parent.name, "two clones share a kernel"
     patch = next((clone / "lab" / "patches").iterdir())
-    for part in ("kernel.config", "kernel.version", "build", patch, "../cca/core/bbr.c", "../cca/module/Kbuild"):
+    for part in (
+        "kernel.config",
+        "../tools/sources.lock",
+        "build",
+        "unpack",
+        patch,
+        "../cca/core/bbr.c",
+        "../cca/module/Kbuild",
+    ):
         path = clone / "lab" / part
         before = path.read_text()
         path.write_text(before + "\n")
         assert build(script, copy_of_cache).returncode == 1, part
         path.write_text(before)
     assert build(script, copy_of_cache).returncode == 0
+
+
+def test_a_folder_that_make_cannot_use_is_refused_at_once(clone: Path, tmp_path: Path) -> None:
+    result = build(clone / "lab" / "build", tmp_path / "a cache")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "set CCMIX_CACHE to another" in result.stderr

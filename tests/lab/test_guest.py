@@ -19,7 +19,7 @@ import pytest
 
 from ccmix.lab import GuestError, GuestResult, GuestSpec, run_guest
 from ccmix.lab import guest as guest_module
-from ccmix.lab.spec import GUARD
+from ccmix.tools import find_confine, find_userland
 
 pytestmark = pytest.mark.lab
 
@@ -223,19 +223,22 @@ def test_cancelling_at_any_moment_leaves_nothing(
 
 @pytest.mark.parametrize(("parent", "output"), [(os.getpid(), "guest\n"), (1, "")], ids=["alive", "dead"])
 def test_a_guest_whose_harness_died_too_early_does_not_start(parent: int, output: str) -> None:
+    cpu = min(os.sched_getaffinity(0))
     started = subprocess.run(
-        ["sh", "-c", GUARD, str(parent), "echo", "guest"], check=False, stdout=subprocess.PIPE, text=True
-    )
+        [find_confine(), f"--parent={parent}", f"--processor={cpu}", "--read=/", "--", "/bin/echo", "guest"],
+        check=False, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     assert started.stdout == output
 
 
 RUN_AS_A_PROGRAM = """
-import asyncio, json, sys
+import asyncio, json, os, sys
 from pathlib import Path
 from ccmix.lab import GuestSpec, run_guest
 kernel, job, *argv = sys.argv[1:]
-result = asyncio.run(run_guest(Path(kernel), GuestSpec(tuple(argv), Path(job), 128 << 20, 1)))
-print(json.dumps([result.exit_status, result.console]))
+root = Path(os.environ["ROOT"]) if "ROOT" in os.environ else None
+result = asyncio.run(run_guest(Path(kernel), GuestSpec(tuple(argv), Path(job), 128 << 20, 1, userland=root)))
+print(json.dumps([result.exit_status, result.console, result.confinement]))
 """
 
 
@@ -291,14 +294,17 @@ def test_two_guests_at_once(kernel: Path, tmp_path: Path) -> None:
     assert [(folder / "file").read_text() for folder in jobs] == ["one\n", "two\n"]
 
 
-def test_runs_as_an_ordinary_user_without_any_capability(kernel: Path) -> None:
+@pytest.mark.parametrize("way", ["landlock", "namespaces", "none"])
+def test_runs_as_an_ordinary_user_without_any_capability(kernel: Path, way: str) -> None:
     # Not pytest's folder, which others cannot enter. /root may be closed too, so take copies.
     folder = Path(subprocess.run(["mktemp", "-d"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
     try:
         folder.chmod(0o755)
         shutil.copy(kernel, folder / "kernel")
+        shutil.copy(find_confine(), folder / "confine")
+        shutil.copytree(find_userland(), folder / "root", symlinks=True)
         shutil.copytree(HARNESS / "ccmix" / "lab", folder / "ccmix" / "lab")
-        for module in ("failures.py", "temporary.py", "tools.py"):
+        for module in ("failures.py", "payload.py", "temporary.py", "tools.py"):
             shutil.copy(HARNESS / "ccmix" / module, folder / "ccmix")
         (folder / "ccmix" / "__init__.py").touch()
         (folder / "job").mkdir()
@@ -315,10 +321,15 @@ def test_runs_as_an_ordinary_user_without_any_capability(kernel: Path) -> None:
         script = "id -u; ip link add dum0 type dummy; echo x > y; exit 5"
         ran = subprocess.run(
             [*drop, next(pythons), "-c", RUN_AS_A_PROGRAM, folder / "kernel", folder / "job", "sh", "-c", script],
-            env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONPATH": str(folder)},
-            cwd="/", check=True, capture_output=True, text=True,
+            env={
+                "PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONPATH": str(folder),
+                "CCMIX_CONFINE": str(folder / "confine"), "CCMIX_CONFINEMENT": way, "ROOT": str(folder / "root"),
+            },
+            cwd="/", check=False, capture_output=True, text=True,
         )  # fmt: skip
-        assert json.loads(ran.stdout) == [5, "0\n"], ran.stderr
+        assert ran.returncode == 0, ran.stderr
+        status, console, confined = json.loads(ran.stdout)
+        assert (status, console, confined.split()[0].rstrip(":")) == (5, "0\n", way)
         assert (folder / "job" / "y").read_text() == "x\n"
     finally:
         shutil.rmtree(folder)

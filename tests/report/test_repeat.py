@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ccmix.model import CampaignOrigin, Group, Run
+from ccmix.model import Group, Run
+from ccmix.model.results import CampaignOrigin
 from ccmix.report.repeat import Origin
 from support import TOPOLOGY, iperf3_traffic
 
@@ -22,6 +23,8 @@ RUN = Run("mixed", {"delay": "44ms", "loss": "0.1%"}, "receiver", 3, 7,
         ("run dtn.ini --netem-at=n1:eth0,eth1", "run dtn.ini --netem-at n1:eth0,eth1 --seed 5"),
         ("run -j4 dtn.ini -Hh.csv -ox --lab", "run dtn.ini -H h.csv --lab --seed 5"),
         ("run my-tests --run 'mixed all #1'", "run campaign.ini --seed 5"),
+        ("demo -o results/demo", "run demo.ini --lab --seed 5"),
+        ("demo --quick -j 2", "run demo-quick.ini --lab --seed 5"),
     ],
 )
 def test_of_one_run(given: str, again: str) -> None:

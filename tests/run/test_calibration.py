@@ -74,7 +74,7 @@ LARGE = [
 
 def measured(points: list[Point], folder: Path) -> Iterator[tuple[Point, dict[str, Any]]]:
     done = Ccmix(folder)(
-        "lab", "exec", "--memory", 2000, "--",
+        "lab", "exec", "--host-root", "--memory", 2000, "--",
         sys.executable, SCRIPT, REPOSITORY / "harness", find_iperf3(), json.dumps(points), timeout=1500,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -145,6 +145,7 @@ def check(points: list[Point], folder: Path) -> None:
             check_buffer(asked, values)
 
 
+@pytest.mark.timeout(1600)
 @pytest.mark.parametrize("points", [FEW, pytest.param(SMALL, marks=pytest.mark.deep)], ids=["few", "small"])
 def test_the_path_is_the_one_asked_for(points: list[Point], tmp_path: Path) -> None:
     check(points, tmp_path)

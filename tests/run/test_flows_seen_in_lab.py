@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.archive import RunFolder
 from ccmix.config import load
-from ccmix.model import FinishedRun
+from ccmix.model.results import FinishedRun
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import EmulationPrograms, LabMachine
@@ -16,6 +16,7 @@ from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
 pytestmark = pytest.mark.lab
 PATH = """
 [topology t]
+host-root = on
 rate = 10mbit
 delay = 5ms
 

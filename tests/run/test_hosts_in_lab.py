@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.archive import RunFolder
 from ccmix.config import load
-from ccmix.model import Verdict
+from ccmix.model.results import Verdict
 from ccmix.plan import make_plan
 from ccmix.run.conclude import conclude
 from ccmix.run.machines import EmulationPrograms, LabMachine
@@ -15,7 +15,16 @@ from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
 
 pytestmark = pytest.mark.lab
 
-PATH = "[topology long]\nrate = 200mbit\ndelay = 20ms\nbuffer = 1bdp\n[DEFAULT]\nduration = 3s\nomit = 1s\n"
+PATH = """
+[topology long]
+host-root = on
+rate = 200mbit
+delay = 20ms
+buffer = 1bdp
+[DEFAULT]
+duration = 3s
+omit = 1s
+"""
 # A window of the receiver for one flow, which iperf3 gives to all flows of a test alike: so it is a test of its own
 ONE_OF_64 = """
 [many]

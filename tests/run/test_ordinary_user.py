@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ccmix.tools import find_iperf3, find_kernel, find_rtt, find_sockmon
+from ccmix.tools import find_confine, find_iperf3, find_kernel, find_rtt, find_sockmon, find_userland
 from support import REPOSITORY, SMALL
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep]
@@ -37,6 +37,8 @@ def installation(folder: Path) -> Path:
     shutil.copy(find_kernel(), installation / "ccmix-lab-kernel")
     shutil.copy(find_sockmon(), installation / "ccmix-sockmon")
     shutil.copy(find_rtt(), installation / "ccmix-rtt")
+    shutil.copy(find_confine(), installation / "ccmix-confine")
+    shutil.copytree(find_userland().parent, installation / "userland", symlinks=True)
     shutil.copytree(REPOSITORY / "harness", installation / "harness")
     shutil.copytree(sysconfig.get_paths()["purelib"], installation / "site-packages")
     return installation
@@ -64,6 +66,8 @@ def test_a_campaign_in_the_lab(installation: Path, folder: Path) -> None:
         "CCMIX_SOCKMON": str(installation / "ccmix-sockmon"),
         "CCMIX_RTT": str(installation / "ccmix-rtt"),
         "CCMIX_LAB_KERNEL": str(installation / "ccmix-lab-kernel"),
+        "CCMIX_CONFINE": str(installation / "ccmix-confine"),
+        "CCMIX_USERLAND": str(installation / "userland" / "root"),
     }
     argv = [str(python), "-c", "from ccmix.cli import main; main()", "run", "small.ini", "--lab", "-o", "out"]
     who = subprocess.run(as_ordinary_user(["id", "-u"]), capture_output=True, text=True, check=True)

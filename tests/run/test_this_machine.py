@@ -52,7 +52,7 @@ def script(tmp_path: Path, text: str) -> Path:
 def test_a_campaign_leaves_the_machine_as_it_was(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
     small_ini.write_text(small_ini.read_text() + LINES)
     commands = f"{STATE} echo RUN\n{CCMIX} run {small_ini} -o out || exit\necho AFTER\n{STATE} ls $CCMIX_STATE\n"
-    done = ccmix("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script(tmp_path, commands))
+    done = ccmix("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", "sh", script(tmp_path, commands))
     assert done.returncode == 0, done.stdout
     before, _, rest = done.stdout.partition("RUN\n")
     during, _, after = rest.partition("AFTER\n")
@@ -87,7 +87,7 @@ echo BACK
 echo AFTER
 {STATE} ls $CCMIX_STATE
 """
-    done = ccmix("lab", "exec", "--memory", MEMORY_MIB, "--", "sh", script(tmp_path, commands))
+    done = ccmix("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", "sh", script(tmp_path, commands))
     assert done.returncode == 0, done.stdout
     before, _, rest = done.stdout.partition("RUN\n")
     killed, _, rest = rest.partition("KILLED\n")[2].partition("BACK\n")

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.lab
 # takes can be told beforehand. The measured time is from 1 s to 9 s.
 MIX = """
 [topology quiet]
+host-root = on
 rate = 50mbit
 buffer = 1bdp
 receivers = one

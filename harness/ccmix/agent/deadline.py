@@ -2,6 +2,8 @@
 
 import time
 
+_SOON_S = 0.001
+
 
 class Deadline:
     """Describes a moment of the monotonic clock, by which something is to have happened."""
@@ -26,6 +28,11 @@ class Deadline:
     def remaining_s(self) -> float:
         """Returns the seconds until then, and 0 after it: what select, sleep and wait take."""
         return max(0.0, self._moment_s - time.monotonic())
+
+    @property
+    def socket_timeout_s(self) -> float:
+        """Returns the seconds until then as socket.settimeout takes them, for which 0 means not to wait at all."""
+        return self.remaining_s or _SOON_S
 
     @property
     def expired(self) -> bool:

@@ -64,6 +64,7 @@ def path_settings(path: Topology) -> dict[str, str]:
         "sender-qdisc": _each(path_text.sender_queue(sender) for sender in senders),
         "offloads": _switch(path.offloads),
         "kernel": path.kernel,
+        "host-root": _switch(path.host_root),
     }
 
 

@@ -10,10 +10,14 @@ from pathlib import Path
 from ccmix.archive import codec, many, plans
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.folders import RunFolder
-from ccmix.archive.replacing import PARTIAL
-from ccmix.model import CampaignOrigin, CampaignPlan, FinishedRun, Run
+from ccmix.archive.replacing import PARTIAL, open_new, replacing
+from ccmix.failures import naming
+from ccmix.model import Run
+from ccmix.model.results import CampaignOrigin, CampaignPlan, FinishedRun
 
 FILE = "campaign.json"
+INDEX = "index.parquet"  # see campaign_index.py
+INDEXED_FROM = 500  # runs; of fewer, each run.json is read before Polars would be imported
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,18 @@ class Campaign:
         if outdir.exists() and any(entry.name != FILE + PARTIAL for entry in outdir.iterdir()):
             raise ArchiveError(f"{outdir}: is not empty: give another folder with -o, or --resume to go on with it")
         outdir.mkdir(parents=True, exist_ok=True)
-        codec.write(file, codec.CAMPAIGN_PLAN, plan)
+        if len(plan.runs) < INDEXED_FROM:
+            codec.write(file, codec.CAMPAIGN_PLAN, plan)
+        else:
+            with replacing(file) as out:
+                many.write_plan(out, plan)
         return cls(outdir, plan)
 
     @staticmethod
     def write_staged(folder: Path, plan: CampaignPlan) -> None:
         """Writes the plan into a folder that staging.staged() will move to its place, with all of its runs."""
-        many.write_plan(folder / FILE, plan)
+        with naming(folder / FILE), open_new(folder / FILE) as out:
+            many.write_plan(out, plan)
 
     @classmethod
     def load(cls, outdir: Path) -> "Campaign":
@@ -98,10 +107,15 @@ class Campaign:
     ) -> Iterator[tuple[FinishedRun, Path]]:
         """Yields each finished run that is wanted, in the order of the plan, and its folder; reads no others.
 
-        With numbers_only, runs have only what archive/numbers.py keeps.
+        With numbers_only, runs have only what archive/numbers.py keeps, of many runs from the campaign's index.
 
         Calls `unread` for a run.json that can't be read; without `unread`, raises its ArchiveError.
         """
+        if numbers_only and len(self.runs) >= INDEXED_FROM:
+            from ccmix.archive import campaign_index  # noqa: PLC0415  # slow to import
+
+            yield from campaign_index.finished(self, wanted, unread)
+            return
         for run in filter(wanted, self.runs):
             folder = RunFolder.of(self.outdir, run)
             try:

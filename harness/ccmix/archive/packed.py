@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from ccmix.archive.campaign import FILE, Campaign
+from ccmix.archive.campaign import FILE, INDEX, Campaign
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.folders import RunFolder
 from ccmix.archive.inside import open_file
@@ -116,6 +116,29 @@ def unpack(file: Path, outdir: Path, progress: Progress = _no_progress) -> Campa
     return Campaign.load(outdir)
 
 
+def pack_folder(folder: Path, out: IO[bytes]) -> None:
+    """Writes all files of a folder as a campaign's are packed. Raises ArchiveError, and OSError."""
+    names = sorted(_walk(folder, ""), key=os.fsencode)
+    for name in names:
+        _check_kind(folder, name)
+    _write(folder, names, out, _no_progress)
+
+
+def unpack_folder(source: IO[bytes], size: int, folder: Path) -> None:
+    """Fills an empty folder with what pack_folder() wrote, with the checks of a campaign's packed file.
+
+    Raises ArchiveError, which names files below `folder`, and OSError.
+    """
+    try:
+        packed = zipfile.ZipFile(source)
+    except DAMAGED as error:
+        raise ArchiveError(f"{folder}: what came for it is damaged: {error}") from error
+    with packed:
+        members = packed.infolist()
+        _check_members(members, size, folder)
+        _extract(packed, members, folder, _no_progress)
+
+
 @contextlib.contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[OpenedArchives]:
     """Yields the folder of each campaign; a packed file is unpacked into a temporary folder, without its raw files.
@@ -194,6 +217,8 @@ class _Selection:
 def _select(outdir: Path, finished: set[str], raw: bool) -> _Selection:
     selection = _Selection([], [], [])
     for name in _walk(outdir, ""):
+        if name == INDEX:  # it can be made again
+            continue
         parts = name.split("/")
         run = "/".join(parts[:RUN_DEPTH])
         if name == FILE or parts[0] in REPORTS or (len(parts) > RUN_DEPTH and run in finished):
@@ -315,6 +340,14 @@ def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
 def _checked_members(packed: zipfile.ZipFile, file: Path) -> list[zipfile.ZipInfo]:
     """Returns all members. Raises ArchiveError unless unpacking them is safe, and gives a campaign."""
     members = packed.infolist()
+    _check_members(members, file.stat().st_size, file)
+    if all(info.filename != FILE for info in members):
+        raise ArchiveError(f"{file}: has no {FILE}: name a file that 'ccmix archive pack' wrote")
+    return members
+
+
+def _check_members(members: Sequence[zipfile.ZipInfo], size: int, file: Path) -> None:
+    """Raises ArchiveError, which names `file`, unless unpacking them from so many bytes is safe."""
     if len(members) > MOST_MEMBERS:
         raise ArchiveError(f"{file}: has {len(members)} members, and at most {MOST_MEMBERS} are unpacked")
     for info in members:
@@ -325,12 +358,9 @@ def _checked_members(packed: zipfile.ZipFile, file: Path) -> list[zipfile.ZipInf
     for name, times in names.items():
         if times > 1 or any(str(parent) in files for parent in PurePosixPath(name).parents):
             raise ArchiveError(f"{file}: {name!r:.300}: is there twice: 'ccmix archive pack' does not write that")
-    if FILE not in files:
-        raise ArchiveError(f"{file}: has no {FILE}: name a file that 'ccmix archive pack' wrote")
-    total, size = sum(info.file_size for info in members), file.stat().st_size
+    total = sum(info.file_size for info in members)
     if total > max(ALWAYS_ALLOWED_BYTES, MOST_RATIO * size):
         raise ArchiveError(f"{file}: {size} bytes would become {total}, more than {MOST_RATIO} times as many: refused")
-    return members
 
 
 def _refusal(info: zipfile.ZipInfo) -> str:
@@ -356,7 +386,7 @@ def _extract(packed: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], folder
     """Raises ArchiveError if a member is damaged, and OSError."""
     total = sum(info.file_size for info in members)
     done = 0
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for info in members:
         place = folder / info.filename
         if info.is_dir():

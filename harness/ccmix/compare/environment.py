@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from ccmix.analysis.counting import imported
 from ccmix.analysis.results import Result
-from ccmix.model import HostPath, Topology
+from ccmix.model import GuestRoot, HostPath, Topology
 
 OF_TRAFFIC = ("cca", "streams", "pacing")  # swept keys that the mix, streams and pacing of a run already contain
 SHA_DIGITS = 12  # of a file's hash that are shown
@@ -13,6 +13,7 @@ MOST_VALUES = 4  # how many are shown of one side
 # Settings that no real path has
 OF_EMULATION = (
     "path.name", "path.receivers", "path.shaper", "path.offloads", "path.sender_queue", "path.spread", "path.kernel",
+    "path.host_root",
 )  # fmt: skip
 KNOWN_TO_IMPORTS = ("path.src", "path.dst.name")
 UNKNOWN, REAL = "unknown", "real"
@@ -77,8 +78,8 @@ def _mark_unknown_path(these: dict[str, tuple[str, ...]], others: dict[str, tupl
 
 def _rank(name: str) -> int:
     order = (
-        "machine", "kernel", "tool", "generator", "host", "cca.", "sysctl", "offloads", "sender-qdisc", "path",
-        "traffic.",
+        "machine", "kernel", "userland", "tool", "generator", "host", "cca.", "sysctl", "offloads", "sender-qdisc",
+        "path", "traffic.",
     )  # fmt: skip
     return next((at for at, start in enumerate(order) if name.startswith(start)), len(order))
 
@@ -99,6 +100,8 @@ def _of(result: Result) -> Iterator[tuple[str, str]]:
         yield "kernel's build", facts.kernel_version
     if facts.lab_kernel:
         yield "kernel's file", f"{facts.lab_kernel.name}, sha256 {facts.lab_kernel.sha256[:SHA_DIGITS]}"
+    if facts.guest_root:
+        yield "userland", _userland(facts.guest_root)
     yield "tool", facts.iperf3 or UNKNOWN
     yield "generator", facts.generator or "iperf3"
     yield from _flat("host", {role: asdict(host) for role, host in (facts.hosts or {}).items()})
@@ -122,6 +125,12 @@ def _of(result: Result) -> Iterator[tuple[str, str]]:
         yield "traffic.settled", "ends when it has settled"
     pacing_bps = run.traffic.pacing_bps
     yield "traffic.pacing_bps", f"{pacing_bps:g}" if pacing_bps else "none" if complete else UNKNOWN
+
+
+def _userland(root: GuestRoot) -> str:
+    if root.userland_sha256 is None:
+        return "the host's file system, not repeatable elsewhere"
+    return f"sha256 {root.userland_sha256[:SHA_DIGITS]}"
 
 
 def settings_of_path(result: Result) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ccmix.agent.journal import Journal
+from ccmix.conditions import rtnetlink
 from ccmix.conditions.layout import (
     NAMESPACE_PREFIX,
     ROUTERS,
@@ -12,12 +13,13 @@ from ccmix.conditions.layout import (
     End,
     Layout,
     Pair,
+    PathRoute,
     layout,
 )
 from ccmix.conditions.namespaces import offloads_off, sysctl_file, write_sysctls
 from ccmix.conditions.sysctl import changed_sysctls
 from ccmix.conditions.tc_batch import run_tc
-from ccmix.hosts import CommandError, Host, LocalHost, NamespaceHost
+from ccmix.hosts import CommandError, EnteredNamespace, Host, LocalHost
 from ccmix.hosts.namespace import NAMES, entered
 from ccmix.model import Topology
 
@@ -56,7 +58,7 @@ class Dumbbell:
 
     def host(self, namespace: str) -> Host:
         """Returns one of the path's hosts or routers, without a journal: what changes there goes with the path."""
-        return NamespaceHost(NAMESPACE_PREFIX + namespace)
+        return EnteredNamespace(NAMESPACE_PREFIX + namespace)
 
     @property
     def ends(self) -> tuple[Host, ...]:
@@ -153,26 +155,32 @@ def _connect(plan: Layout, topology: Topology) -> None:
     emulating: dict[str, list[EmulatingDevice]] = {}
     for device in plan.emulating:
         emulating.setdefault(device.place.namespace, []).append(device)
-    routes: dict[str, list[str]] = {}
-    for namespace, route in plan.routes:
-        routes.setdefault(namespace, []).append(route)
+    routes: dict[str, list[PathRoute]] = {}
+    for route in plan.routes:
+        routes.setdefault(route.namespace, []).append(route)
     for namespace, own in ends.items():
-        name = NAMESPACE_PREFIX + namespace
-        with entered(name):
+        host = EnteredNamespace(NAMESPACE_PREFIX + namespace)
+        with entered(host.name):
             write_sysctls(_namespace_sysctls(namespace, topology))
             if not topology.offloads:
                 offloads_off(end.place.device for end, _ in own)
-        lines = ["link set lo up"]
-        for end, other in own:
-            name_of_device = end.place.device
-            lines += [f"addr add {address} dev {name_of_device}" for address in end.addresses]
-            lines.append(f"link set {name_of_device} up")
-            lines += [f"neigh add {known}" for known in other.known_to(end)]
-        lines += [f"route add {route}" for route in routes.get(namespace, ())]
-        local.run(["ip", "-n", name, "-batch", "-"], stdin="\n".join(lines))
+            rtnetlink.carry_out(_requests(own, routes.get(namespace, ())))
         if namespace in emulating:
             batch = [(device, line) for device in emulating[namespace] for line in device.lines("add")]
-            run_tc(NamespaceHost(name), topology, batch)
+            run_tc(host, topology, batch)
+
+
+def _requests(ends: Sequence[tuple[End, End]], routes: Sequence[PathRoute]) -> list[rtnetlink.RtnetlinkRequest]:
+    """Returns what sets up a namespace's devices, each with that at the other end of its link, whose MAC address it
+    never has to ask for.
+    """
+    requests = [rtnetlink.up("lo")]
+    for end, other in ends:
+        device = end.place.device
+        requests += [rtnetlink.address(device, address) for address in end.addresses]
+        requests.append(rtnetlink.up(device))
+        requests += [rtnetlink.neighbour(device, ip, other.mac) for ip in other.ips]
+    return requests + [rtnetlink.route(route.network, route.gateway, route.table) for route in routes]
 
 
 def _device(end: End, mtu_bytes: int) -> str:

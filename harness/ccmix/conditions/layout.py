@@ -26,13 +26,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ccmix.conditions import qdisc
+from ccmix.conditions.rtnetlink import MAIN_TABLE
 from ccmix.model import Sender, Topology
 
 NAMESPACE_PREFIX = "ccmix-"
 DELAY, BOTTLENECK, EXIT, RECEIVER = "delay", "bottleneck", "exit", "receiver"
 ACK_BOTTLENECK = "ack-bottleneck"  # what its device is for
 CONTROL = "control"
-CONTROL_TABLE = "100"  # of routes
+CONTROL_TABLE = 100  # of routes
+ALL = "0.0.0.0/0"
 ROUTERS = (DELAY, BOTTLENECK, EXIT)
 
 
@@ -52,12 +54,19 @@ class End:
     addresses: tuple[str, ...]
     mac: str = ""
 
-    def known_to(self, other: "End") -> list[str]:
-        """Returns what `ip neigh` takes at the other end of the link, which thus never asks for a MAC address."""
-        return [
-            f"{address.partition('/')[0]} lladdr {self.mac} nud permanent dev {other.place.device}"
-            for address in self.addresses
-        ]
+    @property
+    def ips(self) -> list[str]:
+        return [address.partition("/")[0] for address in self.addresses]
+
+
+@dataclass(frozen=True)
+class PathRoute:
+    """Leads from a namespace to a network, '10.0.3.0/24'."""
+
+    namespace: str
+    network: str
+    gateway: str
+    table: int = MAIN_TABLE
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ class Layout:
     pairs: tuple[Pair, ...]
     bottleneck: EmulatingDevice
     links: tuple[tuple[End, End], ...]
-    routes: tuple[tuple[str, str], ...]  # namespace, and what `ip route add` takes
+    routes: tuple[PathRoute, ...]
     ack_bottleneck: EmulatingDevice | None = None
 
     @property
@@ -124,7 +133,7 @@ def layout(topology: Topology) -> Layout:
     has_exit = fans_out or acks is not None
     pairs: list[Pair] = []
     links: list[tuple[End, End]] = []
-    routes: list[tuple[str, str]] = []
+    routes: list[PathRoute] = []
     far_ends: list[End] = []
     for at, sender in enumerate(senders):
         number = str(at + 1) if several else ""
@@ -137,8 +146,8 @@ def layout(topology: Topology) -> Layout:
             control = _control_devices(topology, sender, ends)
             links.append(ends)
             routes += [
-                (sender.name, f"{net}.3.0/24 via {net}.5.2 table {CONTROL_TABLE}"),
-                (receiver, f"{net}.1.0/24 via {net}.5.1 table {CONTROL_TABLE}"),
+                PathRoute(sender.name, f"{net}.3.0/24", f"{net}.5.2", CONTROL_TABLE),
+                PathRoute(receiver, f"{net}.1.0/24", f"{net}.5.1", CONTROL_TABLE),
             ]
         pairs.append(
             Pair(
@@ -163,21 +172,21 @@ def layout(topology: Topology) -> Layout:
         links.append((_end(sender.name, "eth0", f"{net}.1.1/24"), _end(DELAY, west, f"{net}.1.2/24")))
         links.append((_end(DELAY, east, f"{net}.2.1/24"), _end(BOTTLENECK, west, f"{net}.2.2/24")))
         routes += [
-            (sender.name, f"default via {net}.1.2"),
-            (DELAY, f"{net}.3.0/24 via {net}.2.2"),
-            (BOTTLENECK, f"{net}.1.0/24 via {net}.2.1"),
+            PathRoute(sender.name, ALL, f"{net}.1.2"),
+            PathRoute(DELAY, f"{net}.3.0/24", f"{net}.2.2"),
+            PathRoute(BOTTLENECK, f"{net}.1.0/24", f"{net}.2.1"),
         ]
         if fans_out:
             links.append((_end(EXIT, east, f"{net}.3.1/24"), _end(receiver, "eth0", f"{net}.3.2/24")))
-            routes.append((receiver, f"default via {net}.3.1"))
+            routes.append(PathRoute(receiver, ALL, f"{net}.3.1"))
         else:
             far_ends.append(_end(RECEIVER, "eth0", f"{net}.3.2/24"))
-            routes.append((RECEIVER, f"{net}.1.0/24 via {net}.3.1" if several else f"default via {net}.3.1"))
+            routes.append(PathRoute(RECEIVER, f"{net}.1.0/24" if several else ALL, f"{net}.3.1"))
         if has_exit:
-            routes.append((BOTTLENECK, f"{net}.3.0/24 via 10.255.0.2"))
+            routes.append(PathRoute(BOTTLENECK, f"{net}.3.0/24", "10.255.0.2"))
     if has_exit:
         links.append((_end(BOTTLENECK, "east", "10.255.0.1/24"), _end(EXIT, "west", "10.255.0.2/24")))
-        routes.append((EXIT, "default via 10.255.0.1"))
+        routes.append(PathRoute(EXIT, ALL, "10.255.0.1"))
     if not fans_out:
         near = (EXIT if has_exit else BOTTLENECK, "east")
         links.append((_joined(_end(*near, address) for address in _gateways(far_ends)), _joined(far_ends)))

@@ -201,6 +201,13 @@ TOPOLOGY_KEYS = _table(
         "stock",
     ),
     Key(
+        "host-root",
+        SWITCH,
+        "on: the lab's guest has this machine's programs, for commands that need them; not repeatable elsewhere",
+        "on",
+        "off",
+    ),
+    Key(
         "hosts",
         whole_number(1, MOST_HOSTS),
         "number of senders, h1, h2, ...; unset: those of host.NAME, else one",

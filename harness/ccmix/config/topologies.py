@@ -67,6 +67,7 @@ def topology(settings: Mapping[str, Any], parameter: ModuleParameter | None = No
         changes=_changes(settings, [sender.name for sender in senders]),
         capture=capture_in_router(settings) if settings["tcpdump"] else None,
         kernel=settings["kernel"],
+        host_root=settings["host-root"],
         module_parameter=parameter,
         name=settings["topology"],
     )

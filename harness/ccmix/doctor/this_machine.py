@@ -10,22 +10,32 @@ from ccmix.doctor import container
 from ccmix.doctor.ccas import judge_lab_ccas
 from ccmix.doctor.findings import DoctorFinding, Status, line, problem
 from ccmix.doctor.login import read_only
+from ccmix.lab.confinement import way_here, why_not_confined
 from ccmix.lab.errors import GuestError
-from ccmix.lab.host import launch_parent, memory_dir, program
+from ccmix.lab.host import launch_parent, memory_dir
 from ccmix.lab.kernel_config import ccas_of_kernel
 from ccmix.lab.memory import guest_memory_bytes
+from ccmix.lab.userlands import identify_userland
 from ccmix.model import STOCK_KERNEL, Topology
-from ccmix.tools import ToolError, find_iperf3, find_kernel, named_kernels
+from ccmix.tools import ToolError, find_iperf3, find_kernel, find_userland, named_kernels, unpinned
 from ccmix.units import format_bytes
 
-LAB_PROGRAMS = ("setpriv", "sh", "taskset")
 LEAST_GUEST_BYTES = 2**29  # without anything in flight
 SMALL_TMPFS = "docker run --tmpfs /tmp:exec ..."
 
 
+def _found(what: str, program: Path) -> DoctorFinding:
+    """Returns what is said of a program that is there: a warning if it was not built from the pinned source."""
+    warning = unpinned(program)
+    if warning is None:
+        return DoctorFinding(what, Status.OK, str(program))
+    build = "Remove its folder and set up again, where the mirror has the pinned version or CCMIX_DEBIAN_MIRROR does."
+    return DoctorFinding(what, Status.WARN, f"{program} was {warning}", build)
+
+
 def judge_iperf3(needed: bool) -> Iterator[DoctorFinding]:
     try:
-        yield DoctorFinding("patched iperf3", Status.OK, str(find_iperf3()))
+        yield _found("patched iperf3", find_iperf3())
     except ToolError as error:
         yield DoctorFinding(
             "patched iperf3", problem(needed), str(error), "Entries without a src-cmd of their own are run by it.",
@@ -42,7 +52,8 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[DoctorFi
     except ToolError as error:
         yield DoctorFinding("lab: kernel", bad, str(error), why, (line("make", "setup"),), root=False)
     else:
-        yield DoctorFinding("lab: kernel", Status.OK, str(kernel))
+        yield _found("lab: kernel", kernel)
+    yield _judge_userland(bad)
     memory = max((guest_memory_bytes(topology) for topology in topologies), default=LEAST_GUEST_BYTES)
     places: dict[str, Callable[[], Path]] = {
         f"lab: {format_bytes(memory)} of memory for a guest": lambda: memory_dir(memory),
@@ -58,12 +69,33 @@ def judge_lab(topologies: Sequence[Topology], in_lab: bool) -> Iterator[DoctorFi
             else:
                 remount = line("mount", "-o", "remount,exec,size=75%", "/dev/shm")
                 yield DoctorFinding(what, bad, str(error), why, (remount,), (SMALL_TMPFS,))
-    for name in LAB_PROGRAMS:
-        try:
-            program(name)
-        except GuestError as error:
-            yield DoctorFinding(f"lab: {name}", bad, str(error), "The lab starts its guests by it.",
-                          (line("apt-get", "install", "-y", "util-linux"),))  # fmt: skip
+    yield _judge_confinement(bad)
+
+
+def _judge_confinement(bad: Status) -> DoctorFinding:
+    what = "lab: confinement"
+    try:
+        way = way_here()
+    except GuestError as error:
+        return DoctorFinding(what, bad, str(error), "The lab starts its guests by ccmix-confine.",
+                             (line("make", "setup"),), root=False)  # fmt: skip
+    if reasons := why_not_confined(way):
+        return DoctorFinding(
+            what, Status.WARN, f"guests are not confined ({reasons})",
+            "What runs in a guest can read and change every file that you can.",
+            instead=("sysctl -w user.max_user_namespaces=10000",),
+        )  # fmt: skip
+    return DoctorFinding(what, Status.OK, way)
+
+
+def _judge_userland(bad: Status) -> DoctorFinding:
+    what, why = "lab: userland", "Guests of the lab have their Python and all tools from it."
+    try:
+        userland = find_userland()
+        identify_userland(userland)
+    except (ToolError, GuestError) as error:
+        return DoctorFinding(what, bad, str(error), why, (line("make", "setup"),), root=False)
+    return _found(what, userland)
 
 
 def judge_ccas_of_lab(wanted: Mapping[str, Iterable[str]]) -> Iterator[DoctorFinding]:

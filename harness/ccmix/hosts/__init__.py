@@ -2,6 +2,6 @@
 
 from ccmix.hosts.errors import CommandError
 from ccmix.hosts.host import Host, Process
-from ccmix.hosts.local import LocalHost, NamespaceHost
+from ccmix.hosts.local import EnteredNamespace, LocalHost, NamespaceHost
 
-__all__ = ["CommandError", "Host", "LocalHost", "NamespaceHost", "Process"]
+__all__ = ["CommandError", "EnteredNamespace", "Host", "LocalHost", "NamespaceHost", "Process"]

@@ -27,7 +27,6 @@ ENDS_WITHIN_S = 5.0  # the process, after its standard output has; and its stand
 LOOKS_EACH_S = 3600.0  # at a connection without a time limit
 LONGEST_ERRORS = 2000  # characters of standard error that may matter
 SLOWEST_BYTES_PER_S = 10_000  # at which a host takes a message; ccmix-sockmon's program then takes three minutes
-SOON_S = 0.001  # not 0, which would be no time limit of a socket
 
 
 class Connection:
@@ -157,7 +156,7 @@ class Connection:
             whole = Deadline(self._silence_s + len(data) / SLOWEST_BYTES_PER_S)
             try:
                 while left:
-                    self._socket.settimeout(min(self._silence_s, whole.remaining_s) or SOON_S)
+                    self._socket.settimeout(min(self._silence_s, whole.socket_timeout_s))
                     left = left[self._socket.send(left) :]
             except TimeoutError:
                 self.cut("it does not read what ccmix sends it")

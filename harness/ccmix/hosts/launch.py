@@ -46,16 +46,17 @@ def agent_command(address: HostAddress) -> list[str]:
     if address.kind is AddressKind.NAMESPACE:
         as_root: Sequence[str] = () if os.geteuid() == 0 else ("sudo", "-n")
         return [*as_root, "ip", "netns", "exec", address.host, sys.executable, *bootstrap]
-    return [*_ssh(), str(address), shlex.join(["exec", "python3", *bootstrap])]
+    return [*ssh_command(), str(address), shlex.join(["exec", "python3", *bootstrap])]
 
 
-def _ssh() -> list[str]:
+def ssh_command(forwards: Sequence[str] = ()) -> list[str]:
     """Returns OpenSSH's command with the user's own configuration, except for what would ask, wait, or open further
-    channels.
+    channels; `forwards` are options that pass ports on, without which it ends.
     """
     configuration = os.environ.get(SSH_CONFIG)
+    channels = "ExitOnForwardFailure=yes" if forwards else "ClearAllForwardings=yes"
     return [
         "ssh", *(["-F", configuration] if configuration else []),
         "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
-        "-o", "ClearAllForwardings=yes", "-o", "RemoteCommand=none", "-T", "--",
+        "-o", channels, "-o", "RemoteCommand=none", "-T", *forwards, "--",
     ]  # fmt: skip

@@ -1,7 +1,6 @@
 """Writes an archive of imported runs: whole or not at all, and never over another archive."""
 
 import contextlib
-import importlib.metadata
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,9 @@ from ccmix.archive.staging import staged
 from ccmix.importing.beside import beside
 from ccmix.importing.runs import Imported, finished_run
 from ccmix.importing.sources import Listing
-from ccmix.model import CampaignOrigin, CampaignPlan, ImportedFile, ImportIdentity, ImportOverrides, run_files
+from ccmix.model import run_files
+from ccmix.model.results import CampaignOrigin, CampaignPlan, ImportedFile, ImportIdentity, ImportOverrides
+from ccmix.version import version
 
 MOST_ALONE = 5000  # runs that one process writes
 TOLD_AT_ONCE = 100  # runs, since drawing the progress takes as long as writing a run
@@ -48,7 +49,7 @@ def same_import(outdir: Path, identity: ImportIdentity) -> bool:
 def origin_of_this_import(imported: ImportIdentity) -> CampaignOrigin:
     """Returns what campaign.json says about an import that is made now by the command of sys.argv."""
     return CampaignOrigin(
-        ccmix=importlib.metadata.version("ccmix"),
+        ccmix=version().name,
         python=sys.version.split()[0],
         command=tuple(sys.argv),
         lab=False,

@@ -174,6 +174,11 @@ _PATH = (
     _flag("ccmix.path.spread", "whether runs on the emulated path drew their starts from their seeds", "runs"),
     _name("ccmix.path.kernel", "kernel of the lab that the emulated path asks for, by its name", "runs"),
     _name("ccmix.path.kernel_sha256", "hash of the file of the lab's kernel that ran", "runs"),
+    _flag(
+        "ccmix.path.host_root", "whether guests are asked to have the machine's own file system as their root", "runs"
+    ),
+    _name("ccmix.path.userland_sha256", "hash of the userland that was the root of the lab's guest", "runs"),
+    _flag("ccmix.path.repeatable_elsewhere", "whether another machine can give the lab's guest the same root", "runs"),
     _name("ccmix.path.bpf_cca", "CCAs that the sender had as BPF programs, and the programs' hashes", "runs"),
     _name("ccmix.path.module_parameter", "parameter below /sys/module and the value that the run set", "runs"),
     _flag("ccmix.path.offloads", "whether packets may be joined on the emulated path", "runs"),

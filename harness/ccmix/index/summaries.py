@@ -17,19 +17,8 @@ from ccmix.archive import Campaign, parquet
 from ccmix.index import context, measures
 from ccmix.index.context import milliseconds
 from ccmix.index.json_types import Document
-from ccmix.model import (
-    FinishedRun,
-    FlowMetrics,
-    GroupMetrics,
-    HostFacts,
-    HostPath,
-    Loss,
-    ModuleParameter,
-    ProbeReport,
-    Run,
-    UdpSource,
-    run_files,
-)
+from ccmix.model import HostFacts, HostPath, Loss, ModuleParameter, ProbeReport, Run, UdpSource, run_files
+from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics
 from ccmix.probes.stream.format import CORE_TIMES
 
 CCMIX = "ccmix"
@@ -187,6 +176,8 @@ def _run(campaign: Campaign, result: Result, begin_s: float) -> Document:
         "host.os.kernel": facts.kernel,
         "ccmix.path.bpf_cca": [f"{cca} {bpf.program}" for cca, bpf in (facts.bpf_ccas or {}).items()] or None,
         "ccmix.path.kernel_sha256": facts.lab_kernel.sha256 if facts.lab_kernel else None,
+        "ccmix.path.userland_sha256": facts.guest_root.userland_sha256 if facts.guest_root else None,
+        "ccmix.path.repeatable_elsewhere": facts.guest_root.repeatable_elsewhere if facts.guest_root else None,
         "ccmix.path.machine": execution.machine,
         "ccmix.path.ping_rtt_s": smallest_ping_s(finished),
         "ccmix.path.sender_qdisc": list(dict.fromkeys((facts.sender_qdiscs or {}).values())) or None,
@@ -218,6 +209,7 @@ def _path(run: Run) -> Document:
         "ccmix.path.ecn": path.ecn,
         "ccmix.path.spread": path.spread,
         "ccmix.path.kernel": path.kernel,
+        "ccmix.path.host_root": path.host_root,
         "ccmix.path.module_parameter": _parameter(path.module_parameter),
         "ccmix.path.offloads": path.offloads,
         "ccmix.path.ack_rate_bps": path.ack_bottleneck.rate_bps if path.ack_bottleneck else None,

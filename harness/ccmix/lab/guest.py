@@ -1,7 +1,8 @@
 """Runs one command in a guest: a User-Mode Linux kernel in virtual time, as an ordinary process of this user.
 
-The guest sees the host's file system read-only, and its job folder read-write. That keeps accidents in, not malice:
-a command that wants to can remount, and reaches whatever the host's user reaches.
+The guest's root is the lab's userland or, on request, the host's file system, both read-only; it writes to its job
+folder alone. A command that is root can remount; what its process can reach then is confined on the host
+(confinement.py).
 """
 
 from __future__ import annotations
@@ -15,15 +16,20 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccmix.lab import host
+from ccmix.lab import confinement, host
 from ccmix.lab.errors import GuestError
-from ccmix.lab.spec import SYSTEM, VIRTUAL_TIME, GuestSpec, checked, command, environment
+from ccmix.lab.spec import VIRTUAL_TIME, GuestSpec, checked, environment, kernel_command, system
 
 CONSOLE_BYTES = 1 << 20  # of a longer console, the end is kept
 LAST_LINES = 12
+_STATUS_BYTES = 64
 IDLE_SHARE = 0.01  # of a processor: less than that is a guest that waits for nothing
 _POWER_OFF = re.compile(r"(\[ *\d+\.\d+\] (sysrq: Power Off|reboot: Power down)\n)+\Z")
 _ON_DISK = re.compile(r"\AWarning: tempdir .* is not on tmpfs\n")  # slower at most, and nothing of the command's
+# What a confined guest's kernel misses: a check of pseudo-terminals that it does not use, and a socket for an operator
+_CONFINED = re.compile(
+    r"\A(\[ *0\.0+\] (check_one_sigio failed, errno = \d+|Failed to initialize management console)\n)+"
+)
 _OUT_OF_MEMORY = re.compile(r"Kernel panic.*(Out of memory|out of memory|deadlocked on memory)")
 _PANIC = re.compile(r"Kernel panic - not syncing: *(.*)")
 
@@ -38,6 +44,8 @@ class GuestResult:
     """Counts from the start of the guest to its end."""
     console: str
     """Holds the last CONSOLE_BYTES bytes that the guest printed: the command's output and errors, kernel messages."""
+    confinement: str
+    """Says in which way the guest was confined on the host: `landlock ABI`, `namespaces`, or `none: REASONS`."""
 
 
 async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
@@ -49,15 +57,19 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
     kernel, job_dir = checked(kernel, spec)
     with (
         host.processor(spec.cpu) as cpu,
-        host.launch_dir(job_dir, spec.argv, spec.environment) as launch,
+        host.launch_dir(job_dir, spec.argv, spec.environment, spec.userland, spec.code) as launch,
+        host.memory_folder(spec.memory_bytes) as memory,
+        confinement.WayReport() as report,
         _Console(launch / "console") as console,
     ):
         begin = time.monotonic()
+        argv = kernel_command(kernel, spec, (*system(spec), "con0=null,fd:1", "seccomp=on", *VIRTUAL_TIME))
         try:
             process = await asyncio.create_subprocess_exec(
-                *command(kernel, spec, cpu, (*SYSTEM, "con0=null,fd:1", "seccomp=on", *VIRTUAL_TIME)),
+                *confinement.command(confinement.reach(spec, job_dir, launch, memory), cpu, report, argv),
                 cwd=launch,
-                env=environment(spec),
+                env=environment(memory),
+                pass_fds=(report.theirs,),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=console.fd,
                 stderr=console.fd,
@@ -67,7 +79,7 @@ async def run_guest(kernel: Path, spec: GuestSpec) -> GuestResult:
             raise GuestError("start", f"the guest could not be started: {error}") from error
         await _wait(process, _Growth(job_dir, console), spec.stall_seconds)
         real_seconds = time.monotonic() - begin
-        return GuestResult(_exit_status(launch, process, console), real_seconds, console.text())
+        return GuestResult(_exit_status(launch, process, console), real_seconds, console.text(), report.text())
 
 
 async def _wait(process: asyncio.subprocess.Process, growth: _Growth, stall_seconds: float) -> None:
@@ -107,11 +119,18 @@ async def _kill(process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -
             await asyncio.shield(ended)
 
 
-def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Console) -> int:
+def status_of(launch: Path) -> str:
+    """Returns what lab/init has written, or ''. A command in the guest may have put a link or a pipe there."""
     try:
-        status = (launch / "status").read_text(encoding="ascii").strip()
+        fd = os.open(launch / "status", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        status = ""
+        return ""
+    with os.fdopen(fd, "rb") as opened:
+        return (opened.read(_STATUS_BYTES) or b"").decode("ascii", "replace").strip()
+
+
+def _exit_status(launch: Path, process: asyncio.subprocess.Process, console: _Console) -> int:
+    status = status_of(launch)
     if status.isdecimal():
         return int(status)
     text = console.text()
@@ -165,7 +184,7 @@ class _Console:
         size = os.fstat(self.fd).st_size
         new = os.pread(self.fd, CONSOLE_BYTES, max(0, size - CONSOLE_BYTES))
         text = (self._before + new)[-CONSOLE_BYTES:].decode("utf-8", "replace").replace("\r\n", "\n")
-        return _ON_DISK.sub("", _POWER_OFF.sub("", text))
+        return _CONFINED.sub("", _ON_DISK.sub("", _POWER_OFF.sub("", text)))
 
     def last_lines(self) -> list[str]:
         return self.text().splitlines()[-LAST_LINES:]

@@ -1,4 +1,4 @@
-"""Provides what a guest needs of the host: a launch folder, a place for its memory, a processor, helper programs."""
+"""Provides what a guest needs of the host: a launch folder, a place for its memory, a processor."""
 
 from __future__ import annotations
 
@@ -30,27 +30,51 @@ _guests_on: Counter[int] = Counter()  # processor: guests of this process
 
 
 @contextlib.contextmanager
-def launch_dir(job_dir: Path, argv: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
+def launch_dir(
+    job_dir: Path, argv: Sequence[str], environment: Mapping[str, str], userland: Path | None = None,
+    code: Path | None = None,
+) -> Iterator[Path]:  # fmt: skip
     """Makes a temporary folder with all that lab/init reads, and removes it in any case.
-
-    A harness that was killed with SIGKILL cannot remove its own: the next harness does, and knows it by the lock on the
-    folder, which only a living process holds.
 
     Raises GuestError("start") if the command or the environment cannot be passed on, or the folder cannot be made.
     """
     command = _command(argv, environment)
-    parent = launch_parent()
+    with _own_folder(launch_parent(), "launch folder") as folder:
+        try:
+            _link(folder, job_dir, userland, code)
+            (folder / "command").write_text(command, encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise GuestError("start", f"the lab cannot fill its launch folder: {located(error, folder)}") from error
+        yield folder
+
+
+@contextlib.contextmanager
+def memory_folder(memory_bytes: int) -> Iterator[Path]:
+    """Makes a folder for the guest's memory file, which only this guest may use, and removes it in any case.
+
+    Raises GuestError("start") if the machine has too little memory, or no folder will do.
+    """
+    with _own_folder(memory_dir(memory_bytes), "folder for a guest's memory") as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def _own_folder(parent: Path, what: str) -> Iterator[Path]:
+    """Makes a folder of this process, and removes it in any case.
+
+    A harness that was killed with SIGKILL cannot remove its own: the next harness does, and knows it by the lock on the
+    folder, which only a living process holds.
+    """
     _remove_stale(parent)
     with contextlib.ExitStack() as undo:
         try:
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent)).resolve()
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             undo.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _fill(folder, command, job_dir)
         except OSError as error:
-            raise GuestError("start", f"the lab cannot make its launch folder: {located(error, parent)}") from error
+            raise GuestError("start", f"the lab cannot make its {what}: {located(error, parent)}") from error
         yield folder
 
 
@@ -70,14 +94,25 @@ def _temporary() -> Path:
         raise GuestError("start", str(error)) from error
 
 
-def _fill(folder: Path, command: str, job_dir: Path) -> None:
+def _link(folder: Path, job_dir: Path, userland: Path | None, code: Path | None) -> None:
+    (folder / "job").symlink_to(job_dir)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        (folder / name).symlink_to(f"/proc/self/fd/{number}")
+    if code:
+        (folder / "code").symlink_to(code)
+    else:
+        (folder / "code").mkdir()
+    if userland:
+        (folder / "root").symlink_to(userland)
+    else:
+        _add_init(folder)
+
+
+def _add_init(folder: Path) -> None:
+    """Adds what the userland has besides the system's files."""
     for name in ("init", "fstab"):
         shutil.copyfile(_FILES / name, folder / name)
     (folder / "init").chmod(0o755)
-    (folder / "command").write_text(command, encoding="utf-8", errors="surrogateescape")
-    (folder / "job").symlink_to(job_dir)
-    for name, target in {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}.items():
-        (folder / name).symlink_to("/proc/self/fd" + target)
 
 
 def _command(argv: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -205,11 +240,3 @@ def _taken(cpu: int, stack: contextlib.ExitStack) -> bool:
     except OSError:
         return False
     return True
-
-
-def program(name: str) -> str:
-    """Returns the path of a program of util-linux or of the shell. Raises GuestError("start") if it is missing."""
-    path = shutil.which(name)
-    if path is None:
-        raise GuestError("start", f"the program {name} is missing: install the package util-linux")
-    return path

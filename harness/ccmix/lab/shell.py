@@ -7,10 +7,12 @@ import sys
 import termios
 from pathlib import Path
 
-from ccmix.lab import host
+from ccmix.lab import confinement, host
 from ccmix.lab.errors import GuestError
-from ccmix.lab.spec import SYSTEM, VIRTUAL_TIME, GuestSpec, checked, command, environment
+from ccmix.lab.guest import status_of
+from ccmix.lab.spec import VIRTUAL_TIME, GuestSpec, checked, environment, kernel_command, system
 
+_ONLY_WORSE = "loglevel=3"  # than what a confined guest's kernel says that it misses
 _ON_TERMINAL = ("sh", "-c", 'exec setsid --ctty -- "$@" <>/dev/tty0 >&0 2>&1', "sh")
 
 
@@ -27,14 +29,19 @@ def run_shell(kernel: Path, spec: GuestSpec, *, virtual_time: bool = False) -> i
     time_arguments = VIRTUAL_TIME if virtual_time else ()
     with (
         host.processor(spec.cpu) as cpu,
-        host.launch_dir(job_dir, (*_ON_TERMINAL, *spec.argv), spec.environment) as launch,
+        host.launch_dir(job_dir, (*_ON_TERMINAL, *spec.argv), spec.environment, spec.userland, spec.code) as launch,
+        host.memory_folder(spec.memory_bytes) as memory,
+        confinement.WayReport() as report,
     ):
-        argv = command(kernel, spec, cpu, (*SYSTEM, "con0=fd:0,fd:1", "seccomp=on", *time_arguments))
+        arguments = (*system(spec), _ONLY_WORSE, "con0=fd:0,fd:1", "seccomp=on", *time_arguments)
+        argv = confinement.command(
+            confinement.reach(spec, job_dir, launch, memory), cpu, report, kernel_command(kernel, spec, arguments)
+        )
         try:
-            code = subprocess.run(argv, cwd=launch, env=environment(spec), check=False).returncode
+            done = subprocess.run(argv, cwd=launch, env=environment(memory), pass_fds=(report.theirs,), check=False)
         finally:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)  # the guest's console has made it raw
         try:
-            return int((launch / "status").read_text(encoding="ascii"))
-        except (OSError, ValueError):
-            raise GuestError("panic", f"the guest ended, with status {code}, before its shell did") from None
+            return int(status_of(launch))
+        except ValueError:
+            raise GuestError("panic", f"the guest ended, with status {done.returncode}, before its shell did") from None

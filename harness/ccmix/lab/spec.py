@@ -1,4 +1,4 @@
-"""Specifies a guest, and builds the command that starts its kernel."""
+"""Specifies a guest, and builds the command of its kernel."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ccmix.lab import host
 from ccmix.lab.errors import GuestError
 
 JOB_DIR = "/run/ccmix/job"
+CODE_DIR = "/run/ccmix/code"
 MIN_MEMORY_BYTES = 32 << 20
 START_NS = 1_767_225_600 * 10**9  # when every guest begins: 2026-01-01 00:00 UTC
 
 # The same arguments in the same order for every run: the kernel seeds its random numbers with them.
-SYSTEM = ("quiet", "rootfstype=hostfs", "rootflags=/", "ro", "init=/proc/self/cwd/init", "con=null")
+_ROOT = ("rootflags=/proc/self/cwd/root", "ro", "init=/usr/lib/ccmix/init")
+_HOST_ROOT = ("rootflags=/", "ro", "init=/proc/self/cwd/init")
 VIRTUAL_TIME = ("time-travel=inf-cpu", f"time-travel-start={START_NS}")
-# Run after PR_SET_PDEATHSIG was set: the kernel does not report a parent that died before that.
-GUARD = 'ulimit -c 0; [ "$PPID" = "$0" ] || exit 1; exec "$@"'
 
 
 @dataclass(frozen=True)
@@ -39,23 +38,27 @@ class GuestSpec:
     """Adds to PATH, HOME and TMPDIR, which the guest has anyway."""
     stall_seconds: float = 120.0
     """Makes a hang: real seconds without growth of the files in job_dir or the console, with a processor to itself."""
+    userland: Path | None = None
+    """Is the guest's root, read-only, as lab/userland/build makes it; None stands for the host's file system."""
+    code: Path | None = None
+    """Is seen in CODE_DIR, read-only."""
 
 
-def command(kernel: Path, spec: GuestSpec, cpu: int, kernel_arguments: Sequence[str]) -> list[str]:
-    return [
-        *(host.program("setpriv"), "--pdeathsig", "KILL"),
-        *(host.program("sh"), "-c", GUARD, str(os.getpid())),
-        *(host.program("taskset"), "-c", str(cpu)),
-        *(str(kernel), f"mem={spec.memory_bytes // 1024}K", *kernel_arguments, f"seed={spec.seed}"),
-    ]
+def system(spec: GuestSpec) -> tuple[str, ...]:
+    """Returns the kernel's arguments for the guest's root."""
+    return ("quiet", "rootfstype=hostfs", *(_HOST_ROOT if spec.userland is None else _ROOT), "con=null")
 
 
-def environment(spec: GuestSpec) -> dict[str, str]:
-    """Returns the kernel's own HOME and TMPDIR, for its sockets and its memory file; the guest does not see them.
+def kernel_command(kernel: Path, spec: GuestSpec, kernel_arguments: Sequence[str]) -> list[str]:
+    return [str(kernel), f"mem={spec.memory_bytes // 1024}K", *kernel_arguments, f"seed={spec.seed}"]
 
-    The path of a socket must be short, so HOME is relative to the working directory, the launch folder.
+
+def environment(memory: Path) -> dict[str, str]:
+    """Returns the kernel's own HOME and TMPDIR, for its pid file and its memory file; the guest does not see them.
+
+    HOME is the working directory, the launch folder.
     """
-    return {"HOME": ".", "TMPDIR": str(host.memory_dir(spec.memory_bytes)), "PATH": os.defpath}
+    return {"HOME": ".", "TMPDIR": str(memory), "PATH": os.defpath}
 
 
 def checked(kernel: Path, spec: GuestSpec) -> tuple[Path, Path]:

@@ -149,6 +149,7 @@ class Topology:
     kernel: str = (
         STOCK_KERNEL  # of the lab's guest, by its name; without the lab the stock one alone, which is not used
     )
+    host_root: bool = False  # the root of the lab's guest is the host's file system, not the lab's own userland
     module_parameter: ModuleParameter | None = None  # holds for all hosts of the path, which have one kernel
     name: str = ""  # of its section
     kind: Literal["emulated"] = "emulated"

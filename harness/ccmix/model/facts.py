@@ -93,6 +93,14 @@ class LabKernel:
 
 
 @dataclass(frozen=True)
+class GuestRoot:
+    """Says what a guest of the lab had as its root, from which it takes Python, the C library and all tools."""
+
+    userland_sha256: str | None  # of the lab's own userland, all of it; None: the host's file system
+    repeatable_elsewhere: bool  # False with the host's file system or packages that are not pinned: others have others
+
+
+@dataclass(frozen=True)
 class BpfCca:
     """Identifies a CCA that a host's kernel runs as a BPF program."""
 
@@ -120,6 +128,7 @@ class Facts:
     # Of each sender's device by the sender's name, 'src' between hosts: its queues, kinds and options, as tc reports
     sender_qdiscs: dict[str, str] | None = None
     lab_kernel: LabKernel | None = None  # None: not in the lab, or a run of an older ccmix
+    guest_root: GuestRoot | None = None  # None: not in the lab, or a run of an older ccmix
     # CCAs that the sender between hosts had as BPF programs after the traffic; None: none, or it did not say
     bpf_ccas: dict[str, BpfCca] | None = None
 

@@ -3,12 +3,14 @@
 from dataclasses import asdict
 
 from ccmix.flattening import flattened
-from ccmix.model import Facts, FinishedRun
+from ccmix.model import Facts
+from ccmix.model.results import FinishedRun
 
 OF_MEASURED = (
     "kernel",
     "kernel_version",
     "lab_kernel",
+    "guest_root",
     "iperf3",
     "sysctls",
     "generator",
@@ -41,7 +43,9 @@ def listing_of(finished: FinishedRun) -> Listing:
     """Returns what a run was measured on."""
     facts = finished.facts
     listed = _listing_of_imported(facts) if facts.imported else _listing_of_measured(facts)
-    return [("machine", finished.execution.machine), *listed]
+    confined = finished.execution.confinement
+    guest = [("guest's confinement", confined)] if confined else []
+    return [("machine", finished.execution.machine), *guest, *listed]
 
 
 def _listing_of_measured(facts: Facts) -> Listing:

@@ -1,7 +1,6 @@
 """Writes the report as one HTML file that needs neither network nor script, and its charts as SVG beside it."""
 
 import datetime
-import importlib.metadata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,13 @@ from ccmix.charts.chart import Chart
 from ccmix.charts.choose import choose
 from ccmix.charts.inline_svg import inline
 from ccmix.charts.narrow import narrow
-from ccmix.model import FinishedRun
+from ccmix.model.results import FinishedRun
 from ccmix.report import heading, more, results_text
 from ccmix.report.answer import answer
 from ccmix.report.facts import Listings
 from ccmix.report.repeat import Origin
 from ccmix.report.runs import RunSection, TableLine, anchor, colours, sections, views
+from ccmix.version import version
 
 MOST_SWEPT = 3  # keys that have a column each
 # Pixels. A wider chart is drawn a second time: scaled down to a telephone's screen its letters are too small to read,
@@ -96,7 +96,7 @@ def write_report(results: Results, file: Path) -> Path:
         sections=((part, views(part, origins, setups)) for part in parts),
         campaigns=[_campaign(campaign) for campaign in results.campaigns],
         setups=setups.all,
-        version=importlib.metadata.version("ccmix"),
+        version=version().name,
     )
     page.enable_buffering(100)
     with replacing(file) as out:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import groupby
 
 from ccmix.analysis import path_text
+from ccmix.analysis.cost import Cost
 from ccmix.analysis.size import captured_bytes, written_bytes
 from ccmix.conditions.layout import layout
 from ccmix.config import Condition, Entry
@@ -61,6 +62,16 @@ def to_write(runs: Iterable[Run]) -> str:
     return text
 
 
+def cost(costs: Cost, jobs: int) -> str:
+    """Returns 'about 0:03:20 of real time in the lab, 2 runs at a time, with up to 1.6 GB of memory'."""
+    text = f"about {timedelta(seconds=round(costs.real_s))} of real time"
+    if costs.memory_bytes:
+        text += f" in the lab, {jobs} run{_s(jobs)} at a time, with up to {format_bytes(costs.memory_bytes)} of memory"
+    if costs.unknown:
+        text += f", without {costs.unknown} run{_s(costs.unknown)} of unknown length"
+    return text
+
+
 def _s(number: int) -> str:
     return "" if number == 1 else "s"
 
@@ -101,6 +112,8 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
         yield "device", f"{device:{DEVICE_WIDTH}} {what}"
     if path.kernel != STOCK_KERNEL:
         yield "kernel", f"of the lab: {path.kernel}"
+    if path.host_root:
+        yield "host-root", "guests have this machine's programs: runs are not repeatable elsewhere"
     if path.module_parameter:
         yield "parameter", f"of all hosts: {path_text.parameter(path.module_parameter)}"
     if path.spread:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ccmix.model import CampaignOrigin, Run
+from ccmix.model import Run
+from ccmix.model.results import CampaignOrigin
 
 # The options of `ccmix run` in getopt's writing; of these, one run needs those that say where and how it is measured.
 SHORT, LONG = "o:j:H:i:", ("outdir=", "jobs=", "only=", "run=", "resume", "seed=", "lab", "hosts=", "nic=", "netem-at=")
@@ -15,13 +16,15 @@ KEPT = ("--lab", "-H", "--hosts", "-i", "--nic", "--netem-at")
 
 @dataclass(frozen=True)
 class Origin:
-    """Makes the commands that repeat a campaign."""
+    """Makes the commands that repeat a campaign, which `ccmix run` or `ccmix demo` made."""
 
     origin: CampaignOrigin
 
     @property
     def config(self) -> str:
         """Returns the name of the INI file."""
+        if self._of_demo:
+            return "demo-quick.ini" if "--quick" in self._words else "demo.ini"
         return next((PurePath(word).name for word in self._words if word.endswith(".ini")), "campaign.ini")
 
     @property
@@ -41,7 +44,11 @@ class Origin:
 
     @property
     def _ran(self) -> bool:
-        return self.origin.seed is not None and self.origin.command[1:2] == ("run",)
+        return self.origin.seed is not None and self.origin.command[1:2] in (("run",), ("demo",))
+
+    @property
+    def _of_demo(self) -> bool:
+        return self.origin.command[1:2] == ("demo",)
 
     @property
     def _words(self) -> Sequence[str]:
@@ -49,6 +56,8 @@ class Origin:
 
     def _options(self) -> list[str] | None:
         """Returns the options for hosts, devices and the lab; None if this `ccmix run` doesn't have them."""
+        if self._of_demo:
+            return ["--lab"]
         try:
             given, _ = getopt.gnu_getopt(self._words, SHORT, LONG)
         except getopt.GetoptError:

@@ -13,9 +13,11 @@ from ccmix.analysis.validity import judge
 from ccmix.archive.codec import MEASUREMENT
 from ccmix.archive.replacing import write_whole
 from ccmix.generators.results import GeneratorError
-from ccmix.model import Execution, FinishedRun, Measurement, Run, run_files
+from ccmix.model import Measurement, Run, run_files
+from ccmix.model.results import Execution, FinishedRun
 from ccmix.probes import capflow
 from ccmix.tools import ToolError
+from ccmix.version import version
 
 # What reading a file that its tool did not write, or not to the end, may raise
 NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PolarsError)
@@ -43,7 +45,7 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
         diagnostics = (*measurement.diagnostics, *tables.series.diagnostics, *converted.problems)
         finished = FinishedRun(
             run=run,
-            execution=replace(execution, diagnostics=(*execution.diagnostics, *diagnostics)),
+            execution=replace(execution, ccmix=version().name, diagnostics=(*execution.diagnostics, *diagnostics)),
             facts=facts,
             started_s=measurement.started_s,
             began_s=tables.began_s,

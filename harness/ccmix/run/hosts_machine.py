@@ -26,7 +26,8 @@ from ccmix.hosts.agent_host import AgentProcess
 from ccmix.hosts.caps import KEPT_OUTPUT
 from ccmix.hosts.host import RealHost
 from ccmix.hosts.pool import Hosts
-from ccmix.model import Execution, HostPath, Measurement, Run
+from ccmix.model import HostPath, Measurement, Run
+from ccmix.model.results import Execution
 from ccmix.run import between_hosts, by_pscheduler
 from ccmix.run.machines import Measured, Skipped
 from ccmix.run.programs import HostPrograms
@@ -52,7 +53,7 @@ class HostsMachine:
         self._entry = _Entry("", tell)
         self._greeted: WeakSet[RealHost] = WeakSet()  # connections that were not lost
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
+    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
         """Measures a run as Machine says. Raises Skipped, CommandError or GeneratorError."""
         del cpu  # the hosts' choice
         begin = asyncio.get_running_loop().time()

@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,16 +15,23 @@ import ccmix
 from ccmix.archive.codec import MEASUREMENT
 from ccmix.archive.replacing import write_whole
 from ccmix.generators.results import GeneratorError
-from ccmix.lab import JOB_DIR, GuestSpec, run_guest
+from ccmix.lab import CODE_DIR, JOB_DIR, GuestError, GuestSpec, run_guest
+from ccmix.lab.guest_code import HARNESS, guest_code
 from ccmix.lab.kernels import identify
 from ccmix.lab.memory import SharedMemory, guest_memory_bytes
-from ccmix.model import STOCK_KERNEL, Execution, HostPath, Measurement, Run, run_files
+from ccmix.lab.userlands import HOST_ROOT, identify_userland
+from ccmix.model import STOCK_KERNEL, HostPath, Measurement, Run, run_files
+from ccmix.model.results import Execution
+from ccmix.run.traffic_sources import IN_USERLAND
+from ccmix.tools import find_userland
 
 PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
 
 
 # In a guest the host's folders are read-only, so the undo journal lies in memory; it dies with the guest.
 GUEST_ENVIRONMENT = {"CCMIX_STATE": "/run/ccmix/state"}
+OWN_ROOT_ENVIRONMENT = GUEST_ENVIRONMENT | {"PYTHONPATH": f"{CODE_DIR}/{HARNESS}", IN_USERLAND: "1"}
+PYTHON_IN_GUEST = Path("/usr/bin/python3")
 HARNESS_LINK = "harness"  # in the run's folder, while its guest runs, as are links to the programs
 
 
@@ -52,45 +59,86 @@ class Skipped(Exception):
 class Machine(Protocol):
     """Measures one run into a folder that exists and is empty."""
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
-        """Measures the run. Raises GuestError, GeneratorError or Skipped; cancelling ends the run."""
+    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
+        """Measures the run on this processor, or on one that is free; cancelling ends it.
+
+        Raises GuestError, GeneratorError or Skipped.
+        """
 
     async def close(self) -> None:
         """Ends what was kept from run to run."""
 
 
+@dataclass(frozen=True)
+class _Guest:
+    """Holds where a guest finds what measures in it; `userland` is None where its root is the host's file system."""
+
+    python: Path
+    programs: EmulationPrograms
+    environment: Mapping[str, str]
+    userland: Path | None = None
+    code: Path | None = None
+
+
 class LabMachine:
     """Measures each run in a guest of its own, in virtual time."""
 
-    def __init__(self, kernel: Path, programs: EmulationPrograms, others: Mapping[str, Path] | None = None) -> None:
-        """Takes the stock kernel, and by their names others that runs may ask for."""
+    def __init__(
+        self, kernel: Path, programs: EmulationPrograms, others: Mapping[str, Path] | None = None,
+        userland: Path | None = None,
+    ) -> None:  # fmt: skip
+        """Takes the stock kernel, and by their names others that runs may ask for; the root of the guests is that of
+        the set-up if none is given. Raises ToolError where there is none, GuestError where it can't be used.
+        """
         self._kernels = {STOCK_KERNEL: kernel, **(others or {})}
-        self._links: dict[str, Path] = asdict(programs)
+        self._userland = userland or find_userland()
+        self._programs: dict[str, Path] = asdict(programs)
+        self._code = guest_code(self._userland, self._programs)
         self._memory = SharedMemory()
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
+    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
         assert run.seed is not None
         kernel = self._kernels[run.topology.kernel]
         _write_job(run, folder)
-        spec = GuestSpec(
-            argv=_measure_argv(Path(), EmulationPrograms(**{name: Path(JOB_DIR) / name for name in self._links})),
-            job_dir=folder,
-            memory_bytes=guest_memory_bytes(run.topology),
-            seed=run.seed,
-            cpu=cpu,
-            environment=GUEST_ENVIRONMENT | {"PYTHONPATH": f"{JOB_DIR}/{HARNESS_LINK}"},
-        )
-        with contextlib.ExitStack() as links:
-            for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._links}.items():
-                links.enter_context(_link(folder / name, target))
+        with _planted_removed(folder), self._host_root(folder) if run.topology.host_root else self._own_root() as guest:
+            spec = GuestSpec(
+                argv=_measure_argv(guest.python, Path(), guest.programs),
+                job_dir=folder,
+                memory_bytes=guest_memory_bytes(run.topology),
+                seed=run.seed,
+                cpu=cpu,
+                userland=guest.userland,
+                code=guest.code,
+                environment=guest.environment,
+            )
             async with self._memory.part(spec.memory_bytes):
                 result = await run_guest(kernel, spec)
         write_whole(folder / run_files.LOGS / run_files.GUEST_LOG, result.console, sync=False)
         _finish_job(folder, result.exit_status)
         measured = _measurement(folder)
-        facts = replace(measured.facts, lab_kernel=identify(run.topology.kernel, kernel))
-        execution = Execution("lab", round(result.real_seconds, 2), spec.memory_bytes)
+        facts = replace(
+            measured.facts,
+            lab_kernel=identify(run.topology.kernel, kernel),
+            guest_root=identify_userland(guest.userland) if guest.userland else HOST_ROOT,
+        )
+        seconds = round(result.real_seconds, 2)
+        execution = Execution("lab", seconds, spec.memory_bytes, confinement=result.confinement)
         return Measured(replace(measured, facts=facts), execution)
+
+    @contextlib.contextmanager
+    def _own_root(self) -> Iterator[_Guest]:
+        programs = EmulationPrograms(**{name: Path(CODE_DIR, name) for name in self._programs})
+        yield _Guest(PYTHON_IN_GUEST, programs, OWN_ROOT_ENVIRONMENT, self._userland, self._code)
+
+    @contextlib.contextmanager
+    def _host_root(self, folder: Path) -> Iterator[_Guest]:
+        """Takes the host's Python, and links to the code and the programs in the run's folder."""
+        with contextlib.ExitStack() as links:
+            for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._programs}.items():
+                links.enter_context(_link(folder / name, target))
+            programs = EmulationPrograms(**{name: Path(JOB_DIR, name) for name in self._programs})
+            environment = GUEST_ENVIRONMENT | {"PYTHONPATH": f"{JOB_DIR}/{HARNESS_LINK}"}
+            yield _Guest(Path(sys.executable).resolve(), programs, environment)
 
     async def close(self) -> None:
         """Does nothing: nothing is kept."""
@@ -114,12 +162,12 @@ class ThisMachine:
     def __init__(self, programs: EmulationPrograms) -> None:
         self._programs = programs
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
+    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
         del cpu  # the kernel's choice, as in production
         _write_job(run, folder)
         begin = asyncio.get_running_loop().time()
         process = await asyncio.create_subprocess_exec(
-            "setpriv", "--pdeathsig", "TERM", *_measure_argv(folder, self._programs),
+            "setpriv", "--pdeathsig", "TERM", *_measure_argv(Path(sys.executable).resolve(), folder, self._programs),
             env=os.environ | {"PYTHONPATH": str(PACKAGE_FOLDER)}, start_new_session=True,
         )  # fmt: skip
         try:
@@ -143,7 +191,7 @@ class EachItsOwn:
         self._emulated = emulated
         self._between_hosts = between_hosts
 
-    async def measure(self, run: Run, folder: Path, cpu: int) -> Measured:
+    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
         machine = self._between_hosts if isinstance(run.path, HostPath) else self._emulated
         assert machine
         return await machine.measure(run, folder, cpu)
@@ -154,19 +202,43 @@ class EachItsOwn:
                 await machine.close()
 
 
-def _measure_argv(folder: Path, programs: EmulationPrograms) -> tuple[str, ...]:
+def _measure_argv(python: Path, folder: Path, programs: EmulationPrograms) -> tuple[str, ...]:
     """Returns the measuring command; with -S, since it imports nothing but the standard library and PYTHONPATH, and
     starting without site takes half as long.
     """
-    python = str(Path(sys.executable).resolve())
-    return (python, "-S", "-m", "ccmix.run.measure", str(folder), *map(str, astuple(programs)))
+    return (str(python), "-S", "-P", "-m", "ccmix.run.measure", str(folder), *map(str, astuple(programs)))
+
+
+def pickled(run: Run) -> bytes:
+    """Returns a run for another Python, older or newer: the same bytes for equal runs, wherever they come from.
+
+    By itself, pickle writes which strings are one object, and in which order an object got its fields. Of that the
+    memory of the guest's Python depends.
+    """
+    return pickle.dumps(_rebuilt(run), protocol=4)
+
+
+def _rebuilt(value: object) -> object:
+    """Returns an equal value, with one object for equal strings, and an object for each use of anything else."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, tuple):
+        return tuple([_rebuilt(item) for item in value])
+    if isinstance(value, dict):
+        return {_rebuilt(key): _rebuilt(item) for key, item in value.items()}
+    if is_dataclass(value):
+        made = object.__new__(type(value))
+        for field in fields(value):
+            object.__setattr__(made, field.name, _rebuilt(getattr(value, field.name)))
+        return made
+    return value
 
 
 def _write_job(run: Run, folder: Path) -> None:
     """Writes the run for the measuring process, which has the same code and no library that decodes JSON."""
     job = folder / run_files.JOB
     job.parent.mkdir()
-    job.write_bytes(pickle.dumps(run))
+    job.write_bytes(pickled(run))
 
 
 def _measurement(folder: Path) -> Measurement:
@@ -176,6 +248,25 @@ def _measurement(folder: Path) -> Measurement:
         return MEASUREMENT.decode(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise GeneratorError(f"{file}: can't be understood: {error}") from error
+
+
+@contextlib.contextmanager
+def _planted_removed(folder: Path) -> Iterator[None]:
+    """Removes in any case what a command in the guest may have left to mislead this machine: a link, which it would
+    follow out of the folder, or a pipe, for which it would wait. Raises GuestError if there was any.
+    """
+    planted: list[Path] = []
+    try:
+        yield
+    finally:
+        for place, folders, files in os.walk(folder):
+            paths = [Path(place, name) for name in (*folders, *files)]
+            planted += [path for path in paths if not (path.is_file() or path.is_dir()) or path.is_symlink()]
+        for path in planted:
+            path.unlink()
+    if planted:
+        what = f"{planted[0].relative_to(folder)} is neither a file nor a folder: a command of the run has made it"
+        raise GuestError("links", f"{what}; make it in TMPDIR instead")
 
 
 def _finish_job(folder: Path, exit_status: int) -> None:

@@ -2,7 +2,10 @@
 
 This runs inside the lab's guest and, without the lab, on a host with root and netem. It imports nothing but the
 standard library, since starting a guest's Python costs more than the run's set-up otherwise; tables are made outside.
+For the same reason functions import what few runs need.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -14,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ccmix.agent.journal import Journal
 from ccmix.conditions import namespaces, qdisc
@@ -40,11 +44,12 @@ from ccmix.model import (
     Topology,
     run_files,
 )
-from ccmix.probes import rtt_beside, sockets, sockmon
-from ccmix.probes.capture import CaptureReport, capturing_in_namespace
-from ccmix.probes.sampler import sampling
+from ccmix.probes import rtt_beside, sockmon
 from ccmix.run import ping
 from ccmix.run.traffic_sources import TrafficSources
+
+if TYPE_CHECKING:
+    from ccmix.probes.capture import CaptureReport
 
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
@@ -126,7 +131,7 @@ def _parameter(topology: Topology, journal: Journal) -> AbstractContextManager[N
     """Returns a context in which the parameter of the topology is set: of the kernel, which all namespaces share."""
     if topology.module_parameter is None:
         return nullcontext()
-    from ccmix.conditions.module_parameter import changed_parameter  # noqa: PLC0415  # a module more moves traffic by us
+    from ccmix.conditions.module_parameter import changed_parameter  # noqa: PLC0415
 
     return changed_parameter(LocalHost(journal), topology.module_parameter)
 
@@ -171,7 +176,7 @@ def _ping(path: Dumbbell) -> PingRtts:
     """
     if len(path.pairs) == 1:
         return {pair.sender.name: _ping_of(path, pair) for pair in path.pairs}
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # in a guest, importing it costs time
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     with ThreadPoolExecutor(PINGS_AT_ONCE) as pool:
         asked = []
@@ -293,6 +298,8 @@ def _probing(run: Run, path: Dumbbell, programs: Programs, logs: Path, series: S
     with ExitStack() as probes:
         if refusal := sockmon.refusal(machine, argv):
             probing.diagnostics.append(f"sockets and queues were sampled by ss and tc: {refusal}")
+            from ccmix.probes.sampler import sampling  # noqa: PLC0415
+
             for name, (host, command) in _instead(path).items():
                 samples = sampling(host, command, interval_s, logs / f"{name}.jsonl")
                 reports[name] = probes.enter_context(samples)
@@ -313,6 +320,8 @@ def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport
     if run.topology.capture is None:
         yield None
         return
+    from ccmix.probes.capture import capturing_in_namespace  # noqa: PLC0415
+
     devices = [pair.ack_delay.place.device for pair in path.pairs]
     with capturing_in_namespace(path.host(DELAY), devices, run.topology.capture, folder) as report:
         yield report
@@ -331,6 +340,8 @@ def _series(path: Dumbbell) -> SeriesNames:
 
 def _instead(path: Dumbbell) -> dict[str, tuple[Host, Sequence[str]]]:
     """Returns the hosts and commands that are sampled without ccmix-sockmon, by the name of the series."""
+    from ccmix.probes import sockets  # noqa: PLC0415
+
     of_sockets = {
         "sockets" if len(path.pairs) == 1 else f"sockets-{pair.sender.name}": (path.sender(pair), sockets.COMMAND)
         for pair in path.pairs

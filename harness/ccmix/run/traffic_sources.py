@@ -1,6 +1,7 @@
 """Starts the traffic sources of a run on an emulated path, each when it is due, and waits for their end."""
 
 import itertools
+import os
 import shlex
 import sys
 import time
@@ -15,7 +16,7 @@ from ccmix.conditions.layout import CONTROL_TABLE
 from ccmix.generators import http_requests, iperf3
 from ccmix.generators.distributions import arrivals
 from ccmix.generators.results import GeneratorError
-from ccmix.hosts import CommandError, Host, Process
+from ccmix.hosts import CommandError, Host, NamespaceHost, Process
 from ccmix.hosts.output_text import last_line
 from ccmix.model import (
     Command,
@@ -31,12 +32,14 @@ from ccmix.model import (
     WorkloadSource,
     run_files,
 )
-from ccmix.run.until_settled import ended_when_settled
 
 FIRST_DATA_PORT, MOST_STREAMS = 10000, 128  # of tests whose control connection goes beside the path
 TESTS_WITH_PORTS = 177  # below the kernel's own ports, 32768 and more
 UDP_HEADERS_BYTES = 28  # IP and UDP
 LEAST_FLOW_BYTES = 16  # of a workload: the header for the receiver
+IN_USERLAND = "CCMIX_IN_USERLAND"  # a variable of the environment, in guests that have not the host's programs
+NOT_FOUND = 127  # a shell's exit status for a program that is not there
+LACKS_PROGRAM = "; the lab's own userland has few programs: with host-root = on, guests have this machine's"
 
 
 class Generator(Protocol):
@@ -91,6 +94,9 @@ class TrafficSources:
 
     def run(self, started: ExitStack) -> None:
         """Runs all, from the first start to the last end; each makes its traffic on time, whatever its RTT."""
+        if self._run.traffic.at_most_s is not None:
+            # In a guest an import takes time: few runs need it, and all before the traffic begins.
+            from ccmix.run.until_settled import ended_when_settled  # noqa: PLC0415
         begin, self.began_s = Deadline(self.lead_s), time.time() + self.lead_s
         for start_s, generator in sorted(self._due, key=lambda due: due[0]):
             time.sleep(begin.plus(start_s).remaining_s)
@@ -223,7 +229,7 @@ class _Iperf3(iperf3.Iperf3Test):
 
     def serve(self, started: ExitStack) -> None:
         for host, rule in self._rules:
-            host.run(["ip", "rule", "add", "ipproto", "tcp", *rule, "lookup", CONTROL_TABLE])
+            host.run(["ip", "rule", "add", "ipproto", "tcp", *rule, "lookup", str(CONTROL_TABLE)])
         super().serve(started)
 
     def finish(self, end: Deadline) -> None:
@@ -306,7 +312,7 @@ class _Command:
     def __init__(self, source: CommandSource, path: Dumbbell, folder: Path) -> None:
         pair = path.pair_of(source.host)
         shell = source.line.replace("{dst}", pair.receiver_address).replace("{src}", pair.sender_address)
-        self._host, self._argv = path.host(source.host), ["sh", "-c", shell]
+        self._host, self._shell = NamespaceHost(path.host(source.host).name), shell
         self._files = folder / run_files.command_output(source.label), folder / run_files.command_errors(source.label)
         self._process: Process | None = None
 
@@ -315,7 +321,7 @@ class _Command:
 
     def start(self, started: ExitStack) -> None:
         stdout, stderr = self._files
-        self._process = started.enter_context(self._host.start(self._argv, stdout=stdout, stderr=stderr))
+        self._process = started.enter_context(self._host.start(["sh", "-c", self._shell], stdout=stdout, stderr=stderr))
 
     def finish(self, end: Deadline) -> None:
         assert self._process
@@ -325,10 +331,10 @@ class _Command:
             self._process.end()
             return
         if status != 0:
-            raise GeneratorError(
-                f"{self._host.name}: {self._argv[-1]} ended with {status}: {last_line(self._files[1])}"
-            )
+            reason = last_line(self._files[1])
+            hint = LACKS_PROGRAM if status == NOT_FOUND and IN_USERLAND in os.environ else ""
+            raise GeneratorError(f"{self._host.name}: {self._shell} ended with {status}: {reason}{hint}")
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        return (Command("command", self._argv[-1]),)
+        return (Command("command", self._shell),)

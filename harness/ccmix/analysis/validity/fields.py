@@ -69,6 +69,9 @@ PATH = (
         EXACT, path_fields.kernel,
     ),
     FieldComparison(
+        ("Topology.host_root",), "what the guest was started with as its root", EXACT, path_fields.host_root
+    ),
+    FieldComparison(
         (
             "Topology.module_parameter", "ModuleParameter.path", "ModuleParameter.value", "ModuleParameter.element",
         ),

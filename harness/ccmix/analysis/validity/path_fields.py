@@ -267,6 +267,15 @@ def kernel(observed: Observed) -> Limits:
         yield "kernel", f"the guest ran {facts.kernel}, and the file of {ran.name} is {ran.release}"
 
 
+def host_root(observed: Observed) -> Limits:
+    """Compares the configured root with that of the guest, if one ran."""
+    configured, ran = observed.run.topology.host_root, observed.measurement.facts.guest_root
+    if ran is not None and configured != (ran.userland_sha256 is None):
+        root, other = "this machine's file system", "the lab's userland"
+        seen, wanted = (other, root) if configured else (root, other)
+        yield "host-root", f"the guest had {seen}, configured is {wanted}"
+
+
 def module_parameter(observed: Observed) -> Limits:
     """Compares a module's parameter, as /sys/module had it before the traffic and after it."""
     configured = observed.run.topology.module_parameter

@@ -26,7 +26,6 @@ from ccmix.units import format_bytes
 
 CONNECTS_WITHIN_S = 10.0
 ANSWERS_WITHIN_S = 60.0  # whole; posting a task takes the server several requests to the other participants
-SOON_S = 0.001  # not 0, which would be no time limit of a socket
 HURRIED_S = 3.0  # both, of a server that nothing depends on
 BACK_OFF_S = (1.0, 15.0)  # between two tries: at first, doubled each time, and at most
 _BUSY = (http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE)
@@ -139,7 +138,7 @@ class _SocketUntil(ssl.SSLSocket):
         if self.deadline:
             if self.deadline.expired:
                 raise TimeoutError
-            self.settimeout(self.deadline.remaining_s or SOON_S)
+            self.settimeout(self.deadline.socket_timeout_s)
 
 
 class PschedulerServer:

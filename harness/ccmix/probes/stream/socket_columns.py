@@ -189,7 +189,7 @@ SOCKET_COLUMNS: dict[str, SocketColumn] = {
     "send_queue_bytes": SocketColumn("row_send_queue_bytes"),
     "rto_s": _seconds("rto", 1e6, 0),
     "rtt_s": _seconds("rtt", 1e6, 0),
-    "rttvar_s": _seconds("rttvar", 1e6, 0),
+    "rttvar_s": _seconds("rttvar", 1e6),
     "min_rtt_s": _seconds("min_rtt", 1e6, 0, _NO_U32),
     "mss_bytes": SocketColumn("snd_mss"),
     "cwnd_packets": SocketColumn("snd_cwnd"),
