@@ -68,6 +68,7 @@ def _run(command: str, folder: Path) -> str:
 GOODPUT = re.compile(r"│\s+([\d.]+) ([kM])bit/s │")
 FRAMES = re.compile(r"[\s━─┏┳┓┡╇┩└┴┘]+")
 CROSSING = re.compile(r"(│ share buffer=2bdp .*│) [^│]* │$")  # both flows are close, so the verdict may be another
+EXPECTED = re.compile(r"^(expected: about) .* (of real time, with up to) .* (of memory)$")  # by the cores' number
 TOO_FEW = "iterations are too few"  # which rows these are depends on the numbers
 
 
@@ -76,6 +77,7 @@ def wording(output: str) -> list[str]:
     lines = []
     for line in output.splitlines():
         shown = re.sub(r"^\d+/(\d+ .*: \w+)$", r"-/\1", CROSSING.sub(r"\1", line.rstrip()))
+        shown = EXPECTED.sub(r"\1 # \2 # \3", shown)
         if line.startswith(("│", "┃", "┏", "┡", "└")):
             shown = FRAMES.sub(" ", re.sub(r"(± |[+-])?\d[\d.]*(e-\d+)?( [kM]bit/s)?|–", "#", shown))
         if TOO_FEW not in line:

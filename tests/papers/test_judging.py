@@ -9,7 +9,7 @@ from ccmix.model.results import Settling
 from ccmix.papers import text
 from ccmix.papers.experiment import Bound, Of, Quotient, Statement, Tried
 from ccmix.papers.judging import JudgedStatement, Judgement, judge
-from ccmix.papers.measured import MeasuredRuns, Sample
+from ccmix.papers.measured import MeasuredRuns, MeasuredSample
 from finished_runs import group_metrics
 from papers.runs import run_of, run_with
 
@@ -127,7 +127,7 @@ def test_runs_that_have_not_settled_are_counted() -> None:
         )
     )
     of = Of("goodput_bps", "entry", at={"cca": "bbr"})
-    assert runs.sample(of) == Sample((1.0,) * 4, not_settled=2)
+    assert runs.sample(of) == MeasuredSample((1.0,) * 4, not_settled=2)
     assert runs.sample(Quotient(of, replace(of, at={"cca": "cubic"}))).not_settled == 3
     [judged] = judge([Statement("name", "1", "sentence", (Bound(of),))], runs)
     assert text.seen(judged.bounds[0]).endswith(", 2 of 4 runs not settled)")

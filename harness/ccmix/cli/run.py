@@ -153,7 +153,7 @@ def _run_all_and_report(
     size = f"{len(left)} of {len(campaign.runs)} runs, {_seconds(left)} of traffic"
     tell(f"{size}, {_place(left, given)}, into {campaign.outdir}")
     if left and given.in_lab and not given.executor:
-        tell(f"expected: {plan_text.cost(cost(left, given.at_a_time), given.at_a_time)}")
+        tell(f"expected: {plan_text.cost(cost(left, given.at_a_time))}")
     try:
         with sending(campaign.outdir, _indexed(entries), tell):
             skipped = asyncio.run(run_interruptibly(campaign, left, executor))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ccmix.papers.experiment import Bound, Statement, in_entry
-from ccmix.papers.measured import MeasuredRuns, Sample
+from ccmix.papers.measured import MeasuredRuns, MeasuredSample
 
 
 class Judgement(enum.Enum):
@@ -22,7 +22,7 @@ class JudgedBound:
     """Holds what was measured of a bound."""
 
     bound: Bound
-    sample: Sample
+    sample: MeasuredSample
 
     @property
     def outcome(self) -> Judgement:

@@ -15,13 +15,13 @@ _Reading = Callable[[FinishedRun, Sequence[GroupMetrics]], float | None]
 
 
 @dataclass(frozen=True)
-class _Value:
+class _RunValue:
     value: float
     settled: bool  # False of a run that has not; True also where that can't be judged
 
 
 @dataclass(frozen=True)
-class Sample:
+class MeasuredSample:
     """Holds a number of each run that has it, and how many of these runs have not settled."""
 
     values: tuple[float, ...]
@@ -47,13 +47,13 @@ class MeasuredRuns:
 
     runs: tuple[FinishedRun, ...]
 
-    def sample(self, number: Of | Quotient) -> Sample:
+    def sample(self, number: Of | Quotient) -> MeasuredSample:
         """Returns a number of each run that has it; of ratios one for each block that has both sides."""
         if isinstance(number, Of):
             return _sample(self._by_block(number).values())
         over, under = self._by_block(number.over), self._by_block(number.under)
         both = [(value, under[block]) for block, value in over.items() if block in under and under[block].value]
-        return _sample(_Value(a.value / b.value, a.settled and b.settled) for a, b in both)
+        return _sample(_RunValue(a.value / b.value, a.settled and b.settled) for a, b in both)
 
     def lacking(self, of: Of) -> dict[str, tuple[str, ...]]:
         """Returns the keys of which 'at' pools several values and not all were measured, each with those that were."""
@@ -67,9 +67,9 @@ class MeasuredRuns:
     def _has(self, of: Of, key: str, value: str) -> bool:
         return self.sample(replace(of, at={**of.at, key: value})).runs > 0
 
-    def _by_block(self, of: Of) -> dict[Block, _Value]:
+    def _by_block(self, of: Of) -> dict[Block, _RunValue]:
         """Raises ValueError if a block has several runs: the selection is not complete."""
-        values: dict[Block, _Value] = {}
+        values: dict[Block, _RunValue] = {}
         for run in self.runs:
             groups = [group for group in run.metrics.groups if _wanted(group, of)]
             if run.run.entry != of.entry or not groups or not _is_at(run.run, of):
@@ -78,13 +78,13 @@ class MeasuredRuns:
             if block in values:
                 raise ValueError(f"{of}: selects several runs of iteration {block[0]}: give more settings in 'at'")
             if value is not None:
-                values[block] = _Value(value, not not_settled(run))
+                values[block] = _RunValue(value, not not_settled(run))
         return values
 
 
-def _sample(values: Iterable[_Value]) -> Sample:
+def _sample(values: Iterable[_RunValue]) -> MeasuredSample:
     known = tuple(values)
-    return Sample(tuple(each.value for each in known), sum(not each.settled for each in known))
+    return MeasuredSample(tuple(each.value for each in known), sum(not each.settled for each in known))
 
 
 def _wanted(group: GroupMetrics, of: Of) -> bool:

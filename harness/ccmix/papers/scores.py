@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from ccmix.papers.experiment import BesidePublished, Of
 from ccmix.papers.judging import Judgement
-from ccmix.papers.measured import MeasuredRuns, Sample
+from ccmix.papers.measured import MeasuredRuns, MeasuredSample
 from ccmix.papers.published import PublishedNumber, of_series
 from ccmix.units import parse_rate
 
@@ -24,7 +24,7 @@ class Explanation:
     """Says that a cell which is off comes near to the published one with another setting."""
 
     setting: str
-    sample: Sample
+    sample: MeasuredSample
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CellPair:
     published: PublishedNumber
     value: float  # what was published, in the quantity that is compared
     measured: float  # mean
-    sample: Sample
+    sample: MeasuredSample
     rate_bps: float | None
     lacks: Mapping[str, tuple[str, ...]]
     explanations: tuple[Explanation, ...] = ()

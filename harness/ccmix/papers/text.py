@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ccmix.analysis.metric_text import shown
 from ccmix.papers.experiment import ALTERNATIVES, BesidePublished, Bound, Of, Quantity, Quotient
 from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement, Judgement
-from ccmix.papers.measured import Sample
+from ccmix.papers.measured import MeasuredSample
 from ccmix.papers.scores import APART, TRIVIAL, CellPair, Likeness, Score
 from ccmix.units import format_percent
 
@@ -53,7 +53,7 @@ def seen(judged: JudgedBound) -> str:
     return _sample(judged.sample, lambda of: value(number, of))
 
 
-def _sample(sample: Sample, form: Callable[[float | None], str]) -> str:
+def _sample(sample: MeasuredSample, form: Callable[[float | None], str]) -> str:
     """Returns '78.3% (75% to 81.5%, 5 runs)', or '78.3% (75% to 81.5%, 2 of 5 runs not settled)'."""
     if not sample.runs:
         return "–"
@@ -99,7 +99,7 @@ def cell_rows(score: Score, pairs: Sequence[CellPair]) -> Iterator[tuple[str, ..
         )
 
 
-def _of_quantity(score: Score, sample: Sample) -> str:
+def _of_quantity(score: Score, sample: MeasuredSample) -> str:
     return _sample(sample, functools.partial(shown, score.comparison.quantity))
 
 

@@ -62,11 +62,14 @@ def to_write(runs: Iterable[Run]) -> str:
     return text
 
 
-def cost(costs: Cost, jobs: int) -> str:
-    """Returns 'about 0:03:20 of real time in the lab, 2 runs at a time, with up to 1.6 GB of memory'."""
+def cost(costs: Cost, jobs: int | None = None) -> str:
+    """Returns 'about 0:03:20 of real time in the lab, 2 runs at a time, with up to 1.6 GB of memory'; without jobs,
+    'about 0:03:20 of real time, with up to 1.6 GB of memory'.
+    """
     text = f"about {timedelta(seconds=round(costs.real_s))} of real time"
     if costs.memory_bytes:
-        text += f" in the lab, {jobs} run{_s(jobs)} at a time, with up to {format_bytes(costs.memory_bytes)} of memory"
+        where = f" in the lab, {jobs} run{_s(jobs)} at a time" if jobs else ""
+        text += f"{where}, with up to {format_bytes(costs.memory_bytes)} of memory"
     if costs.unknown:
         text += f", without {costs.unknown} run{_s(costs.unknown)} of unknown length"
     return text
