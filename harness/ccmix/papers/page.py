@@ -20,7 +20,7 @@ from ccmix.papers.registry import EXPERIMENTS
 from ccmix.papers.scores import APART, TRIVIAL, Score
 
 WIDTH = 100  # of prose
-_CLIP = re.compile(r"\bclip\d+\b")
+_COUNTED = re.compile(r"\b(clip|gradient_)\d+\b")
 MOST_PAIRS = 40  # of a comparison that are all listed; of more, those that are far off
 MOST_FAR = 12
 IMAGES = "images/papers"  # beside the page
@@ -89,9 +89,11 @@ def page(archives: Path) -> Page:
 
 
 def _numbered_anew(drawing: str) -> str:
-    """Returns an SVG whose clipping paths are numbered from 0: Vega counts them over all drawings of a process."""
+    """Returns an SVG whose clipping paths and gradients are numbered from 0: Vega counts them over all drawings of a
+    process.
+    """
     numbers: dict[str, int] = {}
-    return _CLIP.sub(lambda path: f"clip{numbers.setdefault(path[0], len(numbers))}", drawing)
+    return _COUNTED.sub(lambda name: f"{name[1]}{numbers.setdefault(name[0], len(numbers))}", drawing)
 
 
 def _charts(made: Made) -> Iterator[tuple[str, Chart]]:
