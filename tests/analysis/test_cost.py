@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,16 @@ def test_a_path_with_more_packets_takes_longer() -> None:
 def test_random_loss_keeps_cubic_from_filling_the_path_and_not_bbr() -> None:
     assert cost.work(emulated(1e9, loss=0.01)).packets < 0.1 * cost.work(emulated(1e9)).packets
     assert cost.work(emulated(1e9, loss=0.01, cca="bbr")) == cost.work(emulated(1e9, cca="bbr"))
+
+
+def test_a_command_on_a_receiver_has_a_cost(tmp_path: Path) -> None:
+    config = tmp_path / "one.ini"
+    config.write_text(
+        "[topology slow]\nrate = 10mbit\ndelay = 5ms\n[one]\ntype = iperf3\ntopology = slow\nduration = 5s\n"
+        "flows.server = receiver command nc -l 9999\nflows.tool = sender command nc {dst} 9999\n"
+    )
+    [run] = make_plan(load(config).entries, 1)
+    assert cost.guest_seconds(run) > 0
 
 
 def test_the_end_of_a_run_that_ends_when_it_has_settled_is_that_of_the_demo() -> None:

@@ -198,18 +198,16 @@ def _flows(traffic: Traffic) -> Iterator[int]:
 
 def _goodput_bps(run: Run) -> float:
     """Returns the goodput of a run on an emulated path that its sources fill, or what they offer, or loss leaves."""
-    path = run.topology
-    senders = {sender.name: sender for sender in path.senders}
-    offered_bps = sum(_offered_bps(run, source, senders[source.host]) for source in run.traffic.sources)
-    return min(path.rate_bps, offered_bps)
+    return min(run.topology.rate_bps, sum(_offered_bps(run, source) for source in run.traffic.sources))
 
 
-def _offered_bps(run: Run, source: TrafficSource, sender: Sender) -> float:
+def _offered_bps(run: Run, source: TrafficSource) -> float:
     if isinstance(source, UdpSource):
         return source.rate_bps * source.streams
     if isinstance(source, WorkloadSource):
         return source.offered_bps
     if isinstance(source, GroupedSource) and source.streams:
+        [sender] = [sender for sender in run.topology.senders if sender.name == source.host]
         each = source.streams / sum(group.weight for group in source.groups)
         return sum(each * group.weight * _flow_bps(run, group, sender) for group in source.groups)
     return run.topology.rate_bps
