@@ -73,7 +73,7 @@ def test_a_command_on_a_receiver_has_a_cost(tmp_path: Path) -> None:
     config = tmp_path / "one.ini"
     config.write_text(
         "[topology slow]\nrate = 10mbit\ndelay = 5ms\n[one]\ntype = iperf3\ntopology = slow\nduration = 5s\n"
-        "flows.server = receiver command nc -l 9999\nflows.tool = sender command nc {dst} 9999\n"
+        "flows.server = receiver command nc -l 9999\nflows.tool = h1 command nc {dst} 9999\n"
     )
     [run] = make_plan(load(config).entries, 1)
     assert cost.guest_seconds(run) > 0
