@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtr
 
-from ccmix.analysis.intervals import confidence_interval, fewest, iterations_for_precision
+from ccmix.analysis.intervals import (
+    confidence_interval,
+    confidence_interval_of_positive,
+    fewest,
+    iterations_for_precision,
+)
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 DISTRIBUTIONS: dict[str, tuple[Draw, float]] = {
@@ -122,6 +127,35 @@ def test_intervals_hold_the_mean_as_often_as_they_say(
 ) -> None:
     """As docs/explanation/statistics.md says: of skewed values, few iterations show the long tail too rarely."""
     assert least < coverage(name, count, trials) < most
+
+
+def test_an_interval_of_positive_values_by_hand() -> None:
+    """The mean is 2 and its error 1 / sqrt(3), which is 0.28868 of it; t(0.975, 2) is 4.30265."""
+    low, high = confidence_interval_of_positive([1.0, 2.0, 3.0]) or (0.0, 0.0)
+    factor = math.exp(4.30265 * 0.28868)
+    assert (low, high) == pytest.approx((2 / factor, 2 * factor), rel=1e-4)
+    below, _ = confidence_interval([1.0, 2.0, 3.0]) or (0.0, 0.0)
+    assert below < 0 < low
+
+
+@pytest.mark.parametrize("values", [[0.0, 1.0, 2.0], [1.0, 2.0], [1.0, 1.0, 1.0], [*range(1, 16)]])
+def test_where_there_is_no_logarithm_or_a_bootstrap_it_is_the_usual_interval(values: list[float]) -> None:
+    assert confidence_interval_of_positive(values) == confidence_interval(values)
+
+
+@pytest.mark.parametrize("count", [3, 5, 10])
+def test_of_skewed_positive_values_it_holds_the_mean_more_often(count: int) -> None:
+    """Of log-normal values, 4000 samples of each size."""
+    draw, mean = DISTRIBUTIONS["skewed"]
+    rng = np.random.default_rng(1)
+    samples = [draw(rng, count).tolist() for _ in range(4000)]
+
+    def coverage_of(intervals: list[tuple[float, float] | None]) -> float:
+        return sum(low <= mean <= high for low, high in filter(None, intervals)) / len(samples)
+
+    usual = coverage_of([confidence_interval(values) for values in samples])
+    of_positive = coverage_of([confidence_interval_of_positive(values) for values in samples])
+    assert usual < of_positive < 0.97
 
 
 def test_how_many_iterations_make_it_precise() -> None:

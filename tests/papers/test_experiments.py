@@ -8,7 +8,7 @@ import pytest
 from ccmix.analysis.cost import cost
 from ccmix.config import load
 from ccmix.model import Run
-from ccmix.papers.experiment import Bound, Experiment, Of, Statement, in_entry
+from ccmix.papers.experiment import Bound, Experiment, Of, Statement
 from ccmix.papers.experiments_folder import ini_of
 from ccmix.papers.ini_text import form
 from ccmix.papers.measured import needed, numbers_of
@@ -43,14 +43,9 @@ def test_what_was_tried_for_a_statement_is_measured_in_both_forms(experiment: Ex
     for statement in experiment.statements:
         for tried in statement.tried:
             assert len({number.entry for number in numbers_of(statement)}) == 1
-            bounds = tuple(in_entry(bound, tried.entry) for bound in statement.bounds)
-            counts = {
-                full: [
-                    len(about(number, experiment.name, full=full))
-                    for number in numbers_of(replace(statement, bounds=bounds))
-                ]
-                for full in (True, False)
-            }
+            bounds = tuple(map(tried.instead_of, statement.bounds))
+            moved = [number for number in numbers_of(replace(statement, bounds=bounds)) if number.entry == tried.entry]
+            counts = {full: [len(about(each, experiment.name, full=full)) for each in moved] for full in (True, False)}
             assert min(counts[True]) >= LEAST_FOR_INTERVAL, f"{statement.name}: {tried}"
             assert max(counts[False]) >= LEAST_FOR_INTERVAL, f"{statement.name}: {tried}"
 
@@ -61,7 +56,11 @@ def test_what_was_tried_for_published_cells_has_such_cells(experiment: Experimen
     for comparison in experiment.comparisons:
         for tried in comparison.tried:
             assert any(
-                about(Of(comparison.quantity, tried.entry, number.cca, at=number.at), experiment.name, full=True)
+                about(
+                    tried.number(Of(comparison.quantity, comparison.entry, number.cca, at=number.at)),
+                    experiment.name,
+                    full=True,
+                )
                 for number in of_series(numbers, comparison)
             ), f"{comparison.series}: {tried}"
 

@@ -1,5 +1,6 @@
 """Statements judged by runs with chosen numbers."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import pytest
 
 from ccmix.model.results import Settling
 from ccmix.papers import text
-from ccmix.papers.experiment import Bound, Of, Quotient, Statement, Tried
+from ccmix.papers.experiment import Bound, MeanOf, Of, Quotient, Statement, Tried
 from ccmix.papers.judging import JudgedStatement, Judgement, judge
 from ccmix.papers.measured import MeasuredRuns, MeasuredSample
 from finished_runs import group_metrics
@@ -64,6 +65,29 @@ def with_tries(shares: Sequence[float], **others: Sequence[float]) -> JudgedStat
     return judged
 
 
+def test_what_was_tried_may_have_one_cca_alone_and_sweep_none() -> None:
+    """The numbers of the other CCA stay those of their own entry."""
+    ratio = Quotient(
+        Of("goodput_bps", "entry", cca="bbr", at={"rate": "1gbit", "cca": "bbr"}),
+        Of("goodput_bps", "entry", cca="cubic", at={"rate": "1gbit", "cca": "cubic"}),
+    )
+    runs = tuple(
+        run_of({cca: bps}, number, {"rate": "1gbit", "cca": cca})
+        for number in (1, 2, 3)
+        for cca, bps in (("bbr", 8e8), ("cubic", 6e8))
+    ) + tuple(
+        run_of({"cubic": bps}, number, {"rate": rate}, "slots")
+        for number in (1, 2, 3)
+        for rate, bps in (("1gbit", 1e8), ("10mbit", 1e7))
+    )
+    tried = (Tried("slots", "ACKs in slots", ccas=("cubic",)), Tried("slots", "all of them"))
+    [judged] = judge([Statement("name", "1", "sentence", (Bound(ratio, least=2.0),), tried=tried)], MeasuredRuns(runs))
+    assert judged.outcome is Judgement.FAILS
+    [slots] = judged.tried
+    assert slots.judged.bounds[0].sample.values == pytest.approx((8.0, 8.0, 8.0))
+    assert text.explained(judged) == "with ACKs in slots: holds"
+
+
 LOW, HIGH, WIDE = (0.30, 0.31, 0.32), (0.60, 0.61, 0.62), (0.1, 0.5, 0.9)
 
 
@@ -101,6 +125,65 @@ def test_a_ratio_is_of_the_same_iteration() -> None:
     )
     ratio = Quotient(Of("goodput_bps", "entry", at={"cca": "bbr"}), Of("goodput_bps", "entry", at={"cca": "cubic"}))
     assert runs.sample(ratio).values == (2.0, 2.0, 2.0)
+
+
+def test_runs_are_selected_by_their_buffer() -> None:
+    """1.25 MB are half a BDP of 1 Gbit/s and 20 ms, and 1 and 2 BDP of the other rates."""
+    runs = MeasuredRuns(
+        tuple(
+            run_of({"bbr": bps}, 1, {"rate": rate, "cca": "bbr"}, buffer_bytes=1_250_000)
+            for rate, bps in (("1gbit", 1.0), ("500mbit", 2.0), ("250mbit", 3.0))
+        )
+    )
+    of = Of("goodput_bps", "entry", cca="bbr", at={"cca": "bbr"})
+    assert runs.sample(of).values == (1.0, 2.0, 3.0)
+    assert runs.sample(replace(of, buffer_bdp=(0.5, 2.0))).values == (1.0, 2.0)
+    assert runs.sample(replace(of, buffer_bdp=(2.0, math.inf))).values == (3.0,)
+
+
+def goodputs_by_rtt(*iterations: Sequence[float]) -> MeasuredRuns:
+    """Returns runs with the goodputs of CUBIC at 1, 2 and 3 ms, in each iteration; None: no run."""
+    return MeasuredRuns(
+        tuple(
+            run_of({"cubic": bps}, number, {"loss": loss, "rtt": rtt}, settling=Settling(settled=bps != 4.0))
+            for number, goodputs in enumerate(iterations, start=1)
+            for loss in ("0%", "1%")
+            for rtt, bps in zip(("1ms", "2ms", "3ms"), goodputs, strict=False)
+        )
+    )
+
+
+def test_a_variation_is_of_the_runs_of_an_iteration() -> None:
+    """The standard deviation of 1, 2 and 3 is 1, and that of 2, 2 and 5 the square root of 3."""
+    of = Of("variation", "entry", cca="cubic", at={"loss": "0%", "rtt": "1ms or 2ms or 3ms"})
+    sample = goodputs_by_rtt((1.0, 2.0, 3.0), (4.0, 4.0, 4.0), (2.0, 2.0, 5.0), (1.0, 2.0)).sample(of)
+    assert sample.values == pytest.approx((0.5, 0.0, math.sqrt(3) / 3))
+    assert sample.not_settled == 1
+    assert goodputs_by_rtt((1.0, 2.0, 3.0)).sample(replace(of, at={"loss": "0%", "rtt": "1ms"})).values == ()
+    assert goodputs_by_rtt((1.0, 2.0)).lacking(of) == {"rtt": ("1ms", "2ms")}
+
+
+def test_a_mean_is_over_numbers_of_the_same_iteration_that_has_all_of_them() -> None:
+    of = Of("goodput_bps", "entry", cca="cubic", at={"loss": "0%", "rtt": "1ms"})
+    mean = MeanOf((of, replace(of, at={"loss": "1%", "rtt": "3ms"})))
+    runs = goodputs_by_rtt((1.0, 0.0, 3.0), (3.0, 0.0, 7.0), (1.0,))
+    assert runs.sample(mean).values == (2.0, 5.0)
+    assert runs.sample(Quotient(mean, of)).values == pytest.approx((2.0, 5 / 3))
+
+
+def test_an_interval_of_what_cannot_be_negative_has_no_negative_limit() -> None:
+    """Shares and the like are fractions; a goodput's and a ratio's interval is as wide in factors on both sides."""
+    runs = runs_with_shares((0.05, 0.1, 0.5))
+    share, goodput = runs.sample(SHARE), runs.sample(replace(SHARE, quantity="goodput_bps"))
+    ratio = runs.sample(Quotient(SHARE, replace(SHARE, cca="cubic")))
+    assert share.interval
+    assert share.interval[0] < 0
+    for sample in (goodput, ratio):
+        assert sample.interval
+        assert sample.mean
+        low, high = sample.interval
+        assert low > 0
+        assert sample.mean / low == pytest.approx(high / sample.mean)
 
 
 def test_alternatives_are_pooled() -> None:

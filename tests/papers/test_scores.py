@@ -5,12 +5,14 @@ import math
 import pytest
 
 from ccmix.papers import text
-from ccmix.papers.experiment import BesidePublished, Criterion, Tried
+from ccmix.papers.experiment import BesidePublished, Criterion, Experiment, Paper, Tried
 from ccmix.papers.judging import Judgement
 from ccmix.papers.measured import MeasuredRuns
+from ccmix.papers.outcome import Reproduction
 from ccmix.papers.published import PublishedNumber, read_published
 from ccmix.papers.registry import by_name
 from ccmix.papers.scores import TRIVIAL, rank_correlation, scores
+from finished_runs import flow_metrics
 from papers.runs import run_of
 
 RATES = {"10mbit": 1e7, "100mbit": 1e8, "250mbit": 2.5e8, "1gbit": 1e9}
@@ -113,6 +115,72 @@ def test_a_cell_that_is_far_off_is_explained_by_what_brings_it_near() -> None:
     assert all_explained.likeness == score.likeness
 
 
+def test_what_explains_need_not_sweep_the_cca() -> None:
+    numbers = [
+        PublishedNumber("series", cca, "goodput_bps", 8e8, "table", {"cca": cca, "rate": "1gbit"})
+        for cca in ("cubic", "bbr")
+    ]
+    runs = MeasuredRuns(
+        (
+            *(run_of({cca: 1e8}, 1, {"cca": cca, "rate": "1gbit"}) for cca in ("cubic", "bbr")),
+            run_of({"cubic": 7e8}, 1, {"rate": "1gbit"}, "with-slots"),
+        )
+    )
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps", tried=EXPLAINED)], numbers, runs, None)
+    assert [pair.published.cca for pair in score.unexplained] == ["bbr"]
+
+
+SHARES = (0.2, 0.5, 0.99)
+
+
+@pytest.mark.parametrize(("apart", "outcome"), [(0.09, Judgement.HOLDS), (0.11, Judgement.FAILS)])
+def test_shares_may_differ_by_so_much(apart: float, outcome: Judgement) -> None:
+    """A factor alone says nothing of shares: the second one is off by a fifth at most."""
+    numbers = [
+        PublishedNumber("series", "cubic", "share", share, "table", {"rtt": f"{number}ms"})
+        for number, share in enumerate(SHARES)
+    ]
+    runs = MeasuredRuns(
+        tuple(
+            run_of({"cubic": share, "bbr": 1 - share}, 1, {"rtt": f"{number}ms"})
+            for number, share in enumerate((SHARES[0], SHARES[1] + apart, SHARES[2]))
+        )
+    )
+    criterion = Criterion(least_rank=None, most_apart=0.1)
+    [score] = scores([BesidePublished("series", "entry", "share", criterion)], numbers, runs, None)
+    assert score.outcome is outcome
+    assert text.asked(score) == "no cell off by more than 2 times or 0.1"
+
+
+def test_nothing_retransmitted_on_both_sides_agrees() -> None:
+    numbers = [PublishedNumber("series", "cubic", "retransmits", 0.0, "table", {"rate": rate}) for rate in RATES]
+    comparison = BesidePublished("series", "entry", "retransmits", Criterion(most_factor=None))
+    [score] = scores([comparison], numbers, measured_retransmits(0), None)
+    assert score.outcome is Judgement.HOLDS
+    [score] = scores([comparison], numbers, measured_retransmits(1), None)
+    assert score.outcome is Judgement.UNTOLD
+
+
+def measured_retransmits(count: int) -> MeasuredRuns:
+    flows = (flow_metrics(5201, "cubic", retransmits=count),)
+    return MeasuredRuns(tuple(run_of({"cubic": 1.0}, 1, {"rate": rate}, flows=flows) for rate in RATES))
+
+
+def test_what_is_for_comparison_is_shown_and_not_judged() -> None:
+    comparisons = [BesidePublished("series", "entry", "goodput_bps", criterion) for criterion in (Criterion(), None)]
+    judged, shown = scores(comparisons, published(), measured(**{"10mbit": 0.1}), None)
+    assert judged.outcome is Judgement.FAILS
+    assert (shown.judged, shown.far, shown.outcome) == (False, (), Judgement.UNTOLD)
+    assert shown.likeness == judged.likeness
+    assert text.met(shown) == "nothing, it is for comparison"
+    paper = Paper("author", "citation", "link")
+    experiment = Experiment("name", paper, "figure 1", "?", (), tuple(comparisons))
+    assert Reproduction(experiment, (judged, shown), (), 4, 0).verdict == (
+        "0 of 1 comparisons with published numbers meet the criterion. Not met: goodput in entry beside series."
+    )
+    assert Reproduction(experiment, (shown,), (), 4, 0).verdict == ""
+
+
 def test_the_log_ratio_is_the_median_and_counts_both_directions() -> None:
     runs = measured(**{"10mbit": 0.8 * 2, "100mbit": 0.8 / 4, "250mbit": 0.8 * 4, "1gbit": 0.8})
     [score] = scores([BesidePublished("series", "entry", "goodput_bps")], published(), runs, None)
@@ -184,6 +252,9 @@ def test_a_rate_that_is_not_swept_is_that_of_the_path() -> None:
         ((1, 2, 2, 3), (1, 2, 3, 4), 4.5 / math.sqrt(4.5 * 5)),
         ((1, 2), (1, 2), None),
         ((1, 2, 3), (5, 5, 5), None),
+        ((0, 0, 0), (0, 0, 1), None),
+        ((0, 0, 0), (0, 0, 0), 1.0),
+        ((0, 0), (0, 0), None),
     ],
 )
 def test_rank_correlation(a: tuple[float, ...], b: tuple[float, ...], rank: float | None) -> None:

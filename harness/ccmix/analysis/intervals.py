@@ -34,6 +34,22 @@ def confidence_interval(values: Sequence[float], level: float = 0.95) -> tuple[f
     return mean - half, mean + half
 
 
+def confidence_interval_of_positive(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
+    """Returns the confidence interval of the mean of a number that cannot be below 0, such as a goodput, a time or a
+    ratio; None for fewer than 3 values.
+
+    Below 15 values it is Student's on a logarithmic scale, by the delta method: the logarithm of the mean has the
+    standard error of the mean over the mean. So its limits are above 0, and as far from the mean, as factors, in both
+    directions. Values of which one is not above 0 have no logarithm, and get the interval of confidence_interval().
+    """
+    if not LEAST_FOR_INTERVAL <= len(values) < BOOTSTRAP_FROM or min(values) <= 0:
+        return confidence_interval(values, level)
+    mean = statistics.fmean(values)
+    error = statistics.stdev(values) / math.sqrt(len(values)) / mean
+    factor = math.exp(t_quantile((1 + level) / 2, len(values) - 1) * error)
+    return mean / factor, mean * factor
+
+
 def iterations_for_precision(values: Sequence[float], precision: float = PRECISION) -> int | None:
     """Returns how many iterations make half of the 95% interval by Student's t at most this fraction of the mean.
 

@@ -8,8 +8,8 @@ from ccmix.charts.chart import Kind
 from ccmix.charts.sweep import SweptAxis
 
 Quantity = Literal[
-    "goodput_bps", "utilisation", "share", "retransmits", "retransmission_rate", "fairness", "convergence_s",
-    "queue_mean_bdp", "rtt_p95_s",
+    "goodput_bps", "variation", "utilisation", "share", "retransmits", "retransmission_rate", "fairness",
+    "convergence_s", "queue_mean_bdp", "queue_p95_bdp", "rtt_p95_s",
 ]  # fmt: skip
 ALTERNATIVES = " or "  # between the values of a setting of which each will do
 
@@ -28,6 +28,8 @@ class Of:
     """Selects one number of each run: of the flows of a CCA or a host, or of the whole run where neither is given.
 
     `at` has values of swept keys, as in the INI file; 'A or B' pools several. Keys that it leaves out are pooled, too.
+    `buffer_bdp` selects runs whose buffer has at least so many BDPs, and fewer than so many. A variation is the
+    standard deviation of goodputs over their mean, of the pooled runs of an iteration.
     """
 
     quantity: Quantity
@@ -35,42 +37,65 @@ class Of:
     cca: str | None = None
     host: str | None = None
     at: Mapping[str, str] = field(default_factory=dict)
+    buffer_bdp: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class MeanOf:
+    """Takes the mean of several numbers of the same iteration, such as the rows of a table."""
+
+    numbers: tuple[Of, ...]
 
 
 @dataclass(frozen=True)
 class Quotient:
     """Divides two numbers of the same iteration, or of the same run."""
 
-    over: Of
-    under: Of
+    over: Of | MeanOf
+    under: Of | MeanOf
+
+
+Number = Of | MeanOf | Quotient
 
 
 @dataclass(frozen=True)
 class Bound:
     """Says between which limits the mean of a number lies; None: no limit."""
 
-    number: Of | Quotient
+    number: Number
     least: float | None = None
     most: float | None = None
-
-
-def in_entry(bound: Bound, entry: str) -> Bound:
-    """Returns the bound of the same numbers in another entry."""
-    number = bound.number
-    if isinstance(number, Of):
-        return replace(bound, number=replace(number, entry=entry))
-    return replace(bound, number=Quotient(replace(number.over, entry=entry), replace(number.under, entry=entry)))
 
 
 @dataclass(frozen=True)
 class Tried:
     """Names an entry that differs by one setting from the one that is judged, to find why that one differs.
 
-    `setting` says in a few words what differs, such as 'offloads on'. It explains and never replaces a result.
+    `setting` says in a few words what differs, such as 'offloads on'. It explains and never replaces a result. Where
+    the entry has some CCAs alone, `ccas` names them, and the numbers of the others stay those of their own entry.
     """
 
     entry: str
     setting: str
+    ccas: tuple[str, ...] = ()  # none: all
+
+    def instead_of(self, bound: Bound) -> Bound:
+        """Returns the bound with the numbers of this entry."""
+        return replace(bound, number=self._number(bound.number))
+
+    def _number(self, number: Number) -> Number:
+        if isinstance(number, Quotient):
+            return Quotient(self._part(number.over), self._part(number.under))
+        return self._part(number)
+
+    def _part(self, number: Of | MeanOf) -> Of | MeanOf:
+        if isinstance(number, MeanOf):
+            return MeanOf(tuple(map(self.number, number.numbers)))
+        return self.number(number)
+
+    def number(self, of: Of) -> Of:
+        """Returns the number of this entry, or the same number where the entry has none of its CCA."""
+        return of if self.ccas and of.cca not in self.ccas else replace(of, entry=self.entry)
 
 
 @dataclass(frozen=True)
@@ -95,6 +120,7 @@ class Criterion:
 
     least_rank: float | None = 0.95  # correlation of ranks
     most_factor: float | None = 2.0  # by which a cell may be off that nothing tried explains
+    most_apart: float | None = None  # by which it may differ, in the quantity's own unit, as shares do
     least_within: float | None = None  # fraction of the cells whose utilisations are at most APART apart
 
 
@@ -102,15 +128,16 @@ class Criterion:
 class BesidePublished:
     """Puts the runs of an entry beside a published series, which has a CSV file's rows of this name.
 
-    Utilisations are beside published goodputs, over the rate. A cell that is off by more than the criterion's factor is
+    Utilisations are beside published goodputs, over the rate. A cell that is off by more than the criterion allows is
     explained if the same cell of an entry in `tried` is not. `ceiling` is a series of the same table with the same
-    cells: as far as the two differ, the lab may differ.
+    cells: as far as the two differ, the lab may differ. Without a criterion, the two are shown beside each other and
+    not judged.
     """
 
     series: str
     entry: str
     quantity: Quantity
-    criterion: Criterion = Criterion()
+    criterion: Criterion | None = Criterion()
     ccas: tuple[str, ...] = ()  # none: all of the series
     tried: tuple[Tried, ...] = ()
     ceiling: str = ""

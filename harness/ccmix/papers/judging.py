@@ -4,7 +4,7 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ccmix.papers.experiment import Bound, Statement, in_entry
+from ccmix.papers.experiment import Bound, Statement
 from ccmix.papers.measured import MeasuredRuns, MeasuredSample
 
 
@@ -102,7 +102,7 @@ def judge(statements: Sequence[Statement], runs: MeasuredRuns) -> list[JudgedSta
 
 def _tries(statement: Statement, runs: MeasuredRuns) -> Iterator[JudgedTry]:
     for tried in statement.tried:
-        judged = _judged_all([in_entry(bound, tried.entry) for bound in statement.bounds], runs)
+        judged = _judged_all(map(tried.instead_of, statement.bounds), runs)
         if judged.measured:
             yield JudgedTry(tried.setting, judged)
 

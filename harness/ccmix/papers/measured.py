@@ -1,15 +1,17 @@
 """Takes from the valid runs of an archive the numbers that statements and published tables are about."""
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ccmix.analysis.intervals import confidence_interval
+from ccmix.analysis.intervals import confidence_interval, confidence_interval_of_positive
 from ccmix.analysis.settling_text import not_settled
 from ccmix.model import Run, Topology
 from ccmix.model.results import FinishedRun, GroupMetrics
-from ccmix.papers.experiment import ALTERNATIVES, Of, Quantity, Quotient, Statement
+from ccmix.papers.experiment import ALTERNATIVES, MeanOf, Number, Of, Quantity, Quotient, Statement
 
+FRACTIONS: frozenset[Quantity] = frozenset({"utilisation", "share", "fairness"})
 Block = tuple[int, tuple[str, ...]]  # iteration, and the values of keys that a selection pools
 _Reading = Callable[[FinishedRun, Sequence[GroupMetrics]], float | None]
 
@@ -22,10 +24,14 @@ class _RunValue:
 
 @dataclass(frozen=True)
 class MeasuredSample:
-    """Holds a number of each run that has it, and how many of these runs have not settled."""
+    """Holds a number of each run that has it, and how many of these runs have not settled.
+
+    `is_fraction` says whether it cannot be above 1, or hardly, as a share.
+    """
 
     values: tuple[float, ...]
     not_settled: int = 0
+    is_fraction: bool = False
 
     @property
     def runs(self) -> int:
@@ -37,8 +43,10 @@ class MeasuredSample:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Returns the 95% interval of the mean; None for fewer than 3 runs."""
-        return confidence_interval(self.values)
+        """Returns the 95% interval of the mean, of what is no fraction on a logarithmic scale; None for fewer than 3
+        runs.
+        """
+        return confidence_interval(self.values) if self.is_fraction else confidence_interval_of_positive(self.values)
 
 
 @dataclass(frozen=True)
@@ -47,13 +55,14 @@ class MeasuredRuns:
 
     runs: tuple[FinishedRun, ...]
 
-    def sample(self, number: Of | Quotient) -> MeasuredSample:
-        """Returns a number of each run that has it; of ratios one for each block that has both sides."""
-        if isinstance(number, Of):
-            return _sample(self._by_block(number).values())
-        over, under = self._by_block(number.over), self._by_block(number.under)
-        both = [(value, under[block]) for block, value in over.items() if block in under and under[block].value]
-        return _sample(_RunValue(a.value / b.value, a.settled and b.settled) for a, b in both)
+    def sample(self, number: Number) -> MeasuredSample:
+        """Returns a number of each run that has it; of means and ratios one for each block that has all parts."""
+        values = tuple(self._by_block(number).values())
+        return MeasuredSample(
+            tuple(each.value for each in values),
+            sum(not each.settled for each in values),
+            not isinstance(number, Quotient) and all(of.quantity in FRACTIONS for of in _parts(number)),
+        )
 
     def lacking(self, of: Of) -> dict[str, tuple[str, ...]]:
         """Returns the keys of which 'at' pools several values and not all were measured, each with those that were."""
@@ -65,15 +74,25 @@ class MeasuredRuns:
         }
 
     def _has(self, of: Of, key: str, value: str) -> bool:
-        return self.sample(replace(of, at={**of.at, key: value})).runs > 0
+        return any(True for _ in self._selected(replace(of, at={**of.at, key: value})))
 
-    def _by_block(self, of: Of) -> dict[Block, _RunValue]:
-        """Raises ValueError if a block has several runs: the selection is not complete."""
+    def _by_block(self, number: Number) -> dict[Block, _RunValue]:
+        """Returns the number in each block: of a mean or a ratio where all parts are known, of a ratio by what isn't 0.
+
+        Raises ValueError if a block has several runs: the selection is not complete.
+        """
+        if isinstance(number, Of):
+            return self._variations(number) if number.quantity == "variation" else self._of_runs(number)
+        if isinstance(number, MeanOf):
+            return _in_all([self._by_block(each) for each in number.numbers], statistics.fmean)
+        over, under = self._by_block(number.over), self._by_block(number.under)
+        return _in_all(
+            [over, {block: each for block, each in under.items() if each.value}], lambda both: both[0] / both[1]
+        )
+
+    def _of_runs(self, of: Of) -> dict[Block, _RunValue]:
         values: dict[Block, _RunValue] = {}
-        for run in self.runs:
-            groups = [group for group in run.metrics.groups if _wanted(group, of)]
-            if run.run.entry != of.entry or not groups or not _is_at(run.run, of):
-                continue
+        for run, groups in self._selected(of):
             value, block = _VALUES[of.quantity](run, groups), _block(run, of)
             if block in values:
                 raise ValueError(f"{of}: selects several runs of iteration {block[0]}: give more settings in 'at'")
@@ -81,10 +100,45 @@ class MeasuredRuns:
                 values[block] = _RunValue(value, not not_settled(run))
         return values
 
+    def _variations(self, of: Of) -> dict[Block, _RunValue]:
+        """Returns the coefficient of variation of each iteration that has goodputs of all pooled values."""
+        of_iteration: dict[int, list[_RunValue]] = {}
+        for (iteration, _), goodput in self._of_runs(replace(of, quantity="goodput_bps")).items():
+            of_iteration.setdefault(iteration, []).append(goodput)
+        asked = math.prod(len(text.split(ALTERNATIVES)) for text in of.at.values())
+        return {
+            (iteration, ()): _together(_variation, goodputs)
+            for iteration, goodputs in of_iteration.items()
+            if len(goodputs) == asked > 1
+        }
 
-def _sample(values: Iterable[_RunValue]) -> MeasuredSample:
-    known = tuple(values)
-    return MeasuredSample(tuple(each.value for each in known), sum(not each.settled for each in known))
+    def _selected(self, of: Of) -> Iterator[tuple[FinishedRun, list[GroupMetrics]]]:
+        """Yields the runs that a number is of, with their groups that it is of."""
+        for run in self.runs:
+            groups = [group for group in run.metrics.groups if _wanted(group, of)]
+            if run.run.entry == of.entry and groups and _is_at(run.run, of):
+                yield run, groups
+
+
+def _in_all(
+    parts: Sequence[dict[Block, _RunValue]], made: Callable[[Sequence[float]], float]
+) -> dict[Block, _RunValue]:
+    """Returns what is made of the values of a block, for each block that all parts have."""
+    first, *others = parts
+    return {
+        block: _together(made, [part[block] for part in parts])
+        for block in first
+        if all(block in other for other in others)
+    }
+
+
+def _together(made: Callable[[Sequence[float]], float], values: Sequence[_RunValue]) -> _RunValue:
+    """Returns what is made of several values; it has settled if all of them have."""
+    return _RunValue(made([each.value for each in values]), all(each.settled for each in values))
+
+
+def _variation(values: Sequence[float]) -> float:
+    return statistics.stdev(values) / statistics.fmean(values)
 
 
 def _wanted(group: GroupMetrics, of: Of) -> bool:
@@ -92,9 +146,18 @@ def _wanted(group: GroupMetrics, of: Of) -> bool:
 
 
 def numbers_of(statement: Statement) -> Iterator[Of]:
-    """Yields each number that a statement is about, both of a ratio."""
+    """Yields each number that a statement is about, all parts of means and ratios."""
     for bound in statement.bounds:
-        yield from (bound.number.over, bound.number.under) if isinstance(bound.number, Quotient) else (bound.number,)
+        yield from _parts(bound.number)
+
+
+def _parts(number: Number) -> Iterator[Of]:
+    if isinstance(number, Quotient):
+        yield from (*_parts(number.over), *_parts(number.under))
+    elif isinstance(number, MeanOf):
+        yield from number.numbers
+    else:
+        yield number
 
 
 def needed(statement: Statement, runs: Iterable[Run]) -> list[Run]:
@@ -109,7 +172,21 @@ def _is_needed(run: Run, of: Of) -> bool:
 
 
 def _is_at(run: Run, of: Of) -> bool:
-    return all(run.condition.get(key) in value.split(ALTERNATIVES) for key, value in of.at.items())
+    return _has_buffer(run, of) and all(_swept(run, key) in value.split(ALTERNATIVES) for key, value in of.at.items())
+
+
+def _swept(run: Run, key: str) -> str | None:
+    """Returns the value of a swept key; of the CCAs also where an entry has some and sweeps none, as 'bbr,cubic'."""
+    if key == "cca" and key not in run.condition:
+        return ",".join(group.cca for group in run.traffic.all_groups)
+    return run.condition.get(key)
+
+
+def _has_buffer(run: Run, of: Of) -> bool:
+    if of.buffer_bdp is None:
+        return True
+    path, (least, below) = _topology(run), of.buffer_bdp
+    return least <= path.buffer_bytes / path.bdp_bytes < below
 
 
 def _block(run: FinishedRun, of: Of) -> Block:
@@ -122,11 +199,11 @@ def _block(run: FinishedRun, of: Of) -> Block:
     return run.run.iteration, tuple(pooled)
 
 
-def _topology(run: FinishedRun) -> Topology:
+def _topology(run: Run) -> Topology:
     """Raises TypeError for a run between hosts: experiments are made in the lab."""
-    if not isinstance(run.run.path, Topology):
-        raise TypeError(f"{run.run.name} is not on an emulated path")
-    return run.run.path
+    if not isinstance(run.path, Topology):
+        raise TypeError(f"{run.name} is not on an emulated path")
+    return run.path
 
 
 def _goodput_bps(_: FinishedRun, groups: Sequence[GroupMetrics]) -> float:
@@ -134,7 +211,7 @@ def _goodput_bps(_: FinishedRun, groups: Sequence[GroupMetrics]) -> float:
 
 
 def _utilisation(run: FinishedRun, groups: Sequence[GroupMetrics]) -> float:
-    return _goodput_bps(run, groups) / _topology(run).rate_bps
+    return _goodput_bps(run, groups) / _topology(run.run).rate_bps
 
 
 def _share(_: FinishedRun, groups: Sequence[GroupMetrics]) -> float:
@@ -166,7 +243,12 @@ def _convergence_s(run: FinishedRun, _: Sequence[GroupMetrics]) -> float:
 
 def _queue_mean_bdp(run: FinishedRun, _: Sequence[GroupMetrics]) -> float | None:
     queue = run.metrics.bottleneck
-    return None if queue is None else queue.backlog_mean_bytes / _topology(run).bdp_bytes
+    return None if queue is None else queue.backlog_mean_bytes / _topology(run.run).bdp_bytes
+
+
+def _queue_p95_bdp(run: FinishedRun, _: Sequence[GroupMetrics]) -> float | None:
+    queue = run.metrics.bottleneck
+    return None if queue is None else queue.backlog_p95_bytes / _topology(run.run).bdp_bytes
 
 
 def _rtt_p95_s(_: FinishedRun, groups: Sequence[GroupMetrics]) -> float | None:
@@ -176,5 +258,5 @@ def _rtt_p95_s(_: FinishedRun, groups: Sequence[GroupMetrics]) -> float | None:
 _VALUES: dict[Quantity, _Reading] = {
     "goodput_bps": _goodput_bps, "utilisation": _utilisation, "share": _share, "retransmits": _retransmits,
     "retransmission_rate": _retransmission_rate, "fairness": _fairness, "convergence_s": _convergence_s,
-    "queue_mean_bdp": _queue_mean_bdp, "rtt_p95_s": _rtt_p95_s,
+    "queue_mean_bdp": _queue_mean_bdp, "queue_p95_bdp": _queue_p95_bdp, "rtt_p95_s": _rtt_p95_s,
 }  # fmt: skip

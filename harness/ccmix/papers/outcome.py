@@ -61,13 +61,14 @@ class Reproduction:
                 yield f"{_verb(outcome, len(such))}: {', '.join(map(_named, such))}."
 
     def _of_scores(self) -> Iterator[str]:
-        if not self.scores:
+        judged = [score for score in self.scores if score.judged]
+        if not judged:
             return
-        missed = [text.title(score) for score in self.scores if score.outcome is not Judgement.HOLDS]
-        count = len(self.scores)
-        yield f"{count - len(missed)} of {count} comparisons with published numbers meet the criterion."
-        if missed:
-            yield f"Not met: {'; '.join(missed)}."
+        met = sum(score.outcome is Judgement.HOLDS for score in judged)
+        yield f"{met} of {len(judged)} comparisons with published numbers meet the criterion."
+        for word, outcome in (("Not met", Judgement.FAILS), ("Cannot be told", Judgement.UNTOLD)):
+            if such := [text.title(score) for score in judged if score.outcome is outcome]:
+                yield f"{word}: {'; '.join(such)}."
 
     def _with(self, outcome: Judgement) -> list[JudgedStatement]:
         return [judged for judged in self.statements if judged.outcome is outcome]

@@ -84,10 +84,14 @@ class Score:
     ceiling_of_all: Likeness | None
 
     @property
+    def judged(self) -> bool:
+        """Returns whether there is a criterion."""
+        return self.comparison.criterion is not None
+
+    @property
     def far(self) -> tuple[CellPair, ...]:
-        """Returns the cells that are off by more than the criterion's factor, the worst first."""
-        most = self.comparison.criterion.most_factor
-        off = [pair for pair in self.pairs if most is not None and pair.factor > most]
+        """Returns the cells that are off by more than the criterion allows, the worst first."""
+        off = [pair for pair in self.pairs if _is_far(self.comparison, pair.measured, pair.value)]
         return tuple(sorted(off, key=lambda pair: -pair.factor))
 
     @property
@@ -97,15 +101,24 @@ class Score:
 
     @property
     def outcome(self) -> Judgement:
-        """Returns whether all parts of the criterion are met; UNTOLD if the cells are too few for a part."""
+        """Returns whether all parts of the criterion are met; UNTOLD without one, or of too few cells for a part."""
         criterion, likeness = self.comparison.criterion, self.likeness
-        if likeness is None:
+        if likeness is None or criterion is None:
             return Judgement.UNTOLD
         asked = ((likeness.rank, criterion.least_rank), (likeness.within, criterion.least_within))
         parts = [(value, least) for value, least in asked if least is not None]
         if self.unexplained or any(value is not None and value < least for value, least in parts):
             return Judgement.FAILS
         return Judgement.UNTOLD if any(value is None for value, _ in parts) else Judgement.HOLDS
+
+
+def _is_far(comparison: BesidePublished, measured: float, published: float) -> bool:
+    """Returns whether a cell is off by more than the criterion's factor, or by more than its difference."""
+    criterion = comparison.criterion
+    if criterion is None:
+        return False
+    by_factor = criterion.most_factor is not None and factor(measured, published) > criterion.most_factor
+    return by_factor or (criterion.most_apart is not None and abs(measured - published) > criterion.most_apart)
 
 
 def scores(
@@ -152,14 +165,13 @@ def _pair(
 
 
 def _explanations(comparison: BesidePublished, of: Of, pair: CellPair, runs: MeasuredRuns) -> Iterator[Explanation]:
-    """Yields the settings with which the cell is off by no more than the criterion's factor, if it is by more."""
-    most = comparison.criterion.most_factor
-    if most is None or pair.factor <= most:
+    """Yields the settings with which the cell is not off by more than the criterion allows, if it is."""
+    if not _is_far(comparison, pair.measured, pair.value):
         return
     for tried in comparison.tried:
-        in_entry = replace(of, entry=tried.entry)
-        sample = runs.sample(in_entry)
-        if sample.mean is not None and not runs.lacking(in_entry) and factor(sample.mean, pair.value) <= most:
+        other = tried.number(of)
+        sample = runs.sample(other)
+        if sample.mean is not None and not runs.lacking(other) and not _is_far(comparison, sample.mean, pair.value):
             yield Explanation(tried.setting, sample)
 
 
@@ -253,7 +265,11 @@ def _within(published: Sequence[float], others: Sequence[float], scales: Sequenc
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Returns Spearman's correlation, equal values with their mean rank; None of fewer than 3, or of one value."""
-    if len(a) < 3 or len(set(a)) == 1 or len(set(b)) == 1:
+    """Returns Spearman's correlation, equal values with their mean rank; None of fewer than 3, or of one value, unless
+    that is the same on both sides, as where nothing was retransmitted.
+    """
+    if len(a) < 3:
         return None
+    if len(set(a)) == 1 or len(set(b)) == 1:
+        return 1.0 if list(a) == list(b) else None
     return float(np.asarray(spearmanr(a, b).statistic))

@@ -5,38 +5,55 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from ccmix.analysis.metric_text import shown
-from ccmix.papers.experiment import ALTERNATIVES, BesidePublished, Bound, Of, Quantity, Quotient
+from ccmix.papers.experiment import ALTERNATIVES, Bound, Criterion, MeanOf, Number, Quantity, Quotient
 from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement, Judgement
 from ccmix.papers.measured import MeasuredSample
 from ccmix.papers.scores import APART, TRIVIAL, CellPair, Likeness, Score
 from ccmix.units import format_percent
 
 NAMES: dict[Quantity, str] = {
-    "goodput_bps": "goodput", "utilisation": "utilisation", "share": "share", "retransmits": "retransmitted segments",
+    "goodput_bps": "goodput", "variation": "coefficient of variation", "utilisation": "utilisation",
+    "share": "share", "retransmits": "retransmitted segments",
     "retransmission_rate": "retransmission rate", "fairness": "Jain's index", "convergence_s": "time to converge",
-    "queue_mean_bdp": "mean queue in BDP", "rtt_p95_s": "95th percentile of RTT",
+    "queue_mean_bdp": "mean queue in BDP", "queue_p95_bdp": "95th percentile of the queue in BDP",
+    "rtt_p95_s": "95th percentile of RTT",
 }  # fmt: skip
 
 
 UNEXPLAINED = "not explained"
 
 
-def what(number: Of | Quotient) -> str:
+def what(number: Number) -> str:
     """Returns what is compared: 'share of bbr at rtt=10ms'."""
     if isinstance(number, Quotient):
         return f"{what(number.over)}, over {what(number.under)}"
+    if isinstance(number, MeanOf):
+        return f"mean over {len(number.numbers)} cells, the first of which is {what(number.numbers[0])}"
     whose = " ".join(filter(None, [number.cca, f"on {number.host}" if number.host else ""]))
-    at = ", ".join(f"{key}={value}" for key, value in number.at.items())
+    at = ", ".join([*(f"{key}={value}" for key, value in number.at.items()), *_buffers(number.buffer_bdp)])
     return (
         NAMES[number.quantity] + (f" of {whose}" if whose else "") + f" in {number.entry}" + (f" at {at}" if at else "")
     )
 
 
-def value(number: Of | Quotient, of: float | None) -> str:
+def _buffers(bdp: tuple[float, float] | None) -> Iterator[str]:
+    """Yields 'a buffer of 0.4 to 1 BDP', 'a buffer below 0.4 BDP', or 'a buffer from 1 BDP on'."""
+    if bdp is None:
+        return
+    least, below = bdp
+    if math.isinf(below):
+        yield f"a buffer from {least:g} BDP on"
+    else:
+        yield f"a buffer of {least:g} to {below:g} BDP" if least else f"a buffer below {below:g} BDP"
+
+
+def value(number: Number, of: float | None) -> str:
     """Returns a value with its unit; a ratio as a factor."""
     if of is None:
         return "–"
-    return f"{of:.3g} times" if isinstance(number, Quotient) else shown(number.quantity, of)
+    if isinstance(number, Quotient):
+        return f"{of:.3g} times"
+    return shown(number.numbers[0].quantity if isinstance(number, MeanOf) else number.quantity, of)
 
 
 def limits(bound: Bound) -> str:
@@ -171,9 +188,11 @@ def title(score: Score) -> str:
 def asked(score: Score) -> str:
     """Returns the criterion in words."""
     criterion = score.comparison.criterion
+    if criterion is None:
+        return "nothing, it is for comparison"
     parts = [
         "" if criterion.least_rank is None else f"rank at least {criterion.least_rank:g}",
-        _asked_of_cells(score.comparison),
+        _asked_of_cells(criterion, bool(score.comparison.tried)),
         ""
         if criterion.least_within is None
         else f"within 0.05 in {format_percent(criterion.least_within)} of the cells",
@@ -181,16 +200,20 @@ def asked(score: Score) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _asked_of_cells(comparison: BesidePublished) -> str:
-    most = comparison.criterion.most_factor
-    if most is None:
-        return ""
-    unless = " that nothing tried explains" if comparison.tried else ""
-    return f"no cell off by more than {most:g} times{unless}"
+def _asked_of_cells(criterion: Criterion, is_explained: bool) -> str:
+    limits = [
+        "" if criterion.most_factor is None else f"{criterion.most_factor:g} times",
+        "" if criterion.most_apart is None else f"{criterion.most_apart:g}",
+    ]
+    most = " or ".join(filter(None, limits))
+    unless = " that nothing tried explains" if is_explained else ""
+    return f"no cell off by more than {most}{unless}" if most else ""
 
 
 def met(score: Score) -> str:
     """Returns 'rank at least 0.95: met'."""
+    if not score.judged:
+        return asked(score)
     words = {Judgement.HOLDS: "met", Judgement.FAILS: "not met"}
     return f"{asked(score)}: {words.get(score.outcome, score.outcome.value)}"
 
