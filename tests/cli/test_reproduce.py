@@ -26,6 +26,14 @@ def test_an_unknown_name(ccmix: Ccmix) -> None:
     assert "dai-fig1" in refused.stderr
 
 
+def test_the_runs_may_be_made_on_a_cluster_as_those_of_run(ccmix: Ccmix) -> None:
+    """tests/cluster makes runs on one; here it is seen that the options get there."""
+    on_a_cluster = ("reproduce", "dai-fig1", "--executor", "dask://127.0.0.1:9")
+    assert "no scheduler of Dask answers there" in ccmix(*on_a_cluster).stderr
+    assert "-j is for this machine" in ccmix(*on_a_cluster, "-j", "2").stderr
+    assert "is no folder here" in ccmix(*on_a_cluster, "--shared", ccmix.folder / "none").stderr
+
+
 def test_an_unknown_statement(ccmix: Ccmix) -> None:
     refused = ccmix("reproduce", "dai-fig1", "--statement", "fair")
     assert refused.returncode == 2

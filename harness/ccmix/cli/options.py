@@ -56,6 +56,15 @@ def outdirs(*, required: bool) -> Decorator:
 config = click.argument("config", type=PathType(completes=INI))
 only = click.option("--only", metavar="ENTRY", multiple=True, help="Only this entry; may be given several times.")
 jobs = click.option("-j", "--jobs", type=click.IntRange(1), help="Runs at the same time, in the lab  [default: cores]")
+executor = click.option(
+    "--executor", metavar="PLACE",
+    help="Make the runs on a Dask cluster: dask://HOST:PORT, its scheduler, or one that is started, by "
+    "ssh:HOSTS.csv or slurm:JOBS.",
+)  # fmt: skip
+shared = click.option(
+    "--shared", type=PathType(file_okay=False), metavar="DIR",
+    help="A folder that all workers see, for runs of more than 64 MB.",
+)  # fmt: skip
 _hosts = click.option(
     "-H", "--hosts", type=PathType(), metavar="HOSTS.csv",
     help="Destinations of all entries between real hosts: hostname, alias and profile, a line each.",

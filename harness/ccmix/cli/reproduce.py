@@ -34,6 +34,8 @@ class ReproduceOptions:
     statement: str | None
     ini: bool
     seed: int
+    executor: str | None
+    shared: Path | None
 
     @property
     def folder(self) -> Path:
@@ -55,6 +57,8 @@ class ReproduceOptions:
 @click.option("--resume", is_flag=True, help="Continue OUTDIR: keep finished runs, and make all others.")
 @click.option("--statement", metavar="STATEMENT", help="Only the runs that this statement needs.")
 @click.option("--ini", is_flag=True, help="Print the INI file of NAME instead, in the form that would run.")
+@options.executor
+@options.shared
 @options.of_order
 @options.collected(ReproduceOptions)
 def reproduce(given: ReproduceOptions) -> None:
@@ -69,6 +73,7 @@ def reproduce(given: ReproduceOptions) -> None:
     ccmix reproduce dai-fig1 --full    at the paper's own size
     ccmix reproduce dai-fig1 --ini     what would run, with its sources
     ccmix reproduce dai-fig1 --statement fair-at-300-ms
+    ccmix reproduce dai-fig1 --full --executor dask://10.0.0.1:8786
     """
     if given.name is None:
         _list(given)
@@ -152,6 +157,8 @@ def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
         overrides=Overrides(),
         resume=given.resume,
         seed=given.seed,
+        executor=given.executor,
+        shared=given.shared,
     )
 
 

@@ -69,11 +69,8 @@ class RunOptions:
               help="Only the run of this name in `ccmix plan`; may be given several times.")  # fmt: skip
 @options.overrides
 @click.option("--resume", is_flag=True, help="Continue OUTDIR: keep finished runs, and make all others.")
-@click.option("--executor", metavar="PLACE",
-              help="Make the runs on a Dask cluster: dask://HOST:PORT, its scheduler, or one that is started, by "
-              "ssh:HOSTS.csv or slurm:JOBS.")  # fmt: skip
-@click.option("--shared", type=options.PathType(file_okay=False), metavar="DIR",
-              help="A folder that all workers see, for runs of more than 64 MB.")  # fmt: skip
+@options.executor
+@options.shared
 @options.of_order
 @options.collected(RunOptions)
 def run(given: RunOptions) -> None:
