@@ -186,6 +186,20 @@ def test_an_interval_of_what_cannot_be_negative_has_no_negative_limit() -> None:
         assert sample.mean / low == pytest.approx(high / sample.mean)
 
 
+def test_further_entries_have_further_iterations() -> None:
+    """So a ratio divides the same iteration, also if its other side is of one entry."""
+    runs = MeasuredRuns(
+        tuple(
+            run_of({"bbr": bps}, number, {}, entry)
+            for entry, goodputs in (("shallow", (2.0, 6.0)), ("again", (12.0,)), ("deep", (1.0, 2.0, 3.0)))
+            for number, bps in enumerate(goodputs, start=1)
+        )
+    )
+    both = Of("goodput_bps", "shallow or again")
+    assert runs.sample(both).values == (2.0, 6.0, 12.0)
+    assert runs.sample(Quotient(both, replace(both, entry="deep"))).values == (2.0, 3.0, 4.0)
+
+
 def test_alternatives_are_pooled() -> None:
     runs = MeasuredRuns(tuple(run_of({"bbr": rate}, 1, {"rtt": rtt}) for rtt, rate in (("1ms", 1.0), ("2ms", 2.0))))
     assert runs.sample(Of("goodput_bps", "entry", at={"rtt": "1ms or 2ms"})).values == (1.0, 2.0)

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from ccmix.papers import text
+from ccmix.papers.datta import SHALLOW
 from ccmix.papers.experiment import BesidePublished, Criterion, Experiment, Paper, Tried
 from ccmix.papers.judging import Judgement
 from ccmix.papers.measured import MeasuredRuns
@@ -76,7 +77,7 @@ def test_the_ceiling_is_how_like_another_series_is() -> None:
     [comparison] = [
         comparison
         for comparison in by_name()["datta-fig2"].comparisons
-        if (comparison.series, comparison.entry) == ("100 KB, kernel 5.13", "shallow")
+        if (comparison.series, comparison.entry) == ("100 KB, kernel 5.13", SHALLOW)
         and (comparison.quantity, comparison.ccas) == ("utilisation", ("cubic",))
     ]
     conditions = [

@@ -1,7 +1,5 @@
 """One statement of each paper, from the command to its outcome, in the lab."""
 
-import re
-
 import pytest
 
 from ccmix.papers.registry import EXPERIMENTS
@@ -11,22 +9,19 @@ pytestmark = [pytest.mark.deep, pytest.mark.lab, pytest.mark.timeout(1200)]
 
 CHECKED = {
     "datta-fig2": "bbr-84-percent",
-    "tierney-table2": "cubic-drops-with-little-loss",
+    "tierney-table2": "sixteen-alike-with-little-loss",
     "dai-fig1": "fair-at-300-ms",
     "gomez-fig7": "cubic-below-20-percent-at-0.1-percent",
-    "zeynali-coexistence": "several-v3-starve-cubic",
+    "zeynali-rtt": "long-rtt-ahead-if-first",
 }
-
-# Three runs of the reduced form may be too few to tell: Tierney et al.'s CUBIC has 2.1 Gbit/s, and an interval of 6.
-NOT_CONTRADICTED = ("holds", "cannot be told")
 
 
 @pytest.mark.parametrize(("name", "statement"), CHECKED.items(), ids=CHECKED)
-def test_a_statement_of_the_paper_is_not_contradicted(name: str, statement: str, ccmix: Ccmix) -> None:
+def test_a_statement_of_the_paper_holds(name: str, statement: str, ccmix: Ccmix) -> None:
     outdir = ccmix.folder / "out"
     done = ccmix("reproduce", name, "--statement", statement, "-o", outdir, timeout=1100)
     assert done.returncode == 0, done.stderr
-    assert re.search(rf"{statement}: ({'|'.join(NOT_CONTRADICTED)})", done.stdout), done.stdout
+    assert f"{statement}: holds" in done.stdout, done.stdout
     again = ccmix("reproduce", name, "--statement", statement, "-o", outdir, "--resume")
     assert again.returncode == 0, again.stderr
     assert again.stdout == done.stdout

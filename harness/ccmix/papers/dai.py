@@ -32,11 +32,21 @@ STATEMENTS = (
         "fairly: BBR has between 40 and 60%",
     ),
     Statement(
-        "unfair-at-25-and-50-ms",
+        "fair-at-300-ms-only",
         "III.B",
-        "A queue of 300 ms alone is shared fairly: with 25 and 50 ms BBR has clearly more.",
+        "A fair share is only achieved with a queue of 300 ms.",
+        (
+            *(Bound(_share_of_bbr(queue, rtt), least=0.6) for queue in (25, 50, 100) for rtt in RTTS),
+            *(Bound(_share_of_bbr(1000, rtt), most=0.4) for rtt in RTTS),
+        ),
+        "not fair: BBR has more than 60% with smaller queues, and less than 40% with the larger one",
+    ),
+    Statement(
+        "cubic-starved-at-small-queues",
+        "I, II and IV",
+        "BBR starves CUBIC where the queue is small.",
         tuple(Bound(_share_of_bbr(queue, rtt), least=0.6) for queue in (25, 50) for rtt in RTTS),
-        "clearly more: above 60%",
+        "small: 25 and 50 ms; starves: CUBIC has less than 40%, as BBR has at the largest queue",
     ),
     Statement(
         "bbr-starved-at-the-largest-queue",

@@ -28,6 +28,7 @@ class Of:
     """Selects one number of each run: of the flows of a CCA or a host, or of the whole run where neither is given.
 
     `at` has values of swept keys, as in the INI file; 'A or B' pools several. Keys that it leaves out are pooled, too.
+    'A or B' as an entry counts the iterations of B on from those of A.
     `buffer_bdp` selects runs whose buffer has at least so many BDPs, and fewer than so many. A variation is the
     standard deviation of goodputs over their mean, of the pooled runs of an iteration.
     """

@@ -92,8 +92,10 @@ class MeasuredRuns:
 
     def _of_runs(self, of: Of) -> dict[Block, _RunValue]:
         values: dict[Block, _RunValue] = {}
+        before = self._iterations_before(of.entry)
         for run, groups in self._selected(of):
-            value, block = _VALUES[of.quantity](run, groups), _block(run, of)
+            value = _VALUES[of.quantity](run, groups)
+            block = before[run.run.entry] + run.run.iteration, _pooled(run.run, of)
             if block in values:
                 raise ValueError(f"{of}: selects several runs of iteration {block[0]}: give more settings in 'at'")
             if value is not None:
@@ -112,11 +114,19 @@ class MeasuredRuns:
             if len(goodputs) == asked > 1
         }
 
+    def _iterations_before(self, entries: str) -> dict[str, int]:
+        """Returns for each of the entries how many iterations those before it have."""
+        before, count = {}, 0
+        for entry in entries.split(ALTERNATIVES):
+            before[entry] = count
+            count += max((run.run.iteration for run in self.runs if run.run.entry == entry), default=0)
+        return before
+
     def _selected(self, of: Of) -> Iterator[tuple[FinishedRun, list[GroupMetrics]]]:
         """Yields the runs that a number is of, with their groups that it is of."""
         for run in self.runs:
             groups = [group for group in run.metrics.groups if _wanted(group, of)]
-            if run.run.entry == of.entry and groups and _is_at(run.run, of):
+            if groups and _is_at(run.run, of):
                 yield run, groups
 
 
@@ -168,11 +178,16 @@ def needed(statement: Statement, runs: Iterable[Run]) -> list[Run]:
 
 def _is_needed(run: Run, of: Of) -> bool:
     ccas = {group.cca for group in run.traffic.all_groups}
-    return run.entry == of.entry and (of.cca is None or of.cca in ccas) and _is_at(run, of)
+    return (of.cca is None or of.cca in ccas) and _is_at(run, of)
 
 
 def _is_at(run: Run, of: Of) -> bool:
-    return _has_buffer(run, of) and all(_swept(run, key) in value.split(ALTERNATIVES) for key, value in of.at.items())
+    """Returns whether the run has the entry, the buffer and the values of swept keys that a number is of."""
+    return (
+        run.entry in of.entry.split(ALTERNATIVES)
+        and all(_swept(run, key) in value.split(ALTERNATIVES) for key, value in of.at.items())
+        and _has_buffer(run, of)
+    )
 
 
 def _swept(run: Run, key: str) -> str | None:
@@ -189,14 +204,13 @@ def _has_buffer(run: Run, of: Of) -> bool:
     return least <= path.buffer_bytes / path.bdp_bytes < below
 
 
-def _block(run: FinishedRun, of: Of) -> Block:
-    """Returns the iteration, and what is pooled but the CCA, by which groups are selected anyway."""
-    pooled = [
+def _pooled(run: Run, of: Of) -> tuple[str, ...]:
+    """Returns the values of keys that are pooled, but the CCA's, by which groups are selected anyway."""
+    return tuple(
         value
-        for key, value in run.run.condition.items()
+        for key, value in run.condition.items()
         if key != "cca" and (key not in of.at or ALTERNATIVES in of.at[key])
-    ]
-    return run.run.iteration, tuple(pooled)
+    )
 
 
 def _topology(run: Run) -> Topology:

@@ -17,6 +17,10 @@ def _apart(cca: str) -> Of:
     return Of("convergence_s", "apart", at={"cca": f"{cca}:1,{cca}:1+30s"})
 
 
+def _apart_by_buffer(cca: str, buffer: str) -> Of:
+    return Of("convergence_s", "apart-by-buffer", at={"cca": f"{cca}:1,{cca}:1+30s", "buffer": buffer})
+
+
 def _together(cca: str) -> Of:
     return Of("convergence_s", "together", at={"cca": cca})
 
@@ -25,8 +29,12 @@ def _share_of_long(entry: str, buffer: str) -> Of:
     return Of("share", entry, host=LONG, at={"buffer": buffer})
 
 
-def _share(entry: str, cca: str, mix: str) -> Of:
-    return Of("share", entry, cca=cca, at={"cca": mix, "rtt": "40ms"})
+def _share(entry: str, cca: str, mix: str, rtt: str) -> Of:
+    return Of("share", entry, cca=cca, at={"cca": mix, "rtt": rtt})
+
+
+def _share_beside_one(buffer: str) -> Of:
+    return Of("share", "one-beside-one", cca="bbr3", at={"cca": "bbr3,cubic", "buffer": buffer})
 
 
 CONVERGENCE = (
@@ -37,11 +45,35 @@ CONVERGENCE = (
         (Bound(Quotient(_apart("bbr3"), _together("bbr3")), least=1.0),),
     ),
     Statement(
+        "long-in-a-deep-buffer",
+        "Slide 'Conclusion'",
+        "BBRv3 flows that start apart take long to share a deep buffer fairly.",
+        (Bound(Quotient(_apart("bbr3"), _apart_by_buffer("bbr3", "1bdp")), least=2.0),),
+        "long: at least twice the time that they take at 1 BDP",
+    ),
+    Statement(
         "v2-does-not-converge",
         "Gomez et al. 2024, 2.5.1",
         "BBRv2 flows have trouble to reach a fair share at buffers of more than 1.5 BDP.",
-        (Bound(_apart("bbr2"), least=60.0),),
-        "trouble: not within 60 s of the second flow's start, at 16 BDP",
+        (Bound(_apart("bbr2"), least=60.0), Bound(_apart_by_buffer("bbr2", "2bdp"), least=60.0)),
+        "trouble: not within 60 s of the second flow's start, at 16 and at 2 BDP",
+    ),
+    Statement(
+        "v2-converges-at-1-bdp",
+        "Gomez et al. 2024, 2.5.1",
+        "Below 1.5 BDP, where that bug does not show, BBRv2 flows reach a fair share.",
+        (Bound(_apart_by_buffer("bbr2", "1bdp"), most=60.0),),
+        "within 60 s of the second flow's start, at 1 BDP",
+    ),
+    Statement(
+        "v3-converges-faster-than-v2",
+        "Gomez et al. 2024, 2.5.1",
+        "With the gains of BBRv3, flows converge faster to a fair share than with those of BBRv2.",
+        (
+            Bound(Quotient(_apart("bbr3"), _apart("bbr2")), most=1.0),
+            Bound(Quotient(_apart_by_buffer("bbr3", "2bdp"), _apart_by_buffer("bbr2", "2bdp")), most=1.0),
+        ),
+        "at 16 and at 2 BDP",
     ),
 )
 RTT = (
@@ -57,31 +89,60 @@ RTT = (
         "The bias towards the longer RTT persists in BBRv3: also if that flow starts second.",
         tuple(Bound(_share_of_long(entry, buffer), least=0.5) for entry in SHORT_FIRST for buffer in BUFFERS),
     ),
+    Statement(
+        "long-rtt-ahead-in-v2",
+        "Slide 'Bias towards long RTT flows persists in BBRv3'",
+        "BBRv2, from which the bias towards the longer RTT persists, has it, too.",
+        tuple(
+            Bound(_share_of_long(entry, buffer), least=0.5)
+            for entry in ("v2-long-before-10ms", "v2-10ms-before-long")
+            for buffer in BUFFERS
+        ),
+    ),
 )
+RTTS = ("20ms", "40ms", "100ms")
 COEXISTENCE = (
     Statement(
         "v3-unfair-to-several-cubic-flows",
         "Slide 'Inter-CCA fairness'",
         "One BBRv3 flow has far more than its share beside several CUBIC flows, as one of BBRv1.",
-        tuple(Bound(_share("one-bbr-flow", cca, f"{cca}:1,cubic:4"), least=0.4) for cca in ("bbr", "bbr3")),
+        tuple(
+            Bound(_share("one-bbr-flow", cca, f"{cca}:1,cubic:4", rtt), least=0.4)
+            for cca in ("bbr", "bbr3")
+            for rtt in RTTS
+        ),
         "far more: twice the fair share of one of five flows",
     ),
     Statement(
         "v2-fair-to-several-cubic-flows",
         "Slide 'Inter-CCA fairness'",
         "One BBRv2 flow shares fairly with several CUBIC flows.",
-        (Bound(_share("one-bbr-flow", "bbr2", "bbr2:1,cubic:4"), least=0.12, most=0.28),),
+        tuple(Bound(_share("one-bbr-flow", "bbr2", "bbr2:1,cubic:4", rtt), least=0.12, most=0.28) for rtt in RTTS),
         "fairly: within 0.08 of the fair share, one fifth",
     ),
     Statement(
         "several-v3-starve-cubic",
         "Slide 'Inter-CCA fairness'",
         "Several BBRv3 flows leave almost nothing to CUBIC, as those of BBRv1.",
-        tuple(Bound(_share("several-bbr-flows", cca, f"{cca}:4,cubic:1"), least=0.9) for cca in ("bbr", "bbr3")),
+        tuple(
+            Bound(_share("several-bbr-flows", cca, f"{cca}:4,cubic:1", rtt), least=0.9)
+            for cca in ("bbr", "bbr3")
+            for rtt in RTTS
+        ),
         "almost nothing: at most 10%",
     ),
+    Statement(
+        "v3-most-unfair-at-a-shallow-buffer",
+        "Slide 'Coexistence with Cubic'",
+        "BBRv3's unfairness towards CUBIC is exacerbated at a shallow buffer.",
+        (
+            Bound(_share_beside_one("1bdp"), least=0.5),
+            Bound(Quotient(_share_beside_one("1bdp"), _share_beside_one("16bdp")), least=1.0),
+        ),
+        "one flow of each: BBRv3 has more than half at 1 BDP, and more than at 16 BDP",
+    ),
 )
-SHARES = Criterion(least_rank=None)  # of three CCAs, ranks say little
+SHARES = Criterion(least_rank=None, most_apart=0.1)  # of three CCAs, ranks say little
 
 EXPERIMENTS = (
     Experiment(
