@@ -3,8 +3,10 @@
 import asyncio
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from ccmix.archive import RunFolder
@@ -48,3 +50,28 @@ def test_there_is_a_time_to_go_before_the_first_run_has_ended(tmp_path: Path) ->
     watcher.ended(runs[0], Outcome("failed", ("its reason",)))
     assert "1/2 one b all #1: " in re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     assert "    its reason\n" in screen.getvalue()
+
+
+@pytest.mark.parametrize(("at_a_time", "bars"), [(16, 2), (17, 0)])
+def test_many_runs_at_a_time_have_one_bar(at_a_time: int, bars: int, tmp_path: Path) -> None:
+    """Expects a bar beside that of all for each run in progress, but not where hundreds may be in progress."""
+    runs: list[Run] = [replace(host_run("localhost", "b"), iteration=number) for number in (1, 2)]
+    screen = io.StringIO()
+    watcher = ProgressWatcher(Console(file=screen, force_terminal=True, width=120), runs, False, at_a_time)
+
+    async def show() -> None:
+        display = asyncio.create_task(watcher.display())
+        await asyncio.sleep(0)
+        for run in runs:
+            watcher.started(run, RunFolder(tmp_path / str(run.iteration)))
+        watcher.look()
+        await asyncio.sleep(1.2)
+        display.cancel()
+        await asyncio.gather(display, return_exceptions=True)
+
+    asyncio.run(show())
+    assert sum(run.name in screen.getvalue() for run in runs) == bars
+    assert "0/2" in screen.getvalue()
+    for run in runs:
+        watcher.ended(run, Outcome("failed", ("its reason",)))
+    assert "2/2" in screen.getvalue()

@@ -27,13 +27,14 @@ COUNTED = {"failed": "failed", "skipped": "skipped", "limited": "not valid", "un
 REFRESH_S = 0.5
 FINISHED = ("valid", "limited", "unknown")
 EXPECTS_EACH_S = 5.0
+MOST_BARS = 16  # more than that don't fit on a screen
 SAYS_END = 10  # times in a campaign, where there is no terminal
 
 
 @dataclass
 class _Running:
     run: Run
-    bar: TaskID
+    bar: TaskID | None
     stream: StreamTail
     seconds: float = 0.0  # the part of its traffic that has passed
 
@@ -42,14 +43,16 @@ class ProgressWatcher:
     """Watches a campaign that has `runs` to make. The bar of a run follows the samples of its probe.
 
     The bar of all runs counts the real time that each is expected to take, and a run in progress by its part so far.
-    Beside it is the expected end, which finished runs correct.
+    Beside it is the expected end, which finished runs correct. Where more than MOST_BARS runs can be made at a time, it
+    is the only one.
     """
 
-    def __init__(self, console: Console, runs: Sequence[Run], in_lab: bool) -> None:
+    def __init__(self, console: Console, runs: Sequence[Run], in_lab: bool, at_a_time: int = 1) -> None:
         self._console = console
         self._end = ExpectedEnd(runs, in_lab)
         self._end_text, self._end_at_s = "", 0.0  # as it was expected at a time of the clock
         self._total = len(runs)
+        self._shows_each = at_a_time <= MOST_BARS
         self._ended = 0
         self._ended_s = 0.0
         self._outcomes: Counter[str] = Counter()
@@ -71,13 +74,16 @@ class ProgressWatcher:
 
     def started(self, run: Run, folder: RunFolder) -> None:
         self._end.started(run, time.monotonic())
-        bar = self._progress.add_task(escape(run.name), total=run.seconds or None, counted="", end="")
+        bar = None
+        if self._shows_each:
+            bar = self._progress.add_task(escape(run.name), total=run.seconds or None, counted="", end="")
         self._running[run.name] = _Running(
             run, bar, StreamTail(folder.partial / run_files.LOGS / run_files.SOCKMON_STREAM)
         )
 
     def ended(self, run: Run, outcome: Outcome) -> None:
-        if running := self._running.pop(run.name, None):
+        running = self._running.pop(run.name, None)
+        if running and running.bar is not None:
             self._progress.remove_task(running.bar)
         self._ended += 1
         self._ended_s += self._end.expected_s(run)
@@ -109,8 +115,10 @@ class ProgressWatcher:
         for running in self._running.values():
             with contextlib.suppress(OSError, ValueError):  # not there yet, or the run has no stream
                 running.seconds = min(running.stream.seconds(), running.run.seconds or float("inf"))
-                of = f"/{running.run.seconds:.0f}" if running.run.seconds else ""
-                self._progress.update(running.bar, completed=running.seconds, counted=f"{running.seconds:.0f}{of} s")
+                if running.bar is not None:
+                    of = f"/{running.run.seconds:.0f}" if running.run.seconds else ""
+                    counted = f"{running.seconds:.0f}{of} s"
+                    self._progress.update(running.bar, completed=running.seconds, counted=counted)
         self._show_all()
 
     def _is_a_part(self) -> bool:

@@ -50,7 +50,7 @@ async def run_interruptibly(campaign: Campaign, left: Sequence[Run], executor: E
     assert main
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(signal_number, _cancel, main)
-    watcher = ProgressWatcher(Console(stderr=True), left, bool(campaign.origin.lab))
+    watcher = ProgressWatcher(Console(stderr=True), left, bool(campaign.origin.lab), executor.slots)
     display = asyncio.create_task(watcher.display())
     try:
         await run_all(campaign, left, executor, watcher)
