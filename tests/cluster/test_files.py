@@ -5,6 +5,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,27 @@ def test_a_userland_that_was_sent_is_found(userland: Path, cache: Path) -> None:
     assert kept == cache / "by-hash" / sha256 / "root"
     assert tree_sha256(kept) == sha256
     assert identify_userland(kept).repeatable_elsewhere
-    assert [folder.name for folder in (cache / "by-hash").iterdir()] == [sha256]
+    assert kept_in(cache) == [sha256]
+
+
+def kept_in(cache: Path) -> list[str]:
+    return [place.name for place in (cache / "by-hash").iterdir() if place.name != files.LOCKS]
+
+
+def test_a_userland_that_another_worker_was_sent_stays(userland: Path) -> None:
+    """Lets four workers with one cache be sent it at the same time, and one later: guests may run from the first."""
+    sha256, packed = tree_sha256(userland), files.packed_userland(userland)
+    with ThreadPoolExecutor(4) as workers:
+        first_seen = list(workers.map(lambda _: kept_as(sha256, packed), range(4)))
+    assert {*first_seen, kept_as(sha256, packed)} == {first_seen[0]}
+
+
+def kept_as(sha256: str, packed: bytes) -> int:
+    """Returns the inode of the root that is there when a worker has kept it."""
+    files.keep_userland(sha256, packed)
+    root = files.found_userland(sha256)
+    assert root
+    return root.stat().st_ino
 
 
 @pytest.mark.parametrize(
@@ -63,7 +84,7 @@ def test_a_userland_with_another_hash_is_refused(
     with pytest.raises(ValueError, match=said):
         files.keep_userland(sha256, change(files.packed_userland(userland)))
     assert files.found_userland(sha256) is None
-    assert not list((cache / "by-hash").iterdir())
+    assert not kept_in(cache)
 
 
 def other_userland() -> bytes:
@@ -91,7 +112,30 @@ def test_a_file_with_another_hash_is_refused(cache: Path) -> None:
     content = b"a kernel"
     sha256 = hashlib.sha256(content).hexdigest()
     with pytest.raises(ValueError, match="another hash"):
-        files.keep({sha256: b"another"})
+        files.keep(sha256, b"another")
     assert not files.found([sha256])
-    files.keep({sha256: content})
+    files.keep(sha256, content)
     assert files.found([sha256]) == {sha256: cache / "by-hash" / sha256}
+
+
+def test_a_file_that_was_changed_is_not_found_any_more(cache: Path) -> None:
+    content = b"a kernel"
+    sha256 = hashlib.sha256(content).hexdigest()
+    files.keep(sha256, content)
+    assert files.found([sha256])
+    (cache / "by-hash" / sha256).write_bytes(b"another")
+    assert not files.found([sha256])
+    files.keep(sha256, content)
+    assert files.found([sha256])
+
+
+def test_an_own_file_that_was_built_again_is_known_by_its_new_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = tmp_path / "kernel"
+    monkeypatch.setenv("CCMIX_LAB_KERNEL", str(kernel))
+    for content in (b"one", b"another"):
+        kernel.write_bytes(content)
+        kernel.chmod(0o755)
+        sha256 = hashlib.sha256(content).hexdigest()
+        assert files.found([sha256]) == {sha256: kernel}

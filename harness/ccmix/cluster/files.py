@@ -1,15 +1,19 @@
-"""Keeps kernels, programs and userlands by the hashes of their content, so that each goes to a machine once."""
+"""Keeps kernels, programs and userlands by the hashes of their content, so that each goes to a machine once.
+
+Workers may share the folder, on a machine or by NFS, and guests of one may run from what another is sent.
+"""
 
 import contextlib
+import errno
+import fcntl
 import functools
 import hashlib
 import io
 import os
-import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ccmix.archive.replacing import replacing
@@ -29,38 +33,33 @@ from ccmix.tools import (
 from ccmix.tools import named_kernels as find_named_kernels
 
 FOLDER = "by-hash"
+LOCKS = "locks"  # in that folder
 ROOT = "root"  # of a userland, beside BUILD
 _OWN = (find_kernel, find_iperf3, find_sockmon, find_rtt, find_capflow, find_confine)
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # of a file system without them
 
 
-@functools.cache
 def hash_of(file: Path) -> str:
-    """Returns the SHA-256 of a file, which is read once."""
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    """Returns the SHA-256 of a file, which is read once until it changes. Raises OSError."""
+    return _hash_of_file(file, _state(file))
 
 
 def found(wanted: Iterable[str]) -> dict[str, Path]:
     """Returns those of the files with these hashes that this machine has: built here, or sent before."""
-    own = _own()
-    kept = {sha256: _place(sha256) for sha256 in wanted}
-    return {
-        sha256: own.get(sha256) or place
-        for sha256, place in kept.items()
-        if sha256 in own or (place.exists() and hash_of(place) == sha256)
-    }
+    own = {hash_of(file): file for file in _installed()}
+    return {sha256: own.get(sha256) or _place(sha256) for sha256 in wanted if sha256 in own or _is_kept(sha256)}
 
 
-def keep(contents: Mapping[str, bytes]) -> None:
-    """Keeps files that were sent. Raises ValueError if one has another hash, and OSError."""
-    for sha256, content in contents.items():
-        if hashlib.sha256(content).hexdigest() != sha256:
-            raise ValueError(f"a file came with another hash than {sha256}")
-        place = _place(sha256)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(place) as out:
+def keep(sha256: str, content: bytes) -> None:
+    """Keeps a file that was sent. Raises ValueError if it has another hash, and OSError."""
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ValueError(f"a file came with another hash than {sha256}")
+    with _locked(sha256):
+        if _is_kept(sha256):
+            return
+        with replacing(_place(sha256)) as out:
             out.write(content)
             os.fchmod(out.fileno(), 0o755)
-    hash_of.cache_clear()
 
 
 def found_userland(sha256: str) -> Path | None:
@@ -69,7 +68,7 @@ def found_userland(sha256: str) -> Path | None:
         if identify_userland(find_userland()).userland_sha256 == sha256:
             return find_userland()
     root = _place(sha256) / ROOT
-    return root if root.is_dir() and _hash_of_tree(root) == sha256 else None
+    return root if _is_tree(root, sha256) else None
 
 
 @functools.cache
@@ -83,10 +82,11 @@ def packed_userland(root: Path) -> bytes:
 
 
 def keep_userland(sha256: str, packed: bytes) -> None:
-    """Keeps a userland that was sent. Raises ValueError if it has another hash, and OSError."""
+    """Keeps a userland that was sent, unless it is there. Raises ValueError if it has another hash, and OSError."""
     place = _place(sha256)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{sha256}.", dir=place.parent) as work:
+    with _locked(sha256), tempfile.TemporaryDirectory(prefix=f"{sha256}.", dir=place.parent) as work:
+        if _is_tree(place / ROOT, sha256):
+            return  # another worker was sent it meanwhile, and its guests may run from it
         made = Path(work, "made")
         made.mkdir()
         try:
@@ -97,9 +97,27 @@ def keep_userland(sha256: str, packed: bytes) -> None:
             raise ValueError(f"a userland came damaged: {error}") from error
         if tree_sha256(made / ROOT) != sha256 or identify_userland(made / ROOT).userland_sha256 != sha256:
             raise ValueError(f"a userland came with another hash than {sha256}")
-        shutil.rmtree(place, ignore_errors=True)
-        made.rename(place)
-    _hash_of_tree.cache_clear()
+        if place.exists():
+            place.rename(Path(work, "changed"))
+        try:
+            made.rename(place)
+        except OSError:
+            if not _is_tree(place / ROOT, sha256):  # where locks don't work, another may have been as fast
+                raise
+
+
+@contextlib.contextmanager
+def _locked(sha256: str) -> Iterator[None]:
+    """Lets one process at a time keep what has this hash. Raises OSError."""
+    locks = cache_folder() / FOLDER / LOCKS
+    locks.mkdir(parents=True, exist_ok=True)
+    with (locks / sha256).open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        yield
 
 
 def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -109,14 +127,29 @@ def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
+def _is_kept(sha256: str) -> bool:
+    place = _place(sha256)
+    return place.is_file() and hash_of(place) == sha256
+
+
+def _is_tree(root: Path, sha256: str) -> bool:
+    return root.is_dir() and _hash_of_tree(root, _state(root)) == sha256
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Returns what changes with a file's content, or with another folder at its place. Raises OSError."""
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 @functools.cache
-def _hash_of_tree(root: Path) -> str:
+def _hash_of_file(file: Path, _: tuple[int, ...]) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@functools.cache
+def _hash_of_tree(root: Path, _: tuple[int, ...]) -> str:
     return tree_sha256(root)
-
-
-@functools.cache
-def _own() -> dict[str, Path]:
-    return {hash_of(file): file for file in _installed()}
 
 
 def _installed() -> Iterable[Path]:
