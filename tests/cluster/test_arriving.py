@@ -7,22 +7,23 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from arriving_runs import made_with, packed
 from ccmix.archive import ArchiveError, RunFolder
-from ccmix.archive.packed import pack_folder
 from ccmix.cluster import messages
-from ccmix.cluster.arriving import arrived
-from ccmix.cluster.messages import Reply, decoded, encoded
+from ccmix.cluster.arriving import WrongReplyError, arrived
+from ccmix.cluster.messages import Job, Reply, decoded, encoded
 from ccmix.cluster.stragglers import Flight, Pace
 from ccmix.generators.results import GeneratorError
-from ccmix.model import Group, Run
+from ccmix.model import Group, GuestRoot, LabKernel, Run
 from ccmix.run.executor import Attempt
-from finished_runs import finished_run
 from support import TOPOLOGY, iperf3_traffic
 
 WORKER = "tcp://10.0.0.7:4711"
+MADE_WITH = made_with("k" * 64, "u" * 64)
 
 
 @pytest.fixture
@@ -31,15 +32,9 @@ def attempt(tmp_path: Path) -> Attempt:
     return Attempt(run, run, RunFolder.of(tmp_path / "out", run), 0, (), lambda: None)
 
 
-def packed(tmp_path: Path, run: Run) -> bytes:
-    """Returns the files of a finished run, as a worker packs them."""
-    folder = RunFolder(tmp_path / "made")
-    (folder.begin() / "logs").mkdir()
-    (folder.partial / "logs" / "guest.log").write_text("boots\n")
-    folder.finish(finished_run(run))
-    out = io.BytesIO()
-    pack_folder(folder.path, out)
-    return out.getvalue()
+@pytest.fixture
+def job(attempt: Attempt) -> Job:
+    return Job("key", "topic", attempt.run, {"stock": "k" * 64}, {}, "u" * 64, None)
 
 
 def zipped(**members: str) -> bytes:
@@ -50,9 +45,9 @@ def zipped(**members: str) -> bytes:
     return out.getvalue()
 
 
-def test_a_finished_run_is_put_in_its_place(attempt: Attempt, tmp_path: Path) -> None:
-    reply = decoded(encoded(Reply("finished", WORKER, files=packed(tmp_path, attempt.run))))
-    finished = arrived(replace(attempt, failures=("once",)), reply, None)
+def test_a_finished_run_is_put_in_its_place(attempt: Attempt, job: Job, tmp_path: Path) -> None:
+    reply = decoded(encoded(Reply("finished", WORKER, files=packed(tmp_path / "made", attempt.run, MADE_WITH))))
+    finished = arrived(replace(attempt, failures=("once",)), job, reply, None)
     assert finished.execution.retries == ("once",)
     assert attempt.folder.read() == finished
     assert (attempt.folder.path / "logs" / "guest.log").read_text() == "boots\n"
@@ -70,38 +65,69 @@ def test_a_finished_run_is_put_in_its_place(attempt: Attempt, tmp_path: Path) ->
     ],
 )
 def test_what_is_no_finished_run_is_refused(
-    files: Callable[[bytes], bytes], said: str, attempt: Attempt, tmp_path: Path
+    files: Callable[[bytes], bytes], said: str, attempt: Attempt, job: Job, tmp_path: Path
 ) -> None:
-    reply = Reply("finished", WORKER, files=files(packed(tmp_path, attempt.run)))
-    with pytest.raises(GeneratorError, match=f"what {WORKER} sent is no finished run: .*{said}"):
-        arrived(attempt, reply, None)
+    reply = Reply("finished", WORKER, files=files(packed(tmp_path / "made", attempt.run, MADE_WITH)))
+    with pytest.raises(WrongReplyError, match=f"what {WORKER} sent is no finished run: .*{said}"):
+        arrived(attempt, job, reply, None)
     assert not attempt.folder.finished
     assert not (tmp_path / "run.json").exists()
 
 
-def test_another_run_is_refused(attempt: Attempt, tmp_path: Path) -> None:
-    files = packed(tmp_path, replace(attempt.run, seed=8))
-    with pytest.raises(GeneratorError, match="sent another run than e all #1"):
-        arrived(attempt, Reply("finished", WORKER, files=files), None)
+def test_another_run_is_refused(attempt: Attempt, job: Job, tmp_path: Path) -> None:
+    files = packed(tmp_path / "made", replace(attempt.run, seed=8), MADE_WITH)
+    with pytest.raises(WrongReplyError, match="sent another run than e all #1"):
+        arrived(attempt, job, Reply("finished", WORKER, files=files), None)
     assert not attempt.folder.finished
 
 
-def test_the_shared_folder_is_read_by_the_hash(attempt: Attempt, tmp_path: Path) -> None:
-    files, shared = packed(tmp_path, attempt.run), tmp_path / "shared"
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"lab_kernel": LabKernel("stock", "o" * 64, "7.2")}, "another kernel: o{64}, not k{64}"),
+        ({"lab_kernel": None}, "another kernel: None"),
+        ({"guest_root": GuestRoot("o" * 64, True)}, "another root of the guest: o{64}, not u{64}"),
+        ({"guest_root": GuestRoot(None, False)}, "another root of the guest: None"),
+        ({"guest_root": None}, "another root of the guest"),
+    ],
+)
+def test_a_run_that_was_made_with_other_files_is_refused(
+    change: dict[str, Any], said: str, attempt: Attempt, job: Job, tmp_path: Path
+) -> None:
+    files = packed(tmp_path / "made", attempt.run, replace(MADE_WITH, **change))
+    with pytest.raises(WrongReplyError, match=f"{WORKER} made the run with {said}"):
+        arrived(attempt, job, Reply("finished", WORKER, files=files), None)
+    assert not attempt.folder.finished
+
+
+@pytest.mark.deep
+def test_a_shared_file_of_more_than_2_gib_is_read_whole(attempt: Attempt, job: Job, tmp_path: Path) -> None:
+    """Lets a file of zeros have the hash that was meant, so that only its content is refused."""
+    file = tmp_path / "large.zip"
+    with file.open("wb") as content:
+        content.truncate(2**31 + 1)
+    with file.open("rb") as content:
+        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+    with pytest.raises(WrongReplyError, match="damaged"):
+        arrived(attempt, job, Reply("finished", WORKER, shared=file.name, sha256=sha256), tmp_path)
+
+
+def test_the_shared_folder_is_read_by_the_hash(attempt: Attempt, job: Job, tmp_path: Path) -> None:
+    files, shared = packed(tmp_path / "made", attempt.run, MADE_WITH), tmp_path / "shared"
     shared.mkdir()
     (shared / "run.zip").write_bytes(files)
     there = Reply("finished", WORKER, shared="run.zip", sha256=hashlib.sha256(files).hexdigest())
     for wrong in (replace(there, sha256="0" * 64), replace(there, shared="../shared/run.zip")):
-        with pytest.raises(GeneratorError, match="no finished run"):
-            arrived(attempt, wrong, shared)
-    assert arrived(attempt, there, shared).run == attempt.run
+        with pytest.raises(WrongReplyError, match="no finished run"):
+            arrived(attempt, job, wrong, shared)
+    assert arrived(attempt, job, there, shared).run == attempt.run
     assert not list(shared.iterdir())
 
 
-def test_a_failed_run_names_its_folder_here(attempt: Attempt, tmp_path: Path) -> None:
-    reply = Reply("failed", WORKER, "/w/run.partial/x: broken", folder="/w/run.partial", files=zipped(x="1"))
+def test_a_failed_run_names_its_folder_here(attempt: Attempt, job: Job, tmp_path: Path) -> None:
+    reply = Reply("failed", WORKER, reason="/w/run.partial/x: broken", folder="/w/run.partial", files=zipped(x="1"))
     with pytest.raises(GeneratorError, match=f"^{attempt.folder.partial}/x: broken$"):
-        arrived(attempt, reply, None)
+        arrived(attempt, job, reply, None)
     assert (attempt.folder.partial / "x").read_text() == "1"
 
 

@@ -85,7 +85,7 @@ def test_a_full_disk_at_a_worker(cluster: DaskCluster, ccmix: Ccmix, tmp_path: P
         cluster.start_worker()
         done = ccmix("run", ini, "--lab", "-o", spread, *executor(cluster))
         assert done.returncode == 0, done.stderr
-        assert f"worker {cluster.worker_address(0)} makes no more runs: " in done.stderr
+        assert f"worker {cluster.worker_address(0)} gets no more runs while others are there: " in done.stderr
         assert "disk is full" in done.stderr
         cluster.end()
     expect_same_as_local(ccmix, ini, spread)
@@ -152,7 +152,7 @@ def test_a_large_run_through_a_shared_folder(
 ) -> None:
     """Takes 1000 bytes for large at the worker."""
     small = tmp_path / "small_messages.py"
-    small.write_text("from ccmix.cluster import worker\nworker.MOST_THROUGH_DASK_BYTES = 1000\n")
+    small.write_text("from ccmix.cluster import leaving\nleaving.MOST_THROUGH_DASK_BYTES = 1000\n")
     cluster.start_worker("--preload", str(small))
     spread, shared = tmp_path / "spread", tmp_path / "shared"
     shared.mkdir()
@@ -160,7 +160,8 @@ def test_a_large_run_through_a_shared_folder(
     without = ccmix(*command)
     assert without.returncode == 1
     assert "give a folder that all workers see by --shared" in without.stderr
+    (shared / "ccmix-of-others").mkdir()
     done = ccmix(*command, "--resume", "--shared", shared)
     assert done.returncode == 0, done.stderr
-    assert not list(shared.iterdir())
+    assert [folder.name for folder in shared.iterdir()] == ["ccmix-of-others"]
     expect_same_as_local(ccmix, small_ini, spread)

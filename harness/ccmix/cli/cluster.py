@@ -38,7 +38,9 @@ def executor(runs: Sequence[Run], given: RunOptions, kernels: Mapping[str, Path]
     lacking_parameters.refuse_in_lab(runs)
     from ccmix.cli.running import emulation_programs
     from ccmix.cluster.connection import SchedulerConnection  # imports Dask
-    from ccmix.cluster.executor import DaskExecutor, Lab
+    from ccmix.cluster.executor import DaskExecutor
+    from ccmix.cluster.sending import Lab
+    from ccmix.cluster.shared_folder import SharedFolder
     from ccmix.tools import find_capflow, find_confine, find_userland
 
     programs = {**asdict(emulation_programs()), "capflow": find_capflow(), "confine": find_confine()}
@@ -48,14 +50,16 @@ def executor(runs: Sequence[Run], given: RunOptions, kernels: Mapping[str, Path]
     else:
         started = start()
         address = started.scheduler_address
-    connection = SchedulerConnection(address, tell, any(run.topology.host_root for run in runs))
+    host_root = any(run.topology.host_root for run in runs)
+    connection = SchedulerConnection(address, tell, host_root, started.security if started else None)
     try:
         asyncio.run(connection.check())
     except BaseException:
         if started:
             started.close()
         raise
-    return DaskExecutor(connection, Lab(kernels, programs, find_userland()), given.shared, started)
+    shared = SharedFolder(given.shared, given.folder) if given.shared else None
+    return DaskExecutor(connection, Lab(kernels, programs, find_userland()), shared, started)
 
 
 def _start(given: RunOptions) -> str | Callable[[], SpecCluster]:

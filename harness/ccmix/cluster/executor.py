@@ -1,49 +1,27 @@
-"""Makes the runs of a campaign on the workers of a Dask cluster: Dask decides which worker makes which run, when."""
+"""Makes the runs of a campaign on the workers of a Dask cluster."""
 
 import asyncio
 import time
-import uuid
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
-from distributed import Client, KilledWorker, SpecCluster
-from distributed.client import FutureCancelledError
+from distributed import Client, SpecCluster
 
-from ccmix.cluster import worker as at_worker
-from ccmix.cluster.arriving import arrived
+from ccmix.cluster.arriving import WrongReplyError, arrived
 from ccmix.cluster.connection import SchedulerConnection
-from ccmix.cluster.files import hash_of, packed_userland
-from ccmix.cluster.messages import MEMORY, Job, Reply, decoded
+from ccmix.cluster.files import hash_of
+from ccmix.cluster.messages import Job, Reply
+from ccmix.cluster.sending import FileSender, Lab
+from ccmix.cluster.shared_folder import SharedFolder
 from ccmix.cluster.stragglers import Flight, Pace
+from ccmix.cluster.submitting import LeftOut, NoOtherWorkerError, RunSubmitter
 from ccmix.generators.results import GeneratorError
-from ccmix.lab.memory import guest_memory_bytes
-from ccmix.lab.userlands import identify_userland
 from ccmix.model.results import FinishedRun
 from ccmix.run.executor import Attempt, in_thread
-from ccmix.units import format_bytes
 
 MOST_SUBMITTED = 10_000  # runs that the scheduler holds at the same time
-LOST = "scheduler-connection-lost"  # as Dask says
-
-
-@dataclass(frozen=True)
-class Lab:
-    """Holds the files that runs need of the lab."""
-
-    kernels: Mapping[str, Path]  # by name in topologies
-    programs: Mapping[str, Path]  # by their field of EmulationPrograms, and 'capflow' and 'confine'
-    userland: Path  # the root of the guests
-
-    @property
-    def by_hash(self) -> dict[str, Path]:
-        return {hash_of(file): file for file in (*self.kernels.values(), *self.programs.values())}
-
-    @property
-    def userland_sha256(self) -> str:
-        return str(identify_userland(self.userland).userland_sha256)
+TRIED_AT = 2  # workers that could not make a run: then it is the run, and not they
 
 
 @dataclass
@@ -53,6 +31,10 @@ class _Submitted(Flight):
     began: Callable[[], None] = lambda: None
     straggles: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def begins(self) -> None:
+        self.since_s = time.monotonic()
+        self.began()
+
 
 class DaskExecutor:
     """Submits each attempt to the scheduler, and puts what comes back into its folder."""
@@ -60,149 +42,113 @@ class DaskExecutor:
     slots = MOST_SUBMITTED
 
     def __init__(
-        self, connection: SchedulerConnection, lab: Lab, shared: Path | None, started: SpecCluster | None = None
+        self, connection: SchedulerConnection, lab: Lab, shared: SharedFolder | None, started: SpecCluster | None = None
     ) -> None:
         """Takes the cluster that was started for this campaign alone, if one was."""
         self._connection = connection
         self._started = started
-        self._lab = lab
         self._shared = shared
-        self._topic = f"ccmix-{uuid.uuid4().hex}"
-        self._flights: dict[str, _Submitted] = {}  # by key
+        self._sender = FileSender(lab, shared)
+        self._submitter = RunSubmitter(connection, self._sender)
+        self._kernels = {name: hash_of(file) for name, file in lab.kernels.items()}
+        self._programs = {name: hash_of(file) for name, file in lab.programs.items()}
+        self._userland = lab.userland_sha256
+        self._flights: dict[str, _Submitted] = {}  # by the run's name
         self._pace = Pace()
-        self._sending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._sent: set[tuple[str, str]] = set()  # workers and hashes
 
     async def make(self, attempt: Attempt) -> FinishedRun:
-        number = 0
-        sent_to: set[str] = set()
-        while True:
-            number += 1
-            reply = await self._reply(attempt, f"{self._topic}-{attempt.run.name}-{number}")
+        """Makes the run as Executor says. One that a worker can't make, or of which it sends something else, is tried
+        at another worker, and fails if that can't make it, either.
+        """
+        shared = await self._shared.folder() if self._shared else None
+        folder = str(shared) if shared else None
+        job = Job("", self._submitter.topic, attempt.started, self._kernels, self._programs, self._userland, folder)
+        unfit: list[Reply] = []
+        while len(unfit) < TRIED_AT:
+            try:
+                reply = await self._reply(attempt, job, [each.worker_id for each in unfit])
+            except NoOtherWorkerError as error:
+                raise GeneratorError(f"no worker can make it: {_reasons(unfit)}") from error
             if reply is None:
                 continue
-            if reply.outcome == "lacks" and reply.worker not in sent_to:
-                sent_to.add(reply.worker)
-                await self._send(reply.worker, reply.lacks)
-            elif reply.outcome == "lacks":
-                self._connection.found_unfit(reply.worker, "it does not keep what is sent to it")
-            elif reply.outcome == "unfit":
-                self._connection.found_unfit(reply.worker, reply.reason)
-            else:
-                return await in_thread(partial(arrived, attempt, reply, self._shared))
+            if reply.outcome != "unfit":
+                try:
+                    return await in_thread(partial(arrived, attempt, job, reply, shared))
+                except WrongReplyError as error:
+                    reply = replace(reply, reason=str(error))
+            self._connection.found_unfit(reply.worker, reply.worker_id, reply.reason)
+            unfit.append(reply)
+        for each in unfit:
+            self._connection.found_fit(each.worker_id)
+        raise GeneratorError(f"{TRIED_AT} workers could not make it: {_reasons(unfit)}")
 
     async def close(self) -> None:
         await self._connection.close()
+        if self._shared:
+            await self._shared.close()
         if self._started:
             await asyncio.to_thread(self._started.close)
 
     async def _client(self) -> Client:
         return await self._connection.client(
-            lambda client: client.subscribe_topic(self._topic, self._event), self._start_stragglers_again
+            lambda client: client.subscribe_topic(self._submitter.topic, self._submitter.event), self._look_after
         )
 
-    async def _reply(self, attempt: Attempt, key: str) -> Reply | None:
-        """Returns what a worker replies; None where the scheduler was lost meanwhile. Raises GeneratorError."""
+    async def _reply(self, attempt: Attempt, job: Job, tried: Sequence[str]) -> Reply | None:
+        """Returns what a worker replies; None where the run has to be submitted again. Raises GeneratorError."""
         client = await self._client()
-        flight = self._flights[key] = _Submitted(attempt.run.seconds or 0.0, began=attempt.began)
-        copies = [asyncio.create_task(self._copy(client, attempt, key, ()))]
+        name = attempt.run.name
+        flight = self._flights[name] = _Submitted(attempt.run.seconds or 0.0, began=attempt.began)
+        copies = [asyncio.create_task(self._submitter.reply(client, job, LeftOut(tried), flight.begins))]
         straggles = asyncio.create_task(flight.straggles.wait())
         try:
             await asyncio.wait({*copies, straggles}, return_when=asyncio.FIRST_COMPLETED)
-            if straggles.done() and not copies[0].done():
-                elsewhere = await self._workers_of(client, key)
-                copies.append(asyncio.create_task(self._copy(client, attempt, f"{key}-again", elsewhere)))
-                await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
-            reply = next(copy for copy in copies if copy.done()).result()
+            if not copies[0].done() and (busy := await self._workers_of(client, name)):
+                elsewhere = LeftOut(tried, busy)
+                copies.append(asyncio.create_task(self._submitter.reply(client, job, elsewhere, lambda: None)))
+            reply = await first_of_use(copies)
         finally:
-            del self._flights[key]
+            del self._flights[name]
             for task in (*copies, straggles):
                 task.cancel()
         if reply and reply.outcome == "finished" and flight.since_s is not None:
             self._pace.add(flight.traffic_s, time.monotonic() - flight.since_s)
         return reply
 
-    async def _copy(self, client: Client, attempt: Attempt, key: str, elsewhere: Collection[str]) -> Reply | None:
-        """Submits the run, not to the workers `elsewhere`, and returns the reply as _reply() does."""
-        job = Job(
-            key=key,
-            topic=self._topic,
-            run=attempt.started,
-            kernels={name: hash_of(file) for name, file in self._lab.kernels.items()},
-            programs={name: hash_of(file) for name, file in self._lab.programs.items()},
-            userland=self._lab.userland_sha256,
-            shared=str(self._shared) if self._shared else None,
-        )
-        memory_bytes = guest_memory_bytes(attempt.started.topology)
-        future = client.submit(
-            at_worker.make_run, job, key=key, pure=False, workers=self._chosen(memory_bytes, elsewhere),
-            resources={self._connection.identity: 1.0, MEMORY: float(memory_bytes)},
-        )  # fmt: skip
+    async def _workers_of(self, client: Client, run_name: str) -> list[str]:
+        """Returns the workers to which the scheduler has given a run; none where the scheduler was lost."""
         try:
-            return decoded(await future)
-        except FutureCancelledError as error:
-            if error.reason == LOST or client.status != "running":
-                await self._connection.lost(client)
-            return None
-        except KilledWorker as error:
-            last = error.last_worker.address
-            raise GeneratorError(f"each worker that began this run died, the last {last}") from error
-        finally:
-            future.release()
+            return await self._submitter.workers_of(client, run_name)
+        except OSError:
+            return []
 
-    def _chosen(self, memory_bytes: int, elsewhere: Collection[str]) -> list[str] | None:
-        """Returns the workers that a run may be given to; None: all. Raises GeneratorError where none can make it."""
+    async def _look_after(self, client: Client) -> None:
         workers = self._connection.workers
-        if workers.unfit and workers.good and not workers.fit:
-            worker, reason = next(iter(workers.unfit.items()))
-            raise GeneratorError(f"no worker can make it: {worker}: {reason}")
-        most_bytes = max((of.memory_bytes for of in workers.good.values()), default=float(memory_bytes))
-        if most_bytes < memory_bytes:
-            self._connection.tell_once(
-                f"runs of {format_bytes(memory_bytes)} of memory wait for a worker that has so much: the largest has "
-                f"{format_bytes(most_bytes)}"
-            )
-        others = [address for address in workers.fit if address not in elsewhere]
-        return others if workers.unfit or elsewhere else None
-
-    async def _workers_of(self, client: Client, key: str) -> list[str]:
-        """Returns the workers to which the scheduler has given a run."""
-        given = await client.processing()
-        return [worker for worker, keys in given.items() if key in keys]
-
-    async def _start_stragglers_again(self, client: Client) -> None:
-        workers = self._connection.workers
+        self._sender.forget_others([of.worker_id for of in workers.good.values()])
+        await self._submitter.take_back_stranded()
+        if self._started:
+            self._started.scale(len(self._started.worker_spec))  # starts anew those that have ended
         threads = sum(workers.good[address].threads for address in workers.fit)
-        for key in self._pace.stragglers(dict(self._flights), threads):
-            flight = self._flights.get(key)
-            if flight and len(workers.fit) > len(await self._workers_of(client, key)) and not flight.straggles.is_set():
-                self._connection.tell_once(
-                    f"{key.removeprefix(self._topic)[1:]}: takes long: it is started again elsewhere"
-                )
-                flight.straggles.set()
+        for name in self._pace.stragglers(dict(self._flights), threads):
+            flight = self._flights.get(name)
+            if flight and not flight.straggles.is_set():
+                busy = await self._workers_of(client, name)
+                if busy and len(workers.fit) > len(busy):
+                    self._connection.tell_once(f"{name}: takes long: it is started again elsewhere")
+                    flight.straggles.set()
 
-    async def _send(self, worker: str, hashes: Collection[str]) -> None:
-        """Sends files to a worker once."""
-        client = await self._client()
-        async with self._sending[worker]:
-            left = {sha256 for sha256 in hashes if (worker, sha256) not in self._sent}
-            if not left:
-                return
-            contents = {sha256: self._lab.by_hash[sha256].read_bytes() for sha256 in left - {self._lab.userland_sha256}}
-            userlands = {
-                sha256: await asyncio.to_thread(packed_userland, self._lab.userland)
-                for sha256 in left - contents.keys()
-            }
-            try:
-                replies = await client.run(at_worker.keep, contents, userlands, workers=[worker])
-            except (OSError, ValueError):
-                return  # the worker is gone
-            if reason := replies.get(worker):
-                self._connection.found_unfit(worker, reason)
-            self._sent |= {(worker, sha256) for sha256 in left}
 
-    def _event(self, event: tuple[float, dict[str, str]]) -> None:
-        _, said = event
-        if flight := self._flights.get(said.get("began", "")):
-            flight.since_s = time.monotonic()
-            flight.began()
+async def first_of_use(copies: Sequence["asyncio.Task[Reply | None]"]) -> Reply | None:
+    """Returns the first reply that ends a run; where there is none, what the first copy returns or raises."""
+    for ended in asyncio.as_completed(copies):
+        try:
+            reply = await ended
+        except GeneratorError:
+            continue  # the other copy may do better
+        if reply and reply.outcome in ("finished", "failed"):
+            return reply
+    return copies[0].result()
+
+
+def _reasons(unfit: Sequence[Reply]) -> str:
+    return "; ".join(f"{each.worker or 'a worker'}: {each.reason}" for each in unfit)

@@ -12,6 +12,7 @@ from ccmix.model import Run
 
 MOST_THROUGH_DASK_BYTES = 64 * 2**20
 MEMORY = "ccmix-memory"  # a resource of a worker, in bytes
+WORKER_ID = "ccmix-worker-id"  # what the scheduler is told of a worker, by this name
 IDENTITY = "ccmix-"  # what the resource begins with that a worker has as often as it may be asked, by its fingerprint
 ENDLESS = 1e9
 _SEPARATOR = b"\n"
@@ -27,7 +28,7 @@ class Job:
     kernels: Mapping[str, str]  # by name in topologies, the hash
     programs: Mapping[str, str]  # by their field of EmulationPrograms, and 'capflow' and 'confine'
     userland: str  # the hash
-    shared: str | None  # a folder that client and workers see
+    shared: str | None  # a folder of this campaign that client and workers see
 
     @property
     def hashes(self) -> frozenset[str]:
@@ -35,11 +36,22 @@ class Job:
 
 
 @dataclass(frozen=True)
+class SentFile:
+    """Is a file, or a packed userland, that a job lacked."""
+
+    sha256: str
+    is_userland: bool
+    content: bytes = field(default=b"", repr=False)
+    shared: str = ""  # the file that has the content instead
+
+
+@dataclass(frozen=True)
 class Reply:
     """Says how a job ended; what follows it are the files of the run's folder, packed."""
 
     outcome: Literal["finished", "failed", "unfit", "lacks"]
-    worker: str
+    worker: str  # its address; '' where nobody knows it
+    worker_id: str = ""  # of Dask, which another worker at that address would not have
     reason: str = ""
     lacks: tuple[str, ...] = ()  # hashes
     folder: str = ""  # of the run at the worker, which a reason may name

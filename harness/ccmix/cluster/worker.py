@@ -2,30 +2,20 @@
 
 import asyncio
 import functools
-import hashlib
-import io
 import os
-import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from distributed import Worker, WorkerPlugin, get_worker
 
 from ccmix.archive import ArchiveError, RunFolder
-from ccmix.archive.packed import pack_folder
 from ccmix.cluster import files
 from ccmix.cluster.identity import fingerprint, parts
-from ccmix.cluster.messages import (
-    ENDLESS,
-    IDENTITY,
-    MEMORY,
-    MOST_THROUGH_DASK_BYTES,
-    Job,
-    Reply,
-    encoded,
-)
+from ccmix.cluster.leaving import with_files
+from ccmix.cluster.messages import ENDLESS, IDENTITY, MEMORY, WORKER_ID, Job, Reply, SentFile, encoded
+from ccmix.cluster.workplace import job_folder, remove_own
 from ccmix.failures import located
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError
@@ -34,12 +24,11 @@ from ccmix.lab.host import available_memory_bytes
 from ccmix.model import STOCK_KERNEL
 from ccmix.run.executor import concluded, in_thread
 from ccmix.run.machines import EmulationPrograms, LabMachine
-from ccmix.temporary import temporary_folder
-from ccmix.units import format_bytes
+from ccmix.tools import ToolError
 
 OURS = "ccmix"  # the plugin's name
 LEFT_TO_OTHERS = 0.1  # of the memory that is available: tables are made beside the guests
-UNFIT = ("start", "out of memory")  # reasons of GuestError for which another worker is tried
+UNFIT = ("start",)  # reasons of GuestError for which another worker is tried
 FOUND_BY = {"capflow": "CCMIX_CAPFLOW", "confine": "CCMIX_CONFINE"}  # programs that no lab is given
 FULL_BYTES = 2**20  # less than that is left on a full disk
 
@@ -50,7 +39,17 @@ async def dask_setup(worker: Worker) -> None:
     for name, quantity in {**identities, MEMORY: _memory_bytes(worker)}.items():
         for resources in (worker.state.total_resources, worker.state.available_resources):
             resources.setdefault(name, quantity)
+    worker.startup_information[WORKER_ID] = _id
     await worker.plugin_add(_RunsInProgress(), name=OURS)
+
+
+def dask_teardown(_: Worker) -> None:
+    """Leaves nothing in the folder for temporary files."""
+    remove_own()
+
+
+def _id(worker: Worker) -> str:
+    return str(worker.id)
 
 
 def identity(host_root: bool) -> dict[str, str]:
@@ -58,12 +57,12 @@ def identity(host_root: bool) -> dict[str, str]:
     return parts(host_root)
 
 
-def keep(contents: Mapping[str, bytes], userlands: Mapping[str, bytes]) -> str:
-    """Keeps files and packed userlands that a job lacked. Returns why they could not be kept, or nothing."""
+def keep(sent: Sequence[SentFile]) -> str:
+    """Keeps what a job lacked. Returns why it could not be kept, or nothing."""
     try:
-        files.keep(contents)
-        for sha256, packed in userlands.items():
-            files.keep_userland(sha256, packed)
+        for file in sent:
+            content = Path(file.shared).read_bytes() if file.shared else file.content
+            (files.keep_userland if file.is_userland else files.keep)(file.sha256, content)
     except (OSError, ValueError, ArchiveError, GuestError) as error:
         return located(error) if isinstance(error, OSError) else str(error)
     return ""
@@ -93,21 +92,26 @@ async def make_run(job: Job) -> bytes:
 
 
 async def _answer(job: Job, worker: Worker) -> Reply:
-    found = await asyncio.to_thread(files.found, job.hashes)
-    userland = await asyncio.to_thread(files.found_userland, job.userland)
-    lacks = sorted(job.hashes - found.keys()) + ([] if userland else [job.userland])
-    if not userland or lacks:
-        return Reply("lacks", worker.address, lacks=tuple(lacks))
-    worker.log_event(job.topic, {"began": job.key, "worker": worker.address})
+    answer = Reply("unfit", worker.address, worker.id)
     try:
-        with temporary_folder() as place:
-            return await _made(job, worker.address, found, userland, RunFolder(place / "run"))
+        found = await asyncio.to_thread(files.found, job.hashes)
+        userland = await asyncio.to_thread(files.found_userland, job.userland)
+        lacks = sorted(job.hashes - found.keys()) + ([] if userland else [job.userland])
+        if not userland or lacks:
+            return replace(answer, outcome="lacks", lacks=tuple(lacks))
+        worker.log_event(job.topic, {"began": job.key, "worker": worker.address, "id": worker.id})
+        with job_folder() as place:
+            return await _made(job, answer, found, userland, RunFolder(place / "run"))
     except OSError as error:
-        return Reply("unfit", worker.address, located(error))
+        return replace(answer, reason=located(error))
+    except (ToolError, GuestError) as error:
+        return replace(answer, reason=str(error))
+    except Exception as error:  # one that nobody foresaw says nothing of the other workers
+        return replace(answer, reason=repr(error))
 
 
-async def _made(job: Job, address: str, found: Mapping[str, Path], userland: Path, folder: RunFolder) -> Reply:
-    answer = Reply("finished", address, folder=str(folder.partial))
+async def _made(job: Job, answer: Reply, found: Mapping[str, Path], userland: Path, folder: RunFolder) -> Reply:
+    answer = replace(answer, outcome="finished", folder=str(folder.partial))
     made = folder.path
     try:
         machine = _machine(
@@ -126,32 +130,14 @@ async def _made(job: Job, address: str, found: Mapping[str, Path], userland: Pat
         made = folder.partial
     if answer.outcome == "failed" and _is_full(folder.partial):
         answer = replace(answer, outcome="unfit", reason=f"its disk is full: {answer.reason}")
-    return await asyncio.to_thread(_with_files, answer, made, job.shared)
+    if answer.outcome == "unfit":
+        return answer
+    return await with_files(answer, made, job.shared)
 
 
 def _is_full(folder: Path) -> bool:
     status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize < FULL_BYTES
-
-
-def _with_files(answer: Reply, folder: Path, shared: str | None) -> Reply:
-    """Returns the answer with the folder's files. Raises OSError."""
-    out = io.BytesIO()
-    pack_folder(folder, out)
-    content = out.getvalue()
-    if len(content) <= MOST_THROUGH_DASK_BYTES:
-        return replace(answer, files=content)
-    if not shared:
-        reason = f"the run's files have {format_bytes(len(content))}, and through Dask go at most "
-        reason += f"{format_bytes(MOST_THROUGH_DASK_BYTES)}: give a folder that all workers see by --shared"
-        return replace(answer, outcome="failed", reason=reason)
-    with tempfile.NamedTemporaryFile(prefix="ccmix-", suffix=".zip", dir=shared, delete=False) as file:
-        try:
-            file.write(content)
-        except OSError:
-            Path(file.name).unlink()
-            raise
-    return replace(answer, shared=Path(file.name).name, sha256=hashlib.sha256(content).hexdigest())
 
 
 @functools.cache
