@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,11 +62,16 @@ class DaskCluster:
         return found[1]
 
     def start_worker(
-        self, *options: str, environment: Mapping[str, str] | None = None, preload: tuple[str, ...] = PRELOAD
+        self,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        preload: tuple[str, ...] = PRELOAD,
+        dask: Sequence[str] = (DASK,),
     ) -> subprocess.Popen[bytes]:
-        """Starts a worker of one thread, and waits until it has registered."""
+        """Starts a worker of one thread by a command, and waits until it has registered."""
         local = ("--nthreads", "1", "--no-nanny", "--local-directory", str(self.folder))
-        started = self._start("worker", self.address, *local, *preload, *options, environment=environment or {})
+        words = (self.address, *local, *preload, *options)
+        started = self._start("worker", *words, environment=environment or {}, dask=dask)
         log = self.log_of(len(self.workers))
         self.workers.append(started)
         wait_for(lambda: "Registered to" in log.read_text(), STARTS_WITHIN_S, "a worker")
@@ -89,10 +94,10 @@ class DaskCluster:
             process.wait()
 
     def _start(
-        self, what: str, *arguments: str, environment: Mapping[str, str] | None = None
+        self, what: str, *arguments: str, environment: Mapping[str, str] | None = None, dask: Sequence[str] = (DASK,)
     ) -> subprocess.Popen[bytes]:
         log = self.folder / (f"worker-{len(self.workers)}.log" if what == "worker" else f"{what}.log")
-        argv = [*ENDS_WITH_TEST, DASK, what, *ON_LOOPBACK, *self.options, *arguments]
+        argv = [*ENDS_WITH_TEST, *dask, what, *ON_LOOPBACK, *self.options, *arguments]
         with log.open("wb") as out:
             return subprocess.Popen(
                 argv, stdout=out, stderr=out, env=os.environ | {"TMPDIR": str(self.folder)} | dict(environment or {})

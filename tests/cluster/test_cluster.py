@@ -1,12 +1,15 @@
 """Tests campaigns on a real Dask cluster: a scheduler and workers as processes on loopback."""
 
+import contextlib
+import os
 from pathlib import Path
 
 import pytest
 
+from ccmix.archive import Campaign
 from cluster_support import executor, expect_same_as_local, finished, grid
-from dask_cluster import DaskCluster, listening
-from support import Ccmix, wait_for
+from dask_cluster import DASK, DaskCluster, children, listening
+from support import SMALL, Ccmix, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -20,6 +23,44 @@ def test_the_same_bytes_as_on_this_machine(cluster: DaskCluster, ccmix: Ccmix, s
     assert "2 runs valid, 0 not valid, 0 failed" in done.stderr
     expect_same_as_local(ccmix, small_ini, tmp_path / "spread")
     assert {place for pid in cluster.pids for place in listening(pid)} == {"127.0.0.1"}
+
+
+@pytest.mark.deep
+def test_two_workers_with_one_cache(cluster: DaskCluster, ccmix: Ccmix, tmp_path: Path) -> None:
+    """Lets both be sent kernel, programs and userland while the other makes runs."""
+    for _ in range(2):
+        cluster.start_worker(environment=cluster.empty_cache(0))
+    ini, spread = grid(tmp_path / "grid.ini", 6), tmp_path / "spread"
+    done = ccmix("run", ini, "--lab", "-o", spread, *executor(cluster))
+    assert done.returncode == 0, done.stderr
+    assert "6 runs valid, 0 not valid, 0 failed" in done.stderr
+    expect_same_as_local(ccmix, ini, spread)
+
+
+@pytest.mark.deep
+def test_runs_that_are_named(cluster: DaskCluster, ccmix: Ccmix, tmp_path: Path) -> None:
+    ini, spread = tmp_path / "two.ini", tmp_path / "spread"
+    ini.write_text(f"{SMALL}[other]\ntype = iperf3\ntopology = small\nduration = 1s\n")
+    cluster.start_worker()
+    chosen = ("--only", "both", "--run", "both all #2")
+    done = ccmix("run", ini, "--lab", "-o", spread, *chosen, *executor(cluster))
+    assert done.returncode == 0, done.stderr
+    assert [run.name for run in Campaign.load(spread).runs] == ["both all #2"]
+    assert finished(spread) == 1
+
+
+@pytest.mark.deep
+def test_a_guest_stays_on_the_core_of_its_worker(cluster: DaskCluster, ccmix: Ccmix, tmp_path: Path) -> None:
+    cores = sorted(os.sched_getaffinity(0))[-2:]
+    for core in cores:
+        cluster.start_worker(dask=("taskset", "--cpu-list", str(core), DASK))
+    running = ccmix.start("run", grid(tmp_path / "grid.ini", 6), "--lab", "-o", tmp_path / "out", *executor(cluster))
+    for worker, core in zip(cluster.workers, cores, strict=True):
+        wait_for(lambda worker=worker: children(worker.pid), 120, "a guest")  # type: ignore[misc]
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            assert {*map(frozenset, map(os.sched_getaffinity, children(worker.pid)))} == {frozenset({core})}
+    _, errors = running.communicate(timeout=240)
+    assert running.returncode == 0, errors
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Tests clusters that ccmix starts for a campaign: by SSH at a real sshd, and as jobs of a stand-in for SLURM."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ccmix.cluster import started
+from ccmix.cluster.errors import ClusterError
+from ccmix.config.hostlist import HostRow
 from cluster_support import expect_same_as_local, finished, grid
 from dask_cluster import listening
 from sshd import SshServer
@@ -19,6 +23,7 @@ LIMIT_S = 240
 SBATCH = """#!/bin/sh
 cp "$1" {folder}/job-$$.sh
 setsid sh {folder}/job-$$.sh >{folder}/job-$$.log 2>&1 </dev/null &
+echo $! >{folder}/job-$$.id
 echo "Submitted batch job $!"
 """
 SCANCEL = """#!/bin/sh
@@ -77,6 +82,14 @@ def test_no_worker_by_ssh_is_left(
     expect_same_as_local(ccmix, ini, spread)
 
 
+def test_a_worker_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands in for a host whose login never ends by a program that does not."""
+    monkeypatch.setattr(started, "REGISTERS_WITHIN_S", 0.5)
+    monkeypatch.setattr(started, "ssh_command", lambda _: ("sh", "-c", "echo waits >&2; exec sleep 1000"))
+    with pytest.raises(ClusterError, match=r"dtn: no worker starts there: it did not reach the scheduler .*: waits"):
+        started.by_ssh([HostRow(1, "dtn", None, "192.0.2.1", None, ())], lambda _: None)
+
+
 def test_no_host_can_be_reached(sshd: SshServer, ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts.csv"
     hosts.write_text("hostname,python\nroot@dtn,/no/python\n")
@@ -98,7 +111,12 @@ def stand_in_for_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path))  # dask-jobqueue writes an example of its configuration there
-    for name, value in {"CORES": "1", "MEMORY": "2GB", "INTERFACE": "lo"}.items():
+    for name, value in {
+        "CORES": "1",
+        "MEMORY": "2GB",
+        "INTERFACE": "lo",
+        "SHARED_TEMP_DIRECTORY": str(folder / "certificates"),
+    }.items():
         monkeypatch.setenv(f"DASK_JOBQUEUE__SLURM__{name}", value)
     return folder
 
@@ -110,10 +128,30 @@ def test_workers_by_a_stand_in_for_slurm(stand_in_for_slurm: Path, small_ini: Pa
     assert done.returncode == 0, done.stderr
     jobs = list(stand_in_for_slurm.glob("job-*.sh"))
     assert len(jobs) == 2
+    assert all("--tls-cert" in job.read_text() and "tls://" in job.read_text() for job in jobs)
+    assert not list((stand_in_for_slurm / "certificates").iterdir())
     assert all("#SBATCH --cpus-per-task=1" in job.read_text() for job in jobs)
     assert len((stand_in_for_slurm / "cancelled").read_text().split()) == 2
     wait_for(lambda: not _running(jobs), LIMIT_S, "the end of the jobs")
     expect_same_as_local(ccmix, small_ini, spread)
+
+
+def test_a_job_that_ends_is_submitted_again(
+    stand_in_for_slurm: Path, small_ini: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ends the only job as SLURM does when its time is over, and expects the campaign to say so and to go on."""
+    monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "1s")
+    (tmp_path / "with-slurm").mkdir()
+    ccmix, spread, ini = Ccmix(tmp_path / "with-slurm"), tmp_path / "spread", grid(tmp_path / "grid.ini", 6)
+    running = ccmix.start("run", ini, "--lab", "-o", spread, "--executor", "slurm")
+    wait_for(lambda: finished(spread), LIMIT_S, "a run")
+    (number,) = stand_in_for_slurm.glob("job-*.id")
+    os.killpg(int(number.read_text()), signal.SIGTERM)
+    _, errors = running.communicate(timeout=LIMIT_S)
+    assert running.returncode == 0, errors
+    assert "has no worker now: ccmix waits for one" in errors
+    assert len(list(stand_in_for_slurm.glob("job-*.sh"))) == 2
+    expect_same_as_local(ccmix, ini, spread)
 
 
 def _running(jobs: list[Path]) -> list[str]:

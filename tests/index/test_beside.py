@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from ccmix.index import beside
+from cluster_support import executor
+from dask_cluster import dask_cluster
 from elasticsearch_node import Node
 from index_support import Index, of_archive, of_index
 from ports import free_port
@@ -38,6 +40,18 @@ def test_runs_are_sent_as_they_finish(index: Index, server: Node, ccmix: Ccmix, 
     assert made.returncode == 0, made.stderr
     assert "has 6 runs" in made.stderr
     assert seen_before_the_end[0]
+    assert of_index(server) == of_archive(out)
+
+
+@pytest.mark.lab
+@pytest.mark.deep
+def test_runs_of_a_cluster_are_sent_as_they_finish(index: Index, server: Node, ccmix: Ccmix, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with dask_cluster(tmp_path / "cluster") as cluster:
+        cluster.start_worker()
+        made = ccmix("run", _ini(tmp_path, server.url), "--lab", "-o", out, *executor(cluster))
+    assert made.returncode == 0, made.stderr
+    assert "has 2 runs" in made.stderr
     assert of_index(server) == of_archive(out)
 
 

@@ -104,7 +104,7 @@ def by_slurm(jobs: int, tell: Tell) -> SpecCluster:
     security = Security()
     if not security.get_connection_args("client")["ssl_context"]:
         security = temporary_security()
-    certificates = Path(configured["shared-temp-directory"] or cache_folder() / "slurm")
+    certificates = Path(dask.config.get("jobqueue.slurm.shared-temp-directory", None) or cache_folder() / "slurm")
     try:
         certificates.mkdir(parents=True, exist_ok=True)
         cluster = SLURMCluster(
