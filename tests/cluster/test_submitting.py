@@ -213,6 +213,18 @@ def test_what_one_worker_can_t_make_is_made_by_another(bad: Answer, play: Playin
     assert Counter(worker for worker, _ in play.runs)["a"] <= 1
 
 
+def test_what_a_worker_says_it_lacks_is_checked(play: Playing, lab: Lab, tmp_path: Path) -> None:
+    play.answer = by_name(a=lacks_what_no_run_needs)
+
+    async def made() -> list[str]:
+        async with started(lab, "a") as cluster:
+            with pytest.raises(GeneratorError, match=r"tcp://.*: it lacks files that were not asked of it"):
+                await cluster.executor.make(attempt(tmp_path))
+            return cluster.said
+
+    assert len(asyncio.run(made())) == 1
+
+
 @pytest.mark.parametrize("bad", BAD)
 def test_a_run_that_two_workers_can_t_make_fails_and_they_stay(
     bad: Answer, play: Playing, lab: Lab, tmp_path: Path

@@ -74,4 +74,5 @@ def test_what_goes_wrong_with_a_run(error: Exception, outcome: str, monkeypatch:
     said = error.strerror if isinstance(error, OSError) else str(error)
     assert said is not None
     assert said in reply.reason
+    assert reply.reason.startswith(f"{type(error).__name__}(") == isinstance(error, MemoryError | ValueError)
     assert (reply.outcome, bool(reply.files)) == (outcome, outcome == "failed")

@@ -11,7 +11,7 @@ from cluster_support import executor, expect_same_as_local
 from dask_cluster import dask_cluster
 from support import Ccmix
 
-pytestmark = [pytest.mark.lab, pytest.mark.deep]
+pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(1200)]  # builds the wheel
 
 
 @pytest.fixture
