@@ -15,7 +15,7 @@ from ccmix.cluster.messages import Job, Reply
 from ccmix.cluster.sending import FileSender, Lab
 from ccmix.cluster.shared_folder import SharedFolder
 from ccmix.cluster.stragglers import Flight, Pace
-from ccmix.cluster.submitting import LeftOut, NoOtherWorkerError, RunSubmitter
+from ccmix.cluster.submitting import PassedOver, NoOtherWorkerError, RunSubmitter
 from ccmix.generators.results import GeneratorError
 from ccmix.model.results import FinishedRun
 from ccmix.run.executor import Attempt, in_thread
@@ -99,12 +99,12 @@ class DaskExecutor:
         client = await self._client()
         name = attempt.run.name
         flight = self._flights[name] = _Submitted(attempt.run.seconds or 0.0, began=attempt.began)
-        copies = [asyncio.create_task(self._submitter.reply(client, job, LeftOut(tried), flight.begins))]
+        copies = [asyncio.create_task(self._submitter.reply(client, job, PassedOver(tried), flight.begins))]
         straggles = asyncio.create_task(flight.straggles.wait())
         try:
             await asyncio.wait({*copies, straggles}, return_when=asyncio.FIRST_COMPLETED)
             if not copies[0].done() and (busy := await self._workers_of(client, name)):
-                elsewhere = LeftOut(tried, busy)
+                elsewhere = PassedOver(tried, busy)
                 copies.append(asyncio.create_task(self._submitter.reply(client, job, elsewhere, lambda: None)))
             reply = await first_of_use(copies)
         finally:

@@ -21,11 +21,11 @@ LOST = "scheduler-connection-lost"  # as Dask says
 
 
 class NoOtherWorkerError(GeneratorError):
-    """Says that all workers are left out for a run."""
+    """Says that all workers are passed over for a run."""
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class PassedOver:
     """Names workers that a run is not given to."""
 
     ids: Collection[str] = ()  # of those that could not make it
@@ -54,14 +54,14 @@ class RunSubmitter:
         self._submissions: dict[str, _Submission] = {}  # by key
         self.topic = f"ccmix-{uuid.uuid4().hex}"  # of the events that workers report
 
-    async def reply(self, client: Client, job: Job, left_out: LeftOut, began: Callable[[], None]) -> Reply | None:
+    async def reply(self, client: Client, job: Job, passed_over: PassedOver, began: Callable[[], None]) -> Reply | None:
         """Returns what a worker replies that lacks nothing; None where the job has to be submitted again.
 
         Raises GeneratorError, as NoOtherWorkerError where no worker may make the run.
         """
         sent_to: set[str] = set()
         while True:
-            reply = await self._submitted(client, job, left_out, began)
+            reply = await self._submitted(client, job, passed_over, began)
             if reply is None or reply.outcome != "lacks":
                 return reply
             unfit = replace(reply, outcome="unfit")
@@ -98,9 +98,11 @@ class RunSubmitter:
             if submission.future and submission.only and not {*submission.only} & self._connection.workers.good.keys():
                 await submission.future.cancel()
 
-    async def _submitted(self, client: Client, job: Job, left_out: LeftOut, began: Callable[[], None]) -> Reply | None:
+    async def _submitted(
+        self, client: Client, job: Job, passed_over: PassedOver, began: Callable[[], None]
+    ) -> Reply | None:
         memory_bytes = guest_memory_bytes(job.run.topology)
-        submission = _Submission(job.run.name, began, self._chosen(memory_bytes, left_out))
+        submission = _Submission(job.run.name, began, self._chosen(memory_bytes, passed_over))
         key = f"{self.topic}-{next(self._numbers)}-{job.run.name}"
         self._submissions[key] = submission
         try:
@@ -126,7 +128,7 @@ class RunSubmitter:
             if submission.future:
                 submission.future.release()
 
-    def _chosen(self, memory_bytes: int, left_out: LeftOut) -> Collection[str] | None:
+    def _chosen(self, memory_bytes: int, passed_over: PassedOver) -> Collection[str] | None:
         """Returns the workers that a run may be given to: the fit ones, or others where there is none; None: all.
 
         Raises NoOtherWorkerError.
@@ -143,7 +145,7 @@ class RunSubmitter:
         others = [
             address
             for address, of in workers.good.items()
-            if of.worker_id not in left_out.ids and address not in left_out.addresses
+            if of.worker_id not in passed_over.ids and address not in passed_over.addresses
         ]
         if not others:
             raise NoOtherWorkerError("no other worker is there")
