@@ -47,6 +47,7 @@ class Playing:
     kept: list[SentFile] = field(default_factory=list)
     keeping: int = 0
     most_keeping: int = 0
+    kept_together: int = 1  # a worker keeps nothing before so many keep at the same time
     asked: Counter[str] = field(default_factory=Counter)
 
 
@@ -66,7 +67,9 @@ async def keep(sent: Sequence[SentFile]) -> str:
     played.keeping += 1
     played.most_keeping = max(played.most_keeping, played.keeping)
     played.kept += [replace(file, content=Path(file.shared).read_bytes()) if file.shared else file for file in sent]
-    await asyncio.sleep(0.05)
+    while played.most_keeping < played.kept_together:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)  # others may come
     played.keeping -= 1
     return ""
 
@@ -373,6 +376,7 @@ def test_why_workers_are_refused_is_asked_once_and_not_waited_for(
 
 def test_files_go_to_two_workers_at_a_time(play: Playing, lab: Lab, tmp_path: Path) -> None:
     well = play.answer
+    play.kept_together = sending.AT_A_TIME
     has: set[str] = set()
 
     async def answer(job: Job, worker: Worker) -> object:

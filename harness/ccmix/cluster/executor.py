@@ -15,7 +15,7 @@ from ccmix.cluster.messages import Job, Reply
 from ccmix.cluster.sending import FileSender, Lab
 from ccmix.cluster.shared_folder import SharedFolder
 from ccmix.cluster.stragglers import Flight, Pace
-from ccmix.cluster.submitting import PassedOver, NoOtherWorkerError, RunSubmitter
+from ccmix.cluster.submitting import NoOtherWorkerError, PassedOver, RunSubmitter
 from ccmix.generators.results import GeneratorError
 from ccmix.model.results import FinishedRun
 from ccmix.run.executor import Attempt, in_thread
