@@ -12,8 +12,10 @@ import pytest
 
 from ccmix.archive import ArchiveError, Campaign, RunFolder, campaign, campaign_index
 from ccmix.archive.campaign import INDEX
+from ccmix.cli.run import count_runs
 from ccmix.model import Destination, Group, HostPath, Run
 from ccmix.model.results import FinishedRun
+from ccmix.report import results_text
 from ccmix.run import indexing
 from ccmix.run.campaign import Outcome, missing, put_damaged_aside, run_all
 from ccmix.run.executor import Attempt
@@ -94,7 +96,7 @@ def test_the_index_grows_with_the_campaign(planned: Campaign) -> None:
     assert indexed(planned) == RUNS
 
 
-def test_an_update_comes_each_time_a_quarter_more_runs_have_ended(
+def test_an_update_comes_each_time_the_index_lacks_a_quarter(
     planned: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[int] = []
@@ -210,6 +212,18 @@ def test_a_resumed_entry_has_spent_what_its_runs_sent(planned: Campaign, tmp_pat
         assert {outcome.status for outcome in outcomes} == {"skipped"}
         assert "rate-budget" in outcomes[0].reasons[0]
     assert indexed(of) == 3
+
+
+def test_the_table_of_a_campaign_is_made_of_the_index(planned: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(planned, StandIn())
+    time.sleep(TICK_S)
+    campaign_index.update(planned)
+    opened = read(monkeypatch)
+    results, all_valid = count_runs(planned, 0)
+    assert all_valid
+    assert results
+    assert results_text.render(results).count("cubic") == 1
+    assert opened == []
 
 
 def test_a_damaged_run_is_named_by_the_campaign(planned: Campaign) -> None:

@@ -8,11 +8,11 @@ from ccmix.archive import Campaign
 from ccmix.run.executor import IMPORTING
 
 LEAST_RUNS = 500  # between two updates
-GROWTH = 0.25  # of the runs that have ended: so all updates together write each row about five times
+LACKING = 0.25  # of the runs that have ended: so all updates together write each row about four times
 
 
 class IndexKeeper:
-    """Updates the index of one campaign at growing distances: each time a quarter more runs have ended."""
+    """Updates the index of one campaign at growing distances: when it lacks LACKING of the runs that have ended."""
 
     def __init__(self, campaign: Campaign, left: int) -> None:
         """Takes how many runs of the campaign are left to be made."""
@@ -25,7 +25,7 @@ class IndexKeeper:
         """Takes notice that a run has ended."""
         self._ended += 1
         self._since += 1
-        if self._since >= max(LEAST_RUNS, GROWTH * self._ended):
+        if self._since >= max(LEAST_RUNS, LACKING * self._ended):
             await self.update()
 
     async def update(self) -> None:
