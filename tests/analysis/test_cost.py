@@ -1,5 +1,6 @@
 """What runs are expected to cost, beside what finished runs took."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from ccmix.model import Group, Loss, Run
 from ccmix.model.results import FinishedRun
 from ccmix.plan import make_plan
 from published_archives import DEMO_60_FILE, unpacked
-from support import REPOSITORY, TOPOLOGY, Ccmix, host_run, iperf3_traffic, with_senders
+from support import REPOSITORY, TOPOLOGY, Ccmix, host_run, iperf3_traffic, loaded, with_senders
 
 DEMO = REPOSITORY / "configs" / "demo.ini"
+BENCH = loaded(REPOSITORY / "bench" / "cost", "bench_cost")
 AS_GOOD_AS = 0.3  # of what the demo took
 
 
@@ -45,6 +47,34 @@ def test_the_demo_takes_what_is_predicted(demo: list[FinishedRun]) -> None:
     took_s = sum(finished.execution.real_seconds or 0.0 for finished in demo)
     predicted_s = sum(map(cost.guest_seconds, make_plan(load(DEMO).entries, 1)))
     assert predicted_s == pytest.approx(took_s, rel=AS_GOOD_AS)
+
+
+def test_the_demo_takes_the_real_time_that_is_predicted_for_two_at_a_time(demo: list[FinishedRun]) -> None:
+    """From the begin of the first guest to the end of the last one, as the machine saw it that made the archive."""
+    executions = [each.execution for each in demo]
+    ends_s = [each.measured_s or 0.0 for each in executions]
+    begins_s = [end_s - (each.real_seconds or 0.0) for each, end_s in zip(executions, ends_s, strict=True)]
+    guests_s = sum(each.real_seconds or 0.0 for each in executions)
+    took_s = max(ends_s) - min(begins_s)
+    assert guests_s / took_s == pytest.approx(2, rel=0.1)  # so many were made at a time
+    assert cost.cost(make_plan(load(DEMO).entries, 1), 2).real_s == pytest.approx(took_s, rel=AS_GOOD_AS)
+
+
+def measured() -> list[dict[str, str]]:
+    """Returns the rows of bench/cost.csv that were measured on a machine with nothing else to do."""
+    with (REPOSITORY / "bench" / "cost.csv").open(newline="") as lines:
+        return [row for row in csv.DictReader(lines) if row["set"] == "quiet"]
+
+
+@pytest.mark.parametrize("rate_and_streams", [("1gbit", "16"), ("10gbit", "1")], ids=" ".join)
+def test_guests_of_fast_paths_take_what_is_predicted(rate_and_streams: tuple[str, str], tmp_path: Path) -> None:
+    rows = [row for row in measured() if (row["rate"], row["streams"]) == rate_and_streams]
+    assert rows
+    for row in rows:
+        config = tmp_path / "one.ini"
+        config.write_text(BENCH.ini([row[key] for key in BENCH.KEYS], "path"))
+        [run] = make_plan(load(config).entries, 1)
+        assert cost.guest_seconds(run) == pytest.approx(float(row["guest_s"]), rel=AS_GOOD_AS)
 
 
 def test_the_runs_of_a_slower_machine_correct_the_prediction(demo: list[FinishedRun]) -> None:

@@ -15,6 +15,7 @@ from ccmix.analysis.results import load_results
 from ccmix.archive import ArchiveError, Campaign, campaign, campaign_index, codec, packed
 from ccmix.archive.campaign import INDEX
 from ccmix.archive.folders import RunFolder
+from ccmix.index.summaries import campaign_documents
 from ccmix.report import results_text
 from published_archives import DEMO
 
@@ -229,6 +230,20 @@ def test_the_index_has_numbers_for_people(outdir: Path) -> None:
         assert json.loads(row["condition"]) == finished.run.condition
         assert (row["goodput_bps"], row["status"]) == (finished.metrics.goodput_bps, finished.verdict.status)
         assert row["real_seconds"] == finished.execution.real_seconds
+
+
+def test_documents_of_a_campaign_are_the_same_by_the_index(outdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table(outdir)
+    opened: list[Path] = []
+    read = RunFolder.read
+    monkeypatch.setattr(RunFolder, "read", lambda folder: opened.append(folder.path) or read(folder))  # type: ignore[func-returns-value]
+    by_index = list(campaign_documents(Campaign.load(outdir)))
+    assert opened == []
+    monkeypatch.setattr(campaign, "INDEXED_FROM", 1000)
+    finished = Campaign.finished
+    monkeypatch.setattr(Campaign, "finished", lambda of, **_: finished(of))
+    assert list(campaign_documents(Campaign.load(outdir))) == by_index
+    assert len(opened) == len(summaries(outdir))
 
 
 def test_a_packed_archive_is_the_same_with_an_index(outdir: Path, tmp_path: Path) -> None:

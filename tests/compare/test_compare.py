@@ -1,14 +1,18 @@
 """Compares campaigns of known numbers: which condition is which, what differs, and the verdicts."""
 
 import json
+import time
 from dataclasses import replace
 
 import polars as pl
 import pytest
 
-from ccmix.compare import verdict_text
+from ccmix.archive import RunFolder, campaign, campaign_index
+from ccmix.cli.compare import compared as print_compared
+from ccmix.compare import comparison_text, verdict_text
 from ccmix.compare.chart import specification
 from ccmix.compare.distributions import interval_goodputs
+from ccmix.compare.environment import differences
 from ccmix.compare.matching import cells, match
 from ccmix.compare.verdicts import Compared, compare
 from ccmix.index.context import of_condition
@@ -207,7 +211,7 @@ def test_intervals_of_a_command_are_as_long_as_its_iperf3_made_them(make: Make) 
     intervals = {"time_s": [0.2, 0.4], "group": "cubic", "omitted": False, "goodput_bps": [1.0, 2.0]}
     pl.DataFrame(intervals).write_parquet(result.folder / "intervals.parquet")
     made = replace(result, finished=replace(result.finished, run=run))
-    assert interval_goodputs([made], "cubic").tolist() == [1.0, 2.0]
+    assert interval_goodputs([made])["cubic"].tolist() == [1.0, 2.0]
 
 
 def test_distributions_of_the_intervals(make: Make) -> None:
@@ -279,3 +283,41 @@ def test_paths_of_another_base_rtt_say_so(make: Make, ccmix: Ccmix) -> None:
     assert "one all far and one all: 3 valid runs over 12 ms in A, 3 valid runs over 12 ms in B" in (
         ccmix("compare", a, b).stdout
     )
+
+
+def test_a_comparison_reads_numbers_only(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the same as that of whole runs, and opens no run.json that the campaign's index knows."""
+    mixed = iterations([100.0, 104.0, 103.0, 101.0], cca="cubic,bbr")
+    sides = [
+        make(name, [(run, factor * bps) for run, bps in mixed], limited=[1])
+        for name, factor in (("a", 1.0), ("b", 1.2))
+    ]
+    whole = comparison_text.render(compare(*map(load, sides), 0.1, ("0.1.0", "0.1.0")))
+    assert print_compared(*sides, 0.1, "table") == whole
+    monkeypatch.setattr(campaign, "INDEXED_FROM", 1)
+    monkeypatch.setattr(campaign_index, "SETTLES_NS", 0)
+    time.sleep(0.05)  # a tick of the file system's clock
+    assert print_compared(*sides, 0.1, "table") == whole
+
+    def refuse(folder: RunFolder) -> None:
+        raise AssertionError(folder.path)
+
+    monkeypatch.setattr(RunFolder, "read", refuse)
+    assert print_compared(*sides, 0.1, "table") == whole
+
+
+def test_settings_are_listed_once_for_runs_that_have_the_same(make: Make) -> None:
+    """Runs of one path, and a run of another one after them."""
+    other = replace(TOPOLOGY, mtu_bytes=9000)
+    runs = [*iterations([1.0, 1.0, 1.0]), (make_run(iteration=4, path=other), 1.0)]
+    listed = {
+        each.what: (each.a, each.b) for each in differences(load(make("a", runs)).runs, load(make("b", runs[:3])).runs)
+    }
+    assert listed["path.mtu_bytes"] == ((str(TOPOLOGY.mtu_bytes), "9000"), (str(TOPOLOGY.mtu_bytes),))
+
+
+def test_each_group_of_a_run_has_its_own_distribution(make: Make) -> None:
+    results = load(make("c", [(make_run("cubic,bbr"), 100.0)])).runs
+    assert {name: of.tolist() for name, of in interval_goodputs(results).items()} == {
+        "cubic": [102.0, 103.0], "bbr": [102.0, 103.0],
+    }  # fmt: skip

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from ccmix.archive import Campaign, RunFolder
 from elasticsearch_node import Node
 from index_support import Index, of_archive, of_index
 from proxy import CUT, Fault, Forward, Reply, Request, proxy, rejection, said
@@ -255,6 +257,38 @@ def test_killed_client_goes_on(index: Index, server: Node, small: Path) -> None:
             running.communicate()
     assert index(small).returncode == 0
     assert of_index(server) == of_archive(small)
+    assert index.spooled() == []
+
+
+def _hundreds(small: Path, outdir: Path, count: int) -> Path:
+    """Makes a campaign of copies of a run, without series."""
+    original = Campaign.load(small)
+    finished, _ = next(original.finished())
+    runs = [replace(finished.run, iteration=number) for number in range(1, count + 1)]
+    Campaign.create(outdir, replace(original.plan, runs=tuple(runs), file_order=()))
+    for run in runs:
+        folder = RunFolder.of(outdir, run)
+        folder.begin()
+        folder.finish(replace(finished, run=run))
+    return outdir
+
+
+def test_hundreds_of_runs_are_all_there_after_a_kill(index: Index, server: Node, small: Path, tmp_path: Path) -> None:
+    """SIGKILL when some of them can be searched, and then once to the end."""
+    count = 200
+    outdir = _hundreds(small, tmp_path / "hundreds", count)
+
+    def searched() -> int:
+        server("POST", "/ccmix-runs/_refresh")
+        return int(server("GET", "/ccmix-runs/_count")["count"])
+
+    running = index.start(outdir)
+    wait_for(lambda: searched() > 0, 120, "the first runs")
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    assert 0 < searched() < count
+    assert index(outdir).returncode == 0
+    assert of_index(server) == of_archive(outdir)
     assert index.spooled() == []
 
 

@@ -125,7 +125,7 @@ def test_each_run_has_the_command_that_repeats_it(report: tuple[Results, Path], 
     commands = [shlex.split(block) for block in page.blocks if block.startswith("ccmix run")]
     again = ["ccmix", "run", "test.ini", "--lab", "--seed", "1"]
     assert commands[:-1] == [
-        [*again, "--run", result.run.name, "-o", "again"] for part in sections(report[0]) for result in part.runs
+        [*again, "--run", result.run.name, "-o", "again"] for part in sections(report[0].runs) for result in part.runs
     ]
     assert commands[-1] == ["ccmix", "run", "configs/test.ini", "--lab", "-o", "results/test", "--seed", "1"]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ccmix.analysis.results import Result, Results, load_results
+from ccmix.analysis.results import Result, load_results
 from ccmix.model import Command, Facts, HostFacts, Run
 from ccmix.report.facts import Listings, listing_of
 from ccmix.report.repeat import Origin
@@ -50,7 +50,7 @@ def test_a_run_of_which_little_is_known(make_campaign: Callable[..., Path]) -> N
         known, ended_s=None, facts=Facts(""), metrics=metrics(known.metrics.groups, fairness=known.metrics.fairness)
     )
     result: Result = replace(results.runs[1], finished=poor)
-    [section] = sections(Results((result,), 1))
+    [section] = sections([result])
     [view] = views(section, {}, Listings())
     assert (view.status, view.repeat, view.commands, view.flows.lines) == ("valid", None, (), [])
     assert "measured" not in dict(view.settings)

@@ -8,17 +8,18 @@ from pathlib import Path
 from ccmix.analysis.counting import counts
 from ccmix.analysis.statistics import BUCKET, OF_GROUP, OF_RUN, RTT_KEYS, Row, metric, table
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.archive.folders import campaign_folder
+from ccmix.archive.folders import RunFolder, campaign_folder
 from ccmix.model import HostPath, ImportFacts, Run
 from ccmix.model.results import FinishedRun, GroupMetrics, Metrics
 
 
 @dataclass(frozen=True)
 class Result:
-    """Holds a finished run and its folder."""
+    """Holds a finished run and its folder; with numbers_only, of the run only what archive/numbers.py keeps."""
 
     finished: FinishedRun
     folder: Path
+    numbers_only: bool = False
 
     @property
     def run(self) -> Run:
@@ -33,6 +34,15 @@ class Result:
     def valid(self) -> bool:
         """Returns whether tables count the run."""
         return counts(self.finished)
+
+    def whole(self) -> FinishedRun:
+        """Returns all of the run. Raises ArchiveError if its run.json can't be read any more."""
+        if not self.numbers_only:
+            return self.finished
+        try:
+            return RunFolder.of(self.outdir, self.run).read_as_planned(self.run, numbers_only=False)
+        except FileNotFoundError as error:
+            raise ArchiveError(f"{self.folder}: its run.json was removed meanwhile") from error
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class Results:
     def rows(self) -> list[Row]:
         return table((result.finished for result in self.runs), self.rtt_buckets)
 
-    @property
+    @functools.cached_property
     def between_hosts(self) -> bool:
         """Returns whether any run was made between real hosts."""
         return any(isinstance(result.run.path, HostPath) for result in self.runs)
@@ -102,14 +112,15 @@ def _in_file_order(campaign: Campaign, unread: list[str], numbers_only: bool) ->
         except ArchiveError as error:
             unread.append(str(error))
         else:
-            results.append(Result(finished, folder))
+            results.append(Result(finished, folder, numbers_only))
     return sorted(results, key=lambda result: places[result.run.entry, result.run.condition_name, result.run.dst])
 
 
-def load_results(outdirs: Sequence[Path], *, numbers_only: bool = False) -> Results:
+def load_results(outdirs: Sequence[Path], *, numbers_only: bool = False, numbers_of_many: bool = False) -> Results:
     """Loads campaigns. Leaves runs out whose run.json is damaged, and says so in `unread`.
 
-    With numbers_only, runs have only what tables of results need (archive/numbers.py), in half the time and memory.
+    With numbers_only, runs have only what tables of results need (archive/numbers.py), in half the time and memory;
+    with numbers_of_many, those of campaigns with an index.
 
     Raises ArchiveError where a folder is no campaign, or none of its runs is finished.
     """
@@ -119,7 +130,11 @@ def load_results(outdirs: Sequence[Path], *, numbers_only: bool = False) -> Resu
             raise ArchiveError(f"{outdir}: is named twice, and its runs would count twice: name it once")
     campaigns = [Campaign.load(outdir) for outdir in outdirs]
     unread: list[str] = []
-    runs = tuple(result for campaign in campaigns for result in _in_file_order(campaign, unread, numbers_only))
+    runs = tuple(
+        result
+        for campaign in campaigns
+        for result in _in_file_order(campaign, unread, numbers_only or (numbers_of_many and campaign.indexed))
+    )
     if not runs:
         names = ", ".join(map(str, outdirs))
         if unread:

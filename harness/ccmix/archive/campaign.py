@@ -42,6 +42,11 @@ class Campaign:
         )
 
     @property
+    def indexed(self) -> bool:
+        """Returns whether the campaign has so many runs that it has an index."""
+        return len(self.runs) >= INDEXED_FROM
+
+    @property
     def origin(self) -> CampaignOrigin:
         return self.plan.origin
 
@@ -111,7 +116,7 @@ class Campaign:
 
         Calls `unread` for a run.json that can't be read; without `unread`, raises its ArchiveError.
         """
-        if numbers_only and len(self.runs) >= INDEXED_FROM:
+        if numbers_only and self.indexed:
             from ccmix.archive import campaign_index  # noqa: PLC0415  # slow to import
 
             yield from campaign_index.finished(self, wanted, unread)
@@ -130,8 +135,16 @@ class Campaign:
                 yield finished, folder.path
 
     def damaged(self) -> list[tuple[Run, ArchiveError]]:
-        """Returns the runs whose run.json can't be read, each with the reason; reads all others, too."""
+        """Returns the runs whose run.json can't be read, each with the reason.
+
+        Reads all others, too, but for those of which the campaign's index has what was read before.
+        """
         damaged: list[tuple[Run, ArchiveError]] = []
+        if self.indexed:
+            from ccmix.archive import campaign_index  # noqa: PLC0415  # slow to import
+
+            campaign_index.update(self, lambda run, error: damaged.append((run, error)))
+            return damaged
         for _ in self.finished(unread=lambda run, error: damaged.append((run, error))):
             pass
         return damaged

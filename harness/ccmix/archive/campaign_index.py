@@ -101,14 +101,29 @@ def finished(
     known.write()
 
 
-def update(campaign: Campaign) -> int:
-    """Brings the index up to date, if the folder can be written to; returns how many runs had to be read."""
+def update(
+    campaign: Campaign,
+    unread: Callable[[Run, ArchiveError], None] | None = None,
+    ended: Callable[[], bool] = lambda: False,
+) -> int:
+    """Brings the index up to date, if the folder can be written to; returns how many runs had to be read.
+
+    Calls `unread` for a run.json that can't be read. Gives up, and writes nothing, as soon as `ended` returns True.
+    """
     known = _Known(campaign, decode=False)
     for run in campaign.runs:
+        if ended():
+            return known.added
         name = known.name(run)
-        if name in known.stamps and name not in known.fresh:
-            with contextlib.suppress(ArchiveError, FileNotFoundError):
-                known.add(name, run, RunFolder.of(campaign.outdir, run).read())
+        if name in known.fresh or (not unread and name not in known.stamps):
+            continue
+        try:
+            known.add(name, run, RunFolder.of(campaign.outdir, run).read())
+        except FileNotFoundError:
+            continue
+        except ArchiveError as error:
+            if unread:
+                unread(run, error)
     known.write()
     return known.added
 
@@ -121,15 +136,14 @@ class _Known:
         self._clock_ns = _file_system_clock_ns(campaign.outdir)
         self.stamps = _stamps(campaign)
         self.runs: dict[str, FinishedRun] = {}
-        self._rows = _read(campaign.outdir)
-        self._keep = _fresh(self._rows, self.stamps)
-        if decode:
-            by_name = {self.name(run): run for run in campaign.runs}
-            try:
-                self.runs = dict(_decoded(self._rows.filter(self._keep), by_name))
-            except (ValueError, TypeError):  # of another ccmix, or damaged
-                self._keep = pl.repeat(value=False, n=self._rows.height, eager=True)
-        self.fresh = set(self._rows.filter(self._keep)["folder"])
+        self.fresh: set[str] = set()
+        self._all_fresh, self._usable = False, True
+        with contextlib.suppress(*_UNREADABLE), _opened(campaign.outdir) as rows:
+            known = rows.select("folder", *_STAMP).collect()
+            self.fresh = set(known.filter(_fresh(known, self.stamps))["folder"])
+            self._all_fresh = len(self.fresh) == known.height
+            if decode:
+                self._decode(rows, known.height)
         self._new: list[pl.DataFrame] = []
         self._waiting: list[_Row] = []
         self.added = 0
@@ -151,13 +165,33 @@ class _Known:
 
     def write(self) -> None:
         """Writes the index, unless it is as it was, or another process is writing it."""
-        if self._clock_ns is None or (not self.added and self._keep.all()):
+        if self._clock_ns is None or (not self.added and self._all_fresh):
             return
         self._pack()
-        table = pl.concat([self._rows.filter(self._keep), *self._new])
         with contextlib.suppress(*_UNREADABLE), _turn(self._campaign.outdir) as ours:
             if ours:
-                _write(table, self._campaign.outdir / INDEX)
+                _write(pl.concat([self._kept(), *self._new]), self._campaign.outdir / INDEX)
+
+    def _kept(self) -> pl.DataFrame:
+        """Returns the rows of the index that count, as it is now, without those that are new."""
+        new = pl.concat([SCHEMA.to_frame(), *self._new])["folder"]
+        with contextlib.suppress(*_UNREADABLE), _opened(self._campaign.outdir) as rows:
+            every = rows.collect() if self._usable else SCHEMA.to_frame()
+            return every.filter(_fresh(every, self.stamps) & ~every["folder"].is_in(new.implode()))
+        return SCHEMA.to_frame()
+
+    def _decode(self, rows: pl.LazyFrame, height: int) -> None:
+        """Reads the runs of the rows that count, some at a time: the texts of all take as much memory as the runs."""
+        by_name = {self.name(run): run for run in self._campaign.runs}
+        decoded: dict[str, FinishedRun] = {}
+        try:
+            for first in range(0, height, ROWS_AT_ONCE):
+                some = rows.slice(first, ROWS_AT_ONCE).select("folder", "setup", "numbers").collect()
+                decoded.update(_decoded(some.filter(some["folder"].is_in(self.fresh)), by_name))
+        except (ValueError, TypeError):  # of another ccmix, or damaged
+            self.fresh, self._all_fresh, self._usable = set(), False, False
+        else:
+            self.runs = decoded
 
     def _pack(self) -> None:
         self._new.append(pl.DataFrame(self._waiting, SCHEMA))
@@ -195,20 +229,23 @@ def _file_system_clock_ns(outdir: Path) -> int | None:
     return None
 
 
-def _read(outdir: Path) -> pl.DataFrame:
-    """Returns the table of the index; without rows if there is none that this ccmix has written."""
-    with contextlib.suppress(*_UNREADABLE):
+@contextlib.contextmanager
+def _opened(outdir: Path) -> Iterator[pl.LazyFrame]:
+    """Yields the table of the index, to read within the context; one without rows if this ccmix has written none.
+
+    Raises _UNREADABLE.
+    """
+    try:
         descriptor = open_file(outdir, outdir / INDEX)
-        try:
-            file = f"/proc/self/fd/{descriptor}"
-            if (
-                pl.read_parquet_metadata(file).get(_MADE_BY) == version().name
-                and pl.read_parquet_schema(file) == SCHEMA
-            ):
-                return pl.read_parquet(file)
-        finally:
-            os.close(descriptor)
-    return SCHEMA.to_frame()
+    except FileNotFoundError:
+        yield SCHEMA.to_frame().lazy()
+        return
+    try:
+        file = f"/proc/self/fd/{descriptor}"
+        ours = pl.read_parquet_metadata(file).get(_MADE_BY) == version().name and pl.read_parquet_schema(file) == SCHEMA
+        yield pl.scan_parquet(file) if ours else SCHEMA.to_frame().lazy()
+    finally:
+        os.close(descriptor)
 
 
 def _fresh(rows: pl.DataFrame, stamps: Mapping[str, _Stamp]) -> pl.Series:
@@ -220,12 +257,11 @@ def _fresh(rows: pl.DataFrame, stamps: Mapping[str, _Stamp]) -> pl.Series:
 
 
 def _decoded(rows: pl.DataFrame, by_name: Mapping[str, Run]) -> Iterator[tuple[str, FinishedRun]]:
-    """Yields the runs of a table. Raises ValueError."""
-    for some in rows.select("folder", "setup", "numbers").iter_slices(ROWS_AT_ONCE):
-        every = numbers.decoded(some["numbers"])
-        for folder, setup, of_run in zip(some["folder"], some["setup"], every, strict=True):
-            if folder in by_name:
-                yield folder, of_run.finished(by_name[folder], numbers.facts_of(setup))
+    """Yields the runs of a table. Raises ValueError and TypeError."""
+    every = numbers.decoded(rows["numbers"])
+    for folder, setup, of_run in zip(rows["folder"], rows["setup"], every, strict=True):
+        if folder in by_name:
+            yield folder, of_run.finished(by_name[folder], numbers.facts_of(setup))
 
 
 def _row(name: str, run: Run, whole: FinishedRun, stamp: _Stamp | None) -> _Row:

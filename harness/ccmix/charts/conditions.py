@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import polars as pl
 
@@ -16,6 +17,7 @@ from ccmix.charts.time_series import time_series
 from ccmix.terms import BBRS
 from ccmix.units import format_percent, format_rate
 
+T = TypeVar("T")
 BY_SOCKETS = "; goodput from the sockets' counters: what was acknowledged"
 
 
@@ -44,13 +46,13 @@ def each(results: Results) -> Iterator[ConditionRuns]:
                 yield ConditionRuns(f"{name}, path {number}" if len(paths) > 1 else name, settings, tuple(valid))
 
 
-def spread(conditions: Sequence[ConditionRuns], most: int | None) -> Sequence[ConditionRuns]:
+def spread(every: Sequence[T], most: int | None) -> Sequence[T]:
     """Returns at most so many of them, at even steps from the first to the last."""
-    if most is None or len(conditions) <= most:
-        return conditions
-    if most == 1:
-        return conditions[:1]
-    return [conditions[round(at * (len(conditions) - 1) / (most - 1))] for at in range(most)]
+    if most is None or len(every) <= most:
+        return every
+    if most <= 1:
+        return every[:most]
+    return [every[round(at * (len(every) - 1) / (most - 1))] for at in range(most)]
 
 
 def time_series_charts(results: Results, most: int | None) -> tuple[list[Chart], str | None]:

@@ -74,7 +74,7 @@ def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float,
 
     a, b = archives.folders
     made_by = (_version(a), _version(b))
-    results = load_results([a]), load_results([b])
+    results = load_results([a], numbers_only=True), load_results([b], numbers_only=True)
     for side in results:
         for sentence in unread(side):
             tell(archives.rename(sentence))

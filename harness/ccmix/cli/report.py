@@ -74,8 +74,8 @@ def report(given: ReportOptions) -> None:
     from ccmix.archive.packed import opened
 
     with without_collection(), opened(given.outdirs) as archives:
-        drawn = bool(given.charts) or (given.form == "html" and not given.against)
-        loaded = load_results(archives.folders, numbers_only=not drawn)
+        is_page = given.form == "html" and not given.against and not given.charts
+        loaded = load_results(archives.folders, numbers_only=not is_page, numbers_of_many=True)
         unread = tuple(map(archives.rename, loaded.unread))
         results = replace(loaded, rtt_buckets=given.rtt_buckets, unread=unread)
         if given.charts:

@@ -379,7 +379,8 @@ def count_runs(campaign: Campaign, skipped: int) -> tuple[Results | None, bool]:
     from ccmix.run.campaign import missing
 
     without_result = len(missing(campaign))
-    results = load_results([campaign.outdir]) if without_result < len(campaign.runs) else None
+    some = without_result < len(campaign.runs)
+    results = load_results([campaign.outdir], numbers_of_many=True) if some else None
     valid = sum(result.valid for result in results.runs) if results else 0
     not_valid = len(campaign.runs) - without_result - valid
     skipped_too = f", {skipped} skipped" if skipped else ""

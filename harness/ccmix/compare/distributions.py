@@ -1,6 +1,6 @@
 """Compares how goodput per interval is distributed in the runs of a condition."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ccmix.analysis.results import Result
 from ccmix.analysis.tables import COUNTED_BY, as_archived
 from ccmix.archive import parquet
-from ccmix.model import run_files
+from ccmix.model import Traffic, run_files
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -30,45 +30,60 @@ class Distributions:
     apart: float
 
 
-def interval_goodputs(results: Sequence[Result], group: str) -> NDArray[np.float64]:
-    """Returns the sorted goodputs (bit/s) of the group's flows together in the measured time. Raises ArchiveError."""
-    of_runs = []
+def interval_goodputs(results: Sequence[Result]) -> Mapping[object, NDArray[np.float64]]:
+    """Returns for each group the sorted goodputs (bit/s) of its flows together in the measured time.
+
+    Raises ArchiveError.
+    """
+    of_runs: dict[object, list[NDArray[np.float64]]] = {}
     for result in results:
         file = result.folder / run_files.INTERVALS
         if not file.exists():
             continue
-        series = parquet.read(file, ["time_s", "group", "omitted", "goodput_bps"])
-        # all sockets are sampled at the same moments; iperf3's intervals of several flows end a little apart
-        together = (
-            pl.col("time_s")
-            if parquet.has_column(file, COUNTED_BY)
-            else (pl.col("time_s") / _interval_s(result)).round()
-        )
-        own = series.filter(pl.col("group") == group, ~pl.col("omitted")).group_by(together)
-        of_runs.append(own.agg(pl.col("goodput_bps").sum())["goodput_bps"].to_numpy())
-    return np.sort(np.concatenate(of_runs)) if of_runs else np.empty(0)
+        with parquet.scanned(file) as table:
+            # all sockets are sampled at the same moments; iperf3's intervals of several flows end a little apart
+            interval_s = None if COUNTED_BY in table.collect_schema() else _traffic(result).goodput_interval_s
+            moment = pl.col("time_s") if interval_s is None else (pl.col("time_s") / interval_s).round()
+            measured = table.filter(~pl.col("omitted")).group_by("group", moment)
+            together = measured.agg(pl.col("goodput_bps").sum()).select("group", "goodput_bps").collect()
+        for (group,), own in together.group_by("group"):
+            of_runs.setdefault(group, []).append(own["goodput_bps"].to_numpy())
+    return {group: np.sort(np.concatenate(of_group)) for group, of_group in of_runs.items()}
+
+
+def _traffic(result: Result) -> Traffic:
+    return as_archived(result.finished, result.folder).traffic
 
 
 def _interval_s(result: Result) -> float:
-    traffic = as_archived(result.finished, result.folder).traffic
-    return (
-        traffic.interval_s
-        if parquet.has_column(result.folder / run_files.INTERVALS, COUNTED_BY)
-        else traffic.goodput_interval_s
-    )
+    counted_by_sockets = parquet.has_column(result.folder / run_files.INTERVALS, COUNTED_BY)
+    return _traffic(result).interval_s if counted_by_sockets else _traffic(result).goodput_interval_s
 
 
-def distributions(a: Sequence[Result], b: Sequence[Result], group_a: str, group_b: str) -> Distributions | None:
-    """Returns the distributions of both; None if one of them has no intervals. Raises ArchiveError."""
-    of_a, of_b = interval_goodputs(a, group_a), interval_goodputs(b, group_b)
-    if not of_a.size or not of_b.size:
-        return None
+def distributions(
+    a: Sequence[Result], b: Sequence[Result], groups: Iterable[tuple[str, str]]
+) -> dict[str, Distributions]:
+    """Returns the distributions of both by the name in A; `groups` are pairs of names.
+
+    Leaves out a group of which one of them has no intervals. Raises ArchiveError.
+    """
+    every_a, every_b = interval_goodputs(a), interval_goodputs(b)
+    return {
+        name: _of_group(_interval_s(a[0]), _interval_s(b[0]), every_a[name], every_b[name_in_b])
+        for name, name_in_b in groups
+        if name in every_a and name_in_b in every_b
+    }
+
+
+def _of_group(
+    a_interval_s: float, b_interval_s: float, of_a: NDArray[np.float64], of_b: NDArray[np.float64]
+) -> Distributions:
     every = np.concatenate([of_a, of_b])
     shares = [np.searchsorted(own, every, side="right") / own.size for own in (of_a, of_b)]
     quantiles = [tuple(float(value) for value in np.quantile(own, SHARES)) for own in (of_a, of_b)]
     return Distributions(
-        a_interval_s=_interval_s(a[0]),
-        b_interval_s=_interval_s(b[0]),
+        a_interval_s=a_interval_s,
+        b_interval_s=b_interval_s,
         a_quantiles_bps=quantiles[0],
         b_quantiles_bps=quantiles[1],
         apart=float(np.max(np.abs(shares[0] - shares[1]))),

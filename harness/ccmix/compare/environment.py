@@ -86,10 +86,24 @@ def _rank(name: str) -> int:
 
 def _environment(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
     seen: dict[str, dict[str, None]] = {}
-    for result in results:
+    for result in _differing(results):
         for name, value in _of(result):
             seen.setdefault(name, {})[value] = None
     return {name: tuple(values) for name, values in seen.items()}
+
+
+def _differing(results: Sequence[Result]) -> Iterator[Result]:
+    """Yields the runs without those whose facts, path and traffic are the same objects as an earlier one's.
+
+    There may be a hundred thousand runs, and few objects.
+    """
+    seen = set()
+    for result in results:
+        run, finished = result.run, result.finished
+        key = finished.execution.machine, id(finished.facts), id(run.path), id(run.traffic)
+        if key not in seen:
+            seen.add(key)
+            yield result
 
 
 def _of(result: Result) -> Iterator[tuple[str, str]]:

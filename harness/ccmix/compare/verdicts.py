@@ -174,7 +174,8 @@ def _condition(pair: MatchedPair, margin: float) -> ComparedCondition:
     names = tuple(_groups(a.first, b.first))
     tested = [_tested(a, b, name, name_in_b, metric, margin) for name, name_in_b in names for metric in OF_GROUP]
     tested += [_tested(a, b, WHOLE, WHOLE, metric, margin) for metric in OF_RUN]
-    groups = tuple(ComparedGroup(name, distributions(a.valid, b.valid, name, name_in_b)) for name, name_in_b in names)
+    spread = distributions(a.valid, b.valid, names)
+    groups = tuple(ComparedGroup(name, spread.get(name)) for name, _ in names)
     return ComparedCondition(a, b, pair.rule, groups, tuple(tested))
 
 

@@ -28,7 +28,7 @@ OUTCOMES = {"valid": "success", "limited": "failure"}  # to ECS's words
 
 def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Iterator[tuple[str, Document]]:
     """Yields kind and document: the campaign, and its conditions; of these entries alone, where there are any."""
-    finished = [run for run, _ in campaign.finished()]
+    finished = [run for run, _ in campaign.finished(numbers_only=True)]
     shared = context.of_campaign(campaign)
     origin = campaign.origin
     yield (

@@ -23,6 +23,7 @@ from ccmix.report.answer import answer
 from ccmix.report.facts import Listings
 from ccmix.report.repeat import Origin
 from ccmix.report.runs import RunSection, TableLine, anchor, colours, sections, views
+from ccmix.report.shown import left_out, shown
 from ccmix.version import version
 
 MOST_SWEPT = 3  # keys that have a column each
@@ -69,7 +70,9 @@ def write_report(results: Results, file: Path) -> Path:
     shares = sharing(runs)
     table, columns = results_text.lines(results, MOST_SWEPT), results_text.name_columns(results, MOST_SWEPT)
     table_headings = results_text.headings(results, MOST_SWEPT)
-    setups, parts, chosen = Listings(), sections(results), choose(results)
+    setups, chosen = Listings(), choose(results)
+    shown_runs = shown(results, {folder for chart in chosen.charts if chart.condition for folder in chart.runs})
+    parts = sections(shown_runs)
     origins = {campaign.outdir: Origin(campaign.origin) for campaign in results.campaigns}
     page = environment.get_template("page.html").stream(
         title=heading.title(results),
@@ -93,6 +96,7 @@ def write_report(results: Results, file: Path) -> Path:
         notes=list(results_text.notes(results)),
         charts=list(_drawn(chosen.charts, parts, file)),
         charts_left_out=chosen.left_out,
+        runs_left_out=left_out(results, len(shown_runs)),
         sections=((part, views(part, origins, setups)) for part in parts),
         campaigns=[_campaign(campaign) for campaign in results.campaigns],
         setups=setups.all,
@@ -136,7 +140,7 @@ def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> 
         narrow_svg = None
         if drawing.width > PHONE_WIDTH:
             narrow_svg = inline(draw.svg(narrow(chart.spec)), f"narrow{number}", chart.alt_text).svg
-        shown = [numbers[run] for run in chart.runs] if chart.condition else []
+        linked = [numbers[run] for run in chart.runs if run in numbers] if chart.condition else []
         yield _Chart(
             title=chart.title,
             settings=chart.settings,
@@ -144,7 +148,7 @@ def _drawn(charts: Sequence[Chart], parts: Sequence[RunSection], file: Path) -> 
             narrow_svg=narrow_svg,
             width=drawing.width,
             alt_text=chart.alt_text,
-            runs=tuple(_Link(anchor(run), str(at)) for at, run in enumerate(shown, 1)),
+            runs=tuple(_Link(anchor(run), str(at)) for at, run in enumerate(linked, 1)),
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ccmix.analysis import path_text
 from ccmix.analysis.counting import imported
 from ccmix.analysis.metric_text import shown
-from ccmix.analysis.results import Result, Results
+from ccmix.analysis.results import Result
 from ccmix.analysis.settling_text import sentence
 from ccmix.analysis.statistics import value_of
 from ccmix.analysis.tables import as_archived
@@ -98,10 +98,10 @@ def anchor(number: int) -> str:
     return f"run-{number}"
 
 
-def sections(results: Results) -> list[RunSection]:
-    """Returns the sections in the order of the plan."""
+def sections(shown_runs: Iterable[Result]) -> list[RunSection]:
+    """Returns the sections of runs in the order of the plan."""
     cells: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results.runs:
+    for result in shown_runs:
         cells.setdefault((result.run.entry, result.run.condition_name, result.run.dst), []).append(result)
     made, first = [], 1
     for number, ((entry, condition, dst), runs) in enumerate(cells.items(), 1):
@@ -118,7 +118,8 @@ def views(section: RunSection, origins: dict[Path, Origin], setups: Listings) ->
 
 
 def _view(number: int, result: Result, origin: Origin | None, setups: Listings) -> RunView:
-    run, finished = result.run, result.finished
+    run = result.run
+    finished, unread = _whole(result)
     metrics, facts = finished.metrics, finished.facts
     groups, flows = metrics.groups, metrics.flows
     shades = colours((group.group, group.cca) for group in groups)
@@ -145,9 +146,17 @@ def _view(number: int, result: Result, origin: Origin | None, setups: Listings) 
         repeat=origin.run(run) if origin else None,
         commands=tuple((command.role or "command", command.line) for command in facts.commands),
         setup=setups.number(listing_of(finished)),
-        notices=(*finished.execution.diagnostics, *finished.execution.retries),
+        notices=(*unread, *finished.execution.diagnostics, *finished.execution.retries),
         folder=str(result.folder.relative_to(result.outdir)),
     )  # fmt: skip
+
+
+def _whole(result: Result) -> tuple[FinishedRun, tuple[str, ...]]:
+    """Returns all of the run; if it can't be read any more, its numbers and a sentence that says so."""
+    try:
+        return result.whole(), ()
+    except ArchiveError as error:
+        return result.finished, (f"Only its numbers are shown: {error}",)
 
 
 def _strip(result: Result, shades: dict[str, str]) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from ccmix.lab import GuestError
 from ccmix.model import HostPath, Run, run_files
 from ccmix.model.results import FinishedRun
 from ccmix.run.executor import IMPORTING, Attempt, Executor
+from ccmix.run.indexing import IndexKeeper
 from ccmix.run.limits import Budget, seconds_until_open
 from ccmix.run.machines import Skipped
 
@@ -68,24 +69,28 @@ async def run_all(campaign: Campaign, runs: Sequence[Run], executor: Executor, w
     A failed run is reported to the watcher and leaves its partial folder with the logs; the others go on. When
     cancelled, runs in progress are abandoned and leave nothing.
     """
-    work = _Work(campaign, executor, watcher)
+    keeper = IndexKeeper(campaign, len(runs))
+    work = _Work(campaign, executor, watcher, keeper)
     waiting = iter(runs)
     try:
         async with asyncio.TaskGroup() as group:
             for slot in range(min(executor.slots, len(runs))):
                 group.create_task(work.take(waiting, slot))
+        await keeper.update()
     finally:
         await executor.close()
 
 
 class _Work:
-    def __init__(self, campaign: Campaign, executor: Executor, watcher: Watcher) -> None:
+    def __init__(self, campaign: Campaign, executor: Executor, watcher: Watcher, keeper: IndexKeeper) -> None:
         self._campaign = campaign
         self._executor = executor
         self._watcher = watcher
+        self._keeper = keeper
         self._budget = Budget()
-        for finished, _ in campaign.finished():
-            self._spend(finished)
+        if any(map(_has_budget, campaign.runs)):
+            for finished, _ in campaign.finished(_has_budget, numbers_only=True):
+                self._spend(finished)
 
     async def take(self, waiting: Iterator[Run], slot: int) -> None:
         """Takes one run after the other, until none is left."""
@@ -97,6 +102,7 @@ class _Work:
             if previous and isinstance(run.path, HostPath):
                 await asyncio.sleep(run.path.pause_s)
             self._watcher.ended(run, await self._tries(run, folder, slot))
+            await self._keeper.ended()  # before the next one begins, whose measurement it could disturb
             previous = run
 
     async def _tries(self, run: Run, folder: RunFolder, slot: int) -> Outcome:
@@ -159,6 +165,10 @@ class _Work:
     def _spend(self, finished: FinishedRun) -> None:
         assert finished.ended_s is not None
         self._budget.add(finished.run.entry, finished.ended_s, finished.metrics.bytes_sent or 0, _stretched(finished))
+
+
+def _has_budget(run: Run) -> bool:
+    return isinstance(run.path, HostPath) and run.path.rate_budget is not None
 
 
 def _stretched(finished: FinishedRun) -> float:
