@@ -1,4 +1,4 @@
-"""Tests that a guest starts, with the same clock and random numbers, where the host's kernel is older than this one's."""
+"""Tests that a guest starts, with the same clock and random numbers, where the host has an older kernel."""
 
 import subprocess
 from pathlib import Path
