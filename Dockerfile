@@ -59,10 +59,7 @@ RUN apt-get update -qq \
  && install -d /var/lib/ccmix
 COPY --from=build /opt/ccmix /opt/ccmix
 COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
-# Python keeps what it compiled of what it imports; of what takes the most room and is used once a campaign, nothing is kept
 RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
- && find /opt/ccmix/lib -type d -name __pycache__ -regex '.*/\(elasticsearch\|numpy\|jinja2\)/.*' \
-        -prune -exec rm -r {} + \
  && rm /opt/ccmix/container/import-all \
  && /opt/ccmix/bin/python -m ccmix.lab.guest_code
 COPY configs /usr/share/ccmix/configs
@@ -114,7 +111,7 @@ COPY plugin plugin
 COPY harness/ccmix/model/group_grammar.py harness/ccmix/model/
 COPY packaging packaging
 COPY docs/howto/try-bbr3-on-a-dtn.md docs/howto/
-RUN CCMIX_CCA=/opt/ccmix/bin/ccmix-cca plugin/build /opt/ccmix/packages
+RUN CCMIX_CCA=/opt/ccmix/bin/ccmix-cca plugin/build /packages
 COPY lab/init lab/fstab lab/
 COPY configs configs
 COPY harness harness
@@ -126,14 +123,18 @@ FROM ${TESTPOINT_IMAGE} AS testpoint
 USER root
 COPY --from=testpoint-build /opt/ccmix /opt/ccmix
 COPY container/python-of container/import-all /opt/ccmix/container/
-RUN apt-get update -qq \
+# The base has no byte code of a Python that it lacks, and what of ours is imported is compiled below
+RUN --mount=type=bind,from=testpoint-build,source=/packages,target=/packages apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends \
         "$(/opt/ccmix/container/python-of)" ethtool iproute2 iputils-ping numactl openssh-client procps tcpdump zstd \
-        /opt/ccmix/packages/*.deb >/dev/null \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /opt/ccmix/packages \
+        /packages/*.deb >/dev/null \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+ && python=$(/opt/ccmix/container/python-of) \
+ && { [ "$python" = python3 ] || find "/usr/lib/$python" -name __pycache__ -prune -exec rm -r {} +; } \
  && ln -s /usr/lib/pscheduler-tool-iperf3mix/iperf3 /opt/ccmix/bin/ccmix-iperf3 \
  && ln -s /opt/ccmix/bin/ccmix /opt/ccmix/bin/ccmix-* /usr/local/bin/ \
  && /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \
+ && rm /opt/ccmix/container/import-all \
  && /opt/ccmix/bin/python -m ccmix.lab.guest_code
 COPY configs /usr/share/ccmix/configs
 HEALTHCHECK --interval=60s --timeout=30s --start-period=5m CMD ["pscheduler", "ping", "localhost"]

@@ -1,14 +1,16 @@
-"""Tests that programs built twice, in different folders by different users, are the same bytes."""
+"""Tests that programs built twice, elsewhere and by another user, are the same bytes: here and on Debian 13."""
 
 import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from plugin_machine import Machine, debian_machine
 from support import REPOSITORY
 
 ANOTHER_USER = 65534
@@ -23,6 +25,15 @@ SMALL = (
     "lab/confine/build",
 )
 FOLDERS = ("iperf3-patch", "probes", "cca", "lab", "tools")
+# What the builds need; Debian 13's Python has files where the userland's has links to
+COMPILING = (
+    "gcc", "make", "libc6-dev", "dpkg-dev", "flex", "bison", "bc", "patch", "xz-utils", "debian-archive-keyring",
+    "ca-certificates", "libpcap-dev", "clang", "libelf-dev", "zlib1g-dev",
+)  # fmt: skip
+IN_CHROOT = REPOSITORY / "tests/packaging/in_chroot.py"
+# Users of Debian 13, and the folder below each one's home with the sources
+FOLDER_OF = {"one": "ours", "another": "somewhere/else"}
+LONG = (pytest.mark.long, pytest.mark.timeout(7200))
 
 pytestmark = pytest.mark.root
 
@@ -98,3 +109,54 @@ def test_the_kernel_is_the_same_bytes(elsewhere: Path) -> None:
     other, own = by_another_user(elsewhere, "lab/build"), here("lab/build")
     assert other.is_relative_to(elsewhere)
     assert sha256(other) == sha256(own)
+
+
+@pytest.fixture(scope="module")
+def debian_13(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """Yields a chroot with two users, each of whom has a copy of the sources and a cache of his own."""
+    with debian_machine(tmp_path_factory.mktemp("debian") / "root", "trixie", *COMPILING) as machine:
+        shutil.copy("/etc/resolv.conf", machine.root / "etc")
+        for user, folder in FOLDER_OF.items():
+            machine.run("useradd", "--create-home", user).check_returncode()
+            for name in FOLDERS:
+                shutil.copytree(REPOSITORY / name, machine.root / "home" / user / folder / name, symlinks=True)
+            machine.run("chown", "--recursive", f"{user}:", f"/home/{user}").check_returncode()
+        yield machine
+
+
+def on_debian_13(machine: Machine, user: str, build: str, umask: str = "022") -> Path:
+    """Returns what a user of the chroot has built."""
+    script = f'umask {umask}; exec "$HOME/{FOLDER_OF[user]}/{build}"'
+    in_chroot = ["unshare", "--mount", sys.executable, IN_CHROOT, machine.root, user, ""]
+    done = subprocess.run([*in_chroot, "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return machine.root / done.stdout.strip().removeprefix("/")
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3000)  # the first one makes the chroot
+@pytest.mark.parametrize(
+    "build",
+    [
+        "probes/sockmon/build",
+        "probes/capflow/build",
+        "probes/rtt/build",
+        "lab/confine/build",
+        pytest.param("iperf3-patch/build", marks=LONG),
+        pytest.param("lab/build", marks=LONG),
+        pytest.param("cca/bpf/build", marks=LONG),  # builds the kernel's tree first, where that is not there
+    ],
+)
+def test_a_program_is_the_same_bytes_on_debian_13(debian_13: Machine, build: str) -> None:
+    one = on_debian_13(debian_13, "one", build)
+    another = on_debian_13(debian_13, "another", build, umask="077")
+    assert one != another
+    assert sha256(one) == sha256(another)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3000)
+def test_the_userland_is_the_same_bytes_on_debian_13_as_here(debian_13: Machine) -> None:
+    """Compares the lists of what is in it: they have the hash of the whole tree."""
+    built = on_debian_13(debian_13, "one", "lab/userland/build").with_name("build.json")
+    assert built.read_bytes() == here("lab/userland/build").with_name("build.json").read_bytes()

@@ -6,6 +6,7 @@ An ordinary user installs the wheel there, with its dependencies from a folder, 
 import gzip
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -75,7 +76,13 @@ def building() -> ModuleType:
 
 @pytest.fixture
 def dependencies(suite: str, building: ModuleType) -> Path:
-    folder: Path = building.wheels_for(release_of(suite, building), sys.modules["programs"].cache_folder())
+    release = release_of(suite, building)
+    try:
+        folder: Path = building.wheels_for(release, sys.modules["programs"].cache_folder())
+    except subprocess.CalledProcessError:
+        if release in building.RELEASES:
+            raise
+        pytest.skip(f"NOT TESTED: not every locked dependency has a wheel for Python {release.python} of {suite}")
     return folder
 
 
@@ -89,7 +96,16 @@ def package(suite: str, building: ModuleType, dependencies: Path, wheel: Path, t
 
 
 def release_of(suite: str, building: ModuleType) -> Any:
-    return next(each for each in building.RELEASES if each.suite == suite)
+    known = (each for each in building.RELEASES if each.suite == suite)
+    return next(known, None) or building.Release(suite, 0, newest_python(suite))
+
+
+def newest_python(suite: str) -> str:
+    """Returns the version, such as 3.14, that the suite has now."""
+    with tempfile.TemporaryDirectory() as folder:
+        fetch = [REPOSITORY / "tools/debian-fetch", "binary", "python3", "*", folder, suite]
+        version = subprocess.run(fetch, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return ".".join(version.split(".")[:2])
 
 
 @pytest.fixture
@@ -115,6 +131,7 @@ def same_bytes(first: Path, second: Path) -> None:
         assert repetition.compared > 5
 
 
+@pytest.mark.parametrize("suite", ["bookworm", "trixie", "sid"], indirect=True)
 def test_the_wheel(newcomer: Newcomer, of_clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert newcomer("command -v gcc cc make git || echo none") == "none\n"
     assert newcomer("ip link show up 2>/dev/null || cat /proc/net/route").count("\n") <= 1

@@ -75,6 +75,20 @@ def test_the_same_commit_gives_the_same_wheel(wheel: Path, tmp_path: Path) -> No
     }
 
 
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_the_same_commit_gives_the_same_release(tmp_path: Path) -> None:
+    """Builds all files twice, as `make dist` does: the wheel, the packages for Debian 12 and 13 and the plugin's."""
+    folders = (tmp_path / "once", tmp_path / "again")
+    for folder in folders:
+        subprocess.run([DIST, folder], check=True, stdout=subprocess.PIPE)
+    once, again = ((folder / "SHA256SUMS").read_text() for folder in folders)
+    kinds = [Path(line.split()[1]).suffix for line in once.splitlines()]
+    assert (kinds.count(".whl"), kinds.count(".deb"), kinds.count(".rpm")) == (1, 3, 1)
+    assert once == again
+    subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folders[1], check=True)
+
+
 def test_checksums(released: Path) -> None:
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=released, check=True)
     listed = {line.split()[1] for line in (released / "SHA256SUMS").read_text().splitlines()}

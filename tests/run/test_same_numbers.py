@@ -66,6 +66,8 @@ flows.pages = h1 http requests 20 size 200kb parallel 2
 flows.load = h1 workload web-search load 30% cca cubic
 duration = 4s
 """
+DEMO = (REPOSITORY / "configs/demo.ini").read_text()
+OF_DEMO = "mixed delay=5ms,loss=0% #1"  # a short one
 PROBED = "logs/run.sockmon"
 RAW = {
     "generators/h1-iperf3-client.json",
@@ -152,8 +154,14 @@ def test_16_mixed_flows_beside_a_busy_machine(outcome: Callable[[str, int], Outc
 
 @pytest.mark.deep
 @pytest.mark.root
-@pytest.mark.parametrize("ini", [MIXED, SERVICES], ids=["mixed", "services"])
-def test_another_user_with_another_environment_changes_nothing(ccmix: Ccmix, tmp_path: Path, ini: str) -> None:
+@pytest.mark.parametrize(
+    ("ini", "options"),
+    [(MIXED, ()), (SERVICES, ()), (DEMO, ("--run", OF_DEMO))],
+    ids=["mixed", "services", "demo"],
+)
+def test_another_user_with_another_environment_changes_nothing(
+    ccmix: Ccmix, tmp_path: Path, ini: str, options: tuple[str, ...]
+) -> None:
     """Changes locale, time zone, name of the host, HOME and TMPDIR, too."""
     place = Path(subprocess.run(["mktemp", "-d"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
     try:
@@ -163,14 +171,15 @@ def test_another_user_with_another_environment_changes_nothing(ccmix: Ccmix, tmp
         file = place / "test.ini"
         file.write_text(ini)
         file.chmod(0o644)
-        ours = ccmix("run", file, "--lab", "--seed", 7, "-o", tmp_path / "ours")
+        command = ("run", file, "--lab", "--seed", 7, *options)
+        ours = ccmix(*command, "-o", tmp_path / "ours")
         assert (tmp_path / "ours/report.html").exists(), ours.stderr
         as_another = ["unshare", "--mount", "--uts", "sh", "-c", AS_ANOTHER, "sh", str(null)]
         if subprocess.run([*as_another, CCMIX, "--version"], capture_output=True, check=False).returncode:
             pytest.skip(f"NOT TESTED: another user can't run {CCMIX}")
         environment = ["env", "-i", "PATH=/usr/bin:/bin:/usr/sbin:/sbin", f"HOME={home}", f"TMPDIR={temporary}"]
         environment += ["LC_ALL=tr_TR.UTF-8", "TZ=Asia/Kolkata", "LOGNAME=nobody", f"CCMIX_CACHE={home}/cache"]
-        theirs = ccmix("run", file, "--lab", "--seed", "7", "-o", place / "theirs", prefix=[*as_another, *environment])
+        theirs = ccmix(*command, "-o", place / "theirs", prefix=[*as_another, *environment])
         assert (place / "theirs/report.html").exists(), theirs.stderr
         assert differing(of_run(tmp_path / "ours"), of_run(place / "theirs")) == []
     finally:
@@ -191,7 +200,7 @@ def of_run(outdir: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("suite", ["bookworm", "trixie", "sid"])
 def test_another_distribution_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: str) -> None:
     """Starts the guest alone in a chroot of the distribution; the harness stays outside."""
-    runs = [planned(ini, tmp_path) for ini in (MIXED, SERVICES)]
+    runs = [planned(MIXED, tmp_path), planned(SERVICES, tmp_path), planned(DEMO, tmp_path, OF_DEMO)]
     (work := tmp_path / "work").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(work))
     monkeypatch.setenv("TMPDIR", str(work))
@@ -221,10 +230,11 @@ class starting_in:
         return await self._start(*self._prefix, cwd, *self._folders, "--", *argv, cwd=cwd, **more)
 
 
-def planned(ini: str, folder: Path) -> Run:
+def planned(ini: str, folder: Path, name: str | None = None) -> Run:
+    """Returns the only run of the file, or that of this name."""
     file = folder / "test.ini"
     file.write_text(ini)
-    [run] = make_plan(load(file).entries, seed=7)
+    [run] = (run for run in make_plan(load(file).entries, seed=7) if name in (None, run.name))
     return run
 
 
