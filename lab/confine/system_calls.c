@@ -7,6 +7,8 @@
  *
  * It never kills, because User-Mode Linux has filters of its own for the guest's processes, whose traps must go first.
  */
+#include <asm/ioctls.h>
+#include <asm/termbits.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -31,6 +33,7 @@
 #define NR_REMOVEXATTRAT 466
 #define NR_FCHMODAT2 452
 #define NR_OPEN_TREE_ATTR 467
+#define NR_FILE_SETATTR 469
 #define X32_BIT 0x40000000U
 
 #define NEW_NAMESPACES (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
@@ -83,7 +86,12 @@ static const struct sock_filter rules[] = {
 	REFUSED(SYS_setxattr), REFUSED(SYS_lsetxattr), REFUSED(SYS_fsetxattr), REFUSED(NR_SETXATTRAT),
 	REFUSED(SYS_removexattr), REFUSED(SYS_lremovexattr), REFUSED(SYS_fremovexattr), REFUSED(NR_REMOVEXATTRAT),
 	REFUSED(SYS_truncate), /* Landlock protects it since ABI 3 only; ftruncate() needs a file that may be written */
-	REFUSED(SYS_open_by_handle_at),
+	REFUSED(SYS_open_by_handle_at), REFUSED(NR_FILE_SETATTR),
+
+	/* What each file system and each device has of its own, such as the flags of files, which need no right to write.
+	 * User-Mode Linux asks terminals alone, for `ccmix lab shell`: for their size and by tcgetattr() and tcsetattr(). */
+	IF_NOT(SYS_ioctl, 16), LOAD_ARGUMENT(1), ALLOWED_IF(TIOCGWINSZ), ALLOWED_IF(TCGETS), ALLOWED_IF(TCSETSW),
+	ALLOWED_IF(TCSETSF), ALLOWED_IF(TCGETS2), ALLOWED_IF(TCSETSW2), ALLOWED_IF(TCSETSF2), REFUSE(ENOTTY),
 
 	/* Files that Landlock lets through, and programs that run with the rights of their owner, made in the job folder by a
 	 * guest of root */

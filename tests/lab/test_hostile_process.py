@@ -6,9 +6,11 @@ takes the kernel's place: it tries all of it, confined and, as the proof that ea
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,8 +23,8 @@ from ccmix.lab import confinement
 from ccmix.lab.confinement import Reach, WayReport
 
 ATTEMPTS = """
-import ctypes, json, os, signal, socket, sys
-outside, inside, readable, tcp, udp, victim = sys.argv[1:]
+import ctypes, fcntl, json, os, signal, socket, struct, sys
+outside, inside, readable, flags, tcp, udp, victim = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
 ring, zeros = (ctypes.create_string_buffer(256) for _ in range(2))
 
@@ -63,6 +65,13 @@ def empty(path, mode):
     if os.path.getsize(path):
         raise OSError("it stayed")
 
+def ask(path, mode, request, value):
+    fd = os.open(path, mode)
+    try:
+        fcntl.ioctl(fd, request, value)
+    finally:
+        os.close(fd)
+
 def link(target):
     os.symlink(target, inside + "/link")
     try:
@@ -75,6 +84,10 @@ def set_user():
     os.unlink(inside + "/mine")
 
 NEITHER = 3  # a mode of open() for requests alone, neither to read nor to write
+# The kernel's include/uapi/linux/fs.h: requests, and what they set besides the flags that a file has
+FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
+NODUMP, OTHER_NODUMP, BY_PATH = struct.pack("l", int(flags) | 0x40), bytes([0x80] + 27 * [0]), bytes([0x80] + 23 * [0])
+FILE_SETATTR, AT_FDCWD = 469, -100
 
 attempts = {
     "read a file": lambda: open(outside + "/secret").read(),
@@ -87,6 +100,9 @@ attempts = {
     "empty a file": lambda: empty(outside + "/emptied", NEITHER),
     "empty what is read": lambda: empty(readable + "/emptied", os.O_RDONLY),
     "open a file for requests": lambda: os.close(os.open(outside + "/other", NEITHER)),
+    "change flags": lambda: ask(outside + "/other", NEITHER, FS_IOC_SETFLAGS, NODUMP),
+    "change flags of what is read": lambda: ask(readable + "/program", os.O_RDONLY, FS_IOC_SETFLAGS, NODUMP),
+    "change its other flags": lambda: ask(readable + "/other", os.O_RDONLY, FS_IOC_FSSETXATTR, OTHER_NODUMP),
     "remove a file": lambda: os.unlink(outside + "/removed"),
     "rename a file": lambda: os.rename(outside + "/renamed", outside + "/renamed2"),
     "move a file in": lambda: os.rename(outside + "/moved", inside + "/moved"),
@@ -110,6 +126,10 @@ attempts = {
     "io_uring": lambda: call(425, 1, ctypes.addressof(ring)),
     "a limit of another process": lambda: call(302, int(victim), 4, ctypes.addressof(zeros), 0),
 }
+if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 17):
+    attempts["change flags by a path"] = lambda: call(
+        FILE_SETATTR, AT_FDCWD, (outside + "/other").encode(), BY_PATH, len(BY_PATH), 0
+    )
 if os.geteuid() == 0:
     attempts["a device"] = lambda: os.mknod(inside + "/device", 0o20600, os.makedev(1, 3))
     attempts["a mount"] = lambda: call(165, b"none", inside.encode(), b"tmpfs", 0, 0)
@@ -124,6 +144,7 @@ for name, attempt in attempts.items():
 works = [open(inside + "/result", "w").write("x"), open(readable + "/program").read(), socket.socketpair()]
 print(json.dumps([list(attempts), succeeded]))
 """
+FS_IOC_GETFLAGS = 0x80086601
 NEWEST = 1000  # of Landlock's ABIs: all that this machine has
 WAYS = [*(("landlock", abi) for abi in (1, 2, 3, 5, NEWEST)), ("namespaces", NEWEST)]
 SIGNALS_ABI = 6  # of Landlock, in Linux 6.12: an older one lets signals through
@@ -142,7 +163,14 @@ class Host:
 
     def arguments(self) -> list[str]:
         places = (self.outside, self.inside, self.readable)
-        return [*map(str, places), str(self.tcp), str(self.udp), str(self.victim.pid)]
+        numbers = (flags(self.readable / "program"), self.tcp, self.udp, self.victim.pid)
+        return [*map(str, places), *map(str, numbers)]
+
+
+def flags(path: Path) -> int:
+    """Returns the flags of a file's inode, as lsattr shows them."""
+    with path.open() as file:
+        return int(struct.unpack("l", fcntl.ioctl(file, FS_IOC_GETFLAGS, bytes(8)))[0])
 
 
 @pytest.fixture
@@ -152,7 +180,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
         folder.mkdir()
     for name in ("secret", "other", "emptied", "removed", "renamed", "moved"):
         (folders[0] / name).write_text("host's\n")
-    for name in ("program", "emptied"):
+    for name in ("program", "other", "emptied"):
         (folders[2] / name).write_text("host's\n")
     victim = subprocess.Popen(["sh", "-c", "trap '' USR1; exec sleep 1000"])
     try:
