@@ -24,7 +24,7 @@ static const char help[] =
 	"                         [default: landlock, else namespaces, else none]\n"
 	"      --abi=N            use of Landlock no newer ABI than this; for tests\n"
 	"      --report=FD        write to this file descriptor in which way the guest is confined: `landlock ABI`,\n"
-	"                         `namespaces` or `none: REASONS`\n"
+	"                         `namespaces` or `none: REASONS`; and which capabilities root can't drop\n"
 	"  -h, --help             print this text\n"
 	"\n"
 	"Exit status: the kernel's; before it starts 1 if it can't be started so, 2 for wrong options.\n";

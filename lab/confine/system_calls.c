@@ -109,6 +109,13 @@ static const struct sock_filter rules[] = {
 	REFUSED(SYS_inotify_init), REFUSED(SYS_inotify_init1), REFUSED(SYS_syslog), REFUSED(SYS_pidfd_getfd),
 	REFUSED(SYS_process_vm_readv), REFUSED(SYS_process_vm_writev),
 
+	/* What root can do to the whole machine; its capabilities can't be dropped everywhere (main.c) */
+	REFUSED(SYS_init_module), REFUSED(SYS_finit_module), REFUSED(SYS_delete_module), REFUSED(SYS_kexec_load),
+	REFUSED(SYS_kexec_file_load), REFUSED(SYS_reboot), REFUSED(SYS_swapon), REFUSED(SYS_swapoff), REFUSED(SYS_acct),
+	REFUSED(SYS_quotactl), REFUSED(SYS_quotactl_fd), REFUSED(SYS_settimeofday), REFUSED(SYS_clock_settime),
+	REFUSED(SYS_clock_adjtime), REFUSED(SYS_adjtimex), REFUSED(SYS_sethostname), REFUSED(SYS_setdomainname),
+	REFUSED(SYS_iopl), REFUSED(SYS_ioperm), REFUSED(SYS_vhangup),
+
 	/* Other processes of the user */
 	REFUSED(SYS_setpriority), REFUSED(SYS_ioprio_set), REFUSED(SYS_sched_setscheduler), REFUSED(SYS_sched_setparam),
 	REFUSED(SYS_sched_setattr), REFUSED(SYS_sched_setaffinity), REFUSED(SYS_migrate_pages), REFUSED(SYS_move_pages),

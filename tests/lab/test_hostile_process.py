@@ -132,6 +132,7 @@ if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 17):
     )
 if os.geteuid() == 0:
     attempts["a device"] = lambda: os.mknod(inside + "/device", 0o20600, os.makedev(1, 3))
+    attempts["the host's name"] = lambda: call(170, os.uname().nodename.encode(), len(os.uname().nodename))
     attempts["a mount"] = lambda: call(165, b"none", inside.encode(), b"tmpfs", 0, 0)
 attempts["a namespace"] = lambda: call(272, 0x10000000)  # the last: it takes root's rights away
 succeeded = []
@@ -146,7 +147,12 @@ print(json.dumps([list(attempts), succeeded]))
 """
 FS_IOC_GETFLAGS = 0x80086601
 NEWEST = 1000  # of Landlock's ABIs: all that this machine has
-WAYS = [*(("landlock", abi) for abi in (1, 2, 3, 5, NEWEST)), ("namespaces", NEWEST)]
+WAYS = [
+    *(("landlock", abi, ()) for abi in (1, 2, 3, 5, NEWEST)),
+    ("namespaces", NEWEST, ()),
+    # root that can't drop its capabilities
+    pytest.param("landlock", NEWEST, ("setpriv", "--bounding-set=-setpcap"), marks=pytest.mark.root),
+]
 SIGNALS_ABI = 6  # of Landlock, in Linux 6.12: an older one lets signals through
 
 
@@ -228,8 +234,10 @@ def abi_of(told: str) -> int:
     return int(abi) if way == "landlock" else NEWEST
 
 
-@pytest.mark.parametrize(("way", "abi"), WAYS)
-def test_nothing_succeeds(host: Host, way: str, abi: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("way", "abi", "prefix"), WAYS)
+def test_nothing_succeeds(
+    host: Host, way: str, abi: int, prefix: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(confinement.WAY, way)
     newest = confinement.way_here()
     program = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", ATTEMPTS, *host.arguments()]
@@ -237,8 +245,9 @@ def test_nothing_succeeds(host: Host, way: str, abi: int, monkeypatch: pytest.Mo
     with WayReport() as report:
         argv = confinement.command(reach, min(os.sched_getaffinity(0)), report, program)
         argv.insert(1, f"--abi={abi}")
-        tried, succeeded = attempts(argv, host.inside, (report.theirs,))
-        told = report.text()
+        tried, succeeded = attempts([*prefix, *argv], host.inside, (report.theirs,))
+        told, _, kept = report.text().partition("; root keeps ")
+    assert bool(kept) == bool(prefix)
     assert told == (newest if abi >= abi_of(newest) else f"landlock {abi}")
     assert succeeded == let_through(told)
     assert (host.inside / "result").exists()
