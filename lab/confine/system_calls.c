@@ -87,6 +87,7 @@ static const struct sock_filter rules[] = {
 	REFUSED(SYS_removexattr), REFUSED(SYS_lremovexattr), REFUSED(SYS_fremovexattr), REFUSED(NR_REMOVEXATTRAT),
 	REFUSED(SYS_truncate), /* Landlock protects it since ABI 3 only; ftruncate() needs a file that may be written */
 	REFUSED(SYS_open_by_handle_at), REFUSED(NR_FILE_SETATTR),
+	REFUSED(SYS_flock), /* which needs no right either, and by which ccmix's processes wait for each other */
 
 	/* What each file system and each device has of its own, such as the flags of files, which need no right to write.
 	 * User-Mode Linux asks terminals alone, for `ccmix lab shell`: for their size and by tcgetattr() and tcsetattr(). */

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from ccmix.cli.cache_items import KINDS, items
+from ccmix.cli.cache_use import locked
+from ccmix.payload import COMPLETE
 from support import REPOSITORY, Ccmix
 
 OLD, NEW, NAMED, OTHER = (digit * 16 for digit in "abcd")
@@ -145,6 +147,18 @@ def test_prune_all_keeps_what_is_in_use_and_what_it_does_not_know(full: Cache) -
     }
     assert (full.folder / "lab-kernel" / "named" / "mine").resolve().is_file()
     assert (full.folder / "userland" / f"{OLD}.lock").exists()
+
+
+def test_what_a_process_holds_by_its_mark_is_locked(cache: Cache) -> None:
+    mark = cache.has(f"package/{OLD}").with_name(COMPLETE)
+    mark.touch()
+    (item,) = items(cache.folder)
+    with mark.open() as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        with locked(cache.folder, item) as has_lock:
+            assert not has_lock
+    with locked(cache.folder, item) as has_lock:
+        assert has_lock
 
 
 def test_links_are_never_followed(cache: Cache, tmp_path: Path) -> None:

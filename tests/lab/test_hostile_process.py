@@ -112,6 +112,7 @@ attempts = {
     "change its mode": lambda: mode(readable + "/program", 0o700),
     "change its mode when open": lambda: mode_of_open(readable + "/program", 0o711),
     "change its times": lambda: times(readable + "/program"),
+    "lock what is read": lambda: fcntl.flock(os.open(readable + "/program", os.O_RDONLY), fcntl.LOCK_EX),
     "change a mode": lambda: mode(outside + "/other", 0o777),
     "change a time": lambda: times(outside + "/other"),
     "make a set-user-ID file": set_user,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ccmix.cli.cache_items import GUEST_CODE, CacheItem
+from ccmix.payload import COMPLETE
 from ccmix.tools import named_kernels
 
 _PROC = Path("/proc")
@@ -49,20 +50,21 @@ class Uses:
 
 @contextlib.contextmanager
 def locked(cache: Path, item: CacheItem, how: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Takes the locks by which builders of the item keep others off, as far as they exist; yields whether it has them.
+    """Takes the locks by which builders and users of the item keep others off, as far as they exist; yields whether it
+    has them.
 
     `how` is LOCK_SH for a look beside others that only look. A process that waits for a lock gets it afterwards.
     """
     place = cache / item.path.parts[0]
+    locks = [place / "lock", *([place / f"{item.key}.lock"] if item.key else []), cache / item.path / COMPLETE]
     with contextlib.ExitStack() as held:
-        names = ["lock", *([f"{item.key}.lock"] if item.key else [])]
-        yield all(_take(place / name, how, held) for name in names)
+        yield all(_take(lock, how, held) for lock in locks)
 
 
 def _take(lock: Path, how: int, held: contextlib.ExitStack) -> bool:
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
         return False
