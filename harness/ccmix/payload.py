@@ -50,7 +50,7 @@ class PackedPart:
 
     def folder(self, cache: Path) -> Path:
         """Returns where the part is unpacked, whether it is there or not."""
-        return cache / "package" / self.sha256[:16]
+        return cache / "package" / f"{self.archive.partition('.')[0]}-{self.sha256[:16]}"
 
     @property
     def unpacked_bytes(self) -> int:

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ccmix import payload
 from ccmix.cli.cache_items import GUEST_CODE, CacheItem
-from ccmix.payload import COMPLETE
 from ccmix.tools import named_kernels
 
 _PROC = Path("/proc")
@@ -27,6 +27,8 @@ class Uses:
             self._note(path, f"process {pid}")
         for path in _mounts():
             self._note(path, "mounted")
+        for part in payload.parts():
+            self._note(part.folder(cache), "this package")
         for name, kernel in named_kernels().items():
             self._note(kernel, f"kernel {name}")
         for name, target in (*_links(Path(sys.prefix) / "bin"), *_variables()):
@@ -56,7 +58,7 @@ def locked(cache: Path, item: CacheItem, how: int = fcntl.LOCK_EX) -> Iterator[b
     `how` is LOCK_SH for a look beside others that only look. A process that waits for a lock gets it afterwards.
     """
     place = cache / item.path.parts[0]
-    locks = [place / "lock", *([place / f"{item.key}.lock"] if item.key else []), cache / item.path / COMPLETE]
+    locks = [place / "lock", *([place / f"{item.key}.lock"] if item.key else []), cache / item.path / payload.COMPLETE]
     with contextlib.ExitStack() as held:
         yield all(_take(lock, how, held) for lock in locks)
 
