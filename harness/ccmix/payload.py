@@ -69,6 +69,14 @@ def parts() -> tuple[PackedPart, ...]:
         raise PayloadError(f"{FOLDER / MANIFEST} can't be read ({error}): install ccmix again") from error
 
 
+def manifest_sha256() -> str | None:
+    """Returns what names the installed package with all that it brings along; None where it brings nothing."""
+    try:
+        return _sha256(FOLDER / MANIFEST)
+    except FileNotFoundError:
+        return None
+
+
 def _part(files: Mapping[str, tuple[int, int, str]], **fields: object) -> PackedPart:
     return PackedPart(files={path: PackedFile(*file) for path, file in files.items()}, **fields)  # type: ignore[arg-type]
 

@@ -4,9 +4,12 @@ An ordinary user installs the wheel there, with its dependencies from a folder, 
 """
 
 import gzip
+import hashlib
+import json
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +119,7 @@ def same_bytes(first: Path, second: Path) -> None:
         assert repetition.compared > 5
 
 
-def test_the_wheel(newcomer: Newcomer, of_clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_wheel(newcomer: Newcomer, wheel: Path, of_clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert newcomer("command -v gcc cc make git || echo none") == "none\n"
     assert newcomer(f"python3 -c '{DEVICES}'") == "['lo']\n"
     begin = time.monotonic()
@@ -127,6 +130,10 @@ def test_the_wheel(newcomer: Newcomer, of_clone: Path, capsys: pytest.CaptureFix
     with capsys.disabled():
         print(f"\ninstalled in {installed - begin:.1f} s, first result after {time.monotonic() - installed:.1f} s")
     same_bytes(newcomer.home / "results/quick", of_clone)
+    with zipfile.ZipFile(wheel) as packed:
+        manifest = hashlib.sha256(packed.read("ccmix/programs/manifest.json")).hexdigest()
+    made = (json.loads(file.read_text()) for file in (newcomer.home / "results/quick").rglob("run.json"))
+    assert {run["execution"]["package"] for run in made} == {manifest}
     code = [file for file in newcomer.files(".cache/ccmix") if file.parent.name == "guest-code"]
     assert len(code) == 1  # the wheel's own: the first run has made none
     assert "+ccmix" in newcomer(f"~/v/bin/ccmix {PROGRAM}")
