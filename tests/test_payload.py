@@ -1,8 +1,11 @@
 """What a wheel brings along, as packaging/dist packs it, is unpacked once, whole, and by one process at a time."""
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,11 +23,14 @@ from ccmix import payload
 payload.FOLDER = Path(sys.argv[1])
 print(payload.find("ccmix-one", Path(sys.argv[2])))
 """
+USES = FIRST + "sys.stdout.flush(); sys.stdin.read()"
+MENDS = FIRST + "payload.mended(payload.parts()[0], Path(sys.argv[2]))"
+WITHIN_S = 60.0
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    """Lets every test read its own manifest."""
+    """Lets every test read its own manifest, and use nothing of the test before."""
     forget()
     yield
     forget()
@@ -33,6 +39,8 @@ def forgotten() -> Iterator[None]:
 def forget() -> None:
     payload.parts.cache_clear()
     payload.unpacked.cache_clear()
+    for folder in [*payload.held]:
+        payload.let_go(folder)
 
 
 @pytest.fixture
@@ -124,12 +132,70 @@ def test_other_bytes_of_the_same_size_are_found_by_reading_all(package: Path, ca
     assert program
     part = payload.parts()[0]
     assert payload.mended(part, cache) == []
-    program.write_text("#!/bin/sh\necho 111\n"[: program.stat().st_size])
+    other_bytes(program)
     forget()
     assert payload.find("ccmix-one", cache) == program
     assert payload.mended(part, cache) == [program]
     assert subprocess.check_output([program], text=True) == "one\n"
     assert payload.mended(part, cache) == []
+
+
+def other_bytes(program: Path) -> None:
+    """Damages a program in a way that only reading shows."""
+    program.write_text("#!/bin/sh\necho 111\n"[: program.stat().st_size])
+
+
+@contextlib.contextmanager
+def another_process(script: str, package: Path, cache: Path) -> Iterator["subprocess.Popen[str]"]:
+    argv = [sys.executable, "-c", script, package, cache]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("damage", ["other bytes", "shorter"])
+def test_what_another_process_uses_is_not_replaced(package: Path, cache: Path, damage: str) -> None:
+    part = payload.parts()[0]
+    program = part.folder(cache) / "bin/ccmix-one"
+    with another_process(USES, package, cache) as process:
+        assert process.stdout
+        assert process.stdout.readline() == f"{program}\n"
+        if damage == "shorter":
+            program.write_text("")
+        else:
+            other_bytes(program)
+        before, content = inode(program), program.read_text()
+        with pytest.raises(payload.PayloadError, match="is damaged, and another process uses it: end that"):
+            payload.mended(part, cache)
+        assert (inode(program), program.read_text()) == (before, content)
+        assert (part.folder(cache) / payload.COMPLETE).exists()
+        process.communicate()
+    forget()
+    payload.mended(part, cache)
+    assert subprocess.check_output([program], text=True) == "one\n"
+
+
+def test_only_the_process_that_has_the_lock_takes_the_mark_away(package: Path, cache: Path) -> None:
+    folder = payload.parts()[0].folder(cache)
+    program = folder / "bin/ccmix-one"
+    subprocess.run([sys.executable, "-c", FIRST, package, cache], check=True)
+    other_bytes(program)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with another_process(MENDS, package, cache) as process:
+            end = time.monotonic() + WITHIN_S
+            while f" {process.pid} " not in "".join(
+                line for line in Path("/proc/locks").read_text().splitlines(keepends=True) if "->" in line
+            ):
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            assert (folder / payload.COMPLETE).exists()
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            assert process.wait(WITHIN_S) == 0
+    assert subprocess.check_output([program], text=True) == "one\n"
 
 
 def test_the_command_that_reads_all(package: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +204,7 @@ def test_the_command_that_reads_all(package: Path, cache: Path, monkeypatch: pyt
     assert (whole.exit_code, whole.stdout) == (0, "2 files are as in the package\n")
     program = payload.find("ccmix-one", cache)
     assert program
-    program.write_text("#!/bin/sh\necho 111\n"[: program.stat().st_size])
+    other_bytes(program)
     damaged = CliRunner().invoke(main, ["version", "--check"])
     assert damaged.exit_code == 1
     assert f"{program}: was not as in the package" in damaged.stderr
@@ -200,6 +266,7 @@ def test_a_cache_that_is_read_only_serves_what_is_in_it(package: Path, tmp_path:
         assert payload.find("ccmix-one", cache) == program
         with pytest.raises(payload.PayloadError, match=r"Read-only file system: set CCMIX_CACHE"):
             payload.find("ccmix-two", cache)
+        forget()  # what it holds would keep the disk mounted
 
 
 def test_tools_take_it_after_what_setup_made_and_before_path(

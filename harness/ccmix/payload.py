@@ -50,7 +50,7 @@ class PackedPart:
 
     def folder(self, cache: Path) -> Path:
         """Returns where the part is unpacked, whether it is there or not."""
-        return cache / "package" / self.sha256[:16]
+        return cache / "package" / f"{self.archive.partition('.')[0]}-{self.sha256[:16]}"
 
     @property
     def unpacked_bytes(self) -> int:
@@ -67,6 +67,14 @@ def parts() -> tuple[PackedPart, ...]:
         return ()
     except (OSError, ValueError, TypeError) as error:
         raise PayloadError(f"{FOLDER / MANIFEST} can't be read ({error}): install ccmix again") from error
+
+
+def manifest_sha256() -> str | None:
+    """Returns what names the installed package with all that it brings along; None where it brings nothing."""
+    try:
+        return _sha256(FOLDER / MANIFEST)
+    except FileNotFoundError:
+        return None
 
 
 def _part(files: Mapping[str, tuple[int, int, str]], **fields: object) -> PackedPart:
@@ -88,17 +96,18 @@ def find(name: str, cache: Path) -> Path | None:
 def unpacked(part: PackedPart, cache: Path) -> Path:
     """Returns the folder in which the part is, and unpacks it if it is not there or is damaged. Raises PayloadError.
 
-    Only sizes and modes are compared here: `damaged` reads the content.
+    Until this process ends, others leave the folder alone. Only sizes and modes are compared here: `mended` reads the
+    content.
     """
     folder = part.folder(cache)
-    if _complete(part, folder):
+    if _complete(part, folder) and _hold(folder):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _refuse_noexec(folder.parent)
         with _locked(folder):
-            if not _complete(part, folder):
-                _unpack(part, folder)
+            if not (_complete(part, folder) and _hold(folder)):
+                _replace(part, folder)
     except OSError as error:
         raise PayloadError(_sentence(error, part, folder.parent)) from error
     return folder
@@ -110,15 +119,19 @@ def mended(part: PackedPart, cache: Path) -> list[Path]:
     Raises PayloadError if it can't be unpacked.
     """
     folder = unpacked(part, cache)
-    found = [folder / path for path, file in part.files.items() if _sha256(folder / path) != file.sha256]
+    found = _damaged(part, folder)
     if found:
         try:
-            (folder / COMPLETE).unlink(missing_ok=True)
+            with _locked(folder):
+                if _damaged(part, folder):  # still: another process may have mended it
+                    _replace(part, folder)
         except OSError as error:
             raise PayloadError(_sentence(error, part, folder)) from error
-        unpacked.cache_clear()
-        unpacked(part, cache)
     return found
+
+
+def _damaged(part: PackedPart, folder: Path) -> list[Path]:
+    return [folder / path for path, file in part.files.items() if _sha256(folder / path) != file.sha256]
 
 
 def _complete(part: PackedPart, folder: Path) -> bool:
@@ -156,8 +169,64 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
+held: dict[Path, int] = {}
+"""Has the descriptor of each folder's mark, by whose lock this process keeps others from replacing the folder."""
+
+
+def _hold(folder: Path) -> bool:
+    """Locks the mark of the folder against those who would replace it. Returns whether the folder is still there."""
+    try:
+        mark = os.open(folder / COMPLETE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    with contextlib.suppress(OSError):  # a file system without locks
+        fcntl.flock(mark, fcntl.LOCK_SH)
+    try:
+        here = os.path.samestat(os.fstat(mark), (folder / COMPLETE).stat())
+    except FileNotFoundError:
+        here = False
+    if here:
+        let_go(folder)
+        held[folder] = mark
+    else:
+        os.close(mark)
+    return here
+
+
+def let_go(folder: Path) -> None:
+    """Ends this process's use of the folder."""
+    if folder in held:
+        os.close(held.pop(folder))
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keeps others from beginning to use the folder. Raises PayloadError if a process uses it."""
+    let_go(folder)
+    try:
+        mark = (folder / COMPLETE).open("r+b")
+    except FileNotFoundError:
+        yield
+        return
+    with mark:
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PayloadError(
+                f"{folder} is damaged, and another process uses it: end that, or set CCMIX_CACHE to another folder"
+            ) from error
+        yield
+
+
+def _replace(part: PackedPart, folder: Path) -> None:
+    """Unpacks the part in place of what is there, and holds it; the caller has the lock."""
+    with _alone(folder):
+        _unpack(part, folder)
+    _hold(folder)
+
+
 def _unpack(part: PackedPart, folder: Path) -> None:
-    """Puts the whole folder in its place at once; the caller has the lock."""
+    """Puts the whole folder in its place at once; the caller has the lock, and nobody uses the folder."""
     archive = FOLDER / part.archive
     if _sha256(archive) != part.sha256:
         raise PayloadError(f"{archive} is damaged: install ccmix again")

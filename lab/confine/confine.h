@@ -19,6 +19,7 @@ struct options {
 	int processor;
 	int report;		/* a file descriptor, or -1 */
 	enum way way;
+	int newest_abi;		/* that is used of Landlock */
 	struct paths read;	/* files, and folders with all below them */
 	struct paths write;	/* folders */
 	char **kernel;		/* and its arguments */
@@ -36,7 +37,8 @@ extern const size_t needed_count;
 
 /*
  * Keeps this process to the paths, forbids TCP, and signals and abstract sockets outside, as far as the running kernel
- * can. Returns the ABI of its Landlock, or -1 with errno where it has none. Ends the program if a path can't be opened.
+ * can. Returns the ABI of Landlock that it uses, or -1 with errno where it has none. Ends the program if a path can't be
+ * opened.
  */
 int landlock_confine(const struct options *options);
 

@@ -77,7 +77,8 @@ static void allow_all(int ruleset, const struct paths *paths, uint64_t rights)
 
 int landlock_confine(const struct options *options)
 {
-	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);
+	int newest = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);
+	int abi = newest < options->newest_abi ? newest : options->newest_abi;
 	struct ruleset refused = ruleset_of(abi);
 	int ruleset;
 

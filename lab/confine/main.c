@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ccmix-confine becomes the kernel of a guest: one that can reach little, and ends with its parent. */
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
@@ -48,39 +49,43 @@ static void stay_on(int processor)
 		fail_errno("processor %d", processor);
 }
 
-#define KEPT (1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER) /* for a job folder of another user */
+#define BIT(capability) (UINT64_C(1) << (capability))
+#define KEPT (BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER)) /* for a job folder of another user */
 
-/*
- * What root would get back with exec. Where it did, the kernel would also take back what User-Mode Linux sets in its
- * personality, and that would set it again, and so on. Returns false for those who may not drop it.
- */
-static bool drop_bounds(void)
+/* Drops what exec may give to root besides these. Who lacks CAP_SETPCAP can't. Returns what is left. */
+static uint64_t drop_bounds(void)
 {
-	for (unsigned long capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++) {
-		bool kept = capability < 32 && KEPT & 1U << capability;
+	uint64_t left = 0;
+	int bound;
 
-		if (!kept && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0))
-			return false;
+	for (unsigned capability = 0; (bound = prctl(PR_CAPBSET_READ, capability, 0, 0, 0)) >= 0; capability++) {
+		if (bound && (KEPT & BIT(capability) || prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)))
+			left |= BIT(capability);
 	}
-	return true;
+	return left;
 }
 
-/* Keeps of root's rights those on files alone. */
-static void drop_capabilities(void)
+/*
+ * Keeps of root's rights those on files alone, and those that exec would give back: then it would also take back what
+ * User-Mode Linux sets in its personality, and that would set it again, and so on. Returns the latter.
+ */
+static uint64_t drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct sets[2];
+	const uint64_t left = drop_bounds();
+	const uint64_t kept = geteuid() == 0 ? KEPT | left : KEPT;
 
-	if (!drop_bounds() && geteuid() == 0)
-		return;
 	if (syscall(SYS_capget, &header, sets))
 		fail_errno("capget");
-	sets[0].permitted &= KEPT;
-	sets[0].effective = sets[0].permitted;
-	sets[0].inheritable = 0;
-	sets[1] = (struct __user_cap_data_struct){ 0 };
+	for (int half = 0; half < 2; half++) {
+		sets[half].permitted &= (uint32_t)(kept >> 32 * half);
+		sets[half].effective = sets[half].permitted;
+		sets[half].inheritable = 0;
+	}
 	if (syscall(SYS_capset, &header, sets))
 		fail_errno("capset");
+	return (sets[0].permitted | (uint64_t)sets[1].permitted << 32) & ~KEPT;
 }
 
 static bool is_tried(const struct options *options, enum way way)
@@ -96,27 +101,34 @@ static void confine(const struct options *options, char *text, size_t room)
 
 	if (is_tried(options, WAY_LANDLOCK)) {
 		abi = landlock_confine(options);
-		snprintf(text, room, "landlock %d\n", abi);
+		snprintf(text, room, "landlock %d", abi);
 		if (abi > 0)
 			return;
 		landlock = strerror(errno);
 	}
 	if (is_tried(options, WAY_NAMESPACES)) {
-		snprintf(text, room, "namespaces\n");
+		snprintf(text, room, "namespaces");
 		if (namespaces_confine(options))
 			return;
 		namespaces = strerror(errno);
 	}
 	if (options->way == WAY_LANDLOCK || options->way == WAY_NAMESPACES)
 		fail(STATUS_FAILED, "the guest can't be confined so: Landlock: %s; namespaces: %s", landlock, namespaces);
-	snprintf(text, room, "none: Landlock: %s; namespaces: %s\n", landlock, namespaces);
+	snprintf(text, room, "none: Landlock: %s; namespaces: %s", landlock, namespaces);
 }
 
-static void report(int fd, const char *text)
+static void report(int fd, const char *way, uint64_t capabilities)
 {
+	int written;
+
 	if (fd < 0)
 		return;
-	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+	if (capabilities)
+		written = dprintf(fd, "%s; root keeps the capabilities %016" PRIx64 ", since it lacks CAP_SETPCAP\n", way,
+				  capabilities);
+	else
+		written = dprintf(fd, "%s\n", way);
+	if (written < 0)
 		fail_errno("--report=%d", fd);
 	close(fd); /* the guest must not write there */
 }
@@ -124,16 +136,15 @@ static void report(int fd, const char *text)
 int main(int count, char **arguments)
 {
 	const struct options options = options_read(count, arguments);
-	char text[128];
+	char way[128];
 
 	end_with_parent(options.parent);
 	leave_no_core();
 	stay_on(options.processor);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		fail_errno("no_new_privs");
-	confine(&options, text, sizeof(text));
-	report(options.report, text);
-	drop_capabilities();
+	confine(&options, way, sizeof(way));
+	report(options.report, way, drop_capabilities());
 	forbid_system_calls();
 	execv(options.kernel[0], options.kernel);
 	fail_errno("%s", options.kernel[0]);

@@ -22,19 +22,21 @@ static const char help[] =
 	"      --write=FOLDER     the guest may read and write all below this folder; may be repeated\n"
 	"      --way=WAY          landlock or namespaces: confine the guest in this way, or fail; none: don't confine it\n"
 	"                         [default: landlock, else namespaces, else none]\n"
+	"      --abi=N            use of Landlock no newer ABI than this; for tests\n"
 	"      --report=FD        write to this file descriptor in which way the guest is confined: `landlock ABI`,\n"
-	"                         `namespaces` or `none: REASONS`\n"
+	"                         `namespaces` or `none: REASONS`; and which capabilities root can't drop\n"
 	"  -h, --help             print this text\n"
 	"\n"
 	"Exit status: the kernel's; before it starts 1 if it can't be started so, 2 for wrong options.\n";
 
-enum { PARENT = 256, PROCESSOR, READ, WRITE, WAY, REPORT };
+enum { PARENT = 256, PROCESSOR, READ, WRITE, WAY, ABI, REPORT };
 
 static const struct option names[] = {
 	{ "parent", required_argument, NULL, PARENT }, { "processor", required_argument, NULL, PROCESSOR },
 	{ "read", required_argument, NULL, READ },     { "write", required_argument, NULL, WRITE },
-	{ "way", required_argument, NULL, WAY },       { "report", required_argument, NULL, REPORT },
-	{ "help", no_argument, NULL, 'h' },	       { 0 },
+	{ "way", required_argument, NULL, WAY },       { "abi", required_argument, NULL, ABI },
+	{ "report", required_argument, NULL, REPORT }, { "help", no_argument, NULL, 'h' },
+	{ 0 },
 };
 
 static int number(const char *name, const char *text)
@@ -88,6 +90,11 @@ static void take(struct options *options, int option)
 	case WAY:
 		options->way = way(optarg);
 		break;
+	case ABI:
+		options->newest_abi = number("abi", optarg);
+		if (!options->newest_abi)
+			fail(STATUS_USAGE, "--abi=%s: the oldest is 1; see --help", optarg);
+		break;
 	case REPORT:
 		options->report = number("report", optarg);
 		break;
@@ -101,7 +108,7 @@ static void take(struct options *options, int option)
 
 struct options options_read(int count, char **arguments)
 {
-	struct options options = { .parent = -1, .processor = -1, .report = -1 };
+	struct options options = { .parent = -1, .processor = -1, .newest_abi = INT_MAX, .report = -1 };
 	int option;
 
 	while ((option = getopt_long(count, arguments, "+h", names, NULL)) != -1)

@@ -7,7 +7,10 @@
  *
  * It never kills, because User-Mode Linux has filters of its own for the guest's processes, whose traps must go first.
  */
+#include <asm/ioctls.h>
+#include <asm/termbits.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -30,6 +33,7 @@
 #define NR_REMOVEXATTRAT 466
 #define NR_FCHMODAT2 452
 #define NR_OPEN_TREE_ATTR 467
+#define NR_FILE_SETATTR 469
 #define X32_BIT 0x40000000U
 
 #define NEW_NAMESPACES (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
@@ -38,6 +42,7 @@
 #define LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
 /* The lower half of an argument: all that count here are int, mode_t or flags. */
 #define LOAD_ARGUMENT(number) LOAD(args[number])
+#define KEEP(bits) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits)
 #define RETURN(value) BPF_STMT(BPF_RET | BPF_K, value)
 #define ALLOW RETURN(SECCOMP_RET_ALLOW)
 #define REFUSE(number) RETURN(SECCOMP_RET_ERRNO | (number))
@@ -50,6 +55,15 @@
 #define IGNORED(call) IF_NOT(call, 1), IGNORE
 #define REFUSED_WITH(call, argument, bits) \
 	IF_NOT(call, 4), LOAD_ARGUMENT(argument), IF_NONE_OF(bits, 1), REFUSE(EPERM), ALLOW
+#define ALLOWED_IF(value) IF_NOT(value, 1), ALLOW
+/*
+ * Landlock asks for no right where a file is opened with both bits of O_ACCMODE, which is for ioctl() alone. Before its
+ * ABI 3 it lets O_TRUNC empty each file that may be opened: with these bits any file, with O_RDONLY what may be read.
+ */
+#define REFUSED_TO_OPEN(call, flags, mode) \
+	IF_NOT(call, 11), LOAD_ARGUMENT(flags), KEEP(O_ACCMODE | O_TRUNC), IF_NOT(O_RDONLY | O_TRUNC, 1), REFUSE(EPERM), \
+	KEEP(O_ACCMODE), IF_NOT(O_ACCMODE, 1), REFUSE(EPERM), \
+	LOAD_ARGUMENT(mode), IF_NONE_OF(SET_ID, 1), REFUSE(EPERM), ALLOW
 
 static const struct sock_filter rules[] = {
 	LOAD(arch), IF_NOT(AUDIT_ARCH_X86_64, 1), BPF_STMT(BPF_JMP | BPF_JA, 1), REFUSE(ENOSYS),
@@ -58,8 +72,7 @@ static const struct sock_filter rules[] = {
 	/* No socket of any family, so no TCP, UDP or netlink, nor the servers of this machine behind a path: User-Mode Linux
 	 * needs pairs of streams only, to its own processes. Rings of io_uring make sockets without socket(). */
 	REFUSED(SYS_socket), REFUSED(SYS_connect), REFUSED(SYS_io_uring_setup),
-	IF_NOT(SYS_socketpair, 5), LOAD_ARGUMENT(1), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf), IF_NOT(SOCK_STREAM, 1), ALLOW,
-	REFUSE(EPERM),
+	IF_NOT(SYS_socketpair, 5), LOAD_ARGUMENT(1), KEEP(0xf), ALLOWED_IF(SOCK_STREAM), REFUSE(EPERM),
 
 	/* What processes share without a file */
 	REFUSED(SYS_shmget), REFUSED(SYS_shmat), REFUSED(SYS_semget), REFUSED(SYS_msgget), REFUSED(SYS_mq_open),
@@ -73,10 +86,17 @@ static const struct sock_filter rules[] = {
 	REFUSED(SYS_setxattr), REFUSED(SYS_lsetxattr), REFUSED(SYS_fsetxattr), REFUSED(NR_SETXATTRAT),
 	REFUSED(SYS_removexattr), REFUSED(SYS_lremovexattr), REFUSED(SYS_fremovexattr), REFUSED(NR_REMOVEXATTRAT),
 	REFUSED(SYS_truncate), /* Landlock protects it since ABI 3 only; ftruncate() needs a file that may be written */
-	REFUSED(SYS_open_by_handle_at),
+	REFUSED(SYS_open_by_handle_at), REFUSED(NR_FILE_SETATTR),
+	REFUSED(SYS_flock), /* which needs no right either, and by which ccmix's processes wait for each other */
 
-	/* Programs that run with the rights of their owner, made in the job folder by a guest of root */
-	REFUSED_WITH(SYS_open, 2, SET_ID), REFUSED_WITH(SYS_openat, 3, SET_ID), REFUSED_WITH(SYS_creat, 1, SET_ID),
+	/* What each file system and each device has of its own, such as the flags of files, which need no right to write.
+	 * User-Mode Linux asks terminals alone, for `ccmix lab shell`: for their size and by tcgetattr() and tcsetattr(). */
+	IF_NOT(SYS_ioctl, 16), LOAD_ARGUMENT(1), ALLOWED_IF(TIOCGWINSZ), ALLOWED_IF(TCGETS), ALLOWED_IF(TCSETSW),
+	ALLOWED_IF(TCSETSF), ALLOWED_IF(TCGETS2), ALLOWED_IF(TCSETSW2), ALLOWED_IF(TCSETSF2), REFUSE(ENOTTY),
+
+	/* Files that Landlock lets through, and programs that run with the rights of their owner, made in the job folder by a
+	 * guest of root */
+	REFUSED_TO_OPEN(SYS_open, 1, 2), REFUSED_TO_OPEN(SYS_openat, 2, 3), REFUSED_WITH(SYS_creat, 1, SET_ID),
 	REFUSED_WITH(SYS_mknod, 1, SET_ID), REFUSED_WITH(SYS_mknodat, 2, SET_ID), MISSING(SYS_openat2),
 
 	/* Other namespaces and mounts, which would have other paths */
@@ -89,6 +109,13 @@ static const struct sock_filter rules[] = {
 	REFUSED(SYS_bpf), REFUSED(SYS_perf_event_open), REFUSED(SYS_userfaultfd), REFUSED(SYS_fanotify_init),
 	REFUSED(SYS_inotify_init), REFUSED(SYS_inotify_init1), REFUSED(SYS_syslog), REFUSED(SYS_pidfd_getfd),
 	REFUSED(SYS_process_vm_readv), REFUSED(SYS_process_vm_writev),
+
+	/* What root can do to the whole machine; its capabilities can't be dropped everywhere (main.c) */
+	REFUSED(SYS_init_module), REFUSED(SYS_finit_module), REFUSED(SYS_delete_module), REFUSED(SYS_kexec_load),
+	REFUSED(SYS_kexec_file_load), REFUSED(SYS_reboot), REFUSED(SYS_swapon), REFUSED(SYS_swapoff), REFUSED(SYS_acct),
+	REFUSED(SYS_quotactl), REFUSED(SYS_quotactl_fd), REFUSED(SYS_settimeofday), REFUSED(SYS_clock_settime),
+	REFUSED(SYS_clock_adjtime), REFUSED(SYS_adjtimex), REFUSED(SYS_sethostname), REFUSED(SYS_setdomainname),
+	REFUSED(SYS_iopl), REFUSED(SYS_ioperm), REFUSED(SYS_vhangup),
 
 	/* Other processes of the user */
 	REFUSED(SYS_setpriority), REFUSED(SYS_ioprio_set), REFUSED(SYS_sched_setscheduler), REFUSED(SYS_sched_setparam),

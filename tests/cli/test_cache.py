@@ -3,14 +3,20 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from ccmix import payload
 from ccmix.cli.cache_items import KINDS, items
+from ccmix.cli.cache_use import locked
+from ccmix.cli.main import main
+from ccmix.payload import COMPLETE, MANIFEST
 from support import REPOSITORY, Ccmix
 
 OLD, NEW, NAMED, OTHER = (digit * 16 for digit in "abcd")
@@ -147,6 +153,51 @@ def test_prune_all_keeps_what_is_in_use_and_what_it_does_not_know(full: Cache) -
     assert (full.folder / "userland" / f"{OLD}.lock").exists()
 
 
+def test_of_unpacked_packages_this_one_and_both_parts_of_the_newest_stay(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {"programs": {}, "files": {}, "links": {}}
+    manifest = [{"archive": f"{part}.tar.gz", "sha256": NAMED * 4, **fields} for part in ("tools", "lab")]
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    monkeypatch.setattr(payload, "FOLDER", tmp_path)
+    payload.parts.cache_clear()
+    for part in ("tools", "lab"):
+        for key, days in ((NEW, 1), (OTHER, 2), (NAMED, 3)):
+            cache.has(f"package/{part}-{key}", days=days)
+    try:
+        rows = json.loads(CliRunner().invoke(main, ["cache", "list", "--format", "json"]).stdout)
+        uses = {Path(row["path"]).name: row["used_by"] for row in rows}
+        done = CliRunner().invoke(main, ["cache", "prune"])
+    finally:
+        payload.parts.cache_clear()
+    assert {name for name, use in uses.items() if use == "this package"} == {f"tools-{NAMED}", f"lab-{NAMED}"}
+    assert done.exit_code == 0
+    assert cache.names() == {f"package/{part}-{key}" for part in ("tools", "lab") for key in (NEW, NAMED)}
+
+
+def test_a_package_without_its_list_is_named(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / MANIFEST).write_text("{")
+    monkeypatch.setattr(payload, "FOLDER", tmp_path)
+    payload.parts.cache_clear()
+    for command in (["cache", "prune"], ["version", "--check"]):
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 2
+        assert f"{tmp_path / MANIFEST} can't be read" in done.stderr
+        assert "install ccmix again" in done.stderr
+
+
+def test_what_a_process_holds_by_its_mark_is_locked(cache: Cache) -> None:
+    mark = cache.has(f"package/lab-{OLD}").with_name(COMPLETE)
+    mark.touch()
+    (item,) = items(cache.folder)
+    with mark.open() as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        with locked(cache.folder, item) as has_lock:
+            assert not has_lock
+    with locked(cache.folder, item) as has_lock:
+        assert has_lock
+
+
 def test_links_are_never_followed(cache: Cache, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -182,14 +233,24 @@ def test_without_a_cache_there_is_nothing(cache: Cache) -> None:
     assert json.loads(cache("list", "--format", "json").stdout) == []
 
 
-def test_every_script_that_keeps_something_there_is_known() -> None:
-    """The scripts call ccmix_cache, the programs cache_folder: each names the folder behind it."""
-    named = set()
-    for pattern in ("*/build", "*/*/build", "*/*/*/build", "lab/emulate"):
-        for script in REPOSITORY.glob(pattern):
-            for line in script.read_text(errors="replace").splitlines() if script.is_file() else ():
-                _, call, behind = line.partition("$(ccmix_cache)/")
-                if call:
-                    named.add(behind.strip("}").split("/")[0].split()[0])
-    assert {"lab-kernel", "iperf3", "sockmon"} <= named
-    assert named <= set(KINDS)
+# The scripts call ccmix_cache; programs take what cache_folder returned, or the variable. Each names the folder behind.
+NAMING = re.compile(
+    r"""\$\(ccmix_cache\)/(?P<shell>[a-z0-9-]+)"""
+    r"""|(?:cache_folder\(\)|\bcache|\.cache/ccmix"\)) / (?:"(?P<python>[a-z0-9-]+)"|(?P<constant>[A-Z]+)\b)"""
+    r"""|Path\(caches, "ccmix", "(?P<joined>[a-z0-9-]+)"\)"""
+)
+OF_DOCKER = {"lock", "data"}  # in container/private-engine, whose cache is this folder of the cache
+
+
+def test_all_that_keeps_something_there_is_known() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
+    named: dict[str, str] = {}
+    for path in listed.stdout.split("\0"):
+        file = REPOSITORY / path
+        if path.endswith((".sh", ".py")) or "." not in file.name:
+            text = file.read_text(errors="replace") if file.is_file() else ""
+            for found in NAMING.finditer(text):
+                constant = found["constant"] and re.search(rf'^{found["constant"]} = "(.+)"$', text, re.MULTILINE)
+                named[constant[1] if constant else found[found.lastgroup or 0]] = path
+    assert {"lab-kernel", "iperf3", "sockmon", "package", "wheels", "by-hash", "guest-code", "docker"} <= set(named)
+    assert {name for name in named if name not in KINDS} == OF_DOCKER, named

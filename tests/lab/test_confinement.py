@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ccmix.tools import find_confine
 from support import CCMIX, SMALL
 
 pytestmark = pytest.mark.lab
@@ -85,6 +87,35 @@ def test_a_guest_that_is_ended_by_a_signal_leaves_nothing(tmp_path: Path, number
         process.send_signal(number)
         assert process.wait(60) == 130
     assert list(place.iterdir()) == []
+
+
+# Capabilities by their bits (include/uapi/linux/capability.h)
+DAC_OVERRIDE, NET_ADMIN, SYS_CHROOT = 1 << 1, 1 << 12, 1 << 18
+ROOTS = {
+    "all": ((), DAC_OVERRIDE, ""),
+    "inherited": (
+        ("setpriv", "--inh-caps=+net_admin", "setpriv", "--bounding-set=-all,+dac_override"), DAC_OVERRIDE, "",
+    ),
+    "no-setpcap": (
+        ("setpriv", "--bounding-set=-all,+dac_override,+sys_chroot"), DAC_OVERRIDE | SYS_CHROOT,
+        f" root keeps the capabilities {SYS_CHROOT:016x}, since it lacks CAP_SETPCAP",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("prefix", "kept", "reported"), ROOTS.values(), ids=ROOTS.keys())
+def test_root_keeps_only_capabilities_that_it_can_not_drop(prefix: tuple[str, ...], kept: int, reported: str) -> None:
+    root = ("unshare", "--user", "--map-root-user") if os.geteuid() else ()
+    program = (str(find_confine()), "--processor=0", "--report=2", "--read=/", "--parent=$$")
+    script = " ".join((*program, "-- /bin/cat /proc/self/status; true"))
+    done = subprocess.run(
+        [*root, *prefix, "sh", "-c", script], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    sets = {name: int(value, 16) for name, value in re.findall(r"^(Cap...):\s*(\w+)$", done.stdout, re.MULTILINE)}
+    assert sets["CapPrm"] & (DAC_OVERRIDE | NET_ADMIN | SYS_CHROOT) == kept
+    assert sets["CapEff"] == sets["CapPrm"]
+    assert sets["CapInh"] == sets["CapAmb"] == 0
+    assert done.stderr.partition("\n")[0].partition(";")[2] == reported
 
 
 PLANTED = {

@@ -6,9 +6,11 @@ takes the kernel's place: it tries all of it, confined and, as the proof that ea
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,8 +23,8 @@ from ccmix.lab import confinement
 from ccmix.lab.confinement import Reach, WayReport
 
 ATTEMPTS = """
-import ctypes, json, os, signal, socket, sys
-outside, inside, readable, tcp, udp, victim = sys.argv[1:]
+import ctypes, fcntl, json, os, signal, socket, struct, sys
+outside, inside, readable, flags, tcp, udp, victim = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
 ring, zeros = (ctypes.create_string_buffer(256) for _ in range(2))
 
@@ -58,6 +60,18 @@ def times(path):
     if os.stat(path).st_mtime != 1:
         raise OSError("they stayed")
 
+def empty(path, mode):
+    os.close(os.open(path, mode | os.O_TRUNC))
+    if os.path.getsize(path):
+        raise OSError("it stayed")
+
+def ask(path, mode, request, value):
+    fd = os.open(path, mode)
+    try:
+        fcntl.ioctl(fd, request, value)
+    finally:
+        os.close(fd)
+
 def link(target):
     os.symlink(target, inside + "/link")
     try:
@@ -69,6 +83,12 @@ def set_user():
     os.close(os.open(inside + "/mine", os.O_CREAT | os.O_WRONLY, 0o4755))
     os.unlink(inside + "/mine")
 
+NEITHER = 3  # a mode of open() for requests alone, neither to read nor to write
+# The kernel's include/uapi/linux/fs.h: requests, and what they set besides the flags that a file has
+FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
+NODUMP, OTHER_NODUMP, BY_PATH = struct.pack("l", int(flags) | 0x40), bytes([0x80] + 27 * [0]), bytes([0x80] + 23 * [0])
+FILE_SETATTR, AT_FDCWD = 469, -100
+
 attempts = {
     "read a file": lambda: open(outside + "/secret").read(),
     "list a folder": lambda: os.listdir(outside),
@@ -77,6 +97,12 @@ attempts = {
     "make a file": lambda: open(outside + "/new", "w").close(),
     "change a file": lambda: open(outside + "/other", "a").close(),
     "cut a file off": lambda: os.truncate(outside + "/other", 1),
+    "empty a file": lambda: empty(outside + "/emptied", NEITHER),
+    "empty what is read": lambda: empty(readable + "/emptied", os.O_RDONLY),
+    "open a file for requests": lambda: os.close(os.open(outside + "/other", NEITHER)),
+    "change flags": lambda: ask(outside + "/other", NEITHER, FS_IOC_SETFLAGS, NODUMP),
+    "change flags of what is read": lambda: ask(readable + "/program", os.O_RDONLY, FS_IOC_SETFLAGS, NODUMP),
+    "change its other flags": lambda: ask(readable + "/other", os.O_RDONLY, FS_IOC_FSSETXATTR, OTHER_NODUMP),
     "remove a file": lambda: os.unlink(outside + "/removed"),
     "rename a file": lambda: os.rename(outside + "/renamed", outside + "/renamed2"),
     "move a file in": lambda: os.rename(outside + "/moved", inside + "/moved"),
@@ -86,6 +112,7 @@ attempts = {
     "change its mode": lambda: mode(readable + "/program", 0o700),
     "change its mode when open": lambda: mode_of_open(readable + "/program", 0o711),
     "change its times": lambda: times(readable + "/program"),
+    "lock what is read": lambda: fcntl.flock(os.open(readable + "/program", os.O_RDONLY), fcntl.LOCK_EX),
     "change a mode": lambda: mode(outside + "/other", 0o777),
     "change a time": lambda: times(outside + "/other"),
     "make a set-user-ID file": set_user,
@@ -100,8 +127,13 @@ attempts = {
     "io_uring": lambda: call(425, 1, ctypes.addressof(ring)),
     "a limit of another process": lambda: call(302, int(victim), 4, ctypes.addressof(zeros), 0),
 }
+if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 17):
+    attempts["change flags by a path"] = lambda: call(
+        FILE_SETATTR, AT_FDCWD, (outside + "/other").encode(), BY_PATH, len(BY_PATH), 0
+    )
 if os.geteuid() == 0:
     attempts["a device"] = lambda: os.mknod(inside + "/device", 0o20600, os.makedev(1, 3))
+    attempts["the host's name"] = lambda: call(170, os.uname().nodename.encode(), len(os.uname().nodename))
     attempts["a mount"] = lambda: call(165, b"none", inside.encode(), b"tmpfs", 0, 0)
 attempts["a namespace"] = lambda: call(272, 0x10000000)  # the last: it takes root's rights away
 succeeded = []
@@ -114,7 +146,14 @@ for name, attempt in attempts.items():
 works = [open(inside + "/result", "w").write("x"), open(readable + "/program").read(), socket.socketpair()]
 print(json.dumps([list(attempts), succeeded]))
 """
-WAYS = ("landlock", "namespaces")
+FS_IOC_GETFLAGS = 0x80086601
+NEWEST = 1000  # of Landlock's ABIs: all that this machine has
+WAYS = [
+    *(("landlock", abi, ()) for abi in (1, 2, 3, 5, NEWEST)),
+    ("namespaces", NEWEST, ()),
+    # root that can't drop its capabilities
+    pytest.param("landlock", NEWEST, ("setpriv", "--bounding-set=-setpcap"), marks=pytest.mark.root),
+]
 SIGNALS_ABI = 6  # of Landlock, in Linux 6.12: an older one lets signals through
 
 
@@ -131,7 +170,14 @@ class Host:
 
     def arguments(self) -> list[str]:
         places = (self.outside, self.inside, self.readable)
-        return [*map(str, places), str(self.tcp), str(self.udp), str(self.victim.pid)]
+        numbers = (flags(self.readable / "program"), self.tcp, self.udp, self.victim.pid)
+        return [*map(str, places), *map(str, numbers)]
+
+
+def flags(path: Path) -> int:
+    """Returns the flags of a file's inode, as lsattr shows them."""
+    with path.open() as file:
+        return int(struct.unpack("l", fcntl.ioctl(file, FS_IOC_GETFLAGS, bytes(8)))[0])
 
 
 @pytest.fixture
@@ -139,9 +185,10 @@ def host(tmp_path: Path) -> Iterator[Host]:
     folders = [tmp_path / name for name in ("outside", "inside", "readable")]
     for folder in folders:
         folder.mkdir()
-    for name in ("secret", "other", "removed", "renamed", "moved"):
+    for name in ("secret", "other", "emptied", "removed", "renamed", "moved"):
         (folders[0] / name).write_text("host's\n")
-    (folders[2] / "program").write_text("host's\n")
+    for name in ("program", "other", "emptied"):
+        (folders[2] / name).write_text("host's\n")
     victim = subprocess.Popen(["sh", "-c", "trap '' USR1; exec sleep 1000"])
     try:
         with (
@@ -179,25 +226,30 @@ def interpreter() -> list[Path]:
 
 def let_through(told: str) -> set[str]:
     """Returns what the way that ccmix-confine reports can't refuse."""
+    return {"a signal"} if abi_of(told) < SIGNALS_ABI else set()
+
+
+def abi_of(told: str) -> int:
+    """Returns the ABI of Landlock that ccmix-confine reports; NEWEST for another way, which has all that it needs."""
     way, _, abi = told.partition(" ")
-    return {"a signal"} if way == "landlock" and int(abi) < SIGNALS_ABI else set()
+    return int(abi) if way == "landlock" else NEWEST
 
 
-@pytest.mark.parametrize(("told", "let"), [("landlock 5", {"a signal"}), ("landlock 6", set()), ("namespaces", set())])
-def test_an_old_landlock_lets_signals_through(told: str, let: set[str]) -> None:
-    assert let_through(told) == let
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_nothing_succeeds(host: Host, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("way", "abi", "prefix"), WAYS)
+def test_nothing_succeeds(
+    host: Host, way: str, abi: int, prefix: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(confinement.WAY, way)
+    newest = confinement.way_here()
     program = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", ATTEMPTS, *host.arguments()]
     reach = Reach((*interpreter(), host.readable), (host.inside,))
     with WayReport() as report:
         argv = confinement.command(reach, min(os.sched_getaffinity(0)), report, program)
-        tried, succeeded = attempts(argv, host.inside, (report.theirs,))
-        told = report.text()
-    assert told.split()[0] == way
+        argv.insert(1, f"--abi={abi}")
+        tried, succeeded = attempts([*prefix, *argv], host.inside, (report.theirs,))
+        told, _, kept = report.text().partition("; root keeps ")
+    assert bool(kept) == bool(prefix)
+    assert told == (newest if abi >= abi_of(newest) else f"landlock {abi}")
     assert succeeded == let_through(told)
     assert (host.inside / "result").exists()
     apart = ["unshare", "--mount"] if os.geteuid() == 0 else []  # so that a mount does not last

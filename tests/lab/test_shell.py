@@ -17,6 +17,7 @@ from support import CCMIX
 pytestmark = pytest.mark.lab
 
 WAIT_S = 60.0
+SIZE = (37, 91)
 
 
 @dataclass
@@ -48,6 +49,7 @@ class Terminal:
 def shell(request: pytest.FixtureRequest) -> Iterator[Terminal]:
     """Starts the shell with the options that `parametrize` gives the test, if any."""
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, SIZE)
     argv = [CCMIX, "lab", "shell", *getattr(request, "param", ())]
     process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     yield Terminal(process, ours, theirs)
@@ -62,6 +64,8 @@ def test_a_shell_and_its_exit_status(shell: Terminal) -> None:
     shell.wait_for("lab# ")
     shell.type("echo $((6 * 7)) on $(hostname)")
     shell.wait_for("42 on lab")
+    shell.type("stty size")
+    shell.wait_for("{} {}".format(*SIZE))
     shell.type("sleep 1000")
     time.sleep(1)
     shell.type("\x03")  # which interrupts the sleep, not ccmix

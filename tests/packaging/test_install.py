@@ -4,10 +4,13 @@ An ordinary user installs the wheel there, with its dependencies from a folder, 
 """
 
 import gzip
+import hashlib
+import json
 import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +35,7 @@ INSTALL = (
 EPOCH = 1_800_000_000
 DEMO = "demo --quick -o results/quick"
 
+DEVICES = "import socket; print([name for _, name in socket.if_nameindex()])"
 PROGRAM = "lab exec --host-root -- ccmix-iperf3 --version"
 
 pytestmark = [pytest.mark.root, pytest.mark.deep, pytest.mark.timeout(3000)]  # the first ones make chroots
@@ -132,9 +136,9 @@ def same_bytes(first: Path, second: Path) -> None:
 
 
 @pytest.mark.parametrize("suite", ["bookworm", "trixie", "sid"], indirect=True)
-def test_the_wheel(newcomer: Newcomer, of_clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_wheel(newcomer: Newcomer, wheel: Path, of_clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert newcomer("command -v gcc cc make git || echo none") == "none\n"
-    assert newcomer("ip link show up 2>/dev/null || cat /proc/net/route").count("\n") <= 1
+    assert newcomer(f"python3 -c '{DEVICES}'") == "['lo']\n"
     begin = time.monotonic()
     newcomer(INSTALL)
     installed = time.monotonic()
@@ -143,6 +147,10 @@ def test_the_wheel(newcomer: Newcomer, of_clone: Path, capsys: pytest.CaptureFix
     with capsys.disabled():
         print(f"\ninstalled in {installed - begin:.1f} s, first result after {time.monotonic() - installed:.1f} s")
     same_bytes(newcomer.home / "results/quick", of_clone)
+    with zipfile.ZipFile(wheel) as packed:
+        manifest = hashlib.sha256(packed.read("ccmix/programs/manifest.json")).hexdigest()
+    made = (json.loads(file.read_text()) for file in (newcomer.home / "results/quick").rglob("run.json"))
+    assert {run["execution"]["package"] for run in made} == {manifest}
     code = [file for file in newcomer.files(".cache/ccmix") if file.parent.name == "guest-code"]
     assert len(code) == 1  # the wheel's own: the first run has made none
     assert "+ccmix" in newcomer(f"~/v/bin/ccmix {PROGRAM}")

@@ -1,5 +1,6 @@
 """Tests raw files that no tool wrote, or not to the end: the run fails with one line, never a traceback."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ccmix import payload
 from ccmix.archive import RunFolder
 from ccmix.archive.codec import MEASUREMENT
 from ccmix.generators.results import GeneratorError
@@ -88,6 +90,13 @@ def test_what_the_tools_wrote_is_a_run(tmp_path: Path) -> None:
     assert finished.verdict.status == "valid", finished.verdict
     assert [group.cca for group in finished.metrics.groups] == ["bbr"]
     assert RunFolder.of(tmp_path, RUN).read() == finished
+
+
+def test_a_run_names_the_installed_package_that_made_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert concluded(tmp_path / "clone", files()).execution.package is None
+    (tmp_path / payload.MANIFEST).write_text("[]\n")
+    monkeypatch.setattr(payload, "FOLDER", tmp_path)
+    assert concluded(tmp_path / "installed", files()).execution.package == hashlib.sha256(b"[]\n").hexdigest()
 
 
 @pytest.mark.parametrize("name", files())

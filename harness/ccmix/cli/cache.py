@@ -55,8 +55,8 @@ def cache(ctx: click.Context) -> None:
 def cache_list(form: str) -> None:
     """List what is in the cache, each with its kind, size and age, and with what uses it.
 
-    A link of this installation, the name of a kernel, a lock, a mount or a process uses something. "current" is what
-    nothing uses now, but was made of the present sources, or is the newest of its kind.
+    This installation, the name of a kernel, a lock, a mount or a process uses something. "current" is what nothing uses
+    now, but was made of the present sources, or is the newest of its kind.
 
     \b
     ccmix cache list
@@ -74,12 +74,12 @@ def cache_list(form: str) -> None:
 @cache.command("prune", short_help="Remove what nothing uses.")
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @click.option("--all", "everything", is_flag=True,
-              help="Also what only builds and ccmix's own tests need: what is current, docker layers.")  # fmt: skip
+              help="Also what only builds and ccmix's own tests need, and what is current.")  # fmt: skip
 def cache_prune(dry_run: bool, everything: bool) -> None:
     """Remove what was built of older sources and is not in use, and what killed builds have left; list it.
 
-    Never removed: what a link of this installation, the name of a kernel, a lock, a mount or a process uses, and what
-    ccmix does not know. Another clone's programs may be among what is removed: its next `make setup` builds them
+    Never removed: what this installation, the name of a kernel, a lock, a mount or a process uses, and what ccmix does
+    not know. Another clone's programs may be among what is removed: its next `make setup` builds them
     again. Of processes of other users only root sees what they use.
 
     The exit status is 1 if something could not be removed.

@@ -22,7 +22,8 @@ BLOCK_BYTES = 512  # of st_blocks, stat(2)
 class CacheKind:
     """Describes what a folder of the cache has under names of a pattern.
 
-    `extra`: something that no run needs, only further builds and ccmix's own tests, so it gets no older by a new key.
+    `extra`: something that gets no older by a new key: what only further builds and ccmix's own tests need, and what a
+    cluster's client sends again.
     """
 
     name: str
@@ -34,6 +35,12 @@ def _built(name: str) -> tuple[CacheKind, ...]:
     return CacheKind(name, f"{KEY}(--[a-z]+)?"), CacheKind(LEFT_OVER, r"build\..{6}")
 
 
+def _unpacked(part: str) -> tuple[CacheKind, ...]:
+    """Returns the kinds of a part of an installed package; the key is with the part, as in the name of the lock."""
+    key = rf"(?P<key>{part}-[0-9a-f]{{16}})"
+    return CacheKind(f"package's {part}", key), CacheKind(LEFT_OVER, rf"{key}\.new-.+")
+
+
 KINDS = {  # by the folders of the cache
     "lab-kernel": (
         CacheKind("lab kernel", KEY),
@@ -42,7 +49,11 @@ KINDS = {  # by the folders of the cache
     ),
     "userland": (CacheKind("userland", KEY), CacheKind(LEFT_OVER, rf"{KEY}\.build-.{{6}}")),
     GUEST_CODE: (CacheKind("guest code", KEY), CacheKind(LEFT_OVER, rf"{KEY}\.[0-9a-z_]{{8}}")),
-    "package": (CacheKind("package payload", KEY), CacheKind(LEFT_OVER, rf"{KEY}\.new-.+")),
+    "package": (*_unpacked("tools"), *_unpacked("lab")),
+    "by-hash": (
+        CacheKind("sent by a cluster's client", "[0-9a-f]{64}", extra=True),
+        CacheKind(LEFT_OVER, r"[0-9a-f]{64}\.(partial|[0-9a-z_]{8})"),
+    ),
     "iperf3": (CacheKind("iperf3", rf"{KEY}(--[a-z]+)?-[0-9.]+"), CacheKind(LEFT_OVER, r"build\..{6}")),
     "sockmon": _built("sockmon"),
     "capflow": _built("capflow"),
@@ -54,13 +65,14 @@ KINDS = {  # by the folders of the cache
         CacheKind("docker layers", "data", extra=True),
         CacheKind("docker log", r"dockerd\.log", extra=True),
     ),
+    "wheels": (CacheKind("Python packages", r"cp[0-9]+", extra=True),),
     "chroot": (CacheKind("chroot", r".+-python3(-[a-z]+)?\.tar(\.new)?", extra=True),),
     "elasticsearch": (CacheKind("elasticsearch", r"elasticsearch-[0-9.]+\.zip", extra=True),),
     "emulator": (CacheKind("emulator", rf"{KEY}(-[a-z]+)?", extra=True),),
     "plugin": (CacheKind("plugin's package", r"pscheduler-tool-iperf3mix.+\.(deb|rpm)", extra=True),),
 }
 NAMES = "named"  # the folder of links to named kernels
-_LOCK = re.compile(rf"lock|{KEY}\.lock")
+_LOCK = re.compile(rf"lock|([a-z]+-)?{KEY}\.lock")
 _REMOVED = re.compile(rf".+{re.escape(REMOVED)}[0-9]+")
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ccmix import payload
 from ccmix.cli.cache_items import GUEST_CODE, CacheItem
 from ccmix.tools import named_kernels
 
@@ -26,6 +27,8 @@ class Uses:
             self._note(path, f"process {pid}")
         for path in _mounts():
             self._note(path, "mounted")
+        for part in payload.parts():
+            self._note(part.folder(cache), "this package")
         for name, kernel in named_kernels().items():
             self._note(kernel, f"kernel {name}")
         for name, target in (*_links(Path(sys.prefix) / "bin"), *_variables()):
@@ -49,20 +52,21 @@ class Uses:
 
 @contextlib.contextmanager
 def locked(cache: Path, item: CacheItem, how: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Takes the locks by which builders of the item keep others off, as far as they exist; yields whether it has them.
+    """Takes the locks by which builders and users of the item keep others off, as far as they exist; yields whether it
+    has them.
 
     `how` is LOCK_SH for a look beside others that only look. A process that waits for a lock gets it afterwards.
     """
     place = cache / item.path.parts[0]
+    locks = [place / "lock", *([place / f"{item.key}.lock"] if item.key else []), cache / item.path / payload.COMPLETE]
     with contextlib.ExitStack() as held:
-        names = ["lock", *([f"{item.key}.lock"] if item.key else [])]
-        yield all(_take(place / name, how, held) for name in names)
+        yield all(_take(lock, how, held) for lock in locks)
 
 
 def _take(lock: Path, how: int, held: contextlib.ExitStack) -> bool:
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
         return False

@@ -77,13 +77,14 @@ def _line_and_status(error: Exception) -> tuple[str, int]:
     from ccmix.failures import WHAT_TO_DO, located
     from ccmix.hosts import CommandError
     from ccmix.lab.errors import GuestError
+    from ccmix.payload import PayloadError
     from ccmix.temporary import TemporaryFolderError
     from ccmix.tools import ToolError
 
     match error:
         case TemporaryFolderError():
             return str(error), status.WRONG_INPUT
-        case ConfigError() | ArchiveError() | ToolError() | ClusterError():
+        case ConfigError() | ArchiveError() | ToolError() | ClusterError() | PayloadError():
             return str(error), status.WRONG_INPUT
         case GuestError() | CommandError() | JournalError():
             return str(error), status.BAD

@@ -84,14 +84,11 @@ def version(form: str, check: bool) -> None:
 
 
 def _check() -> int:
-    """Returns the exit status. Raises ToolError if the package's programs can't be unpacked."""
+    """Returns the exit status. Raises PayloadError if the package's programs can't be unpacked."""
     from ccmix import payload
-    from ccmix.tools import ToolError, cache_folder
+    from ccmix.tools import cache_folder
 
-    try:
-        damaged = [file for part in payload.parts() for file in payload.mended(part, cache_folder())]
-    except payload.PayloadError as error:
-        raise ToolError(str(error)) from error
+    damaged = [file for part in payload.parts() for file in payload.mended(part, cache_folder())]
     for file in damaged:
         tell(f"{file}: was not as in the package, and was unpacked again")
     if not damaged:

@@ -52,7 +52,9 @@ class WayReport:
         self._closing.close()
 
     def text(self) -> str:
-        """Returns `landlock ABI`, `namespaces`, or `none: REASONS`; nothing if the guest was not started."""
+        """Returns `landlock ABI`, `namespaces`, or `none: REASONS`, and which capabilities root could not drop; nothing
+        if the guest was not started.
+        """
         try:
             return os.read(self._ours, _REPORT_BYTES).decode().strip()
         except BlockingIOError:

@@ -15,6 +15,7 @@ from ccmix.archive.replacing import write_whole
 from ccmix.generators.results import GeneratorError
 from ccmix.model import Measurement, Run, run_files
 from ccmix.model.results import Execution, FinishedRun
+from ccmix.payload import manifest_sha256
 from ccmix.probes import capflow
 from ccmix.tools import ToolError
 from ccmix.version import version
@@ -45,7 +46,12 @@ def conclude(run: Run, folder: archive.RunFolder, measurement: Measurement, exec
         diagnostics = (*measurement.diagnostics, *tables.series.diagnostics, *converted.problems)
         finished = FinishedRun(
             run=run,
-            execution=replace(execution, ccmix=version().name, diagnostics=(*execution.diagnostics, *diagnostics)),
+            execution=replace(
+                execution,
+                ccmix=version().name,
+                package=manifest_sha256(),
+                diagnostics=(*execution.diagnostics, *diagnostics),
+            ),
             facts=facts,
             started_s=measurement.started_s,
             began_s=tables.began_s,

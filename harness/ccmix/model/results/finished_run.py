@@ -25,6 +25,8 @@ class Execution:
     diagnostics: tuple[str, ...] = ()  # what a reader should know, though it does not make the run invalid
     # How the guest was confined on the host: 'landlock ABI', 'namespaces', or 'none: REASONS'; None: no guest, or older
     confinement: str | None = None
+    # SHA-256 of the manifest of the installed package that made the run; None: a clone, the Debian package, or older
+    package: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
