@@ -12,12 +12,13 @@ import polars as pl
 from ccmix.analysis.results import load_results
 from ccmix.charts import box, encodings
 from ccmix.charts.bbr_state import BOUNDS, phase, state_over_time
+from ccmix.charts.beside import ALL_FLOWS, PlottedNumber, SideBySide, beside
 from ccmix.charts.choose import choose
 from ccmix.charts.distribution import distributions
-from ccmix.charts.heat_map import Measure, gain_map, heat_map
+from ccmix.charts.heat_map import MapLayout, Measure, gain_map, heat_map
 from ccmix.charts.setting import against_setting
 from ccmix.charts.share import share_against_fair_share
-from ccmix.charts.sweep import SweptAxis, numbers
+from ccmix.charts.sweep import SweptAxis, even, numbers
 from ccmix.charts.table import goodput_table
 from ccmix.charts.time_series import time_series
 from published_archives import DEMO
@@ -58,6 +59,16 @@ CELLS = pl.DataFrame(
         }.items()
     ],
     schema={"panel": pl.String, "x": pl.String, "y": pl.String, "value": pl.Float64},
+)  # fmt: skip
+BESIDE = pl.DataFrame(
+    [
+        {"panel": panel, "number": "share", "setting": setting, "line": line, "cca": cca, "published": published,
+         "mean": 0.5 * setting / 10, "low": 0.4 * setting / 10, "high": 0.6 * setting / 10}
+        for panel, setting, line, cca, published in (
+            ("alone", 1.0, "near", "bbr", False), ("alone", 10.0, "near", "bbr", False),
+            ("alone", 1.0, "far", "bbr", False), ("mixed", 10.0, ALL_FLOWS, ALL_FLOWS, False),
+            ("mixed", 10.0, "cubic", "cubic", True))
+    ]
 )  # fmt: skip
 SHARES = pl.DataFrame(
     [
@@ -104,6 +115,7 @@ def specs() -> dict[str, dict[str, Any]]:
     means = pl.DataFrame({"row": ["cubic", "cubic", "bbr"], "column": ["delay=5ms", "delay=50ms", "delay=5ms"],
                           "goodput_bps": [1e9, 3.21e8, 9.5e8]})  # fmt: skip
     losses, gain = Measure("retransmission rate", ".2~p"), Measure("goodput gain", "+.0%")
+    share = PlottedNumber("share", "share", {"format": ".0%"}, {"domain": [0, 1]})
     boxes = RUNS.select("panel", "group", "cca", "goodput_bps", x=pl.col("setting").cast(pl.String))
     alone = {
         "time-series": time_series(SERIES, {"alone": 1.0, "mixed": 0.0}),
@@ -112,6 +124,18 @@ def specs() -> dict[str, dict[str, Any]]:
         "heat-map-log": heat_map(CELLS, DELAYS, RATES, losses),
         "heat-map-gain": gain_map(CELLS, DELAYS, RATES, ("bbr", "cubic"), gain),
         "heat-map-gain-log": gain_map(CELLS, DELAYS, RATES, ("bbr", "cubic"), gain, "log"),
+        "heat-map-beside": heat_map(
+            CELLS,
+            DELAYS,
+            RATES,
+            Measure("loss", ".2~p", ticks=(0.0, 0.1)),
+            "linear",
+            MapLayout(columns=2, cell_width=40, cell_height=20, panels=("bbr", "not measured")),
+        ),
+        "beside-lines": beside(
+            BESIDE, BUFFERS.channel(), [share], SideBySide(("alone", "mixed"), columns=2, dashed=("near", "far"))
+        ),
+        "beside-bars": beside(BESIDE, even("buffer (BDP)"), [share], SideBySide(("alone", "mixed"), 1, bars=True)),
         "share": share_against_fair_share(SHARES, "flows of cubic : bbr"),
         "box": box.boxes(boxes, "buffer (BDP)", box.goodput()),
         "distribution": distributions(TIMES, "completion time"),

@@ -24,16 +24,24 @@ STATEMENTS = (
 )
 
 
-def made(statements: Sequence[Statement], published_bps: float | None = None, not_settled: int = 0) -> Reproduction:
+def made(
+    statements: Sequence[Statement], published_bps: float | None = None, not_settled: int = 0, delay: str = "5ms"
+) -> Reproduction:
     runs = MeasuredRuns(
         tuple(
-            run_of({"cubic": rate + number}, number, {"rate": "10mbit"}, entry, settling=Settling(settled=True))
+            run_of(
+                {"cubic": rate + number},
+                number,
+                {"rate": "10mbit", "delay": "5ms"},
+                entry,
+                settling=Settling(settled=True),
+            )
             for entry, rate in (("entry", 8e6), ("other", 4e6))
             for number in (1, 2, 3)
         )
     )
     paper = Paper("author", "title", "link")
-    numbers = [PublishedNumber("series", "cubic", "goodput_bps", published_bps or 0, "table", {"rate": "10mbit"})]
+    numbers = [PublishedNumber("series", "cubic", "goodput_bps", published_bps or 0, "table", {"delay": delay})]
     beside = (BesidePublished("series", "entry", "goodput_bps"),) if published_bps else ()
     experiment = Experiment("name", paper, "figure 1", "?", tuple(statements), beside, unsettled="as in the paper")
     return Reproduction(
@@ -47,12 +55,45 @@ def test_the_verdict_names_what_does_not_hold() -> None:
         "2 do not hold: slow (with offloads on: holds), slower. "
         "1 was not measured: faster."
     )
-    assert made(STATEMENTS[:1]).verdict == "Of 1 statements 1 holds."
+    assert made(STATEMENTS[:1]).verdict == "Of 1 statement 1 holds."
+
+
+UNTOLD = Statement("around", "2", "", (Bound(OF, least=8e6 + 2, most=8e6 + 3),))
+
+
+def test_one_sentence_says_what_holds_and_what_is_near() -> None:
+    assert made((*STATEMENTS, UNTOLD)).sentence == (
+        "2 of the paper's 6 statements hold in the lab, 2 do not, 1 cannot be told and 1 was not measured."
+    )
+    assert made(STATEMENTS[:2]).sentence == "All 2 statements of the paper hold in the lab."
+    assert made(STATEMENTS[2:3], published_bps=8e7).sentence == (
+        "The paper's statement does not hold in the lab; of 1 comparison with published numbers 1 is not as near."
+    )
+    assert made((*STATEMENTS, UNTOLD)).short == "2 of 6 statements hold"
+    assert made(STATEMENTS[:3], published_bps=8e7).short == "2 of 3 statements hold; 0 of 1 comparisons met"
 
 
 def test_the_verdict_names_what_is_not_near_the_published_numbers() -> None:
     assert made((), published_bps=8e7).verdict == (
-        "0 of 1 comparisons with published numbers meet the criterion. Not met: goodput in entry beside series."
+        "Of 1 comparison with published numbers 0 are as near as was asked. 1 is not as near: goodput in entry entry "
+        "beside series (1 of 1 cells is off by more than 2 times, at most 10.00 times)."
+    )
+
+
+def test_a_comparison_that_cannot_be_told_is_not_one_that_is_not_met() -> None:
+    """One cell has no rank, and a cell of which a part was measured is none."""
+    for delay, why in (("5ms", "1 cell has no rank correlation"), ("5ms or 9ms", "no cell was measured whole")):
+        untold = made((), published_bps=8e6, delay=delay)
+        assert untold.verdict == (
+            "Of 1 comparison with published numbers 0 are as near as was asked. 1 cannot be told: goodput in entry "
+            f"entry beside series ({why})."
+        )
+        assert untold.sentence == "Of 1 comparison with published numbers 1 cannot be told."
+
+
+def test_a_statement_that_cannot_be_told_has_a_reason() -> None:
+    assert made((UNTOLD,)).verdict == (
+        "Of 1 statement 0 hold. 1 cannot be told: around (the 95% interval is on both sides of a limit)."
     )
 
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from ccmix.papers import text
-from ccmix.papers.datta import SHALLOW
+from ccmix.papers import score_text
+from ccmix.papers.datta_figures import SHALLOW
 from ccmix.papers.experiment import BesidePublished, Criterion, Experiment, Paper, Tried
 from ccmix.papers.judging import Judgement
 from ccmix.papers.measured import MeasuredRuns
@@ -150,7 +150,7 @@ def test_shares_may_differ_by_so_much(apart: float, outcome: Judgement) -> None:
     criterion = Criterion(least_rank=None, most_apart=0.1)
     [score] = scores([BesidePublished("series", "entry", "share", criterion)], numbers, runs, None)
     assert score.outcome is outcome
-    assert text.asked(score) == "no cell off by more than 2 times or 0.1"
+    assert score_text.asked(score) == "no cell off by more than 2 times or 0.1"
 
 
 def test_nothing_retransmitted_on_both_sides_agrees() -> None:
@@ -173,11 +173,12 @@ def test_what_is_for_comparison_is_shown_and_not_judged() -> None:
     assert judged.outcome is Judgement.FAILS
     assert (shown.judged, shown.far, shown.outcome) == (False, (), Judgement.UNTOLD)
     assert shown.likeness == judged.likeness
-    assert text.met(shown) == "nothing, it is for comparison"
+    assert (score_text.asked(shown), score_text.met(shown)) == ("nothing, it is for comparison", "–")
     paper = Paper("author", "citation", "link")
     experiment = Experiment("name", paper, "figure 1", "?", (), tuple(comparisons))
     assert Reproduction(experiment, (judged, shown), (), 4, 0).verdict == (
-        "0 of 1 comparisons with published numbers meet the criterion. Not met: goodput in entry beside series."
+        "Of 1 comparison with published numbers 0 are as near as was asked. 1 is not as near: goodput in entry entry "
+        "beside series (1 of 4 cells is off by more than 2 times, at most 8.00 times)."
     )
     assert Reproduction(experiment, (shown,), (), 4, 0).verdict == ""
 
@@ -222,7 +223,7 @@ def test_a_mean_over_several_values_counts_only_if_all_were_measured() -> None:
     assert score.likeness
     assert score.likeness.cells == 1
     assert (len(score.partial), score.missing) == (1, 0)
-    [_, whole, part] = text.cell_rows(score, (*score.pairs, *score.partial))
+    [whole, part] = score_text.cell_rows(score, (*score.pairs, *score.partial))
     assert whole[2] == "800 Mbit/s (800 Mbit/s to 800 Mbit/s, 6 runs)"
     assert part[2] == "800 Mbit/s (800 Mbit/s to 800 Mbit/s, 3 runs), delay: only 5ms of 2ms, 5ms, 10ms"
 

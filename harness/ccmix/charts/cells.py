@@ -1,5 +1,6 @@
 """Draws cells with a number each, by two names: all heat maps, those of Kibana too, are made of them."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from ccmix.charts.encodings import FAINT
@@ -15,15 +16,16 @@ DARK = 0.18  # relative luminance (WCAG 2.1) below which white has more contrast
 
 def cells(
     source: ChartSource, x: Part, y: Part, value: str, format_: str, title: str, scale: Part,
-    steps: Steps = "linear",
+    steps: Steps = "linear", ticks: Sequence[float] = (),
 ) -> Part:  # fmt: skip
     """Draws rectangles with the number in them as one view. In logarithmic steps, cells of 0 are grey.
 
-    Rows: what x and y draw, and `value`. scale: that of the colours, without its type.
+    Rows: what x and y draw, and `value`. scale: that of the colours, without its type. ticks: the numbers of the
+    legend; none: Vega's own choice.
     """
+    legend: Part = {"format": format_} | ({"values": list(ticks)} if ticks else {})
     colour = {
-        "field": value, "type": "quantitative", "title": title, "legend": {"format": format_},
-        "scale": {"type": steps, **scale},
+        "field": value, "type": "quantitative", "title": title, "legend": legend, "scale": {"type": steps, **scale},
     }  # fmt: skip
     ink: Part = {
         "condition": {"test": f"luminance(scale('color', datum['{value}'])) < {DARK}", "value": "white"},

@@ -10,7 +10,6 @@ from ccmix.charts import conditions, overview, samples
 from ccmix.charts.chart import KINDS, Chart, Kind
 from ccmix.charts.frames import Family, families
 from ccmix.charts.heat_map import Choice
-from ccmix.charts.sweep import SweptAxis
 
 MOST_CONDITIONS = 12  # that have charts of their own in a report
 OVERVIEWS: dict[Kind, Callable[[Family], Iterator[Chart | str]]] = {
@@ -35,16 +34,14 @@ def choose(
     kinds: Collection[Kind] = KINDS,
     most: int | None = MOST_CONDITIONS,
     steps: Choice = "auto",
-    axes: tuple[SweptAxis, ...] = (),
 ) -> Chosen:
     """Returns all charts of these kinds that fit, drawn from valid runs only.
 
-    most: how many charts may each show one condition; None: all. steps: those of the colours of heat maps. axes: of
-    the swept keys that are drawn, instead of all numbers.
+    most: how many charts may each show one condition; None: all. steps: those of the colours of heat maps.
     A chart of a series that can't be read is left out, and a sentence names the file.
     """
     drawn_or_left_out: list[Chart | str] = []
-    for family in families(results.runs, axes):
+    for family in families(results.runs):
         for kind, made in OVERVIEWS.items():
             if kind in kinds:
                 drawn_or_left_out += _as_far_as_readable(made(family))

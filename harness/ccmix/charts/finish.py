@@ -31,11 +31,21 @@ def finished(
 ) -> Chart:
     """Returns the finished chart. `name` becomes that of its file; files of different names differ unless very long.
 
+    panels: as in titled().
+    """
+    spec = titled(title, settings, alt_text, drawing, panels)
+    folders = tuple(result.folder for result in results)
+    return Chart(kind, file_name(name)[:MOST_NAME_BYTES], title, settings, alt_text, spec, condition, folders)
+
+
+def titled(title: str, settings: str, alt_text: str, drawing: Part, panels: int = 1) -> Part:
+    """Returns the specification of a drawing with a title, the settings below it, and a description.
+
     panels: how many are side by side, so how long a line of the settings may be; or as long as the title.
     """
     letters = max(panels * PANEL_WIDTH / LETTER_WIDTH, len(title) * TITLE_SIZE / SETTINGS_SIZE)
     lines = textwrap.wrap(settings, int(letters))
-    spec: Part = {
+    return {
         "$schema": SCHEMA,
         "description": f"{title}. {settings}. {alt_text}",
         "title": {
@@ -45,8 +55,6 @@ def finished(
         "config": {"font": FONT},
         **drawing,
     }  # fmt: skip
-    folders = tuple(result.folder for result in results)
-    return Chart(kind, file_name(name)[:MOST_NAME_BYTES], title, settings, alt_text, spec, condition, folders)
 
 
 def listed(phrases: Sequence[str]) -> str:

@@ -24,17 +24,14 @@ class Family:
     """Holds the valid runs of entries on one topology, or between hosts, that sweep the same keys.
 
     A case is what is drawn apart from others: an entry, its destination where there are several, and the values of
-    keys that aren't numbers. Where `axes` are given, they alone are drawn, and the values of other keys make cases.
+    keys that aren't numbers.
     """
 
     results: tuple[Result, ...]
-    axes: tuple[SweptAxis, ...] = ()
 
     @cached_property
     def sweeps(self) -> list[SweptAxis]:
         """Returns the swept numbers, that with the most values first."""
-        if self.axes:
-            return [axis for axis in self.axes if axis.key in self.keys]
         axes = [numbers(key, (result.run.condition[key] for result in self.results)) for key in self.keys]
         return sorted(filter(None, axes), key=lambda sweep: -len(sweep.values))
 
@@ -73,14 +70,14 @@ class Family:
         return pl.DataFrame(rows, schema={"case": pl.String} | COLUMNS | settings)
 
 
-def families(results: Sequence[Result], axes: tuple[SweptAxis, ...] = ()) -> list[Family]:
-    """Returns the families of the valid runs, in the order of the plan; `axes` as in Family."""
+def families(results: Sequence[Result]) -> list[Family]:
+    """Returns the families of the valid runs, in the order of the plan."""
     by_path_and_keys: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         if result.valid:
             path = result.run.path.name if isinstance(result.run.path, Topology) else ""
             by_path_and_keys.setdefault((path, *sorted(result.run.condition)), []).append(result)
-    return [Family(tuple(runs), axes) for runs in by_path_and_keys.values()]
+    return [Family(tuple(runs)) for runs in by_path_and_keys.values()]
 
 
 def cubic_first(cca: str) -> tuple[bool, str]:

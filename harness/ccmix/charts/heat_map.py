@@ -25,14 +25,37 @@ Choice = Literal["auto", "linear", "log"]
 
 @dataclass(frozen=True)
 class Measure:
-    """Describes a measure: its title, d3's format of its numbers, and the limits of its colours (None: the data's)."""
+    """Describes a measure: its title, d3's format of its numbers, and the limits of its colours (None: the data's).
+
+    `ticks` are the numbers of its legend; none: Vega's own choice.
+    """
 
     title: str
     format: str
     limits: tuple[float, float] | None = None
+    ticks: tuple[float, ...] = ()
 
 
-def heat_map(frame: pl.DataFrame, x: SweptAxis, y: SweptAxis, measure: Measure, steps: Choice = "auto") -> Part:
+@dataclass(frozen=True)
+class MapLayout:
+    """Says how panels are laid out: how many are side by side, how large a cell is in pixels, and which there are.
+
+    `panels` are those that are drawn, in their order, also where they have no cell; none: all that have one.
+    """
+
+    columns: int = COLUMNS
+    cell_width: int = CELL_WIDTH
+    cell_height: int = CELL_HEIGHT
+    panels: tuple[str, ...] = ()
+
+
+LAYOUT = MapLayout()
+
+
+def heat_map(
+    frame: pl.DataFrame, x: SweptAxis, y: SweptAxis, measure: Measure, steps: Choice = "auto",
+    layout: MapLayout = LAYOUT,
+) -> Part:  # fmt: skip
     """Draws a panel for each value of `panel`.
 
     frame: panel, x, y (labels of the sweeps' values), value (null: no cell).
@@ -45,12 +68,13 @@ def heat_map(frame: pl.DataFrame, x: SweptAxis, y: SweptAxis, measure: Measure, 
     elif (known["value"] > 0).any():
         above = known.filter(pl.col("value") > 0)["value"]
         scale["domain"] = [above.min(), above.max()]
-    return _panels(known, x, y, measure, scale, chosen)
+    return _panels(known, x, y, measure, scale, chosen, layout)
 
 
 def gain_map(
-    frame: pl.DataFrame, x: SweptAxis, y: SweptAxis, ccas: tuple[str, str], measure: Measure, steps: Choice = "auto"
-) -> Part:
+    frame: pl.DataFrame, x: SweptAxis, y: SweptAxis, ccas: tuple[str, str], measure: Measure, steps: Choice = "auto",
+    layout: MapLayout = LAYOUT,
+) -> Part:  # fmt: skip
     """Draws the heat map of a goodput gain (1.0 is 100%), in the colours of the two CCAs.
 
     Logarithmic steps are symmetric about 0, and linear near it.
@@ -58,7 +82,7 @@ def gain_map(
     known = frame.drop_nulls("value").with_columns(pl.col("value").round_sig_figs(DIGITS))
     most = max(largest(known.select(pl.col("value").abs()), "value"), 0.1)
     log = steps == "log" or (steps == "auto" and most >= GAIN_LOG_FROM)
-    return _panels(known, x, y, measure, gain_scale(ccas, most, log=log), "linear")
+    return _panels(known, x, y, measure, gain_scale(ccas, most, log=log), "linear", layout)
 
 
 def gain_scale(ccas: tuple[str, str], most: float, *, log: bool) -> Part:
@@ -75,19 +99,22 @@ def _steps(values: pl.Series) -> Steps:
     return "log" if float(above.max()) / float(above.min()) >= LOG_FROM else "linear"  # type: ignore[arg-type]
 
 
-def _panels(known: pl.DataFrame, x: SweptAxis, y: SweptAxis, measure: Measure, scale: Part, steps: Steps) -> Part:
+def _panels(
+    known: pl.DataFrame, x: SweptAxis, y: SweptAxis, measure: Measure, scale: Part, steps: Steps, layout: MapLayout
+) -> Part:
     across = _names("x", x, x.labels, labelAngle=0)
     up = _names("y", y, y.labels[::-1])
-    size = {"width": CELL_WIDTH * len(x.values), "height": CELL_HEIGHT * len(y.values)}
+    size = {"width": layout.cell_width * len(x.values), "height": layout.cell_height * len(y.values)}
 
     def drawn(panel: str) -> Part:
         own = inline(known.filter(pl.col("panel") == panel).drop("panel"))
-        return cells(own, across, up, "value", measure.format, measure.title, scale, steps)
+        return cells(own, across, up, "value", measure.format, measure.title, scale, steps, measure.ticks)
 
+    panels = layout.panels or names_in_order(known, "panel")
     return {
-        "columns": COLUMNS,
+        "columns": layout.columns,
         "spacing": 24,
-        "concat": [{"title": panel, **size, **drawn(panel)} for panel in names_in_order(known, "panel")],
+        "concat": [{"title": panel, **size, **drawn(panel)} for panel in panels],
     }
 
 

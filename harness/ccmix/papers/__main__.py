@@ -4,7 +4,8 @@ from pathlib import Path
 
 import ccmix
 from ccmix.archive.replacing import write_whole
-from ccmix.papers.page import IMAGES, page
+from ccmix.papers.page import page
+from ccmix.papers.section import IMAGES
 
 REPOSITORY = Path(ccmix.__file__).parents[2]
 

@@ -2,6 +2,7 @@
 
 from ccmix.charts.sweep import SweptAxis
 from ccmix.papers.experiment import Bound, Experiment, Of, Paper, Statement
+from ccmix.papers.figure import PlotPanel, Plots
 
 PAPER = Paper(
     "dai",
@@ -64,6 +65,14 @@ EXPERIMENTS = (
         "figure 1",
         "How do one BBR flow and one CUBIC flow share 2 Mbit/s, by the size of the queue?",
         STATEMENTS,
-        axes=(SweptAxis("buffer", "queue (ms)", {text: float(ms) for ms, text in QUEUES.items()}, "log"),),
+        figures=(
+            Plots(
+                "Figure 1",
+                "utilisation of the channel by one BBR flow and one CUBIC flow",
+                ("utilisation",),
+                SweptAxis("buffer", "queue (ms)", {text: float(ms) for ms, text in QUEUES.items()}, "even"),
+                tuple(PlotPanel(f"RTT {rtt}", "two-flows", {"rtt": rtt}) for rtt in RTTS),
+            ),
+        ),
     ),
 )

@@ -2,9 +2,8 @@
 
 import math
 
-from ccmix.charts.sweep import SweptAxis
+from ccmix.papers.datta_figures import FIGURES, SHALLOW
 from ccmix.papers.experiment import (
-    ALTERNATIVES,
     BesidePublished,
     Bound,
     Criterion,
@@ -22,14 +21,6 @@ PAPER = Paper(
     "S. Datta and F. Fund, Replication: When to Use and When Not to Use BBR, IMC 2023",
     "https://doi.org/10.1145/3618257.3624837",
 )
-RATES = {"10mbit": 10, "20mbit": 20, "50mbit": 50, "100mbit": 100, "250mbit": 250, "500mbit": 500, "750mbit": 750,
-         "1gbit": 1000}  # fmt: skip
-RTTS = {"5ms": 5, "10ms": 10, "25ms": 25, "50ms": 50, "75ms": 75, "100ms": 100, "150ms": 150, "200ms": 200}
-AXES = (
-    SweptAxis("rate", "bandwidth (Mbit/s)", {text: float(value) for text, value in RATES.items()}, "log"),
-    SweptAxis("ack-delay", "RTT (ms)", {text: float(value) for text, value in RTTS.items()}, "log"),
-)
-SHALLOW = ALTERNATIVES.join(("shallow", "shallow-again"))
 LARGEST = {"rate": "1gbit", "ack-delay": "200ms"}
 LARGE = (LARGEST, {"rate": "1gbit", "ack-delay": "50ms"})  # paths with a high BDP, in both forms
 
@@ -243,8 +234,8 @@ EXPERIMENTS = (
         "When is BBR faster than CUBIC, by bandwidth, RTT and buffer, and at what price in retransmissions?",
         STATEMENTS,
         COMPARISONS,
-        charts=("heat-map",),
-        axes=AXES,
+        figures=FIGURES,
+        whys=("datta-fund", "sender-queue"),
         unsettled="the paper's flows send for 60 s, of which none is left out, as here",
     ),
 )

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ccmix.charts.chart import Kind
-from ccmix.charts.sweep import SweptAxis
+from ccmix.papers.figure import Figure
 
 Quantity = Literal[
     "goodput_bps", "variation", "utilisation", "share", "retransmits", "retransmission_rate", "fairness",
@@ -158,8 +157,8 @@ class Experiment:
     question: str
     statements: tuple[Statement, ...]
     comparisons: tuple[BesidePublished, ...] = ()
-    charts: tuple[Kind, ...] = ("setting",)
-    axes: tuple[SweptAxis, ...] = ()  # those of the paper's figures; none: all swept numbers
+    figures: tuple[Figure, ...] = ()  # in the order of the page
+    whys: tuple[str, ...] = ()  # pages of docs/explanation that hold reasons for what differs
     unsettled: str = ""
 
     def only(self, name: str) -> "Experiment":

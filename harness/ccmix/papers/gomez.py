@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ccmix.papers import gomez_figures
 from ccmix.papers.experiment import (
     BesidePublished,
     Bound,
@@ -25,6 +26,7 @@ UNSETTLED = (
     "the paper's flows send for 120 s from their start, as those of the full form; the reduced form's send for less"
 )
 UNSETTLED_FIG6 = UNSETTLED.replace("120 s", "500 s")
+WHYS = ("cca", "sender-queue")
 BELOW_1_BDP = ("0.1bdp", "0.5bdp")
 TO_10_BDP = ("3bdp", "10bdp")
 DEEP = ("30bdp", "100bdp")
@@ -613,6 +615,8 @@ EXPERIMENTS = (
         "figure 4",
         "How do two CCAs share a link, by the size of its buffer, with and without loss?",
         FIG4,
+        figures=gomez_figures.FIG4,
+        whys=WHYS,
         unsettled=UNSETTLED,
     ),
     Experiment(
@@ -621,6 +625,8 @@ EXPERIMENTS = (
         "figure 5",
         "How do two flows of one BBR with RTTs of 20 and 100 ms share a link?",
         FIG5,
+        figures=gomez_figures.FIG5,
+        whys=WHYS,
         unsettled=UNSETTLED,
     ),
     Experiment(
@@ -629,6 +635,8 @@ EXPERIMENTS = (
         "figure 6",
         "How much does one flow queue, by the size of the buffer?",
         FIG6,
+        figures=gomez_figures.FIG6,
+        whys=WHYS,
         unsettled=UNSETTLED_FIG6,
     ),
     Experiment(
@@ -642,6 +650,8 @@ EXPERIMENTS = (
                 "Google's own code", "reference", "goodput_bps", Criterion(least_rank=None, most_factor=1.05)
             ),
         ),
+        figures=gomez_figures.FIG7,
+        whys=WHYS,
         unsettled=UNSETTLED,
     ),
     Experiment(
@@ -650,6 +660,8 @@ EXPERIMENTS = (
         "figure 8",
         "What does the RTT do to the throughput of one flow on a lossy path?",
         FIG8,
+        figures=gomez_figures.FIG8,
+        whys=WHYS,
         unsettled=UNSETTLED,
     ),
 )

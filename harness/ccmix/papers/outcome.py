@@ -7,7 +7,7 @@ from ccmix.analysis.results import Result
 from ccmix.analysis.settling_text import not_settled
 from ccmix.model import Topology
 from ccmix.model.results import FinishedRun
-from ccmix.papers import text
+from ccmix.papers import score_text, text
 from ccmix.papers.experiment import Experiment
 from ccmix.papers.judging import JudgedStatement, Judgement, judge
 from ccmix.papers.measured import MeasuredRuns
@@ -20,6 +20,16 @@ VERBS = {
     Judgement.UNTOLD: ("cannot be told", "cannot be told"),
     Judgement.UNMEASURED: ("was not measured", "were not measured"),
 }  # of one statement and of several
+SHORTLY = {
+    Judgement.FAILS: ("does not", "do not"),
+    Judgement.UNTOLD: VERBS[Judgement.UNTOLD],
+    Judgement.UNMEASURED: VERBS[Judgement.UNMEASURED],
+}  # after the statements that hold
+MEETING = {
+    Judgement.HOLDS: ("is as near as was asked", "are as near as was asked"),
+    Judgement.FAILS: ("is not as near", "are not as near"),
+    Judgement.UNTOLD: ("cannot be told", "cannot be told"),
+}  # of one comparison and of several
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,38 @@ class Reproduction:
     statements: tuple[JudgedStatement, ...]
     runs: int  # that count
     not_settled: int  # of these
+
+    @property
+    def short(self) -> str:
+        """Returns '6 of 8 statements hold; 5 of 18 comparisons met'."""
+        holding, met = len(self.with_outcome(Judgement.HOLDS)), len(self.scores_with(Judgement.HOLDS))
+        parts = []
+        if self.statements:
+            parts.append(f"{holding} of {len(self.statements)} statements {'holds' if holding == 1 else 'hold'}")
+        if self.judged:
+            parts.append(f"{met} of {self.judged} comparisons met")
+        return "; ".join(parts)
+
+    @property
+    def sentence(self) -> str:
+        """Returns '6 of the paper's 8 statements hold in the lab and 2 do not; of 4 comparisons ... 3 are near ...'."""
+        return text.begun("; ".join(filter(None, [self._on_statements(), self._on_scores()]))) + "."
+
+    def _on_statements(self) -> str:
+        count = len(self.statements)
+        if count == 1:
+            return f"the paper's statement {VERBS[self.statements[0].outcome][0]} in the lab"
+        parts = [_verb(SHORTLY, outcome, len(such)) for outcome in SHORTLY if (such := self.with_outcome(outcome))]
+        holding = len(self.with_outcome(Judgement.HOLDS))
+        if holding == count:
+            return f"all {count} statements of the paper hold in the lab" if count else ""
+        first = f"{holding} of the paper's {count} statements {VERBS[Judgement.HOLDS][holding != 1]} in the lab"
+        return text.listed([first, *parts])
+
+    def _on_scores(self) -> str:
+        parts = [_verb(MEETING, outcome, len(such)) for outcome in MEETING if (such := self.scores_with(outcome))]
+        count = text.counted(self.judged, "comparison", "comparisons")
+        return f"of {count} with published numbers {text.listed(parts)}" if parts else ""
 
     @property
     def verdict(self) -> str:
@@ -52,38 +94,53 @@ class Reproduction:
         """Yields 'Of 4 statements 2 hold, 1 of these measured in part.' and '1 does not hold: fair-at-300-ms.'."""
         if not self.statements:
             return
-        holding = self._with(Judgement.HOLDS)
+        holding = self.with_outcome(Judgement.HOLDS)
         partly = sum(judged.judged.measured < len(judged.bounds) for judged in holding)
         part = f", {partly} of these measured in part" if partly else ""
-        yield f"Of {len(self.statements)} statements {_verb(Judgement.HOLDS, len(holding))}{part}."
+        count = text.counted(len(self.statements), "statement", "statements")
+        yield f"Of {count} {_verb(VERBS, Judgement.HOLDS, len(holding))}{part}."
         for outcome in (Judgement.FAILS, Judgement.UNTOLD, Judgement.UNMEASURED):
-            if such := self._with(outcome):
-                yield f"{_verb(outcome, len(such))}: {', '.join(map(_named, such))}."
+            if such := self.with_outcome(outcome):
+                yield f"{_verb(VERBS, outcome, len(such))}: {', '.join(map(_named, such))}."
 
     def _of_scores(self) -> Iterator[str]:
-        judged = [score for score in self.scores if score.judged]
-        if not judged:
+        """Yields 'Of 3 comparisons ... 1 meets the criterion.' and '1 cannot be told: goodput ... (...).'."""
+        if not self.judged:
             return
-        met = sum(score.outcome is Judgement.HOLDS for score in judged)
-        yield f"{met} of {len(judged)} comparisons with published numbers meet the criterion."
-        for word, outcome in (("Not met", Judgement.FAILS), ("Cannot be told", Judgement.UNTOLD)):
-            if such := [text.title(score) for score in judged if score.outcome is outcome]:
-                yield f"{word}: {'; '.join(such)}."
+        count = text.counted(self.judged, "comparison", "comparisons")
+        met = _verb(MEETING, Judgement.HOLDS, len(self.scores_with(Judgement.HOLDS)))
+        yield f"Of {count} with published numbers {met}."
+        for outcome in (Judgement.FAILS, Judgement.UNTOLD):
+            if such := self.scores_with(outcome):
+                yield f"{_verb(MEETING, outcome, len(such))}: {'; '.join(map(_compared, such))}."
 
-    def _with(self, outcome: Judgement) -> list[JudgedStatement]:
+    @property
+    def judged(self) -> int:
+        """Returns how many scores have a criterion."""
+        return sum(score.judged for score in self.scores)
+
+    def with_outcome(self, outcome: Judgement) -> list[JudgedStatement]:
         return [judged for judged in self.statements if judged.outcome is outcome]
 
+    def scores_with(self, outcome: Judgement) -> list[Score]:
+        return score_text.with_outcome(self.scores, outcome)
 
-def _verb(outcome: Judgement, count: int) -> str:
+
+def _verb(words: dict[Judgement, tuple[str, str]], outcome: Judgement, count: int) -> str:
     """Returns '1 holds' or '0 hold'."""
-    one, several = VERBS[outcome]
+    one, several = words[outcome]
     return f"{count} {one if count == 1 else several}"
 
 
 def _named(judged: JudgedStatement) -> str:
-    """Returns the statement's name, with what was found by other settings in brackets."""
-    explained = text.explained(judged)
-    return judged.statement.name + (f" ({explained})" if explained else "")
+    """Returns the statement's name, with why it cannot be told and what was found by other settings in brackets."""
+    why = "; ".join(filter(None, [text.why_untold(judged.judged), text.explained(judged)]))
+    return judged.statement.name + (f" ({why})" if why else "")
+
+
+def _compared(score: Score) -> str:
+    """Returns what is compared, with why the criterion is not met or cannot be told."""
+    return f"{score_text.title(score)} ({score_text.why_not_met(score) or score_text.why_untold(score)})"
 
 
 def reproduction(experiment: Experiment, results: Sequence[Result]) -> Reproduction:

@@ -1,29 +1,24 @@
 """Writes the page on all experiments from their packed archives, with its charts. Nothing on it is typed by hand."""
 
 import re
-import textwrap
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccmix.analysis.results import Results, load_results
+from ccmix.analysis.results import load_results
 from ccmix.archive.packed import opened
-from ccmix.charts.chart import Chart
-from ccmix.charts.choose import choose
-from ccmix.charts.draw import svg
-from ccmix.papers import text
 from ccmix.papers.experiment import Experiment
-from ccmix.papers.ini_text import form
-from ccmix.papers.judging import JudgedBound, JudgedStatement
-from ccmix.papers.outcome import Reproduction, reproduction
+from ccmix.papers.figure_data import Material
+from ccmix.papers.made_by import planned
+from ccmix.papers.markdown import table, wrapped
+from ccmix.papers.measured import MeasuredRuns
+from ccmix.papers.outcome import reproduction
+from ccmix.papers.published import read_published
 from ccmix.papers.registry import EXPERIMENTS
-from ccmix.papers.scores import APART, TRIVIAL, Score
+from ccmix.papers.scores import APART, TRIVIAL
+from ccmix.papers.section import Made, section
 
-WIDTH = 100  # of prose
+ANY_SEED = 1  # the plan's conditions are the same with each
 _COUNTED = re.compile(r"\b(clip|gradient_)\d+\b")
-MOST_PAIRS = 40  # of a comparison that are all listed; of more, those that are far off
-MOST_FAR = 12
-IMAGES = "images/papers"  # beside the page
 INTRODUCTION = f"""\
 # The papers, reproduced
 
@@ -43,6 +38,9 @@ What counts was defined before any result was seen:
 - A cell that is off by more than its factor is explained if it is not with another setting, which was tried to find
   out why. Such settings explain, and count in no score.
 - A statement that does not hold is a result, and no reason to tune.
+
+Pictures have the axes and the order of the paper's, at the paper's own size: a cell or a place without a number was not
+measured.
 """
 
 
@@ -54,38 +52,33 @@ class Page:
     charts: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Made:
-    """Holds an experiment whose archive is there, with what came of it."""
-
-    reproduction: Reproduction
-    results: Results
-    archive: str  # file name
-
-    @property
-    def experiment(self) -> Experiment:
-        return self.reproduction.experiment
-
-
 def page(archives: Path) -> Page:
     """Returns the page of all experiments that have a packed archive in the folder. Raises ArchiveError."""
-    parts, rows = [INTRODUCTION], []
+    parts, rows = [], []
     charts: dict[str, str] = {}
     for experiment in EXPERIMENTS:
         file = archives / f"{experiment.name}.zip"
-        if not file.exists():
-            rows.append((experiment.name, experiment.paper.author, experiment.shows, "not yet made"))
-            continue
-        with opened([file]) as folders:
-            results = load_results(folders.folders)
-            made = Made(reproduction(experiment, results.runs), results, file.name)
-            drawn = list(_charts(made))
-            charts |= {name: _numbered_anew(svg(chart.spec)) for name, chart in drawn}
-        link = f"[{experiment.name}](#{experiment.name})"
-        rows.append((link, experiment.paper.author, experiment.shows, made.reproduction.verdict))
-        parts.append("\n".join(_section(made, drawn)) + "\n")
-    parts.insert(1, "\n".join(_table(("experiment", "first author", "shows", "outcome"), rows)) + "\n")
-    return Page("\n".join(_wrapped(part) for part in parts), charts)
+        name, outcome = experiment.name, "not yet made"
+        if file.exists():
+            made = _made(experiment, file)
+            written = section(made)
+            parts.append(written.text)
+            charts |= {name: _numbered_anew(drawing) for name, drawing in written.charts.items()}
+            name, outcome = f"[{experiment.name}](#{experiment.name})", made.reproduction.short
+        rows.append((name, experiment.paper.author, experiment.shows, outcome))
+    overview = "\n".join(table(("experiment", "first author", "shows", "outcome"), rows))
+    return Page(wrapped("\n".join([INTRODUCTION, overview, *parts])), charts)
+
+
+def _made(experiment: Experiment, file: Path) -> Made:
+    with opened([file]) as folders:
+        results = load_results(folders.folders)
+    material = Material(
+        tuple(read_published(experiment.name)),
+        MeasuredRuns(tuple(result.finished for result in results.runs if result.valid)),
+        planned(experiment.name, ANY_SEED, full=True),
+    )
+    return Made(reproduction(experiment, results.runs), results, material, file.name)
 
 
 def _numbered_anew(drawing: str) -> str:
@@ -94,122 +87,3 @@ def _numbered_anew(drawing: str) -> str:
     """
     numbers: dict[str, int] = {}
     return _COUNTED.sub(lambda name: f"{name[1]}{numbers.setdefault(name[0], len(numbers))}", drawing)
-
-
-def _charts(made: Made) -> Iterator[tuple[str, Chart]]:
-    """Yields each chart with its file's name."""
-    experiment = made.experiment
-    chosen = choose(made.results, experiment.charts, axes=experiment.axes)
-    for number, chart in enumerate(chosen.charts, start=1):
-        yield f"{experiment.name}-{number}.svg", chart
-
-
-def _section(made: Made, charts: Sequence[tuple[str, Chart]]) -> Iterator[str]:
-    experiment = made.experiment
-    yield f"## {experiment.name}"
-    yield f"{_begun(experiment.shows)} of [{experiment.paper.citation}]({experiment.paper.link})."
-    yield f"{experiment.question} {_made_how(made)} {made.reproduction.settling}\n"
-    for score in made.reproduction.scores:
-        yield from _score(score)
-    for name, chart in charts:
-        yield f"![{chart.title}]({IMAGES}/{name})\n"
-    if made.reproduction.statements:
-        yield from _statements(made.reproduction)
-    yield f"\nVerdict: {made.reproduction.verdict}"
-
-
-def _begun(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
-
-
-def _made_how(made: Made) -> str:
-    [campaign] = made.results.campaigns
-    name, origin = made.experiment.name, campaign.origin
-    forms = {form(name, full=full): full for full in (True, False)}
-    how = {True: f"`ccmix reproduce {name} --full`", False: f"`ccmix reproduce {name}`"}
-    ini = f"[configs/papers/{name}.ini](../configs/papers/{name}.ini)"
-    command = how[forms[campaign.ini]] if campaign.ini in forms else "An older form of the experiment"
-    return (
-        f"{command} made {made.reproduction.runs} of {made.results.planned} runs that count, seed {origin.seed}, ccmix "
-        f"{origin.ccmix}. {ini} has every setting with its source, "
-        f"[{made.archive}](../archive/papers/{made.archive}) the runs."
-    )
-
-
-def _score(score: Score) -> Iterator[str]:
-    yield f"{_begun(text.title(score))}, {text.cells(score)}. Asked: {text.met(score)}.\n"
-    if rows := list(text.score_rows(score)):
-        yield from _table(text.SCORES, rows)
-        yield ""
-    listed = (*score.pairs, *score.partial) if len(score.pairs) <= MOST_PAIRS else score.far[:MOST_FAR]
-    if listed:
-        if len(listed) < len(score.pairs):
-            yield f"{len(score.far)} cells are off by more than that:\n"
-        head, *cells = text.cell_rows(score, listed)
-        yield from _table(head, cells)
-        yield ""
-    if sentence := text.unexplained(score):
-        yield f"{sentence}\n"
-
-
-def _statements(made: Reproduction) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = []
-    for judged in made.statements:
-        statement = judged.statement
-        reading = f" ({statement.reading})" if statement.reading else ""
-        said = f"`{statement.name}`: {statement.sentence}{reading}"
-        rows.append((statement.section, said, "", "", _outcome(judged)))
-        rows += [_bound(each) for each in judged.bounds]
-        rows += [_bound(each, tried.setting) for tried in judged.explaining for each in tried.judged.bounds]
-    yield from _table(("section", "statement", "limits", "lab", "outcome"), rows)
-
-
-def _outcome(judged: JudgedStatement) -> str:
-    return "; ".join(filter(None, [f"**{text.outcome(judged.judged)}**", text.explained(judged)]))
-
-
-def _bound(judged: JudgedBound, setting: str = "") -> tuple[str, ...]:
-    what = (f"tried {setting}: " if setting else "") + text.what(judged.bound.number)
-    return "", what, text.limits(judged.bound), text.seen(judged), judged.outcome.value
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', 'or') for cell in row)} |"
-
-
-def _wrapped(markdown: str) -> str:
-    """Returns the text with prose of at most WIDTH columns; tables, headings and images stay as they are."""
-    lines: list[str] = []
-    for block in markdown.split("\n\n"):
-        if block.lstrip().startswith(("|", "#", "![", "-")):
-            lines.append("\n".join(_wrapped_lines(block)))
-        else:
-            lines.append(textwrap.fill(" ".join(block.split()), WIDTH, break_long_words=False, break_on_hyphens=False))
-    return "\n\n".join(lines) + "\n"
-
-
-def _wrapped_lines(block: str) -> Iterator[str]:
-    """Yields the lines of a block of which some are items, headings or rows of tables."""
-    prose: list[str] = []
-    for line in block.splitlines():
-        if line.startswith(("|", "#", "![", "- ")):
-            yield from _filled(prose)
-            prose = []
-        if line.startswith(("|", "#", "![")):
-            yield line
-        else:
-            prose.append(line)
-    yield from _filled(prose)
-
-
-def _filled(prose: Sequence[str]) -> list[str]:
-    if not prose:
-        return []
-    indent = "  " if prose[0].startswith("- ") else ""
-    return textwrap.wrap(
-        " ".join(line.strip() for line in prose), WIDTH, subsequent_indent=indent, break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip

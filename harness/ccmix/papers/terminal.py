@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from ccmix.analysis.cost import Cost
-from ccmix.papers import text
+from ccmix.papers import score_text, text
 from ccmix.papers.experiment import Experiment
 from ccmix.papers.judging import JudgedBound, JudgedStatement
 from ccmix.papers.outcome import Reproduction
@@ -47,10 +47,13 @@ def reproduction(made: Reproduction) -> str:
 
 
 def _score(score: Score) -> str:
-    pairs = list(text.cell_rows(score, (*score.pairs, *score.partial)[:MOST_PAIRS]))
-    rows = [text.SCORES, *text.score_rows(score)]
-    last = f"{text.cells(score)}; asked: {text.met(score)}\n" + (text.unexplained(score) + "\n").lstrip()
-    return f"{text.title(score)}\n{_columns(pairs)}{_columns(rows)}{last}"
+    pairs = score_text.cell_rows(score, (*score.pairs, *score.partial)[:MOST_PAIRS])
+    cells = score_text.without_empty([score_text.CELLS, *pairs])
+    rows = [("", *score_text.LIKENESS), *score_text.score_rows(score)]
+    asked = f"{score_text.cells(score)}; asked: {score_text.asked(score)}"
+    met = f": {score_text.met(score)}" if score.judged else ""
+    last = f"{asked}{met}\n" + (score_text.unexplained(score) + "\n").lstrip()
+    return f"{score_text.title(score)}\n{_columns(cells)}{_columns(rows)}{last}"
 
 
 def _statement(judged: JudgedStatement) -> str:
@@ -58,8 +61,9 @@ def _statement(judged: JudgedStatement) -> str:
     reading = f" ({statement.reading})" if statement.reading else ""
     bounds = [_bound(each) for each in judged.bounds]
     bounds += [_bound(each, tried.setting) for tried in judged.explaining for each in tried.judged.bounds]
-    outcome = "; ".join(filter(None, [text.outcome(judged.judged), text.explained(judged)]))
-    head = f"{statement.name}: {outcome}\n  section {statement.section}: {statement.sentence}{reading}\n"
+    why = [text.why_untold(judged.judged), text.explained(judged)]
+    outcome = "; ".join(filter(None, [text.outcome(judged.judged), *why]))
+    head = f"{statement.name}: {outcome}\n  {text.section(statement)}: {statement.sentence}{reading}\n"
     return head + "".join(bounds)
 
 

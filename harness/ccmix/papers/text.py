@@ -1,15 +1,13 @@
-"""Writes experiments and what came of them for people: sentences and the cells of tables."""
+"""Writes numbers and statements of papers for people: sentences and the cells of tables."""
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 
 from ccmix.analysis.metric_text import shown
-from ccmix.papers.experiment import ALTERNATIVES, Bound, Criterion, MeanOf, Number, Quantity, Quotient
+from ccmix.papers.experiment import Bound, MeanOf, Number, Of, Quantity, Quotient, Statement
 from ccmix.papers.judging import JudgedBound, JudgedBounds, JudgedStatement, Judgement
 from ccmix.papers.measured import MeasuredSample
-from ccmix.papers.scores import APART, TRIVIAL, CellPair, Likeness, Score
-from ccmix.units import format_percent
 
 NAMES: dict[Quantity, str] = {
     "goodput_bps": "goodput", "variation": "coefficient of variation", "utilisation": "utilisation",
@@ -18,33 +16,73 @@ NAMES: dict[Quantity, str] = {
     "queue_mean_bdp": "mean queue in BDP", "queue_p95_bdp": "95th percentile of the queue in BDP",
     "rtt_p95_s": "95th percentile of RTT",
 }  # fmt: skip
-
-
-UNEXPLAINED = "not explained"
+PLURAL: tuple[Quantity, ...] = ("retransmits",)
+WITH_DECIMALS_TO = 100.0
+WHOLE_FROM = 1000.0  # numbers are written without decimals, and their thousands apart
 
 
 def what(number: Number) -> str:
-    """Returns what is compared: 'share of bbr at rtt=10ms'."""
+    """Returns what is compared: 'share of bbr in entry two-flows at rtt=10ms'.
+
+    A quotient says once what both sides have: 'goodput of bbr over that of cubic, in entry shallow at rate=1gbit'.
+    """
     if isinstance(number, Quotient):
-        return f"{what(number.over)}, over {what(number.under)}"
+        return _of_quotient(number)
     if isinstance(number, MeanOf):
         return f"mean over {len(number.numbers)} cells, the first of which is {what(number.numbers[0])}"
-    whose = " ".join(filter(None, [number.cca, f"on {number.host}" if number.host else ""]))
-    at = ", ".join([*(f"{key}={value}" for key, value in number.at.items()), *_buffers(number.buffer_bdp)])
-    return (
-        NAMES[number.quantity] + (f" of {whose}" if whose else "") + f" in {number.entry}" + (f" at {at}" if at else "")
-    )
+    return NAMES[number.quantity] + _whose(number) + _where(number.entry, _at(number))
 
 
-def _buffers(bdp: tuple[float, float] | None) -> Iterator[str]:
-    """Yields 'a buffer of 0.4 to 1 BDP', 'a buffer below 0.4 BDP', or 'a buffer from 1 BDP on'."""
-    if bdp is None:
-        return
-    least, below = bdp
+def _of_quotient(number: Quotient) -> str:
+    over, under = number.over, number.under
+    if isinstance(over, MeanOf) or isinstance(under, MeanOf) or over.quantity != under.quantity:
+        return f"{what(over)}, over {what(under)}"
+    common = [each for each in _at(over) if each in _at(under)]
+    same_entry, same_whose = over.entry == under.entry, _whose(over) == _whose(under)
+
+    def own(of: Of) -> str:
+        return _where("" if same_entry else of.entry, [each for each in _at(of) if each not in common])
+
+    that = f"{'those' if over.quantity in PLURAL else 'that'}{'' if same_whose else _whose(under)}{own(under)}"
+    both = _where(over.entry if same_entry else "", common)
+    return f"{NAMES[over.quantity]}{_whose(over)}{own(over)} over {that}" + (f",{both}" if both else "")
+
+
+def _at(of: Of) -> list[str]:
+    """Returns the settings, without the CCA where it is that of the flows."""
+    settings = [f"{key}={text}" for key, text in of.at.items() if (key, text) != ("cca", of.cca)]
+    return settings if of.buffer_bdp is None else [*settings, _buffer(*of.buffer_bdp)]
+
+
+def _buffer(least: float, below: float) -> str:
+    """Returns 'a buffer of 0.4 to 1 BDP', 'a buffer below 0.4 BDP', or 'a buffer from 1 BDP on'."""
     if math.isinf(below):
-        yield f"a buffer from {least:g} BDP on"
-    else:
-        yield f"a buffer of {least:g} to {below:g} BDP" if least else f"a buffer below {below:g} BDP"
+        return f"a buffer from {least:g} BDP on"
+    return f"a buffer of {least:g} to {below:g} BDP" if least else f"a buffer below {below:g} BDP"
+
+
+def _whose(of: Of) -> str:
+    """Returns ' of bbr', ' of the flows of h1' or " of bbr's flows of h1"; nothing for all flows."""
+    if of.host is None:
+        return "" if of.cca is None else f" of {of.cca}"
+    return f" of the flows of {of.host}" if of.cca is None else f" of {of.cca}'s flows of {of.host}"
+
+
+def _where(entry: str, settings: Sequence[str]) -> str:
+    return (f" in entry {entry}" if entry else "") + (f" at {', '.join(settings)}" if settings else "")
+
+
+def in_digits(value: float) -> str:
+    """Writes a number with three significant digits: '1.54', '1,900'."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= WHOLE_FROM else f"{value:.3g}"
+
+
+def of_quantity(quantity: Quantity, value: float | None) -> str:
+    """Writes a number with its unit: '110 Mbit/s', '78.3%'; of segments '3,159', and from 10,000 on '172,000'."""
+    if quantity != "retransmits" or value is None or abs(value) < WHOLE_FROM:
+        return shown(quantity, value)
+    return f"{value:,.0f}" if abs(value) < 10 * WHOLE_FROM else in_digits(value)
 
 
 def value(number: Number, of: float | None) -> str:
@@ -52,34 +90,52 @@ def value(number: Number, of: float | None) -> str:
     if of is None:
         return "–"
     if isinstance(number, Quotient):
-        return f"{of:.3g} times"
-    return shown(number.numbers[0].quantity if isinstance(number, MeanOf) else number.quantity, of)
+        return f"{in_digits(of)} times"
+    return of_quantity(_quantity(number), of)
+
+
+def _quantity(number: Of | MeanOf) -> Quantity:
+    return number.numbers[0].quantity if isinstance(number, MeanOf) else number.quantity
 
 
 def limits(bound: Bound) -> str:
-    """Returns 'at least 50%', 'at most 20%' or '40% to 60%'."""
-    low, high = (value(bound.number, limit) for limit in (bound.least, bound.most))
+    """Returns 'at least 50%', 'at most 20%', '40% to 60%', or of a ratio of 1 'at least as much'."""
+    number = bound.number
     if bound.least is not None and bound.most is not None:
-        return f"{low} to {high}"
-    return f"at most {high}" if bound.least is None else f"at least {low}"
+        return _range(number, bound.least, bound.most)
+    limit, most = (bound.most, True) if bound.least is None else (bound.least, False)
+    if isinstance(number, Quotient) and limit == 1:
+        return f"at {'most' if most else 'least'} as {'many' if _quantity(number.over) in PLURAL else 'much'}"
+    return f"at {'most' if most else 'least'} {value(number, limit)}"
+
+
+def _range(number: Number, low: float, high: float) -> str:
+    """Returns '40% to 60%', '0.9 to 1.1 times', or one number where both are written alike."""
+    if isinstance(number, Quotient):
+        first, last = in_digits(low), in_digits(high)
+        return f"{last} times" if first == last else f"{first} to {last} times"
+    first, last = value(number, low), value(number, high)
+    return last if first == last else f"{first} to {last}"
 
 
 def seen(judged: JudgedBound) -> str:
     """Returns the mean with its interval and the number of runs."""
     number = judged.bound.number
-    return _sample(judged.sample, lambda of: value(number, of))
+    if isinstance(number, Quotient):
+        return sample_text(judged.sample, in_digits, " times")
+    return sample_text(judged.sample, lambda of: value(number, of))
 
 
-def _sample(sample: MeasuredSample, form: Callable[[float | None], str]) -> str:
-    """Returns '78.3% (75% to 81.5%, 5 runs)', or '78.3% (75% to 81.5%, 2 of 5 runs not settled)'."""
-    if not sample.runs:
+def sample_text(sample: MeasuredSample, form: Callable[[float], str], unit: str = "") -> str:
+    """Returns '78.3% (75% to 81.5%, 5 runs)', or '7.68 times (6.64 to 8.71, 2 of 5 runs not settled)'."""
+    if sample.mean is None:
         return "–"
     runs = f"{sample.runs} run" + ("" if sample.runs == 1 else "s")
     runs = f"{sample.not_settled} of {runs} not settled" if sample.not_settled else runs
     if sample.interval is None:
-        return f"{form(sample.mean)} ({runs}: too few for an interval)"
+        return f"{form(sample.mean)}{unit} ({runs}: too few for an interval)"
     low, high = map(form, sample.interval)
-    return f"{form(sample.mean)} ({low} to {high}, {runs})"
+    return f"{form(sample.mean)}{unit} ({low} to {high}, {runs})"
 
 
 def outcome(judged: JudgedBounds) -> str:
@@ -100,53 +156,40 @@ def explained(judged: JudgedStatement) -> str:
     return "; ".join(parts)
 
 
-def cell_rows(score: Score, pairs: Sequence[CellPair]) -> Iterator[tuple[str, ...]]:
-    """Yields a head, and for each cell its settings, what was published and measured, and what explains a difference.
-
-    The last column is left out where there is nothing to explain.
-    """
-    explained = ("explained by",) if score.far else ()
-    yield ("cell", "published", "lab", *explained)
-    for pair in pairs:
-        yield (
-            cell(pair),
-            shown(score.comparison.quantity, pair.value),
-            _of_quantity(score, pair.sample) + _only(pair),
-            *(_explained(score, pair) for _ in explained),
-        )
-
-
-def _of_quantity(score: Score, sample: MeasuredSample) -> str:
-    return _sample(sample, functools.partial(shown, score.comparison.quantity))
-
-
-def _only(pair: CellPair) -> str:
-    """Returns ', delay: only 5ms of 2ms, 5ms, 10ms' for a cell that was measured in part."""
-    pooled = {key: ", ".join(pair.published.at[key].split(ALTERNATIVES)) for key in pair.lacks}
-    return "".join(f", {key}: only {', '.join(there)} of {pooled[key]}" for key, there in pair.lacks.items())
-
-
-def cell(pair: CellPair) -> str:
-    """Returns 'cubic, rate=1gbit, ack-delay=5ms'."""
-    return ", ".join([pair.published.cca, *(f"{key}={text}" for key, text in pair.published.at.items())])
-
-
-def _explained(score: Score, pair: CellPair) -> str:
-    """Returns 'fq: 84%', or that nothing explains the cell; nothing for one that is near enough."""
-    if pair not in score.far:
+def why_untold(judged: JudgedBounds) -> str:
+    """Returns why bounds cannot be told: too few runs, or intervals that reach beyond a limit; else nothing."""
+    untold = [bound for bound in judged.bounds if bound.outcome is Judgement.UNTOLD]
+    if judged.outcome is not Judgement.UNTOLD:
         return ""
-    explanations = (f"{each.setting}: {_of_quantity(score, each.sample)}" for each in pair.explanations)
-    return ", ".join(explanations) or UNEXPLAINED
+    few = sum(bound.sample.interval is None for bound in untold)
+    reasons = [
+        "fewer than 3 runs" if few else "",
+        "the 95% interval is on both sides of a limit" if few < len(untold) else "",
+    ]
+    return listed([reason for reason in reasons if reason])
 
 
-def unexplained(score: Score) -> str:
-    """Returns a sentence that names the cells which are far off and not explained; nothing if there are none."""
-    count = len(score.unexplained)
-    if not count:
-        return ""
-    names = "; ".join(cell(pair) for pair in score.unexplained)
-    tried = listed([each.setting for each in score.comparison.tried])
-    return f"Not explained{f' by {tried}' if tried else ''}: {count} cell{'' if count == 1 else 's'}: {names}."
+def asked(judged: JudgedStatement) -> str:
+    """Returns the limits of a statement, each once: 'at least 80%; 0.7 to 0.9'."""
+    return "; ".join(dict.fromkeys(limits(bound.bound) for bound in judged.bounds))
+
+
+def found(judged: JudgedStatement) -> str:
+    """Returns the means of a statement's numbers, for each of its limits their range: '1.54 to 7.68 times'."""
+    by_limits: dict[str, list[JudgedBound]] = {}
+    for bound in judged.bounds:
+        by_limits.setdefault(limits(bound.bound), []).append(bound)
+    return "; ".join(filter(None, map(_range_of_means, by_limits.values()))) or "–"
+
+
+def _range_of_means(bounds: Sequence[JudgedBound]) -> str:
+    means = [bound.sample.mean for bound in bounds if bound.sample.mean is not None]
+    return _range(bounds[0].bound.number, min(means), max(means)) if means else ""
+
+
+def section(statement: Statement) -> str:
+    """Returns 'section 3.1', or the source as it is where it has no such number, as a slide."""
+    return f"section {statement.section}" if re.match(r"[IVX]+\b|\d", statement.section) else statement.section
 
 
 def listed(words: Sequence[str]) -> str:
@@ -154,73 +197,18 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-SCORES = ("", "median of the log ratio", "rank correlation", "largest ratio", f"within {APART}")
+def counted(count: int, one: str, several: str) -> str:
+    """Returns '1 cell' or '3 cells'."""
+    return f"{count} {one if count == 1 else several}"
 
 
-def score_rows(score: Score) -> Iterator[tuple[str, ...]]:
-    """Yields the rows of a table of scores: of the lab, of the trivial prediction, and of the ceiling."""
-    if score.likeness:
-        yield ("lab", *_likeness(score.likeness))
-    if score.trivial:
-        yield (f"{TRIVIAL} x rate", *_likeness(score.trivial))
-    ceiling = score.comparison.ceiling
-    if score.ceiling:
-        yield (ceiling, *_likeness(score.ceiling))
-    if score.ceiling_of_all and score.ceiling_of_all != score.ceiling:
-        yield (f"{ceiling}, all {score.ceiling_of_all.cells} cells", *_likeness(score.ceiling_of_all))
+def begun(sentence: str) -> str:
+    """Returns a sentence with a capital letter."""
+    return sentence[:1].upper() + sentence[1:]
 
 
-def _likeness(of: Likeness) -> Iterator[str]:
-    """Yields median of the log ratio, rank correlation, largest ratio, and utilisations within 0.05."""
-    yield "–" if of.log_ratio is None else f"{of.log_ratio:.3f}"
-    yield "–" if of.rank is None else f"{of.rank:.3f}"
-    yield f"{of.largest:.2f}" if math.isfinite(of.largest) else "∞"
-    yield "–" if of.within is None else format_percent(of.within)
-
-
-def title(score: Score) -> str:
-    """Returns 'goodput of cubic in shallow beside 100 KB, kernel 4.15'."""
-    comparison = score.comparison
-    whose = f" of {', '.join(comparison.ccas)}" if comparison.ccas else ""
-    return f"{NAMES[comparison.quantity]}{whose} in {comparison.entry} beside {comparison.series}"
-
-
-def asked(score: Score) -> str:
-    """Returns the criterion in words."""
-    criterion = score.comparison.criterion
-    if criterion is None:
-        return "nothing, it is for comparison"
-    parts = [
-        "" if criterion.least_rank is None else f"rank at least {criterion.least_rank:g}",
-        _asked_of_cells(criterion, bool(score.comparison.tried)),
-        ""
-        if criterion.least_within is None
-        else f"within 0.05 in {format_percent(criterion.least_within)} of the cells",
-    ]
-    return ", ".join(filter(None, parts))
-
-
-def _asked_of_cells(criterion: Criterion, is_explained: bool) -> str:
-    limits = [
-        "" if criterion.most_factor is None else f"{criterion.most_factor:g} times",
-        "" if criterion.most_apart is None else f"{criterion.most_apart:g}",
-    ]
-    most = " or ".join(filter(None, limits))
-    unless = " that nothing tried explains" if is_explained else ""
-    return f"no cell off by more than {most}{unless}" if most else ""
-
-
-def met(score: Score) -> str:
-    """Returns 'rank at least 0.95: met'."""
-    if not score.judged:
-        return asked(score)
-    words = {Judgement.HOLDS: "met", Judgement.FAILS: "not met"}
-    return f"{asked(score)}: {words.get(score.outcome, score.outcome.value)}"
-
-
-def cells(score: Score) -> str:
-    """Returns how many cells are compared, how many more were measured in part, and how many more were published."""
-    count = len(score.pairs)
-    partial = f", {len(score.partial)} more in part" if score.partial else ""
-    more = f", {score.missing} more published" if score.missing else ""
-    return f"{count} cell{'' if count == 1 else 's'}{partial}{more}"
+def ratio(of: float) -> str:
+    """Writes by how much two numbers differ: '1.40', '168', '∞'."""
+    if not math.isfinite(of):
+        return "∞"
+    return f"{of:.2f}" if of < WITH_DECIMALS_TO else in_digits(of)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ccmix.papers import tierney_figures
 from ccmix.papers.experiment import (
     ALTERNATIVES,
     BesidePublished,
@@ -215,7 +216,8 @@ EXPERIMENTS = (
         "How fast are flows of CUBIC and of BBRv2, alone and mixed, by loss and RTT?",
         TABLE2,
         (*_beside("goodput_bps", Criterion()), *_beside("variation", Criterion(most_factor=None))),
-        charts=("table",),
+        figures=tierney_figures.TABLE2,
+        whys=("cca",),
         unsettled=UNSETTLED,
     ),
     Experiment(
@@ -224,6 +226,8 @@ EXPERIMENTS = (
         "figure 15",
         "Are BBRv2's default parameters the best ones beside CUBIC?",
         FIG15,
+        figures=tierney_figures.FIG15,
+        whys=("cca",),
         unsettled=UNSETTLED,
     ),
 )

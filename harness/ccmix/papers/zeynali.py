@@ -1,5 +1,6 @@
 """Zeynali et al. 2024: whether BBRv3 keeps its promises."""
 
+from ccmix.papers import zeynali_figures
 from ccmix.papers.experiment import BesidePublished, Bound, Criterion, Experiment, Of, Paper, Quotient, Statement
 
 PAPER = Paper(
@@ -151,8 +152,9 @@ EXPERIMENTS = (
         "two competing flows at 16 BDP",
         "How long do two flows of one BBR take to share a deep buffer fairly?",
         CONVERGENCE,
+        figures=zeynali_figures.CONVERGENCE,
+        whys=("cca",),
         unsettled="whether and when the shares settle is what the experiment asks",
-        charts=("table",),
     ),
     Experiment(
         "zeynali-rtt",
@@ -160,6 +162,8 @@ EXPERIMENTS = (
         "RTT fairness",
         "Which of two BBRv3 flows gets more, that with the longer RTT or that with the shorter one?",
         RTT,
+        figures=zeynali_figures.RTT,
+        whys=("cca",),
     ),
     Experiment(
         "zeynali-coexistence",
@@ -172,5 +176,7 @@ EXPERIMENTS = (
             for series, entry in (("one BBR flow", "one-bbr-flow"), ("several BBR flows", "several-bbr-flows"))
             for quantity in ("share", "fairness")
         ),
+        figures=zeynali_figures.COEXISTENCE,
+        whys=("cca",),
     ),
 )
