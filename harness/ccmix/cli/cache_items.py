@@ -54,6 +54,7 @@ KINDS = {  # by the folders of the cache
         CacheKind("sent by a cluster's client", "[0-9a-f]{64}", extra=True),
         CacheKind(LEFT_OVER, r"[0-9a-f]{64}\.(partial|[0-9a-z_]{8})"),
     ),
+    "slurm": (CacheKind("certificate of SLURM jobs", r"\.dask-jobqueue\.worker\..+", extra=True),),
     "iperf3": (CacheKind("iperf3", rf"{KEY}(--[a-z]+)?-[0-9.]+"), CacheKind(LEFT_OVER, r"build\..{6}")),
     "sockmon": _built("sockmon"),
     "capflow": _built("capflow"),
