@@ -73,6 +73,8 @@ def full(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
     named = cache.has(f"lab-kernel/{NAMED}", days=7)
     (cache.folder / "lab-kernel" / "named").mkdir()
     (cache.folder / "lab-kernel" / "named" / "mine").symlink_to(named)
+    (cache.folder / "userland" / "keys").mkdir(parents=True)
+    (cache.folder / "userland" / "keys" / NEW).symlink_to(f"../{OTHER}")
     cache.has(f"lab-kernel/{NEW}")
     cache.has(f"userland/{OLD}", days=2)
     code = cache.has(f"userland/{OTHER}/guest-code/{OLD}", days=4)

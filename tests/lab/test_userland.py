@@ -137,6 +137,28 @@ def test_another_user_elsewhere_builds_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
+def test_its_folder_has_the_name_of_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, _ = built(tmp_path / "cache")
+    assert root.parent.name == str(identify_userland(root).userland_sha256)[:16]
+    checkout = tmp_path / "checkout"
+    shutil.copytree(REPOSITORY / "lab", checkout / "lab", symlinks=True)
+    shutil.copytree(REPOSITORY / "tools", checkout / "tools")
+    with (checkout / "lab/userland/build").open("a") as script:
+        script.write("# the same content\n")
+    noted = root.parent / "build.json"
+    noted.write_text(noted.read_text().replace('"pinned": true', '"pinned": false'))
+    made = root.stat().st_ino
+    monkeypatch.setitem(globals(), "BUILD", checkout / "lab/userland/build")
+    again, said = built(tmp_path / "cache")
+    assert "building the lab's userland" in said
+    assert (again, again.stat().st_ino) == (root, made)
+    assert json.loads(noted.read_text())["pinned"] is True
+    links = list((tmp_path / "cache/userland/keys").iterdir())
+    assert len(links) == 2
+    assert {link.resolve() for link in links} == {root.parent}
+
+
+@pytest.mark.deep
 def test_a_damaged_one_is_built_again(tmp_path: Path) -> None:
     root, _ = built(tmp_path)
     (root / "etc/hosts").write_text("other\n")

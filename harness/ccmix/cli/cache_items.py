@@ -72,7 +72,7 @@ KINDS = {  # by the folders of the cache
     "emulator": (CacheKind("emulator", rf"{KEY}(-[a-z]+)?", extra=True),),
     "plugin": (CacheKind("plugin's package", r"pscheduler-tool-iperf3mix.+\.(deb|rpm)", extra=True),),
 }
-NAMES = "named"  # the folder of links to named kernels
+NAMES = {("lab-kernel", "named"), ("userland", "keys")}  # folders of links: to named kernels, and by keys of inputs
 _LOCK = re.compile(rf"lock|([a-z]+-)?{KEY}\.lock")
 _REMOVED = re.compile(rf".+{re.escape(REMOVED)}[0-9]+")
 
@@ -119,9 +119,9 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _is_kept(place: str, entry: os.DirEntry[str]) -> bool:
-    """Returns whether this is a lock, which others may wait for, or the folder of names."""
+    """Returns whether this is a lock, which others may wait for, or a folder of names."""
     if entry.is_dir(follow_symlinks=False):
-        return (place, entry.name) == ("lab-kernel", NAMES)
+        return (place, entry.name) in NAMES
     return entry.is_file(follow_symlinks=False) and _LOCK.fullmatch(entry.name) is not None
 
 
