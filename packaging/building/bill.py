@@ -1,12 +1,14 @@
 """Writes the software bill of materials: CycloneDX 1.6 as JSON (https://cyclonedx.org/docs/1.6/json/)."""
 
 import json
+import re
 import time
 import uuid
 from typing import Any
 
 from components import Component
 
+OPERATOR = re.compile(" (AND|OR|WITH) ")
 NAMESPACE = uuid.UUID("6f1c6c4e-0f0b-5b1e-9d6a-63636d697800")
 """Makes the same serial number of the same components; any constant would do."""
 
@@ -31,6 +33,13 @@ def bill_of(components: list[Component], epoch: int) -> str:
     return json.dumps({**document, "serialNumber": f"urn:uuid:{serial}"}, indent=1) + "\n"
 
 
+def _licences(names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Returns names of licences, or an expression of SPDX: the format allows one, and then no names."""
+    if len(names) == 1 and OPERATOR.search(names[0]):
+        return [{"expression": names[0]}]
+    return [{"license": {"name": name}} for name in names]
+
+
 def _component(number: int, each: Component) -> dict[str, Any]:
     described: dict[str, Any] = {
         "type": each.kind,
@@ -43,7 +52,7 @@ def _component(number: int, each: Component) -> dict[str, Any]:
         source = f"{each.source.name} {each.source.version}"
         described["properties"].append({"name": "ccmix:debian-source", "value": source})
     if each.licences:
-        described["licenses"] = [{"license": {"name": name}} for name in each.licences]
+        described["licenses"] = _licences(each.licences)
     if each.purl:
         described["purl"] = each.purl
     if each.sha256:

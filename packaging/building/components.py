@@ -57,16 +57,6 @@ def of_wheel(built: Built, version: str) -> list[Component]:
     ]
 
 
-def python_packages() -> Iterator[Component]:
-    """Yields what requirements.txt locks, but for what only builds."""
-    locked = (REPOSITORY / "requirements.txt").read_text(encoding="utf-8")
-    for name, version in re.findall(r"^([a-z0-9.-]+)==(\S+)", locked, re.MULTILINE):
-        if name != "setuptools":
-            yield Component(
-                name, version, "library", ("asked for by the wheel", "deb"), purl=f"pkg:pypi/{name}@{version}"
-            )
-
-
 def _kernel(built: Built) -> Component:
     noted = json.loads((built.kernel.parent / "build.json").read_text(encoding="utf-8"))
     version = noted["source_version"]

@@ -13,6 +13,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import python_packages
+from notices import PYTHON_HEAD, third_party
 from programs import KERNEL, REPOSITORY, USERLAND, Built, stripped
 from wheel import add_guest_code, copy_userland
 
@@ -146,8 +148,12 @@ def _place(root: Path, release: Release) -> None:
         _copy(REPOSITORY / "docs/howto" / page, docs / page)
     packages = root / PREFIX / f"lib/python{release.python}/site-packages"
     _add_manual(root / "usr/share", packages)
-    texts = [REPOSITORY / "LICENSE", packages / "ccmix/programs/THIRD-PARTY.txt"]
-    (docs / "copyright").write_text("\n\n".join(text.read_text() for text in texts), encoding="utf-8")
+    texts = [
+        (REPOSITORY / "LICENSE").read_text(encoding="utf-8"),
+        (packages / "ccmix/programs/THIRD-PARTY.txt").read_text(encoding="utf-8"),
+        third_party(python_packages.within(packages), PYTHON_HEAD),
+    ]
+    (docs / "copyright").write_text("\n\n".join(texts), encoding="utf-8")
 
 
 def _add_manual(share: Path, packages: Path) -> None:

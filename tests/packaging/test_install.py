@@ -175,6 +175,7 @@ def test_the_debian_package(suite: str, package: Path, of_clone: Path, tmp_path:
         assert not newcomer.files(".cache/ccmix")  # all is in the package
         assert r"\-\-quick" in gzip.decompress((machine.root / "usr/share/man/man1/ccmix.1.gz").read_bytes()).decode()
         assert "_CCMIX_COMPLETE" in (machine.root / "usr/share/bash-completion/completions/ccmix").read_text()
+        assert "\njinja2 " in (machine.root / "usr/share/doc/ccmix/copyright").read_text()  # with the packages' terms
         kept = newcomer.files("results")
         machine.dpkg("--remove", "ccmix")
         machine.dpkg("--purge", "ccmix")

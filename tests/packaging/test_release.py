@@ -105,6 +105,7 @@ def test_the_bill_of_materials_is_valid_and_names_what_is_in_the_files(
     found = {each["name"]: each for each in bill(released)["components"]}
     locked = set(re.findall(r"^([a-z0-9.-]+)==", (REPOSITORY / "requirements.txt").read_text(), re.MULTILINE))
     assert locked - {"setuptools"} <= set(found)
+    assert all(found[name]["licenses"] for name in locked - {"setuptools"})
     lab = unpacked(wheel, "lab", tmp_path)
     kernel = json.loads((lab / "kernel/build.json").read_text())
     assert found["linux (with lab/patches and cca)"]["hashes"][0]["content"] == kernel["sha256"]
