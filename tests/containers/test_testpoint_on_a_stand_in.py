@@ -14,6 +14,9 @@ from support import REPOSITORY
 pytestmark = pytest.mark.timeout(3600)
 STAND_IN = "ccmix-tests/stand-in-for-testpoint"
 TOOL = "/usr/lib/pscheduler/classes/tool/iperf3mix"
+# 554 MB were measured: Polars 132, SciPy 87, vl-convert 84, the lab's userland 74, NumPy 48, Ubuntu's Python 3.11 with
+# its byte code 21; the rest are smaller packages, as Dask, and static programs
+MOST_BYTES_ADDED = 570_000_000
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +106,7 @@ def test_size(docker: Docker, testpoint: str, capsys: pytest.CaptureFixture[str]
     added = docker.inspect(testpoint)["Size"] - docker.inspect(STAND_IN)["Size"]
     with capsys.disabled():
         print(f"\n{testpoint}: {added / 1e6:.0f} MB more than its base")
-    assert added < 470_000_000  # 456 MB were measured with SciPy in it
+    assert added < MOST_BYTES_ADDED
 
 
 def test_labels(docker: Docker, testpoint: str) -> None:

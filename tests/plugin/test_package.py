@@ -117,6 +117,20 @@ def test_it_can_be_built_again(deb: Path, tmp_path: Path) -> None:
     assert Path(built.stdout.strip()).read_bytes() == deb.read_bytes()
 
 
+@pytest.mark.deep
+@pytest.mark.namespaces
+def test_the_rpm_can_be_built_again(tmp_path: Path) -> None:
+    """On a host of another name, and later: the time is in an RPM in seconds, as are those of its files."""
+    on_another = ["unshare", "--uts", "sh", "-c", 'hostname somewhere.else && sleep 1 && exec "$@"', "sh"]
+    first, second = (
+        subprocess.run(
+            [*prefix, REPOSITORY / "plugin/build", "--rpm", tmp_path / name], check=True, capture_output=True
+        )
+        for name, prefix in (("first", []), ("second", on_another))
+    )
+    assert Path(first.stdout.decode().strip()).read_bytes() == Path(second.stdout.decode().strip()).read_bytes()
+
+
 def test_the_service_and_the_script_of_the_package_call_what_is_there(deb: Path, package: Path) -> None:
     units = package / "usr/lib/systemd/system"
     unit = (units / f"multi-user.target.wants/{NAME}.service").read_text()
