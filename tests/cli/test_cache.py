@@ -200,6 +200,19 @@ def test_what_a_process_holds_by_its_mark_is_locked(cache: Cache) -> None:
         assert has_lock
 
 
+def test_what_is_just_being_sent_is_locked(cache: Cache) -> None:
+    sent = f"by-hash/{NAMED * 4}"
+    cache.has(sent)
+    locks = cache.folder / "by-hash" / "locks"
+    locks.mkdir()
+    assert cache.names() == {sent}
+    (item,) = items(cache.folder)
+    with (locks / item.path.name).open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with locked(cache.folder, item) as has_lock:
+            assert not has_lock
+
+
 def test_links_are_never_followed(cache: Cache, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

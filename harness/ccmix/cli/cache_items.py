@@ -72,7 +72,8 @@ KINDS = {  # by the folders of the cache
     "emulator": (CacheKind("emulator", rf"{KEY}(-[a-z]+)?", extra=True),),
     "plugin": (CacheKind("plugin's package", r"pscheduler-tool-iperf3mix.+\.(deb|rpm)", extra=True),),
 }
-NAMES = {("lab-kernel", "named"), ("userland", "keys")}  # folders of links: to named kernels, and by keys of inputs
+LOCKS = "locks"  # the folder of locks on what is beside it, by its name
+KEPT = {("lab-kernel", "named"), ("userland", "keys"), ("by-hash", LOCKS)}  # folders of links and locks
 _LOCK = re.compile(rf"lock|([a-z]+-)?{KEY}\.lock")
 _REMOVED = re.compile(rf".+{re.escape(REMOVED)}[0-9]+")
 
@@ -119,9 +120,9 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _is_kept(place: str, entry: os.DirEntry[str]) -> bool:
-    """Returns whether this is a lock, which others may wait for, or a folder of names."""
+    """Returns whether this is a lock, which others may wait for, or a folder of links or locks."""
     if entry.is_dir(follow_symlinks=False):
-        return (place, entry.name) in NAMES
+        return (place, entry.name) in KEPT
     return entry.is_file(follow_symlinks=False) and _LOCK.fullmatch(entry.name) is not None
 
 

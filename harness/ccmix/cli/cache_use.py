@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ccmix import payload
-from ccmix.cli.cache_items import GUEST_CODE, CacheItem
+from ccmix.cli.cache_items import GUEST_CODE, LOCKS, CacheItem
 from ccmix.tools import named_kernels
 
 _PROC = Path("/proc")
@@ -58,7 +58,12 @@ def locked(cache: Path, item: CacheItem, how: int = fcntl.LOCK_EX) -> Iterator[b
     `how` is LOCK_SH for a look beside others that only look. A process that waits for a lock gets it afterwards.
     """
     place = cache / item.path.parts[0]
-    locks = [place / "lock", *([place / f"{item.key}.lock"] if item.key else []), cache / item.path / payload.COMPLETE]
+    locks = [
+        place / "lock",
+        *([place / f"{item.key}.lock"] if item.key else []),
+        place / LOCKS / item.path.name,
+        cache / item.path / payload.COMPLETE,
+    ]
     with contextlib.ExitStack() as held:
         yield all(_take(lock, how, held) for lock in locks)
 
