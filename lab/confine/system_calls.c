@@ -58,10 +58,11 @@
 #define ALLOWED_IF(value) IF_NOT(value, 1), ALLOW
 /*
  * Landlock asks for no right where a file is opened with both bits of O_ACCMODE, which is for ioctl() alone. Before its
- * ABI 3 it lets O_TRUNC empty each file that may be opened: with these bits any file, with O_RDONLY what may be read.
+ * ABI 3 it lets O_TRUNC empty each file that may be opened: with these bits any file, with O_RDONLY what may be read. NFS
+ * empties it before Landlock is asked (nfs_atomic_open() in the kernel's fs/nfs/dir.c). User-Mode Linux uses neither.
  */
 #define REFUSED_TO_OPEN(call, flags, mode) \
-	IF_NOT(call, 11), LOAD_ARGUMENT(flags), KEEP(O_ACCMODE | O_TRUNC), IF_NOT(O_RDONLY | O_TRUNC, 1), REFUSE(EPERM), \
+	IF_NOT(call, 10), LOAD_ARGUMENT(flags), IF_NONE_OF(O_TRUNC, 1), REFUSE(EPERM), \
 	KEEP(O_ACCMODE), IF_NOT(O_ACCMODE, 1), REFUSE(EPERM), \
 	LOAD_ARGUMENT(mode), IF_NONE_OF(SET_ID, 1), REFUSE(EPERM), ALLOW
 
@@ -96,7 +97,7 @@ static const struct sock_filter rules[] = {
 
 	/* Files that Landlock lets through, and programs that run with the rights of their owner, made in the job folder by a
 	 * guest of root */
-	REFUSED_TO_OPEN(SYS_open, 1, 2), REFUSED_TO_OPEN(SYS_openat, 2, 3), REFUSED_WITH(SYS_creat, 1, SET_ID),
+	REFUSED_TO_OPEN(SYS_open, 1, 2), REFUSED_TO_OPEN(SYS_openat, 2, 3), REFUSED(SYS_creat),
 	REFUSED_WITH(SYS_mknod, 1, SET_ID), REFUSED_WITH(SYS_mknodat, 2, SET_ID), MISSING(SYS_openat2),
 
 	/* Other namespaces and mounts, which would have other paths */

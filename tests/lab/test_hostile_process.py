@@ -99,6 +99,8 @@ attempts = {
     "cut a file off": lambda: os.truncate(outside + "/other", 1),
     "empty a file": lambda: empty(outside + "/emptied", NEITHER),
     "empty what is read": lambda: empty(readable + "/emptied", os.O_RDONLY),
+    "empty a file by opening it": lambda: empty(inside + "/emptied", os.O_RDWR | os.O_CREAT),
+    "make a file by creat": lambda: call(85, (inside + "/created").encode(), 0o600),
     "open a file for requests": lambda: os.close(os.open(outside + "/other", NEITHER)),
     "change flags": lambda: ask(outside + "/other", NEITHER, FS_IOC_SETFLAGS, NODUMP),
     "change flags of what is read": lambda: ask(readable + "/program", os.O_RDONLY, FS_IOC_SETFLAGS, NODUMP),
@@ -143,7 +145,7 @@ for name, attempt in attempts.items():
     except (OSError, ValueError):
         continue
     succeeded.append(name)
-works = [open(inside + "/result", "w").write("x"), open(readable + "/program").read(), socket.socketpair()]
+works = [open(inside + "/result", "a").write("x"), open(readable + "/program").read(), socket.socketpair()]
 print(json.dumps([list(attempts), succeeded]))
 """
 FS_IOC_GETFLAGS = 0x80086601
