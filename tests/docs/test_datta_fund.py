@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ccmix.units import parse_rate
 from support import REPOSITORY, Ccmix
 
 ARCHIVE = REPOSITORY / "archive"
@@ -68,6 +69,44 @@ def agreeing(tables: str) -> int:
     """Returns how many cells agree with CUBIC of kernel 5.13 where the sender has fq_codel."""
     [line] = [line for line in tables.splitlines() if line.startswith("| cubic | 5.13 | fq_codel |")]
     return int(line.split(" | ")[4])
+
+
+@pytest.mark.slow
+def test_the_page_has_the_cells_of_the_papers(ccmix: Ccmix) -> None:
+    """BBRv2, and a buffer of 10 MB: counts how many cells agree."""
+    archive = ARCHIVE / "papers" / "datta-fig2.zip"
+    lab = {
+        (row["entry"], row["cca"], row["condition.rate"], row["condition.ack-delay"]): float(row["goodput_mean_bps"])
+        for row in csv.DictReader(ccmix("report", archive, "--format", "csv").stdout.splitlines())
+    }
+    with (REPOSITORY / "configs" / "papers" / "published" / "datta-fig2.csv").open() as file:
+        of_others = [row for row in csv.DictReader(file) if row["quantity"] == "goodput_bps"]
+
+    def agreeing_cells(entry: str, series: str, cca: str) -> str:
+        agree = [
+            abs(lab[cell] - float(row["value"])) <= 0.05 * parse_rate(row["rate"])
+            for row in of_others
+            if (row["series"], row["cca"]) == (series, cca)
+            and (cell := (entry, cca, row["rate"], row["ack-delay"])) in lab
+        ]
+        return f"{sum(agree)} of {len(agree)}"
+
+    more_than_the_rate = [
+        row
+        for row in of_others
+        if (row["series"], row["cca"]) == ("10 MB, kernel 4.15", "cubic")
+        and ("deep", "cubic", row["rate"], row["ack-delay"]) in lab
+        and float(row["value"]) > parse_rate(row["rate"])
+    ]
+    assert [row["rate"] for row in more_than_the_rate] == ["10mbit"] * 2
+    page = " ".join(PAGE.read_text().split())
+    assert f"BBRv2 agrees in {agreeing_cells('shallow', '100 KB, kernel 5.13', 'bbr2')} cells" in page
+    assert (
+        f"BBR agrees in {agreeing_cells('deep', '10 MB, kernel 4.15', 'bbr')} cells, "
+        f"BBRv2 in {agreeing_cells('deep', '10 MB, kernel 5.13', 'bbr2')}, "
+        f"CUBIC with kernel 4.15 in {agreeing_cells('deep', '10 MB, kernel 4.15', 'cubic')} "
+        f"and with 5.13 in {agreeing_cells('deep', '10 MB, kernel 5.13', 'cubic')}."
+    ) in page
 
 
 @pytest.mark.lab

@@ -5,17 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from support import REPOSITORY
-from tutorial_page import run_tutorial
+from tutorial_page import OWN_CCA_DRAWN, OWN_CCA_PAGE, run_tutorial, wording
 
 pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(3000)]
-
-PAGE = REPOSITORY / "docs" / "tutorial" / "your-own-cca.md"
 
 
 def test_the_page_leads_from_a_c_file_to_a_fairness_chart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CCMIX_LAB_KERNELS", str(tmp_path / "named"))
-    steps = {step.command: step for step in run_tutorial(tmp_path, PAGE)}
+    steps = {step.command: step for step in run_tutorial(tmp_path, OWN_CCA_PAGE)}
     assert [command.split()[0] for command in steps] == ['"$CCMIX"/lab/build', *["ccmix"] * 4]
 
     kernels = steps["ccmix lab kernels\n"].printed
@@ -25,7 +22,9 @@ def test_the_page_leads_from_a_c_file_to_a_fairness_chart(tmp_path: Path, monkey
     available = steps["ccmix lab exec --kernel mine -- cat /proc/sys/net/ipv4/tcp_available_congestion_control\n"]
     assert set(available.shown.split()) == set(available.printed.split())
 
-    assert "14 runs valid, 0 not valid, 0 failed" in steps["ccmix run mine.ini --lab\n"].printed
+    run = steps["ccmix run mine.ini --lab\n"]
+    assert "14 runs valid, 0 not valid, 0 failed" in run.printed
+    assert wording(run.printed) == wording(run.shown)
     fairness = {}
     for percent in (50, 95):
         files = tmp_path.glob(f"results/mine/beside-cubic/keep_percent={percent}/receiver/*/run.json")
@@ -33,5 +32,5 @@ def test_the_page_leads_from_a_c_file_to_a_fairness_chart(tmp_path: Path, monkey
         assert {run["facts"]["lab_kernel"]["name"] for run in runs} == {"mine"}
         fairness[percent] = sum(run["metrics"]["fairness"] for run in runs) / len(runs)
     assert fairness[50] > 0.9 > fairness[95]
-    chart = (tmp_path / "figures" / "by keep_percent beside-cubic.svg").read_text()
+    chart = (tmp_path / OWN_CCA_DRAWN).read_text()
     assert "Jain's index" in chart

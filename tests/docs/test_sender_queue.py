@@ -60,6 +60,31 @@ def test_the_page_has_the_largest_factors() -> None:
     assert f"factor of up to {here:.0f} here, and of {there:.0f}" in " ".join(PAGE.split())
 
 
+def of_paper(ccmix: Ccmix, entry: str) -> list[float]:
+    """Returns CUBIC's goodputs at 1 Gbit/s with 50 and 200 ms, in Mbit/s."""
+    report = ccmix("report", ARCHIVE / "papers" / "datta-fig2.zip", "--format", "csv").stdout.splitlines()
+    cells = {
+        row["condition.ack-delay"]: float(row["goodput_mean_bps"]) / 1e6
+        for row in csv.DictReader(report)
+        if (row["entry"], row["condition.rate"], row["cca"]) == (entry, "1gbit", "cubic")
+    }
+    return [cells["50ms"], cells["200ms"]]
+
+
+@pytest.mark.slow
+def test_the_page_has_the_factors_with_and_without_bursts(ccmix: Ccmix) -> None:
+    of_others = [published()[1000, rtt_ms] for rtt_ms in (50, 200)]
+    factors = {}
+    for entry in ("shallow", "shallow-slots", "shallow-joined"):
+        ratios = [here / there for here, there in zip(of_paper(ccmix, entry), of_others, strict=True)]
+        factors[entry] = "{:.1f} and {:.1f} times".format(*ratios)
+    page = " ".join(PAGE.split())
+    assert f"its goodput is {factors['shallow']} that of kernel 5.13, and {factors['shallow-slots']} where" in page
+    assert f"join packets ({factors['shallow-joined']})" in page
+    numbers = [f"{mbps:.0f}" for mbps in (*of_others, *of_paper(ccmix, "shallow"), *of_paper(ccmix, "shallow-slots"))]
+    assert "kernel's {} and {} Mbit/s the lab has {} and {}, and with slots {} and {})".format(*numbers) in page
+
+
 @pytest.mark.lab
 @pytest.mark.deep
 @pytest.mark.parametrize("queue", ["fq", "pfifo"])

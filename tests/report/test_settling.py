@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from ccmix.analysis.results import Result, Results, load_results
 from ccmix.analysis.sharing import sharing
-from ccmix.compare import comparison_text, verdict_text
+from ccmix.compare import comparison_text, html, verdict_text
 from ccmix.compare.verdicts import compare
 from ccmix.index.summaries import run_documents
 from ccmix.model.results import Settling
@@ -62,12 +63,32 @@ def test_the_page_marks_each_of_them(campaign: Results, tmp_path: Path) -> None:
     assert page.count(f'<p class="warning">{SENTENCE}</p>') == 2
 
 
-def test_a_comparison_counts_them(campaign: Results) -> None:
+def test_a_comparison_counts_them_and_says_which_duration_would_do(campaign: Results) -> None:
     compared = compare(campaign, campaign)
     by_delay = {condition.a.first.run.condition["delay"]: condition for condition in compared.conditions}
-    assert "(2 not settled) over" in comparison_text.title(by_delay["44ms"])
+    title = comparison_text.title(by_delay["44ms"])
+    assert title.count("(2 not settled: duration = 600s would do) over") == 2
     assert "not settled" not in comparison_text.title(by_delay["5ms"])
-    assert "In 1 condition runs have not settled" in verdict_text.summary(compared)
+    summary = verdict_text.summary(compared)
+    assert summary.endswith(
+        "In 1 condition runs have not settled: longer ones may have other goodputs; duration = 600s would do"
+    )
+    for page in (comparison_text.render(compared), html.render(compared, "before", "after")):
+        assert title in page
+        assert summary in unescape(page)
+    said = {
+        cell["condition"]["delay"]: cell for one in compared.to_json()["conditions"] for cell in (one["a"], one["b"])
+    }
+    assert (said["44ms"]["enough_s"], said["5ms"]["enough_s"]) == (600.0, None)
+
+
+def test_of_runs_that_need_the_same_duration_the_longest_warm_up_counts(campaign: Results) -> None:
+    late, later = (replace(NOT_SETTLED, enough_omit_s=omit_s) for omit_s in (10.0, 30.0))
+    [*_, last] = (result for result in campaign.runs if result.run.condition["delay"] == "44ms")
+    runs = replace(campaign, runs=tuple(_with(each, later if each is last else late) for each in campaign.runs))
+    titles = [comparison_text.title(condition) for condition in compare(runs, runs).conditions]
+    assert ["omit = 10s, duration = 120s would do" in title for title in titles] == [True, False]
+    assert ["omit = 30s, duration = 120s would do" in title for title in titles] == [False, True]
 
 
 def test_the_index_has_them(campaign: Results) -> None:

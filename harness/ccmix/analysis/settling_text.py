@@ -28,18 +28,24 @@ def summary(runs: Sequence[FinishedRun]) -> str:
     unsettled = [(finished, finished.metrics.settling) for finished in runs if not_settled(finished)]
     if not unsettled:
         return ""
-    finished, longest = max(unsettled, key=lambda each: _longest(each[1]))
-    assert longest
+    finished, worst = max(unsettled, key=lambda each: _needed_s(each[1]))
+    assert worst
     have = (
         f"{len(unsettled)} of {len(runs)} runs {'has' if len(unsettled) == 1 else 'have'}"
         if runs[1:]
         else "the run has"
     )
     such = f", such as {finished.run.name}" if unsettled[1:] else f", {finished.run.name}"
-    return f"{have} not settled{such}: {_reasons(longest)}"
+    return f"{have} not settled{such}: {_reasons(worst)}"
 
 
-def _longest(settling: Settling | None) -> tuple[float, float]:
+def longest(runs: Iterable[FinishedRun]) -> Settling | None:
+    """Returns the judgement of the run that needs the longest time of those that have not settled; None without any."""
+    settlings = (finished.metrics.settling for finished in runs if not_settled(finished))
+    return max(settlings, key=_needed_s, default=None)
+
+
+def _needed_s(settling: Settling | None) -> tuple[float, float]:
     """Returns what sorts runs by the time that would do."""
     return (settling.enough_s or 0.0, settling.enough_omit_s or 0.0) if settling else (0.0, 0.0)
 
@@ -48,12 +54,13 @@ def _reasons(settling: Settling) -> str:
     """Returns why a run has not settled, and what would do."""
     reasons = "; ".join(settling.reasons[:MOST_REASONS])
     more = f"; and {len(settling.reasons) - MOST_REASONS} more" if len(settling.reasons) > MOST_REASONS else ""
-    return f"{reasons}{more}; {_enough(settling)} would do"
+    return f"{reasons}{more}; {would_do(settling)}"
 
 
-def _enough(settling: Settling) -> str:
+def would_do(settling: Settling) -> str:
+    """Returns 'omit = 180s, duration = 300s would do' of a run that has not settled."""
     omit = f"omit = {settling.enough_omit_s:g}s, " if settling.enough_omit_s is not None else ""
-    return f"{omit}duration = {settling.enough_s:g}s"
+    return f"{omit}duration = {settling.enough_s:g}s would do"
 
 
 def notes(runs: Iterable[FinishedRun]) -> Iterator[str]:
@@ -66,8 +73,6 @@ def notes(runs: Iterable[FinishedRun]) -> Iterator[str]:
         to = f" {run.dst}" if isinstance(run.path, HostPath) else ""
         of_condition.setdefault(f"{run.entry}{to} {run.condition_name}", []).append(finished)
     for name, same in of_condition.items():
-        settlings = [each.metrics.settling for each in same if each.metrics.settling and not_settled(each)]
-        if settlings:
-            longest = max(settlings, key=_longest)
-            of = f"{len(settlings)} of {len(same)} runs " if len(same) > 1 else ""
-            yield f"{name}: {of}{sentence(longest)}"
+        if worst := longest(same):
+            of = f"{sum(map(not_settled, same))} of {len(same)} runs " if len(same) > 1 else ""
+            yield f"{name}: {of}{sentence(worst)}"

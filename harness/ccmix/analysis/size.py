@@ -1,11 +1,22 @@
-"""Estimates how much a run will write: what its probes and iperf3 record at each interval.
+"""Estimates how much a run will write: what its probes and its traffic sources record.
 
-The sizes are those of two runs in the lab, with 8 CUBIC and 8 BBR flows: one of 63 s with an interval of 500 ms, one of
-4 s with one of 1 ms. Compressed tables vary most, and are the least part. Those of packets are of 3 s with 8 flows,
-at 1 ms (9 bytes a row) and 10 ms (32 bytes).
+The sizes are those of runs in the lab. Samples: two runs with 8 CUBIC and 8 BBR flows, one of 63 s with an interval of
+500 ms, one of 4 s with one of 1 ms. Compressed tables vary most, and are the least part. Those of packets are of 3 s
+with 8 flows, at 1 ms (9 bytes a row) and 10 ms (32 bytes). Short flows: 20 s of http and of workloads at 100 Mbit/s.
 """
 
-from ccmix.model import Iperf3Source, PschedulerSource, Run, Topology, UdpSource
+from dataclasses import dataclass
+
+from ccmix.generators.distributions import mean_bytes
+from ccmix.model import (
+    CommandSource,
+    GroupedSource,
+    HttpSource,
+    Run,
+    Topology,
+    TrafficSource,
+    WorkloadSource,
+)
 from ccmix.probes.sockmon import MOST_SLOW_HZ
 
 SOCKET_BYTES = 440  # of a socket's sample: 404 in the stream, 21 to 70 in the table
@@ -14,24 +25,44 @@ SLOW_BYTES = 2400  # of a sample of counters, cores and processes
 RUN_BYTES = 100_000  # run.json, logs, what iperf3 and tables begin and end with
 PACKETS_BYTES = 20  # of a connection's direction in an interval of packets.parquet
 JSON_BYTES = 740  # of a flow, a group or a sum in an interval: in the client's JSON, and in the server's
+SHORT_FLOW_BYTES = 1060  # of a flow of http or a workload: its last counters at both ends, and its completion
+
+SHORT_FLOW_RTTS = 3  # that a short flow takes besides its bytes: connection, request, slow start
+MOST_LOAD = 0.95  # of a workload: above, its flows pile up
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """Holds what is recorded of a source."""
+
+    sockets: float = 0.0  # of a sending host, in each sample
+    json_records: int = 0  # in each interval of iperf3's JSON
+    short_flows: float = 0.0  # in the whole run
 
 
 def written_bytes(run: Run) -> int | None:
-    """Returns the bytes that a run will write, a capture itself left out; None where its flows are not known."""
-    tests = [
-        source for source in run.traffic.sources if isinstance(source, Iperf3Source | UdpSource | PschedulerSource)
-    ]
-    if run.seconds is None or len(tests) < len(run.traffic.sources):
+    """Returns the bytes that a run will write; None where nobody says how long it takes.
+
+    Left out are a capture itself, and the flows of commands, whose number nobody says.
+    """
+    if run.seconds is None:
         return None
-    flows, groups = sum(test.streams for test in tests), sum(_groups(test) for test in tests)
+    seconds = max(_ends_s(run, source, run.seconds) for source in run.traffic.sources)
+    recorded = [_recorded(run, source, seconds) for source in run.traffic.sources]
+    sockets, records = sum(each.sockets for each in recorded), sum(each.json_records for each in recorded)
     ends = 2 if isinstance(run.path, Topology) else 1  # on an emulated path the receiver's sockets are sampled too
-    sample = (flows + len(tests)) * ends * SOCKET_BYTES + QUEUES_BYTES  # each test has a connection for control
-    record = (flows + groups + len(tests)) * JSON_BYTES
     samples_a_second = 1 / run.traffic.interval_s
-    of_a_second = sample * samples_a_second + record / run.traffic.goodput_interval_s
+    of_a_second = (sockets * ends * SOCKET_BYTES + QUEUES_BYTES) * samples_a_second
+    of_a_second += records * JSON_BYTES / run.traffic.goodput_interval_s
     if run.path.capture:
-        of_a_second += (flows + len(tests)) * 2 * PACKETS_BYTES / run.traffic.packets_interval_s
-    return RUN_BYTES + round(run.seconds * (of_a_second + SLOW_BYTES * min(samples_a_second, MOST_SLOW_HZ)))
+        of_a_second += sockets * 2 * PACKETS_BYTES / run.traffic.packets_interval_s
+    of_a_second += SLOW_BYTES * min(samples_a_second, MOST_SLOW_HZ)
+    return round(RUN_BYTES + seconds * of_a_second + sum(each.short_flows for each in recorded) * SHORT_FLOW_BYTES)
+
+
+def has_commands(run: Run) -> bool:
+    """Returns whether a part of the traffic is that of commands, which don't say how many flows they make."""
+    return any(isinstance(source, CommandSource) for source in run.traffic.sources)
 
 
 def captured_bytes(run: Run) -> int:
@@ -39,5 +70,46 @@ def captured_bytes(run: Run) -> int:
     return run.path.capture.most_bytes if run.path.capture else 0
 
 
-def _groups(test: Iperf3Source | UdpSource | PschedulerSource) -> int:
-    return 1 if isinstance(test, UdpSource) else len(test.groups)
+def _ends_s(run: Run, source: TrafficSource, seconds: float) -> float:
+    """Returns when a source has done what it does, at most in `seconds`: then a run ends."""
+    if not isinstance(source, HttpSource):
+        return seconds
+    return min(seconds, source.start_s + source.requests * _request_s(run, source) / source.parallel)
+
+
+def _recorded(run: Run, source: TrafficSource, seconds: float) -> _Recorded:
+    if isinstance(source, HttpSource):
+        return _of_http(run, source, seconds)
+    if isinstance(source, WorkloadSource):
+        return _of_workload(run, source, seconds)
+    if isinstance(source, CommandSource):
+        return _Recorded()
+    streams, groups = source.streams or 1, len(source.groups) if isinstance(source, GroupedSource) else 1
+    return _Recorded(sockets=streams + 1, json_records=streams + groups + 1)  # a test has a connection for control
+
+
+def _of_http(run: Run, source: HttpSource, seconds: float) -> _Recorded:
+    each_s = _request_s(run, source)
+    requests = min(source.requests, source.parallel * (seconds - source.start_s) / each_s)
+    return _Recorded(sockets=requests * each_s / seconds, short_flows=requests)
+
+
+def _request_s(run: Run, source: HttpSource) -> float:
+    """Returns how long a request takes if the clients of its source have the bottleneck to themselves."""
+    return _least_s(run, source) + source.parallel * source.size_bytes * 8 / run.topology.rate_bps
+
+
+def _of_workload(run: Run, source: WorkloadSource, seconds: float) -> _Recorded:
+    """Assumes that flows share what the workload leaves of the bottleneck's rate."""
+    rate_bps, size_bytes = run.topology.rate_bps, mean_bytes(source.sizes)
+    left_bps = rate_bps * (1 - min(source.offered_bps / rate_bps, MOST_LOAD))
+    flows_a_second = source.offered_bps / 8 / size_bytes
+    at_a_time = flows_a_second * (_least_s(run, source) + size_bytes * 8 / left_bps)
+    part = (seconds - source.start_s) / seconds
+    return _Recorded(sockets=at_a_time * part, short_flows=flows_a_second * seconds * part)
+
+
+def _least_s(run: Run, source: TrafficSource) -> float:
+    """Returns how long a flow without bytes takes on the path of its host."""
+    [sender] = (sender for sender in run.topology.senders if sender.name == source.host)
+    return SHORT_FLOW_RTTS * sender.base_rtt_s

@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ccmix.analysis.metric_text import shown
+from ccmix.analysis.settling_text import would_do
 from ccmix.analysis.statistics import Spread
 from ccmix.compare import verdict_text
 from ccmix.compare.environment import MOST_VALUES
@@ -82,8 +83,14 @@ def title(condition: ComparedCondition) -> str:
 def _runs(cell: Cell) -> str:
     invalid = len(cell.results) - len(cell.valid)
     left_out = f" ({invalid} more not valid)" if invalid else ""
-    unsettled = f" ({cell.not_settled} not settled)" if cell.not_settled else ""
-    return f"{len(cell.valid)} valid run{'s' if len(cell.valid) != 1 else ''}{unsettled}{_over(cell.path)}{left_out}"
+    count = len(cell.valid)
+    return f"{count} valid run{'s' if count != 1 else ''}{_unsettled(cell)}{_over(cell.path)}{left_out}"
+
+
+def _unsettled(cell: Cell) -> str:
+    """Returns ' (2 not settled: duration = 300s would do)', or nothing."""
+    worst = cell.longest_unsettled
+    return f" ({cell.not_settled} not settled: {would_do(worst)})" if worst else ""
 
 
 def _over(path: KnownPath) -> str:

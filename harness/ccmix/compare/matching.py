@@ -7,9 +7,10 @@ from functools import cached_property
 
 from ccmix.analysis.conditions import condition_key, mix
 from ccmix.analysis.results import Result
-from ccmix.analysis.settling_text import not_settled
+from ccmix.analysis.settling_text import longest, not_settled
 from ccmix.compare.environment import OF_TRAFFIC, settings_of_path
 from ccmix.compare.paths import KnownPath, path_of
+from ccmix.model.results import Settling
 
 RTT_FRACTION, RTT_LEAST_S = 0.02, 1e-3  # by which RTTs of a path and its twin may be apart: others' are in whole ms
 
@@ -39,6 +40,11 @@ class Cell:
     def not_settled(self) -> int:
         """Returns how many of the valid runs have not settled."""
         return sum(not_settled(result.finished) for result in self.valid)
+
+    @property
+    def longest_unsettled(self) -> Settling | None:
+        """Returns the judgement of the valid run that needs the longest time of those that have not settled."""
+        return longest(result.finished for result in self.valid)
 
     @property
     def name(self) -> str:

@@ -1,7 +1,10 @@
 """Writes verdicts as sentences."""
 
+from collections.abc import Sequence
+
 from ccmix.analysis.comparison import significant
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, MOST_ITERATIONS
+from ccmix.analysis.settling_text import longest, would_do
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
 from ccmix.units import format_percent
 
@@ -71,11 +74,22 @@ def summary(compared: Compared) -> str:
         f". In {_conditions(alike)} all runs of A or of B have the same goodput, as happens where nothing is random: "
         "they are one observation, without an interval and a verdict"
     )
-    unsettled = sum(bool(condition.a.not_settled or condition.b.not_settled) for condition in compared.conditions)
-    longer = f". In {_conditions(unsettled)} runs have not settled: longer ones may have other goodputs"
+    unsettled = [condition for condition in compared.conditions if condition.a.not_settled or condition.b.not_settled]
     return (
         f"{_conditions(count)} in both: goodput {counted}, {unknown} undecided "
-        f"(margin ±{format_percent(compared.margin)}){warning if alike else ''}{longer if unsettled else ''}"
+        f"(margin ±{format_percent(compared.margin)}){warning if alike else ''}{_longer(unsettled)}"
+    )
+
+
+def _longer(unsettled: Sequence[ComparedCondition]) -> str:
+    """Returns how many conditions have runs that were too short, and what would do for the worst of them."""
+    cells = [cell for condition in unsettled for cell in (condition.a, condition.b)]
+    worst = longest(result.finished for cell in cells for result in cell.valid)
+    if worst is None:
+        return ""
+    return (
+        f". In {_conditions(len(unsettled))} runs have not settled: longer ones may have other goodputs; "
+        f"{would_do(worst)}"
     )
 
 

@@ -138,7 +138,7 @@ class Compared:
 
 
 def _cell(cell: Cell) -> dict[str, object]:
-    run = cell.first.run
+    run, unsettled = cell.first.run, cell.longest_unsettled
     return {
         "entry": run.entry,
         "condition": run.condition,
@@ -150,6 +150,8 @@ def _cell(cell: Cell) -> dict[str, object]:
         "runs": len(cell.results),
         "invalid": len(cell.results) - len(cell.valid),
         "not_settled": cell.not_settled,
+        "enough_s": unsettled.enough_s if unsettled else None,
+        "enough_omit_s": unsettled.enough_omit_s if unsettled else None,
     }
 
 

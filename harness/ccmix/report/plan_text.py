@@ -8,7 +8,7 @@ from itertools import groupby
 
 from ccmix.analysis import path_text
 from ccmix.analysis.cost import Cost
-from ccmix.analysis.size import captured_bytes, written_bytes
+from ccmix.analysis.size import captured_bytes, has_commands, written_bytes
 from ccmix.conditions.layout import layout
 from ccmix.config import Condition, Entry
 from ccmix.model import (
@@ -51,15 +51,20 @@ def total(span: Span) -> str:
 
 
 def to_write(runs: Iterable[Run]) -> str:
-    """Returns '250 MB to write, and captures of up to 1 GB', and of how many runs that is not known."""
+    """Returns 'about 250 MB to write, and captures of up to 1 GB, beside 1 run of unknown length', and which runs have
+    commands, whose flows are not known.
+    """
     runs = list(runs)
     sizes = [written_bytes(run) for run in runs]
     text = f"about {format_bytes(sum(size for size in sizes if size is not None))} to write"
     if captures := sum(map(captured_bytes, runs)):
         text += f", and captures of up to {format_bytes(captures)}"
+    beside = []
+    if commands := sum(size is not None and has_commands(run) for run, size in zip(runs, sizes, strict=True)):
+        beside.append(f"what flows of commands add in {commands} run{_s(commands)}")
     if unknown := sizes.count(None):
-        text += f", beside {unknown} run{_s(unknown)} of unknown size"
-    return text
+        beside.append(f"{unknown} run{_s(unknown)} of unknown length")
+    return f"{text}, beside {' and '.join(beside)}" if beside else text
 
 
 def cost(costs: Cost, jobs: int | None = None) -> str:
