@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ccmix.papers import text
 from ccmix.papers.experiment import ALTERNATIVES, Of
 from ccmix.papers.figure import PaperTable, PaperTableColumn, PaperTableLine
 from ccmix.papers.figure_data import Material
@@ -37,4 +38,4 @@ def _cell(line: PaperTableLine, column: PaperTableColumn, material: Material, in
 
 
 def _number(value: float | None, column: PaperTableColumn) -> str:
-    return "–" if value is None else f"{value / column.unit_size:#.3g}"
+    return "–" if value is None else text.without_exponent(f"{value / column.unit_size:#.3g}")

@@ -177,7 +177,8 @@ def _statements(made: Reproduction) -> Iterator[str]:
         (judged.statement.section, _said(judged), text.asked(judged), text.found(judged), _outcome(judged))
         for judged in made.statements
     ]
-    yield from table(("section", "statement", "asked", "the lab's means", "outcome"), rows)
+    each = list(table(("section", "statement", "asked", "the lab's means", "outcome"), rows))
+    yield from each if len(rows) <= MOST_SHOWN else to_open(f"All {len(rows)} statements", each)
     numbers = [row for judged in made.statements for row in _numbers(judged)]
     yield from to_open("Each number with its interval", list(table(NUMBERS, numbers)))
 
@@ -192,6 +193,7 @@ def _outcome(judged: JudgedStatement) -> str:
     return "; ".join(filter(None, [f"**{text.outcome(judged.judged)}**", *why]))
 
 
+MOST_SHOWN = 16  # rows of a table that is not to be opened
 NUMBERS = ("statement", "number", "limits", "lab", "outcome")
 
 

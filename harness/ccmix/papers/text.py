@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from ccmix.analysis.metric_text import shown
 from ccmix.papers.experiment import Bound, MeanOf, Number, Of, Quantity, Quotient, Statement
@@ -78,8 +79,15 @@ def in_digits(value: float) -> str:
     return f"{rounded:,.0f}" if abs(rounded) >= WHOLE_FROM else f"{value:.3g}"
 
 
+def without_exponent(number: str) -> str:
+    """Writes '9.5e-06' as '0.0000095'."""
+    return f"{Decimal(number):f}"
+
+
 def of_quantity(quantity: Quantity, value: float | None) -> str:
     """Writes a number with its unit: '110 Mbit/s', '78.3%'; of segments '3,159', and from 10,000 on '172,000'."""
+    if quantity == "variation" and value is not None:
+        return without_exponent(f"{value:.4g}")
     if quantity != "retransmits" or value is None or abs(value) < WHOLE_FROM:
         return shown(quantity, value)
     return f"{value:,.0f}" if abs(value) < 10 * WHOLE_FROM else in_digits(value)
