@@ -34,6 +34,7 @@ from ccmix.analysis.series import (
     sampled,
     write_tables,
 )
+from ccmix.analysis.step_tables import flows_and_intervals, read_steps
 from ccmix.archive import ArchiveError
 from ccmix.generators import iperf3, kept_results
 from ccmix.generators.results import GeneratorError, GeneratorResult, load_json
@@ -43,6 +44,7 @@ from ccmix.model import (
     HttpSource,
     Iperf3Source,
     Measurement,
+    PathSource,
     Run,
     Traffic,
     TrafficSource,
@@ -142,11 +144,14 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, *_ in tests)])
     sockets_of_others = list(_sockets_of_others(run, series.sockets, flows)) if start_s else []
     others = [(source, _carried(run, own, start_s)) for source, own in sockets_of_others if start_s]
+    steps = run.traffic.steps
+    of_steps = _of_steps(run, steps, generators, start_s) if steps and start_s else _NO_STEPS
     of_commands = [_of_command(run, source, own) for source, own in others if isinstance(source, CommandSource)]
-    flows = pl.concat([flows, *of_commands])
+    flows = pl.concat([flows, *of_commands, of_steps[0]])
     sockets = _of_flows(series.sockets, flows)
     start_s = start_s or _start_of_traffic_s(sampled(sockets))
-    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals, *_ in tests)])
+    of_tests = (intervals for _, intervals, *_ in tests)
+    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *of_tests, of_steps[1]])
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
@@ -163,6 +168,14 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
             for source, own in sockets_of_others
         },
     )
+
+
+_NO_STEPS = pl.DataFrame(schema=FLOW_COLUMNS), pl.DataFrame(schema=INTERVAL_COLUMNS)
+
+
+def _of_steps(run: Run, steps: PathSource, generators: Path, start_s: float) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Returns flows and intervals of the steps that measure a path."""
+    return flows_and_intervals(read_steps(generators), run.traffic, steps.host, start_s)
 
 
 def _lines(measurement: Measurement) -> dict[str, list[str]]:
@@ -316,6 +329,8 @@ def as_archived(finished: FinishedRun, folder: Path) -> Run:
 def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
     """Flows by iperf3's own word where it was there to give one, else as the source's sockets show them."""
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
+    if run.traffic.steps:
+        return _steps_between_hosts(run, path, folder, measurement)
     result = _result(run, generators)
     client = result.client
     unseen = measurement.facts.hosts_unseen
@@ -345,6 +360,20 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
         report = iperf3_report(client)
         tables = replace(tables, tests={run.traffic.test.label: report} if report else {})
     return replace(tables, reported=read_reported(client, SRC)) if client is not None and unseen else tables
+
+
+def _steps_between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
+    """Returns the tables of the steps that measure a path between hosts, from the begin of the first step on."""
+
+    def parts() -> Iterator[Part]:
+        return recorded(folder / run_files.LOGS, measurement, ("src", "dst"), path.mpstat_cores)
+
+    results = read_steps(folder / run_files.GENERATORS)
+    start_s = results[0].step.began_s
+    flows, intervals = flows_and_intervals(results, run.traffic, SRC, start_s)
+    series = read_series(parts())
+    ours = series.sockets.filter(~pl.col("port").is_in(list(measurement.ports_before)))
+    return _tables(flows, intervals, replace(series, sockets=_of_flows(ours, flows)), parts, start_s)
 
 
 def _result(run: Run, generators: Path) -> GeneratorResult:

@@ -36,6 +36,7 @@ SRC_COMMAND_ERRORS = "src-cmd.err"
 
 # In generators/
 PSCHEDULER = "pscheduler.json"
+STEPS = "steps.json"  # of an entry of type path
 SRC_COMMAND_OUTPUT = "src-cmd.out"
 
 
