@@ -9,10 +9,23 @@ import polars as pl
 
 from ccmix import foreign_json
 from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
-from ccmix.generators.path_steps import TCP_INTERVAL_S, UDP_INTERVAL_S, Step
+from ccmix.generators.path_steps import (
+    ETHERNET_BYTES,
+    TCP_INTERVAL_S,
+    UDP_HEADERS_BYTES,
+    UDP_INTERVAL_S,
+    Step,
+)
 from ccmix.generators.results import GeneratorError, load_json
 from ccmix.model import Iperf3Source, Traffic, UdpSource, run_files
 from ccmix.model.group_grammar import Group
+
+STEP_COLUMNS = {
+    "step": pl.String, "cca": pl.String, "streams": pl.Int64, "offered_bps": pl.Float64, "packet_bytes": pl.Int64,
+    "mss_bytes": pl.Int64, "out_of_order": pl.Int64, "begin_s": pl.Float64, "end_s": pl.Float64, "failed": pl.String,
+    "time_s": pl.Float64, "seconds": pl.Float64, "received_bytes": pl.Int64, "packets": pl.Int64,
+    "lost_packets": pl.Int64,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,46 @@ def _result(step: Step, generators: Path) -> StepResult:
     return StepResult(step, client, server)
 
 
+def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
+    """Returns STEP_COLUMNS: a row for each interval of a step, by the receiver's count, or one without any.
+
+    `time_s` is the interval's end; times begin at `start_s`. `packets` and `lost_packets` are of UDP: what the receiver
+    can tell of those that were sent, and those of them that it lacks; `packet_bytes` is the size with all headers.
+    """
+    return pl.concat([pl.DataFrame(schema=STEP_COLUMNS), *(_rows(result, start_s) for result in results)])
+
+
+def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
+    step, server, client = result.step, result.server or {}, result.client or {}
+    ended = [stream["udp"] for stream in server.get("end", {}).get("streams", ()) if "udp" in stream]
+    payload = step.datagram_bytes
+    of_step = {
+        "step": step.name,
+        "cca": step.cca,
+        "streams": step.streams,
+        "offered_bps": step.offered_bps,
+        "packet_bytes": payload and payload + UDP_HEADERS_BYTES + ETHERNET_BYTES,
+        "mss_bytes": client.get("start", {}).get("tcp_mss_default"),
+        "out_of_order": sum(stream.get("out_of_order", 0) for stream in ended) if ended else None,
+        "begin_s": step.began_s - start_s,
+        "end_s": step.ended_s - start_s,
+        "failed": step.failed,
+    }
+    sums = [interval["sum"] for interval in server.get("intervals", ())]
+    intervals = [
+        {
+            "time_s": step.began_s - start_s + each["end"],
+            "seconds": each["seconds"],
+            "received_bytes": each["bytes"],
+            "packets": each.get("packets"),
+            "lost_packets": each.get("lost_packets"),
+        }
+        for each in sums
+        if each["seconds"] >= result.interval_s / 2  # the last may be a splinter
+    ]
+    return pl.DataFrame([of_step | interval for interval in intervals or [{}]], schema=STEP_COLUMNS)
+
+
 def flows_and_intervals(
     results: list[StepResult], traffic: Traffic, host: str, start_s: float
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -66,7 +119,7 @@ def _tables(
             continue
         step = result.step
         own = _traffic(result, traffic, host)
-        flows = read_flows(own, result.client, host, lambda _, name=step.name: name)
+        flows = read_flows(own, result.client, host).with_columns(group=pl.lit(step.name))
         intervals = read_intervals(own, result.client, result.server, flows)
         yield flows, intervals.with_columns(pl.col("time_s") + step.began_s - start_s)
 

@@ -27,7 +27,7 @@ REACHING, FILLING = 4, 8  # streams
 FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.6, 2.5, 1.4, 2.0  # offered over what arrives
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
 MOST_TRIES = 5  # to find a rate that is above the path's
-SEVERAL = 4  # streams of the second rate above, by which a queue of flows shows
+SEVERAL = 16  # streams of the second rate above: a queue for each flow leaves other traffic a small share then
 PART_BELOW = 0.25  # of the rate
 UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
 TCP_HEADERS_BYTES = 40  # of IPv4 and TCP, without options
@@ -190,7 +190,7 @@ class PathSteps:
                 self._commands += [replace(made, role=f"{step.label} {made.role}") for made in test.commands]
                 test.start(started)
                 self._wait_for_traffic(test, step.streams)
-                began_s = time.time()
+                began_s = time.time() - interval_s
                 test.finish(Deadline(step.seconds + ENDS_WITHIN_S + ENDS_WITHIN_RTTS * self._rtt_s))
         except HostLost:
             raise
