@@ -42,8 +42,8 @@ class _Path:
 def ini(twins: Sequence[Twin]) -> str:
     """Returns the text of the file."""
     parts = [
-        "# The twins of real paths, made by `ccmix twin`. Each value has its 95% interval and its origin above it. What",
-        "# the measurement leaves open is swept, so that the answer is a range:",
+        "# The twins of real paths, made by `ccmix twin`. Each value has its 95% interval and its origin above it.",
+        "# What the measurement leaves open is swept, so that the answer is a range:",
         "#     ccmix run THIS-FILE --lab",
         "",
     ]

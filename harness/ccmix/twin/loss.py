@@ -22,7 +22,7 @@ def loss(observed: Observed) -> list[Estimate]:
 
     Where the losses of intervals vary no more than a binomial distribution's, the interval is Clopper and Pearson's.
     Else they are taken for a Gilbert model (Gilbert 1960), whose bursts widen the interval as much as they widen the
-    variance of the count.
+    variance of the count, and by what is not known of that variance.
     """
     step = observed.below
     if step is None or step.udp.is_empty():
@@ -70,8 +70,9 @@ def _spread(rows: pl.DataFrame, sent: int, lost: int) -> _Spread:
         return _Spread()
     dispersion = chi_square / freedom
     correlation = _correlation(dispersion, float(packets[used].mean()), share)
-    inflation = (1 + correlation) / (1 - correlation)
-    return _Spread(max(1.0, inflation), 1 / ((1 - correlation) * (1 - share)))
+    inflation = max(1.0, (1 + correlation) / (1 - correlation))
+    inflation *= 1 + 2 * (2 * inflation / lost) ** 0.5  # two standard errors of a variance that so many bursts show
+    return _Spread(inflation, 1 / ((1 - correlation) * (1 - share)))
 
 
 def _correlation(dispersion: float, packets: float, share: float) -> float:
@@ -91,7 +92,8 @@ def _correlation(dispersion: float, packets: float, share: float) -> float:
 def _variance_ratio(correlation: float, packets: float) -> float:
     """Returns the variance of the sum of so many values of a two-state Markov chain, over that of independent ones."""
     n = max(packets, 1.0)
-    return (1 + correlation) / (1 - correlation) - 2 * correlation * (1 - correlation**n) / (n * (1 - correlation) ** 2)
+    ends = float(correlation**n)
+    return (1 + correlation) / (1 - correlation) - 2 * correlation * (1 - ends) / (n * (1 - correlation) ** 2)
 
 
 def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from ccmix.analysis.step_tables import STEP_COLUMNS
 from ccmix.archive import parquet
-from ccmix.generators.path_steps import ABOVE, BELOW, FILL, IDLE, REACH
+from ccmix.generators.path_steps import ABOVE, BELOW, FILL, IDLE, REACH, SHARE
 from ccmix.model import Iperf3Source, Run, run_files
 from ccmix.model.results import FinishedRun
 
@@ -25,7 +25,8 @@ BEFORE_S = 0.05  # by which a step may have begun before it was seen to
 
 @dataclass(frozen=True)
 class Step:
-    """Describes a step, times from the begin of the traffic; `offered_bps` is None for TCP and where nothing was sent.
+    """Describes a step while it sends, times from the begin of the traffic; `offered_bps` is None for TCP and
+    where nothing was sent.
 
     udp: time_s (end of the interval), seconds, received_bytes (of the application), packets, lost_packets
     """
@@ -75,6 +76,10 @@ class Observed:
     @property
     def above(self) -> list[Step]:
         return self.of_kind(ABOVE)
+
+    @property
+    def share(self) -> Step | None:
+        return next(iter(self.of_kind(SHARE)), None)
 
     @property
     def below(self) -> Step | None:
@@ -142,7 +147,7 @@ def steps_of(table: pl.DataFrame) -> tuple[Step, ...]:
             Step(
                 name=str(name),
                 begin_s=first["begin_s"],
-                end_s=first["end_s"],
+                end_s=min(first["end_s"], first["begin_s"] + first["asked_s"]),
                 streams=first["streams"],
                 cca=first["cca"],
                 offered_bps=first["offered_bps"],

@@ -1,11 +1,12 @@
-"""Estimates how the bottleneck queues: one queue for all or one for each flow, managed or not; and how much it holds."""
+"""Estimates how the bottleneck queues, in one queue or one for each flow, managed or not, and how much it holds."""
 
 from dataclasses import dataclass
 
 import polars as pl
 
+from ccmix.generators.path_steps import FILL, REACH
 from ccmix.twin.estimate import Estimate, cannot_be_told
-from ccmix.twin.observed import Observed, Step
+from ccmix.twin.observed import ORDINARY, Observed, Step
 from ccmix.twin.rate import STEADY_SHARE, Overload
 
 QUEUE, BUFFER = "queue", "buffer"
@@ -16,6 +17,7 @@ SHOWS_S = 0.1e-3
 NOT_FILLED = 0.6  # of the largest delay: flows that lose packets at less than that don't fill a FIFO
 FILLED = 0.85
 GROWS = 1.05  # from one half of the steady part to the next
+STANDS_S = 1e-3  # a queue that is managed is not empty
 LEAST_MANAGED_S = 0.01  # a queue as short as CoDel's own target tells nothing
 FULL_SHARE, FULL_PACKETS = 0.03, 2.0  # by which a full buffer may be wrong
 LEAST_ANSWERS = 10
@@ -39,7 +41,7 @@ class Delays:
 def delays(observed: Observed, base_rtt_s: float, found: list[Overload]) -> Delays:
     """Reads the delays of a run."""
     steps = [each.step for each in found]
-    fill = next(iter(observed.of_kind("fill", "test", "reach")), None)
+    fill = next((step for kind in (FILL, ORDINARY, REACH) for step in observed.of_kind(kind)), None)
     own = _tcp_rtts(observed, fill) if fill else pl.Series([], dtype=pl.Float64)
     full = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
     halves = [_halves(observed, step) for step in steps]
@@ -82,7 +84,8 @@ def queue(seen: Delays, of_flows: bool | None, retransmitted: float | None, loss
     if seen.probe_in_fill_s >= FILLED * seen.probe_s:
         return Estimate(QUEUE, word=FIFO, origin=origin)
     own_doing = retransmitted is not None and loss_high is not None and retransmitted > 2 * loss_high
-    if seen.probe_in_fill_s < NOT_FILLED * seen.probe_s and own_doing:
+    stands = STANDS_S < seen.probe_in_fill_s < NOT_FILLED * seen.probe_s
+    if stands and own_doing:
         return Estimate(QUEUE, word=MANAGED, origin=origin)
     return cannot_be_told(QUEUE, "", "one queue for all, which TCP's flows did not fill", origin=origin)
 
@@ -108,7 +111,7 @@ def buffer(
     if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s:
         low = seen.second_half_s * rate_bps / 8
         return cannot_be_told(BUFFER, "bytes", "the queue still grew when the step ended", low=low, origin=origin)
-    value = seen.probe_s * rate_bps / 8
+    value = seen.probe_s * rate_bps / 8 + packet_bytes / 2  # half a packet is free where the next one has no room
     margin = FULL_SHARE * value + FULL_PACKETS * packet_bytes
     return Estimate(BUFFER, "bytes", value, max(0.0, value - margin), value + margin, origin=origin)
 
