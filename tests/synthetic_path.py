@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from ccmix.twin.observed import Observed, Step
+from ccmix.twin.observed import PathRun, PathStep
 
 PACKET_BYTES = 1514
 TICK_S, INTERVAL_S, PROBE_S = 1e-3, 0.01, 0.01
@@ -29,7 +29,7 @@ class Truth:
 
 def udp_step(
     truth: Truth, name: str, begin_s: float, seconds: float, offered_bps: float, seed: int = 1
-) -> tuple[Step, pl.DataFrame]:
+) -> tuple[PathStep, pl.DataFrame]:
     """Returns a step of UDP, and the probe's RTTs beside it."""
     drawn = np.random.default_rng(seed)
     ticks = round(seconds / TICK_S)
@@ -60,7 +60,7 @@ def udp_step(
     times = np.arange(0, seconds, PROBE_S)
     at = np.minimum((times / TICK_S).astype(int), ticks - 1)
     rtts = truth.base_rtt_s + waits[at] + truth.noise_s * drawn.random(len(times))
-    step = Step(name, begin_s, begin_s + seconds, 1, None, offered_bps, PACKET_BYTES, 0, udp)
+    step = PathStep(name, begin_s, begin_s + seconds, 1, None, offered_bps, PACKET_BYTES, 0, udp)
     return step, pl.DataFrame({"time_s": begin_s + times, "rtt_s": rtts})
 
 
@@ -83,21 +83,21 @@ def lost_of(truth: Truth, sent: np.ndarray, drawn: np.random.Generator) -> np.nd
     return counted[ends] - counted[ends - sent]
 
 
-def measured(truth: Truth, above: tuple[float, ...] = (1.6, 2.5), below_s: float = 40.0, seed: int = 1) -> Observed:
+def measured(truth: Truth, above: tuple[float, ...] = (1.6, 2.5), below_s: float = 40.0, seed: int = 1) -> PathRun:
     """Returns what the steps show; `above` are the rates offered, in parts of the path's."""
     drawn = np.random.default_rng(seed)
     times = np.arange(0, 9, PROBE_S)
-    idle = Step("idle", 0.0, 9.0, 0, None)
+    idle = PathStep("idle", 0.0, 9.0, 0, None)
     busy = drawn.random(len(times)) < truth.cross_bps / truth.rate_bps
     waits = busy * drawn.random(len(times)) * PACKET_BYTES * 8 / truth.rate_bps
     rtts = [
         pl.DataFrame({"time_s": times, "rtt_s": truth.base_rtt_s + waits + truth.noise_s * drawn.random(len(times))})
     ]
-    steps, at_s = [idle, Step("reach", 9.0, 10.0, 4, "bbr")], 20.0
+    steps, at_s = [idle, PathStep("reach", 9.0, 10.0, 4, "bbr")], 20.0
     for number, times_rate in enumerate(above, start=1):
         step, own = udp_step(truth, f"above-{number}", at_s, 6.0, times_rate * truth.rate_bps, seed)
         steps.append(step)
         rtts.append(own)
         at_s += 8
     step, own = udp_step(truth, "below", at_s, below_s, truth.rate_bps / 4, seed)
-    return Observed("synthetic", (*steps, step), pl.concat([*rtts, own]), pl.DataFrame())
+    return PathRun("synthetic", (*steps, step), pl.concat([*rtts, own]), pl.DataFrame())

@@ -5,15 +5,15 @@ import polars as pl
 import pytest
 
 from ccmix.twin.base_rtt import base_rtt
-from ccmix.twin.observed import Observed, Step
+from ccmix.twin.observed import PathRun, PathStep
 
 BASE_S = 0.02
-IDLE = Step("idle", 0.0, 9.0, 0, None)
+IDLE = PathStep("idle", 0.0, 9.0, 0, None)
 
 
-def observed(rtts_s: np.ndarray) -> Observed:
+def observed(rtts_s: np.ndarray) -> PathRun:
     times = np.arange(len(rtts_s)) * 0.01
-    return Observed("a run", (IDLE,), pl.DataFrame({"time_s": times, "rtt_s": rtts_s}), pl.DataFrame())
+    return PathRun("a run", (IDLE,), pl.DataFrame({"time_s": times, "rtt_s": rtts_s}), pl.DataFrame())
 
 
 def waiting(drawn: np.random.Generator) -> np.ndarray:
@@ -44,19 +44,19 @@ def test_the_interval_covers_the_base_rtt_whatever_disturbs_the_probe(series: ob
 
 def test_lost_answers_do_not_count() -> None:
     rtts_s = pl.Series("rtt_s", [BASE_S, None] * 100)
-    seen = Observed("a run", (IDLE,), pl.DataFrame({"time_s": np.arange(200) * 0.01, "rtt_s": rtts_s}), pl.DataFrame())
+    seen = PathRun("a run", (IDLE,), pl.DataFrame({"time_s": np.arange(200) * 0.01, "rtt_s": rtts_s}), pl.DataFrame())
     assert base_rtt(seen)[0].value == pytest.approx(BASE_S)
 
 
 def test_without_a_probe_the_smallest_of_pings_and_sockets_counts() -> None:
     sockets = pl.DataFrame({"min_rtt_s": [0.03, 0.021]})
-    estimate, noise = base_rtt(Observed("a run", (), pl.DataFrame(), sockets, pings_s=(0.022, 0.025)))
+    estimate, noise = base_rtt(PathRun("a run", (), pl.DataFrame(), sockets, pings_s=(0.022, 0.025)))
     assert estimate.value == 0.021
     assert "sockets" in estimate.origin
     assert noise.unknown
 
 
 def test_nothing_is_said_where_nothing_was_seen() -> None:
-    estimate, _ = base_rtt(Observed("a run", (), pl.DataFrame(), pl.DataFrame()))
+    estimate, _ = base_rtt(PathRun("a run", (), pl.DataFrame(), pl.DataFrame()))
     assert estimate.value is estimate.low is estimate.high is None
     assert estimate.unknown

@@ -5,7 +5,7 @@ import pytest
 
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.loss import binomial_interval, gilbert, loss
-from ccmix.twin.observed import Observed, Step
+from ccmix.twin.observed import PathRun, PathStep
 from synthetic_path import Truth, measured
 
 SEEDS = range(60)
@@ -54,7 +54,7 @@ def test_gilberts_parameters_lose_the_share_in_such_bursts() -> None:
 
 def test_retransmissions_are_an_upper_bound_and_no_value() -> None:
     sockets = pl.DataFrame({"time_s": [1.0, 9.0], "port": [1, 1], "data_segs_out": [0, 10_000], "retransmits": [0, 20]})
-    seen = Observed("a run", (Step("test", 0.0, 10.0, 1, "cubic"),), pl.DataFrame(), sockets)
+    seen = PathRun("a run", (PathStep("test", 0.0, 10.0, 1, "cubic"),), pl.DataFrame(), sockets)
     estimate = loss(seen)[0]
     assert estimate.value is None
     assert estimate.high is not None

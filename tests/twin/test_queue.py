@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from ccmix.twin.estimate import Estimate
-from ccmix.twin.observed import Observed
+from ccmix.twin.observed import PathRun
 from ccmix.twin.queue import Delays, buffer, delays, queue, queues_of_flows
 from ccmix.twin.rate import Overload, overloads
 from synthetic_path import PACKET_BYTES, Truth, measured
@@ -14,7 +14,7 @@ from synthetic_path import PACKET_BYTES, Truth, measured
 PACKET_S = PACKET_BYTES * 8 / 50e6
 
 
-def buffer_of(seen: Observed, truth: Truth, *, of_flows: bool = False) -> Estimate:
+def buffer_of(seen: PathRun, truth: Truth, *, of_flows: bool = False) -> Estimate:
     found = overloads(seen, 0.0)
     return buffer(seen, delays(seen, truth.base_rtt_s, found), truth.rate_bps, PACKET_BYTES, of_flows, found)
 
@@ -82,4 +82,4 @@ def test_a_queue_that_drops_before_it_is_full_is_managed(
 
 
 def test_nothing_is_said_of_a_run_without_a_probe() -> None:
-    assert queues_of_flows(delays(Observed("a run", (), pl.DataFrame(), pl.DataFrame()), 0.02, []), PACKET_S, 0) is None
+    assert queues_of_flows(delays(PathRun("a run", (), pl.DataFrame(), pl.DataFrame()), 0.02, []), PACKET_S, 0) is None

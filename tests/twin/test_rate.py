@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ccmix.twin.estimate import Estimate
-from ccmix.twin.observed import Observed
+from ccmix.twin.observed import PathRun
 from ccmix.twin.rate import rate
 from synthetic_path import Truth, measured, udp_step
 
 
-def estimates(seen: Observed, *, of_flows: bool = False) -> dict[str, Estimate]:
+def estimates(seen: PathRun, *, of_flows: bool = False) -> dict[str, Estimate]:
     return {each.quantity: each for each in rate(seen, 0.0, of_flows, 0.02)}
 
 

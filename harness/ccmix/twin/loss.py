@@ -8,7 +8,7 @@ import polars as pl
 from scipy import stats
 
 from ccmix.twin.estimate import Estimate, cannot_be_told
-from ccmix.twin.observed import Observed
+from ccmix.twin.observed import PathRun
 
 LOSS, SEEN, BURST = "random loss", "losses seen", "burst of losses"
 COVERAGE = 0.95
@@ -17,7 +17,7 @@ SIGNIFICANT = 0.01
 BATCHES = 40
 
 
-def loss(observed: Observed) -> list[Estimate]:
+def loss(observed: PathRun) -> list[Estimate]:
     """Returns the share of packets lost well below the rate, the losses seen, and the mean length of their bursts.
 
     Where the losses of intervals vary no more than a binomial distribution's, the interval is Clopper and Pearson's.
@@ -105,7 +105,7 @@ def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[flo
     return low, high
 
 
-def _of_tcp(observed: Observed) -> list[Estimate]:
+def _of_tcp(observed: PathRun) -> list[Estimate]:
     """Returns what TCP's retransmissions say: no more than that is lost, whatever the cause."""
     rates = []
     for step in observed.tcp_steps:

@@ -6,7 +6,7 @@ import polars as pl
 
 from ccmix.generators.path_steps import FILL, REACH
 from ccmix.twin.estimate import Estimate, cannot_be_told
-from ccmix.twin.observed import ORDINARY, Observed, Step
+from ccmix.twin.observed import ORDINARY, PathRun, PathStep
 from ccmix.twin.rate import STEADY_SHARE, Overload
 
 QUEUE, BUFFER = "queue", "buffer"
@@ -38,7 +38,7 @@ class Delays:
     tcp_most_s: float | None
 
 
-def delays(observed: Observed, base_rtt_s: float, found: list[Overload]) -> Delays:
+def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Delays:
     """Reads the delays of a run."""
     steps = [each.step for each in found]
     fill = next((step for kind in (FILL, ORDINARY, REACH) for step in observed.of_kind(kind)), None)
@@ -91,7 +91,7 @@ def queue(seen: Delays, of_flows: bool | None, retransmitted: float | None, loss
 
 
 def buffer(
-    observed: Observed, seen: Delays, rate_bps: float | None, packet_bytes: int, of_flows: bool | None,
+    observed: PathRun, seen: Delays, rate_bps: float | None, packet_bytes: int, of_flows: bool | None,
     found: list[Overload],
 ) -> Estimate:  # fmt: skip
     """Returns how many bytes, with headers, wait at most: the longest delay times the rate."""
@@ -116,17 +116,17 @@ def buffer(
     return Estimate(BUFFER, "bytes", value, max(0.0, value - margin), value + margin, origin=origin)
 
 
-def _steady_rtts(observed: Observed, step: Step) -> pl.Series:
+def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:
     return observed.rtts(step.end_s - STEADY_SHARE * (step.end_s - step.begin_s), step.end_s)
 
 
-def _halves(observed: Observed, step: Step) -> tuple[float | None, float | None]:
+def _halves(observed: PathRun, step: PathStep) -> tuple[float | None, float | None]:
     begin_s = step.end_s - STEADY_SHARE * (step.end_s - step.begin_s)
     middle_s = (begin_s + step.end_s) / 2
     return _quantile(observed.rtts(begin_s, middle_s), 0.5), _quantile(observed.rtts(middle_s, step.end_s), 0.5)
 
 
-def _tcp_rtts(observed: Observed, step: Step) -> pl.Series:
+def _tcp_rtts(observed: PathRun, step: PathStep) -> pl.Series:
     samples = observed.sockets_in(step)
     if "rtt_s" not in samples.columns:
         return pl.Series([], dtype=pl.Float64)

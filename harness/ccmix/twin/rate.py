@@ -7,7 +7,7 @@ import polars as pl
 from ccmix.generators.path_steps import FILL, REACH
 from ccmix.twin.estimate import Estimate, cannot_be_told
 from ccmix.twin.loss import binomial_interval
-from ccmix.twin.observed import Observed, Step
+from ccmix.twin.observed import PathRun, PathStep
 
 RATE, CROSS = "rate", "cross traffic"
 STEADY_SHARE = 0.5  # of a step, its end: by then the buffer is full
@@ -29,7 +29,7 @@ MOST_BUSY = 0.65
 class Overload:
     """Describes a step that offered more than came through, in its steady part, with all headers."""
 
-    step: Step
+    step: PathStep
     offered_bps: float
     received_bps: float
 
@@ -47,18 +47,18 @@ class Beside:
     busy: tuple[float, float, float] | None = None
 
 
-def steady(step: Step) -> pl.DataFrame:
+def steady(step: PathStep) -> pl.DataFrame:
     """Returns the receiver's intervals in the later half of a step of UDP, but for the last ones."""
     from_s = step.end_s - STEADY_SHARE * (step.end_s - step.begin_s)
     return step.udp.filter(pl.col("time_s") > from_s, pl.col("time_s") < step.end_s - ENDS_S)
 
 
-def overloads(observed: Observed, loss: float) -> list[Overload]:
+def overloads(observed: PathRun, loss: float) -> list[Overload]:
     """Returns the steps that overloaded the path; `loss` is the share lost before the bottleneck."""
     return [each for step in observed.above if (each := _overload(step, loss))]
 
 
-def _overload(step: Step | None, loss: float) -> Overload | None:
+def _overload(step: PathStep | None, loss: float) -> Overload | None:
     """Returns what a step offered and got through; None where all came through."""
     if step is None or (counted := _counted(step)) is None:
         return None
@@ -67,7 +67,7 @@ def _overload(step: Step | None, loss: float) -> Overload | None:
     return Overload(step, offered_bps, received_bps) if overloaded else None
 
 
-def _counted(step: Step) -> tuple[float, float] | None:
+def _counted(step: PathStep) -> tuple[float, float] | None:
     """Returns what the receiver knows to have been sent in the steady part of a step, and what it got, with all
     headers; None where it counted nothing.
     """
@@ -80,7 +80,7 @@ def _counted(step: Step) -> tuple[float, float] | None:
     return packets * bits, (packets - lost) * bits
 
 
-def beside(observed: Observed, base_rtt_s: float, found: list[Overload]) -> Beside:
+def beside(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Beside:
     """Reads what tells of others' traffic: how fast flows of TCP were that kept the queue from being empty, those of
     CUBIC first, since BBR's take more from others; and how many of the probe's packets had to wait in the idle step (a
     share of the time, as the probe's period is none of those that senders' timers have).
@@ -103,7 +103,7 @@ def _packet_s(found: list[Overload]) -> float:
     return max((each.step.packet_bytes or 0) * 8 / each.received_bps for each in found)
 
 
-def _busy(observed: Observed, base_rtt_s: float, packet_s: float) -> tuple[float, float, float] | None:
+def _busy(observed: PathRun, base_rtt_s: float, packet_s: float) -> tuple[float, float, float] | None:
     """Returns the share of the idle step's answers that came late, with its interval; None where noise hides it."""
     idle = observed.idle
     rtts_s = observed.rtts(idle.begin_s, idle.end_s).sort().to_numpy() if idle else None
@@ -123,7 +123,7 @@ def _busy(observed: Observed, base_rtt_s: float, packet_s: float) -> tuple[float
     return share * missed, low, high * missed
 
 
-def rate(observed: Observed, loss: float, queues_of_flows: bool | None, base_rtt_s: float) -> list[Estimate]:
+def rate(observed: PathRun, loss: float, queues_of_flows: bool | None, base_rtt_s: float) -> list[Estimate]:
     """Returns the rate of the bottleneck and that of cross traffic.
 
     In a shared queue that is full, received = rate - passed, where others' packets pass as ours do: offered / received
@@ -248,7 +248,7 @@ def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: Be
     ]
 
 
-def _not_overloaded(observed: Observed) -> list[Estimate]:
+def _not_overloaded(observed: PathRun) -> list[Estimate]:
     best_bps, what = best_received(observed)
     because = "no step was faster than the path" if observed.has_steps else "nothing shows that the path was full"
     return [
@@ -257,7 +257,7 @@ def _not_overloaded(observed: Observed) -> list[Estimate]:
     ]
 
 
-def best_received(observed: Observed) -> tuple[float, str]:
+def best_received(observed: PathRun) -> tuple[float, str]:
     """Returns the most that came through in a step of UDP or TCP, with all headers, and where."""
     counted = ((_counted(step), step.name) for step in observed.above)
     found = [(0.0, ""), *((each[1], f"step {name}") for each, name in counted if each)]
@@ -266,7 +266,7 @@ def best_received(observed: Observed) -> tuple[float, str]:
     return max(found)
 
 
-def _tcp_bps(observed: Observed, step: Step, begin_s: float) -> float | None:
+def _tcp_bps(observed: PathRun, step: PathStep, begin_s: float) -> float | None:
     """Returns what receivers acknowledged of all flows from some moment of a step on, with all headers."""
     samples = observed.sockets_in(step)
     if not {"bytes_acked", "mss_bytes"} <= set(samples.columns):

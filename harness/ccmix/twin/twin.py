@@ -16,7 +16,7 @@ from ccmix.twin import hosts
 from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
 from ccmix.twin.estimate import Estimate, best
 from ccmix.twin.loss import LOSS, loss
-from ccmix.twin.observed import Observed, observe
+from ccmix.twin.observed import PathRun, observe
 from ccmix.twin.queue import buffer, delays, queue, queues_of_flows
 from ccmix.twin.rate import RATE, overloads, rate
 from ccmix.twin.reordering import reordering
@@ -65,7 +65,7 @@ def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]]) -> Twin:
     return Twin(destination, joined, tuple(finished for finished, _ in runs))
 
 
-def estimates_of(observed: Observed) -> tuple[Estimate, ...]:
+def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     """Returns every estimate of a run, in the order in which they are shown."""
     of_base = {each.quantity: each for each in base_rtt(observed)}
     of_loss = {each.quantity: each for each in loss(observed)}
@@ -92,7 +92,7 @@ def estimates_of(observed: Observed) -> tuple[Estimate, ...]:
     )
 
 
-def _retransmitted(observed: Observed) -> float | None:
+def _retransmitted(observed: PathRun) -> float | None:
     """Returns the share of segments that flows of the step that fills the buffer sent again."""
     for step in observed.of_kind("fill"):
         samples = observed.sockets_in(step).sort("time_s")
