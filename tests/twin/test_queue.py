@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun
-from ccmix.twin.queue import Delays, buffer, delays, queue, queues_of_flows
+from ccmix.twin.queue import Waits, buffer, delays, queue, queues_of_flows
 from ccmix.twin.rate import Overload, overloads
 from synthetic_path import PACKET_BYTES, Truth, measured
 
@@ -54,8 +54,8 @@ def test_a_buffer_that_nothing_filled_is_not_told() -> None:
     assert estimate.unknown
 
 
-def seen(probe_s: float, fill_s: float, tcp_s: float) -> Delays:
-    return Delays(probe_s, probe_s, probe_s, fill_s, tcp_s, tcp_s)
+def seen(probe_s: float, fill_s: float, tcp_s: float) -> Waits:
+    return Waits(probe_s, probe_s, probe_s, fill_s, tcp_s, tcp_s)
 
 
 def test_a_probe_that_does_not_wait_where_tcp_does_shows_queues_of_flows() -> None:

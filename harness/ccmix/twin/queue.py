@@ -24,7 +24,7 @@ LEAST_ANSWERS = 10
 
 
 @dataclass(frozen=True)
-class Delays:
+class Waits:
     """Holds how long packets waited: the probe's beside overload, at most and in its halves, and TCP's own.
 
     All in seconds beyond the base RTT; None where it is not known.
@@ -38,14 +38,14 @@ class Delays:
     tcp_most_s: float | None
 
 
-def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Delays:
+def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits:
     """Reads the delays of a run."""
     steps = [each.step for each in found]
     fill = next((step for kind in (FILL, ORDINARY, REACH) for step in observed.of_kind(kind)), None)
     own = _tcp_rtts(observed, fill) if fill else pl.Series([], dtype=pl.Float64)
     full = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
     halves = [_halves(observed, step) for step in steps]
-    return Delays(
+    return Waits(
         probe_s=_beyond(_most(full), base_rtt_s),
         first_half_s=_beyond(_most([first for first, _ in halves]), base_rtt_s),
         second_half_s=_beyond(_most([second for _, second in halves]), base_rtt_s),
@@ -55,7 +55,7 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Delay
     )
 
 
-def queues_of_flows(seen: Delays, packet_s: float, noise_s: float) -> bool | None:
+def queues_of_flows(seen: Waits, packet_s: float, noise_s: float) -> bool | None:
     """Returns whether each flow waits in a queue of its own: the probe does not wait where TCP's own packets do.
 
     None where neither waits long enough to show.
@@ -68,7 +68,7 @@ def queues_of_flows(seen: Delays, packet_s: float, noise_s: float) -> bool | Non
     return True if seen.tcp_s is not None and seen.tcp_s > shows_s + seen.probe_s else None
 
 
-def queue(seen: Delays, of_flows: bool | None, retransmitted: float | None, loss_high: float | None) -> Estimate:
+def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_high: float | None) -> Estimate:
     """Returns the kind of the queue.
 
     Flows of CUBIC fill a FIFO before it drops. A queue that drops while it holds much less than it can is managed,
@@ -91,7 +91,7 @@ def queue(seen: Delays, of_flows: bool | None, retransmitted: float | None, loss
 
 
 def buffer(
-    observed: PathRun, seen: Delays, rate_bps: float | None, packet_bytes: int, of_flows: bool | None,
+    observed: PathRun, seen: Waits, rate_bps: float | None, packet_bytes: int, of_flows: bool | None,
     found: list[Overload],
 ) -> Estimate:  # fmt: skip
     """Returns how many bytes, with headers, wait at most: the longest delay times the rate."""

@@ -35,7 +35,7 @@ class Overload:
 
 
 @dataclass(frozen=True)
-class Beside:
+class OthersTraffic:
     """Holds what other steps say of traffic beside ours.
 
     `left_bps` is what TCP got while the bottleneck was always busy and hardly anything of others was lost; `busy` is
@@ -80,7 +80,7 @@ def _counted(step: PathStep) -> tuple[float, float] | None:
     return packets * bits, (packets - lost) * bits
 
 
-def beside(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Beside:
+def beside(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> OthersTraffic:
     """Reads what tells of others' traffic: how fast flows of TCP were that kept the queue from being empty, those of
     CUBIC first, since BBR's take more from others; and how many of the probe's packets had to wait in the idle step (a
     share of the time, as the probe's period is none of those that senders' timers have).
@@ -92,8 +92,8 @@ def beside(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Besid
         rtts_s = observed.rtts(begin_s, step.end_s - ENDS_S)
         lowest_s = rtts_s.quantile(BUSY, "linear")
         if lowest_s is not None and lowest_s > base_rtt_s + packet_s:
-            return Beside(_tcp_bps(observed, step, begin_s), step.name, busy)
-    return Beside(busy=busy)
+            return OthersTraffic(_tcp_bps(observed, step, begin_s), step.name, busy)
+    return OthersTraffic(busy=busy)
 
 
 def _packet_s(found: list[Overload]) -> float:
@@ -142,7 +142,7 @@ def rate(observed: PathRun, loss: float, queues_of_flows: bool | None, base_rtt_
     return _shared(found, others, loss)
 
 
-def _shared(found: list[Overload], others: Beside, loss: float) -> list[Estimate]:
+def _shared(found: list[Overload], others: OthersTraffic, loss: float) -> list[Estimate]:
     first, last = min(found, key=lambda each: each.offered_bps), max(found, key=lambda each: each.offered_bps)
     most_bps = max(each.received_bps for each in found)
     margin = (MEASURED_SHARE + loss) * most_bps  # random loss may be behind the bottleneck
@@ -211,7 +211,7 @@ def _with_left(first: Overload, last: Overload, left_bps: float) -> float:
     return rate_bps
 
 
-def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: Beside) -> list[Estimate]:
+def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: OthersTraffic) -> list[Estimate]:
     single_bps = max(each.received_bps for each in found)
     margin = MEASURED_SHARE * single_bps
     if others.busy:
