@@ -135,9 +135,10 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     tests: dict[tuple[str, str], list[str]] = {}
     for finished in twin.runs:
         run = finished.run
-        if isinstance(run.traffic.test, Iperf3Source):
+        own = [source for source in run.traffic.sources if isinstance(source, Iperf3Source)]
+        if own:
             name = _name(f"{run.entry}-{twin.destination}" if several else run.entry)
-            tests.setdefault((name, "\n".join(_of_run(run, run.traffic.test, path))), []).append(name)
+            tests.setdefault((name, "\n".join(_of_run(run, own, path))), []).append(name)
     if not tests:
         yield _example(twin, path, several=several)
     names: dict[str, int] = {}
@@ -147,17 +148,19 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
         yield [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}", *lines.split("\n"), *path.sweeps]
 
 
-def _of_run(run: Run, test: Iperf3Source, path: _Path) -> Iterator[str]:
+def _of_run(run: Run, tests: Sequence[Iperf3Source], path: _Path) -> Iterator[str]:
     traffic = run.traffic
-    if path.cross_bps:
-        groups = test.groups
-        if len(groups) == 1:
-            groups = (replace(groups[0], weight=test.streams),)
-        yield f"flows.test = {SENDER} {format_groups(groups)}"
-        yield f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K"
+    if path.cross_bps or tests[0].name:
+        for test in tests:
+            groups = test.groups
+            if len(groups) == 1:
+                groups = (replace(groups[0], weight=test.streams),)
+            yield f"flows.{test.name or 'test'} = {SENDER} {format_groups(groups)}"
+        if path.cross_bps:
+            yield f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K"
     else:
-        yield f"cca = {format_groups(test.groups)}"
-        yield f"streams = {test.streams}"
+        yield f"cca = {format_groups(tests[0].groups)}"
+        yield f"streams = {tests[0].streams}"
     if traffic.pacing_bps is not None:
         yield f"pacing = {_rate(traffic.pacing_bps)}"
     yield f"duration = {traffic.measured_s:.0f}s"

@@ -131,8 +131,8 @@ def _steps(run: Run, folder: Path) -> tuple[PathStep, ...]:
     table = _read(folder / run_files.STEPS_SERIES)
     if table.width:
         return steps_of(table)
-    test = run.traffic.test
-    if not isinstance(test, Iperf3Source) or run.traffic.duration_s is None:
+    test = next((source for source in run.traffic.sources if isinstance(source, Iperf3Source)), None)
+    if test is None or run.traffic.duration_s is None:
         return ()
     cca = ",".join(dict.fromkeys(group.cca for group in test.groups))
     return (PathStep(ORDINARY, run.traffic.omit_s, run.traffic.total_s, test.streams, cca),)
