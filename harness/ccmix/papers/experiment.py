@@ -201,13 +201,14 @@ class Experiment:
     @property
     def tried(self) -> frozenset[str]:
         """Returns the names of the entries that explain, and judge nothing."""
-        tries = [each for judged in (*self.statements, *self.comparisons) for each in judged.tried]
+        tries = [each for statement in self.statements for each in statement.tried]
+        tries += [each for comparison in self.comparisons for each in comparison.tried]
         return frozenset(name for each in tries for name in each.names) - self._judging
 
     @property
     def _judging(self) -> frozenset[str]:
-        numbers = [number for statement in self.statements for number in statement.numbers]
-        entries = [of.entry for of in (*numbers, *self.comparisons)]
+        entries = [number.entry for statement in self.statements for number in statement.numbers]
+        entries += [comparison.entry for comparison in self.comparisons]
         return frozenset(name for entry in entries for name in entry.split(ALTERNATIVES))
 
     def only(self, name: str) -> "Experiment":
