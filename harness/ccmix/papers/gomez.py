@@ -26,7 +26,7 @@ UNSETTLED = (
     "the paper's flows send for 120 s from their start, as those of the full form; the reduced form's send for less"
 )
 UNSETTLED_FIG6 = UNSETTLED.replace("120 s", "500 s")
-WHYS = ("cca", "sender-queue")
+WHYS = ("gomez-path", "cca", "sender-queue")
 BELOW_1_BDP = ("0.1bdp", "0.5bdp")
 TO_10_BDP = ("3bdp", "10bdp")
 DEEP = ("30bdp", "100bdp")

@@ -24,6 +24,7 @@ WHYS = {
     "datta-fund": "A published testbed in the lab",
     "sender-queue": "The sender's queue",
     "cca": "BBRv2 and BBRv3 beside Google's",
+    "gomez-path": "What the scripts of Gomez et al. set",
 }  # titles of pages of docs/explanation
 
 
