@@ -18,8 +18,8 @@ from ccmix.papers.ini_text import form
 from ccmix.papers.made_by import planned
 
 
-def keep_runs(name: str, archive: Path, outdir: Path, *, full: bool = False) -> int:
-    """Writes a campaign of all planned runs, with those that an archive has of them; returns how many these are.
+def keep_runs(name: str, archive: Path, outdir: Path) -> int:
+    """Writes a campaign of all runs of the reduced form, with those that an archive has; returns how many these are.
 
     Raises ArchiveError if the folder is not empty, or the archive can't be read.
     """
@@ -27,8 +27,8 @@ def keep_runs(name: str, archive: Path, outdir: Path, *, full: bool = False) -> 
         [folder] = archives.folders
         old = Campaign.load(folder)
         assert old.origin.seed is not None  # of the lab
-        runs = planned(name, old.origin.seed, full=full)
-        new = Campaign.create(outdir, replace(old.plan, ini=form(name, full=full), runs=runs, file_order=()))
+        runs = planned(name, old.origin.seed, full=False)
+        new = Campaign.create(outdir, replace(old.plan, ini=form(name, full=False), runs=runs, file_order=()))
         made = {run.name: run for run in old.runs if RunFolder.of(folder, run).finished}
         kept = [run for run in runs if made.get(run.name) == run]
         for run in kept:
