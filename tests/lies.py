@@ -154,6 +154,9 @@ LIES: Mapping[str, Lie] = {
         {"entry param-sweep": "tcp_cubic/parameters/beta, sys-module-list,600"},
         {"entry param-sweep": "tcp_cubic/parameters/beta, sys-module-list,700"},
     ),
+    "policer": Lie("policer", {"policer": "50mbit burst 200kb"}, {}),
+    "rate of a policer": Lie("policer", {"policer": "50mbit burst 200kb"}, {"policer": "55mbit burst 200kb"}),
+    "burst of a policer": Lie("policer", {"policer": "50mbit burst 200kb"}, {"policer": "50mbit burst 210kb"}),
     "bottleneck of ACKs": Lie("path", {"ack-rate": "5mbit", "ack-buffer": "50p"}, {}),
     "rate of ACKs": Lie("rate", {"ack-rate": "5mbit"}, {"ack-rate": "6mbit"}, {"ack-buffer": "50p"}),
     "buffer of ACKs": Lie("buffer", {"ack-buffer": "50p"}, {"ack-buffer": "51p"}, {"ack-rate": "5mbit"}),
@@ -212,5 +215,5 @@ LIES: Mapping[str, Lie] = {
 # One of each kind, in `make test`; the others are for `make test-deep`.
 REPRESENTATIVES = (
     "codel for fq_codel", "ECN", "gemodel for none", "jitter", "reorder", "rate never changed", "streams", "pacing",
-    "buffer of packets", "rate", "CCA", "sender-qdisc", "offloads",
+    "buffer of packets", "rate", "CCA", "sender-qdisc", "offloads", "policer",
 )  # fmt: skip

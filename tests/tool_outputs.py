@@ -145,7 +145,7 @@ CONFIG_NET_SCH_TBF=m
 CONFIG_NET_SCH_NETEM=m
 CONFIG_NET_SCH_FQ=y
 CONFIG_NET_SCH_FQ_CODEL=y
-module netem
+module sch_netem
 """
 CONFIG_WITHOUT_FQ = """\
 # CONFIG_NET_SCH_FQ_CODEL is not set

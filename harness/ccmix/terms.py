@@ -30,6 +30,7 @@ LIMITS = {
     "spread": "streams that did not start when the run's seed said",
     "application": "a sender that had nothing to send",
     "queue": "a queue discipline that is not the one configured",
+    "policer": "a policer that is not the one configured",
     "path": "a path that is not the one configured",
     "changes": "changes of the path that are not those configured",
     "ecn": "ECN that is not as configured",

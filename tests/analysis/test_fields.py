@@ -19,6 +19,7 @@ from ccmix.model import (
     ModuleParameter,
     Netem,
     NetemPlace,
+    Policer,
     Queue,
     RttProbe,
     RunSpread,
@@ -30,7 +31,7 @@ from ccmix.model import (
 from support import REPOSITORY
 
 CONFIGURED = (
-    Topology, AckBottleneck, RunSpread, Sender, Queue, Loss, Buffer, Traffic, RttProbe, Group,
+    Topology, Policer, AckBottleneck, RunSpread, Sender, Queue, Loss, Buffer, Traffic, RttProbe, Group,
     *get_args(Change), *get_args(TrafficSource),
     HostPath, Destination, Commands, ModuleParameter, Capture, ConversionLimits, Netem, NetemPlace,
 )  # fmt: skip

@@ -11,8 +11,8 @@ from ccmix.analysis.dynamics import convergence_of_flows_s, convergence_s, goodp
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.path_metrics import mean_rate_bps
 from ccmix.analysis.tables import RunTables
-from ccmix.model import DelayChange, Destination, HostPath, HttpSource, Measurement, RateChange, Run, UdpSource
-from ccmix.model.results import StartupMetrics
+from ccmix.model import DelayChange, Destination, HostPath, HttpSource, Measurement, Policer, RateChange, Run, UdpSource
+from ccmix.model.results import PolicerMetrics, StartupMetrics
 
 
 def intervals(goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:
@@ -125,6 +125,22 @@ def test_the_bottleneck_s_queue(run: Run, tables: RunTables, measurement: Measur
     assert found.backlog_p95_bytes == pytest.approx(1_200_000 + 0.8 * 49_000)
     assert (found.drops, found.drop_rate) == (400, pytest.approx(400 / (400 + 4 * 82_563)))
     assert found.utilisation == pytest.approx(1)
+
+
+@pytest.mark.parametrize("parent", ["ingress", "ffff:fff1"])  # as ccmix-sockmon and tc say it
+def test_what_the_policer_dropped(run: Run, tables: RunTables, measurement: Measurement, parent: str) -> None:
+    """From 1 to 5 s, 4000 packets reached the policer, and it dropped 1000 of them."""
+    path = replace(run.topology, policer=Policer(5e8, 1_000_000))
+    second = pl.col("time_s").cast(pl.Int64)
+    of_policer = tables.series.queues.with_columns(
+        parent=pl.lit(parent), packets=1000 * second + 9, drops=250 * second + 7
+    )
+    queues = pl.concat([tables.series.queues, of_policer], how="vertical_relaxed")
+    seen = replace(tables, series=replace(tables.series, queues=queues))
+    metrics = run_metrics(replace(run, path=path), seen, measurement.ping_rtt_s, measurement)
+    assert metrics.policer == PolicerMetrics(drops=1000, drop_rate=0.25)
+    assert metrics.bottleneck == run_metrics(run, tables, measurement.ping_rtt_s, measurement).bottleneck
+    assert run_metrics(run, seen, measurement.ping_rtt_s, measurement).policer is None
 
 
 def test_the_mean_rate_of_a_time(run: Run) -> None:

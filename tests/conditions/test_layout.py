@@ -9,7 +9,7 @@ import pytest
 
 from ccmix.conditions.layout import Place, layout
 from ccmix.config import queues
-from ccmix.model import AckBottleneck, Buffer, Queue, Sender, Topology
+from ccmix.model import AckBottleneck, Buffer, Policer, Queue, Sender, Topology
 from support import REPOSITORY, Ccmix, one_sender
 
 PLAIN = one_sender(1e8, 0.005, None, Buffer(100, "packet"), 1500, offloads=False)
@@ -69,6 +69,16 @@ def test_acks_of_all_pass_one_device_on_their_way_back(topology: Topology) -> No
     places = [end.place for link in plan.links for end in link]
     assert len(set(places)) == len(places)
     assert plan.emulating[-1] is plan.ack_bottleneck
+
+
+def test_a_policer_stands_before_the_queue_of_the_bottleneck() -> None:
+    lines = layout(replace(PLAIN, policer=Policer(5e7, 200_000))).bottleneck.lines("add")
+    assert lines[-2:] == [
+        "qdisc add dev east clsact",
+        "filter add dev east egress matchall action "
+        "police rate 50000000bit burst 200000 mtu 1514 conform-exceed drop/ok",
+    ]
+    assert lines[:-2] == layout(PLAIN).bottleneck.lines("add")
 
 
 def test_a_fifo_of_bytes_for_acks_is_the_bucket_s_own() -> None:

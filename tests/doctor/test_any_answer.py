@@ -24,7 +24,7 @@ from support import REPOSITORY, host_run
 DTN = device.device_of(outputs.DTN_LINK, "100000", outputs.DTN_DRIVER, "1", "0-1")
 JUDGES: dict[str, Callable[[str], object]] = {
     "ccas": lambda text: ccas.ccas_of({"/proc/sys/net/ipv4/tcp_available_congestion_control": text}),
-    "kernel": kernel.qdiscs_of,
+    "kernel": kernel.parts_of,
     "capabilities": lambda text: login.capabilities(text, "Eff"),
     "mounts": login.read_only,
     "link": lambda text: device.device_of(text, "", "", "", ""),

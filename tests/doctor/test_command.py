@@ -63,7 +63,16 @@ def test_a_topology_needs_the_lab_or_a_kernel_that_has_it_all(ccmix: Ccmix, smal
     here = ccmix("doctor", small_ini, "--format", "json")
     findings = checks(here.stdout)
     assert set(findings) >= {"namespaces", "kernel: fq", "kernel: tbf", "CCA cubic", "CCA bbr", "lab: kernel"}
+    assert "kernel: police" not in findings
     assert here.returncode == any(check["status"] == "fail" for check in findings.values())
+
+
+def test_a_policer_needs_more_of_the_kernel(ccmix: Ccmix, tmp_path: Path) -> None:
+    ini = tmp_path / "policed.ini"
+    ini.write_text(SMALL.replace("delay = 5ms", "delay = 5ms\npolicer = 50mbit"))
+    findings = checks(ccmix("doctor", ini, "--format", "json").stdout)
+    assert set(findings) >= {"kernel: police", "kernel: matchall", "kernel: clsact"}
+    assert not [name for name in checks(ccmix("doctor", ini, "--lab", "--format", "json").stdout) if "police" in name]
 
 
 def test_wrong_input(ccmix: Ccmix, tmp_path: Path) -> None:

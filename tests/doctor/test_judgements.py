@@ -79,17 +79,25 @@ def test_a_cca_that_is_not_there(loadable: bool, privileged: bool, status: Statu
 # Kernel
 
 
+NO_POLICER = dict.fromkeys(kernel.OF_A_POLICER, False)
+
+
 @pytest.mark.parametrize(
     ("output", "has"),
     [
-        (outputs.CONFIG_WITH_FQ, {"fq": True, "netem": True, "tbf": None}),  # tbf: a module that modprobe doesn't find
-        (outputs.CONFIG_WITHOUT_FQ, {"fq": False, "netem": False, "tbf": True}),
-        ("fq_enqueue\n", {"fq": True, "netem": None, "tbf": None}),  # no configuration to be read
-        ("", {"fq": None, "netem": None, "tbf": None}),
+        # tbf: a module that modprobe doesn't find
+        (outputs.CONFIG_WITH_FQ, {"fq": True, "netem": True, "tbf": None} | NO_POLICER),
+        (outputs.CONFIG_WITHOUT_FQ, {"fq": False, "netem": False, "tbf": True} | NO_POLICER),
+        ("fq_enqueue\n", dict.fromkeys(kernel.PARTS) | {"fq": True}),  # no configuration to be read
+        ("", dict.fromkeys(kernel.PARTS)),
+        (
+            "# CONFIG_NET_SCH_FQ is not set\nCONFIG_NET_ACT_POLICE=y\nCONFIG_NET_CLS_MATCHALL=m\nmodule sch_ingress\n",
+            dict.fromkeys(kernel.PARTS, False) | {"police": True, "matchall": None, "clsact": True},
+        ),
     ],
 )
 def test_what_the_kernel_has(output: str, has: dict[str, bool | None]) -> None:
-    assert kernel.qdiscs_of(output) == has
+    assert kernel.parts_of(output) == has
 
 
 def test_a_kernel_without_what_entries_need() -> None:

@@ -58,6 +58,7 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
         convergence_s=dynamics.convergence_s(run, _of_tcp(run, intervals)),
         netem_loss=path_metrics.netem_loss(run, measurement),
         bottleneck=path_metrics.bottleneck(run, tables),
+        policer=path_metrics.policer(run, tables),
         cpu_s_per_gbit=path_metrics.cpu_s_per_gbit(run, tables, goodput_bps),
         rtt_probe=_rtt_probe(run, tables.series.rtt),
         settling=settling(run, intervals, groups),

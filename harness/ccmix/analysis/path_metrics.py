@@ -9,7 +9,7 @@ from ccmix.analysis.measured import grown, measured
 from ccmix.analysis.qdiscs import root_qdisc
 from ccmix.analysis.tables import RunTables
 from ccmix.model import Measurement, Run, Topology
-from ccmix.model.results import BottleneckMetrics
+from ccmix.model.results import BottleneckMetrics, PolicerMetrics
 from ccmix.probes.stream.format import CORE_TIMES
 
 BITS_PER_GBIT = 1e9
@@ -74,6 +74,21 @@ def bottleneck(run: Run, tables: RunTables) -> BottleneckMetrics | None:
         drop_rate=changes["drops"] / offered if offered else None,
         utilisation=changes["bytes"] * 8 / (mean_rate_bps(run, begin_s, end_s) * (end_s - begin_s)),
     )
+
+
+def policer(run: Run, tables: RunTables) -> PolicerMetrics | None:
+    """Returns what the policer dropped in the measured time; None without one, or of fewer than two samples.
+
+    The kernel counts packets and drops where the policer's filter is (tc_run() in net/core/dev.c): packets are all that
+    reached it.
+    """
+    if not isinstance(run.path, Topology) or run.path.policer is None:
+        return None
+    samples = measured(run, tables.policer).sort("time_s")
+    if samples.height < 2:
+        return None
+    packets, drops = samples.select(grown(name) for name in ("packets", "drops")).row(0)
+    return PolicerMetrics(drops=drops, drop_rate=drops / packets if packets else None)
 
 
 def cpu_s_per_gbit(run: Run, tables: RunTables, goodput_bps: float) -> dict[str, float]:

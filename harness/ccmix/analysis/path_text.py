@@ -11,6 +11,7 @@ from ccmix.model import (
     Loss,
     ModuleParameter,
     PathSource,
+    Policer,
     PschedulerSource,
     RateChange,
     Sender,
@@ -71,6 +72,11 @@ def sender_queue(sender: Sender) -> str:
 def rate(path: Topology) -> str:
     burst = "" if path.burst_bytes is None else f" burst {format_bytes(path.burst_bytes)}"
     return f"{path.shaper} {format_rate(path.rate_bps)}{burst}"
+
+
+def policer(value: Policer | None) -> str:
+    """Returns 'policer 500 Mbit/s burst 1 MB', or 'none'."""
+    return f"policer {format_rate(value.rate_bps)} burst {format_bytes(value.burst_bytes)}" if value else "none"
 
 
 def parameter(value: ModuleParameter) -> str:

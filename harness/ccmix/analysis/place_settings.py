@@ -10,6 +10,7 @@ from ccmix.units import format_bytes, format_percent, format_rate, format_time
 BASE_RTT, STREAMS = "base RTT", "streams"
 OF_KEYS = {
     "rate": "rate", "delay": BASE_RTT, "rtt": BASE_RTT, "loss": "loss", "buffer": "buffer", "qdisc": "qdisc",
+    "policer": "policer",
     "jitter": "jitter", "reorder": "reorder", "mtu": "mtu", "ecn": "ecn", "sender-qdisc": "sender-qdisc",
     "sender-rate": "sender-qdisc", "offloads": "offloads", "kernel": "kernel", STREAMS: STREAMS,
 }  # fmt: skip
@@ -56,6 +57,7 @@ def path_settings(path: Topology) -> dict[str, str]:
         BASE_RTT: path_text.base_rtts(path),
         "loss": path_text.losses(path),
         "buffer": buffer_text(path.buffer, path),
+        "policer": path_text.policer(path.policer),
         "qdisc": " ".join([path.queue.kind, *path.queue.parameters]),
         "jitter": _each(format_time(sender.jitter_s) for sender in senders),
         "reorder": _each(format_percent(sender.reorder) for sender in senders),

@@ -53,6 +53,7 @@ from ccmix.model import (
 )
 from ccmix.model.results import FinishedRun
 
+PARENTS_OF_CLSACT = ("ingress", "ffff:fff1")  # as ccmix-sockmon and tc say it
 COUNTED_BY = "counted_by"  # the column of intervals that are finer than the generator's
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
 SHORT_FLOWS_COLUMNS = {
@@ -107,6 +108,14 @@ class RunTables:
     def bottleneck(self) -> pl.DataFrame:
         """Returns the samples of an emulated bottleneck's root qdisc."""
         return self.queue("bottleneck")
+
+    @property
+    def policer(self) -> pl.DataFrame:
+        """Returns the samples of clsact at an emulated bottleneck, which counts what its policer sees and drops."""
+        queues = self.series.queues
+        if queues.is_empty():
+            return queues
+        return queues.filter(pl.col("place") == "bottleneck", pl.col("parent").is_in(PARENTS_OF_CLSACT))
 
     def queue(self, place: str) -> pl.DataFrame:
         """Returns the samples of the root qdisc there."""

@@ -40,6 +40,7 @@ def _parts(result: Result) -> list[str]:
         f"MTU {topology.mtu_bytes}",
         f"offloads {'on' if topology.offloads else 'off'}",
         *(["ECN"] if topology.ecn else []),
+        *([path_text.policer(topology.policer)] if topology.policer else []),
         *([f"ACKs {path_text.ack_bottleneck(topology)}"] if topology.ack_bottleneck else []),
         *more,
         kernel,

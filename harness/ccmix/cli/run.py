@@ -256,7 +256,7 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
         return LabMachine(find_kernel(), emulation_programs(), kernels)
     emulates = any(not isinstance(run.path, HostPath) for run in runs)
     if emulates:
-        _check_emulation()
+        _check_emulation(runs)
     for undo, reason in journal.restore():
         tell(f"left by a dead run: {undo.what}: {reason or 'restored'}")
     emulated = between_hosts = None
@@ -300,15 +300,18 @@ def _cca_program(runs: Sequence[Run]) -> Path | None:
         return None
 
 
-def _check_emulation() -> None:
-    """Raises UsageError if this user, or this machine's kernel, can't build a topology."""
+def _check_emulation(runs: Sequence[Run]) -> None:
+    """Raises UsageError if this user, or this machine's kernel, can't build a topology of the runs."""
     from ccmix.doctor import kernel, this_machine
     from ccmix.doctor.examine import ExaminedMachine
     from ccmix.doctor.findings import Status
+    from ccmix.model import Topology
 
+    polices = any(isinstance(run.path, Topology) and run.path.policer for run in runs)
+    needed = [*kernel.OF_A_TOPOLOGY, *(kernel.OF_A_POLICER if polices else ())]
     findings = [
         *this_machine.judge_namespaces(os.geteuid()),
-        *kernel.judge_kernel(kernel.read_kernel(ExaminedMachine()), kernel.QDISCS, emulated=True),
+        *kernel.judge_kernel(kernel.read_kernel(ExaminedMachine()), needed, emulated=True),
     ]
     lacks = [f"{finding.check}: {finding.seen}" for finding in findings if finding.status is Status.FAIL]
     if lacks:

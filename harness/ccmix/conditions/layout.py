@@ -4,8 +4,9 @@
 
 Data flows from left to right. [delay] delays both directions with netem and loses data packets; [bottleneck] has the
 rate and the buffer, and nothing else queues: so the buffer is what the topology says, and netem's own queue never
-counts as one. Delay and bottleneck stand in routers apart from each other as in Gomez et al. 2024, figure 3, and apart
-from the hosts, since a qdisc on the sender takes part in TCP's small queues and pacing.
+counts as one. A policer drops data at the same device, before its queue. Delay and bottleneck stand in routers apart
+from each other as in Gomez et al. 2024, figure 3, and apart from the hosts, since a qdisc on the sender takes part in
+TCP's small queues and pacing.
 
 Several senders have each a link of its own through [delay], so that each can have a delay of its own:
 
@@ -223,7 +224,8 @@ def ack_netem(sender: Sender) -> list[str]:
 
 def bottleneck_arguments(topology: Topology) -> tuple[tuple[str, ...], ...]:
     below = qdisc.leaf(topology)
-    return tuple(map(tuple, [*qdisc.shaper(topology), *([below] if below else [])]))
+    policer = qdisc.policer(topology, topology.policer) if topology.policer else []
+    return tuple(map(tuple, [*qdisc.shaper(topology), *([below] if below else []), *policer]))
 
 
 def _netem(arguments: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ccmix import foreign_json
 from ccmix.hosts import CommandError, Host
-from ccmix.model import AckBottleneck, Loss, Netem, Queue, Topology
+from ccmix.model import AckBottleneck, Loss, Netem, Policer, Queue, Topology
 from ccmix.model.emulated import BUCKET_PACKETS
 
 # Packets: netem and fq here hold what is on the way, and must never be the ones to drop. fq's own flow_limit of 100
@@ -18,6 +18,7 @@ FQ_UNLIMITED_BIT = 8 * (2**32 - 1)  # fq's default for maxrate, ~0U bytes per se
 RESTORABLE = ("pfifo", "bfifo", "fq", "fq_codel")  # root qdiscs of which tc reads its own output
 _COUNT_OR_SIZE = re.compile(r"^(\d+)[pb]$")  # '1000p' packets, '1514b' bytes
 LEAF_PARENT = "1:1"
+POLICER_QDISC, POLICER_HOOK = "clsact", "egress"
 FQ_MEMORY_BYTES = 32 * 2**20  # fq_codel's and fq_pie's default, counted in the kernel's memory for packets
 SFQ_MOST_DEPTH = 127  # packets a flow (net/sched/sch_sfq.c)
 
@@ -61,6 +62,17 @@ def shaper(topology: Topology) -> list[list[str]]:
         ["qdisc", "root", "handle", "1:", "htb", "default", "1"],
         ["class", "parent", "1:", "classid", LEAF_PARENT, "htb", *limits],
     ]
+
+
+def policer(topology: Topology, setting: Policer) -> list[list[str]]:
+    """Returns what drops data beyond a rate and a burst, in the same form: tc-police(8), before the shaper.
+
+    The filter sees what leaves the device before its root qdisc does. The kernel counts what it dropped as drops of
+    clsact (tc_run() in net/core/dev.c). `mtu` is the largest packet that passes at all.
+    """
+    rate, burst = f"{setting.rate_bps:.0f}bit", str(setting.burst_bytes)
+    police = ["police", "rate", rate, "burst", burst, "mtu", str(topology.packet_bytes), "conform-exceed", "drop/ok"]
+    return [["qdisc", POLICER_QDISC], ["filter", POLICER_HOOK, "matchall", "action", *police]]
 
 
 def ack_bottleneck(topology: Topology, acks: AckBottleneck) -> list[list[str]]:
@@ -125,6 +137,11 @@ def statistics_command(device: str | None) -> list[str]:
 def classes_command(device: str) -> list[str]:
     """Returns the command that shows the classes of the device's queue disciplines; htb's are no JSON."""
     return ["tc", "class", "show", "dev", device]
+
+
+def filters_command(device: str) -> list[str]:
+    """Returns the command that shows the policer of a device; tc has its rate and its burst in no JSON."""
+    return ["tc", "-s", "filter", "show", "dev", device, POLICER_HOOK]
 
 
 def qdiscs(host: Host, device: str | None) -> list[dict[str, Any]]:

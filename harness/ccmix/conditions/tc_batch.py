@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, EmulatingDevice
-from ccmix.conditions.qdisc import LEAF_PARENT
+from ccmix.conditions.qdisc import LEAF_PARENT, POLICER_HOOK, POLICER_QDISC
 from ccmix.hosts import CommandError, Host
 from ccmix.model import Topology
 
@@ -27,6 +27,8 @@ def run_tc(host: Host, topology: Topology, batch: Sequence[tuple[EmulatingDevice
 def _key(device: EmulatingDevice, line: str) -> str:
     """Returns the key of the INI file that the line comes from."""
     if device.what == BOTTLENECK:
+        if POLICER_QDISC in line.split() or POLICER_HOOK in line.split():
+            return "policer"
         return (
             "qdisc"
             if LEAF_PARENT in line.split() and "classid" not in line.split()

@@ -18,6 +18,7 @@ from ccmix.config.emulation import (
 )
 from ccmix.config.flows import LINE, read_name
 from ccmix.config.groups import GROUPS, LOADED
+from ccmix.config.policers import POLICER
 from ccmix.config.pscheduler import JSON, SERVER, TOOL, read_field
 from ccmix.config.queues import QUEUE, SENDER_QUEUE
 from ccmix.config.senders import (
@@ -171,6 +172,13 @@ TOPOLOGY_KEYS = _table(
     ),
     Key("shaper", choice("tbf", "htb"), "what limits the rate", "htb", "tbf"),
     Key("burst", BYTES, "bucket of the shaper, which passes at once after a pause; unset: two packets", "64kib"),
+    Key(
+        "policer",
+        POLICER,
+        "drops data beyond this rate and burst before the bottleneck, and queues none; without burst: 5 ms of `rate`",
+        "500mbit burst 1mb",
+        "none",
+    ),
     Key("ack-rate", PATH_RATE, "rate of a second bottleneck, which ACKs alone pass; unset: there is none", "10mbit"),
     Key(
         "ack-buffer",

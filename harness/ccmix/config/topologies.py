@@ -7,6 +7,7 @@ from typing import Any
 from ccmix.config.capture import capture_in_router
 from ccmix.config.groups import check_known
 from ccmix.config.keys import Member
+from ccmix.config.policers import AskedPolicer
 from ccmix.config.problems import Contradiction, nearest, quoted
 from ccmix.config.queues import MOST_BANDWIDTH_BPS
 from ccmix.config.red import red_refusal
@@ -22,6 +23,7 @@ from ccmix.model import (
     Iperf3Source,
     Loss,
     ModuleParameter,
+    Policer,
     PschedulerSource,
     RateChange,
     Sender,
@@ -31,6 +33,7 @@ from ccmix.model import (
     UdpSource,
     WorkloadSource,
 )
+from ccmix.model.emulated import SUPER_PACKET_BYTES
 from ccmix.model.group_grammar import streams_of_groups
 from ccmix.units import format_bytes, format_rate
 
@@ -64,6 +67,7 @@ def topology(settings: Mapping[str, Any], parameter: ModuleParameter | None = No
         spread=settings["spread"],
         burst_bytes=settings.get("burst"),
         control=settings["control"],
+        policer=_policer(settings),
         ack_bottleneck=_ack_bottleneck(settings),
         changes=_changes(settings, [sender.name for sender in senders]),
         capture=capture_in_router(settings) if settings["tcpdump"] else None,
@@ -72,6 +76,11 @@ def topology(settings: Mapping[str, Any], parameter: ModuleParameter | None = No
         module_parameter=parameter,
         name=settings["topology"],
     )
+
+
+def _policer(settings: Mapping[str, Any]) -> Policer | None:
+    asked: AskedPolicer | None = settings["policer"]
+    return None if asked is None else asked.on_link(settings["rate"], settings["mtu"], settings["offloads"])
 
 
 def _ack_bottleneck(settings: Mapping[str, Any]) -> AckBottleneck | None:
@@ -256,6 +265,7 @@ def check_topology(path: Topology) -> None:
     if path.buffer_bytes > MOST_BUFFER_BYTES:
         size, most = format_bytes(path.buffer_bytes), format_bytes(MOST_BUFFER_BYTES)
         raise Contradiction("buffer", f"comes to {size}: {path.shaper} holds {most} at most")
+    _check_policer(path)
     _check_ack_bottleneck(path)
     if path.burst_bytes is not None and path.burst_bytes < path.packet_bytes:
         message = f"holds less than a packet with its Ethernet header: write at least {path.packet_bytes}b"
@@ -297,6 +307,22 @@ def _check_bursts(path: Topology, loss: Loss) -> None:
     if loss.all_lost(CONNECTION_TRIES) > MOST_FAILURES:
         message = f"loses {CONNECTION_TRIES} packets in a row too often, and no connection is made: write less loss"
         raise Contradiction("loss", message)
+
+
+def _check_policer(path: Topology) -> None:
+    """Checks that the policer's bucket holds what passes it at once, and that tc can count it. Raises Contradiction."""
+    policer = path.policer
+    if policer is None:
+        return
+    largest_bytes, what = path.packet_bytes, "a packet with its Ethernet header"
+    if path.offloads:
+        largest_bytes, what = SUPER_PACKET_BYTES, "a super-packet, which offloads = on make and a policer drops whole"
+    if policer.burst_bytes < largest_bytes:
+        message = f"has a burst that holds less than {what}: write at least {largest_bytes}b, or leave it out"
+        raise Contradiction("policer", message)
+    if policer.burst_bytes * 8 / policer.rate_bps > MOST_BUCKET_S:
+        message = f"has a burst of more than {int(MOST_BUCKET_S)} s of its rate, which tc can't count: write less"
+        raise Contradiction("policer", message)
 
 
 def _check_ack_bottleneck(path: Topology) -> None:

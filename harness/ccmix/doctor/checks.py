@@ -60,11 +60,12 @@ class HostChecks:
         self._needs = needs
         self._seen = seen
         self._devices: dict[str, device.Device] = {}
-        self._has: dict[str, bool | None] = {}  # qdiscs, if asked
+        self._has: dict[str, bool | None] = {}  # parts of the kernel, if asked
         self._alone = options.runs is None  # nothing is needed, everything may be
         self._is_controller = report.host == CONTROLLER
         self._emulated = bool(needs.topologies)
         self._in_namespaces = self._emulated and not options.in_lab
+        self._polices = self._in_namespaces and any(path.policer for path in needs.topologies)
 
     @property
     def works_here(self) -> bool:
@@ -173,6 +174,7 @@ class HostChecks:
             "fq": paced or self._in_namespaces,
             "netem": bool(needs.netem) or self._in_namespaces,
             "tbf": self._in_namespaces,
+            **dict.fromkeys(kernel.OF_A_POLICER, self._polices),
         }
         shown = {name for name in wanted if wanted[name] or self._alone}
         if not shown and not needs.sendings:

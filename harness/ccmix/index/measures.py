@@ -17,11 +17,13 @@ OF_BOTTLENECK = (
     "drop_rate",
     "utilisation",
 )
+OF_POLICER = ("drops", "drop_rate")
 
 
 def of_run(metrics: Metrics) -> Document:
     in_queue = {f"ccmix.bottleneck.{name}": metric(metrics, f"bottleneck.{name}") for name in OF_BOTTLENECK}
-    return _named(metrics, OF_RUN) | in_queue
+    policed = {f"ccmix.policer.{name}": metric(metrics, f"policer.{name}") for name in OF_POLICER}
+    return _named(metrics, OF_RUN) | in_queue | policed
 
 
 def of_settling(settling: Settling | None, measured_s: float | None) -> Document:

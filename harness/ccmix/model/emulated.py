@@ -59,6 +59,17 @@ class AckBottleneck:
 
 
 @dataclass(frozen=True)
+class Policer:
+    """Describes a token bucket before the bottleneck, which drops data that it has no tokens for and queues none.
+
+    Bytes count the Ethernet header, as those of the bottleneck do.
+    """
+
+    rate_bps: float
+    burst_bytes: int
+
+
+@dataclass(frozen=True)
 class Sender:
     """Describes a sending host, and the path that its packets alone take.
 
@@ -141,6 +152,7 @@ class Topology:
     queue: Queue = Queue()
     ecn: bool = False
     burst_bytes: int | None = None  # of the bottleneck's shaper; None: as bucket_bytes() has it
+    policer: Policer | None = None
     ack_bottleneck: AckBottleneck | None = None
     control: Literal["path", "beside"] = "path"  # where iperf3's control connections go
     changes: tuple[Change, ...] = ()

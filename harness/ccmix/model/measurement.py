@@ -55,6 +55,7 @@ class PathState:
     sysctls: dict[str, dict[str, str]]  # of the senders and receivers, by namespace and name
     classes: dict[str, str] = field(default_factory=dict)  # what `tc class show` says, by what the device is for
     parameters: dict[str, str] = field(default_factory=dict)  # of modules, by their path below /sys/module
+    filters: dict[str, str] = field(default_factory=dict)  # what `tc -s filter show` says, by what the device is for
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
         yield f"{DELAY} {west}", f"netem, ACKs: {back}"
         if path.control == "beside":
             yield f"{hosts} {CONTROL}", "beside the path, its delay alone: iperf3's control connections"
+    if path.policer:
+        yield f"{BOTTLENECK} east", f"data: {path_text.policer(path.policer)}, before the queue"
     yield f"{BOTTLENECK} east", f"{path_text.rate(path)}, {path_text.queue(path)}"
     if path.ack_bottleneck:
         yield f"{EXIT} west", f"ACKs: {path_text.ack_bottleneck(path)}"

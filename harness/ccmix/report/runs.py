@@ -37,6 +37,7 @@ OF_RUN = (
     ("goodput", "goodput_bps"), ("utilisation", "utilisation"), ("fairness", "fairness"),
     ("convergence", "convergence_s"), ("warm-up", "settling.warm_up_s"), ("lost by netem", "netem_loss"),
     ("buffer in use", "bottleneck.occupancy_mean"), ("dropped at the bottleneck", "bottleneck.drop_rate"),
+    ("dropped by the policer", "policer.drop_rate"),
 )  # fmt: skip
 
 
@@ -212,6 +213,8 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
         yield from flattened({"path": _imported_path(path) if imported(finished) else _given(_host_path(run, path))})
     else:
         yield "bottleneck", f"{path_text.rate(path)}, {path_text.queue(path)}"
+        if path.policer:
+            yield "before the bottleneck", path_text.policer(path.policer)
         if path.ack_bottleneck:
             yield "bottleneck of ACKs", path_text.ack_bottleneck(path)
         for sender in path.senders:

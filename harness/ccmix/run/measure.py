@@ -211,6 +211,8 @@ def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
     if topology.ack_bottleneck:
         unit_bytes = 1 if topology.ack_bottleneck.counts_packets else topology.packet_bytes
         packets = min(packets, topology.ack_limit // unit_bytes)
+    if topology.policer:
+        packets = min(packets, topology.policer.burst_bytes // topology.packet_bytes)
     steady = [pair for pair in path.pairs if _passes_trains(pair.sender)]
     if packets < LEAST_TRAIN_PACKETS or not steady:
         return ()
@@ -219,6 +221,8 @@ def _packet_train(path: Dumbbell, topology: Topology) -> tuple[float, ...]:
     took_s = packets * topology.packet_bytes * 8 / topology.least_rate_bps + steady[0].sender.base_rtt_s
     timeout_s = took_s + ANSWERS_WITHIN_S
     lines = path.sender(steady[0]).run([*argv, steady[0].receiver_address], timeout_s=timeout_s).splitlines()
+    if topology.policer:  # the traffic begins with a full bucket
+        time.sleep(packets * topology.packet_bytes * 8 / topology.policer.rate_bps)
     return tuple(float(line[1:].partition("]")[0]) for line in lines if line.startswith("["))
 
 
@@ -261,7 +265,9 @@ def _state(path: Dumbbell, topology: Topology) -> PathState:
     bottleneck = path.bottleneck.place
     shown = qdisc.classes_command(bottleneck.device)
     classes = {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.shaper == "htb" else {}
-    return PathState(devices, sysctls, classes, _parameters(topology))
+    shown = qdisc.filters_command(bottleneck.device)
+    filters = {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.policer else {}
+    return PathState(devices, sysctls, classes, _parameters(topology), filters)
 
 
 def _parameters(topology: Topology) -> dict[str, str]:

@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ccmix.analysis.qdiscs import root_qdisc
-from ccmix.conditions.qdisc import LEAF_PARENT
+from ccmix.conditions.qdisc import LEAF_PARENT, POLICER_QDISC
 from ccmix.model import Measurement, PathState, QdiscCounters
 
 _BITS = {"bit": 1.0, "Kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9, "Tbit": 1e12}  # as tc writes rates
 _CLASS_RATE = re.compile(r"class htb \S+ .*?\brate (\d+)([KMGT]?bit) ceil (\d+)([KMGT]?bit)")
 _CLASS_BURST = re.compile(r"class htb \S+ .*?\bburst (\d+)([KMG]?)b")
+_POLICE = re.compile(
+    r"police \S+ rate (?P<rate>\d+)(?P<rate_unit>[KMGT]?bit) burst (?P<burst>[\d.e+]+)(?P<burst_unit>[KMG]?)b .*?"
+    r"action (?P<exceed>\w+)"
+)
 _BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}  # as tc writes sizes
 _UNLIMITED_BYTES_PER_S = 2**32 - 1  # fq without a maxrate (net/sched/sch_fq.c)
 Options = Mapping[str, object]
@@ -55,6 +59,11 @@ class AppliedDevice:
         return next((qdisc for qdisc in self.qdiscs if qdisc.parent == LEAF_PARENT), None)
 
     @property
+    def policed(self) -> bool:
+        """Returns whether a policer may drop what leaves the device."""
+        return any(qdisc.kind == POLICER_QDISC for qdisc in self.qdiscs)
+
+    @property
     def netem(self) -> AppliedNetem | None:
         """Returns what the device's netem does; None where it has none."""
         return next((_netem(qdisc.options) for qdisc in self.qdiscs if qdisc.kind == "netem"), None)
@@ -71,6 +80,15 @@ class AppliedDevice:
         """Returns the rate of the device's tbf; None where it has none."""
         rate = self.root.options.get("rate") if self.root.kind == "tbf" else None
         return rate * 8.0 if isinstance(rate, int) else None
+
+
+@dataclass(frozen=True)
+class AppliedPolicer:
+    """Describes the policer of a device, by tc's JSON of its action; `exceed` is what it does to what is too much."""
+
+    rate_bps: float
+    burst_bytes: float
+    exceed: str
 
 
 @dataclass(frozen=True)
@@ -95,6 +113,10 @@ class AppliedPath:
         """Returns the bucket of htb's class on that device, in each of the states."""
         matches = [_CLASS_BURST.search(state.classes.get(place, "")) for state in self.states]
         return [int(match[1]) * _BYTES[match[2]] for match in matches if match]
+
+    def policers(self, place: str) -> list[AppliedPolicer]:
+        """Returns the policers of that device, in each of the states."""
+        return [policer for state in self.states for policer in _policers(state.filters.get(place, ""))]
 
     def receivers(self, of_address: str) -> set[str]:
         """Returns the namespaces that have an address."""
@@ -147,3 +169,15 @@ def _netem(options: Options) -> AppliedNetem:
 def _part(options: Options, name: str) -> Mapping[str, float]:
     part = options.get(name)
     return part if isinstance(part, Mapping) else {}
+
+
+def _policers(filters: str) -> list[AppliedPolicer]:
+    """Reads the actions of a device's filters (iproute2, tc/m_police.c)."""
+    return [
+        AppliedPolicer(
+            rate_bps=float(match["rate"]) * _BITS[match["rate_unit"]],
+            burst_bytes=float(match["burst"]) * _BYTES[match["burst_unit"]],
+            exceed=match["exceed"],
+        )
+        for match in _POLICE.finditer(filters)
+    ]

@@ -44,6 +44,11 @@ PATH = (
         ("Topology.burst_bytes",), "tc: burst of tbf, or of htb's class", "2 us at the rate, and 1%", path_fields.burst
     ),
     FieldComparison(
+        ("Topology.policer", "Policer.rate_bps", "Policer.burst_bytes"),
+        "tc: whether the bottleneck's device has a policer, and its action", "rate 1%; burst 2 us at the rate, and 1%",
+        path_fields.policer,
+    ),
+    FieldComparison(
         ("Topology.ack_bottleneck", "AckBottleneck.rate_bps", "AckBottleneck.buffer"),
         "tc: rate of tbf on the device that ACKs pass, and the limit of its queue",
         "1%; of the limit as the bottleneck's", path_fields.ack_bottleneck,

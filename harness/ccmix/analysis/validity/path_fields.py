@@ -347,6 +347,31 @@ def burst(observed: Observed) -> Limits:
             yield "queue", f"the bucket had {format_bytes(applied_bytes)}, configured are {format_bytes(configured)}"
 
 
+def policer(observed: Observed) -> Limits:
+    """Compares whether data passes a policer, its rate, its burst, and that it drops what is too much."""
+    configured, applied = observed.run.topology.policer, applied_path(observed.measurement)
+    for state in applied.devices[BOTTLENECK]:
+        if state.policed != bool(configured):
+            seen, wanted = ("a", "none") if state.policed else ("no", "one")
+            yield "policer", f"there was {seen} policer, configured is {wanted}"
+            return
+    if configured is None or not applied.states:
+        return
+    policers = applied.policers(BOTTLENECK)
+    if len(policers) != len(applied.states):
+        yield "policer", f"tc shows {len(policers)} policers in {len(applied.states)} states"
+    for present in policers:
+        if abs(present.rate_bps - configured.rate_bps) > path.RATE_FRACTION * configured.rate_bps:
+            rates = format_rate(present.rate_bps), format_rate(configured.rate_bps)
+            yield "policer", f"the kernel's passes {rates[0]}, configured are {rates[1]}"
+        step_bytes = LATENCY_STEP_S * configured.rate_bps / 8 + BURST_FRACTION * configured.burst_bytes + 1
+        if abs(present.burst_bytes - configured.burst_bytes) > step_bytes:
+            sizes = format_bytes(round(present.burst_bytes)), format_bytes(configured.burst_bytes)
+            yield "policer", f"the kernel's burst is {sizes[0]}, configured are {sizes[1]}"
+        if present.exceed != "drop":
+            yield "policer", f"the kernel's does {present.exceed} to what is too much, configured is drop"
+
+
 def ack_bottleneck(observed: Observed) -> Limits:
     """Compares the rate and the limit of the bottleneck of ACKs."""
     topology, acks = observed.run.topology, observed.run.topology.ack_bottleneck

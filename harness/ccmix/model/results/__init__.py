@@ -9,6 +9,7 @@ from ccmix.model.results.metrics import (
     FlowMetrics,
     GroupMetrics,
     Metrics,
+    PolicerMetrics,
     RttProbeMetrics,
     StartupMetrics,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "ImportedFile",
     "MachineKind",
     "Metrics",
+    "PolicerMetrics",
     "RttProbeMetrics",
     "Settling",
     "StartupMetrics",

@@ -93,6 +93,14 @@ class BottleneckMetrics:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PolicerMetrics:
+    """Metrics of the policer before the bottleneck in the measured time."""
+
+    drops: int  # packets
+    drop_rate: float | None  # drops / packets that reached the policer
+
+
+@dataclass(frozen=True, kw_only=True)
 class RttProbeMetrics:
     """RTTs beside the traffic, of the probe's answered questions."""
 
@@ -116,6 +124,7 @@ class Metrics(DelayMetrics, StartupMetrics):
     convergence_s: float | None
     netem_loss: float | None  # packets that netem lost / packets that it was given in the data direction
     bottleneck: BottleneckMetrics | None = None
+    policer: PolicerMetrics | None = None  # None: there is none
     cpu_s_per_gbit: dict[str, float] = field(default_factory=dict)  # by host: core seconds per gigabit of goodput
     rtt_probe: RttProbeMetrics | None = None
     settling: Settling | None = None  # None: of an older archive
