@@ -154,6 +154,10 @@ LIES: Mapping[str, Lie] = {
         {"entry param-sweep": "tcp_cubic/parameters/beta, sys-module-list,600"},
         {"entry param-sweep": "tcp_cubic/parameters/beta, sys-module-list,700"},
     ),
+    "receiver's window": Lie("receiver-window", {"receiver-window": "200kb"}, {}),
+    "size of the receiver's window": Lie(
+        "receiver-window", {"receiver-window": "200kb"}, {"receiver-window": "220kb"}
+    ),
     "policer": Lie("policer", {"policer": "50mbit burst 200kb"}, {}),
     "rate of a policer": Lie("policer", {"policer": "50mbit burst 200kb"}, {"policer": "55mbit burst 200kb"}),
     "burst of a policer": Lie("policer", {"policer": "50mbit burst 200kb"}, {"policer": "50mbit burst 210kb"}),

@@ -246,6 +246,12 @@ def late(column: str) -> pl.Expr:
     return pl.when((pl.col("time_s") == 5) & (pl.col("port") == 40000)).then(0.17).otherwise(pl.col(column))
 
 
+def with_a_policer(tables: RunTables, measurement: Measurement) -> Seen:
+    _, root = qdiscs = measurement.after.qdiscs["bottleneck"]
+    clsact = replace(root, kind="clsact", handle="ffff:", parent="ffff:fff1", options="{}")
+    return changed_after(qdiscs={"bottleneck": (*qdiscs, clsact)})(tables, measurement)
+
+
 NETSTAT = "TcpExt: SyncookiesSent TCPMemoryPressures TCPX\nTcpExt: 1 6 0\n"
 
 # what is changed, the kind of limit, and part of its sentence
@@ -321,6 +327,7 @@ FINDINGS: dict[str, tuple[Change, str, str]] = {
     "reordering by tc": (
         changed_options("data-delay", reorder={"reorder": 0.01}), "path", "tc reorders 1% of data, configured are 0%"
     ),
+    "a policer": (with_a_policer, "policer", "there was a policer, configured is none"),
     "another queue": (with_a_leaf, "queue", "the bottleneck had codel, configured is bfifo"),
     "MTU": (changed_state(mtu_bytes=9000), "path", "the MTU of 3 devices, such as ccmix-h1/eth0, was 9000"),
     "ECN": (changed_sockets(ecn=pl.lit(value=True)), "ecn", "port 40000 negotiated ECN, configured is off"),
@@ -423,6 +430,44 @@ TOLERATED: dict[str, Change] = {
     ),
     "limited in the omitted time": changed_sockets(send_buffer_limited_s=pl.when(pl.col("time_s") > 0).then(0.9)),
 }
+
+
+def with_window(
+    run: Run, tables: RunTables, measurement: Measurement, window_bytes: int | None = 1_000_000
+) -> tuple[Run, RunTables, Measurement]:
+    """Returns a run whose flows a receiver's window of 1 MB limited all the time, and the configured window."""
+    [sender] = run.topology.senders
+    path = replace(run.topology, senders=(replace(sender, receiver_window_bytes=window_bytes),))
+    limited, _ = changed_sockets(
+        receiver_window_limited_s=pl.col("busy_s"), send_window_bytes=pl.lit(998_912, pl.UInt32)
+    )(tables, measurement)
+    assert measurement.state_after
+    read_back = {"net.ipv4.tcp_ecn": "2", "net.ipv4.tcp_rmem": "4096\t131072\t1580247"}  # 162/256 of it are 1 MB
+    state = replace(measurement.state_after, sysctls=dict.fromkeys(measurement.state_after.sysctls, read_back))
+    return replace(run, path=path), limited, replace(measurement, state_before=state, state_after=state)
+
+
+def test_flows_that_a_configured_window_limits_are_as_configured(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    assert judge(*with_window(run, tables, measurement)) == Verdict("valid")
+
+
+@pytest.mark.parametrize(
+    ("window_bytes", "sentences"),
+    [
+        (1_050_000, ["100% of the busy time", "tcp_rmem of h1's receiver was 4096 131072 1580247, configured are"]),
+        (950_000, ["h1 saw a window of 999 kB, configured are 950 kB at most", "tcp_rmem of h1's receiver was"]),
+        (None, ["100% of the busy time", "configured are 4096 131072 536870912"]),
+    ],
+)
+def test_another_window_than_the_configured_one_is_told(
+    run: Run, tables: RunTables, measurement: Measurement, window_bytes: int | None, sentences: list[str]
+) -> None:
+    verdict = judge(*with_window(run, tables, measurement, window_bytes))
+    assert {finding.kind for finding in verdict.findings} == {"receiver-window"}
+    details = " ".join(finding.detail for finding in verdict.findings)
+    assert [sentence for sentence in sentences if sentence not in details] == []
 
 
 def test_a_run_where_all_is_as_configured_is_valid(run: Run, tables: RunTables, measurement: Measurement) -> None:

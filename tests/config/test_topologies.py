@@ -33,6 +33,12 @@ def test_hosts_take_from_the_topology_what_their_own_lines_leave_out(read: Files
     )  # fmt: skip
 
 
+def test_receivers_windows_of_all_and_of_one_host(read: Files) -> None:
+    text = "delay = 5ms\nhosts = 2\nreceiver-window = 4mb\nhost.h2 = receiver-window 64kib\n"
+    assert [sender.receiver_window_bytes for sender in path(read, text).senders] == [4_000_000, 65_536]
+    assert path(read, "delay = 5ms\n").senders[0].receiver_window_bytes is None
+
+
 def test_a_range_of_hosts_and_one_of_them(read: Files) -> None:
     senders = path(read, "host.h1..h3 = delay 5ms\nhost.h2 = loss 1%\n").senders
     assert [(sender.name, sender.delay_s, sender.loss) for sender in senders] == [
@@ -223,6 +229,10 @@ OF_CONDITIONS = {
     ),
     "ack-buffer of minutes": (
         "delay = 5ms\nack-rate = 100kbit\nack-buffer = 1mb\n", "buffer", "makes a round trip of 80 s when it is full"
+    ),
+    "windows of one receiver": (
+        "delay = 5ms\nhosts = 2\nreceivers = one\nreceiver-window = 1mb\nhost.h2 = receiver-window 2mb\n",
+        "receiver-window", "a receiver has one window",
     ),
     "burst below a packet": ("delay = 5ms\nburst = 1513b\n", "burst", "write at least 1514b"),
     "burst of minutes": (

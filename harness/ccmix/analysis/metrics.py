@@ -59,6 +59,7 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
         netem_loss=path_metrics.netem_loss(run, measurement),
         bottleneck=path_metrics.bottleneck(run, tables),
         policer=path_metrics.policer(run, tables),
+        receiver_window_limited=path_metrics.receiver_window_limited(run, tables),
         cpu_s_per_gbit=path_metrics.cpu_s_per_gbit(run, tables, goodput_bps),
         rtt_probe=_rtt_probe(run, tables.series.rtt),
         settling=settling(run, intervals, groups),

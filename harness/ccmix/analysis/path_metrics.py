@@ -5,6 +5,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis.delays import PERCENTILES
+from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import grown, measured
 from ccmix.analysis.qdiscs import root_qdisc
 from ccmix.analysis.tables import RunTables
@@ -89,6 +90,20 @@ def policer(run: Run, tables: RunTables) -> PolicerMetrics | None:
         return None
     packets, drops = samples.select(grown(name) for name in ("packets", "drops")).row(0)
     return PolicerMetrics(drops=drops, drop_rate=drops / packets if packets else None)
+
+
+def receiver_window_limited(run: Run, tables: RunTables) -> float | None:
+    """Returns the share of all flows' busy time in which the receiver's window limited them, as their kernel counts it.
+
+    None where no window is configured.
+    """
+    if not isinstance(run.path, Topology) or all(sender.receiver_window_bytes is None for sender in run.path.senders):
+        return None
+    by_flow = measured(run, tables.sockets).sort("time_s").group_by(FLOW)
+    names = ("busy_s", "receiver_window_limited_s")
+    times = by_flow.agg(pl.col(name).last() - pl.col(name).first() for name in names)
+    busy_s, limited_s = (float(times[name].sum()) for name in names)
+    return limited_s / busy_s if busy_s else None
 
 
 def cpu_s_per_gbit(run: Run, tables: RunTables, goodput_bps: float) -> dict[str, float]:

@@ -69,6 +69,11 @@ def sender_queue(sender: Sender) -> str:
     return shaped + " ".join([sender.queue.kind, *sender.queue.parameters])
 
 
+def receiver_window(sender: Sender) -> str:
+    """Returns 'up to 4 MB', of the window that the sender's receiver advertises; '' where none is configured."""
+    return "" if sender.receiver_window_bytes is None else f"up to {format_bytes(sender.receiver_window_bytes)}"
+
+
 def rate(path: Topology) -> str:
     burst = "" if path.burst_bytes is None else f" burst {format_bytes(path.burst_bytes)}"
     return f"{path.shaper} {format_rate(path.rate_bps)}{burst}"

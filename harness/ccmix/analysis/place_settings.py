@@ -10,7 +10,7 @@ from ccmix.units import format_bytes, format_percent, format_rate, format_time
 BASE_RTT, STREAMS = "base RTT", "streams"
 OF_KEYS = {
     "rate": "rate", "delay": BASE_RTT, "rtt": BASE_RTT, "loss": "loss", "buffer": "buffer", "qdisc": "qdisc",
-    "policer": "policer",
+    "policer": "policer", "receiver-window": "receiver-window",
     "jitter": "jitter", "reorder": "reorder", "mtu": "mtu", "ecn": "ecn", "sender-qdisc": "sender-qdisc",
     "sender-rate": "sender-qdisc", "offloads": "offloads", "kernel": "kernel", STREAMS: STREAMS,
 }  # fmt: skip
@@ -64,6 +64,7 @@ def path_settings(path: Topology) -> dict[str, str]:
         "mtu": str(path.mtu_bytes),
         "ecn": _switch(path.ecn),
         "sender-qdisc": _each(path_text.sender_queue(sender) for sender in senders),
+        "receiver-window": _each(path_text.receiver_window(sender) or "unset" for sender in senders),
         "offloads": _switch(path.offloads),
         "kernel": path.kernel,
         "host-root": _switch(path.host_root),

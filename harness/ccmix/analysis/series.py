@@ -84,7 +84,7 @@ NEEDED = {
         "time_s", "end", "host", "port", "remote_port", "cookie",
         "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
         "bytes_acked", "data_segs_out", "retransmits", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
-        "app_limited", "unsent_bytes", "ecn", "max_pacing_rate_bps",
+        "send_window_bytes", "app_limited", "unsent_bytes", "ecn", "max_pacing_rate_bps",
     ),
     "queues": (
         "time_s", "place", "parent", "queue", "bytes", "packets", "drops", "backlog_bytes", "flow_limit_drops",

@@ -21,6 +21,7 @@ OF_RUN = (
     "goodput_bps", "utilisation", "fairness", "fairness_of_groups", "retransmission_rate", "rtt_median_s", "rtt_p95_s",
     "queueing_delay_median_s", "queueing_delay_p95_s", "startup_s", "overshoot", "convergence_s", "netem_loss",
     "bottleneck.occupancy_mean", "bottleneck.drop_rate", "bottleneck.utilisation", "policer.drop_rate",
+    "receiver_window_limited",
 )  # fmt: skip
 SHORT_RTT_S = 0.030  # that parts the columns of tables II and III of Tierney et al. 2021
 RTT_KEYS = ("delay", "lat-sweep", "netem-lat")  # whose sweeps make the base RTT

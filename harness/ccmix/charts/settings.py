@@ -31,6 +31,8 @@ def _parts(result: Result) -> list[str]:
     queues = dict.fromkeys(path_text.sender_queue(sender) for sender in topology.senders)
     more = [] if list(queues) == ["fq"] else [f"sender's queue {' or '.join(queues)}"]
     more += [f"{len(topology.senders)} senders"] if len(topology.senders) > 1 else []
+    windows = dict.fromkeys(filter(None, map(path_text.receiver_window, topology.senders)))
+    more += [f"receiver's window {' or '.join(windows)}"] if windows else []
     more += [f"{len(topology.changes)} changes"] if topology.changes else []
     return [
         format_rate(topology.rate_bps),

@@ -17,7 +17,7 @@ from ccmix.conditions.layout import (
     layout,
 )
 from ccmix.conditions.namespaces import offloads_off, sysctl_file, write_sysctls
-from ccmix.conditions.sysctl import changed_sysctls
+from ccmix.conditions.sysctl import LARGEST_BUFFER_BYTES, TCP_RMEM, changed_sysctls, tcp_rmem
 from ccmix.conditions.tc_batch import run_tc
 from ccmix.hosts import CommandError, EnteredNamespace, Host, LocalHost
 from ccmix.hosts.namespace import NAMES, entered
@@ -27,7 +27,6 @@ IPV6_OFF = "net.ipv6.conf.all.disable_ipv6"
 LINKS_AT_ONCE = 200  # ip leaves each namespace that it has opened open, and a process may have 1024 files
 # For paths that lose bursts: a connection is tried 127 times, once a second (MAX_TCP_SYNCNT in Linux's tcp.h)
 PATIENT = {"net.ipv4.tcp_syn_retries": "127", "net.ipv4.tcp_syn_linear_timeouts": "127"}
-LARGEST_WINDOW_BYTES = 512 * 2**20  # the autotuning limit of Tierney et al. 2021, section IV
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def _machine_sysctls(topology: Topology) -> dict[str, str]:
     }
 
 
-def _namespace_sysctls(namespace: str, topology: Topology) -> dict[str, str]:
+def _namespace_sysctls(namespace: str, topology: Topology, window_bytes: int | None) -> dict[str, str]:
     """Returns the settings of a host or router, without IPv6: its questions for routers would pass the bottleneck too.
 
     A router has no sockets, so it need not look for that of each packet (early demux).
@@ -132,8 +131,8 @@ def _namespace_sysctls(namespace: str, topology: Topology) -> dict[str, str]:
     return (
         quiet
         | {
-            "net.ipv4.tcp_rmem": f"4096 131072 {LARGEST_WINDOW_BYTES}",
-            "net.ipv4.tcp_wmem": f"4096 131072 {LARGEST_WINDOW_BYTES}",
+            TCP_RMEM: tcp_rmem(topology, window_bytes),
+            "net.ipv4.tcp_wmem": f"4096 131072 {LARGEST_BUFFER_BYTES}",
             "net.ipv4.tcp_no_metrics_save": "1",
         }
         | ({"net.ipv4.tcp_ecn": "1"} if topology.ecn else {})
@@ -152,6 +151,7 @@ def _connect(plan: Layout, topology: Topology) -> None:
     for near, far in plan.links:
         for end, other in ((near, far), (far, near)):
             ends.setdefault(end.place.namespace, []).append((end, other))
+    windows = {pair.receiver: pair.sender.receiver_window_bytes for pair in plan.pairs}
     emulating: dict[str, list[EmulatingDevice]] = {}
     for device in plan.emulating:
         emulating.setdefault(device.place.namespace, []).append(device)
@@ -161,7 +161,7 @@ def _connect(plan: Layout, topology: Topology) -> None:
     for namespace, own in ends.items():
         host = EnteredNamespace(NAMESPACE_PREFIX + namespace)
         with entered(host.name):
-            write_sysctls(_namespace_sysctls(namespace, topology))
+            write_sysctls(_namespace_sysctls(namespace, topology, windows.get(namespace)))
             if not topology.offloads:
                 offloads_off(end.place.device for end, _ in own)
             rtnetlink.carry_out(_requests(own, routes.get(namespace, ())))

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ccmix.hosts import Host
+from ccmix.model import Topology
 
 # Those that decide how TCP behaves, kept with each run
 OF_TCP = (
@@ -11,7 +12,39 @@ OF_TCP = (
     "net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_ecn", "net.ipv4.tcp_sack", "net.ipv4.tcp_timestamps",
     "net.core.default_qdisc", "net.core.rmem_max", "net.core.wmem_max",
 )  # fmt: skip
-OF_ENDS = ("net.ipv4.tcp_ecn",)  # which a topology sets on each sender and receiver
+TCP_ECN, TCP_RMEM = "net.ipv4.tcp_ecn", "net.ipv4.tcp_rmem"
+LARGEST_BUFFER_BYTES = 512 * 2**20  # the autotuning limit of Tierney et al. 2021, section IV
+FIRST_BUFFER_BYTES = 131072  # as Linux has it
+SHARES, FIRST_SHARE = 256, 128  # TCP_RMEM_TO_WIN_SCALE, and TCP_DEFAULT_SCALING_RATIO until a packet exceeds LEAST_MSS
+LEAST_MSS_BYTES = 536  # TCP_MSS_DEFAULT
+HEADERS_BYTES = 52  # of IP, and of TCP with timestamps
+MEMORY_BESIDE_DATA_BYTES = 832  # a small head (SKB_SMALL_HEAD_CACHE_SIZE in net/core/skbuff.c), and struct sk_buff
+PACKETS_JOINED = 2  # the least that TCP joins (tcp_min_tso_segs)
+
+
+def of_ends(topology: Topology) -> tuple[str, ...]:
+    """Returns what a topology sets on each sender and receiver, and is read back: no more, since a read moves the clock
+    of a guest.
+    """
+    windows = any(sender.receiver_window_bytes is not None for sender in topology.senders)
+    return (TCP_ECN, TCP_RMEM) if windows else (TCP_ECN,)
+
+
+def tcp_rmem(topology: Topology, window_bytes: int | None) -> str:
+    """Returns the sysctl of a host whose largest window is the one that is given, if any.
+
+    Since Linux 6.6 the window is a share of the buffer: that of the data in the memory of the first full packet, in
+    whole 256ths (tcp_measure_rcv_mss() in net/ipv4/tcp_input.c). Packets that came over veth devices are in their
+    sender's memory. Where another kernel takes other memory for a packet, the verdict sees another window.
+    """
+    largest_bytes = LARGEST_BUFFER_BYTES
+    if window_bytes is not None:
+        data_bytes, share = topology.mtu_bytes - HEADERS_BYTES, FIRST_SHARE
+        if data_bytes > LEAST_MSS_BYTES:
+            data_bytes *= PACKETS_JOINED if topology.offloads else 1
+            share = SHARES * data_bytes // (data_bytes + MEMORY_BESIDE_DATA_BYTES)
+        largest_bytes = -(-window_bytes * SHARES // share)
+    return f"4096 {min(FIRST_BUFFER_BYTES, largest_bytes)} {largest_bytes}"
 
 
 def read_sysctls(host: Host, names: Sequence[str]) -> dict[str, str]:

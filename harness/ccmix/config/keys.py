@@ -30,6 +30,7 @@ from ccmix.config.senders import (
     PATH_RTT,
     SENDER,
     SHARE,
+    WINDOW_BYTES,
     read_host_names,
     read_moment,
 )
@@ -169,6 +170,12 @@ TOPOLOGY_KEYS = _table(
         "queue discipline of each sender's device, then its parameters as in tc",
         "fq_codel limit 1000",
         "fq",
+    ),
+    Key(
+        "receiver-window",
+        WINDOW_BYTES,
+        "largest window that receivers advertise; unset: as much as hosts have, up to 512 MB of buffer",
+        "4mb",
     ),
     Key("shaper", choice("tbf", "htb"), "what limits the rate", "htb", "tbf"),
     Key("burst", BYTES, "bucket of the shaper, which passes at once after a pause; unset: two packets", "64kib"),

@@ -10,13 +10,14 @@ from ccmix.config.named_values import settings
 from ccmix.config.netem_values import check_mean, delay, loss
 from ccmix.config.problems import Contradiction, quoted
 from ccmix.config.queues import read_sender_queue
-from ccmix.config.values import Kind, units
+from ccmix.config.values import BYTES, Kind, units
 from ccmix.model import Change, DelayChange, Loss, LossChange, Queue, RateChange
-from ccmix.units import RATE_BPS, format_rate, parse_percent, parse_rate, parse_time
+from ccmix.units import RATE_BPS, SIZE_BYTES, format_bytes, format_rate, parse_percent, parse_rate, parse_time
 
 MOST_HOSTS = 254  # each has the third byte of its addresses for itself
 MOST_DELAY_S = 4.0  # in each direction, so that a round trip with a queue is less than iperf3 waits for an answer
 LEAST_RATE_BPS = 1e5
+LEAST_WINDOW_BYTES, MOST_WINDOW_BYTES = 65536, 256 * 2**20
 MOST_LOSS = 0.5  # in the mean
 RESERVED = (*ROUTERS, RECEIVER, "localhost")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,23}", re.ASCII)
@@ -57,6 +58,15 @@ def read_path_rate(text: str) -> float:
     return rate_bps
 
 
+def read_window(text: str) -> int:
+    """Reads the largest window of a receiver, in bytes."""
+    window_bytes = int(BYTES.read(text))
+    if not LEAST_WINDOW_BYTES <= window_bytes <= MOST_WINDOW_BYTES:
+        least, most = format_bytes(LEAST_WINDOW_BYTES), format_bytes(MOST_WINDOW_BYTES)
+        raise ValueError(f"is not from {least} to {most}: write for instance 4mb")
+    return window_bytes
+
+
 def read_host_names(text: str) -> tuple[str, ...]:
     """Reads 'h1', or all names from 'h1..h50'."""
     if match := _RANGE.fullmatch(text):
@@ -83,6 +93,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "jitter": ("jitter_s", read_path_delay),
     "reorder": ("reorder", parse_percent),
     "rate": ("rate_bps", read_path_rate),
+    "receiver-window": ("receiver_window_bytes", read_window),
 }
 _QUEUE = "sender-qdisc"
 
@@ -198,7 +209,8 @@ def _change(words: list[str]) -> Change:
 
 
 SENDER = Kind(
-    "delay, rtt, data-delay, ack-delay, loss, jitter, reorder, rate, last sender-qdisc, each with its value",
+    "delay, rtt, data-delay, ack-delay, loss, jitter, reorder, rate, receiver-window, last sender-qdisc, each with its "
+    "value",
     "as the keys of these names",
     read_sender,
 )
@@ -207,4 +219,5 @@ PATH_LOSS = Kind("share, or gemodel", "%", read_path_loss)
 PATH_DELAY = Kind("time", "us, ms, s", read_path_delay)
 PATH_RTT = Kind("time", "us, ms, s", read_path_rtt)
 PATH_RATE = Kind("rate", units(RATE_BPS), read_path_rate)
+WINDOW_BYTES = Kind("size", units(SIZE_BYTES), read_window)
 SHARE = Kind("share", "%", parse_percent)

@@ -114,6 +114,7 @@ def _senders(settings: Mapping[str, Any]) -> tuple[Sender, ...]:
             reorder=given.get("reorder", settings["reorder"]),
             rate_bps=given.get("rate_bps"),
             queue=given.get("queue", settings["sender-qdisc"]),
+            receiver_window_bytes=given.get("receiver_window_bytes", settings.get("receiver-window")),
         ).delayed(*_delays_of_host(name, [*delays.get(name, ()), of_all]))
         for name, given in own.items()
     )
@@ -294,6 +295,9 @@ def check_topology(path: Topology) -> None:
                 "sender-qdisc",
                 f"of {sender.name} is noqueue, and its device has a rate, behind which packets must wait",
             )
+    windows = {sender.receiver_window_bytes for sender in path.senders}
+    if path.receivers == "one" and len(windows) > 1:
+        raise Contradiction("receiver-window", "differs between hosts, and receivers = one: a receiver has one window")
     for loss in dict.fromkeys(sender.loss for _, phase in path.phases for sender in phase.senders if sender.loss):
         _check_bursts(path, loss)
     _check_queue(path)

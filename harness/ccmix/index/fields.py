@@ -185,6 +185,12 @@ _PATH = (
     _name("ccmix.path.qdisc_parameters", "parameters of the bottleneck's qdisc, as in tc", "runs"),
     _gauge("ccmix.path.ack_rate_bps", "bit/s", "rate of the bottleneck of ACKs", "runs"),
     _gauge("ccmix.path.burst_bytes", "byte", "bucket of the bottleneck's shaper, if configured", "runs"),
+    _count(
+        "ccmix.path.receiver_window_bytes",
+        "byte",
+        "largest window of the receivers, the least of them, if configured",
+        "runs",
+    ),
     _gauge("ccmix.path.policer_rate_bps", "bit/s", "rate of the policer before the bottleneck, if configured", "runs"),
     _gauge("ccmix.path.policer_burst_bytes", "byte", "its burst", "runs"),
     _name("ccmix.path.sender_qdisc", "queues of the senders' devices, kinds and options, as tc reports them", "runs"),
@@ -276,6 +282,8 @@ _MEASURES = (
     _gauge("ccmix.bottleneck.drop_rate", "percent", "share of packets that the bottleneck dropped, a fraction", "runs"),
     _gauge("ccmix.bottleneck.utilisation", "percent", "bytes that it passed, headers and retransmissions included, "
            "over what its rate lets pass, a fraction", "runs"),
+    _gauge("ccmix.receiver_window_limited", "percent", "share of the flows' busy time in which a configured window "
+           "limited them, a fraction", "runs"),
     _count("ccmix.policer.drops", "packets", "that the policer dropped in the measured time", "runs"),
     _gauge("ccmix.policer.drop_rate", "percent", "share of packets that the policer dropped, a fraction", "runs"),
     _gauge("ccmix.host.cpu_s_per_gbit", "s/Gbit", "time that its cores were busy, per gigabit of the run's goodput",

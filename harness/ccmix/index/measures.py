@@ -8,7 +8,7 @@ OF_DELAY = ("rtt_p95_s", "rtt_p99_s", "queueing_delay_median_s", "queueing_delay
 OF_START_UP = ("startup_s", "overshoot")
 OF_GROUP = (*OF_DELAY, *OF_START_UP, "fair_share")
 OF_FLOW = (*OF_DELAY, *OF_START_UP, "convergence_s")
-OF_RUN = (*OF_DELAY, *OF_START_UP, "fairness_of_groups", "convergence_s", "netem_loss")
+OF_RUN = (*OF_DELAY, *OF_START_UP, "fairness_of_groups", "convergence_s", "netem_loss", "receiver_window_limited")
 OF_BOTTLENECK = (
     "backlog_mean_bytes",
     "backlog_p95_bytes",

@@ -214,6 +214,9 @@ def _path(run: Run) -> Document:
         "ccmix.path.offloads": path.offloads,
         "ccmix.path.ack_rate_bps": path.ack_bottleneck.rate_bps if path.ack_bottleneck else None,
         "ccmix.path.burst_bytes": path.burst_bytes,
+        "ccmix.path.receiver_window_bytes": min(
+            (sender.receiver_window_bytes for sender in path.senders if sender.receiver_window_bytes), default=None
+        ),
         "ccmix.path.policer_rate_bps": path.policer.rate_bps if path.policer else None,
         "ccmix.path.policer_burst_bytes": path.policer.burst_bytes if path.policer else None,
         "ccmix.path.qdisc_parameters": list(path.queue.parameters) or None,

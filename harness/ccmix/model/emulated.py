@@ -84,6 +84,7 @@ class Sender:
     rate_bps: float | None = None
     ack_delay_s: float | None = None  # None: as data
     queue: Queue = Queue("fq")  # of the host's own device
+    receiver_window_bytes: int | None = None  # the largest that the receiver advertises; None: as large as hosts have
     drawn_delay_s: float = 0.0  # by a run's seed: added to the delay of data, and no part of the base RTT
 
     @property

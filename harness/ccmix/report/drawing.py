@@ -44,6 +44,14 @@ def devices(path: Topology, plan: Layout) -> Iterator[tuple[str, str]]:
         yield f"{EXIT} west", f"ACKs: {path_text.ack_bottleneck(path)}"
 
 
+def windows(plan: Layout) -> Iterator[str]:
+    """Yields the receivers whose window is configured: 'h1-receiver: up to 4 MB'."""
+    for window, alike in groupby(plan.pairs, key=lambda pair: path_text.receiver_window(pair.sender)):
+        if window:
+            receivers = list(dict.fromkeys(pair.receiver for pair in alike))
+            yield f"{', '.join([receivers[0], *(['...', receivers[-1]] if receivers[1:] else [])])}: {window}"
+
+
 def names(all_names: Sequence[str]) -> str:
     """Returns 'h1..h50' for names that count up, else all of them."""
     first, last = all_names[0], all_names[-1]

@@ -25,7 +25,7 @@ from ccmix.model import (
 )
 from ccmix.model.group_grammar import format_groups
 from ccmix.plan import Span
-from ccmix.report.drawing import devices, drawing, names
+from ccmix.report.drawing import devices, drawing, names, windows
 from ccmix.units import format_bytes, format_rate, format_time
 
 LABEL_WIDTH, DEVICE_WIDTH = 12, 24
@@ -118,6 +118,8 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
     yield "", drawing(plan)
     for device, what in devices(path, plan):
         yield "device", f"{device:{DEVICE_WIDTH}} {what}"
+    for window in windows(plan):
+        yield "receiver-window", window
     if path.kernel != STOCK_KERNEL:
         yield "kernel", f"of the lab: {path.kernel}"
     if path.host_root:

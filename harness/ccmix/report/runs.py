@@ -38,6 +38,7 @@ OF_RUN = (
     ("convergence", "convergence_s"), ("warm-up", "settling.warm_up_s"), ("lost by netem", "netem_loss"),
     ("buffer in use", "bottleneck.occupancy_mean"), ("dropped at the bottleneck", "bottleneck.drop_rate"),
     ("dropped by the policer", "policer.drop_rate"),
+    ("limited by the receiver's window", "receiver_window_limited"),
 )  # fmt: skip
 
 
@@ -220,6 +221,8 @@ def _settings(finished: FinishedRun) -> Iterator[tuple[str, str]]:
         for sender in path.senders:
             yield f"queue of {sender.name}", path_text.sender_queue(sender)
             yield f"path of {sender.name}", path_text.own_path(sender)
+            if sender.receiver_window_bytes is not None:
+                yield f"window of the receiver of {sender.name}", path_text.receiver_window(sender)
             if sender.ack_delay_s is not None:
                 yield f"path of ACKs to {sender.name}", path_text.way_back(sender)
         yield "MTU", f"{path.mtu_bytes} bytes, offloads {'on' if path.offloads else 'off'}"

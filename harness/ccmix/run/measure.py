@@ -24,7 +24,7 @@ from ccmix.conditions import namespaces, qdisc
 from ccmix.conditions.dumbbell import Dumbbell, dumbbell
 from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, DELAY, Pair
 from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
-from ccmix.conditions.sysctl import OF_ENDS, OF_TCP
+from ccmix.conditions.sysctl import OF_TCP, of_ends
 from ccmix.conditions.timeline import Timeline
 from ccmix.generators.results import GeneratorError
 from ccmix.hosts import CommandError, Host, LocalHost
@@ -261,7 +261,7 @@ def _state(path: Dumbbell, topology: Topology) -> PathState:
     sysctls: dict[str, dict[str, str]] = {}
     for end in path.ends:
         with entered(end.name):
-            sysctls[end.name] = namespaces.sysctls(OF_ENDS)
+            sysctls[end.name] = namespaces.sysctls(of_ends(topology))
     bottleneck = path.bottleneck.place
     shown = qdisc.classes_command(bottleneck.device)
     classes = {BOTTLENECK: path.host(bottleneck.namespace).run(shown)} if topology.shaper == "htb" else {}

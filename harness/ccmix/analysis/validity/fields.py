@@ -82,6 +82,11 @@ PATH = (
         ),
         "/sys/module, before and after the traffic", EXACT, path_fields.module_parameter,
     ),
+    FieldComparison(
+        ("Sender.receiver_window_bytes",),
+        "sysctl tcp_rmem of each receiver; besides the largest window that each sender saw", "equal; windows 3%",
+        path_fields.receiver_windows,
+    ),
     FieldComparison(("Topology.ecn",), "sysctl tcp_ecn of each sender and receiver", EXACT, path_fields.ecn),
     FieldComparison(("Topology.capture",), "whether tcpdump captured", EXACT, path_fields.capture),
     FieldComparison(

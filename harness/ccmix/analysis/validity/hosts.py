@@ -9,13 +9,15 @@ from ccmix.analysis.measured import measured
 from ccmix.analysis.qdiscs import grown_by, root_qdisc
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity.comparison import others
-from ccmix.model import HostPath, Measurement, Run
+from ccmix.model import HostPath, Measurement, Run, Topology
+from ccmix.model.emulated import SUPER_PACKET_BYTES
 from ccmix.probes.stream.format import CORE_TIMES
 from ccmix.units import format_percent
 
 LEAST_IDLE = 0.02  # of a core's time
 LIMITED_FRACTION = 0.02  # of the time that a flow had data to send
 FLOW_LIMITED_FRACTION = 0.1  # of one flow among others: at most 0.04 in 284 flows of valid runs in the lab
+WINDOW_FRACTION = 0.03  # of a receiver's window: the kernel counts it in 256ths of a buffer, and in whole packets
 APP_LIMITED_FRACTION = 0.1  # of a flow's time: those flows were busy all the time
 COOKIE_BYTES = 37  # what each connection of iperf3 begins with, long before its traffic (COOKIE_SIZE in iperf.h)
 MARKED_AT_FIRST_RTTS = 3  # the pause after the cookie marks the first samples, for two round trips
@@ -59,8 +61,11 @@ def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     """Yields kinds and details of the limits by windows and buffers of the hosts that the flows' sockets counted."""
     in_time = measured(run, tables.sockets).sort("time_s").group_by(FLOW)
     columns = ("busy_s", "receiver_window_limited_s", "send_buffer_limited_s")
-    grown = in_time.agg(pl.col(name).last() - pl.col(name).first() for name in columns)
+    all_grown = in_time.agg(pl.col(name).last() - pl.col(name).first() for name in columns)
     for kind, column in (("receiver-window", "receiver_window_limited_s"), ("send-buffer", "send_buffer_limited_s")):
+        grown = all_grown
+        if kind == "receiver-window" and isinstance(run.path, Topology):
+            grown = all_grown.join(_of_configured_windows(run.path, tables), on=FLOW, how="anti")
         busy_s, limited_s = float(grown["busy_s"].sum()), float(grown[column].sum())
         if limited_s > LEAST_LIMITED_S and limited_s / busy_s > LIMITED_FRACTION:
             yield kind, f"{format_percent(limited_s / busy_s)} of the busy time"
@@ -71,6 +76,32 @@ def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
             host, port, most = alone.select("host", "port", share).sort(column, descending=True).row(0)
             yield kind, f"{format_percent(most)} of the busy time of port {port} of {host}{others(alone.height)}"
     yield from _app_limited(run, tables)
+
+
+def configured_windows(path: Topology) -> dict[str, int]:
+    """Returns the largest windows of the senders' receivers that are configured, by sender."""
+    windows = {sender.name: sender.receiver_window_bytes for sender in path.senders}
+    return {name: window_bytes for name, window_bytes in windows.items() if window_bytes is not None}
+
+
+def seen_windows(tables: RunTables) -> pl.DataFrame:
+    """Returns the largest window that each flow's sender saw, `window_bytes`; nothing where no probe reports it."""
+    sockets = tables.sockets
+    if "send_window_bytes" not in sockets.columns:
+        return pl.DataFrame(schema={"host": pl.String, "port": pl.Int64, "window_bytes": pl.Int64})
+    return sockets.group_by(FLOW).agg(window_bytes=pl.col("send_window_bytes").max()).drop_nulls()
+
+
+def _of_configured_windows(path: Topology, tables: RunTables) -> pl.DataFrame:
+    """Returns the flows whose window grew to the one that is configured: if it limits them, that is as configured.
+
+    A window is smaller by what has just come and is not read yet: with offloads that is a super-packet.
+    """
+    of_hosts = configured_windows(path)
+    configured = pl.col("host").replace_strict(of_hosts, default=None, return_dtype=pl.Int64)
+    lacks = configured - pl.col("window_bytes").cast(pl.Int64)
+    unread_bytes = SUPER_PACKET_BYTES if path.offloads else path.packet_bytes
+    return seen_windows(tables).filter(lacks <= WINDOW_FRACTION * configured + unread_bytes).select(FLOW)
 
 
 def _app_limited(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:

@@ -3,12 +3,16 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
+import polars as pl
+
 from ccmix.analysis.validity import path
 from ccmix.analysis.validity.applied import AppliedDevice, AppliedNetem, Options, applied_path
 from ccmix.analysis.validity.comparison import Limits, Observed
+from ccmix.analysis.validity.hosts import WINDOW_FRACTION, configured_windows, seen_windows
 from ccmix.analysis.validity.queue_options import option_differences, options_of_buffer
 from ccmix.conditions.layout import ACK_BOTTLENECK, BOTTLENECK, CONTROL, NAMESPACE_PREFIX, layout
 from ccmix.conditions.qdisc import sender_queue
+from ccmix.conditions.sysctl import TCP_RMEM, tcp_rmem
 from ccmix.model import STOCK_KERNEL, Loss, Queue, Sender, Topology
 from ccmix.model.netem import gemodel_parameters
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
@@ -302,6 +306,29 @@ def ecn(observed: Observed) -> Limits:
         if wrong:
             asks = "does not ask" if configured else "asks"
             yield "ecn", f"{wrong[0]} {asks} for ECN, configured is {'on' if configured else 'off'}"
+
+
+def receiver_windows(observed: Observed) -> Limits:
+    """Compares the receivers' sysctl, and that no sender saw a larger window than the one that is configured."""
+    topology = observed.run.topology
+    given = bool(configured_windows(topology))
+    for state in applied_path(observed.measurement).states:
+        for pair in layout(topology).pairs:
+            read_back = state.sysctls.get(NAMESPACE_PREFIX + pair.receiver, {}).get(TCP_RMEM)
+            if read_back is None and not given:
+                continue  # it is read back where a window is configured
+            seen = (read_back or "not read back").split()
+            configured = tcp_rmem(topology, pair.sender.receiver_window_bytes)
+            if seen != configured.split():
+                yield (
+                    "receiver-window",
+                    f"tcp_rmem of {pair.sender.name}'s receiver was {' '.join(seen)}, configured are {configured}",
+                )
+    for host, seen_bytes in seen_windows(observed.tables).group_by("host").agg(pl.col("window_bytes").max()).rows():
+        configured_bytes = configured_windows(topology).get(host)
+        if configured_bytes and seen_bytes > configured_bytes * (1 + WINDOW_FRACTION):
+            sizes = format_bytes(seen_bytes), format_bytes(configured_bytes)
+            yield "receiver-window", f"{host} saw a window of {sizes[0]}, configured are {sizes[1]} at most"
 
 
 def capture(observed: Observed) -> Limits:

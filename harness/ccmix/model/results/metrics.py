@@ -125,6 +125,7 @@ class Metrics(DelayMetrics, StartupMetrics):
     netem_loss: float | None  # packets that netem lost / packets that it was given in the data direction
     bottleneck: BottleneckMetrics | None = None
     policer: PolicerMetrics | None = None  # None: there is none
+    receiver_window_limited: float | None = None  # fraction of the busy time; None: no window is configured
     cpu_s_per_gbit: dict[str, float] = field(default_factory=dict)  # by host: core seconds per gigabit of goodput
     rtt_probe: RttProbeMetrics | None = None
     settling: Settling | None = None  # None: of an older archive
