@@ -4,7 +4,8 @@
 ARG BASE=debian:trixie-slim
 ARG TESTPOINT_IMAGE=perfsonar/testpoint:v5.2.1
 
-# ---- build: the C programs, the lab's kernel and the Python environment, in /opt/ccmix. Nothing else of it is kept.
+# ---- build: the C programs, the lab's kernel and the Python environment, in /opt/ccmix. Nothing else of it is kept. What is
+# compiled has the bytes that a clone on any other distribution gets, since the compiler is pinned (tools/toolchain).
 FROM ${BASE} AS build
 # Where Python packages come from, if not from where pip takes them by itself; pip checks the hashes in any case.
 ARG PIP_INDEX_URL=
@@ -12,25 +13,26 @@ ARG PIP_EXTRA_INDEX_URL=
 ENV DEBIAN_FRONTEND=noninteractive CCMIX_CACHE=/tmp/cache
 RUN apt-get update -qq \
  && apt-get install -qq --no-install-recommends \
-        bc binutils bison ca-certificates clang debian-archive-keyring dpkg-dev flex gcc libc6-dev libelf-dev libpcap-dev \
-        make patch python3 python3-venv xz-utils zlib1g-dev
+        bc binutils bison ca-certificates clang debian-archive-keyring dpkg-dev flex make patch python3 python3-venv xz-utils
 WORKDIR /src
-COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/source-fetch tools/sources.lock tools/
+COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/packages.sh tools/source-fetch tools/sources.lock tools/
+COPY tools/toolchain tools/toolchain
+RUN tools/toolchain/build
 COPY cca cca
 COPY lab lab
 COPY probes/common probes/common
 RUN install -D "$(lab/build)" /opt/ccmix/bin/ccmix-lab-kernel \
- && install -s "$(lab/confine/build)" /opt/ccmix/bin/ccmix-confine \
- && install -s "$(cca/bpf/build)" /opt/ccmix/bin/ccmix-cca \
+ && install "$(lab/confine/build)" /opt/ccmix/bin/ccmix-confine \
+ && install "$(cca/bpf/build)" /opt/ccmix/bin/ccmix-cca \
  && cp -a "$(dirname "$(lab/userland/build)")" /opt/ccmix/userland \
  && ln -s ../userland/root /opt/ccmix/bin/ccmix-userland \
- && rm -rf /tmp/cache
+ && rm -rf /tmp/cache/lab-kernel /tmp/cache/userland
 COPY iperf3-patch iperf3-patch
-RUN install -s "$(iperf3-patch/build)" /opt/ccmix/bin/ccmix-iperf3 && rm -rf /tmp/cache
+RUN cp -a "$(dirname "$(iperf3-patch/build)")" iperf3 && install iperf3/iperf3 /opt/ccmix/bin/ccmix-iperf3
 COPY probes probes
 RUN for probe in sockmon capflow rtt; do \
-        install -s "$(probes/$probe/build)" /opt/ccmix/bin/ccmix-$probe || exit; \
-    done && rm -rf /tmp/cache
+        install "$(probes/$probe/build)" /opt/ccmix/bin/ccmix-$probe || exit; \
+    done
 COPY requirements.txt pyproject.toml README.md ./
 COPY container/python-environment container/
 COPY tools/slim-packages tools/
@@ -40,8 +42,6 @@ COPY configs configs
 COPY harness harness
 ARG VERSION=0+unknown
 RUN CCMIX_BUILD_VERSION=$VERSION container/python-environment python3 ccmix
-# For stages that aren't Debian's
-RUN tools/debian-mirror >debian-mirror
 
 # ---- harness
 FROM ${BASE} AS harness
@@ -78,40 +78,34 @@ LABEL org.opencontainers.image.title="ccmix" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 
-# ---- testpoint-build: the same on the test point's distribution, whose C library and Python are others
+# ---- testpoint-build: the same programs, which are static, and an environment of the test point's distribution, whose
+# Python is another one
 FROM ${TESTPOINT_IMAGE} AS testpoint-build
 ARG PIP_INDEX_URL=
 ARG PIP_EXTRA_INDEX_URL=
-ENV DEBIAN_FRONTEND=noninteractive CCMIX_CACHE=/tmp/cache
+ENV DEBIAN_FRONTEND=noninteractive
 USER root
 WORKDIR /src
 COPY container/python-of container/
 RUN apt-get update -qq \
  && apt-get install -qq --no-install-recommends \
-        binutils ca-certificates dpkg-dev gcc libc6-dev libpcap-dev make patch xz-utils \
-        "$(container/python-of)" "$(container/python-of)-venv"
-COPY --from=build /usr/share/keyrings/debian-archive-keyring.gpg /usr/share/keyrings/
-COPY --from=build /src/debian-mirror ./
-COPY tools/cache.sh tools/debian-fetch tools/debian-mirror tools/source-fetch tools/sources.lock tools/
-COPY iperf3-patch iperf3-patch
-RUN CCMIX_DEBIAN_MIRROR=$(cat debian-mirror) iperf3-patch/build
-COPY probes probes
-RUN for probe in sockmon capflow rtt; do \
-        install -D -s "$(probes/$probe/build)" /opt/ccmix/bin/ccmix-$probe || exit; \
-    done
-COPY --from=build /opt/ccmix/bin/ccmix-lab-kernel /opt/ccmix/bin/ccmix-confine /opt/ccmix/bin/ccmix-cca /opt/ccmix/bin/
+        binutils ca-certificates dpkg-dev "$(container/python-of)" "$(container/python-of)-venv"
+COPY --from=build /opt/ccmix/bin/ccmix-capflow /opt/ccmix/bin/ccmix-cca /opt/ccmix/bin/ccmix-confine \
+        /opt/ccmix/bin/ccmix-lab-kernel /opt/ccmix/bin/ccmix-rtt /opt/ccmix/bin/ccmix-sockmon /opt/ccmix/bin/
 COPY --from=build /opt/ccmix/userland /opt/ccmix/userland
+COPY --from=build /src/iperf3 iperf3
 RUN ln -s ../userland/root /opt/ccmix/bin/ccmix-userland
 COPY requirements.txt pyproject.toml README.md ./
 COPY container/python-environment container/
 COPY tools/slim-packages tools/
 RUN container/python-environment "$(container/python-of)" libraries
+COPY tools/cache.sh tools/
 COPY plugin plugin
 # where the plugin's link to the group grammar points
 COPY harness/ccmix/model/group_grammar.py harness/ccmix/model/
 COPY packaging packaging
 COPY docs/howto/try-bbr3-on-a-dtn.md docs/howto/
-RUN CCMIX_CCA=/opt/ccmix/bin/ccmix-cca plugin/build /packages
+RUN CCMIX_IPERF3=/src/iperf3/iperf3 CCMIX_CCA=/opt/ccmix/bin/ccmix-cca plugin/build /packages
 COPY lab/init lab/fstab lab/
 COPY configs configs
 COPY harness harness

@@ -69,7 +69,7 @@ check: setup-dev ## formatter, linter, type checker, layers of imports
 	.venv/bin/ruff check
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
-	shellcheck --severity=warning $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh lab/additions.sh
+	shellcheck --severity=warning $$(git grep -lE '^#!.*(bash|/bin/sh)') tools/cache.sh tools/packages.sh lab/additions.sh
 
 man: setup ## write ccmix.1, the man page of all commands
 	@.venv/bin/python -m ccmix.cli.man_page >ccmix.1

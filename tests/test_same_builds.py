@@ -1,7 +1,8 @@
-"""Tests that programs built twice, elsewhere and by another user, are the same bytes: here and on Debian 13."""
+"""Tests that programs built elsewhere, by another user and on Debian 13, are the same bytes as here."""
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plugin_machine import Machine, debian_machine
-from support import REPOSITORY
+from support import REPOSITORY, loaded
 
 ANOTHER_USER = 65534
 # Of its own, since root's may be forbidden to other users
@@ -25,14 +26,19 @@ SMALL = (
     "lab/confine/build",
 )
 FOLDERS = ("iperf3-patch", "probes", "cca", "lab", "tools")
-# What the builds need; Debian 13's Python has files where the userland's has links to
+# What the builds need beside the pinned compiler; no gcc and no C library to link with
 COMPILING = (
-    "gcc", "make", "libc6-dev", "dpkg-dev", "flex", "bison", "bc", "patch", "xz-utils", "debian-archive-keyring",
-    "ca-certificates", "libpcap-dev", "clang", "libelf-dev", "zlib1g-dev",
+    "make", "dpkg-dev", "flex", "bison", "bc", "patch", "xz-utils", "debian-archive-keyring", "ca-certificates",
 )  # fmt: skip
+SETUP = REPOSITORY / "tools/setup"
 IN_CHROOT = REPOSITORY / "tests/packaging/in_chroot.py"
-# Users of Debian 13, and the folder below each one's home with the sources
-FOLDER_OF = {"one": "ours", "another": "somewhere/else"}
+USER = "newcomer"
+CLONE = """
+cd clone
+PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels tools/setup
+.venv/bin/ccmix verify archive/demo.zip --sample 2
+.venv/bin/ccmix version
+"""
 LONG = (pytest.mark.long, pytest.mark.timeout(7200))
 
 pytestmark = pytest.mark.root
@@ -85,21 +91,21 @@ def traces(program: Path, *places: Path) -> list[bytes]:
 def test_a_small_program_is_the_same_bytes(elsewhere: Path, build: str) -> None:
     if not (REPOSITORY / build).exists():
         pytest.skip(f"there is no {build}")
+    take(elsewhere, "toolchain", Path(here("tools/toolchain/build")).parents[2])
     if build == "cca/bpf/build":  # libbpf is compiled there, of the tree of a kernel that is not built again
-        tree = here("lab/build").parent
-        take_kernel(tree, elsewhere)
+        kernel = here("lab/build").parent
+        take(elsewhere, "lab-kernel", kernel, Path(f"{kernel}.tree"))
     other, own = by_another_user(elsewhere, build), here(build)
     assert other.is_relative_to(elsewhere)
     assert sha256(other) == sha256(own)
     assert not traces(own, REPOSITORY, own.parents[2], elsewhere)
 
 
-def take_kernel(kernel: Path, place: Path) -> None:
-    """Copies a kernel and its tree into the other user's cache."""
-    cache = place / ".cache" / "ccmix" / "lab-kernel"
+def take(place: Path, kind: str, *folders: Path) -> None:
+    """Copies folders of this machine's cache into the other user's."""
+    cache = place / ".cache/ccmix" / kind
     cache.mkdir(parents=True)
-    for folder in (kernel, Path(f"{kernel}.tree")):
-        subprocess.run(["cp", "-a", folder, cache], check=True)
+    subprocess.run(["cp", "-a", *folders, cache], check=True)
     subprocess.run(["chown", "-R", str(ANOTHER_USER), place / ".cache"], check=True)
 
 
@@ -113,24 +119,27 @@ def test_the_kernel_is_the_same_bytes(elsewhere: Path) -> None:
 
 @pytest.fixture(scope="module")
 def debian_13(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """Yields a chroot with two users, each of whom has a copy of the sources and a cache of his own."""
+    """Yields a chroot with an ordinary user, who has a copy of the sources and an empty cache, and no gcc."""
     with debian_machine(tmp_path_factory.mktemp("debian") / "root", "trixie", *COMPILING) as machine:
         shutil.copy("/etc/resolv.conf", machine.root / "etc")
-        for user, folder in FOLDER_OF.items():
-            machine.run("useradd", "--create-home", user).check_returncode()
-            for name in FOLDERS:
-                shutil.copytree(REPOSITORY / name, machine.root / "home" / user / folder / name, symlinks=True)
-            machine.run("chown", "--recursive", f"{user}:", f"/home/{user}").check_returncode()
+        machine.run("useradd", "--create-home", USER).check_returncode()
+        for name in FOLDERS:
+            shutil.copytree(REPOSITORY / name, machine.root / "home" / USER / name, symlinks=True)
+        machine.run("chown", "--recursive", f"{USER}:", f"/home/{USER}").check_returncode()
+        assert machine.run("sh", "-c", "command -v gcc cc").stdout == ""
         yield machine
 
 
-def on_debian_13(machine: Machine, user: str, build: str, umask: str = "022") -> Path:
-    """Returns what a user of the chroot has built."""
-    script = f'umask {umask}; exec "$HOME/{FOLDER_OF[user]}/{build}"'
-    in_chroot = ["unshare", "--mount", sys.executable, IN_CHROOT, machine.root, user, ""]
-    done = subprocess.run([*in_chroot, "sh", "-c", script], capture_output=True, text=True, check=False)
+def on_debian_13(machine: Machine, script: str, folders: str = "") -> str:
+    """Returns what a script of the user prints; it must end well."""
+    in_chroot = ["unshare", "--mount", sys.executable, IN_CHROOT, machine.root, USER, folders]
+    done = subprocess.run([*in_chroot, "sh", "-ec", f"cd; {script}"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return machine.root / done.stdout.strip().removeprefix("/")
+    return done.stdout
+
+
+def built_on_debian_13(machine: Machine, build: str) -> Path:
+    return machine.root / on_debian_13(machine, f"./{build}").strip().removeprefix("/")
 
 
 @pytest.mark.deep
@@ -138,25 +147,48 @@ def on_debian_13(machine: Machine, user: str, build: str, umask: str = "022") ->
 @pytest.mark.parametrize(
     "build",
     [
+        "iperf3-patch/build",
         "probes/sockmon/build",
         "probes/capflow/build",
         "probes/rtt/build",
         "lab/confine/build",
-        pytest.param("iperf3-patch/build", marks=LONG),
         pytest.param("lab/build", marks=LONG),
-        pytest.param("cca/bpf/build", marks=LONG),  # builds the kernel's tree first, where that is not there
     ],
 )
-def test_a_program_is_the_same_bytes_on_debian_13(debian_13: Machine, build: str) -> None:
-    one = on_debian_13(debian_13, "one", build)
-    another = on_debian_13(debian_13, "another", build, umask="077")
-    assert one != another
-    assert sha256(one) == sha256(another)
+def test_a_program_is_the_same_bytes_on_debian_13_as_here(debian_13: Machine, build: str) -> None:
+    assert sha256(built_on_debian_13(debian_13, build)) == sha256(here(build))
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(3000)
 def test_the_userland_is_the_same_bytes_on_debian_13_as_here(debian_13: Machine) -> None:
     """Compares the lists of what is in it: they have the hash of the whole tree."""
-    built = on_debian_13(debian_13, "one", "lab/userland/build").with_name("build.json")
+    built = built_on_debian_13(debian_13, "lab/userland/build").with_name("build.json")
     assert built.read_bytes() == here("lab/userland/build").with_name("build.json").read_bytes()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_a_clone_on_debian_13_repeats_the_published_demo(tmp_path: Path) -> None:
+    """Sets the clone up there as an ordinary user, with Python's packages from a folder."""
+    sys.path.insert(0, str(REPOSITORY / "packaging/building"))
+    deb = loaded(REPOSITORY / "packaging/building/deb.py", "deb")
+    [release] = (each for each in deb.RELEASES if each.suite == "trixie")
+    wheels = deb.wheels_for(release, sys.modules["programs"].cache_folder())
+    with debian_machine(tmp_path / "root", "trixie", *packages_of_setup()) as machine:
+        shutil.copy("/etc/resolv.conf", machine.root / "etc")
+        machine.run("useradd", "--create-home", USER).check_returncode()
+        clone = machine.root / "home" / USER / "clone"
+        subprocess.run(["git", "clone", "--quiet", REPOSITORY, clone], check=True)
+        machine.run("chown", "--recursive", f"{USER}:", f"/home/{USER}/clone").check_returncode()
+        said = on_debian_13(machine, CLONE, f"{wheels}:/wheels")
+    assert "2 of 2 runs gave the same bytes" in said
+    for build in (*SMALL, "lab/build"):
+        if build != "cca/bpf/build":  # has what Debian 13's clang compiles
+            assert sha256(here(build)) in said
+
+
+def packages_of_setup() -> tuple[str, ...]:
+    """Returns the Debian packages that tools/setup would install by sudo."""
+    [listed] = re.findall(r"^readonly packages=\((.*?)^\)$", SETUP.read_text(), re.MULTILINE | re.DOTALL)
+    return tuple(word for line in listed.splitlines() for word in line.partition("#")[0].split())

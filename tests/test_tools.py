@@ -1,6 +1,7 @@
 """Where ccmix looks for the programs that it brings along."""
 
 import os
+import re
 import sys
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -136,7 +137,12 @@ def test_without_sources_nothing_is_older(checkout: Path) -> None:
             '{"pinned": false, "packages": []}',
             "built from newer packages instead of what lab/userland/packages.lock pins",
         ),
+        (
+            '{"pinned": true, "pinned_compiler": false, "compiler": "gcc 14"}',
+            "built by gcc 14 instead of the compiler that tools/toolchain/packages.lock pins",
+        ),
         ('{"pinned": true}', None),
+        ('{"pinned": true, "pinned_compiler": true}', None),
         ('{"sha256": "0"}', None),
         ("[]", None),
         ("{", None),
@@ -156,8 +162,12 @@ def test_every_source_of_the_build_scripts_counts() -> None:
     """Compares with the scripts, which make their keys in the cache from the same files."""
     for what, patterns in tools.SOURCES.items():
         assert all(list(REPOSITORY.glob(pattern)) for pattern in patterns), what
-    key = next(line for line in (REPOSITORY / "lab/build").read_text().splitlines() if "key=$(cache_key" in line)
+    script = (REPOSITORY / "lab/build").read_text()
+    key = next(line for line in script.splitlines() if "key=$(cache_key" in line)
+    compiler = (REPOSITORY / "tools/cache.sh").read_text().partition("toolchain_key() {")[2].partition("\n}")[0]
+    assert {f"tools/{name}" for name in re.findall(r"[\w/]+(?:/build|\.lock|\.sh)", compiler)} == set(tools.COMPILER)
     names = {name for name in ("build", "unpack", "kernel.config", "patches/*.patch") if f"/{name}" in key}
     ccas = {f"cca/{name}" for name in ("*/*.[ch]", "module/K*") if f'"$cca"/{name}' in key}
     lock = {"tools/sources.lock"} if "sources.lock" in key else set()
-    assert {f"lab/{name}" for name in names} | ccas | lock == set(tools.SOURCES["the lab's kernel"])
+    pinned = set(tools.COMPILER) if "use_pinned_compiler" in script else set()
+    assert {f"lab/{name}" for name in names} | ccas | lock | pinned == set(tools.SOURCES["the lab's kernel"])

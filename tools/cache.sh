@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by the build scripts: where built things are kept, and the key that says what they were built from.
+# Sourced by the build scripts: where built things are kept, the key that says what they were built from, and the compiler.
 
 # The folder for what is built, outside the repository, shared by every clone of it.
 ccmix_cache() {
@@ -14,9 +14,29 @@ cache_key() {
 		root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 	{
 		gcc -dumpfullversion -dumpmachine
+		[ -z "${pinned_compiler-}" ] || toolchain_key
 		for file in "$@"; do
 			printf '%s\n' "${file#"$root"/}"
 			cat "$file"
 		done
 	} | sha256sum | cut -c1-16
+}
+
+# The key of the pinned compiler in the cache.
+toolchain_key() {
+	(cd "$(dirname "${BASH_SOURCE[0]}")" && cat toolchain/build toolchain/packages.lock packages.sh) | sha256sum | cut -c1-16
+}
+
+# use_pinned_compiler: puts the pinned compiler and its tools (tools/toolchain) first on PATH, and sets pinned_compiler to
+# their folder; where they are not to be had, warns, and leaves the machine's. CCMIX_COMPILER=host asks for the machine's.
+use_pinned_compiler() {
+	pinned_compiler=''
+	if [ "${CCMIX_COMPILER-}" != host ]; then
+		if pinned_compiler=$("$(dirname "${BASH_SOURCE[0]}")/toolchain/build"); then
+			PATH=$pinned_compiler:$PATH
+			return
+		fi
+		echo "WARNING: the pinned compiler is not to be had, so the machine's is taken: numbers may differ from those of others" >&2
+	fi
+	command -v gcc >/dev/null || { echo "gcc is missing: install the package gcc" >&2; return 1; }
 }

@@ -16,9 +16,12 @@ from ccmix import payload
 HARNESS = Path(__file__).resolve().parent
 REPOSITORY = HARNESS.parents[1]  # if ccmix was installed from one
 SETUP = REPOSITORY / "tools" / "setup"
+# The pinned compiler of all programs
+COMPILER = ("tools/toolchain/build", "tools/toolchain/packages.lock", "tools/packages.sh")
 # What the build scripts make their keys in the cache from, below the repository
 SOURCES = {
     "the patched iperf3": (
+        *COMPILER,
         "iperf3-patch/build",
         "iperf3-patch/unpack",
         "tools/sources.lock",
@@ -26,6 +29,7 @@ SOURCES = {
         "iperf3-patch/*.patch",
     ),
     "the lab's kernel": (
+        *COMPILER,
         "lab/build",
         "lab/unpack",
         "tools/sources.lock",
@@ -34,13 +38,19 @@ SOURCES = {
         "cca/*/*.[ch]",
         "cca/module/K*",
     ),
-    "the lab's userland": ("lab/userland/build", "lab/userland/packages.lock", "lab/init", "lab/fstab"),
+    "the lab's userland": (
+        "lab/userland/build",
+        "lab/userland/packages.lock",
+        "tools/packages.sh",
+        "lab/init",
+        "lab/fstab",
+    ),
     **{
-        f"ccmix-{name}": (f"probes/{name}/build", f"probes/{name}/*.[ch]", "probes/common/*.[ch]")
+        f"ccmix-{name}": (*COMPILER, f"probes/{name}/build", f"probes/{name}/*.[ch]", "probes/common/*.[ch]")
         for name in ("sockmon", "capflow", "rtt")
     },
-    "ccmix-confine": ("lab/confine/build", "lab/confine/*.[ch]", "probes/common/*.[ch]"),
-    "ccmix-cca": ("cca/bpf/build", "cca/bpf/*/*.[ch]", "cca/core/*.[ch]", "probes/common/*.[ch]"),
+    "ccmix-confine": (*COMPILER, "lab/confine/build", "lab/confine/*.[ch]", "probes/common/*.[ch]"),
+    "ccmix-cca": (*COMPILER, "cca/bpf/build", "cca/bpf/*/*.[ch]", "cca/core/*.[ch]", "probes/common/*.[ch]"),
 }
 
 
@@ -136,20 +146,26 @@ def _in_package(name: str) -> Path | None:
 
 
 def unpinned(program: Path) -> str | None:
-    """Returns a sentence about a program that was not built from the pinned source; None if it was, or if its build,
-    which writes build.json beside it, noted nothing.
+    """Returns a sentence about a program that was not built from the pinned source by the pinned compiler; None if it
+    was, or if its build, which writes build.json beside it, noted nothing.
     """
     try:
         noted = json.loads((program.parent / "build.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if not isinstance(noted, dict) or noted.get("pinned") is not False:
+    if not isinstance(noted, dict):
         return None
-    if "packages" in noted:
-        source, lock = "newer packages", "lab/userland/packages.lock"
+    if noted.get("pinned") is False and "packages" in noted:
+        differs = "built from newer packages instead of what lab/userland/packages.lock pins"
+    elif noted.get("pinned") is False:
+        source = noted.get("source_version", "another source")
+        differs = f"built from {source} instead of what tools/sources.lock pins"
+    elif noted.get("pinned_compiler") is False:
+        compiler = noted.get("compiler", "another compiler")
+        differs = f"built by {compiler} instead of the compiler that tools/toolchain/packages.lock pins"
     else:
-        source, lock = noted.get("source_version", "another source"), "tools/sources.lock"
-    return f"built from {source} instead of what {lock} pins: numbers may differ from those of others"
+        return None
+    return f"{differs}: numbers may differ from those of others"
 
 
 def fingerprints() -> dict[str, str]:

@@ -9,17 +9,15 @@ from pathlib import Path
 
 from programs import REPOSITORY, Built
 
-DEBIAN_DOCS = Path("/usr/share/doc")
 COMMON_LICENSES = Path("/usr/share/common-licenses")
 LIBRARIES = {  # bytes that a static program has of a library: the Debian package that has the library, and its file
     b"libbpf: ": None,  # is of the kernel's source
     b"libpcap version": ("libpcap0.8-dev", "libpcap.a"),
     b"Copyright 1995-": ("zlib1g-dev", "libz.a"),
     b"invalid `Elf' handle": ("libelf-dev", "libelf.a"),
-    b"Unspecified error code\0No error detected": ("libzstd-dev", "libzstd.a"),
     b"glibc.malloc.": ("libc6-dev", "libc.a"),
 }
-GCC = "libgcc"
+GCC = ("libgcc-12-dev", "libgcc")
 """Is linked into every static program; its exception lets that be."""
 
 
@@ -89,19 +87,21 @@ def _linked(built: Built) -> Iterator[Component]:
     for bytes_of_it, package in LIBRARIES.items():
         within = tuple(f"wheel: {name}" for name, content in contents.items() if bytes_of_it in content)
         if within and package:
-            yield _debian_library(*package, within)
+            yield _debian_library(built, *package, within)
         elif within:
             yield _libbpf(built, within)
-    yield _debian_library(_installed("libgcc-*-dev"), GCC, tuple(f"wheel: {name}" for name in contents))
+    yield _debian_library(built, *GCC, tuple(f"wheel: {name}" for name in contents))
 
 
-def _debian_library(package: str, file: str, within: tuple[str, ...]) -> Component:
-    fields = "${Version}\n${source:Package}\n${source:Version}\n"
-    version, source, source_version = _asked("dpkg-query", "--show", f"--showformat={fields}", package).split()
-    terms = (DEBIAN_DOCS / package / "copyright").read_text(encoding="utf-8")
+def _debian_library(built: Built, package: str, file: str, within: tuple[str, ...]) -> Component:
+    """Returns a library that the pinned compiler has linked in."""
+    packages = json.loads((built.compiler / "build.json").read_text(encoding="utf-8"))["packages"]
+    [found] = (each for each in packages if each["name"] == package)
+    terms = (built.compiler / "copyright" / package).read_text(encoding="utf-8")
     return Component(
-        f"{file} of {package}", version, "library", within, short_names(terms), terms,
-        f"pkg:deb/debian/{package}@{version}?arch=amd64", source=Source(source, source_version),
+        f"{file} of {package}", found["version"], "library", within, short_names(terms), terms,
+        f"pkg:deb/debian/{package}@{found['version']}?arch=amd64",
+        source=Source(found["source"], found["source_version"]),
     )  # fmt: skip
 
 
@@ -143,12 +143,3 @@ def common_licenses(components: list[Component]) -> dict[str, str]:
 
 def _ours(licence: str) -> str:
     return (REPOSITORY / f"LICENSES/{licence}.txt").read_text(encoding="utf-8")
-
-
-def _installed(pattern: str) -> str:
-    found = _asked("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n", pattern).split("\n")
-    return max(line.split()[1] for line in found if line.startswith("installed"))
-
-
-def _asked(*argv: str) -> str:
-    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import python_packages
 from notices import PYTHON_HEAD, third_party
-from programs import KERNEL, REPOSITORY, USERLAND, Built, stripped
+from programs import KERNEL, REPOSITORY, USERLAND, Built, copy_program
 from wheel import add_guest_code, copy_userland
 
 PREFIX = "opt/ccmix"
@@ -124,7 +124,7 @@ def _bring(built: Built, packages: Path, environment: Path) -> None:
             file.unlink()
     for name, program in built.programs.items():
         if name != KERNEL:
-            stripped(program, environment / "bin" / name)
+            copy_program(program, environment / "bin" / name)
     for file in (built.kernel, built.kernel.parent / "build.json"):
         shutil.copy(file, environment / "kernel" / file.name)
     (environment / "bin" / KERNEL).symlink_to("../kernel/linux")

@@ -18,6 +18,7 @@ BUILDS = {
     KERNEL: "lab/build",
     USERLAND: "lab/userland/build",
 }
+COMPILER = "tools/toolchain/build"
 
 
 class BuildError(Exception):
@@ -26,10 +27,11 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Built:
-    """Says where the programs, the kernel among them, and the userland are."""
+    """Says where the programs, the kernel among them, the userland, and the folder of the pinned compiler are."""
 
     programs: dict[str, Path]
     userland: Path
+    compiler: Path
 
     @property
     def kernel(self) -> Path:
@@ -45,12 +47,16 @@ def cache_folder() -> Path:
 
 
 def build_all() -> Built:
-    """Returns all that is brought along, built unless the cache has it. Raises BuildError."""
+    """Returns all that is brought along, built unless the cache has it.
+
+    Raises BuildError, also if the pinned compiler is not to be had: a release has the bytes that everybody has.
+    """
+    compiler = _build(COMPILER)
     built = {name: _build(script) for name, script in BUILDS.items()}
     userland = built.pop(USERLAND)
     for name, program in built.items():
         refuse_dynamic(name, program)
-    return Built(built, userland)
+    return Built(built, userland, compiler.parents[2])
 
 
 def _build(script: str) -> Path:
@@ -70,10 +76,8 @@ def refuse_dynamic(name: str, program: Path) -> None:
         raise BuildError(f"{name} ({program}) is not static: it needs {' '.join(needed) or 'a loader'}")
 
 
-def stripped(program: Path, copy: Path) -> Path:
-    """Copies a program without its symbols."""
+def copy_program(program: Path, copy: Path) -> None:
+    """Copies a program, byte for byte: its build has removed the symbols."""
     copy.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(program, copy)
-    subprocess.run(["strip", copy], check=True)
     copy.chmod(0o755)
-    return copy

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from archives import Archive, write_all
-from programs import KERNEL, REPOSITORY, USERLAND, BuildError, Built, stripped
+from programs import KERNEL, REPOSITORY, USERLAND, BuildError, Built, copy_program
 
 from ccmix import version
 
@@ -54,7 +54,7 @@ def collected(built: Built, harness: Path, work: Path) -> list[Archive]:
     tools, lab = Archive("tools", work / "tools"), Archive("lab", work / "lab")
     for name, program in built.programs.items():
         if name != KERNEL:
-            stripped(program, tools.folder / "bin" / name)
+            copy_program(program, tools.folder / "bin" / name)
             tools.programs[name] = f"bin/{name}"
     lab.programs[KERNEL] = "kernel/linux"
     (lab.folder / "kernel").mkdir(parents=True)

@@ -1,11 +1,13 @@
 """Tests of `ccmix verify`, with real runs of the lab."""
 
+import hashlib
 import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from ccmix.tools import find_iperf3
 from published_archives import DEMO_60_FILE
 from support import Ccmix
 
@@ -62,16 +64,19 @@ def test_a_packed_archive_and_a_sample_of_it(ccmix: Ccmix, campaign: Path, tmp_p
     assert ccmix("verify", packed, "-o", kept).returncode == 2  # there is something in it
 
 
-def test_says_which_settings_differ(ccmix: Ccmix, campaign: Path) -> None:
+def test_says_which_settings_and_programs_differ(ccmix: Ccmix, campaign: Path) -> None:
     summary = campaign / "entry/all/receiver/001/run.json"
-    text = summary.read_text()
-    other = text.replace('"iperf 3.', '"iperf 2.')
-    assert other != text
-    summary.write_text(other)
+    run = json.loads(summary.read_text())
+    assert run["facts"]["lab_programs"]["iperf3"] == hashlib.sha256(find_iperf3().read_bytes()).hexdigest()
+    run["facts"]["lab_programs"]["iperf3"] = "0" * 64
+    run["facts"]["iperf3"] = "iperf 2.0"
+    summary.write_text(json.dumps(run))
     (summary.parent / "intervals.parquet").write_bytes(b"")
     repeated = ccmix("verify", campaign)
     assert repeated.returncode == 1
-    assert "iperf 2." in repeated.stderr
+    assert "iperf 2.0" in repeated.stderr
+    assert "differs: tool's file, iperf3: sha256 000000000000 or sha256 " in repeated.stderr
+    assert "tool's file, sockmon" not in repeated.stderr
 
 
 def test_refuses_runs_that_were_not_made_in_the_lab(ccmix: Ccmix, campaign: Path) -> None:

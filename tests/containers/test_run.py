@@ -1,5 +1,6 @@
 """ccmix in its container: the demo, the lab without any right, a test between two, a capture, stop and kill."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from containers_support import DEFAULT, DTN, OWNER, PARAMETER, SWEEP, Docker, clone, wait_for, wait_for_change
-from support import REPOSITORY, SMALL
+from repeated_runs import same_bytes
+from support import CCMIX, REPOSITORY, SMALL, Ccmix
 
 pytestmark = pytest.mark.timeout(3000)
 
@@ -15,6 +17,8 @@ pytestmark = pytest.mark.timeout(3000)
 CONFINED = (
     "--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only", "--tmpfs=/tmp:exec", "--network=none",
 )  # fmt: skip
+
+PROGRAMS = ("ccmix-capflow", "ccmix-confine", "ccmix-iperf3", "ccmix-lab-kernel", "ccmix-rtt", "ccmix-sockmon")
 
 
 def as_owner(work: Path) -> tuple[str, ...]:
@@ -36,6 +40,17 @@ class TestInTheLab:
         ]
         assert verdicts == ["valid"] * 60
         assert belongs_to_owner(work / "results")
+
+    def test_quick_demo_and_programs_are_those_of_the_clone(
+        self, docker: Docker, harness: str, work: Path, ccmix: Ccmix, tmp_path: Path
+    ) -> None:
+        """The image is built on Debian 13, the clone wherever this runs."""
+        said = docker.in_image(harness, "sh", "-c", f"cd /opt/ccmix/bin && sha256sum {' '.join(PROGRAMS)}")
+        for name, line in zip(PROGRAMS, said.splitlines(), strict=True):
+            assert hashlib.sha256(Path(CCMIX).with_name(name).read_bytes()).hexdigest() == line.split()[0], name
+        docker.good("run", "--rm", *CONFINED, *as_owner(work), harness, "demo", "--quick", "-o", "quick")
+        assert ccmix("demo", "--quick", "-o", tmp_path / "quick").returncode == 0
+        same_bytes(work / "quick", tmp_path / "quick")
 
     def test_netem_as_an_ordinary_user_without_a_capability(self, docker: Docker, harness: str, work: Path) -> None:
         lossy = "ip link set lo up; tc qdisc add dev lo root netem delay 20ms; ping -c 2 -i 0.2 127.0.0.1; id -u"

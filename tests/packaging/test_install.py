@@ -19,9 +19,8 @@ from typing import Any
 
 import pytest
 
-from ccmix.archive import Campaign
-from ccmix.compare.repeated import compare_run
 from plugin_machine import Machine, debian_machine
+from repeated_runs import same_bytes
 from support import REPOSITORY, Ccmix, loaded
 
 USER = "newcomer"
@@ -127,13 +126,6 @@ def of_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = Ccmix(folder)(*DEMO.split()[:-1], folder / "quick")
     assert done.returncode == 0, done
     return folder / "quick"
-
-
-def same_bytes(first: Path, second: Path) -> None:
-    for run in Campaign.load(first).runs:
-        repetition = compare_run(run, first, second)
-        assert repetition.same, repetition
-        assert repetition.compared > 5
 
 
 @pytest.mark.parametrize("suite", ["bookworm", "trixie", "sid"], indirect=True)

@@ -47,6 +47,7 @@ class Setup:
     sender_qdiscs: dict[str, str] | None = None
     lab_kernel: LabKernel | None = None
     guest_root: GuestRoot | None = None
+    lab_programs: dict[str, str] | None = None
     bpf_ccas: dict[str, BpfCca] | None = None
     __pydantic_config__: ClassVar[ConfigDict] = _PARTLY
 

@@ -116,6 +116,8 @@ def _of(result: Result) -> Iterator[tuple[str, str]]:
         yield "kernel's file", f"{facts.lab_kernel.name}, sha256 {facts.lab_kernel.sha256[:SHA_DIGITS]}"
     if facts.guest_root:
         yield "userland", _userland(facts.guest_root)
+    for name, sha256 in (facts.lab_programs or {}).items():
+        yield f"tool's file, {name}", f"sha256 {sha256[:SHA_DIGITS]}"
     yield "tool", facts.iperf3 or UNKNOWN
     yield "generator", facts.generator or "iperf3"
     yield from _flat("host", {role: asdict(host) for role, host in (facts.hosts or {}).items()})

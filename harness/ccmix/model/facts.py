@@ -129,6 +129,7 @@ class Facts:
     sender_qdiscs: dict[str, str] | None = None
     lab_kernel: LabKernel | None = None  # None: not in the lab, or a run of an older ccmix
     guest_root: GuestRoot | None = None  # None: not in the lab, or a run of an older ccmix
+    lab_programs: dict[str, str] | None = None  # SHA-256 of ccmix's programs in a guest, by name; None as above
     # CCAs that the sender between hosts had as BPF programs after the traffic; None: none, or it did not say
     bpf_ccas: dict[str, BpfCca] | None = None
 

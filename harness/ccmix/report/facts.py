@@ -11,6 +11,7 @@ OF_MEASURED = (
     "kernel_version",
     "lab_kernel",
     "guest_root",
+    "lab_programs",
     "iperf3",
     "sysctls",
     "generator",

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import pickle
@@ -94,6 +95,7 @@ class LabMachine:
         self._userland = userland or find_userland()
         self._programs: dict[str, Path] = asdict(programs)
         self._code = guest_code(self._userland, self._programs)
+        self._hashes = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in self._programs.items()}
         self._memory = SharedMemory()
 
     async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
@@ -120,6 +122,7 @@ class LabMachine:
             measured.facts,
             lab_kernel=identify(run.topology.kernel, kernel),
             guest_root=identify_userland(guest.userland) if guest.userland else HOST_ROOT,
+            lab_programs=self._hashes,
         )
         seconds = round(result.real_seconds, 2)
         execution = Execution("lab", seconds, spec.memory_bytes, confinement=result.confinement)

@@ -1,0 +1,60 @@
+"""Tests the pinned compiler: that it is fetched by hashes, runs by its own libraries, and what is done without it."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support import REPOSITORY
+
+BUILD = REPOSITORY / "tools/toolchain/build"
+LOCK = REPOSITORY / "tools/toolchain/packages.lock"
+PROBE = REPOSITORY / "probes/rtt/build"
+PROGRAM = "#include <stdio.h>\nint main(void) { puts(__VERSION__); return 0; }\n"
+
+
+def built(script: Path, **environment: str | Path) -> subprocess.CompletedProcess[str]:
+    variables = os.environ | {name: str(value) for name, value in environment.items()}
+    return subprocess.run([script], env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def mirror_with_another_package(tmp_path: Path) -> str:
+    """Returns a mirror that has one of the packages, with another content."""
+    path = LOCK.read_text().splitlines()[0].split()[3]
+    (tmp_path / "mirror" / path).parent.mkdir(parents=True)
+    (tmp_path / "mirror" / path).write_bytes(b"another content")
+    return f"file:{tmp_path}/mirror"
+
+
+def test_it_runs_by_its_own_libraries_and_compiles_static_programs(tmp_path: Path) -> None:
+    """A folder with broken libraries stands for a host that has others."""
+    for name in ("libisl.so.23", "libbfd-2.40-system.so"):
+        (tmp_path / name).write_bytes(b"no library")
+    (tmp_path / "program.c").write_text(PROGRAM)
+    gcc = Path(built(BUILD).stdout.strip()) / "gcc"
+    subprocess.run(
+        [gcc, "-static-pie", "-o", tmp_path / "program", tmp_path / "program.c"],
+        env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}, check=True,
+    )  # fmt: skip
+    ran = subprocess.run([tmp_path / "program"], check=True, capture_output=True, text=True)
+    assert ran.stdout.startswith("12.2.0")
+    assert b"/ld-linux" not in (tmp_path / "program").read_bytes()
+
+
+def test_a_mirror_with_another_content_gives_none(tmp_path: Path, mirror_with_another_package: str) -> None:
+    got = built(BUILD, CCMIX_CACHE=tmp_path / "cache", CCMIX_DEBIAN_MIRROR=mirror_with_another_package)
+    assert (got.returncode, got.stdout) == (1, "")
+    assert f"the Debian mirror lacks packages of {LOCK}" in got.stderr
+    assert "Hash Sum mismatch" in got.stderr
+    assert not list((tmp_path / "cache/toolchain").glob("*/"))
+
+
+def test_without_it_the_machines_is_taken_with_a_warning(tmp_path: Path, mirror_with_another_package: str) -> None:
+    got = built(PROBE, CCMIX_CACHE=tmp_path / "cache", CCMIX_DEBIAN_MIRROR=mirror_with_another_package)
+    assert got.returncode == 0, got.stderr
+    assert "WARNING: the pinned compiler is not to be had, so the machine's is taken" in got.stderr
+    host = built(PROBE, CCMIX_CACHE=tmp_path / "cache", CCMIX_COMPILER="host")
+    assert (host.stdout, host.stderr) == (got.stdout, "")
+    assert Path(built(PROBE).stdout).parent.name != Path(got.stdout).parent.name
