@@ -1,6 +1,6 @@
 """Compares how goodput per interval is distributed in the runs of a condition."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,8 @@ from ccmix.archive import parquet
 from ccmix.model import Traffic, run_files
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+ROWS_AT_ONCE = 100_000  # of several runs, in memory
+_OF_EACH = (pl.col("group").cast(pl.String), pl.col("goodput_bps").cast(pl.Float64))
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,16 @@ def interval_goodputs(results: Sequence[Result]) -> Mapping[object, NDArray[np.f
     Raises ArchiveError.
     """
     of_runs: dict[object, list[NDArray[np.float64]]] = {}
-    for result in results:
+    for rows in _some_at_a_time(_measured(results)):
+        together = rows.group_by("run", "group", "moment").agg(pl.col("goodput_bps").sum())
+        for (group,), own in together.partition_by("group", as_dict=True).items():
+            of_runs.setdefault(group, []).append(own["goodput_bps"].to_numpy())
+    return {group: np.sort(np.concatenate(of_group)) for group, of_group in of_runs.items()}
+
+
+def _measured(results: Sequence[Result]) -> Iterator[pl.DataFrame]:
+    """Yields the intervals of each run that has any, without those that are left out at its start."""
+    for number, result in enumerate(results):
         file = result.folder / run_files.INTERVALS
         if not file.exists():
             continue
@@ -44,11 +55,20 @@ def interval_goodputs(results: Sequence[Result]) -> Mapping[object, NDArray[np.f
             # all sockets are sampled at the same moments; iperf3's intervals of several flows end a little apart
             interval_s = None if COUNTED_BY in table.collect_schema() else _traffic(result).goodput_interval_s
             moment = pl.col("time_s") if interval_s is None else (pl.col("time_s") / interval_s).round()
-            measured = table.filter(~pl.col("omitted")).group_by("group", moment)
-            together = measured.agg(pl.col("goodput_bps").sum()).select("group", "goodput_bps").collect()
-        for (group,), own in together.partition_by("group", as_dict=True).items():
-            of_runs.setdefault(group, []).append(own["goodput_bps"].to_numpy())
-    return {group: np.sort(np.concatenate(of_group)) for group, of_group in of_runs.items()}
+            own = table.filter(~pl.col("omitted")).select(*_OF_EACH, moment=moment.cast(pl.Float64), run=pl.lit(number))
+            yield own.collect()
+
+
+def _some_at_a_time(tables: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yields the rows of several tables together, which takes Polars no longer than those of one."""
+    waiting: list[pl.DataFrame] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(each.height for each in waiting) >= ROWS_AT_ONCE:
+            yield pl.concat(waiting)
+            waiting = []
+    if waiting:
+        yield pl.concat(waiting)
 
 
 def _traffic(result: Result) -> Traffic:
