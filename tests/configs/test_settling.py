@@ -20,6 +20,7 @@ PUBLISHED = {
     "demo": "demo.zip",
     "real-and-emulated": "real-and-emulated.zip",
     "sender-queue": "sender-queue.csv",
+    "spread": "spread.csv",
 }
 SAID = re.compile(r"Not settled: ([^ ,]+(?:, [^ ,]+)*)\. (?P<why>[A-Z0-9][^.]+)")
 
