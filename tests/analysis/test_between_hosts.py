@@ -142,6 +142,19 @@ def test_stock_iperf3_s_own_word_is_taken_where_there_is_one(run: Run, folder: P
     assert tables.intervals["goodput_bps"].to_list() == [8e6] * 6  # its own, where the server's is not there
 
 
+def test_a_connection_of_others_from_the_same_port_is_not_iperf3_s(run: Run, folder: Path) -> None:
+    client = stock_iperf3("bbr", [stream(5, 9e6), stream(7, 25e6)])
+    for connected in client["start"]["connected"]:
+        connected["remote_port"] = 2811
+    (folder / "generators" / "src-cmd.out").write_text(json.dumps(client))
+    alone = read_tables(run, folder, measurement()).sockets
+    samples = [json.loads(line) for line in (folder / "logs" / "sockets.jsonl").read_text().splitlines()]
+    for second, sample in enumerate(samples):
+        sample["output"] += flow(40000, "reno", second, 7_000_000).replace(":2811", ":443")
+    write(folder, "sockets", samples)
+    assert read_tables(run, folder, measurement()).sockets.equals(alone)
+
+
 def test_the_patched_iperf3_in_a_command_tells_the_cca_of_each_stream(run: Run, folder: Path) -> None:
     streams = [stream(5, 9e6, group=1), stream(7, 25e6, group=2)]
     for one, cca in zip(streams, ("cubic", "bbr"), strict=True):

@@ -9,8 +9,8 @@ from ccmix.analysis.carried import carried
 def socket(port: int, *counters: tuple[float, int], cookie: int = 1) -> pl.DataFrame:
     """Samples (time_s, bytes) of one socket, all of whose bytes are acknowledged at once."""
     rows = [
-        {"time_s": time_s, "host": "h1", "port": port, "remote_port": 80, "cookie": cookie, "cca": "reno",
-         "bytes_acked": count, "bytes_sent": count, "retransmits": 0}
+        {"time_s": time_s, "host": "h1", "port": port, "peer_port": 80, "peer_address": "10.0.3.2", "cookie": cookie,
+         "cca": "reno", "bytes_acked": count, "bytes_sent": count, "retransmits": 0}
         for time_s, count in counters
     ]  # fmt: skip
     return pl.DataFrame(rows, schema_overrides={"bytes_acked": pl.UInt64, "bytes_sent": pl.UInt64, "cookie": pl.UInt64})

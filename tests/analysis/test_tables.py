@@ -38,9 +38,10 @@ def interval(end_s: float, omitted: bool, megabytes: tuple[float, float], retran
 
 def iperf3_json(retransmits: bool) -> dict[str, Any]:
     # in the server's JSON, the flow's port is the remote one
-    near, far = ("local_port", "remote_port") if retransmits else ("remote_port", "local_port")
+    near, far = ("local", "remote") if retransmits else ("remote", "local")
+    ends = {f"{near}_host": "10.0.1.1", f"{far}_host": "10.0.3.2", f"{far}_port": 5201}
     return {
-        "start": {"connected": [{"socket": fd, near: port, far: 5201} for fd, port in STREAMS.items()]},
+        "start": {"connected": [{"socket": fd, f"{near}_port": port} | ends for fd, port in STREAMS.items()]},
         "intervals": [
             interval(1.0, True, (1, 1), retransmits),
             interval(1.0, False, (10, 20), retransmits),

@@ -92,15 +92,12 @@ def test_the_examples_of_the_guides_are_right(page: str, number: int, runs: int,
 
 @pytest.mark.parametrize("file", sorted((REPOSITORY / "configs").glob("*.ini")), ids=lambda file: file.name)
 def test_every_sample_is_planned(file: Path, ccmix: Ccmix) -> None:
-    """A sample whose runs can't settle says so in a comment."""
     plan = ccmix("plan", file)
     *warnings, total, written = plan.stderr.splitlines()
     assert plan.returncode == 0, plan.stderr
     assert "in all" in total
     assert "to write" in written
     assert all("can't settle" in warning for warning in warnings)
-    comments = " ".join(line.lstrip("# ") for line in file.read_text().splitlines() if line.startswith("#"))
-    assert bool(re.search(r"don't settle|too short|to settle", comments)) == bool(warnings)
     assert plan.stdout
 
 

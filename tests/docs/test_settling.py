@@ -46,10 +46,10 @@ def half_bps(row: Row) -> float:
 
 
 def sample(row: Row) -> MetricSample:
-    """Returns three values with the mean and the deviation of the row's three runs."""
-    assert row["runs"] == "3"
-    deviation = float(row["goodput_cv"]) * mean_bps(row)
-    return MetricSample((mean_bps(row) - deviation, mean_bps(row), mean_bps(row) + deviation))
+    """Returns as many values as the row has runs, with their mean and their deviation."""
+    steps = np.arange(int(row["runs"])) - (int(row["runs"]) - 1) / 2
+    values = mean_bps(row) * (1 + float(row["goodput_cv"]) * steps / steps.std(ddof=1))
+    return MetricSample(tuple(values.tolist()))
 
 
 def interval(shorter: Row, longer: Row) -> tuple[float, float]:
@@ -124,6 +124,18 @@ def test_the_page_has_the_demo_with_twice_the_duration(demo: dict[Key, Row]) -> 
     assert "By the first reading {} of 28 rows are the same, by the second {}.".format(*same) in PROSE
     assert all(abs(mean_bps(longer[key]) / mean_bps(row) - 1) < 0.05 for key, row in demo.items())
     assert {key[0] for key in those_that_moved(demo, longer)} == {"all-cubic", "all-bbr2", "mixed", "mixed-bbr2"}
+
+
+def test_twelve_runs_of_the_demo_are_the_same_as_the_longer_ones(demo: dict[Key, Row]) -> None:
+    twelve, longer = archived("demo-twelve.csv"), archived("demo-twice.csv")
+    assert {row["runs"] for row in twelve.values()} == {"12"}
+    assert {(row["invalid"], row["not_settled"]) for row in twelve.values()} == {("0", "0")}
+    names = demo_names(twelve)
+    table = [f"| {names[key]} | {' | '.join([*numbers(row, longer[key])][:-1])} |" for key, row in twelve.items()]
+    assert "\n".join(table) in PAGE
+    assert those_without_1(twelve, {key: longer[key] for key in twelve}) == []
+    beside = ("mixed-bbr2", "44ms", "0.1%", "cubic")
+    assert mean_bps(twelve[beside]) > mean_bps(demo[beside]) + half_bps(demo[beside])
 
 
 @pytest.mark.parametrize(

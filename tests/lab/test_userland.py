@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -77,6 +78,13 @@ def test_the_code_of_ccmix_is_there_compiled(kernel: Path, job: Path) -> None:
     result = run(kernel, job, "python3", "-S", "-c", script, code=code, environment=environment)
     assert result.console.startswith(f"{CODE_DIR}/{HARNESS}/ccmix/run/measure.pyc\n")
     assert "Read-only file system" in result.console
+
+
+def test_the_code_of_ccmix_has_as_many_names_as_in_the_published_runs() -> None:
+    """A guest reads all names of the archive: with one more, the same seed gives other numbers (LEFT_OUT)."""
+    code = guest_code(find_userland(), {"iperf3": find_iperf3(), "sockmon": find_sockmon(), "rtt": find_rtt()})
+    with zipfile.ZipFile(code / HARNESS) as archive:
+        assert len(archive.namelist()) == 210
 
 
 def test_a_guest_on_request_has_the_hosts_programs() -> None:

@@ -2,14 +2,16 @@
 
 import polars as pl
 
-_SOCKET = ["host", "port", "remote_port", "cookie"]  # ports come again, a kernel's cookies don't
+from ccmix.analysis.series import PEER
+
+_SOCKET = ["host", "port", *PEER, "cookie"]  # ports come again, a kernel's cookies don't
 
 
 def carried(sockets: pl.DataFrame, begin_s: float, end_s: float) -> pl.DataFrame:
     """Returns for each socket the bytes sent, and those acknowledged, between two moments of time_s.
 
     A moment between two samples has its share of what passed between them; before its first one a socket had nothing,
-    so that a flow too short for a sample counts at its end. Columns: host, port, remote_port, cookie, acked, sent; cca,
+    so that a flow too short for a sample counts at its end. Columns: host, port, PEER, cookie, acked, sent; cca,
     bytes_sent and retransmits as they were last.
     """
     if "cookie" not in sockets.columns:  # as where ss sampled them

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class ServiceReport:
     """Holds what is left of a source that iperf3 did not make. Times are of the wall clock.
 
     flows: of a workload, when each was to begin after the start, when it began after the first, and its bytes
+    connections: that led to its server, or of a command, as far as the probe tells sockets apart
     """
 
     first_s: float | None  # the first sample of a socket that had sent data
@@ -42,6 +43,7 @@ class ServiceReport:
     requests: int = 0  # that the clients were asked to make
     answers_bytes: frozenset[int] = frozenset()  # sizes of the whole answers
     flows: tuple[tuple[float, float, int], ...] = ()
+    connections: int = 0
 
 
 def iperf3_report(client: dict[str, Any]) -> Iperf3TestReport | None:
@@ -77,6 +79,7 @@ def service_report(
     report = ServiceReport(
         first_s=first_s if isinstance(first_s, float) else None,
         ccas=frozenset(cca for cca in sending["cca"].drop_nulls().unique() if cca),
+        connections=sockets["cookie"].drop_nulls().n_unique() if "cookie" in sockets.columns else 0,
     )
     if isinstance(source, HttpSource):
         return _http(source, generators, commands, report)
@@ -92,9 +95,8 @@ def _http(
     outputs = sorted(generators.glob(f"{service}-client-*.txt"))
     answers = [answer for output in outputs for answer in read_answers(output)]
     lines = commands.get(f"{source.label} clients", [])
-    return ServiceReport(
-        report.first_s,
-        report.ccas,
+    return replace(
+        report,
         clients=len(outputs),
         requests=sum(int(count) for line in lines for count in _URLS.findall(line)),
         answers_bytes=frozenset(int(answer["size_download"]) for answer in answers if answer["http_code"] == "200"),
@@ -110,4 +112,4 @@ def _workload(source: WorkloadSource, generators: Path, report: ServiceReport) -
         (float(schedule[int(number)][0]), float(began_s) - first_s, int(schedule[int(number)][1]))
         for number, began_s in begun
     )
-    return ServiceReport(report.first_s, report.ccas, flows=flows)
+    return replace(report, flows=flows)

@@ -41,6 +41,7 @@ _TC_COLUMNS: dict[str, Any] = {
 }  # fmt: skip
 SAMPLED_LINES = 5000  # of which a table is made at a time: each takes some kB meanwhile
 IPV4_IN_IPV6 = "::ffff:"
+PEER: dict[str, Any] = {"peer_port": pl.Int64, "peer_address": pl.Categorical}  # see with_peers()
 _SAMPLE: dict[str, Any] = {"time_s": pl.Float64, "took_s": pl.Float64}
 _FAILURES = ("lost_replies", "lost_events", "truncated")  # counts of a report that should be 0
 
@@ -61,7 +62,7 @@ class Part:
 class Series:
     """Holds the columns of recorded tables that metrics and verdicts need (NEEDED). An empty table may lack columns.
 
-    sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between hosts
+    sockets: `end` is 'sender' or 'receiver', `host` and `port` the sender's; host is 'src' between hosts; PEER
     queues: `place` as in facts.json's qdiscs, 'bottleneck', 'ack-bottleneck' or 'sender-queue'
     cpu: `host` is 'src' or 'dst', or 'localhost' on an emulated path
     processes: `host` as in cpu; a row whose `threads` is 0 is of one thread of the process `parent_pid`
@@ -81,7 +82,7 @@ class Series:
 
 NEEDED = {
     "sockets": (
-        "time_s", "end", "host", "port", "remote_port", "cookie",
+        "time_s", "end", "host", "port", *PEER, "cookie",
         "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
         "bytes_acked", "data_segs_out", "retransmits", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
         "send_window_bytes", "app_limited", "unsent_bytes", "ecn", "max_pacing_rate_bps",
@@ -132,12 +133,12 @@ def read_series(parts: Iterable[Part]) -> Series:
     for part in parts:
         for name, needed in NEEDED.items():
             if name in part.tables:
-                table = part.tables[name]
+                table = with_peers(part.tables[name]) if name == "sockets" else part.tables[name]
                 tables[name].append(table.select(column for column in needed if column in table.columns))
         probes |= part.probes
         diagnostics += part.diagnostics
     joined = {name: pl.concat(some, how="diagonal") for name, some in tables.items() if some}
-    nothing = _of_ss([], SRC)
+    nothing = with_peers(_of_ss([], SRC))
     empty = {"sockets": nothing.select(column for column in NEEDED["sockets"] if column in nothing.columns)}
     return Series(**(empty | joined), probes=probes, diagnostics=tuple(diagnostics))
 
@@ -161,6 +162,16 @@ def read_sockets(logs: Path) -> Iterator[pl.DataFrame]:
     else:
         for file in sorted(logs.glob("sockets*.jsonl")):
             yield from _ss_parts(file, file.stem)
+
+
+def with_peers(sockets: pl.DataFrame) -> pl.DataFrame:
+    """Adds the columns PEER: port and address of the end that is not the sender's."""
+    at_sender = pl.col("end") == "sender"
+    port = pl.when(at_sender).then("remote_port").otherwise("local_port")
+    address = pl.when(at_sender).then("remote_address").otherwise("local_address")
+    return sockets.with_columns(
+        peer_port=port.cast(pl.Int64), peer_address=address.str.strip_prefix(IPV4_IN_IPV6).cast(pl.Categorical)
+    )
 
 
 def sampled(table: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.analysis import pscheduler_tables
+from ccmix.analysis import connections, pscheduler_tables
 from ccmix.analysis.carried import carried
 from ccmix.analysis.completions import read_completions
 from ccmix.analysis.iperf3_tables import (
@@ -32,9 +32,10 @@ from ccmix.analysis.series import (
     read_sockets,
     recorded,
     sampled,
+    with_peers,
     write_tables,
 )
-from ccmix.analysis.step_tables import STEP_COLUMNS, flows_and_intervals, read_steps, step_rows
+from ccmix.analysis.step_tables import STEP_COLUMNS, StepResult, flows_and_intervals, read_steps, step_rows
 from ccmix.archive import ArchiveError
 from ccmix.generators import iperf3, kept_results
 from ccmix.generators.results import GeneratorError, GeneratorResult, load_json
@@ -61,6 +62,22 @@ SHORT_FLOWS_COLUMNS = {
 }  # fmt: skip
 _ENDS = ["local_address", "local_port", "remote_address", "remote_port"]
 LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, as a control connection does, is no flow
+
+
+@dataclass(frozen=True)
+class _TestTables:
+    """Holds what is known of a test of iperf3; `streams` and `control` are its connections."""
+
+    flows: pl.DataFrame
+    intervals: pl.DataFrame
+    starts: pl.DataFrame
+    report: Iperf3TestReport | None
+    streams: pl.DataFrame
+    control: pl.DataFrame
+
+    @property
+    def connections(self) -> pl.DataFrame:
+        return pl.concat([self.streams, self.control])
 
 
 @dataclass(frozen=True)
@@ -152,30 +169,42 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     start_s = measurement.began_s if run.traffic.named_sources else None
     of_iperf3 = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | UdpSource)]
     tests = [_iperf3(run, source, generators) for source in of_iperf3]
-    flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, *_ in tests)])
-    sockets_of_others = list(_sockets_of_others(run, series.sockets, flows)) if start_s else []
+    flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(test.flows for test in tests)])
+    sockets_of_others = list(_sockets_of_others(run, series.sockets, tests)) if start_s else []
     others = [(source, _carried(run, own, start_s)) for source, own in sockets_of_others if start_s]
     steps = run.traffic.steps
     results = read_steps(generators) if steps and start_s else []
     of_steps = flows_and_intervals(results, run.traffic, steps.host if steps else "", start_s or 0.0)
-    of_commands = [_of_command(run, source, own) for source, own in others if isinstance(source, CommandSource)]
-    flows = pl.concat([flows, *of_commands, of_steps[0]])
-    sockets = _of_flows(series.sockets, flows)
+    of_commands = [_of_command(run, source, own, flows) for source, own in others if isinstance(source, CommandSource)]
+    known = pl.concat(
+        [
+            pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
+            *(connections.numbered(test.streams, test.flows) for test in tests),
+            connections.numbered(_streams_of_steps(results, steps.host if steps else ""), of_steps[0]),
+            *(own for _, own in of_commands),
+        ]
+    )
+    flows = pl.concat([flows, *(flows for flows, _ in of_commands), of_steps[0]])
+
+    def ours(sockets: pl.DataFrame) -> pl.DataFrame:
+        return connections.of_flows(sockets, known)
+
+    sockets = ours(series.sockets)
     start_s = start_s or _start_of_traffic_s(sampled(sockets))
-    of_tests = (intervals for _, intervals, *_ in tests)
+    of_tests = (test.intervals for test in tests)
     intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *of_tests, of_steps[1]])
-    tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
+    tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s, ours)
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
     short = [_short_flows(run, source, own) for source, own in others if not isinstance(source, CommandSource)]
     return replace(
         tables,
-        starts=pl.concat([pl.DataFrame(schema=START_COLUMNS), *(starts for _, _, starts, _ in tests)]),
+        starts=pl.concat([pl.DataFrame(schema=START_COLUMNS), *(test.starts for test in tests)]),
         completions=read_completions(run, generators),
         steps=step_rows(results, start_s),
         short_flows=pl.DataFrame(short, schema=SHORT_FLOWS_COLUMNS),
         short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
-        tests={source.label: report for source, (*_, report) in zip(of_iperf3, tests, strict=True) if report},
+        tests={source.label: test.report for source, test in zip(of_iperf3, tests, strict=True) if test.report},
         services={
             source.label: service_report(source, generators, _lines(measurement), own, NO_DATA_BYTES)
             for source, own in sockets_of_others
@@ -192,34 +221,15 @@ def _lines(measurement: Measurement) -> dict[str, list[str]]:
 
 
 def _sockets_of_others(
-    run: Run, sockets: pl.DataFrame, of_iperf3: pl.DataFrame
+    run: Run, sockets: pl.DataFrame, tests: Iterable[_TestTables]
 ) -> Iterator[tuple[TrafficSource, pl.DataFrame]]:
-    """Yields the sources that are not iperf3's, each with its own sockets.
-
-    A command's sockets are its host's connections that are nobody else's. Whoever has made a connection, one of its
-    ports is that of the source's server.
-    """
+    """Yields the sources that are not iperf3's, each with its own sockets."""
     sending = sockets.filter(pl.col("end") == "sender")
     for number, source in enumerate(run.traffic.sources):
-        own = sending.filter(pl.col("host") == source.host)
         if isinstance(source, HttpSource | WorkloadSource):
-            yield source, own.filter(_of_server(source, iperf3.PORT + number))
-        elif isinstance(source, CommandSource):
-            others = pl.any_horizontal(pl.lit(value=False), *_of_servers(run, source.host))
-            yield source, own.filter(~others).join(of_iperf3.select(FLOW), on=FLOW, how="anti")
-
-
-def _of_servers(run: Run, host: str) -> Iterator[pl.Expr]:
-    """Yields what tells the host's connections to ccmix's servers: those that this run has, and that it reaches."""
-    for number, source in enumerate(run.traffic.sources):
-        reached = source.host == host or run.topology.receivers == "one"
-        if reached and not isinstance(source, CommandSource):
-            yield _of_server(source, iperf3.PORT + number)
-
-
-def _of_server(source: TrafficSource, port: int) -> pl.Expr:
-    """Returns what tells a source's connections: its server is on the sending host for http, else on the receiver."""
-    return pl.col("port" if isinstance(source, HttpSource) else "remote_port") == port
+            yield source, sending.filter(connections.of_server(run, number, source))
+    of_iperf3 = [pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *(test.connections for test in tests)]
+    yield from connections.of_commands(run, sending, pl.concat(of_iperf3))
 
 
 def _carried(run: Run, own: pl.DataFrame, start_s: float) -> pl.DataFrame:
@@ -237,21 +247,37 @@ def _short_flows(run: Run, source: TrafficSource, own: pl.DataFrame) -> dict[str
     }
 
 
-def _of_command(run: Run, source: CommandSource, own: pl.DataFrame) -> pl.DataFrame:
-    """Returns the flows of a command: those of its connections that carried data."""
-    flows = own.group_by(FLOW, maintain_order=True).agg(
+def _of_command(
+    run: Run, source: CommandSource, own: pl.DataFrame, of_iperf3: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Returns the flows of a command, those of its connections that carried data, and these connections.
+
+    A flow whose port one of iperf3's has, too, gets a number that no port is.
+    """
+    ports = of_iperf3.select(*FLOW, shared=True).unique()
+    numbered = own.join(ports, on=FLOW, how="left", maintain_order="left").with_columns(
+        flow_port=pl.col("port") + pl.when(pl.col("shared")).then(connections.SAME_PORT).otherwise(0)
+    )
+    flows = numbered.group_by("host", "flow_port", maintain_order=True).agg(
         pl.col("acked", "sent", "bytes_sent", "retransmits").sum(), pl.col("cca").last()
     )
     seconds = run.traffic.measured_s
-    return (
-        flows.filter(
-            pl.col("bytes_sent") >= LEAST_SHARE_OF_A_FLOW * pl.col("bytes_sent").max(), pl.col("bytes_sent") > 0
-        )
-        .with_row_index("stream")
+    kept = flows.filter(
+        pl.col("bytes_sent") >= LEAST_SHARE_OF_A_FLOW * pl.col("bytes_sent").max(), pl.col("bytes_sent") > 0
+    )
+    group = pl.lit(run.group_name(source)).alias("group")
+    known = (
+        numbered.join(kept, on=["host", "flow_port"], how="semi", maintain_order="left")
+        .select(*connections.CONNECTION, group, "flow_port")
+        .unique(maintain_order=True)
+    )
+    rows = (
+        kept.with_row_index("stream")
         .select(
-            *FLOW,
+            "host",
             pl.col("stream").cast(pl.Int64),
-            group=pl.lit(run.group_name(source)),
+            group,
+            port="flow_port",
             cca_asked=pl.lit(None, pl.String),
             cca_used="cca",
             goodput_bps=pl.col("acked") * 8 / seconds,
@@ -259,14 +285,14 @@ def _of_command(run: Run, source: CommandSource, own: pl.DataFrame) -> pl.DataFr
             retransmits="retransmits",
             bytes_sent="bytes_sent",
         )
+        .select(*FLOW_COLUMNS)
         .cast(FLOW_COLUMNS)  # type: ignore[arg-type]
     )
+    return rows, known
 
 
-def _iperf3(
-    run: Run, source: Iperf3Source | UdpSource, generators: Path
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, Iperf3TestReport | None]:
-    """Returns flows, intervals and starts of a source that iperf3 made, and its report, if it has one.
+def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _TestTables:
+    """Returns what is known of a source that iperf3 made.
 
     Rates of flows are over the measured time of the run, as those of groups that begin later are.
     """
@@ -278,27 +304,26 @@ def _iperf3(
     share = traffic.measured_s / run.traffic.measured_s
     drawn_s = run.spread.starts_s[run.traffic.sources.index(source)] if run.spread else ()
     asked_s = drawn_s if isinstance(source, Iperf3Source) else ()  # UDP starts as a whole
-    return (
+    return _TestTables(
         flows.with_columns(pl.col("goodput_bps", "throughput_bps") * share),
         intervals.with_columns(pl.col("time_s") + source.start_s),
         read_starts(client, source.host, asked_s),
         iperf3_report(client),
+        connections.of_streams(client, source.host),
+        connections.control(run, run.traffic.sources.index(source), server),
     )
 
 
-def _of_flows(sockets: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
-    return sockets.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
-
-
 def _tables(
-    flows: pl.DataFrame, intervals: pl.DataFrame, series: Series, parts: Callable[[], Iterator[Part]], start_s: float
-) -> RunTables:
-    """Makes the tables of series by the wall clock, which are those of `parts`."""
+    flows: pl.DataFrame, intervals: pl.DataFrame, series: Series, parts: Callable[[], Iterator[Part]], start_s: float,
+    ours: Callable[[pl.DataFrame], pl.DataFrame],
+) -> RunTables:  # fmt: skip
+    """Makes the tables of series by the wall clock, which are those of `parts`; `ours` selects the flows' sockets."""
 
     def finished() -> Iterator[Tables]:
         for part in parts():
-            ours = {"sockets": _of_flows(part.tables["sockets"], flows)} if "sockets" in part.tables else {}
-            yield earlier({**part.tables, **ours}, start_s)
+            of_flows = {"sockets": ours(with_peers(part.tables["sockets"]))} if "sockets" in part.tables else {}
+            yield earlier({**part.tables, **of_flows}, start_s)
 
     moved: dict[str, Any] = earlier({name: getattr(series, name) for name in NEEDED}, start_s)
     return RunTables(flows, intervals, replace(series, **moved), start_s, finished)
@@ -352,7 +377,12 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
         flows = pscheduler_tables.read_flows(run.traffic, result.throughput, SRC)
     else:
         flows = flows_of_sockets(sampled(ours))
-    sockets = _of_flows(ours, flows)
+    named = connections.of_streams(client, SRC) if client is not None else None
+
+    def of_flows(sockets: pl.DataFrame) -> pl.DataFrame:
+        return connections.of_flows_between_hosts(sockets, flows, named)
+
+    sockets = of_flows(ours)
     start_s = _start_of_traffic_s(sampled(sockets), otherwise=measurement.started_s)
     if client is not None:
         intervals = read_intervals(run.traffic, client, result.server, flows)
@@ -360,7 +390,7 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
         intervals = pscheduler_tables.read_intervals(run.traffic, result.throughput, flows)
     else:
         intervals = intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
-    tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
+    tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s, of_flows)
     if client is not None and isinstance(run.traffic.test, Iperf3Source):
         report = iperf3_report(client)
         tables = replace(tables, tests={run.traffic.test.label: report} if report else {})
@@ -378,8 +408,19 @@ def _steps_between_hosts(run: Run, path: HostPath, folder: Path, measurement: Me
     flows, intervals = flows_and_intervals(results, run.traffic, SRC, start_s)
     series = read_series(parts())
     ours = series.sockets.filter(~pl.col("port").is_in(list(measurement.ports_before)))
-    tables = _tables(flows, intervals, replace(series, sockets=_of_flows(ours, flows)), parts, start_s)
+    named = _streams_of_steps(results, SRC)
+
+    def of_flows(sockets: pl.DataFrame) -> pl.DataFrame:
+        return connections.of_flows_between_hosts(sockets, flows, named)
+
+    tables = _tables(flows, intervals, replace(series, sockets=of_flows(ours)), parts, start_s, of_flows)
     return replace(tables, steps=step_rows(results, start_s))
+
+
+def _streams_of_steps(results: Iterable[StepResult], host: str) -> pl.DataFrame:
+    """Returns the connections of all steps: connections.CONNECTION_COLUMNS."""
+    every = (connections.of_streams(result.client, host) for result in results if result.client)
+    return pl.concat([pl.DataFrame(schema=connections.CONNECTION_COLUMNS), *every]).unique(maintain_order=True)
 
 
 def _result(run: Run, generators: Path) -> GeneratorResult:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity.path import loses
 from ccmix.analysis.validity.traffic import flows_with_samples
-from ccmix.model import CommandSource, Measurement, Run
+from ccmix.model import CommandSource, HttpSource, Measurement, Run, WorkloadSource
 
 LOST_BY_TCPDUMP = ("dropped by kernel", "dropped by interface")
 
@@ -31,11 +33,7 @@ def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
     if tables.flows.is_empty() and not tables.short_flows["throughput_bps"].sum():
         yield "probe", "no flow was seen"
     else:
-        sending = {sender.name for sender in run.topology.senders}  # on a receiver, a command may be a server
-        for source in run.traffic.sources:
-            silent = run.group_name(source) not in set(tables.flows["group"])
-            if isinstance(source, CommandSource) and source.host in sending and silent:
-                yield "probe", f"no connection of {source.label} carried data"
+        yield from _not_told_apart(run, tables)
     if measurement.state_before is None or measurement.state_after is None:
         yield "probe", "the path's devices and sysctls were not read back"
     seen = tables.sockets.select(FLOW).n_unique()
@@ -45,6 +43,25 @@ def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
         yield "probe", "sockets were sampled by ss, which sees no flow that ends between two samples"
     if run.topology.offloads and loses(run):
         yield "loss", "with offloads, netem loses packets joined to one and counts them apart: their share is unknown"
+
+
+def _not_told_apart(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
+    """Yields the sources whose flows were not seen, or of which nothing tells that they are theirs."""
+    sending = {sender.name for sender in run.topology.senders}  # on a receiver, a command may be a server
+    firsts: dict[str, CommandSource] = {}
+    for source in run.traffic.sources:
+        if isinstance(source, HttpSource | WorkloadSource):
+            report = tables.services.get(source.label)
+            seen = report.connections if report else 0
+            begun = tables.completions.filter(pl.col("group") == run.group_name(source)).height
+            if seen > begun:
+                yield "probe", f"{seen} connections led to the server of {source.label}, {begun} of them its own"
+        elif isinstance(source, CommandSource) and source.host in sending:
+            first = firsts.setdefault(source.host, source)
+            if first is not source:
+                yield "probe", f"nothing tells the connections of {source.label} from those of {first.label}"
+            elif run.group_name(source) not in set(tables.flows["group"]):
+                yield "probe", f"no connection of {source.label} carried data"
 
 
 def unseen_between_hosts(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:

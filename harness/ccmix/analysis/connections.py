@@ -1,0 +1,118 @@
+"""Tells whose the connections are that the probes saw: a test's of iperf3, those to a server of ccmix, or a command's.
+
+A connection is known by its sending host and the addresses and ports of both ends. A port alone does not tell it: the
+kernel gives a port to several connections that lead elsewhere, and servers of others may use the ports of ccmix's own.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.series import PEER
+from ccmix.conditions.layout import layout
+from ccmix.generators import iperf3
+from ccmix.model import CommandSource, HttpSource, Run, WorkloadSource
+
+CONNECTION = [*FLOW, *PEER]
+CONNECTION_COLUMNS: dict[str, Any] = {"host": pl.String, "port": pl.Int64, **PEER}
+# `flow_port` is the number by which the tables know the flow of a connection, beside its host: its port, as a rule
+FLOW_CONNECTION_COLUMNS: dict[str, Any] = CONNECTION_COLUMNS | {"group": pl.String, "flow_port": pl.Int64}
+# Added to the port of a command's flow if a flow of iperf3 has the same one: no port of TCP is as large
+SAME_PORT = 65536
+
+
+def numbered(connections: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    """Returns the connections of these flows of iperf3, each with its group and number: FLOW_CONNECTION_COLUMNS."""
+    return connections.join(flows.select(*FLOW, "group", flow_port="port"), on=FLOW, maintain_order="left")
+
+
+def of_streams(client: dict[str, Any], host: str) -> pl.DataFrame:
+    """Returns the connections of a test's streams, as its client's JSON names them: CONNECTION_COLUMNS.
+
+    The probes see TCP alone: of a test over UDP there are none.
+    """
+    streams = client["start"]["connected"]
+    if client["start"].get("test_start", {}).get("protocol") == "UDP":
+        streams = []
+    rows = [(host, stream["local_port"], stream.get("remote_port"), stream.get("remote_host")) for stream in streams]
+    return pl.DataFrame(rows, schema=CONNECTION_COLUMNS, orient="row")
+
+
+def control(run: Run, number: int, server: dict[str, Any]) -> pl.DataFrame:
+    """Returns the control connection of the test that is the source of that number: CONNECTION_COLUMNS.
+
+    The server's JSON names the one connection that it accepted as that of its test.
+    """
+    host, accepted = run.traffic.sources[number].host, server["start"].get("accepted_connection")
+    rows = [(host, accepted["port"], iperf3.PORT + number, _receiver(run, host))] if accepted else []
+    return pl.DataFrame(rows, schema=CONNECTION_COLUMNS, orient="row")
+
+
+def of_server(run: Run, number: int, source: HttpSource | WorkloadSource) -> pl.Expr:
+    """Returns what selects the connections to a source's own server, on the sending host for http, else on the
+    receiver.
+    """
+    at_sender = isinstance(source, HttpSource)
+    port = pl.col("port" if at_sender else "peer_port") == iperf3.PORT + number
+    return (pl.col("host") == source.host) & port & pl.col("peer_address").is_in(_addresses(run, source.host))
+
+
+def of_commands(
+    run: Run, sockets: pl.DataFrame, of_iperf3: pl.DataFrame
+) -> Iterator[tuple[CommandSource, pl.DataFrame]]:
+    """Yields the commands, each with the sockets of its host that are nobody else's.
+
+    Of several commands on one host the first has all: nothing tells which of them made a connection. `of_iperf3` are
+    the connections of all tests, those of control included.
+    """
+    servers = [
+        of_server(run, number, source)
+        for number, source in enumerate(run.traffic.sources)
+        if isinstance(source, HttpSource | WorkloadSource)
+    ]
+    others = sockets.filter(~pl.any_horizontal(pl.lit(value=False), *servers)).join(
+        of_iperf3, on=CONNECTION, how="anti"
+    )
+    seen: set[str] = set()
+    for source in run.traffic.sources:
+        if isinstance(source, CommandSource):
+            yield source, others.filter(pl.col("host") == source.host) if source.host not in seen else others.clear()
+            seen.add(source.host)
+
+
+def of_flows(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
+    """Returns the samples of these connections, FLOW_CONNECTION_COLUMNS, with the group and the number of each."""
+    return (
+        sockets.join(connections, on=CONNECTION, maintain_order="left")
+        .with_columns(port="flow_port")
+        .drop(*PEER, "flow_port")
+    )
+
+
+def of_flows_between_hosts(sockets: pl.DataFrame, flows: pl.DataFrame, named: pl.DataFrame | None) -> pl.DataFrame:
+    """Returns the samples of flows, with the `group` of each. `named` are the connections that iperf3's client named.
+
+    An address or a port may be another one beyond a translation, so of the far end's sockets only the port of `src` is
+    compared.
+    """
+    known = flows.select(*FLOW, "group")
+    if named is None:
+        return sockets.join(known, on=FLOW, maintain_order="left").drop(*PEER)
+    ends = known.join(named.select(*FLOW, named_port="peer_port"), on=FLOW, how="left")
+    found = sockets.join(ends, on=FLOW, maintain_order="left")
+    elsewhere = (pl.col("end") == "sender") & (pl.col("peer_port") != pl.col("named_port"))
+    return found.filter(~elsewhere.fill_null(value=False)).drop(*PEER, "named_port")
+
+
+def _receiver(run: Run, sender: str) -> str:
+    """Returns the address to which a sender's own sources send."""
+    return next(pair.receiver_address for pair in layout(run.topology).pairs if pair.sender.name == sender)
+
+
+def _addresses(run: Run, sender: str) -> list[str]:
+    """Returns the addresses of a sender's receiver, which has one for each of its senders."""
+    pairs = layout(run.topology).pairs
+    receiver = next(pair.receiver for pair in pairs if pair.sender.name == sender)
+    return [pair.receiver_address for pair in pairs if pair.receiver == receiver]
