@@ -23,7 +23,7 @@ IDLE, REACH, ABOVE, SHARE, FILL, BELOW = "idle", "reach", "above", "share", "fil
 IDLE_SHARE, REACH_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 15, 1 / 6
 LEAST_BELOW_S = 5
 REACHING, FILLING = 4, 8  # streams
-FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.6, 2.5, 1.4, 2.0  # offered over what arrives
+FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.5, 2.2, 1.3, 1.8  # offered over what arrives
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
 MOST_TRIES = 5  # to find a rate that is above the path's
 SHARING = 16  # streams above the rate: of a queue for each flow they leave little to others
@@ -138,7 +138,7 @@ class PathSteps:
                 steep = offered_bps > STEEP * received_bps
                 second_bps = min((LESS_ABOVE if steep else MORE_ABOVE) * received_bps, self._most_bps)
                 self._udp(f"{ABOVE}-{number + 1}", second_bps, 1, datagram_bytes, seconds)
-                self._udp(SHARE, max(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
+                self._udp(SHARE, min(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
                 return received_bps
             if offered_bps >= self._most_bps:
                 return best_bps
