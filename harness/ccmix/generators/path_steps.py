@@ -74,9 +74,8 @@ class PathSteps:
     lead_s = 0.0
 
     def __init__(
-        self, ends: iperf3.Iperf3Ends, most_bps: float, total_s: float, folder: Path, label: str, pid_file: str,
-        before_client: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self, ends: iperf3.Iperf3Ends, most_bps: float, total_s: float, folder: Path, label: str, pid_file: str
+    ) -> None:
         """Prepares them. `most_bps` is the most that any of them may send, `pid_file` a path on the sender."""
         self._ends = ends
         self._most_bps = most_bps
@@ -84,7 +83,6 @@ class PathSteps:
         self._folder = folder
         self._label = label
         self._pid_file = pid_file
-        self._before_client = before_client
         self._rtt_s = UNKNOWN_RTT_S
         self._done: list[Step] = []
         self._commands: list[Command] = []
@@ -179,9 +177,7 @@ class PathSteps:
 
     def _test(self, step: Step, arguments: Sequence[str], interval_s: float) -> _Seen | None:
         """Makes a test; returns None where it failed, which is recorded."""
-        test = iperf3.Iperf3Test(
-            self._ends, arguments, interval_s, self._folder, step.label, self._before_client, self._pid_file
-        )
+        test = iperf3.Iperf3Test(self._ends, arguments, interval_s, self._folder, step.label, pid_file=self._pid_file)
         began_s = time.time()
         try:
             with ExitStack() as started:

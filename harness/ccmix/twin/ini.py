@@ -104,7 +104,7 @@ def _rate(rate_bps: float) -> str:
 
 
 def _rates(rate: Estimate) -> list[str]:
-    """Returns the value, and with it the ends of an interval that leaves much open; a bound and more where it is one."""
+    """Returns the value, with the ends of an interval that leaves much open; or a bound and more."""
     if rate.value is None:
         low = rate.low or UNKNOWN_BPS
         return [_rate(low * times) for times in LARGER_RATES]
