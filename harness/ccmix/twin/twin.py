@@ -84,7 +84,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
         *of_rate.values(),
         buffer(observed, seen, rate_bps, packet_bytes, of_flows, found),
         queue(seen, of_flows, _retransmitted(observed), of_loss[LOSS].high),
-        policer(observed, seen, found),
+        policer(observed, of_flows, found),
         *of_loss.values(),
         reordering(observed, of_base[BASE_RTT].value),
         hosts.window(observed),
