@@ -68,3 +68,12 @@ def test_queues_that_hold_too_little_for_many_flows_leave_half_of_the_rate_open(
     assert found["rate"].value == pytest.approx(30e6, rel=0.01)
     assert found["rate"].high == pytest.approx(60e6, rel=0.02)
     assert found["cross traffic"].value is None
+
+
+def test_what_is_lost_before_the_bottleneck_does_not_reach_it() -> None:
+    """Else it would count as cross traffic: of what was offered, so much less arrives there."""
+    truth = Truth(loss=0.05, cross_bps=15e6)
+    seen = measured(truth)
+    without_idle = replace(seen, steps=tuple(step for step in seen.steps if step.name != "idle"))
+    found = {each.quantity: each for each in rate(without_idle, truth.loss, False, 0.02)}
+    assert found["cross traffic"].value == pytest.approx(truth.cross_bps, rel=0.01)
