@@ -17,6 +17,8 @@ MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks
 HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
 ALIKE_SHARE = 0.01  # by which two such rates may differ
 LEAST_RATIO = 1.1  # between the two rates offered, so that two lines can be told apart
+STANDS_S, STANDS_SHARE = 1e-3, 0.1  # beyond the base RTT, by which packets wait for sure
+STANDING_SHARE = 0.02  # by which the rate of flows that always wait may be wrong
 HELD_PACKETS = 2  # of each flow
 HEADERS_BYTES = 66  # of TCP, IPv4 and Ethernet, with timestamps
 BUSY = 0.05  # quantile of the probe's RTT that is beyond the base RTT while the bottleneck is always busy
@@ -145,7 +147,7 @@ def rate(
     """
     found = overloads(observed, loss)
     if not found:
-        return _not_overloaded(observed)
+        return _by_standing_queue(observed, base_rtt_s) or _not_overloaded(observed)
     others = beside(observed, base_rtt_s, found)
     if queues_of_flows:
         many = _overload(observed.share, loss)
@@ -267,6 +269,26 @@ def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: Ot
         Estimate(RATE, "bps", most_bps, most_bps - margin, high_bps, origin=origin),
         Estimate(CROSS, "bps", 0.0, 0.0, high_bps - most_bps + margin, origin=origin),
     ]
+
+
+def _by_standing_queue(observed: PathRun, base_rtt_s: float) -> list[Estimate]:
+    """Returns what flows of TCP got while their packets always waited; nothing where they did not."""
+    for step in observed.tcp_steps:
+        begin_s = step.begin_s + (step.end_s - step.begin_s) / 3
+        samples = observed.sockets_in(step)
+        if "rtt_s" not in samples.columns:
+            continue
+        lowest_s = samples.filter(pl.col("time_s") > begin_s)["rtt_s"].quantile(BUSY, "linear")
+        if lowest_s is None or lowest_s < base_rtt_s + max(STANDS_S, STANDS_SHARE * base_rtt_s):
+            continue
+        if rate_bps := _tcp_bps(observed, step, begin_s):
+            margin, because = STANDING_SHARE * rate_bps, "only what is left beside it shows"
+            origin = f"{step.name}: all flows of TCP, whose packets always waited, without what others take"
+            return [
+                Estimate(RATE, "bps", rate_bps, rate_bps - margin, rate_bps + margin, origin=origin),
+                cannot_be_told(CROSS, "bps", because),
+            ]
+    return []
 
 
 def _not_overloaded(observed: PathRun) -> list[Estimate]:
