@@ -43,7 +43,7 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits
     """Reads the delays of a run."""
     steps = [each.step for each in found]
     fill = next((step for kind in (FILL, ORDINARY, REACH) for step in observed.of_kind(kind)), None)
-    own = _tcp_rtts(observed, fill) if fill else pl.Series([], dtype=pl.Float64)
+    of_tcp = [_tcp_rtts(observed, step) for step in observed.tcp_steps]
     full = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
     halves = [_halves(observed, step) for step in steps]
     return Waits(
@@ -51,8 +51,8 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits
         first_half_s=_beyond(_most([first for first, _ in halves]), base_rtt_s),
         second_half_s=_beyond(_most([second for _, second in halves]), base_rtt_s),
         probe_in_fill_s=_beyond(_quantile(_steady_rtts(observed, fill), FULL), base_rtt_s) if fill else None,
-        tcp_s=_beyond(_quantile(own, 0.5), base_rtt_s),
-        tcp_most_s=_beyond(_quantile(own, MOST), base_rtt_s),
+        tcp_s=_beyond(_most([_quantile(rtts_s, 0.5) for rtts_s in of_tcp]), base_rtt_s),
+        tcp_most_s=_beyond(_most([_quantile(rtts_s, MOST) for rtts_s in of_tcp]), base_rtt_s),
     )
 
 
