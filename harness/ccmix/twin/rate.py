@@ -1,6 +1,6 @@
 """Estimates the rate of the bottleneck, and what of it others take."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -154,11 +154,11 @@ def rate(
         if many and tcp_waits_s < HELD_PACKETS * many.step.streams * _packet_s(found):
             many = None  # the queues may hold too little for so many flows at once
         return _of_queues_of_flows(found, many, others)
-    return _shared(found, others, loss)
+    return _shared(found, others, loss, may_be_of_flows=queues_of_flows is None)
 
 
-def _shared(found: list[Overload], others: OthersTraffic, loss: float) -> list[Estimate]:
-    """Returns both estimates where all wait in one queue."""
+def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be_of_flows: bool) -> list[Estimate]:
+    """Returns both estimates where all wait in one queue, or do not wait long enough to show that they do."""
     first, last = min(found, key=lambda each: each.offered_bps), max(found, key=lambda each: each.offered_bps)
     two = last.offered_bps >= LEAST_RATIO * first.offered_bps
     most_bps = max(first.received_bps, last.received_bps)
@@ -175,10 +175,13 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float) -> list[E
             )
             if not two and left_bps is None:
                 cross = cannot_be_told(CROSS, "bps", "two rates above the path's are needed, and there was one")
-            by = origin + "receiver's rate"
-            return [Estimate(RATE, "bps", most_bps, low_bps, most_bps + margin, origin=by), cross]
+            by, high_bps = origin + "receiver's rate", most_bps + margin
+            if may_be_of_flows:
+                by, high_bps = f"{by}, of which a flow with a queue of its own may leave half", 2 * most_bps + margin
+                cross = replace(cross, high=max(cross.high or 0.0, most_bps)) if cross.value is not None else cross
+            return [Estimate(RATE, "bps", most_bps, low_bps, high_bps, origin=by), cross]
     if left_bps is None:
-        return _without_left(first, last, low_bps, margin, origin)
+        return _without_left(first, last, low_bps, margin + (most_bps if may_be_of_flows else 0.0), origin)
     rate_bps = max(most_bps, _with_left(first, last, left_bps))
     high_bps = rate_bps + max(rate_bps - most_bps, 0.0) + margin
     by = f"{origin}beside what is left in {f'step {others.left_by}' if others.left_by else 'the idle step'}"
