@@ -21,9 +21,9 @@ from ccmix.model import Command, run_files
 IDLE, REACH, ABOVE, SHARE, FILL, BELOW = "idle", "reach", "above", "share", "fill", "below"
 # Shares of the whole time; the last step takes what is left
 IDLE_SHARE, REACH_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 15, 1 / 6
-LEAST_BELOW_S = 5
+LEAST_BELOW_S = 8  # for which steps before it are left out
 REACHING, FILLING = 4, 8  # streams
-FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.6, 2.5, 1.4, 2.0  # offered over what arrives
+FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.5, 2.2, 1.3, 1.8  # offered over what arrives
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
 MOST_TRIES = 5  # to find a rate that is above the path's
 SHARING = 16  # streams above the rate: of a queue for each flow they leave little to others
@@ -74,9 +74,8 @@ class PathSteps:
     lead_s = 0.0
 
     def __init__(
-        self, ends: iperf3.Iperf3Ends, most_bps: float, total_s: float, folder: Path, label: str, pid_file: str,
-        before_client: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self, ends: iperf3.Iperf3Ends, most_bps: float, total_s: float, folder: Path, label: str, pid_file: str
+    ) -> None:
         """Prepares them. `most_bps` is the most that any of them may send, `pid_file` a path on the sender."""
         self._ends = ends
         self._most_bps = most_bps
@@ -84,7 +83,6 @@ class PathSteps:
         self._folder = folder
         self._label = label
         self._pid_file = pid_file
-        self._before_client = before_client
         self._rtt_s = UNKNOWN_RTT_S
         self._done: list[Step] = []
         self._commands: list[Command] = []
@@ -104,8 +102,13 @@ class PathSteps:
         self._rtt_s = reached.rtt_s or self._rtt_s
         datagram_bytes = (reached.mss_bytes or 1448) + TIMESTAMPS_BYTES + TCP_HEADERS_BYTES - UDP_HEADERS_BYTES
         rate_bps = self._above(reached.received_bps, datagram_bytes, end)
-        self._tcp(FILL, "cubic", FILLING, round(self._total_s * FILL_SHARE))
+        if end.allows(self._fill_s + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
+            self._tcp(FILL, "cubic", FILLING, self._fill_s)
         self._below(rate_bps, datagram_bytes, end)
+
+    @property
+    def _fill_s(self) -> int:
+        return round(self._total_s * FILL_SHARE)
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -138,7 +141,9 @@ class PathSteps:
                 steep = offered_bps > STEEP * received_bps
                 second_bps = min((LESS_ABOVE if steep else MORE_ABOVE) * received_bps, self._most_bps)
                 self._udp(f"{ABOVE}-{number + 1}", second_bps, 1, datagram_bytes, seconds)
-                self._udp(SHARE, max(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
+                around_s = 3 * ENDS_WITHIN_RTTS * self._rtt_s  # of this step and the two that follow
+                if end.allows(seconds + self._fill_s + LEAST_BELOW_S + around_s):
+                    self._udp(SHARE, min(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
                 return received_bps
             if offered_bps >= self._most_bps:
                 return best_bps
@@ -150,7 +155,7 @@ class PathSteps:
         for name in (BELOW, f"{BELOW}-again"):
             around_s = 1 + ENDS_WITHIN_RTTS * self._rtt_s
             seconds = int(end.remaining_s - around_s)
-            if seconds < LEAST_BELOW_S:
+            if seconds < 1:
                 return
             if self._udp(name, min(PART_BELOW * rate_bps, self._most_bps), 1, datagram_bytes, seconds):
                 return
@@ -179,9 +184,7 @@ class PathSteps:
 
     def _test(self, step: Step, arguments: Sequence[str], interval_s: float) -> _Seen | None:
         """Makes a test; returns None where it failed, which is recorded."""
-        test = iperf3.Iperf3Test(
-            self._ends, arguments, interval_s, self._folder, step.label, self._before_client, self._pid_file
-        )
+        test = iperf3.Iperf3Test(self._ends, arguments, interval_s, self._folder, step.label, pid_file=self._pid_file)
         began_s = time.time()
         try:
             with ExitStack() as started:
