@@ -126,9 +126,9 @@ def run_text(given: RunOptions, ini: str, report: Report) -> int:
     with Hosts(f"ccmix run into {given.folder.resolve()}", tell=tell) as hosts, ExitStack() as held:
         executor = _executor(runs, given, hosts, kernels)
         titles = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
-        campaign = _open(
-            given, CampaignPlan(_origin(given, kernels), ini, tuple(runs), titles, file_order(entries, runs))
-        )
+        unknown = {entry.name: entry.unknown for entry in entries if entry.unknown}
+        plan = CampaignPlan(_origin(given, kernels), ini, tuple(runs), titles, file_order(entries, runs), unknown)
+        campaign = _open(given, plan)
         held.enter_context(campaign.locked())
         return _run_all_and_report(campaign, entries, executor, given, report)
 
