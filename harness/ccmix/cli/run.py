@@ -413,6 +413,9 @@ def _sentences(results: Results) -> str:
     """Returns a line for each sentence of the answer, which the report begins with."""
     from ccmix.analysis.sharing import sharing
     from ccmix.report.answer import answer
+    from ccmix.report.ranges_text import range_sentences
 
-    found = answer(sharing([(result.outdir, result.finished) for result in results.runs]))
-    return "".join(f"{sentence}\n" for sentence in found.paragraph)
+    found = answer(
+        sharing([(result.outdir, result.finished) for result in results.runs]), ranges=range_sentences(results)
+    )
+    return "".join(f"{sentence}\n" for sentence in (*found.paragraph, *found.ranges))

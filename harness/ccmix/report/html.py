@@ -21,6 +21,7 @@ from ccmix.model.results import FinishedRun
 from ccmix.report import heading, more, results_text
 from ccmix.report.answer import answer
 from ccmix.report.facts import Listings
+from ccmix.report.ranges_text import range_sentences
 from ccmix.report.repeat import Origin
 from ccmix.report.runs import RunSection, TableLine, anchor, colours, sections, views
 from ccmix.report.shown import left_out, shown
@@ -82,7 +83,7 @@ def write_report(results: Results, file: Path) -> Path:
         finished=len(results.runs),
         planned=results.planned,
         measured_on=sorted({_measured_on(result.finished) for result in results.runs}),
-        answer=answer(shares, effects(shares, runs)),
+        answer=answer(shares, effects(shares, runs), range_sentences(results)),
         compared=shares.compared,
         headings=table_headings,
         text_columns=columns,

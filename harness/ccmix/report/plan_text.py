@@ -103,7 +103,8 @@ def _unknown(entry: Entry) -> str:
         f"{key} ({', '.join(dict.fromkeys(condition.values[key] for condition in entry.conditions))})"
         for key in entry.unknown
     ]
-    return f"{', '.join(values)}: conditions that differ in {'this' if len(values) == 1 else 'these'} alone are one range"
+    these = "this" if len(values) == 1 else "these"
+    return f"{', '.join(values)}: conditions that differ in {these} alone are one range"
 
 
 def _facts(conditions: Iterable[Condition]) -> dict[str, dict[str, None]]:

@@ -15,6 +15,7 @@ from ccmix.csv_cell import Cell, csv_text
 from ccmix.model import condition_name
 from ccmix.plain_text import plain
 from ccmix.report import heading
+from ccmix.report.ranges_text import range_sentences
 from ccmix.units import format_percent, format_rate, format_time
 
 # A heading for each column, and how a row fills it.
@@ -122,6 +123,7 @@ def notes(results: Results) -> Iterator[str]:
         for finding in result.finished.verdict.findings:
             if not finding.accepted:
                 yield f"{result.run.name}: {finding.detail}"
+    yield from range_sentences(results)
     yield from _first(not_verified_notes(results), "sentences")
     yield from _first(settling_notes(result.finished for result in results.runs if result.valid), "conditions")
     if same := sum(row.goodput_cv is not None and row.goodput_cv <= ALIKE for row in results.rows):

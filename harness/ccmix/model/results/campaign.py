@@ -64,4 +64,4 @@ class CampaignPlan:
     file_order: tuple[int, ...] = ()
     """Says for each run its place in the order of the INI file, from 0; empty where the runs are in this order."""
     unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names of an entry those swept keys whose values stand for what is not known of its path; only where it has any."""
+    """Names of an entry those swept keys whose values stand for what is not known of its path; where it has any."""
