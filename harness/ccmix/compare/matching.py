@@ -11,7 +11,7 @@ from ccmix.analysis.results import Result
 from ccmix.analysis.settling_text import longest, not_settled
 from ccmix.compare.environment import OF_TRAFFIC, settings_of_path
 from ccmix.compare.paths import KnownPath, path_of
-from ccmix.model import condition_name
+from ccmix.model import UdpSource, condition_name
 from ccmix.model.results import Settling
 
 RTT_FRACTION, RTT_LEAST_S = 0.02, 1e-3  # by which RTTs of a path and its twin may be apart: others' are in whole ms
@@ -61,10 +61,15 @@ class Cell:
 
     @property
     def streams(self) -> Mapping[str, int]:
-        """Returns the number of streams of each CCA."""
+        """Returns the number of streams of each CCA, without sources of UDP: on a twin they are the cross traffic that
+        the real path has anyway.
+        """
+        run = self.first.run
+        cross = {run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)}
         counted: Counter[str] = Counter()
         for group in self.first.finished.metrics.groups:
-            counted[group.cca] += group.streams
+            if group.group not in cross:
+                counted[group.cca] += group.streams
         return counted
 
 

@@ -39,7 +39,8 @@ def _sentence(entry: str, unknown: Sequence[str], spans: Mapping[tuple[str, str,
         f"the goodput of {group}{f' at {known}' if several else ''} is somewhere from {_ends(span)}"
         for (known, _, group), span in spans.items()
     ]
-    more = [f"{len(parts) - MOST_NAMED} more ranges are in the table"] if len(parts) > MOST_NAMED else []
+    left = len(parts) - MOST_NAMED
+    more = [f"{left} more range{' is' if left == 1 else 's are'} in the table"] if left > 0 else []
     are, them = ("is", "it") if len(unknown) == 1 else ("are", "these")
     of_goodput = "; ".join([*parts[:MOST_NAMED], *more]) or "no run of them is valid"
     return (
