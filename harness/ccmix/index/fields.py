@@ -133,6 +133,8 @@ _CONTEXT = (
     _name("ccmix.condition.name", "swept keys and values, 'delay=5ms,loss=0.1%', or 'all'", *WITH_CONTEXT),
     _name("ccmix.condition.key", "entry, condition, mix and streams: the same for a path and its emulated twin",
           *WITH_CONTEXT),
+    _name("ccmix.condition.known_key", "as key, without the swept keys that stand for what is not known of the path: "
+          "the same for a path and the range of its emulated twin", *WITH_CONTEXT),
     Field("ccmix.condition.settings", "flattened", "each swept key with its value as written",
           ("conditions", "runs", "groups", "flows", "hosts")),
     _count("ccmix.run.iteration", "1", "from 1", *OF_A_RUN),
@@ -279,6 +281,12 @@ _MEASURES = (
 )  # fmt: skip
 
 _CONDITION = (
+    _name("ccmix.condition.unknown", "swept keys whose values stand for what is not known of the path", "conditions"),
+    _flag(
+        "ccmix.condition.middle",
+        "whether these keys have the best estimates, the middle ones of their values; true without such keys",
+        "conditions",
+    ),
     _count("ccmix.condition.runs", "runs", "finished runs", "conditions"),
     _count("ccmix.condition.invalid", "runs", "of these, not valid and left out", "conditions"),
     _count("ccmix.condition.not_settled", "runs", "of those that count, not settled", "conditions"),
