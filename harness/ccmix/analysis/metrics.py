@@ -31,7 +31,7 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
     )
     completed = completion_metrics(run, tables.completions)
     carried = tables.short_flows.to_dicts()
-    goodput_bps = float(flows["goodput_bps"].sum()) + sum(row["goodput_bps"] for row in carried)
+    goodput_bps = _goodput_bps(run, tables) + sum(row["goodput_bps"] for row in carried)
     tcp = _of_tcp(run, flows)
     all_tcp = tcp.height == flows.height and not completed
     intervals = _intervals(run, tables)
@@ -79,8 +79,16 @@ def _startups(run: Run, flows: pl.DataFrame, intervals: pl.DataFrame) -> dict[dy
     }
 
 
+def _goodput_bps(run: Run, tables: RunTables) -> float:
+    """Returns the goodput of all flows over the measured time. Rates of steps are over the time of each step."""
+    if run.traffic.steps:
+        bits = tables.intervals.select(pl.col("goodput_bps") * pl.col("seconds")).sum().item()
+        return float(bits) / run.traffic.measured_s
+    return float(tables.flows["goodput_bps"].sum())
+
+
 def _intervals(run: Run, tables: RunTables) -> pl.DataFrame:
-    if tables.intervals.is_empty():
+    if tables.intervals.is_empty() or run.traffic.steps:
         return pl.DataFrame(
             schema={"interval": pl.Int64, "host": pl.String, "port": pl.Int64, "group": pl.String, "goodput_bps": float}
         )

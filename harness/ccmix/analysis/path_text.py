@@ -10,6 +10,7 @@ from ccmix.model import (
     Iperf3Source,
     Loss,
     ModuleParameter,
+    PathSource,
     PschedulerSource,
     RateChange,
     Sender,
@@ -126,5 +127,7 @@ def traffic_source(source: TrafficSource, hosts: str) -> str:
             what = f"workload {load.distribution}, {format_rate(load.offered_bps)} offered, {load.cca}"
         case CommandSource(line=shell):
             what = f"command: {shell}"
+        case PathSource(most_bps=most_bps):
+            what = f"steps that measure the path, at most {format_rate(most_bps)}"
     late = f", from {format_time(source.start_s)} on" if source.start_s else ""
     return f"{source.name}: {hosts} {what}{late}"

@@ -190,6 +190,8 @@ def _clauses(seen: Sequence[Trend]) -> Iterator[str]:
 
 def _not_judged(run: Run, flows: pl.DataFrame) -> str | None:
     """Returns why the goodput of a run is not expected to settle, or is not known; None where it is judged."""
+    if run.traffic.steps:
+        return "its steps send one after the other, each otherwise than the one before"
     if run.traffic.duration_s is None or flows.is_empty():
         return "no goodput per interval is known"
     return changes_by_design(run)

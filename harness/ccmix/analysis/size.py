@@ -8,10 +8,12 @@ with 8 flows, at 1 ms (9 bytes a row) and 10 ms (32 bytes). Short flows: 20 s of
 from dataclasses import dataclass
 
 from ccmix.generators.distributions import mean_bytes
+from ccmix.generators.path_steps import FILLING, UDP_INTERVAL_S
 from ccmix.model import (
     CommandSource,
     GroupedSource,
     HttpSource,
+    PathSource,
     Run,
     Topology,
     TrafficSource,
@@ -84,6 +86,9 @@ def _recorded(run: Run, source: TrafficSource, seconds: float) -> _Recorded:
         return _of_workload(run, source, seconds)
     if isinstance(source, CommandSource):
         return _Recorded()
+    if isinstance(source, PathSource):
+        ratio = run.traffic.goodput_interval_s / UDP_INTERVAL_S  # most of the time it is one stream, reported so often
+        return _Recorded(sockets=FILLING / 2, json_records=round(2 * ratio))
     streams, groups = source.streams or 1, len(source.groups) if isinstance(source, GroupedSource) else 1
     return _Recorded(sockets=streams + 1, json_records=streams + groups + 1)  # a test has a connection for control
 

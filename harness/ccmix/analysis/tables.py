@@ -34,6 +34,7 @@ from ccmix.analysis.series import (
     sampled,
     write_tables,
 )
+from ccmix.analysis.step_tables import STEP_COLUMNS, flows_and_intervals, read_steps, step_rows
 from ccmix.archive import ArchiveError
 from ccmix.generators import iperf3, kept_results
 from ccmix.generators.results import GeneratorError, GeneratorResult, load_json
@@ -78,6 +79,7 @@ class RunTables:
     reported: what the generator reports about the sockets if no probe sampled them: iperf3_tables.read_reported()
     tests: by a source's label, what iperf3 reports that it did
     services: by a source's label, what the programs of a source of short flows, or a command, left
+    steps: of an entry of type path, see step_tables.step_rows()
     fine_intervals: see fine_intervals(); None where the generator's are as fine as the interval
     """
 
@@ -94,6 +96,7 @@ class RunTables:
     tests: Mapping[str, Iperf3TestReport] = field(default_factory=dict)
     services: Mapping[str, ServiceReport] = field(default_factory=dict)
     fine_intervals: pl.DataFrame | None = None
+    steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEP_COLUMNS))
 
     @property
     def sockets(self) -> pl.DataFrame:
@@ -114,7 +117,8 @@ class RunTables:
     def write(self, folder: Path) -> None:
         """Writes a file for each series that has rows, with all that was recorded of the run's own flows."""
         intervals = self.intervals if self.fine_intervals is None else self.fine_intervals
-        write_tables([{"intervals": intervals, "completions": self.completions}, *self.recorded()], folder)
+        ours = {"intervals": intervals, "completions": self.completions, "steps": self.steps}
+        write_tables([ours, *self.recorded()], folder)
 
 
 def read_tables(run: Run, folder: Path, measurement: Measurement) -> RunTables:
@@ -142,11 +146,15 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, *_ in tests)])
     sockets_of_others = list(_sockets_of_others(run, series.sockets, flows)) if start_s else []
     others = [(source, _carried(run, own, start_s)) for source, own in sockets_of_others if start_s]
+    steps = run.traffic.steps
+    results = read_steps(generators) if steps and start_s else []
+    of_steps = flows_and_intervals(results, run.traffic, steps.host if steps else "", start_s or 0.0)
     of_commands = [_of_command(run, source, own) for source, own in others if isinstance(source, CommandSource)]
-    flows = pl.concat([flows, *of_commands])
+    flows = pl.concat([flows, *of_commands, of_steps[0]])
     sockets = _of_flows(series.sockets, flows)
     start_s = start_s or _start_of_traffic_s(sampled(sockets))
-    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals, *_ in tests)])
+    of_tests = (intervals for _, intervals, *_ in tests)
+    intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *of_tests, of_steps[1]])
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s)
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
@@ -155,6 +163,7 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         tables,
         starts=pl.concat([pl.DataFrame(schema=START_COLUMNS), *(starts for _, _, starts, _ in tests)]),
         completions=read_completions(run, generators),
+        steps=step_rows(results, start_s),
         short_flows=pl.DataFrame(short, schema=SHORT_FLOWS_COLUMNS),
         short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
         tests={source.label: report for source, (*_, report) in zip(of_iperf3, tests, strict=True) if report},
@@ -316,6 +325,8 @@ def as_archived(finished: FinishedRun, folder: Path) -> Run:
 def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
     """Flows by iperf3's own word where it was there to give one, else as the source's sockets show them."""
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
+    if run.traffic.steps:
+        return _steps_between_hosts(run, path, folder, measurement)
     result = _result(run, generators)
     client = result.client
     unseen = measurement.facts.hosts_unseen
@@ -345,6 +356,21 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
         report = iperf3_report(client)
         tables = replace(tables, tests={run.traffic.test.label: report} if report else {})
     return replace(tables, reported=read_reported(client, SRC)) if client is not None and unseen else tables
+
+
+def _steps_between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
+    """Returns the tables of the steps that measure a path between hosts, from the begin of the first step on."""
+
+    def parts() -> Iterator[Part]:
+        return recorded(folder / run_files.LOGS, measurement, ("src", "dst"), path.mpstat_cores)
+
+    results = read_steps(folder / run_files.GENERATORS)
+    start_s = results[0].step.began_s
+    flows, intervals = flows_and_intervals(results, run.traffic, SRC, start_s)
+    series = read_series(parts())
+    ours = series.sockets.filter(~pl.col("port").is_in(list(measurement.ports_before)))
+    tables = _tables(flows, intervals, replace(series, sockets=_of_flows(ours, flows)), parts, start_s)
+    return replace(tables, steps=step_rows(results, start_s))
 
 
 def _result(run: Run, generators: Path) -> GeneratorResult:

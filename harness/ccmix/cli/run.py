@@ -271,7 +271,6 @@ def _machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts, kernels: Mapp
 
 def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> HostsMachine:
     from ccmix.hosts.address import parse_host
-    from ccmix.model import Iperf3Source
     from ccmix.run.hosts_machine import HostsMachine
     from ccmix.run.programs import HostPrograms
     from ccmix.tools import find_iperf3, find_rtt, find_sockmon
@@ -284,7 +283,7 @@ def _hosts_machine(runs: Sequence[Run], given: RunOptions, hosts: Hosts) -> Host
             patience_s[name] = max(patience_s.get(name, 0.0), path.connect_timeout_s)
     for name, within_s in patience_s.items():
         hosts.get(parse_host(name), within_s)
-    needs_iperf3 = any(isinstance(run.traffic.test, Iperf3Source) for run in runs)
+    needs_iperf3 = any(run.traffic.by_iperf3 for run in runs)
     programs = HostPrograms(find_iperf3() if needs_iperf3 else None, find_sockmon(), find_rtt(), cca)
     return HostsMachine(hosts, programs, given.folder, tell)
 

@@ -9,7 +9,7 @@ from typing import Any
 from ccmix.config import ini, pscheduler
 from ccmix.config.diagnostics import Diagnostics
 from ccmix.config.entry_types import COMMAND, ON_TOPOLOGY, PSCHEDULER, EntryType
-from ccmix.config.flows import named_sources
+from ccmix.config.flows import named_sources, steps_beside
 from ccmix.config.host_paths import (
     PathDefaults,
     command_traffic,
@@ -19,7 +19,7 @@ from ccmix.config.host_paths import (
     path_contradiction,
 )
 from ccmix.config.hostlist import HostRow
-from ccmix.config.keys import TOPOLOGY_KEYS
+from ccmix.config.keys import PATH_TYPE, TOPOLOGY_KEYS
 from ccmix.config.problems import Contradiction, Problem, nearest, quoted
 from ccmix.config.sweeps import Sweep, module_parameter
 from ccmix.config.topologies import check_ccas, check_pacing, check_topology, check_traffic, topology, traffic_of
@@ -30,6 +30,7 @@ from ccmix.model import (
     HostPath,
     Iperf3Source,
     ModuleParameter,
+    PathSource,
     PschedulerSource,
     Topology,
     Traffic,
@@ -112,7 +113,9 @@ class Conditions:
         try:
             path = topology(settings, parameter)
             sources: Sequence[TrafficSource] = named_sources(settings, path, self._diagnostics.folder)
-            if sources:
+            if settings["type"].lower() == PATH_TYPE:
+                sources = steps_beside(sources, path, settings["load-cap"])
+            elif sources:
                 self._without_effect(section, values)
             else:
                 groups, streams = settings["cca"], settings["streams"]
@@ -167,6 +170,8 @@ class Conditions:
                 else:
                     groups, streams = settings["cca"], settings["streams"]
                     source: TrafficSource = Iperf3Source("", BETWEEN_HOSTS, groups, streams)
+                    if settings["type"].lower() == PATH_TYPE:
+                        source = PathSource("", BETWEEN_HOSTS, settings["load-cap"])
                     if task:
                         source = PschedulerSource("", BETWEEN_HOSTS, groups, streams, task)
                     traffic = traffic_of(settings, [source])

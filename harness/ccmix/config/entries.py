@@ -18,9 +18,12 @@ from ccmix.config.hostlist import HostRow, read_hosts
 from ccmix.config.keys import (
     ALL_KEYS,
     DECIDED_BY_COMMAND,
+    DECIDED_BY_STEPS,
+    DEFAULTS_OF_STEPS,
     ENTRY_KEYS,
     GENERATORS,
     HOST_ENTRY,
+    PATH_TYPE,
     PSCHEDULER_ENTRY,
     TOPOLOGY_ENTRY,
     TOPOLOGY_KEYS,
@@ -278,6 +281,7 @@ class _Reader:
         if values is None or profiles is None or len(self._diagnostics.problems) > before:
             return None
         self._check_type(section, entry_type, values["type"])
+        self._check_steps(section, given, sweeps, of_path=_measures_path(given) and entry_type is not COMMAND)
         if len(self._diagnostics.problems) > before:
             return None
         defaults = PathDefaults(self._nic, self._netem_at, profiles)
@@ -364,6 +368,22 @@ class _Reader:
             message = f"{quoted(text)} is a label, and nothing says what makes the traffic: give a src-cmd"
         self._diagnostics.problem(section, "type", message)
 
+    def _check_steps(
+        self, section: ini.Section, given: Settings, sweeps: Mapping[str, Sweep], *, of_path: bool
+    ) -> None:
+        """Checks that an entry of type path has what its steps need, and nothing that they decide themselves."""
+        if not of_path:
+            if section.own.get("load-cap") or "load-cap" in sweeps:
+                self._diagnostics.problem(section, "load-cap", "belongs to an entry of type path: remove it")
+            return
+        if "load-cap" not in given and "load-cap" not in sweeps:
+            meaning, example = ENTRY_KEYS["load-cap"].meaning, ENTRY_KEYS["load-cap"].example
+            self._diagnostics.problem(section, "load-cap", f"is missing: {meaning}, for instance load-cap = {example}")
+        for name in DECIDED_BY_STEPS:
+            if section.own.get(name) or name in sweeps:
+                key = f"{SWEEP_PREFIX}{name}" if name in sweeps else name
+                self._diagnostics.problem(section, key, "has no effect in an entry of type path: its steps decide")
+
     def _check_once(self, section: ini.Section, given: Settings, sweeps: Mapping[str, Sweep]) -> None:
         for key in ("src-cmd", "dst-cmd"):
             if key in sweeps and _value(given, f"{key}-once"):
@@ -432,15 +452,21 @@ class _Reader:
                     self._diagnostics.problem(section, "topology", f"no section [topology {name}] in this file{hint}")
                 return None
             settings |= self._filled(path, TOPOLOGY_KEYS, self._topology_settings[name], sweeps)
+        if _measures_path(given):
+            decided = [ENTRY_KEYS[name] for name in DECIDED_BY_STEPS]
+            settings |= {key.name: Setting(key.default or "", key.default_value) for key in decided}
         values = {key: setting.value for key, setting in settings.items() if setting}
         return values if len(values) == len(settings) else None
 
     def _filled(self, section: ini.Section, keys: KeyTable, given: Settings, swept: Mapping[str, Sweep]) -> Settings:
         """Returns the settings of these keys, with the defaults of those that are not given."""
         settings: Settings = {}
+        of_steps = DEFAULTS_OF_STEPS if _measures_path(given) else {}
         for key in keys.values():
             if key.name in given:
                 settings[key.name] = given[key.name]
+            elif key.name in of_steps:
+                settings[key.name] = Setting(of_steps[key.name], key.read(of_steps[key.name]))
             elif key.default is not None:
                 settings[key.name] = Setting(key.default, key.default_value)
             elif key.required and key.name not in swept and not _has_any((*given, *swept), key.unless):
@@ -455,6 +481,11 @@ def _value(settings: Settings, key: str) -> Any:
     """Returns a value; None where the key is not given, or can't be read."""
     setting = settings.get(key)
     return setting and setting.value
+
+
+def _measures_path(given: Settings) -> bool:
+    """Returns whether the entry is of type path."""
+    return str(_value(given, "type") or "").lower() == PATH_TYPE
 
 
 def _has_any(given: Iterable[str], names: Iterable[str]) -> bool:

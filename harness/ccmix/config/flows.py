@@ -14,7 +14,16 @@ from ccmix.config.problems import ConfigError, Contradiction, nearest, quoted
 from ccmix.config.senders import read_host_names
 from ccmix.config.values import Kind, whole_number
 from ccmix.generators.distributions import NAMED, Points, mean_bytes, read_points
-from ccmix.model import CommandSource, HttpSource, Iperf3Source, Topology, TrafficSource, UdpSource, WorkloadSource
+from ccmix.model import (
+    CommandSource,
+    HttpSource,
+    Iperf3Source,
+    PathSource,
+    Topology,
+    TrafficSource,
+    UdpSource,
+    WorkloadSource,
+)
 from ccmix.model.group_grammar import DEFAULT_CCA, RATE_UNITS_BPS
 from ccmix.units import LEAST_RATE_BPS, MOST_RATE_BPS, SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
 
@@ -22,6 +31,7 @@ MOST_STREAMS = 128  # of iperf3 (MAX_STREAMS in iperf.h)
 MOST_PARALLEL = 300  # processes of curl
 MOST_REQUESTS = 1_000_000
 MOST_FILE_BYTES = 2**40
+STEPS = "path"  # the name of the source that measures an emulated path
 UNNAMED = ("", "")  # the name and the host of a source that has none yet
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
 _UDP = re.compile(r"udp(?::(?P<streams>\d{1,3}))?@(?P<rate>\d{1,15}(?:\.\d{1,9})?)(?P<unit>[KMGTkmgt]?)", re.ASCII)
@@ -173,6 +183,20 @@ def named_sources(settings: Mapping[str, Any], path: Topology, folder: Path) -> 
                     raise Contradiction(key, str(error)) from None
                 sources.append(replace(source, name=named.name, host=host))
     return tuple(sources)
+
+
+def steps_beside(others: Sequence[TrafficSource], path: Topology, most_bps: float) -> tuple[TrafficSource, ...]:
+    """Returns the steps that measure the path, from its first sender, and the other sources, which are cross traffic.
+
+    Raises Contradiction for cross traffic that has the steps' name, or begins later than they.
+    """
+    for source in others:
+        key = f"flows.{source.name}"
+        if source.name == STEPS:
+            raise Contradiction(key, f"has the name of the steps that measure the path: call it other than {STEPS}")
+        if source.start_s:
+            raise Contradiction(key, "begins later than the steps that measure the path: leave its delay out")
+    return (PathSource(STEPS, path.senders[0].name, most_bps), *others)
 
 
 def _resolved(line: Line, path: Topology, folder: Path) -> TrafficSource:

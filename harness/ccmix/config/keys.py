@@ -45,6 +45,7 @@ from ccmix.config.values import (
     LIMIT_NAMES,
     PACING,
     POSITIVE_TIME,
+    RATE,
     RTT_PROBE,
     SHELL,
     SHELL_ONE_LINE,
@@ -60,7 +61,8 @@ from ccmix.config.values import (
     whole_number,
 )
 
-GENERATORS = ("iperf3",)
+PATH_TYPE = "path"
+GENERATORS = ("iperf3", PATH_TYPE)
 REPEAT_ORDERS = ("in-order", "shuffled")
 
 
@@ -234,8 +236,8 @@ TOPOLOGY_KEYS = _table(
 # Keys of both entry types
 EVERY_ENTRY = _table(
     Key(
-        "type", TEXT, "what makes the traffic: iperf3 or perfSONAR; beside src-cmd any text, a label", "iperf3",
-        required=True, sweepable=False,
+        "type", TEXT, "what makes the traffic: iperf3, perfSONAR, or path, which measures the path by steps; beside "
+        "src-cmd any text, a label", "iperf3", required=True, sweepable=False,
     ),
     Key("enabled", SWITCH, "off leaves the entry out", "off", "on", sweepable=False),
     Key(
@@ -254,6 +256,7 @@ EVERY_ENTRY = _table(
         "goodput is what the sockets count", "1s", "500ms",
     ),
     Key("rtt-probe", RTT_PROBE, "asks for RTTs beside the traffic, by ping or by TCP", "icmp@10", "none"),
+    Key("load-cap", RATE, "of type path, where it must be given: the most that its steps send at a time", "200mbit"),
     Key("tcpdump", SWITCH, "on: packets are recorded on src, on an emulated path between senders and delay router",
         "on", "off"),
     Key("tcpdump-size", STORED, "where a recording ends", "500mb", "1gb"),
@@ -366,5 +369,8 @@ ALL_KEYS = KeyTable({**ENTRY_KEYS, **TOPOLOGY_KEYS})
 SWEEPS = {"lat-sweep": "netem-lat", "limit-sweep": "netem-limit"}
 # Beside src-cmd these have no effect: the command decides
 DECIDED_BY_COMMAND = ("cca", "streams", "omit", "server", "port")
+# Of entries of type path: what its steps decide, and what is otherwise than in others unless the file says it
+DECIDED_BY_STEPS = ("cca", "streams", "omit", "pacing")
+DEFAULTS_OF_STEPS = {"duration": "90s", "interval": "100ms", "rtt-probe": "icmp@100"}
 # Of entries between real hosts, what pScheduler does instead
 DONE_BY_PSCHEDULER = ("server", "port", "src-cmd", "dst-cmd", "src-cmd-once", "dst-cmd-once")

@@ -34,6 +34,7 @@ from ccmix.model import (
 from ccmix.model.group_grammar import streams_of_groups
 from ccmix.units import format_bytes, format_rate
 
+LEAST_STEPS_S, MOST_STEPS_S = 60, 600
 MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
 MOST_ARRIVALS = 1_000_000  # each is a connection
 CONTROL_WAITS_S = 10.0  # for the other end's results (nread_read_timeout of iperf3's net.c)
@@ -188,8 +189,19 @@ def check_traffic(traffic: Traffic, port: int) -> None:
         if seconds != int(seconds) or seconds > most:
             raise Contradiction(key, f"{seconds:g}s: iperf3 takes whole seconds, {most} at most")
     _check_sources(traffic)
-    if traffic.at_most_s is not None:
+    if traffic.steps:
+        _check_steps(traffic)
+    elif traffic.at_most_s is not None:
         _check_settled(traffic)
+
+
+def _check_steps(traffic: Traffic) -> None:
+    """Checks that the steps that measure a path have the time and the probe that they need. Raises Contradiction."""
+    if traffic.at_most_s is not None or not LEAST_STEPS_S <= traffic.measured_s <= MOST_STEPS_S:
+        message = f"is of an entry of type path, whose steps take {LEAST_STEPS_S} to {MOST_STEPS_S} s"
+        raise Contradiction("duration", message)
+    if traffic.rtt_probe is None:
+        raise Contradiction("rtt-probe", "is none, and an entry of type path reads delays from it: write icmp@100")
 
 
 def _check_settled(traffic: Traffic) -> None:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ccmix.model import HostPath, Iperf3Source, Run, Topology
+from ccmix.model import HostPath, Run, Topology
 from ccmix.model.group_grammar import DEFAULT_CCA
 
 CONTROLLER = "localhost"
@@ -101,7 +101,7 @@ def _between_hosts(run: Run, path: HostPath, needs_by_host: dict[str, Needs]) ->
         src.root_for["captures by tcpdump"] = "CAP_NET_RAW"
         src.capture_bytes = max(src.capture_bytes, path.capture.most_bytes)
         needs_by_host[CONTROLLER].all_captures_bytes += path.capture.most_bytes
-    if isinstance(run.traffic.test, Iperf3Source):
+    if run.traffic.by_iperf3:
         needs_by_host[CONTROLLER].tools["ccmix-iperf3"] = "entries without a src-cmd"
     if run.needs_dst_host:
         dst = needs_by_host.setdefault(path.dst.host, Needs())

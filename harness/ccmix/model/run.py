@@ -80,7 +80,7 @@ class Run:
     def needs_dst_host(self) -> bool:
         """Returns whether anything of a run between hosts is done on the destination's host."""
         path = self.host_path
-        ours = isinstance(self.traffic.test, Iperf3Source) and path.server == "ssh"
+        ours = self.traffic.by_iperf3 and path.server == "ssh"
         return ours or any((path.commands.dst, path.commands.pre_dst, path.commands.post_dst))
 
     @property

@@ -10,6 +10,8 @@ LOGS = "logs"
 CAPTURE = "capture.pcap.zst"
 
 # Series
+STEPS_SERIES = "steps.parquet"  # of an entry of type path
+RTT = "rtt.parquet"
 INTERVALS = "intervals.parquet"  # not there where neither the generator nor the sockets had any
 SOCKETS = "sockets.parquet"
 COMPLETIONS = "completions.parquet"
@@ -36,6 +38,7 @@ SRC_COMMAND_ERRORS = "src-cmd.err"
 
 # In generators/
 PSCHEDULER = "pscheduler.json"
+STEPS = "steps.json"  # as STEPS_SERIES
 SRC_COMMAND_OUTPUT = "src-cmd.out"
 
 

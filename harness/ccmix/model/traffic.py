@@ -100,6 +100,14 @@ class CommandSource(_Source):
 
 
 @dataclass(frozen=True)
+class PathSource(_Source):
+    """Describes the steps that measure a path, one after the other; they never send more than `most_bps` at a time."""
+
+    most_bps: float
+    kind: Literal["path"] = "path"
+
+
+@dataclass(frozen=True)
 class PschedulerSource(_Source):
     """Describes a throughput test that pScheduler is asked for; it gives the streams to the groups."""
 
@@ -119,7 +127,14 @@ class ImportedSource(_Source):
 
 
 TrafficSource = (
-    Iperf3Source | UdpSource | HttpSource | WorkloadSource | CommandSource | PschedulerSource | ImportedSource
+    Iperf3Source
+    | UdpSource
+    | HttpSource
+    | WorkloadSource
+    | CommandSource
+    | PathSource
+    | PschedulerSource
+    | ImportedSource
 )
 GroupedSource = Iperf3Source | PschedulerSource | ImportedSource
 """A source that gives its streams to groups."""
@@ -194,6 +209,16 @@ class Traffic:
         """The user's src-cmd; None where something else makes the traffic."""
         first = self.sources[0]
         return first if isinstance(first, CommandSource) and not first.name else None
+
+    @property
+    def by_iperf3(self) -> bool:
+        """Whether ccmix's own iperf3 makes the traffic that the entry's own keys describe."""
+        return isinstance(self.test, Iperf3Source) or self.steps is not None
+
+    @property
+    def steps(self) -> PathSource | None:
+        """The steps that measure the path, in a run that does so."""
+        return next((source for source in self.sources if isinstance(source, PathSource)), None)
 
     @property
     def task(self) -> PschedulerTask | None:

@@ -156,6 +156,9 @@ def _beside(traffic: Traffic) -> Iterator[tuple[str, str]]:
             "duration",
             f"until it has settled, at most {format_time(traffic.at_most_s)}: times and sizes are for that",
         )
+    if steps := traffic.steps:
+        most_bytes = round(steps.most_bps * traffic.total_s / 8)
+        yield "volume", f"at most {format_bytes(most_bytes)}: {format_rate(steps.most_bps)} for all of the time"
     if probe := traffic.rtt_probe:
         way = "ping" if probe.tcp_port is None else f"TCP to port {probe.tcp_port}"
         yield "rtt-probe", f"by {way}, {probe.rate_hz} times a second"

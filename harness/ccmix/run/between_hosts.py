@@ -24,6 +24,7 @@ from ccmix.conditions.user_commands import bracketed, failures
 from ccmix.generators import command, iperf3
 from ccmix.generators.capped import ending_at, raise_if_ended
 from ccmix.generators.expected import may_queue_s
+from ccmix.generators.path_steps import UDP_INTERVAL_S, PathSteps
 from ccmix.generators.pscheduler.by_command import CommandTasks
 from ccmix.generators.pscheduler.runs import Tasks
 from ccmix.generators.results import GeneratorError
@@ -41,6 +42,7 @@ from ccmix.model import (
     HostPath,
     Iperf3Source,
     Measurement,
+    PathSource,
     Run,
     run_files,
 )
@@ -281,6 +283,9 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generator
         raise GeneratorError(
             f"{ends.dst.name}: something listens on port {path.port} already: set another port, or server = running"
         )
+    if run.traffic.steps:
+        commands = _steps(run, two, run.traffic.steps, ends, device, generators)
+        return ToolFacts("iperf3", version, commands)
     longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0, run.traffic.streams or 1)
     settled_after_s: float | None = None
 
@@ -300,6 +305,23 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generator
             f"{ends.src.temporary}/iperf3.pid" if settles else None, watch if settles else None,
         )  # fmt: skip
     return ToolFacts("iperf3", version, commands, settled_after_s=settled_after_s)
+
+
+def _steps(
+    run: Run, two: iperf3.Iperf3Ends, steps: PathSource, ends: Ends, device: str, generators: Path
+) -> tuple[Command, ...]:
+    """Makes the steps that measure the path; returns the commands of both ends."""
+    path, total_s = run.host_path, run.traffic.total_s
+    made = PathSteps(
+        two, steps.most_bps, total_s, generators, steps.label, f"{ends.src.temporary}/iperf3.pid",
+        ending_at(device, path.cap_bytes),
+    )  # fmt: skip
+    most_bytes = result_bytes(1, total_s, UDP_INTERVAL_S)
+    with ExitStack() as capped:
+        for host in ends.by_role.values():
+            capped.enter_context(host.outputs_capped(RESULT, most_bytes))
+        made.finish(Deadline(total_s))
+    return made.commands
 
 
 def _ports(src: RealHost, addresses: Sequence[str]) -> tuple[int, ...]:

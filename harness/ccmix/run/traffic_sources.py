@@ -24,6 +24,7 @@ from ccmix.model import (
     HttpSource,
     ImportedSource,
     Iperf3Source,
+    PathSource,
     PschedulerSource,
     Run,
     Traffic,
@@ -183,6 +184,11 @@ def _generator(
             server = python_module("workload_ends", "receive", address, port)
             client = python_module("workload_ends", "send", address, port, load.cca, schedule)
             return _Service(receiver, server, sender, [client], port, folder, name)
+        case PathSource(most_bps=most_bps):
+            from ccmix.generators.path_steps import PathSteps  # noqa: PLC0415  # few runs need it
+
+            pid_file = str(folder / run_files.iperf3_pid(source.label))
+            return PathSteps(ends, most_bps, seconds, folder, source.label, pid_file)
         case PschedulerSource() | ImportedSource():
             raise AssertionError(f"a source {source.kind} is not of an emulated path")
 

@@ -176,5 +176,9 @@ NOT_COMPARED: Mapping[str, str] = {
         for source in ("PschedulerSource", "ImportedSource")
         for field in ("name", "host", "start_s", "groups", "streams", "kind")
     },
+    **{
+        f"PathSource.{field}": "of steps that find what a path is: steps.json has what was sent, and when"
+        for field in ("name", "host", "start_s", "most_bps", "kind")
+    },
     "PschedulerSource.task": "pScheduler reports its task itself, in generators/pscheduler.json",
 }

@@ -29,7 +29,8 @@ UNLIMITED = "fq"  # holds as much as a sender can send, unless its parameters sa
 
 
 def limits(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
-    yield from window_limits(run, tables)
+    if not run.traffic.steps:  # which are to find such limits
+        yield from window_limits(run, tables)
     for host, text in measurement.after.netstat.items():
         before = measurement.before.netstat[host]
         if pressures := _netstat(text, "TCPMemoryPressures") - _netstat(before, "TCPMemoryPressures"):

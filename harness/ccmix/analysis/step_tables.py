@@ -1,0 +1,135 @@
+"""Turns what the steps of an entry of type path left into flows and intervals: each step is a group of its name."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ccmix import foreign_json
+from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
+from ccmix.generators.path_steps import (
+    ETHERNET_BYTES,
+    TCP_INTERVAL_S,
+    UDP_HEADERS_BYTES,
+    UDP_INTERVAL_S,
+    Step,
+)
+from ccmix.generators.results import GeneratorError, load_json
+from ccmix.model import Iperf3Source, Traffic, UdpSource, run_files
+from ccmix.model.group_grammar import Group
+
+STEP_COLUMNS = {
+    "step": pl.String, "cca": pl.String, "streams": pl.Int64, "offered_bps": pl.Float64, "packet_bytes": pl.Int64,
+    "mss_bytes": pl.Int64, "out_of_order": pl.Int64, "begin_s": pl.Float64, "end_s": pl.Float64, "failed": pl.String,
+    "time_s": pl.Float64, "seconds": pl.Float64, "received_bytes": pl.Int64, "packets": pl.Int64,
+    "lost_packets": pl.Int64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """Holds a step with both ends' JSON; None where it is idle, or failed."""
+
+    step: Step
+    client: dict[str, Any] | None = None
+    server: dict[str, Any] | None = None
+
+    @property
+    def interval_s(self) -> float:
+        """Returns the interval in which its iperf3 reported."""
+        return UDP_INTERVAL_S if self.step.offered_bps and self.step.streams == 1 else TCP_INTERVAL_S
+
+
+def read_steps(generators: Path) -> list[StepResult]:
+    """Reads the steps in their order. Raises GeneratorError where a file is not what it should be."""
+    try:
+        steps = [Step(**fields) for fields in foreign_json.loads((generators / run_files.STEPS).read_text())]
+    except (OSError, ValueError, TypeError) as error:
+        raise GeneratorError(f"{run_files.STEPS} can't be read: {error}") from error
+    return [_result(step, generators) for step in steps]
+
+
+def _result(step: Step, generators: Path) -> StepResult:
+    if step.failed or not step.label:
+        return StepResult(step)
+    client = load_json(generators / run_files.iperf3_client(step.label))
+    server_file = generators / run_files.iperf3_server(step.label)
+    server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
+    return StepResult(step, client, server)
+
+
+def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
+    """Returns STEP_COLUMNS: a row for each interval of a step, by the receiver's count, or one without any.
+
+    `time_s` is the interval's end; times begin at `start_s`. `packets` and `lost_packets` are of UDP: what the receiver
+    can tell of those that were sent, and those of them that it lacks; `packet_bytes` is the size with all headers.
+    """
+    return pl.concat([pl.DataFrame(schema=STEP_COLUMNS), *(_rows(result, start_s) for result in results)])
+
+
+def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
+    step, server, client = result.step, result.server or {}, result.client or {}
+    ended = [stream["udp"] for stream in server.get("end", {}).get("streams", ()) if "udp" in stream]
+    payload = step.datagram_bytes
+    of_step = {
+        "step": step.name,
+        "cca": step.cca,
+        "streams": step.streams,
+        "offered_bps": step.offered_bps,
+        "packet_bytes": payload and payload + UDP_HEADERS_BYTES + ETHERNET_BYTES,
+        "mss_bytes": client.get("start", {}).get("tcp_mss_default"),
+        "out_of_order": sum(stream.get("out_of_order", 0) for stream in ended) if ended else None,
+        "begin_s": step.began_s - start_s,
+        "end_s": step.ended_s - start_s,
+        "failed": step.failed,
+    }
+    sums = [interval["sum"] for interval in server.get("intervals", ())]
+    intervals = [
+        {
+            "time_s": step.began_s - start_s + each["end"],
+            "seconds": each["seconds"],
+            "received_bytes": each["bytes"],
+            "packets": each.get("packets"),
+            "lost_packets": each.get("lost_packets"),
+        }
+        for each in sums
+        if each["seconds"] >= result.interval_s / 2  # the last may be a splinter
+    ]
+    return pl.DataFrame([of_step | interval for interval in intervals or [{}]], schema=STEP_COLUMNS)
+
+
+def flows_and_intervals(
+    results: list[StepResult], traffic: Traffic, host: str, start_s: float
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Returns flows and intervals as those of any test; rates of flows are over the time of their step."""
+    every = list(_tables(results, traffic, host, start_s))
+    return (
+        pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flows for flows, _ in every)]),
+        pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *(intervals for _, intervals in every)]),
+    )
+
+
+def _tables(
+    results: list[StepResult], traffic: Traffic, host: str, start_s: float
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    for result in results:
+        if result.client is None:
+            continue
+        step = result.step
+        own = _traffic(result, traffic, host)
+        flows = read_flows(own, result.client, host).with_columns(group=pl.lit(step.name))
+        intervals = read_intervals(own, result.client, result.server, flows)
+        yield flows, intervals.with_columns(pl.col("time_s") + step.began_s - start_s)
+
+
+def _traffic(result: StepResult, traffic: Traffic, host: str) -> Traffic:
+    """Returns the traffic of a step alone."""
+    step = result.step
+    source: Iperf3Source | UdpSource
+    if step.offered_bps:
+        source = UdpSource("", host, step.offered_bps / step.streams, step.streams)
+    else:
+        source = Iperf3Source("", host, (Group(step.cca or ""),), step.streams)
+    return replace(traffic, sources=(source,), duration_s=float(step.seconds), omit_s=0.0, interval_s=result.interval_s)

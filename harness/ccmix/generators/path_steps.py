@@ -1,0 +1,237 @@
+"""Measures a path by steps, one after the other, each a test of the patched iperf3: docs/reference/path-steps.md.
+
+The later steps follow what the earlier ones saw. What is made of their results is the matter of ccmix.twin; here a
+result says only how fast the next step has to be. It uses only the standard library, since it runs in guests.
+"""
+
+import json
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ccmix.agent.deadline import Deadline
+from ccmix.generators import iperf3
+from ccmix.generators.results import GeneratorError, load_json
+from ccmix.hosts.errors import CommandError, HostLost
+from ccmix.model import Command, run_files
+
+IDLE, REACH, ABOVE, FILL, BELOW = "idle", "reach", "above", "fill", "below"
+# Shares of the whole time; the last step takes what is left
+IDLE_SHARE, REACH_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 15, 1 / 6
+LEAST_BELOW_S = 5
+REACHING, FILLING = 4, 8  # streams
+FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.6, 2.5, 1.4, 2.0  # offered over what arrives
+NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
+MOST_TRIES = 5  # to find a rate that is above the path's
+SEVERAL = 16  # streams of the second rate above: a queue for each flow leaves other traffic a small share then
+PART_BELOW = 0.25  # of the rate
+UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
+TCP_HEADERS_BYTES = 40  # of IPv4 and TCP, without options
+TIMESTAMPS_BYTES = 12
+PACED_ABOVE = 1.1  # the bit rate: room for the headers, which fq counts too
+UDP_INTERVAL_S, TCP_INTERVAL_S = 0.01, 0.1
+STARTS_WITHIN_S, STARTS_WITHIN_RTTS = 4.0, 20
+LOOKS_EACH_S = 0.05
+UNKNOWN_RTT_S = 0.5
+ENDS_WITHIN_RTTS = 16  # of the control connection
+ENDS_WITHIN_S = 20.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """Describes a step. Times are of the wall clock; `offered_bps` counts Ethernet headers, and is None for TCP.
+
+    `label` names the step's files in generators/; `failed` is why it has no result.
+    """
+
+    name: str
+    label: str
+    seconds: int
+    streams: int = 0
+    cca: str | None = None
+    offered_bps: float | None = None
+    datagram_bytes: int | None = None
+    began_s: float = 0.0
+    ended_s: float = 0.0
+    failed: str | None = None
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Holds what a step tells the next ones; `received_bps` is the median of the second half, without headers."""
+
+    received_bps: float
+    rtt_s: float | None
+    mss_bytes: int | None
+
+
+class PathSteps:
+    """Runs the steps, and leaves their results and steps.json in a folder."""
+
+    lead_s = 0.0
+
+    def __init__(
+        self, ends: iperf3.Iperf3Ends, most_bps: float, total_s: float, folder: Path, label: str, pid_file: str,
+        before_client: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """Prepares them. `most_bps` is the most that any of them may send, `pid_file` a path on the sender."""
+        self._ends = ends
+        self._most_bps = most_bps
+        self._total_s = total_s
+        self._folder = folder
+        self._label = label
+        self._pid_file = pid_file
+        self._before_client = before_client
+        self._rtt_s = UNKNOWN_RTT_S
+        self._done: list[Step] = []
+        self._commands: list[Command] = []
+
+    def serve(self, started: ExitStack) -> None:
+        """Does nothing: each step starts a server of its own."""
+
+    def start(self, started: ExitStack) -> None:
+        """Does nothing: the steps are made in finish(), when all other traffic has begun."""
+
+    def finish(self, end: Deadline) -> None:
+        """Makes all steps, until `end`. Raises GeneratorError or CommandError where not even TCP gets through."""
+        self._idle(round(self._total_s * IDLE_SHARE))
+        reached = self._tcp(REACH, self._reaching_cca(), REACHING, round(self._total_s * REACH_SHARE))
+        if reached is None:
+            raise GeneratorError(f"no TCP test over the path: {self._done[-1].failed}")
+        self._rtt_s = reached.rtt_s or self._rtt_s
+        datagram_bytes = (reached.mss_bytes or 1448) + TIMESTAMPS_BYTES + TCP_HEADERS_BYTES - UDP_HEADERS_BYTES
+        rate_bps = self._above(reached.received_bps, datagram_bytes, end)
+        self._tcp(FILL, "cubic", FILLING, round(self._total_s * FILL_SHARE))
+        self._below(rate_bps, datagram_bytes, end)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Returns the command lines of both ends, for each step."""
+        return tuple(self._commands)
+
+    def _idle(self, seconds: int) -> None:
+        began_s = time.time()
+        time.sleep(seconds)
+        self._record(Step(IDLE, "", seconds, began_s=began_s, ended_s=time.time()))
+
+    def _reaching_cca(self) -> str:
+        """Returns a CCA that fills a path although it loses packets, if the sender has one."""
+        available = self._ends.sender.read("/proc/sys/net/ipv4/tcp_available_congestion_control").split()
+        return "bbr" if "bbr" in available else "cubic"
+
+    def _above(self, reached_bps: float, datagram_bytes: int, end: Deadline) -> float:
+        """Offers more than the path takes, at two rates; returns its rate, or the most that went through."""
+        seconds, offered_bps = round(self._total_s * ABOVE_SHARE), min(FIRST_ABOVE * reached_bps, self._most_bps)
+        best_bps = reached_bps
+        for number in range(1, MOST_TRIES + 1):
+            if not end.allows(2 * seconds + LEAST_BELOW_S):
+                return best_bps
+            seen = self._udp(f"{ABOVE}-{number}", offered_bps, 1, datagram_bytes, seconds)
+            if seen is None:
+                continue
+            received_bps = seen.received_bps * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / datagram_bytes
+            best_bps = max(best_bps, received_bps)
+            if received_bps < NOT_OVERLOADED * offered_bps:
+                steep = offered_bps > STEEP * received_bps
+                second_bps = min((LESS_ABOVE if steep else MORE_ABOVE) * received_bps, self._most_bps)
+                if end.allows(2 * seconds + LEAST_BELOW_S):
+                    self._udp(f"{ABOVE}-{number + 1}", second_bps, SEVERAL, datagram_bytes, seconds)
+                return received_bps
+            if offered_bps >= self._most_bps:
+                return best_bps
+            offered_bps = min(MORE_ABOVE * offered_bps, self._most_bps)
+        return best_bps
+
+    def _below(self, rate_bps: float, datagram_bytes: int, end: Deadline) -> None:
+        """Sends much less than the rate, for all of the time that is left; once more if the first try fails at once."""
+        for name in (BELOW, f"{BELOW}-again"):
+            around_s = 1 + ENDS_WITHIN_RTTS * self._rtt_s
+            seconds = int(end.remaining_s - around_s)
+            if seconds < LEAST_BELOW_S:
+                return
+            if self._udp(name, min(PART_BELOW * rate_bps, self._most_bps), 1, datagram_bytes, seconds):
+                return
+
+    def _tcp(self, name: str, cca: str, streams: int, seconds: int) -> _Seen | None:
+        arguments = [
+            "--parallel", str(streams), "--congestion", f"{cca}@{self._most_bps / streams:.0f}",
+            "--time", str(seconds), "--zerocopy", "--skip-rx-copy",
+        ]  # fmt: skip
+        return self._test(Step(name, self._label_of(name), seconds, streams, cca), arguments, TCP_INTERVAL_S)
+
+    def _udp(self, name: str, offered_bps: float, streams: int, datagram_bytes: int, seconds: int) -> _Seen | None:
+        on_wire = (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / datagram_bytes
+        each_bps = offered_bps / on_wire / streams
+        arguments = [
+            "--udp", "--parallel", str(streams), "--bitrate", f"{each_bps:.0f}",
+            "--fq-rate", f"{each_bps * PACED_ABOVE:.0f}", "--length", str(datagram_bytes), "--time", str(seconds),
+        ]  # fmt: skip
+        step = Step(
+            name, self._label_of(name), seconds, streams, offered_bps=offered_bps, datagram_bytes=datagram_bytes
+        )
+        return self._test(step, arguments, UDP_INTERVAL_S if streams == 1 else TCP_INTERVAL_S)
+
+    def _label_of(self, name: str) -> str:
+        return f"{self._label}-{name}"
+
+    def _test(self, step: Step, arguments: Sequence[str], interval_s: float) -> _Seen | None:
+        """Makes a test; returns None where it failed, which is recorded."""
+        test = iperf3.Iperf3Test(
+            self._ends, arguments, interval_s, self._folder, step.label, self._before_client, self._pid_file
+        )
+        began_s = time.time()
+        try:
+            with ExitStack() as started:
+                test.serve(started)
+                self._commands += [replace(made, role=f"{step.label} {made.role}") for made in test.commands]
+                test.start(started)
+                self._wait_for_traffic(test, step.streams)
+                began_s = time.time() - interval_s
+                test.finish(Deadline(step.seconds + ENDS_WITHIN_S + ENDS_WITHIN_RTTS * self._rtt_s))
+        except HostLost:
+            raise
+        except (GeneratorError, CommandError) as error:
+            self._record(replace(step, began_s=began_s, ended_s=time.time(), failed=str(error)))
+            return None
+        self._record(replace(step, began_s=began_s, ended_s=time.time()))
+        client = load_json(test.client_output)
+        return _seen(client, load_json(test.receiver_output), interval_s)
+
+    def _wait_for_traffic(self, test: iperf3.Iperf3Test, streams: int) -> None:
+        """Waits for the first interval: iperf3 waits for half a minute where the first datagram was lost.
+
+        Raises GeneratorError.
+        """
+        late = Deadline(STARTS_WITHIN_S + (STARTS_WITHIN_RTTS + streams) * self._rtt_s)
+        while not _has_interval(test.client_output):
+            if test.ends_within(LOOKS_EACH_S):
+                return  # finish() says why
+            if late.expired:
+                raise GeneratorError("no traffic began")
+
+    def _record(self, step: Step) -> None:
+        self._done.append(step)
+        text = json.dumps([asdict(made) for made in self._done], indent=1)
+        (self._folder / run_files.STEPS).write_text(text)
+
+
+def _has_interval(output: Path) -> bool:
+    return output.exists() and b'"event":"interval"' in output.read_bytes().replace(b" ", b"").replace(b"\t", b"")
+
+
+def _seen(client: dict[str, Any], server: dict[str, Any], interval_s: float) -> _Seen:
+    """Reads a test's results."""
+    sums = [interval["sum"] for interval in server["intervals"]]
+    rates = [each["bytes"] * 8 / each["seconds"] for each in sums if each["seconds"] > interval_s / 2]
+    senders = [stream["sender"] for stream in client["end"]["streams"] if "sender" in stream]
+    rtts_us = [sender["min_rtt"] for sender in senders if sender.get("min_rtt")]
+    second_half = rates[len(rates) // 2 :]
+    return _Seen(
+        received_bps=statistics.fmean(second_half) if second_half else 0.0,
+        rtt_s=min(rtts_us) / 1e6 if rtts_us else None,
+        mss_bytes=client["start"].get("tcp_mss_default"),
+    )

@@ -1,0 +1,186 @@
+"""Writes the INI file whose topologies stand for the measured paths, with the measured campaign's own tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ccmix.model import Iperf3Source, Run
+from ccmix.model.group_grammar import format_groups
+from ccmix.twin.base_rtt import BASE_RTT
+from ccmix.twin.estimate import Estimate
+from ccmix.twin.estimate_text import described
+from ccmix.twin.hosts import ECN, MTU, WINDOW
+from ccmix.twin.loss import BURST, LOSS, gilbert
+from ccmix.twin.queue import BUFFER, FIFO, MANAGED, OF_FLOWS, QUEUE
+from ccmix.twin.rate import CROSS, RATE
+from ccmix.twin.reordering import REORDERING
+from ccmix.twin.twin import Twin
+
+UNKNOWN_BUFFERS = ("0.1bdp", "0.3bdp", "1bdp")
+LARGER_BUFFERS = (1, 3, 10)  # times what it holds at least
+QDISCS = {FIFO: "bfifo", MANAGED: "codel", OF_FLOWS: "fq_codel"}
+SENDER, OTHERS = "h1", "others"
+LEAST_SHARE = 1e-6
+EXAMPLE = "cca", ("cubic", "bbr")
+EXAMPLE_STREAMS = (1, 16)
+EXAMPLE_S = 30
+UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
+
+
+@dataclass(frozen=True)
+class _Path:
+    """Holds the lines of a topology, and what of its keys each entry sweeps."""
+
+    name: str
+    lines: tuple[str, ...]
+    sweeps: tuple[str, ...]
+    cross_bps: float | None
+
+
+def ini(twins: Sequence[Twin]) -> str:
+    """Returns the text of the file."""
+    parts = [
+        "# The twins of real paths, made by `ccmix twin`. Each value has its 95% interval and its origin above it. What",
+        "# the measurement leaves open is swept, so that the answer is a range:",
+        "#     ccmix run THIS-FILE --lab",
+        "",
+    ]
+    for twin in twins:
+        path = _path(twin, "twin" if len(twins) == 1 else _name(f"twin-{twin.destination}"))
+        parts += [f"[topology {path.name}]", *path.lines, ""]
+        for entry in _entries(twin, path, several=len(twins) > 1):
+            parts += [*entry, ""]
+    return "\n".join(parts)
+
+
+def _path(twin: Twin, name: str) -> _Path:
+    sweeps: list[str] = []
+    rate, base, cross = twin.of(RATE), twin.of(BASE_RTT), twin.of(CROSS)
+    lines = [*_comment(rate)]
+    lines += [f"rate = {_rate(rate.value or rate.low or 1e9)}", *_comment(base), *_rtt(base)]
+    lines += [*_comment(twin.of(LOSS)), *_comment(twin.of(BURST)), f"loss = {_loss(twin)}"]
+    buffer, more = _buffer(twin.of(BUFFER))
+    lines += [*_comment(twin.of(BUFFER)), f"buffer = {buffer}"]
+    sweeps += [f"sweep.buffer = {more}"] if more else []
+    queue = twin.of(QUEUE)
+    lines += [*_comment(queue), f"qdisc = {QDISCS.get(queue.word or '', 'bfifo')}"]
+    mtu = twin.of(MTU)
+    lines += [*_comment(mtu), f"mtu = {mtu.value or 1500:.0f}"]
+    lines += [*_comment(twin.of(REORDERING)), *_reordering(twin.of(REORDERING))]
+    lines += [*_comment(twin.of(ECN)), f"ecn = {'off' if twin.of(ECN).word in (None, 'not negotiated') else 'on'}"]
+    lines += _comment(twin.of(WINDOW))
+    lines += _comment(cross)
+    cross_bps = cross.value if cross.value and cross.low else None
+    if cross_bps:
+        payload_share = ((mtu.value or 1500) - UDP_HEADERS_BYTES) / ((mtu.value or 1500) + ETHERNET_BYTES)
+        lines += [f"host.{SENDER} =" + _host(base), f"host.{OTHERS} =" + _host(base) + " loss 0%"]
+        cross_bps *= payload_share
+    return _Path(name, tuple(lines), tuple(sweeps), cross_bps)
+
+
+def _comment(estimate: Estimate) -> Iterator[str]:
+    yield f"# {estimate.quantity}: {described(estimate)}"
+
+
+def _rtt(base: Estimate) -> list[str]:
+    return [f"rtt = {_microseconds(base.value or 0.0)}"]
+
+
+def _host(base: Estimate) -> str:
+    return f" rtt {_microseconds(base.value or 0.0)}"
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{round(seconds * 1e6 / 2) * 2}us"
+
+
+def _rate(rate_bps: float) -> str:
+    return f"{rate_bps / 1e3:.0f}kbit"
+
+
+def _share(share: float) -> str:
+    return f"{share * 100:.6f}".rstrip("0").rstrip(".") + "%"
+
+
+def _loss(twin: Twin) -> str:
+    """Returns what netem is to lose: the value, where its interval leaves 0 out; nothing where it is not known."""
+    loss, burst = twin.of(LOSS), twin.of(BURST)
+    if not loss.value or loss.value < LEAST_SHARE:
+        return "0%"
+    if burst.value:
+        return "gemodel " + " ".join(map(_share, gilbert(loss.value, burst.value)))
+    return _share(loss.value)
+
+
+def _buffer(buffer: Estimate) -> tuple[str, str | None]:
+    """Returns the value, and the sweep of what is left open."""
+    if buffer.value is not None:
+        return f"{max(buffer.value, 1):.0f}b", None
+    if buffer.low:
+        sizes = [f"{buffer.low * times:.0f}b" for times in LARGER_BUFFERS]
+        return sizes[0], ", ".join(sizes)
+    return UNKNOWN_BUFFERS[-1], ", ".join(UNKNOWN_BUFFERS)
+
+
+def _reordering(reordering: Estimate) -> list[str]:
+    if not reordering.value or reordering.value < LEAST_SHARE:
+        return []
+    return [f"reorder = {_share(reordering.value)}"]
+
+
+def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
+    """Yields the lines of each entry: the tests of the measured campaign, or examples where it has none."""
+    tests: dict[tuple[str, str], list[str]] = {}
+    for finished in twin.runs:
+        run = finished.run
+        if isinstance(run.traffic.test, Iperf3Source):
+            name = _name(f"{run.entry}-{twin.destination}" if several else run.entry)
+            tests.setdefault((name, "\n".join(_of_run(run, run.traffic.test, path))), []).append(name)
+    if not tests:
+        yield _example(twin, path, several=several)
+    names: dict[str, int] = {}
+    for name, lines in tests:
+        names[name] = names.get(name, 0) + 1
+        suffix = f"-{names[name]}" if names[name] > 1 else ""
+        yield [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}", *lines.split("\n"), *path.sweeps]
+
+
+def _of_run(run: Run, test: Iperf3Source, path: _Path) -> Iterator[str]:
+    traffic = run.traffic
+    if path.cross_bps:
+        groups = test.groups
+        if len(groups) == 1:
+            groups = (replace(groups[0], weight=test.streams),)
+        yield f"flows.test = {SENDER} {format_groups(groups)}"
+        yield f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K"
+    else:
+        yield f"cca = {format_groups(test.groups)}"
+        yield f"streams = {test.streams}"
+    if traffic.pacing_bps is not None:
+        yield f"pacing = {_rate(traffic.pacing_bps)}"
+    yield f"duration = {traffic.measured_s:.0f}s"
+    yield f"omit = {traffic.omit_s:.0f}s"
+    yield f"interval = {traffic.interval_s * 1e3:g}ms"
+
+
+def _example(twin: Twin, path: _Path, *, several: bool) -> list[str]:
+    """Returns an entry for a campaign that only measured the path."""
+    key, ccas = EXAMPLE
+    lines = [
+        f"[{_name(f'tests-{twin.destination}' if several else 'tests')}]",
+        "type = iperf3",
+        f"topology = {path.name}",
+    ]
+    lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *path.sweeps]
+    if path.cross_bps:
+        streams = [f"    {SENDER} {cca}:{count}" for cca in ccas for count in EXAMPLE_STREAMS]
+        lines += [f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K", "sweep.flows.test =", *streams]
+    else:
+        lines += [f"sweep.{key} = {', '.join(ccas)}", f"sweep.streams = {', '.join(map(str, EXAMPLE_STREAMS))}"]
+    return lines
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)[:60]

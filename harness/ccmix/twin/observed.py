@@ -1,0 +1,155 @@
+"""Reads what a run shows of its path from both ends: nothing that only an emulation knows of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+
+from ccmix.analysis.step_tables import STEP_COLUMNS
+from ccmix.archive import parquet
+from ccmix.generators.path_steps import ABOVE, BELOW, FILL, IDLE, REACH
+from ccmix.model import Iperf3Source, Run, run_files
+from ccmix.model.results import FinishedRun
+
+ORDINARY = "test"  # the name of the one step that a run without steps counts as
+SOCKET_COLUMNS = (
+    "time_s", "port", "rtt_s", "min_rtt_s", "bytes_sent", "bytes_acked", "data_segs_out", "retransmits", "busy_s",
+    "receiver_window_limited_s", "send_buffer_limited_s", "send_window_bytes", "send_window_scale", "mss_bytes",
+    "path_mtu_bytes", "ecn", "delivered_ce", "reorderings_seen", "unacked", "cwnd_packets",
+)  # fmt: skip
+BEFORE_S = 0.05  # by which a step may have begun before it was seen to
+
+
+@dataclass(frozen=True)
+class Step:
+    """Describes a step, times from the begin of the traffic; `offered_bps` is None for TCP and where nothing was sent.
+
+    udp: time_s (end of the interval), seconds, received_bytes (of the application), packets, lost_packets
+    """
+
+    name: str
+    begin_s: float
+    end_s: float
+    streams: int
+    cca: str | None
+    offered_bps: float | None = None
+    packet_bytes: int | None = None
+    out_of_order: int | None = None
+    udp: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    @property
+    def kind(self) -> str:
+        """Returns 'above', 'below' ..., without the number of the try."""
+        return self.name.partition("-")[0]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Holds what a run shows. rtt: time_s, rtt_s of the probe's questions; sockets: SOCKET_COLUMNS of the sender's
+    flows, those that the recording kernel has; pings_s: round trips before the traffic.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    rtt: pl.DataFrame
+    sockets: pl.DataFrame
+    pings_s: tuple[float, ...] = ()
+    goodput: pl.DataFrame = field(default_factory=pl.DataFrame)
+    rtt_unanswered: bool = False
+
+    @property
+    def has_steps(self) -> bool:
+        """Returns whether the run is one that measures the path."""
+        return any(step.kind == REACH for step in self.steps)
+
+    def of_kind(self, *kinds: str) -> list[Step]:
+        return [step for step in self.steps if step.kind in kinds]
+
+    @cached_property
+    def tcp_steps(self) -> list[Step]:
+        return self.of_kind(REACH, FILL, ORDINARY)
+
+    @property
+    def above(self) -> list[Step]:
+        return self.of_kind(ABOVE)
+
+    @property
+    def below(self) -> Step | None:
+        return next(iter(self.of_kind(BELOW)), None)
+
+    @property
+    def idle(self) -> Step | None:
+        return next(iter(self.of_kind(IDLE)), None)
+
+    def rtts(self, begin_s: float, end_s: float) -> pl.Series:
+        """Returns the answered questions' RTTs in that time, as they were sent."""
+        between = self.rtt.filter(pl.col("time_s").is_between(begin_s, end_s)) if self.rtt.width else self.rtt
+        return between["rtt_s"].drop_nulls() if between.width else pl.Series("rtt_s", [], pl.Float64)
+
+    def sockets_in(self, step: Step) -> pl.DataFrame:
+        """Returns the samples of the flows' sockets in a step."""
+        if not self.sockets.width:
+            return self.sockets
+        return self.sockets.filter(pl.col("time_s").is_between(step.begin_s - BEFORE_S, step.end_s + BEFORE_S))
+
+
+def observe(finished: FinishedRun, folder: Path) -> Observed:
+    """Reads a finished run. Raises ArchiveError."""
+    run = finished.run
+    series = {name: _read(folder / name) for name in (run_files.RTT, run_files.SOCKETS, run_files.INTERVALS)}
+    rtt = series[run_files.RTT]
+    return Observed(
+        name=run.name,
+        steps=_steps(run, folder),
+        rtt=rtt.select("time_s", "rtt_s") if rtt.width else rtt,
+        sockets=_senders(series[run_files.SOCKETS]),
+        pings_s=min(finished.ping_rtt_s.values(), key=min, default=()),
+        goodput=series[run_files.INTERVALS],
+    )
+
+
+def _read(file: Path) -> pl.DataFrame:
+    return parquet.read(file) if file.exists() else pl.DataFrame()
+
+
+def _senders(sockets: pl.DataFrame) -> pl.DataFrame:
+    if not sockets.width:
+        return sockets
+    own = sockets.filter(pl.col("end") == "sender", pl.col("group").is_not_null(), pl.col("state") == "established")
+    return own.select(name for name in SOCKET_COLUMNS if name in own.columns)
+
+
+def _steps(run: Run, folder: Path) -> tuple[Step, ...]:
+    table = _read(folder / run_files.STEPS_SERIES)
+    if table.width:
+        return steps_of(table)
+    test = run.traffic.test
+    if not isinstance(test, Iperf3Source) or run.traffic.duration_s is None:
+        return ()
+    cca = ",".join(dict.fromkeys(group.cca for group in test.groups))
+    return (Step(ORDINARY, run.traffic.omit_s, run.traffic.total_s, test.streams, cca),)
+
+
+def steps_of(table: pl.DataFrame) -> tuple[Step, ...]:
+    """Returns the steps of steps.parquet that did not fail."""
+    steps = []
+    for (name,), rows in table.filter(pl.col("failed").is_null()).group_by(["step"], maintain_order=True):
+        first = rows.row(0, named=True)
+        steps.append(
+            Step(
+                name=str(name),
+                begin_s=first["begin_s"],
+                end_s=first["end_s"],
+                streams=first["streams"],
+                cca=first["cca"],
+                offered_bps=first["offered_bps"],
+                packet_bytes=first["packet_bytes"],
+                out_of_order=first["out_of_order"],
+                udp=rows.select("time_s", "seconds", "received_bytes", "packets", "lost_packets").drop_nulls(),
+            )
+        )
+    assert set(STEP_COLUMNS) >= set(table.columns)
+    return tuple(steps)

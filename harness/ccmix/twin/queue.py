@@ -1,0 +1,145 @@
+"""Estimates how the bottleneck queues: one queue for all or one for each flow, managed or not; and how much it holds."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ccmix.twin.estimate import Estimate, cannot_be_told
+from ccmix.twin.observed import Observed, Step
+from ccmix.twin.rate import STEADY_SHARE, Overload
+
+QUEUE, BUFFER = "queue", "buffer"
+FIFO, OF_FLOWS, MANAGED = "fifo", "fq_codel", "codel"
+FULL = 0.95  # percentile of the probe's RTT while the buffer is full
+SHOWS_PACKETS = 3  # of waiting, below which nothing shows that the probe waits
+SHOWS_S = 0.1e-3
+NOT_FILLED = 0.6  # of the largest delay: flows that lose packets at less than that don't fill a FIFO
+FILLED = 0.85
+GROWS = 1.05  # from one half of the steady part to the next
+LEAST_MANAGED_S = 0.01  # a queue as short as CoDel's own target tells nothing
+FULL_SHARE, FULL_PACKETS = 0.03, 2.0  # by which a full buffer may be wrong
+LEAST_ANSWERS = 10
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Holds how long packets waited: the probe's beside overload, at most and in its halves, and TCP's own.
+
+    All in seconds beyond the base RTT; None where it is not known.
+    """
+
+    probe_s: float | None
+    first_half_s: float | None
+    second_half_s: float | None
+    probe_in_fill_s: float | None
+    tcp_s: float | None
+    tcp_most_s: float | None
+
+
+def delays(observed: Observed, base_rtt_s: float, found: list[Overload]) -> Delays:
+    """Reads the delays of a run."""
+    steps = [each.step for each in found]
+    fill = next(iter(observed.of_kind("fill", "test", "reach")), None)
+    own = _tcp_rtts(observed, fill) if fill else pl.Series([], dtype=pl.Float64)
+    full = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
+    halves = [_halves(observed, step) for step in steps]
+    return Delays(
+        probe_s=_beyond(_most(full), base_rtt_s),
+        first_half_s=_beyond(_most([first for first, _ in halves]), base_rtt_s),
+        second_half_s=_beyond(_most([second for _, second in halves]), base_rtt_s),
+        probe_in_fill_s=_beyond(_quantile(_steady_rtts(observed, fill), FULL), base_rtt_s) if fill else None,
+        tcp_s=_beyond(_quantile(own, 0.5), base_rtt_s),
+        tcp_most_s=_beyond(_quantile(own, 1.0), base_rtt_s),
+    )
+
+
+def queues_of_flows(seen: Delays, packet_s: float, noise_s: float) -> bool | None:
+    """Returns whether each flow waits in a queue of its own: the probe does not wait where TCP's own packets do.
+
+    None where neither waits long enough to show.
+    """
+    shows_s = SHOWS_PACKETS * packet_s + noise_s + SHOWS_S
+    if seen.probe_s is None:
+        return None
+    if seen.probe_s > shows_s:
+        return False
+    return True if seen.tcp_s is not None and seen.tcp_s > shows_s + seen.probe_s else None
+
+
+def queue(seen: Delays, of_flows: bool | None, retransmitted: float | None, loss_high: float | None) -> Estimate:
+    """Returns the kind of the queue.
+
+    Flows of CUBIC fill a FIFO before it drops. A queue that drops while it holds much less than it can is managed,
+    unless random loss explains what was sent again.
+    """
+    if of_flows:
+        return Estimate(QUEUE, word=OF_FLOWS, origin="the probe does not wait beside overload, and TCP's packets do")
+    if of_flows is None or not seen.probe_s:
+        return cannot_be_told(QUEUE, "", "nothing waits long enough to show how")
+    origin = "steps above and fill: delays of the probe"
+    if seen.probe_in_fill_s is None or seen.probe_s < LEAST_MANAGED_S:
+        return cannot_be_told(QUEUE, "", "one queue for all, too short to show whether it is managed", origin=origin)
+    if seen.probe_in_fill_s >= FILLED * seen.probe_s:
+        return Estimate(QUEUE, word=FIFO, origin=origin)
+    own_doing = retransmitted is not None and loss_high is not None and retransmitted > 2 * loss_high
+    if seen.probe_in_fill_s < NOT_FILLED * seen.probe_s and own_doing:
+        return Estimate(QUEUE, word=MANAGED, origin=origin)
+    return cannot_be_told(QUEUE, "", "one queue for all, which TCP's flows did not fill", origin=origin)
+
+
+def buffer(
+    observed: Observed, seen: Delays, rate_bps: float | None, packet_bytes: int, of_flows: bool | None,
+    found: list[Overload],
+) -> Estimate:  # fmt: skip
+    """Returns how many bytes, with headers, wait at most: the longest delay times the rate."""
+    if rate_bps is None:
+        return cannot_be_told(BUFFER, "bytes", "the rate is not known")
+    if not found:
+        most_s = max(seen.tcp_most_s or 0.0, seen.probe_in_fill_s or 0.0)
+        because = "nothing shows that it was full"
+        return cannot_be_told(BUFFER, "bytes", because, low=most_s * rate_bps / 8, origin="the longest RTT")
+    origin = f"steps {' and '.join(each.step.name for each in found)}: delay of the probe x rate"
+    if of_flows:
+        most_bytes = (seen.tcp_most_s or 0.0) * rate_bps / 8
+        because = "each flow waits in a queue of its own, and the probe does not see that of others"
+        return cannot_be_told(BUFFER, "bytes", because, low=most_bytes, origin="fill: TCP's longest RTT")
+    if seen.probe_s is None:
+        return cannot_be_told(BUFFER, "bytes", "no answer came to the probe beside overload")
+    if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s:
+        low = seen.second_half_s * rate_bps / 8
+        return cannot_be_told(BUFFER, "bytes", "the queue still grew when the step ended", low=low, origin=origin)
+    value = seen.probe_s * rate_bps / 8
+    margin = FULL_SHARE * value + FULL_PACKETS * packet_bytes
+    return Estimate(BUFFER, "bytes", value, max(0.0, value - margin), value + margin, origin=origin)
+
+
+def _steady_rtts(observed: Observed, step: Step) -> pl.Series:
+    return observed.rtts(step.end_s - STEADY_SHARE * (step.end_s - step.begin_s), step.end_s)
+
+
+def _halves(observed: Observed, step: Step) -> tuple[float | None, float | None]:
+    begin_s = step.end_s - STEADY_SHARE * (step.end_s - step.begin_s)
+    middle_s = (begin_s + step.end_s) / 2
+    return _quantile(observed.rtts(begin_s, middle_s), 0.5), _quantile(observed.rtts(middle_s, step.end_s), 0.5)
+
+
+def _tcp_rtts(observed: Observed, step: Step) -> pl.Series:
+    samples = observed.sockets_in(step)
+    if "rtt_s" not in samples.columns:
+        return pl.Series([], dtype=pl.Float64)
+    begin_s = step.begin_s + (step.end_s - step.begin_s) / 4
+    return samples.filter(pl.col("time_s") > begin_s)["rtt_s"].drop_nulls()
+
+
+def _quantile(values: pl.Series, share: float) -> float | None:
+    if values.len() < LEAST_ANSWERS:
+        return None
+    return values.quantile(share, "linear")
+
+
+def _most(values: list[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _beyond(rtt_s: float | None, base_rtt_s: float) -> float | None:
+    return None if rtt_s is None else max(0.0, rtt_s - base_rtt_s)

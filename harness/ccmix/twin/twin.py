@@ -1,0 +1,104 @@
+"""Makes the estimates of a run, and joins those of the runs to one destination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from ccmix.archive import ArchiveError, Campaign
+from ccmix.archive.folders import campaign_folder
+from ccmix.model import run_files
+from ccmix.model.results import FinishedRun
+from ccmix.twin import hosts
+from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
+from ccmix.twin.estimate import Estimate, best
+from ccmix.twin.loss import LOSS, loss
+from ccmix.twin.observed import Observed, observe
+from ccmix.twin.queue import buffer, delays, queue, queues_of_flows
+from ccmix.twin.rate import RATE, overloads, rate
+from ccmix.twin.reordering import reordering
+
+DEFAULT_PACKET_BYTES = 1514
+
+
+@dataclass(frozen=True)
+class Twin:
+    """Holds what is known of the path to a destination, and the runs that say so: their campaign and the run."""
+
+    destination: str
+    estimates: tuple[Estimate, ...]
+    runs: tuple[FinishedRun, ...]
+
+    def of(self, quantity: str) -> Estimate:
+        """Returns the estimate of a quantity."""
+        return next(each for each in self.estimates if each.quantity == quantity)
+
+
+def twin_of(paths: Sequence[Path]) -> list[Twin]:
+    """Returns a twin for each destination of campaigns and runs. Raises ArchiveError."""
+    found = [each for path in paths for each in _runs(path)]
+    by_destination: dict[str, list[tuple[FinishedRun, Path]]] = {}
+    for finished, folder in found:
+        by_destination.setdefault(finished.run.dst, []).append((finished, folder))
+    return [_twin(destination, runs) for destination, runs in by_destination.items()]
+
+
+def _runs(path: Path) -> Iterable[tuple[FinishedRun, Path]]:
+    if (path / run_files.SUMMARY).exists():
+        own = path.resolve()
+        every = Campaign.load(campaign_folder(own)).finished()
+        return [(finished, folder) for finished, folder in every if folder.resolve() == own]
+    return list(Campaign.load(path).finished())
+
+
+def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]]) -> Twin:
+    observed = [each for finished, folder in runs if (each := observe(finished, folder)).steps]
+    if not observed:
+        raise ArchiveError(f"{destination}: no run has a test of iperf3, or steps that measure the path")
+    measuring = [each for each in observed if each.has_steps] or observed
+    every = [estimates_of(each) for each in measuring]
+    joined = tuple(best(alike) for alike in zip(*every, strict=True))
+    return Twin(destination, joined, tuple(finished for finished, _ in runs))
+
+
+def estimates_of(observed: Observed) -> tuple[Estimate, ...]:
+    """Returns every estimate of a run, in the order in which they are shown."""
+    of_base = {each.quantity: each for each in base_rtt(observed)}
+    of_loss = {each.quantity: each for each in loss(observed)}
+    lost = of_loss[LOSS].value or 0.0
+    base_s, noise_s = of_base[BASE_RTT].value or 0.0, of_base[NOISE].value or 0.0
+    found = overloads(observed, lost)
+    seen = delays(observed, base_s, found)
+    packet_bytes = next((each.step.packet_bytes for each in found if each.step.packet_bytes), DEFAULT_PACKET_BYTES)
+    most_bps = max((each.received_bps for each in found), default=0.0)
+    of_flows = queues_of_flows(seen, packet_bytes * 8 / most_bps if most_bps else 0.0, noise_s)
+    of_rate = {each.quantity: each for each in rate(observed, lost, of_flows)}
+    rate_bps = of_rate[RATE].value or of_rate[RATE].low
+    return (
+        *of_base.values(),
+        *of_rate.values(),
+        buffer(observed, seen, rate_bps, packet_bytes, of_flows, found),
+        queue(seen, of_flows, _retransmitted(observed), of_loss[LOSS].high),
+        *of_loss.values(),
+        reordering(observed, of_base[BASE_RTT].value),
+        hosts.window(observed),
+        hosts.send_buffer(observed),
+        hosts.mtu(observed),
+        hosts.ecn(observed),
+    )
+
+
+def _retransmitted(observed: Observed) -> float | None:
+    """Returns the share of segments that flows of the step that fills the buffer sent again."""
+    for step in observed.of_kind("fill"):
+        samples = observed.sockets_in(step).sort("time_s")
+        if {"data_segs_out", "retransmits"} <= set(samples.columns) and samples.height:
+            grown = samples.group_by("port").agg(
+                (pl.col(name).last() - pl.col(name).first()).cast(pl.Int64) for name in ("data_segs_out", "retransmits")
+            )
+            sent = int(grown["data_segs_out"].sum())
+            return int(grown["retransmits"].sum()) / sent if sent else None
+    return None
