@@ -16,6 +16,7 @@ from ccmix.twin import hosts
 from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
 from ccmix.twin.estimate import Estimate, best
 from ccmix.twin.loss import LOSS, loss
+from ccmix.twin.of_results import estimates_of_results
 from ccmix.twin.observed import Observed, observe
 from ccmix.twin.queue import buffer, delays, queue, queues_of_flows
 from ccmix.twin.rate import RATE, overloads, rate
@@ -56,12 +57,15 @@ def _runs(path: Path) -> Iterable[tuple[FinishedRun, Path]]:
 
 def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]]) -> Twin:
     observed = [each for finished, folder in runs if (each := observe(finished, folder)).steps]
+    finished = tuple(finished for finished, _ in runs)
+    if not observed and any(run.metrics.goodput_bps for run in finished):
+        return Twin(destination, estimates_of_results(finished), finished)
     if not observed:
         raise ArchiveError(f"{destination}: no run has a test of iperf3, or steps that measure the path")
     measuring = [each for each in observed if each.has_steps] or observed
     every = [estimates_of(each) for each in measuring]
     joined = tuple(best(alike) for alike in zip(*every, strict=True))
-    return Twin(destination, joined, tuple(finished for finished, _ in runs))
+    return Twin(destination, joined, finished)
 
 
 def estimates_of(observed: Observed) -> tuple[Estimate, ...]:
