@@ -412,9 +412,12 @@ def _sentences(results: Results) -> str:
     """Returns a line for each sentence of the answer, which the report begins with."""
     from ccmix.analysis.sharing import sharing
     from ccmix.report.answer import answer
+    from ccmix.report.path_section import measured_paths, sentence
     from ccmix.report.ranges_text import range_sentences
 
     found = answer(
-        sharing([(result.outdir, result.finished) for result in results.runs]), ranges=range_sentences(results)
+        sharing([(result.outdir, result.finished) for result in results.runs]),
+        ranges=range_sentences(results),
+        paths=map(sentence, measured_paths(results)),
     )
     return "".join(f"{sentence}\n" for sentence in (*found.paragraph, *found.ranges))

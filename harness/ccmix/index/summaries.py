@@ -17,6 +17,7 @@ from ccmix.analysis.tables import as_measured
 from ccmix.archive import Campaign, parquet
 from ccmix.index import context, measures
 from ccmix.index.context import milliseconds
+from ccmix.index.estimates import estimates
 from ccmix.index.json_types import Document
 from ccmix.model import (
     HostFacts,
@@ -123,7 +124,8 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         | counted
         | measures.of_settling(settling, finished.settled_after_s or run.traffic.duration_s)
         | _run(campaign, result, begin_s)
-        | measures.of_run(finished.metrics),
+        | measures.of_run(finished.metrics)
+        | estimates(result),
     )
     run_bps = finished.metrics.goodput_bps
     for group in finished.metrics.groups:

@@ -154,7 +154,9 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     for finished in twin.runs:
         run = finished.run
         if isinstance(run.traffic.test, Iperf3Source | ImportedSource) and run.traffic.test.streams:
-            name = _name(run.entry if not several or twin.destination in run.entry else f"{run.entry}-{twin.destination}")
+            name = _name(
+                run.entry if not several or twin.destination in run.entry else f"{run.entry}-{twin.destination}"
+            )
             tests.setdefault((name, "\n".join(_of_run(run, run.traffic.test, path))), []).append(name)
     if not tests:
         yield _example(twin, path, several=several)
