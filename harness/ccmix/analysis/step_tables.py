@@ -22,9 +22,9 @@ from ccmix.model.group_grammar import Group
 
 STEP_COLUMNS = {
     "step": pl.String, "cca": pl.String, "streams": pl.Int64, "offered_bps": pl.Float64, "packet_bytes": pl.Int64,
-    "mss_bytes": pl.Int64, "out_of_order": pl.Int64, "begin_s": pl.Float64, "end_s": pl.Float64, "failed": pl.String,
-    "time_s": pl.Float64, "seconds": pl.Float64, "received_bytes": pl.Int64, "packets": pl.Int64,
-    "lost_packets": pl.Int64,
+    "mss_bytes": pl.Int64, "out_of_order": pl.Int64, "begin_s": pl.Float64, "asked_s": pl.Float64,
+    "end_s": pl.Float64, "failed": pl.String, "time_s": pl.Float64, "seconds": pl.Float64, "received_bytes": pl.Int64,
+    "packets": pl.Int64, "lost_packets": pl.Int64,
 }  # fmt: skip
 
 
@@ -82,6 +82,7 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
         "mss_bytes": client.get("start", {}).get("tcp_mss_default"),
         "out_of_order": sum(stream.get("out_of_order", 0) for stream in ended) if ended else None,
         "begin_s": step.began_s - start_s,
+        "asked_s": float(step.seconds),
         "end_s": step.ended_s - start_s,
         "failed": step.failed,
     }

@@ -371,6 +371,6 @@ SWEEPS = {"lat-sweep": "netem-lat", "limit-sweep": "netem-limit"}
 DECIDED_BY_COMMAND = ("cca", "streams", "omit", "server", "port")
 # Of entries of type path: what its steps decide, and what is otherwise than in others unless the file says it
 DECIDED_BY_STEPS = ("cca", "streams", "omit", "pacing")
-DEFAULTS_OF_STEPS = {"duration": "90s", "interval": "100ms", "rtt-probe": "icmp@100"}
+DEFAULTS_OF_STEPS = {"duration": "90s", "interval": "100ms", "rtt-probe": "icmp@97"}
 # Of entries between real hosts, what pScheduler does instead
 DONE_BY_PSCHEDULER = ("server", "port", "src-cmd", "dst-cmd", "src-cmd-once", "dst-cmd-once")

@@ -5,7 +5,6 @@ result says only how fast the next step has to be. It uses only the standard lib
 """
 
 import json
-import statistics
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from ccmix.generators.results import GeneratorError, load_json
 from ccmix.hosts.errors import CommandError, HostLost
 from ccmix.model import Command, run_files
 
-IDLE, REACH, ABOVE, FILL, BELOW = "idle", "reach", "above", "fill", "below"
+IDLE, REACH, ABOVE, SHARE, FILL, BELOW = "idle", "reach", "above", "share", "fill", "below"
 # Shares of the whole time; the last step takes what is left
 IDLE_SHARE, REACH_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 15, 1 / 6
 LEAST_BELOW_S = 5
@@ -27,7 +26,7 @@ REACHING, FILLING = 4, 8  # streams
 FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.6, 2.5, 1.4, 2.0  # offered over what arrives
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
 MOST_TRIES = 5  # to find a rate that is above the path's
-SEVERAL = 16  # streams of the second rate above: a queue for each flow leaves other traffic a small share then
+SHARING = 16  # streams above the rate: of a queue for each flow they leave little to others
 PART_BELOW = 0.25  # of the rate
 UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
 TCP_HEADERS_BYTES = 40  # of IPv4 and TCP, without options
@@ -62,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True)
 class _Seen:
-    """Holds what a step tells the next ones; `received_bps` is the median of the second half, without headers."""
+    """Holds what a step tells the next ones; `received_bps` is the mean of the second half, without headers."""
 
     received_bps: float
     rtt_s: float | None
@@ -128,7 +127,7 @@ class PathSteps:
         seconds, offered_bps = round(self._total_s * ABOVE_SHARE), min(FIRST_ABOVE * reached_bps, self._most_bps)
         best_bps = reached_bps
         for number in range(1, MOST_TRIES + 1):
-            if not end.allows(2 * seconds + LEAST_BELOW_S):
+            if not end.allows(4 * seconds + LEAST_BELOW_S):
                 return best_bps
             seen = self._udp(f"{ABOVE}-{number}", offered_bps, 1, datagram_bytes, seconds)
             if seen is None:
@@ -138,8 +137,8 @@ class PathSteps:
             if received_bps < NOT_OVERLOADED * offered_bps:
                 steep = offered_bps > STEEP * received_bps
                 second_bps = min((LESS_ABOVE if steep else MORE_ABOVE) * received_bps, self._most_bps)
-                if end.allows(2 * seconds + LEAST_BELOW_S):
-                    self._udp(f"{ABOVE}-{number + 1}", second_bps, SEVERAL, datagram_bytes, seconds)
+                self._udp(f"{ABOVE}-{number + 1}", second_bps, 1, datagram_bytes, seconds)
+                self._udp(SHARE, max(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
                 return received_bps
             if offered_bps >= self._most_bps:
                 return best_bps
@@ -199,7 +198,7 @@ class PathSteps:
             return None
         self._record(replace(step, began_s=began_s, ended_s=time.time()))
         client = load_json(test.client_output)
-        return _seen(client, load_json(test.receiver_output), interval_s)
+        return _seen(client, load_json(test.receiver_output), step.seconds)
 
     def _wait_for_traffic(self, test: iperf3.Iperf3Test, streams: int) -> None:
         """Waits for the first interval: iperf3 waits for half a minute where the first datagram was lost.
@@ -223,15 +222,14 @@ def _has_interval(output: Path) -> bool:
     return output.exists() and b'"event":"interval"' in output.read_bytes().replace(b" ", b"").replace(b"\t", b"")
 
 
-def _seen(client: dict[str, Any], server: dict[str, Any], interval_s: float) -> _Seen:
-    """Reads a test's results."""
-    sums = [interval["sum"] for interval in server["intervals"]]
-    rates = [each["bytes"] * 8 / each["seconds"] for each in sums if each["seconds"] > interval_s / 2]
+def _seen(client: dict[str, Any], server: dict[str, Any], seconds: float) -> _Seen:
+    """Reads the results of a test that was to take so long."""
+    sums = [interval["sum"] for interval in server["intervals"] if seconds / 2 < interval["sum"]["end"] <= seconds]
+    received_bytes, counted_s = (sum(each[name] for each in sums) for name in ("bytes", "seconds"))
     senders = [stream["sender"] for stream in client["end"]["streams"] if "sender" in stream]
     rtts_us = [sender["min_rtt"] for sender in senders if sender.get("min_rtt")]
-    second_half = rates[len(rates) // 2 :]
     return _Seen(
-        received_bps=statistics.fmean(second_half) if second_half else 0.0,
+        received_bps=received_bytes * 8 / counted_s if counted_s else 0.0,
         rtt_s=min(rtts_us) / 1e6 if rtts_us else None,
         mss_bytes=client["start"].get("tcp_mss_default"),
     )

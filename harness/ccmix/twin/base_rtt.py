@@ -3,7 +3,7 @@
 import polars as pl
 
 from ccmix.twin.estimate import Estimate, cannot_be_told
-from ccmix.twin.observed import Observed
+from ccmix.twin.observed import PathRun
 
 BASE_RTT, NOISE = "base RTT", "RTT noise"
 LEAST_ANSWERS = 20
@@ -13,7 +13,7 @@ PINGS_WIDTH_SHARE = 0.02  # some pings, or sockets' smallest RTT
 NOISE_ENDS = 0.05, 0.95
 
 
-def base_rtt(observed: Observed) -> list[Estimate]:
+def base_rtt(observed: PathRun) -> list[Estimate]:
     """Returns the base RTT and its noise.
 
     The first is where the answers to the probe lie most densely while nothing else is sent (the half-sample mode of
@@ -53,7 +53,7 @@ def _of_probe(rtts_s: pl.Series) -> list[Estimate]:
     ]
 
 
-def _smallest(observed: Observed) -> tuple[float, str] | None:
+def _smallest(observed: PathRun) -> tuple[float, str] | None:
     """Returns the smallest RTT that anything saw, and who."""
     seen: list[tuple[float, str]] = [(min(observed.pings_s), "pings before the traffic")] if observed.pings_s else []
     if "min_rtt_s" in observed.sockets.columns:

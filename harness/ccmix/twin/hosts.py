@@ -3,7 +3,7 @@
 import polars as pl
 
 from ccmix.twin.estimate import Estimate, cannot_be_told
-from ccmix.twin.observed import Observed
+from ccmix.twin.observed import PathRun
 
 WINDOW, SEND_BUFFER, MTU, ECN = "receiver's window", "send buffer", "MTU", "ECN"
 LIMITED = 0.1  # of the time in which a flow had data to send
@@ -11,7 +11,7 @@ TIMESTAMPS_BYTES, HEADERS_BYTES = 12, 40
 WINDOW_SHARE = 0.1  # by which a window that limits may be wrong, as it is announced before it is used
 
 
-def window(observed: Observed) -> Estimate:
+def window(observed: PathRun) -> Estimate:
     """Returns the largest window that the receiver gave a flow, if it limited flows; else that it is more.
 
     The kernel counts how long a flow waits for it (tcp_info's rwnd_limited).
@@ -29,7 +29,7 @@ def window(observed: Observed) -> Estimate:
     return cannot_be_told(WINDOW, "bytes", because, low=float(largest), origin="the largest that the receiver gave")
 
 
-def send_buffer(observed: Observed) -> Estimate:
+def send_buffer(observed: PathRun) -> Estimate:
     """Returns whether the sender's buffer limited flows."""
     limited = _limited(observed, "send_buffer_limited_s")
     if limited is None:
@@ -39,7 +39,7 @@ def send_buffer(observed: Observed) -> Estimate:
     return Estimate(SEND_BUFFER, word=word, origin=f"{step}: {share:.1%} of the busy time")
 
 
-def mtu(observed: Observed) -> Estimate:
+def mtu(observed: PathRun) -> Estimate:
     """Returns the path's MTU as TCP at the sender has it."""
     if "path_mtu_bytes" in observed.sockets.columns and observed.sockets.height:
         value = float(_largest(observed.sockets, "path_mtu_bytes"))
@@ -51,7 +51,7 @@ def mtu(observed: Observed) -> Estimate:
     return cannot_be_told(MTU, "bytes", "the sender's sockets were not sampled")
 
 
-def ecn(observed: Observed) -> Estimate:
+def ecn(observed: PathRun) -> Estimate:
     """Returns whether the ends negotiated ECN, and whether anything was marked."""
     if "ecn" not in observed.sockets.columns or observed.sockets.is_empty():
         return cannot_be_told(ECN, "", "the sender's sockets were not sampled, or don't tell it")
@@ -61,7 +61,7 @@ def ecn(observed: Observed) -> Estimate:
     return Estimate(ECN, word="marks" if marked else "negotiated, no marks", origin="the sockets")
 
 
-def _limited(observed: Observed, column: str) -> tuple[float, str] | None:
+def _limited(observed: PathRun, column: str) -> tuple[float, str] | None:
     """Returns the largest share of the busy time in which flows of a step were limited, and the step's name."""
     if not {column, "busy_s"} <= set(observed.sockets.columns):
         return None

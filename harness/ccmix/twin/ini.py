@@ -43,8 +43,8 @@ class _Path:
 def ini(twins: Sequence[Twin]) -> str:
     """Returns the text of the file."""
     parts = [
-        "# The twins of real paths, made by `ccmix twin`. Each value has its 95% interval and its origin above it. What",
-        "# the measurement leaves open is swept, so that the answer is a range:",
+        "# The twins of real paths, made by `ccmix twin`. Each value has its 95% interval and its origin above it.",
+        "# What the measurement leaves open is swept, so that the answer is a range:",
         "#     ccmix run THIS-FILE --lab",
         "",
     ]
@@ -153,11 +153,12 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     tests: dict[tuple[str, str], list[str]] = {}
     for finished in twin.runs:
         run = finished.run
-        if isinstance(run.traffic.test, Iperf3Source | ImportedSource) and run.traffic.test.streams:
+        own = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | ImportedSource)]
+        if own and own[0].streams:
             name = _name(
                 run.entry if not several or twin.destination in run.entry else f"{run.entry}-{twin.destination}"
             )
-            tests.setdefault((name, "\n".join(_of_run(run, run.traffic.test, path))), []).append(name)
+            tests.setdefault((name, "\n".join(_of_run(run, own, path))), []).append(name)
     if not tests:
         yield _example(twin, path, several=several)
     names: dict[str, int] = {}
@@ -169,23 +170,25 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
         ]  # fmt: skip
 
 
-def _of_run(run: Run, test: Iperf3Source | ImportedSource, path: _Path) -> Iterator[str]:
+def _of_run(run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _Path) -> Iterator[str]:
     traffic = run.traffic
-    if path.cross_bps:
-        groups = test.groups
-        if len(groups) == 1:
-            groups = (replace(groups[0], weight=test.streams or 1),)
-        yield f"flows.test = {SENDER} {format_groups(groups)}"
-        yield f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K"
+    if path.cross_bps or tests[0].name:
+        for test in tests:
+            groups = test.groups
+            if len(groups) == 1:
+                groups = (replace(groups[0], weight=test.streams or 1),)
+            yield f"flows.{test.name or 'test'} = {SENDER} {format_groups(groups)}"
+        if path.cross_bps:
+            yield f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K"
     else:
-        yield f"cca = {format_groups(test.groups)}"
-        yield f"streams = {test.streams}"
+        yield f"cca = {format_groups(tests[0].groups)}"
+        yield f"streams = {tests[0].streams}"
     if traffic.pacing_bps is not None:
         yield f"pacing = {_rate(traffic.pacing_bps)}"
     if not traffic.duration_s:
         yield f"# the results don't say for how long they ran: {EXAMPLE_S} s is a guess"
     yield f"duration = {traffic.duration_s or EXAMPLE_S:.0f}s"
-    if isinstance(test, Iperf3Source):
+    if isinstance(tests[0], Iperf3Source):
         yield f"omit = {traffic.omit_s:.0f}s"
         yield f"interval = {traffic.interval_s * 1e3:g}ms"
 

@@ -8,7 +8,7 @@ import polars as pl
 from scipy import stats
 
 from ccmix.twin.estimate import Estimate, cannot_be_told
-from ccmix.twin.observed import Observed
+from ccmix.twin.observed import PathRun
 
 LOSS, SEEN, BURST = "random loss", "losses seen", "burst of losses"
 COVERAGE = 0.95
@@ -17,12 +17,12 @@ SIGNIFICANT = 0.01
 BATCHES = 40
 
 
-def loss(observed: Observed) -> list[Estimate]:
+def loss(observed: PathRun) -> list[Estimate]:
     """Returns the share of packets lost well below the rate, the losses seen, and the mean length of their bursts.
 
     Where the losses of intervals vary no more than a binomial distribution's, the interval is Clopper and Pearson's.
     Else they are taken for a Gilbert model (Gilbert 1960), whose bursts widen the interval as much as they widen the
-    variance of the count.
+    variance of the count, and by what is not known of that variance.
     """
     step = observed.below
     if step is None or step.udp.is_empty():
@@ -70,8 +70,9 @@ def _spread(rows: pl.DataFrame, sent: int, lost: int) -> _Spread:
         return _Spread()
     dispersion = chi_square / freedom
     correlation = _correlation(dispersion, float(packets[used].mean()), share)
-    inflation = (1 + correlation) / (1 - correlation)
-    return _Spread(max(1.0, inflation), 1 / ((1 - correlation) * (1 - share)))
+    inflation = max(1.0, (1 + correlation) / (1 - correlation))
+    inflation *= 1 + 2 * (2 * inflation / lost) ** 0.5  # two standard errors of a variance that so many bursts show
+    return _Spread(inflation, 1 / ((1 - correlation) * (1 - share)))
 
 
 def _correlation(dispersion: float, packets: float, share: float) -> float:
@@ -91,7 +92,8 @@ def _correlation(dispersion: float, packets: float, share: float) -> float:
 def _variance_ratio(correlation: float, packets: float) -> float:
     """Returns the variance of the sum of so many values of a two-state Markov chain, over that of independent ones."""
     n = max(packets, 1.0)
-    return (1 + correlation) / (1 - correlation) - 2 * correlation * (1 - correlation**n) / (n * (1 - correlation) ** 2)
+    ends = float(correlation**n)
+    return (1 + correlation) / (1 - correlation) - 2 * correlation * (1 - ends) / (n * (1 - correlation) ** 2)
 
 
 def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[float, float]:
@@ -103,7 +105,7 @@ def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[flo
     return low, high
 
 
-def _of_tcp(observed: Observed) -> list[Estimate]:
+def _of_tcp(observed: PathRun) -> list[Estimate]:
     """Returns what TCP's retransmissions say: no more than that is lost, whatever the cause."""
     rates = []
     for step in observed.tcp_steps:

@@ -10,7 +10,7 @@ import polars as pl
 
 from ccmix.analysis.step_tables import STEP_COLUMNS
 from ccmix.archive import parquet
-from ccmix.generators.path_steps import ABOVE, BELOW, FILL, IDLE, REACH
+from ccmix.generators.path_steps import ABOVE, BELOW, FILL, IDLE, REACH, SHARE
 from ccmix.model import Iperf3Source, Run, run_files
 from ccmix.model.results import FinishedRun
 
@@ -24,8 +24,9 @@ BEFORE_S = 0.05  # by which a step may have begun before it was seen to
 
 
 @dataclass(frozen=True)
-class Step:
-    """Describes a step, times from the begin of the traffic; `offered_bps` is None for TCP and where nothing was sent.
+class PathStep:
+    """Describes a step while it sends, times from the begin of the traffic; `offered_bps` is None for TCP and
+    where nothing was sent.
 
     udp: time_s (end of the interval), seconds, received_bytes (of the application), packets, lost_packets
     """
@@ -47,13 +48,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Observed:
+class PathRun:
     """Holds what a run shows. rtt: time_s, rtt_s of the probe's questions; sockets: SOCKET_COLUMNS of the sender's
     flows, those that the recording kernel has; pings_s: round trips before the traffic.
     """
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     rtt: pl.DataFrame
     sockets: pl.DataFrame
     pings_s: tuple[float, ...] = ()
@@ -65,23 +66,27 @@ class Observed:
         """Returns whether the run is one that measures the path."""
         return any(step.kind == REACH for step in self.steps)
 
-    def of_kind(self, *kinds: str) -> list[Step]:
+    def of_kind(self, *kinds: str) -> list[PathStep]:
         return [step for step in self.steps if step.kind in kinds]
 
     @cached_property
-    def tcp_steps(self) -> list[Step]:
+    def tcp_steps(self) -> list[PathStep]:
         return self.of_kind(REACH, FILL, ORDINARY)
 
     @property
-    def above(self) -> list[Step]:
+    def above(self) -> list[PathStep]:
         return self.of_kind(ABOVE)
 
     @property
-    def below(self) -> Step | None:
+    def share(self) -> PathStep | None:
+        return next(iter(self.of_kind(SHARE)), None)
+
+    @property
+    def below(self) -> PathStep | None:
         return next(iter(self.of_kind(BELOW)), None)
 
     @property
-    def idle(self) -> Step | None:
+    def idle(self) -> PathStep | None:
         return next(iter(self.of_kind(IDLE)), None)
 
     def rtts(self, begin_s: float, end_s: float) -> pl.Series:
@@ -89,19 +94,19 @@ class Observed:
         between = self.rtt.filter(pl.col("time_s").is_between(begin_s, end_s)) if self.rtt.width else self.rtt
         return between["rtt_s"].drop_nulls() if between.width else pl.Series("rtt_s", [], pl.Float64)
 
-    def sockets_in(self, step: Step) -> pl.DataFrame:
+    def sockets_in(self, step: PathStep) -> pl.DataFrame:
         """Returns the samples of the flows' sockets in a step."""
         if not self.sockets.width:
             return self.sockets
         return self.sockets.filter(pl.col("time_s").is_between(step.begin_s - BEFORE_S, step.end_s + BEFORE_S))
 
 
-def observe(finished: FinishedRun, folder: Path) -> Observed:
+def observe(finished: FinishedRun, folder: Path) -> PathRun:
     """Reads a finished run. Raises ArchiveError."""
     run = finished.run
     series = {name: _read(folder / name) for name in (run_files.RTT, run_files.SOCKETS, run_files.INTERVALS)}
     rtt = series[run_files.RTT]
-    return Observed(
+    return PathRun(
         name=run.name,
         steps=_steps(run, folder),
         rtt=rtt.select("time_s", "rtt_s") if rtt.width else rtt,
@@ -122,27 +127,27 @@ def _senders(sockets: pl.DataFrame) -> pl.DataFrame:
     return own.select(name for name in SOCKET_COLUMNS if name in own.columns)
 
 
-def _steps(run: Run, folder: Path) -> tuple[Step, ...]:
+def _steps(run: Run, folder: Path) -> tuple[PathStep, ...]:
     table = _read(folder / run_files.STEPS_SERIES)
     if table.width:
         return steps_of(table)
-    test = run.traffic.test
-    if not isinstance(test, Iperf3Source) or run.traffic.duration_s is None:
+    test = next((source for source in run.traffic.sources if isinstance(source, Iperf3Source)), None)
+    if test is None or run.traffic.duration_s is None:
         return ()
     cca = ",".join(dict.fromkeys(group.cca for group in test.groups))
-    return (Step(ORDINARY, run.traffic.omit_s, run.traffic.total_s, test.streams, cca),)
+    return (PathStep(ORDINARY, run.traffic.omit_s, run.traffic.total_s, test.streams, cca),)
 
 
-def steps_of(table: pl.DataFrame) -> tuple[Step, ...]:
+def steps_of(table: pl.DataFrame) -> tuple[PathStep, ...]:
     """Returns the steps of steps.parquet that did not fail."""
     steps = []
     for (name,), rows in table.filter(pl.col("failed").is_null()).group_by(["step"], maintain_order=True):
         first = rows.row(0, named=True)
         steps.append(
-            Step(
+            PathStep(
                 name=str(name),
                 begin_s=first["begin_s"],
-                end_s=first["end_s"],
+                end_s=min(first["end_s"], first["begin_s"] + first["asked_s"]),
                 streams=first["streams"],
                 cca=first["cca"],
                 offered_bps=first["offered_bps"],

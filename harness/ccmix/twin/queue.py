@@ -1,11 +1,12 @@
-"""Estimates how the bottleneck queues: one queue for all or one for each flow, managed or not; and how much it holds."""
+"""Estimates how the bottleneck queues, in one queue or one for each flow, managed or not, and how much it holds."""
 
 from dataclasses import dataclass
 
 import polars as pl
 
+from ccmix.generators.path_steps import FILL, REACH
 from ccmix.twin.estimate import Estimate, cannot_be_told
-from ccmix.twin.observed import Observed, Step
+from ccmix.twin.observed import ORDINARY, PathRun, PathStep
 from ccmix.twin.rate import STEADY_SHARE, Overload
 
 QUEUE, BUFFER = "queue", "buffer"
@@ -16,13 +17,14 @@ SHOWS_S = 0.1e-3
 NOT_FILLED = 0.6  # of the largest delay: flows that lose packets at less than that don't fill a FIFO
 FILLED = 0.85
 GROWS = 1.05  # from one half of the steady part to the next
+STANDS_S = 1e-3  # a queue that is managed is not empty
 LEAST_MANAGED_S = 0.01  # a queue as short as CoDel's own target tells nothing
 FULL_SHARE, FULL_PACKETS = 0.03, 2.0  # by which a full buffer may be wrong
 LEAST_ANSWERS = 10
 
 
 @dataclass(frozen=True)
-class Delays:
+class Waits:
     """Holds how long packets waited: the probe's beside overload, at most and in its halves, and TCP's own.
 
     All in seconds beyond the base RTT; None where it is not known.
@@ -36,14 +38,14 @@ class Delays:
     tcp_most_s: float | None
 
 
-def delays(observed: Observed, base_rtt_s: float, found: list[Overload]) -> Delays:
+def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits:
     """Reads the delays of a run."""
     steps = [each.step for each in found]
-    fill = next(iter(observed.of_kind("fill", "test", "reach")), None)
+    fill = next((step for kind in (FILL, ORDINARY, REACH) for step in observed.of_kind(kind)), None)
     own = _tcp_rtts(observed, fill) if fill else pl.Series([], dtype=pl.Float64)
     full = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
     halves = [_halves(observed, step) for step in steps]
-    return Delays(
+    return Waits(
         probe_s=_beyond(_most(full), base_rtt_s),
         first_half_s=_beyond(_most([first for first, _ in halves]), base_rtt_s),
         second_half_s=_beyond(_most([second for _, second in halves]), base_rtt_s),
@@ -53,7 +55,7 @@ def delays(observed: Observed, base_rtt_s: float, found: list[Overload]) -> Dela
     )
 
 
-def queues_of_flows(seen: Delays, packet_s: float, noise_s: float) -> bool | None:
+def queues_of_flows(seen: Waits, packet_s: float, noise_s: float) -> bool | None:
     """Returns whether each flow waits in a queue of its own: the probe does not wait where TCP's own packets do.
 
     None where neither waits long enough to show.
@@ -66,7 +68,7 @@ def queues_of_flows(seen: Delays, packet_s: float, noise_s: float) -> bool | Non
     return True if seen.tcp_s is not None and seen.tcp_s > shows_s + seen.probe_s else None
 
 
-def queue(seen: Delays, of_flows: bool | None, retransmitted: float | None, loss_high: float | None) -> Estimate:
+def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_high: float | None) -> Estimate:
     """Returns the kind of the queue.
 
     Flows of CUBIC fill a FIFO before it drops. A queue that drops while it holds much less than it can is managed,
@@ -82,13 +84,14 @@ def queue(seen: Delays, of_flows: bool | None, retransmitted: float | None, loss
     if seen.probe_in_fill_s >= FILLED * seen.probe_s:
         return Estimate(QUEUE, word=FIFO, origin=origin)
     own_doing = retransmitted is not None and loss_high is not None and retransmitted > 2 * loss_high
-    if seen.probe_in_fill_s < NOT_FILLED * seen.probe_s and own_doing:
+    stands = STANDS_S < seen.probe_in_fill_s < NOT_FILLED * seen.probe_s
+    if stands and own_doing:
         return Estimate(QUEUE, word=MANAGED, origin=origin)
     return cannot_be_told(QUEUE, "", "one queue for all, which TCP's flows did not fill", origin=origin)
 
 
 def buffer(
-    observed: Observed, seen: Delays, rate_bps: float | None, packet_bytes: int, of_flows: bool | None,
+    observed: PathRun, seen: Waits, rate_bps: float | None, packet_bytes: int, of_flows: bool | None,
     found: list[Overload],
 ) -> Estimate:  # fmt: skip
     """Returns how many bytes, with headers, wait at most: the longest delay times the rate."""
@@ -108,22 +111,22 @@ def buffer(
     if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s:
         low = seen.second_half_s * rate_bps / 8
         return cannot_be_told(BUFFER, "bytes", "the queue still grew when the step ended", low=low, origin=origin)
-    value = seen.probe_s * rate_bps / 8
+    value = seen.probe_s * rate_bps / 8 + packet_bytes / 2  # half a packet is free where the next one has no room
     margin = FULL_SHARE * value + FULL_PACKETS * packet_bytes
     return Estimate(BUFFER, "bytes", value, max(0.0, value - margin), value + margin, origin=origin)
 
 
-def _steady_rtts(observed: Observed, step: Step) -> pl.Series:
+def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:
     return observed.rtts(step.end_s - STEADY_SHARE * (step.end_s - step.begin_s), step.end_s)
 
 
-def _halves(observed: Observed, step: Step) -> tuple[float | None, float | None]:
+def _halves(observed: PathRun, step: PathStep) -> tuple[float | None, float | None]:
     begin_s = step.end_s - STEADY_SHARE * (step.end_s - step.begin_s)
     middle_s = (begin_s + step.end_s) / 2
     return _quantile(observed.rtts(begin_s, middle_s), 0.5), _quantile(observed.rtts(middle_s, step.end_s), 0.5)
 
 
-def _tcp_rtts(observed: Observed, step: Step) -> pl.Series:
+def _tcp_rtts(observed: PathRun, step: PathStep) -> pl.Series:
     samples = observed.sockets_in(step)
     if "rtt_s" not in samples.columns:
         return pl.Series([], dtype=pl.Float64)

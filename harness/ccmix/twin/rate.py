@@ -1,174 +1,281 @@
 """Estimates the rate of the bottleneck, and what of it others take."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import polars as pl
 
+from ccmix.generators.path_steps import FILL, REACH
 from ccmix.twin.estimate import Estimate, cannot_be_told
-from ccmix.twin.observed import Observed, Step
+from ccmix.twin.loss import binomial_interval
+from ccmix.twin.observed import PathRun, PathStep
 
 RATE, CROSS = "rate", "cross traffic"
 STEADY_SHARE = 0.5  # of a step, its end: by then the buffer is full
-LEAST_STEADY_S = 0.5
+ENDS_S = 0.1  # by which the end of a step may be wrong
 OVERLOADED = 0.97  # of what arrived at the bottleneck came through, at most
 MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks, packets at both ends
-LEAST_RATIO = 1.15  # between the two rates offered, so that two lines can be told apart
-NO_CROSS_SHARE = 0.02  # of the rate: less than this can't be told from none
+ALIKE_SHARE = 0.01  # by which two such rates may differ
+LEAST_RATIO = 1.1  # between the two rates offered, so that two lines can be told apart
 HEADERS_BYTES = 66  # of TCP, IPv4 and Ethernet, with timestamps
+BUSY = 0.05  # quantile of the probe's RTT that is beyond the base RTT while the bottleneck is always busy
+LEAST_LATE_S, LATE_WIDTHS, LATE_SHARE = 2e-6, 3.0, 0.03  # what is late, in widths and packets
+QUIET_SHARE = 0.3  # of the answers, whose narrowest span is that width
+WAITS_SHARE = 0.3  # of the time of a packet, which that must be less than
+LEAST_ANSWERS = 200
+MOST_BUSY = 0.65
 
 
 @dataclass(frozen=True)
 class Overload:
     """Describes a step that offered more than came through, in its steady part, with all headers."""
 
-    step: Step
+    step: PathStep
     offered_bps: float
     received_bps: float
 
 
-def steady(step: Step) -> pl.DataFrame:
-    """Returns the receiver's intervals in the later part of a step of UDP."""
-    from_s = step.end_s - max(LEAST_STEADY_S, STEADY_SHARE * (step.end_s - step.begin_s))
-    last_s = step.udp["time_s"].max() if step.udp.height else None
-    if not isinstance(last_s, float):
-        return step.udp
-    from_s = min(from_s, last_s - LEAST_STEADY_S)
-    return step.udp.filter(pl.col("time_s") > from_s, pl.col("time_s") < last_s)
+@dataclass(frozen=True)
+class OthersTraffic:
+    """Holds what other steps say of traffic beside ours.
+
+    `left_bps` is what TCP got while the bottleneck was always busy and hardly anything of others was lost; `busy` is
+    the share of the time in which the bottleneck sends though nothing of ours is there, with its interval.
+    """
+
+    left_bps: float | None = None
+    left_by: str = ""
+    busy: tuple[float, float, float] | None = None
 
 
-def overloads(observed: Observed, loss: float) -> list[Overload]:
+def steady(step: PathStep) -> pl.DataFrame:
+    """Returns the receiver's intervals in the later half of a step of UDP, but for the last ones."""
+    from_s = step.end_s - STEADY_SHARE * (step.end_s - step.begin_s)
+    return step.udp.filter(pl.col("time_s") > from_s, pl.col("time_s") < step.end_s - ENDS_S)
+
+
+def overloads(observed: PathRun, loss: float) -> list[Overload]:
     """Returns the steps that overloaded the path; `loss` is the share lost before the bottleneck."""
-    found = []
-    for step in observed.above:
-        rows = steady(step)
-        seconds = float(rows["seconds"].sum())
-        if not rows.height or not seconds or not step.packet_bytes:
-            continue
-        lost, packets = int(rows["lost_packets"].sum()), int(rows["packets"].sum())
-        offered_bps = packets * (1 - loss) * step.packet_bytes * 8 / seconds
-        received_bps = (packets - lost) * step.packet_bytes * 8 / seconds
-        if offered_bps and received_bps < OVERLOADED * offered_bps:
-            found.append(Overload(step, offered_bps, received_bps))
-    return found
+    return [each for step in observed.above if (each := _overload(step, loss))]
 
 
-def rate(observed: Observed, loss: float, queues_of_flows: bool | None) -> list[Estimate]:
+def _overload(step: PathStep | None, loss: float) -> Overload | None:
+    """Returns what a step offered and got through; None where all came through."""
+    if step is None or (counted := _counted(step)) is None:
+        return None
+    offered_bps, received_bps = counted[0] * (1 - loss), counted[1]
+    overloaded = offered_bps and received_bps < OVERLOADED * offered_bps
+    return Overload(step, offered_bps, received_bps) if overloaded else None
+
+
+def _counted(step: PathStep) -> tuple[float, float] | None:
+    """Returns what the receiver knows to have been sent in the steady part of a step, and what it got, with all
+    headers; None where it counted nothing.
+    """
+    rows = steady(step)
+    seconds = float(rows["seconds"].sum())
+    if not seconds or not step.packet_bytes:
+        return None
+    packets, lost = int(rows["packets"].sum()), int(rows["lost_packets"].sum())
+    bits = step.packet_bytes * 8 / seconds
+    return packets * bits, (packets - lost) * bits
+
+
+def beside(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> OthersTraffic:
+    """Reads what tells of others' traffic: how fast flows of TCP were that kept the queue from being empty, those of
+    CUBIC first, since BBR's take more from others; and how many of the probe's packets had to wait in the idle step (a
+    share of the time, as the probe's period is none of those that senders' timers have).
+    """
+    packet_s = _packet_s(found)
+    busy = _busy(observed, base_rtt_s, packet_s)
+    for step in (*observed.of_kind(FILL), *observed.of_kind(REACH)):
+        begin_s = step.begin_s + (step.end_s - step.begin_s) / 3
+        rtts_s = observed.rtts(begin_s, step.end_s - ENDS_S)
+        lowest_s = rtts_s.quantile(BUSY, "linear")
+        if lowest_s is not None and lowest_s > base_rtt_s + packet_s:
+            return OthersTraffic(_tcp_bps(observed, step, begin_s), step.name, busy)
+    return OthersTraffic(busy=busy)
+
+
+def _packet_s(found: list[Overload]) -> float:
+    """Returns the time in which the bottleneck sends a packet."""
+    if not found:
+        return 0.0
+    return max((each.step.packet_bytes or 0) * 8 / each.received_bps for each in found)
+
+
+def _busy(observed: PathRun, base_rtt_s: float, packet_s: float) -> tuple[float, float, float] | None:
+    """Returns the share of the idle step's answers that came late, with its interval; None where noise hides it."""
+    idle = observed.idle
+    rtts_s = observed.rtts(idle.begin_s, idle.end_s).sort().to_numpy() if idle else None
+    if rtts_s is None or len(rtts_s) < LEAST_ANSWERS:
+        return None
+    count = round(QUIET_SHARE * len(rtts_s))
+    width_s = float((rtts_s[count:] - rtts_s[:-count]).min())
+    late_s = max(LATE_WIDTHS * width_s, LATE_SHARE * packet_s) + LEAST_LATE_S
+    if late_s > WAITS_SHARE * packet_s:
+        return None
+    late = int((rtts_s > base_rtt_s + late_s).sum())
+    share = late / len(rtts_s)
+    if share > MOST_BUSY:
+        return None
+    low, high = binomial_interval(late, len(rtts_s))
+    missed = 1 / (1 - late_s / packet_s)  # the last of a packet's time is as short as what counts as none
+    return share * missed, low, high * missed
+
+
+def rate(observed: PathRun, loss: float, queues_of_flows: bool | None, base_rtt_s: float) -> list[Estimate]:
     """Returns the rate of the bottleneck and that of cross traffic.
 
-    Where a queue is shared, offered / received = (offered + cross) / rate, which is linear in what is offered: TOPP,
-    Melander, Björkman and Gunningberg 2000. With a queue for each flow, the one flow gets what others leave, and N
-    flows at least N / (N + 1) of the rate, if the others are one. `loss` is the share lost before the bottleneck;
-    `queues_of_flows` is None where that is not known.
+    In a shared queue that is full, received = rate - passed, where others' packets pass as ours do: offered / received
+    = (offered + cross) / rate, linear in what is offered (TOPP: Melander, Björkman and Gunningberg 2000). Traffic in
+    bursts passes less than that. So what is left beside it is taken from a step that loses little, if there is one.
+
+    With a queue for each flow, one flow gets what others leave, and N flows at least N / (N + 1) of the rate, if the
+    others are one. `loss` is the share lost before the bottleneck; `queues_of_flows` is None where that is not known.
     """
     found = overloads(observed, loss)
     if not found:
         return _not_overloaded(observed)
+    others = beside(observed, base_rtt_s, found)
     if queues_of_flows:
-        return _of_queues_of_flows(found)
-    first, last = found[0], found[-1]
-    if last.offered_bps < LEAST_RATIO * first.offered_bps and first.offered_bps < LEAST_RATIO * last.offered_bps:
-        received_bps = max(each.received_bps for each in found)
-        because = "two rates above the path's are needed, and the load cap leaves one"
-        origin = f"step {last.step.name}: the receiver's rate, if nobody else sends"
-        margin = MEASURED_SHARE * received_bps
+        return _of_queues_of_flows(found, _overload(observed.share, loss), others)
+    return _shared(found, others, loss)
+
+
+def _shared(found: list[Overload], others: OthersTraffic, loss: float) -> list[Estimate]:
+    first, last = min(found, key=lambda each: each.offered_bps), max(found, key=lambda each: each.offered_bps)
+    most_bps = max(each.received_bps for each in found)
+    margin = (MEASURED_SHARE + loss) * most_bps  # random loss may be behind the bottleneck
+    origin = f"step{'s' if len(found) > 1 else ''} {' and '.join(dict.fromkeys(e.step.name for e in found))}: "
+    left_bps = others.left_bps
+    if left_bps is None and others.busy:
+        left_bps = most_bps * (1 - others.busy[0])
+    two = last.offered_bps >= LEAST_RATIO * first.offered_bps
+    alike = not two or abs(last.received_bps - first.received_bps) < ALIKE_SHARE * most_bps
+    alone = left_bps is not None and left_bps > (1 - 3 * ALIKE_SHARE) * most_bps
+    low_bps = most_bps - MEASURED_SHARE * most_bps
+    if alike and (alone or left_bps is None):
+        high_bps = most_bps - (left_bps if left_bps is not None else most_bps) + margin
+        cross = (
+            Estimate(CROSS, "bps", 0.0, 0.0, max(high_bps, 0.02 * most_bps), origin=origin + "all get as much through")
+            if two
+            else cannot_be_told(CROSS, "bps", "two rates above the path's are needed, and the load cap leaves one")
+        )
+        return [Estimate(RATE, "bps", most_bps, low_bps, most_bps + margin, origin=origin + "receiver's rate"), cross]
+    if left_bps is None:
+        rate_bps = _topp(first, last)
+        if rate_bps is None:
+            because = "less came through of more, so that what is lost is not what is too much"
+            rate = Estimate(RATE, "bps", most_bps, low_bps, None, origin=origin + "the most received")
+            return [rate, cannot_be_told(CROSS, "bps", because)]
+        by = origin + "offered over received (TOPP)"
+        cross_bps = max(0.0, first.offered_bps / first.received_bps * rate_bps - first.offered_bps)
+        high_bps = most_bps + 2 * (rate_bps - most_bps) + margin
         return [
-            Estimate(RATE, "bps", received_bps, received_bps - margin, received_bps + margin, origin=origin),
+            Estimate(RATE, "bps", max(rate_bps, most_bps), low_bps, high_bps, origin=by),
+            Estimate(CROSS, "bps", cross_bps, 0.0, None, origin=by),
+        ]
+    rate_bps = max(most_bps, _with_left(first, last, left_bps))
+    high_bps = rate_bps + max(rate_bps - most_bps, 0.0) + margin
+    by = f"{origin}beside what is left in {f'step {others.left_by}' if others.left_by else 'the idle step'}"
+    low_cross, high_cross = low_bps - left_bps * (1 + MEASURED_SHARE), high_bps - left_bps * (1 - MEASURED_SHARE)
+    cross_bps = rate_bps - left_bps
+    if not others.left_by and others.busy:
+        cross_bps, low_cross, high_cross = (
+            share * of for share, of in zip(others.busy, (rate_bps, low_bps, high_bps), strict=True)
+        )
+    return [
+        Estimate(RATE, "bps", rate_bps, low_bps, high_bps, origin=by),
+        Estimate(CROSS, "bps", max(cross_bps, 0.0), max(low_cross, 0.0), max(high_cross, 0.0), origin=by),
+    ]
+
+
+def _topp(first: Overload, last: Overload) -> float | None:
+    """Returns the rate by TOPP; None where the line does not rise."""
+    y1, y2 = first.offered_bps / first.received_bps, last.offered_bps / last.received_bps
+    return (last.offered_bps - first.offered_bps) / (y2 - y1) if y2 > y1 else None
+
+
+def _with_left(first: Overload, last: Overload, left_bps: float) -> float:
+    """Returns the rate, of which others pass a part of their share in proportion, the same part at both rates."""
+    rate_bps = last.received_bps
+    for _ in range(20):
+        cross_bps = max(rate_bps - left_bps, 0.0)
+        passed_first = 1 / (first.offered_bps + cross_bps)
+        passed_last = 1 / (last.offered_bps + cross_bps)
+        if passed_first <= passed_last:
+            break
+        part = max(0.0, (last.received_bps - first.received_bps) / (passed_first - passed_last))
+        part = min(part, cross_bps * rate_bps)
+        rate_bps = last.received_bps + part * passed_last
+    return rate_bps
+
+
+def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: OthersTraffic) -> list[Estimate]:
+    single_bps = max(each.received_bps for each in found)
+    margin = MEASURED_SHARE * single_bps
+    if others.busy:
+        share, low, high = others.busy
+        origin = f"step {found[-1].step.name}: what others leave, and the share of late answers in the idle step"
+        if share < ALIKE_SHARE:
+            share = low = 0.0
+        rates = [single_bps / (1 - each) for each in (share, low, high)]
+        return [
+            Estimate(RATE, "bps", rates[0], rates[1] - margin, rates[2] + margin, origin=origin),
+            Estimate(CROSS, "bps", share * rates[0], low * rates[1], high * rates[2], origin=origin),
+        ]
+    if many is None or many.received_bps < single_bps - margin:
+        because = "each flow waits in a queue of its own, so that other traffic does not show"
+        origin = "steps above: what one flow gets"
+        return [
+            cannot_be_told(RATE, "bps", because, low=single_bps - margin, origin=origin),
             cannot_be_told(CROSS, "bps", because),
         ]
-    return _shared(first, last)
-
-
-def _shared(first: Overload, last: Overload) -> list[Estimate]:
-    (o1, r1), (o2, r2) = sorted((each.offered_bps, each.received_bps) for each in (first, last))
-    y1, y2 = o1 / r1, o2 / r2
-    slope = (y2 - y1) / (o2 - o1)
-    alone_bps = (r1 + r2) / 2
-    origin = f"steps {first.step.name} and {last.step.name}: "
-    error = MEASURED_SHARE * (y1**2 + y2**2) ** 0.5 / (y2 - y1) if y2 > y1 else 1.0
-    rate_bps = 1 / slope if slope > 0 else alone_bps
-    cross_bps = y1 * rate_bps - o1
-    uncertain_bps = error * rate_bps
-    if abs(cross_bps) <= max(NO_CROSS_SHARE * rate_bps, uncertain_bps) and abs(r2 - r1) < 2 * MEASURED_SHARE * r1:
-        margin = MEASURED_SHARE * alone_bps
-        return [
-            Estimate(RATE, "bps", alone_bps, alone_bps - margin, alone_bps + margin, origin=origin + "receiver's rate"),
-            Estimate(CROSS, "bps", 0.0, 0.0, NO_CROSS_SHARE * alone_bps, origin=origin + "both come through alike"),
-        ]
-    least_bps = max(r1, r2) * (1 - MEASURED_SHARE)
-    return [
-        Estimate(
-            RATE, "bps", max(rate_bps, least_bps), max(rate_bps - uncertain_bps, least_bps), rate_bps + uncertain_bps,
-            origin=origin + "offered over received (TOPP)",
-        ),
-        Estimate(
-            CROSS, "bps", max(cross_bps, 0.0), max(cross_bps - y1 * uncertain_bps, 0.0), cross_bps + y1 * uncertain_bps,
-            origin=origin + "offered over received (TOPP)",
-        ),
-    ]  # fmt: skip
-
-
-def _of_queues_of_flows(found: list[Overload]) -> list[Estimate]:
-    one = [each for each in found if each.step.streams == 1]
-    many = max(found, key=lambda each: each.step.streams)
-    streams, most_bps = many.step.streams, max(each.received_bps for each in found)
-    single_bps = one[0].received_bps if one else most_bps
-    margin = MEASURED_SHARE * most_bps
+    streams, most_bps = many.step.streams, max(single_bps, many.received_bps)
     origin = f"step {many.step.name}: what {streams} flows get of a queue for each flow"
     gained_bps = many.received_bps - single_bps
+    high_bps = most_bps * (streams + 1) / streams + margin
     if gained_bps > 2 * margin:  # others got less of many: they had their share
         rate_bps = many.received_bps * (streams + 1) / streams
+        cross_bps = rate_bps - single_bps
         return [
-            Estimate(RATE, "bps", rate_bps, most_bps - margin, rate_bps + 2 * margin, origin=origin),
-            Estimate(
-                CROSS,
-                "bps",
-                rate_bps - single_bps,
-                gained_bps - margin,
-                rate_bps - single_bps + 3 * margin,
-                origin=origin,
-            ),
+            Estimate(RATE, "bps", rate_bps, most_bps - margin, high_bps, origin=origin),
+            Estimate(CROSS, "bps", cross_bps, gained_bps - margin, cross_bps + 3 * margin, origin=origin),
         ]
-    high_bps = most_bps * (streams + 1) / streams + margin
     return [
         Estimate(RATE, "bps", most_bps, most_bps - margin, high_bps, origin=origin),
         Estimate(CROSS, "bps", 0.0, 0.0, high_bps - most_bps + margin, origin=origin),
     ]
 
 
-def _not_overloaded(observed: Observed) -> list[Estimate]:
+def _not_overloaded(observed: PathRun) -> list[Estimate]:
     best_bps, what = best_received(observed)
     because = "no step was faster than the path" if observed.has_steps else "nothing shows that the path was full"
-    if not best_bps:
-        return [cannot_be_told(RATE, "bps", because), cannot_be_told(CROSS, "bps", because)]
     return [
-        cannot_be_told(RATE, "bps", because, low=best_bps, origin=what),
+        cannot_be_told(RATE, "bps", because, low=best_bps or None, origin=what),
         cannot_be_told(CROSS, "bps", because),
     ]
 
 
-def best_received(observed: Observed) -> tuple[float, str]:
-    """Returns the most that came through in a second of TCP or a step of UDP, with all headers, and where."""
-    found = [(0.0, "")]
-    for step in observed.above:
-        rows = steady(step)
-        if rows.height and step.packet_bytes:
-            received = int(rows["packets"].sum()) - int(rows["lost_packets"].sum())
-            found.append((received * step.packet_bytes * 8 / float(rows["seconds"].sum()), f"step {step.name}"))
-    for step in observed.tcp_steps:
-        if (tcp_bps := tcp_received_bps(observed, step)) is not None:
-            found.append((tcp_bps, f"step {step.name}: the best second of TCP"))
+def best_received(observed: PathRun) -> tuple[float, str]:
+    """Returns the most that came through in a step of UDP or TCP, with all headers, and where."""
+    counted = ((_counted(step), step.name) for step in observed.above)
+    found = [(0.0, ""), *((each[1], f"step {name}") for each, name in counted if each)]
+    of_tcp = ((_tcp_bps(observed, step, step.begin_s), step.name) for step in observed.tcp_steps)
+    found += [(best_bps, f"{name}: all flows of TCP") for best_bps, name in of_tcp if best_bps]
     return max(found)
 
 
-def tcp_received_bps(observed: Observed, step: Step) -> float | None:
-    """Returns the best second of a TCP step by what its sockets' receivers acknowledged, with all headers."""
+def _tcp_bps(observed: PathRun, step: PathStep, begin_s: float) -> float | None:
+    """Returns what receivers acknowledged of all flows from some moment of a step on, with all headers."""
     samples = observed.sockets_in(step)
-    if not {"bytes_acked", "mss_bytes"} <= set(samples.columns) or samples.is_empty():
+    if not {"bytes_acked", "mss_bytes"} <= set(samples.columns):
         return None
-    mss_bytes = float(samples["mss_bytes"].median() or 0) or 1448.0  # type: ignore[arg-type]
-    acked = samples.sort("port", "time_s").with_columns(pl.col("bytes_acked").cast(pl.Int64).diff().over("port"))
-    seconds = acked.group_by(second=pl.col("time_s").floor()).agg(pl.col("bytes_acked").sum()).sort("second")
-    whole = seconds["bytes_acked"].to_list()[1:-1]
-    most = max((min(pair) for pair in pairwise(whole)), default=None)
-    return None if most is None else most * 8 * (mss_bytes + HEADERS_BYTES) / mss_bytes
+    samples = samples.filter(pl.col("time_s").is_between(begin_s, step.end_s - ENDS_S)).sort("time_s")
+    if samples.is_empty():
+        return None
+    mss_bytes = float(samples["mss_bytes"].cast(pl.Float64).mean() or 0) or 1448.0  # type: ignore[arg-type]
+    first, last = pl.col("bytes_acked").cast(pl.Int64).first(), pl.col("bytes_acked").cast(pl.Int64).last()
+    seconds = pl.col("time_s").last() - pl.col("time_s").first()
+    flows = samples.group_by("port").agg(bits=(last - first) * 8, seconds=seconds).filter(pl.col("seconds") > 0)
+    return float((flows["bits"] / flows["seconds"]).sum()) * (mss_bytes + HEADERS_BYTES) / mss_bytes

@@ -3,14 +3,14 @@
 from scipy import stats
 
 from ccmix.twin.estimate import Estimate, cannot_be_told
-from ccmix.twin.observed import Observed
+from ccmix.twin.observed import PathRun
 
 REORDERING = "reordering"
 TAIL = 0.025
 MODEL_SHARE = 0.25  # by which the model may be wrong: how early they are is taken for half of the base RTT
 
 
-def reordering(observed: Observed, base_rtt_s: float | None) -> Estimate:
+def reordering(observed: PathRun, base_rtt_s: float | None) -> Estimate:
     """Returns the share of packets that take no delay on their way, as netem's `reorder` makes them.
 
     iperf3's receiver counts what comes after a packet with a higher number. A packet that is early by half of the base

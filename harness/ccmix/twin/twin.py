@@ -17,13 +17,14 @@ from ccmix.twin import hosts
 from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
 from ccmix.twin.estimate import Estimate, best
 from ccmix.twin.loss import LOSS, loss
-from ccmix.twin.observed import Observed, observe
+from ccmix.twin.observed import PathRun, observe
 from ccmix.twin.of_results import estimates_of_results
 from ccmix.twin.queue import buffer, delays, queue, queues_of_flows
 from ccmix.twin.rate import RATE, overloads, rate
 from ccmix.twin.reordering import reordering
 
 DEFAULT_PACKET_BYTES = 1514
+START_SHARE = 1 / 3  # of a step, in which slow start overshoots
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]]) -> Twin:
     return Twin(destination, joined, finished)
 
 
-def estimates_of(observed: Observed) -> tuple[Estimate, ...]:
+def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     """Returns every estimate of a run, in the order in which they are shown."""
     of_base = {each.quantity: each for each in base_rtt(observed)}
     of_loss = {each.quantity: each for each in loss(observed)}
@@ -84,7 +85,7 @@ def estimates_of(observed: Observed) -> tuple[Estimate, ...]:
     packet_bytes = next((each.step.packet_bytes for each in found if each.step.packet_bytes), DEFAULT_PACKET_BYTES)
     most_bps = max((each.received_bps for each in found), default=0.0)
     of_flows = queues_of_flows(seen, packet_bytes * 8 / most_bps if most_bps else 0.0, noise_s)
-    of_rate = {each.quantity: each for each in rate(observed, lost, of_flows)}
+    of_rate = {each.quantity: each for each in rate(observed, lost, of_flows, base_s)}
     rate_bps = of_rate[RATE].value or of_rate[RATE].low
     return (
         *of_base.values(),
@@ -100,10 +101,11 @@ def estimates_of(observed: Observed) -> tuple[Estimate, ...]:
     )
 
 
-def _retransmitted(observed: Observed) -> float | None:
+def _retransmitted(observed: PathRun) -> float | None:
     """Returns the share of segments that flows of the step that fills the buffer sent again."""
     for step in observed.of_kind("fill"):
         samples = observed.sockets_in(step).sort("time_s")
+        samples = samples.filter(pl.col("time_s") > step.begin_s + (step.end_s - step.begin_s) * START_SHARE)
         if {"data_segs_out", "retransmits"} <= set(samples.columns) and samples.height:
             grown = samples.group_by("port").agg(
                 (pl.col(name).last() - pl.col(name).first()).cast(pl.Int64) for name in ("data_segs_out", "retransmits")

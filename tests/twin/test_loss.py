@@ -1,0 +1,62 @@
+"""Tests random loss and bursts, against series whose truth is known."""
+
+import polars as pl
+import pytest
+
+from ccmix.twin.estimate import Estimate
+from ccmix.twin.loss import binomial_interval, gilbert, loss
+from ccmix.twin.observed import PathRun, PathStep
+from synthetic_path import Truth, measured
+
+SEEDS = range(60)
+COVERED = 0.9
+
+
+def estimates(truth: Truth, seed: int = 1) -> dict[str, Estimate]:
+    return {each.quantity: each for each in loss(measured(truth, above=(), seed=seed))}
+
+
+@pytest.mark.parametrize("truth", [Truth(loss=0.001), Truth(loss=0.01), Truth(loss=0.005, burst_packets=5)])
+def test_intervals_cover_the_loss_in_nine_of_ten_runs(truth: Truth) -> None:
+    covered = 0
+    for seed in SEEDS:
+        estimate = estimates(truth, seed)["random loss"]
+        assert estimate.low is not None
+        assert estimate.high is not None
+        covered += estimate.low <= truth.loss <= estimate.high
+    assert covered >= COVERED * len(SEEDS)
+
+
+def test_bursts_are_told_from_single_losses() -> None:
+    assert estimates(Truth(loss=0.01))["burst of losses"].value is None
+    length = estimates(Truth(loss=0.01, burst_packets=8))["burst of losses"].value
+    assert length is not None
+    assert 8 / 1.6 < length < 8 * 1.6
+
+
+def test_no_loss_seen_leaves_what_so_many_packets_can_hide() -> None:
+    estimate = estimates(Truth())["random loss"]
+    assert estimate.value == 0
+    assert estimate.low == 0
+    assert estimate.high == pytest.approx(3.7 / (40 * 12.5e6 / 8 / 1514), rel=0.05)
+
+
+def test_the_binomial_interval_is_clopper_and_pearsons() -> None:
+    low, high = binomial_interval(4, 20)
+    assert (low, high) == pytest.approx((0.0573, 0.4366), abs=1e-4)  # binom.test(4, 20) of R
+
+
+def test_gilberts_parameters_lose_the_share_in_such_bursts() -> None:
+    p, r = gilbert(0.01, 5)
+    assert p / (p + r) == pytest.approx(0.01)
+    assert 1 / r == pytest.approx(5)
+
+
+def test_retransmissions_are_an_upper_bound_and_no_value() -> None:
+    sockets = pl.DataFrame({"time_s": [1.0, 9.0], "port": [1, 1], "data_segs_out": [0, 10_000], "retransmits": [0, 20]})
+    seen = PathRun("a run", (PathStep("test", 0.0, 10.0, 1, "cubic"),), pl.DataFrame(), sockets)
+    estimate = loss(seen)[0]
+    assert estimate.value is None
+    assert estimate.high is not None
+    assert 0.002 < estimate.high < 0.004
+    assert estimate.unknown

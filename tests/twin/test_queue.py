@@ -1,0 +1,85 @@
+"""Tests the buffer and the kind of the queue, against series whose truth is known."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from ccmix.twin.estimate import Estimate
+from ccmix.twin.observed import PathRun
+from ccmix.twin.queue import Waits, buffer, delays, queue, queues_of_flows
+from ccmix.twin.rate import Overload, overloads
+from synthetic_path import PACKET_BYTES, Truth, measured
+
+PACKET_S = PACKET_BYTES * 8 / 50e6
+
+
+def buffer_of(seen: PathRun, truth: Truth, *, of_flows: bool = False) -> Estimate:
+    found = overloads(seen, 0.0)
+    return buffer(seen, delays(seen, truth.base_rtt_s, found), truth.rate_bps, PACKET_BYTES, of_flows, found)
+
+
+@pytest.mark.parametrize("buffer_bytes", [20e3, 125e3, 1e6])
+def test_a_full_buffer_is_the_longest_delay_times_the_rate(buffer_bytes: float) -> None:
+    truth = Truth(buffer_bytes=buffer_bytes, noise_s=1e-4)
+    estimate = buffer_of(measured(truth), truth)
+    assert estimate.value == pytest.approx(buffer_bytes, rel=0.1)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low <= buffer_bytes <= estimate.high
+
+
+def test_a_queue_that_still_grows_is_a_lower_bound() -> None:
+    truth = Truth(buffer_bytes=500e6)
+    seen = measured(truth)
+    found = [replace(each, received_bps=truth.rate_bps) for each in overloads(seen, 0.0)]
+    found = found or [Overload(step, step.offered_bps or 0.0, truth.rate_bps) for step in seen.above]
+    estimate = buffer(seen, delays(seen, truth.base_rtt_s, found), truth.rate_bps, PACKET_BYTES, False, found)
+    assert estimate.value is None
+    assert estimate.low is not None
+    assert estimate.low > 10e6
+
+
+def test_the_probe_does_not_see_the_queues_of_others() -> None:
+    truth = Truth()
+    estimate = buffer_of(measured(truth), truth, of_flows=True)
+    assert estimate.value is None
+    assert estimate.unknown
+
+
+def test_a_buffer_that_nothing_filled_is_not_told() -> None:
+    truth = Truth()
+    estimate = buffer_of(measured(truth, above=(0.5,)), truth)
+    assert estimate.value is None
+    assert estimate.unknown
+
+
+def seen(probe_s: float, fill_s: float, tcp_s: float) -> Waits:
+    return Waits(probe_s, probe_s, probe_s, fill_s, tcp_s, tcp_s)
+
+
+def test_a_probe_that_does_not_wait_where_tcp_does_shows_queues_of_flows() -> None:
+    assert queues_of_flows(seen(1e-5, 1e-5, 5e-3), PACKET_S, 0.0) is True
+    assert queues_of_flows(seen(20e-3, 18e-3, 18e-3), PACKET_S, 0.0) is False
+    assert queues_of_flows(seen(1e-5, 1e-5, 2e-5), PACKET_S, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("fill_s", "retransmitted", "loss_high", "word"),
+    [
+        (19e-3, 0.01, 0.001, "fifo"),
+        (6e-3, 0.01, 0.001, "codel"),
+        (6e-3, 0.01, 0.01, None),  # random loss explains why the flows did not fill it
+        (15e-3, 0.01, 0.001, None),
+    ],
+)
+def test_a_queue_that_drops_before_it_is_full_is_managed(
+    fill_s: float, retransmitted: float, loss_high: float, word: str | None
+) -> None:
+    estimate = queue(seen(20e-3, fill_s, fill_s), False, retransmitted, loss_high)
+    assert estimate.word == word
+    assert bool(estimate.unknown) == (word is None)
+
+
+def test_nothing_is_said_of_a_run_without_a_probe() -> None:
+    assert queues_of_flows(delays(PathRun("a run", (), pl.DataFrame(), pl.DataFrame()), 0.02, []), PACKET_S, 0) is None
