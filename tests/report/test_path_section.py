@@ -44,7 +44,8 @@ def test_the_drawing_has_the_stations_in_the_order_of_packets(results: Results) 
     assert [station.name for station in path.stations] == ["sender", "bottleneck", "the way", "receiver"]
     assert re.fullmatch(
         r"sender ── \[bottleneck: rate 20.0 Mbit/s, cross traffic .*, buffer .* kB, queue fifo\] ── "
-        r"\[the way: base RTT 19.99 ms, random loss .*%, reordering .*\] ── \[receiver: receiver's window at least .*\]",
+        r"\[the way: base RTT 19.99 ms, random loss .*%, reordering .*\] ── "
+        r"\[receiver: receiver's window at least .*\]",
         drawing(path),
     )
 

@@ -165,9 +165,8 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     for name, lines in tests:
         names[name] = names.get(name, 0) + 1
         suffix = f"-{names[name]}" if names[name] > 1 else ""
-        yield [
-            f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}", *lines.split("\n"), *path.sweeps, ITERATIONS,
-        ]  # fmt: skip
+        head = [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}"]
+        yield [*head, *lines.split("\n"), *path.sweeps, ITERATIONS]
 
 
 def _of_run(run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _Path) -> Iterator[str]:
