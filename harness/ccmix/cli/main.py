@@ -119,7 +119,7 @@ def main() -> None:
     ccmix run my-test.ini --lab            run it, in the lab, on all cores
     ccmix report results/my-test           the table of what was measured
     ccmix compare results/a results/b      what differs between two campaigns
-    ccmix twin results/geneva -o twin.ini  what a measured path is, and its emulated twin
+    ccmix twin results/geneva -o twin.ini  what a measured path is, and its twin
     ccmix import tests.csv -o results/b    what others measured
     ccmix archive pack results/my-test     one file of it, to mail and cite
     ccmix verify my-test.zip               whether its numbers repeat

@@ -25,7 +25,7 @@ SENDER, OTHERS = "h1", "others"
 LEAST_SHARE = 1e-6
 EXAMPLE = "cca", ("cubic", "bbr")
 EXAMPLE_STREAMS = (1, 16)
-EXAMPLE_S = 30
+EXAMPLE_S = 60
 ITERATIONS = "iterations = 3"  # of fewer, a range has no intervals
 UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
 

@@ -1,0 +1,106 @@
+"""Tests the INI file of a twin: it can be read, has what was told, and sweeps what was not."""
+
+from pathlib import Path
+
+import pytest
+
+from ccmix.config import Condition, load
+from ccmix.model import Group, HostPath, Iperf3Source, Loss, Run, Topology, Traffic, UdpSource
+from ccmix.model.real import Destination
+from ccmix.twin.estimate import Estimate, cannot_be_told
+from ccmix.twin.ini import ini
+from ccmix.twin.twin import Twin
+
+TOLD = {
+    "rate": Estimate("rate", "bps", 50e6, 49e6, 51e6, origin="steps"),
+    "base RTT": Estimate("base RTT", "s", 0.02, 0.0199, 0.0201, origin="idle"),
+    "cross traffic": Estimate("cross traffic", "bps", 0.0, 0.0, 1e6, origin="steps"),
+    "buffer": Estimate("buffer", "bytes", 125e3, 120e3, 130e3, origin="steps"),
+    "queue": Estimate("queue", word="fifo", origin="steps"),
+    "random loss": Estimate("random loss", "share", 0.001, 0.0008, 0.0012, origin="below"),
+    "burst of losses": cannot_be_told("burst of losses", "packets", "each by itself"),
+    "reordering": Estimate("reordering", "share", 0.0, 0.0, 0.001, origin="below"),
+    "receiver's window": cannot_be_told("receiver's window", "bytes", "it did not limit", low=1e6),
+    "MTU": Estimate("MTU", "bytes", 1500.0, 1500.0, 1500.0, origin="sockets"),
+    "ECN": Estimate("ECN", word="not negotiated", origin="sockets"),
+}
+
+
+class Finished:
+    """Stands for a finished run, of which the file needs the plan alone."""
+
+    def __init__(self, cca: str, streams: int) -> None:
+        source = Iperf3Source("", "src", (Group(cca),), streams)
+        traffic = Traffic((source,), 20.0, 2.0, 0.5)
+        path = HostPath("localhost", Destination("dtn.example.org", "dtn.example.org", "dtn.example.org"), "iperf3")
+        self.run = Run("tests", {"cca": cca}, "dtn.example.org", 1, 1, traffic, path)
+
+
+def read(tests: tuple[Finished, ...] = (), **changed: Estimate) -> list[Condition]:
+    estimates = TOLD | {estimate.quantity: estimate for estimate in changed.values()}
+    text = ini([Twin("dtn.example.org", tuple(estimates.values()), tests)])  # type: ignore[arg-type]
+    return [condition for entry in load(Path("twin.ini"), text).entries for condition in entry.conditions]
+
+
+def topology(**changed: Estimate) -> Topology:
+    path = read(**changed)[0].path
+    assert isinstance(path, Topology)
+    return path
+
+
+def test_what_was_told_is_the_topology() -> None:
+    path = topology()
+    assert (path.rate_bps, path.base_rtt_s, path.buffer_bytes, path.mtu_bytes) == (50e6, 0.02, 125_000, 1500)
+    assert path.queue.kind == "bfifo"
+    assert path.senders[0].loss == Loss("random", (0.001,))
+
+
+def test_bursts_are_those_of_a_gilbert_model() -> None:
+    loss = topology(burst=Estimate("burst of losses", "packets", 5.0, 3.0, 8.0)).senders[0].loss
+    assert loss is not None
+    assert loss.model == "gemodel"
+    assert loss.mean == pytest.approx(0.001, rel=0.01)
+
+
+def test_the_tests_of_the_campaign_are_the_entries() -> None:
+    conditions = read((Finished("cubic", 1), Finished("bbr", 8), Finished("cubic", 1)))
+    sources = [condition.traffic.sources[0] for condition in conditions]
+    assert [(source.groups[0].cca, source.streams) for source in sources] == [("cubic", 1), ("bbr", 8)]  # type: ignore[union-attr]
+    assert {(condition.traffic.duration_s, condition.traffic.omit_s) for condition in conditions} == {(20, 2)}
+
+
+def test_without_tests_there_are_examples() -> None:
+    assert len(read()) == 4
+
+
+def test_a_buffer_that_is_not_known_is_swept() -> None:
+    swept = {condition.values["buffer"] for condition in read(buffer=cannot_be_told("buffer", "bytes", "not full"))}
+    assert swept == {"0.1bdp", "0.3bdp", "1bdp"}
+    bound = cannot_be_told("buffer", "bytes", "it still grew", low=100e3)
+    assert {condition.values["buffer"] for condition in read(buffer=bound)} == {"100000b", "300000b", "1000000b"}
+
+
+@pytest.mark.parametrize("tests", [(), (Finished("cubic", 4),)])
+def test_what_is_swept_is_named_unknown_and_runs_often_enough_for_intervals(tests: tuple[Finished, ...]) -> None:
+    bound = Estimate("random loss", "share", high=0.002, unknown="flows lose, too")
+    buffer = cannot_be_told("buffer", "bytes", "not full")
+    text = ini([Twin("a", tuple((TOLD | {"buffer": buffer, "random loss": bound}).values()), tests)])  # type: ignore[arg-type]
+    for entry in load(Path("twin.ini"), text).entries:
+        assert (entry.unknown, entry.iterations) == (("loss", "buffer"), 3)
+        assert {condition.values["loss"] for condition in entry.conditions} == {"0%", "0.2%"}
+    known = ini([Twin("a", tuple(TOLD.values()), tests)])  # type: ignore[arg-type]
+    assert [entry.unknown for entry in load(Path("twin.ini"), known).entries] == [()]
+
+
+@pytest.mark.parametrize("tests", [(), (Finished("cubic", 4),)])
+def test_cross_traffic_is_udp_of_another_host(tests: tuple[Finished, ...]) -> None:
+    cross = Estimate("cross traffic", "bps", 10e6, 9e6, 11e6, origin="steps")
+    for condition in read(tests, cross=cross):
+        udp = next(source for source in condition.traffic.sources if isinstance(source, UdpSource))
+        assert udp.host == "others"
+        assert udp.rate_bps * 1514 / 1472 == pytest.approx(10e6, rel=0.001)
+
+
+@pytest.mark.parametrize(("word", "kind"), [("codel", "codel"), ("fq_codel", "fq_codel"), ("fifo", "bfifo")])
+def test_the_queue_is_the_one_that_shows(word: str, kind: str) -> None:
+    assert topology(queue=Estimate("queue", word=word)).queue.kind == kind
