@@ -34,7 +34,7 @@ def spans(source: ChartSource, value: Part, labels: Part, row: str = "row") -> P
     return source.view(
         {
             "layer": [
-                layer("range", {"type": "bar", "height": BAR_HEIGHT}, "low", "high"),
+                layer("range", {"type": "bar", "height": BAR_HEIGHT, "stroke": COLOURS["bbr"]}, "low", "high"),
                 layer("middle", {"type": "tick", "thickness": 3, "height": TICK_HEIGHT}, "middle"),
                 {
                     "mark": {"type": "rule", "strokeWidth": 2, "color": ONE_COLOUR},
