@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ccmix.archive import RunFolder
 from ccmix.compare import range_text
 from ccmix.compare.ranges import ComparedRange
 from ccmix.compare.verdicts import Compared, compare
@@ -106,6 +108,18 @@ def test_a_condition_without_a_valid_run_leaves_open_what_is_outside(make: Make)
     found = only(compare(load(a), load(b)))
     assert range_text.verdict(found.goodputs[0]).endswith("conditions of B have no valid run")
     assert range_text.lines([found])[0][2] == "3, 3 x 0 to 3"
+
+
+def test_a_condition_that_was_not_run_yet_leaves_open_what_is_outside(make: Make) -> None:
+    """It has its place among the values, so that the best estimate stays the same."""
+    twin = emulated(BUFFERS)
+    outdir = make("b", twin, unknown=UNKNOWN)
+    for run, _ in twin:
+        if run.condition["buffer"] == "0.3bdp":
+            shutil.rmtree(RunFolder.of(outdir, run).path)
+    found = only(compare(load(make("a", real(300e6))), load(outdir)))
+    assert range_text.verdict(found.goodputs[0]).endswith("conditions of B have no valid run")
+    assert (found.goodputs[0].b.point, found.goodputs[0].b.missing) == (None, ((("buffer", "0.3bdp"),),))
 
 
 @pytest.mark.parametrize(

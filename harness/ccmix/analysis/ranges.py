@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ccmix.analysis.comparison import MARGIN, MetricSample, p_above, p_below
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.statistics import Spread
+from ccmix.archive import Campaign
 from ccmix.model import condition_name
 
 UnknownValues = tuple[tuple[str, str], ...]
@@ -30,6 +31,18 @@ def middle(every: Iterable[UnknownValues]) -> UnknownValues:
         for key, value in point:
             values.setdefault(key, {})[value] = None
     return tuple((key, list(own)[(len(own) - 1) // 2]) for key, own in values.items())
+
+
+def planned_ranges(campaign: Campaign) -> dict[tuple[str, str, str], list[UnknownValues]]:
+    """Returns the values by which the conditions of each range differ, in the order of the file, finished or not; by
+    entry, known condition and destination.
+    """
+    planned: dict[tuple[str, str, str], dict[UnknownValues, None]] = {}
+    for run in campaign.runs_in_file_order:
+        known, values = split(run.condition, campaign.plan.unknown.get(run.entry, ()))
+        if values:
+            planned.setdefault((run.entry, condition_name(known), run.dst), {})[values] = None
+    return {place: list(own) for place, own in planned.items()}
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ccmix.analysis.conditions import condition_key, mix
-from ccmix.analysis.ranges import UnknownValues, middle, split
-from ccmix.analysis.results import Result
+from ccmix.analysis.ranges import UnknownValues, middle, planned_ranges, split
+from ccmix.analysis.results import Result, Results
 from ccmix.analysis.settling_text import longest, not_settled
 from ccmix.compare.environment import OF_TRAFFIC, settings_of_path
 from ccmix.compare.paths import KnownPath, path_of
@@ -80,7 +80,8 @@ class RangeCell(Cell):
     Its first runs, and its path, are those of the best estimate, or of the first condition with runs.
     """
 
-    members: tuple[tuple[UnknownValues, Cell], ...] = ()  # in the order of the file
+    members: tuple[tuple[UnknownValues, Cell], ...] = ()  # those with finished runs, in the order of the file
+    planned: tuple[UnknownValues, ...] = ()  # of all of its conditions
 
     @cached_property
     def path_settings(self) -> Mapping[str, str]:
@@ -124,13 +125,14 @@ def cells(results: Sequence[Result]) -> list[Cell]:
     ]
 
 
-def joined(cells_of_campaign: Sequence[Cell], unknown_of: Callable[[Result], Sequence[str]]) -> list[Cell]:
+def joined(results: Results) -> list[Cell]:
     """Returns the conditions with those that differ in unknown keys alone joined, at the place of their first."""
+    planned = {place: values for campaign in results.campaigns for place, values in planned_ranges(campaign).items()}
     found: list[Cell | list[tuple[UnknownValues, Cell]]] = []
     by_known: dict[tuple[str, str, str], list[tuple[UnknownValues, Cell]]] = {}
-    for cell in cells_of_campaign:
+    for cell in cells(results.runs):
         run = cell.first.run
-        known, values = split(run.condition, unknown_of(cell.first))
+        known, values = split(run.condition, results.unknown_of(cell.first))
         if not values:
             found.append(cell)
             continue
@@ -138,11 +140,12 @@ def joined(cells_of_campaign: Sequence[Cell], unknown_of: Callable[[Result], Seq
         if key not in by_known:
             found.append(by_known.setdefault(key, []))
         by_known[key].append((values, cell))
-    return [_range_cell(each) if isinstance(each, list) else each for each in found]
+    places = {id(members): place for place, members in by_known.items()}
+    return [_range_cell(each, planned[places[id(each)]]) if isinstance(each, list) else each for each in found]
 
 
-def _range_cell(members: Sequence[tuple[UnknownValues, Cell]]) -> RangeCell:
-    best = middle(values for values, _ in members)
+def _range_cell(members: Sequence[tuple[UnknownValues, Cell]], planned: Sequence[UnknownValues]) -> RangeCell:
+    best = middle(planned)
     point = next((cell for values, cell in members if values == best), members[0][1])
     others = (cell for _, cell in members if cell is not point)
     results = (result for cell in (point, *others) for result in cell.results)
@@ -151,6 +154,7 @@ def _range_cell(members: Sequence[tuple[UnknownValues, Cell]]) -> RangeCell:
         point.path,
         point.one_of_several,
         tuple(members),
+        tuple(planned),
     )
 
 

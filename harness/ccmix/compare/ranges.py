@@ -140,7 +140,8 @@ def compared_range(a: Cell, b: RangeCell, rule: str, margin: float) -> ComparedR
 def _tested(a: Cell, b: RangeCell, group: str, group_in_b: str, metric: str, margin: float) -> RangeTested | None:
     """Returns None where one of them has no value."""
     sample = MetricSample(tuple(values(a, group, metric)))
-    span = range_of({unknown: values(cell, group_in_b, metric) for unknown, cell in b.members})
+    finished = {unknown: values(cell, group_in_b, metric) for unknown, cell in b.members}
+    span = range_of({unknown: finished.get(unknown, []) for unknown in b.planned})
     spread = Spread.of(sample.values)
     if spread is None or span is None:
         return None

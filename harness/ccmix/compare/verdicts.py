@@ -163,7 +163,7 @@ def _cell(cell: Cell) -> dict[str, object]:
 
 def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, str] = ("", "")) -> Compared:
     """Compares the valid runs and counts the others. `made_by` are the versions of ccmix."""
-    matched = match(cells(a.runs), joined(cells(b.runs), b.unknown_of))
+    matched = match(cells(a.runs), joined(b))
     conditions = [_condition(pair, margin) for pair in matched.pairs if not isinstance(pair.b, RangeCell)]
     ranges = [
         compared_range(pair.a, pair.b, pair.rule, margin) for pair in matched.pairs if isinstance(pair.b, RangeCell)
