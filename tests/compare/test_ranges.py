@@ -189,8 +189,8 @@ def test_what_to_measure(make: Make) -> None:
         "Measure the buffer: between 0.1bdp and 1bdp the goodput of cubic changes 2.5 times (one all far)."
     ]
     assert list(range_text.advice(compared.ranges[1:])) == [
-        "None of buffer moves the goodput by more than 10%: to know them better changes little. The most is buffer: "
-        "between 0.1bdp and 1bdp the goodput of bbr changes 1.04 times (two all far)."
+        "No value of buffer moves the goodput by more than 10%, so that a measurement changes little. The most is "
+        "buffer: between 0.1bdp and 1bdp the goodput of bbr changes 1.04 times (two all far)."
     ]
 
 

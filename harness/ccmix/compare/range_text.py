@@ -213,8 +213,8 @@ def _measure(ranges: Sequence[ComparedRange], margin: float) -> str:
     )
     if effect.rank <= 1 + margin:
         return (
-            f"None of {_or(_unknown(ranges))} moves the goodput by more than {format_percent(margin)}: "
-            f"to know them better changes little. The most is {effect.key}: {changes}."
+            f"No value of {_or(_unknown(ranges))} moves the goodput by more than {format_percent(margin)}, so that a "
+            f"measurement changes little. The most is {effect.key}: {changes}."
         )
     if effect.p is None:
         return (
