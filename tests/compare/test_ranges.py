@@ -194,6 +194,24 @@ def test_what_to_measure(make: Make) -> None:
     ]
 
 
+def test_what_to_measure_is_no_chance(make: Make) -> None:
+    """Loss seems to matter more than the buffer, by one wild run."""
+    values = {
+        ("0.1bdp", "0%"): around(100e6), ("1bdp", "0%"): around(150e6), ("0.1bdp", "1%"): [20e6, 50e6, 80e6],
+        ("1bdp", "1%"): around(149e6),
+    }  # fmt: skip
+    twin = [
+        one for (buffer, loss), own in values.items() for one in iterations(own, path=TWIN, buffer=buffer, loss=loss)
+    ]  # fmt: skip
+    found = only(against(make, real(100e6), twin, unknown={"one": ("buffer", "loss")}))
+    assert [(effect.key, effect.ratio, effect.seen) for _, _, effect in range_text.effects([found])] == [
+        ("buffer", pytest.approx(1.5), True), ("loss", pytest.approx(2.0), False),
+    ]  # fmt: skip
+    [sentence] = range_text.advice([found])
+    assert sentence.startswith("Measure the buffer: between 0.1bdp and 1bdp the goodput of cubic changes 1.5 times")
+    assert sentence.endswith("with loss=0%).")
+
+
 def test_outside_none_of_the_unknown_explains_it(make: Make) -> None:
     [sentence] = range_text.advice([only(against(make, real(300e6), emulated(BUFFERS)))])
     assert sentence == (

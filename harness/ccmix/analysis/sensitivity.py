@@ -43,29 +43,38 @@ class KeyEffect:
 
     @property
     def rank(self) -> float:
-        """Returns what effects are sorted by: the ratio, and infinity where there is none."""
+        """Returns by how many times the metric changes: infinity where the smaller mean is not above 0."""
         return math.inf if self.ratio is None else self.ratio
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """Returns what effects are sorted by: what may be chance comes last."""
+        return self.seen, self.rank
 
 
 def effects(span: MetricRange) -> list[KeyEffect]:
     """Returns the unknown keys that have several values, the one that moves the metric most first."""
     keys = dict.fromkeys(key for member in span.members for key, _ in member.unknown)
     found = [effect for key in keys if (effect := _effect(span, key))]
-    return sorted(found, key=lambda effect: effect.rank, reverse=True)
+    return sorted(found, key=lambda effect: effect.order, reverse=True)
 
 
 def _effect(span: MetricRange, key: str) -> KeyEffect | None:
+    """Returns the largest effect of those that are no chance, or else of all."""
     lines: dict[UnknownValues, list[RangeMember]] = {}
     for member in span.members:
         lines.setdefault(tuple(item for item in member.unknown if item[0] != key), []).append(member)
     pairs = [_in_order(pair) for line in lines.values() for pair in itertools.combinations(line, 2)]
-    if not pairs:
-        return None
-    low, high = max(pairs, key=lambda pair: _ratio(*pair) or math.inf)
-    ratio, of_all = _ratio(low, high), _ratio(span.lowest, span.highest)
+    of_all = _ratio(span.lowest, span.highest)
+    found = [_of_pair(key, low, high, of_all, len(pairs)) for low, high in pairs]
+    return max(found, key=lambda effect: effect.order, default=None)
+
+
+def _of_pair(key: str, low: RangeMember, high: RangeMember, of_all: float | None, pairs: int) -> KeyEffect:
+    ratio = _ratio(low, high)
     explains = None if ratio is None or of_all is None else math.log(ratio) / math.log(of_all) if of_all > 1 else 0.0
     testable = low.testable and high.testable
-    p = min(1.0, 2 * len(pairs) * p_above(low.sample, high.sample)) if testable else None
+    p = min(1.0, 2 * pairs * p_above(low.sample, high.sample)) if testable else None
     return KeyEffect(key, low, high, ratio, explains, p)
 
 

@@ -143,7 +143,7 @@ def _ratio(tested: RangeTested, member: RangeMember) -> str:
 
 
 def effects(ranges: Sequence[ComparedRange]) -> list[tuple[ComparedRange, str, KeyEffect]]:
-    """Returns each unknown key with the condition and group whose goodput it moves most, the largest effect first.
+    """Returns each unknown key with the condition and group whose goodput it moves most, sorted as of one range.
 
     Of a run of several groups, the groups count; the run as a whole does only where it has none.
     """
@@ -152,9 +152,9 @@ def effects(ranges: Sequence[ComparedRange]) -> list[tuple[ComparedRange, str, K
         groups = [of_group for of_group in compared.effects if of_group.group != WHOLE] or list(compared.effects)
         for of_group in groups:
             for effect in of_group.effects:
-                if effect.key not in best or effect.rank > best[effect.key][2].rank:
+                if effect.key not in best or effect.order > best[effect.key][2].order:
                     best[effect.key] = compared, of_group.group, effect
-    return sorted(best.values(), key=lambda found: found[2].rank, reverse=True)
+    return sorted(best.values(), key=lambda found: found[2].order, reverse=True)
 
 
 def unknown_lines(ranges: Sequence[ComparedRange]) -> list[tuple[str, ...]]:
