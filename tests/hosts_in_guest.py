@@ -61,8 +61,11 @@ class Printed:
         return "SAME" in self.output
 
 
-def run_in_guest(folder: Path, entries: str, *options: str, prepare: str = "") -> Printed:
-    """Runs the campaign in a guest whose namespaces are the hosts; "SAME" if these are the same before and after."""
+def run_in_guest(folder: Path, entries: str, *options: str, prepare: str = "", then: str = "") -> Printed:
+    """Runs the campaign in a guest whose namespaces are the hosts; "SAME" if these are the same before and after.
+
+    Files of the folder that begin with before- and after- come back, also those of the commands `then`.
+    """
     (folder / "test.ini").write_text(DEFAULT + entries)
     (folder / "profiles.yml").write_text(PROFILES)
     launch = folder / "launch"
@@ -73,6 +76,7 @@ def run_in_guest(folder: Path, entries: str, *options: str, prepare: str = "") -
         f"{CCMIX} run {folder}/test.ini -o out {' '.join(options)} || echo STATUS $?\n"
         f"sleep 10; ({STATE}) >after; diff before after && echo SAME\n"
         f"{CCMIX} report out --format json >rows.json\n"
+        f"{then}\n"
         f"echo ROWS; cat rows.json; echo FILES; tar -c before-* after-* 2>/dev/null | base64\n"
     )
     done = Ccmix(launch)("lab", "exec", "--host-root", "--memory", MEMORY_MIB, "--", "sh", script, timeout=600)

@@ -182,6 +182,20 @@ def test_an_index_that_this_ccmix_would_not_write_is_not_used(lie: pl.Expr, outd
     assert table(outdir) == first
 
 
+@pytest.mark.parametrize("field", ["bytes", "inode", "modified_ns", "changed_ns"])
+def test_a_row_counts_only_where_its_run_json_has_all_that_was_noted(
+    field: str, outdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes what was noted of one run.json, as if the file had changed in nothing else."""
+    table(outdir)
+    made_by = pl.read_parquet_metadata(outdir / INDEX)["ccmix"]
+    rows = pl.read_parquet(outdir / INDEX)
+    other = pl.when(pl.int_range(pl.len()) == 0).then(pl.col(field) + 1).otherwise(pl.col(field))
+    rows.with_columns(other.cast(rows.schema[field])).write_parquet(outdir / INDEX, metadata={"ccmix": made_by})
+    assert len(read_again(outdir, monkeypatch)) == 1
+    assert read_again(outdir, monkeypatch) == []
+
+
 def test_the_index_of_another_version_is_not_used(outdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table(outdir)
     pl.read_parquet(outdir / INDEX).write_parquet(outdir / INDEX, metadata={"ccmix": "0.0.1"})
@@ -230,6 +244,9 @@ def test_the_index_has_numbers_for_people(outdir: Path) -> None:
         assert json.loads(row["condition"]) == finished.run.condition
         assert (row["goodput_bps"], row["status"]) == (finished.metrics.goodput_bps, finished.verdict.status)
         assert row["real_seconds"] == finished.execution.real_seconds
+        status = (folder / "run.json").stat()
+        assert (row["bytes"], row["inode"]) == (status.st_size, status.st_ino)
+        assert (row["modified_ns"], row["changed_ns"]) == (status.st_mtime_ns, status.st_ctime_ns)
 
 
 def test_documents_of_a_campaign_are_the_same_by_the_index(outdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

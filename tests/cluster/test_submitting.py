@@ -216,6 +216,24 @@ def test_what_one_worker_can_t_make_is_made_by_another(bad: Answer, play: Playin
     assert Counter(worker for worker, _ in play.runs)["a"] <= 1
 
 
+def test_a_run_is_said_to_begin_before_it_ends(play: Playing, lab: Lab, tmp_path: Path) -> None:
+    """Lets it end only when who watches knows that it has begun."""
+    well = play.answer
+
+    async def made() -> FinishedRun:
+        begun = asyncio.Event()
+
+        async def answer(job: Job, worker: Worker) -> object:
+            await begun.wait()
+            return await well(job, worker)
+
+        play.answer = answer
+        async with started(lab, "a") as cluster:
+            return await cluster.executor.make(replace(attempt(tmp_path), began=begun.set))
+
+    assert asyncio.run(made()).run.iteration == 1
+
+
 def test_what_a_worker_says_it_lacks_is_checked(play: Playing, lab: Lab, tmp_path: Path) -> None:
     play.answer = by_name(a=lacks_what_no_run_needs)
 

@@ -1,6 +1,8 @@
 """Tests what a worker replies: a real worker of Dask in this process, whose lab is the test's."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from ccmix.tools import ToolError
 from support import TOPOLOGY, iperf3_traffic
 
 RUN = Run("e", {}, "receiver", 1, 7, iperf3_traffic((Group("cubic"),), 1, 1.0, 0.0, 0.1), TOPOLOGY)
+LIMIT_S = 60.0
 JOB = Job("key", "topic", RUN, {"stock": "k"}, {"iperf3": "i"}, "u", None)
 
 
@@ -30,13 +33,61 @@ class BrokenLab:
         raise self._error
 
 
-async def _reply(job: Job) -> Reply:
+class EndlessLab:
+    """Is a lab in which no run ends by itself."""
+
+    def __init__(self) -> None:
+        self.began, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def measure(self, *_: object) -> object:
+        self.began.set()
+        try:
+            return await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+
+@contextlib.asynccontextmanager
+async def _scheduler_with_a_worker() -> AsyncIterator[str]:
+    """Yields the scheduler's address."""
     async with (
         Scheduler(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0") as scheduler,
         Worker(scheduler.address, preload=["ccmix.cluster.worker"], host="127.0.0.1", dashboard_address=None),
-        Client(scheduler.address, asynchronous=True, set_as_default=False) as client,
+    ):
+        yield scheduler.address
+
+
+async def _reply(job: Job) -> Reply:
+    async with (
+        _scheduler_with_a_worker() as address,
+        Client(address, asynchronous=True, set_as_default=False) as client,
     ):
         return decoded(await client.submit(at_worker.make_run, job, key=job.key))
+
+
+@pytest.fixture
+def has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the worker lack nothing."""
+    monkeypatch.setattr(at_worker.files, "found", lambda wanted: {sha256: Path(sha256) for sha256 in wanted})
+    monkeypatch.setattr(at_worker.files, "found_userland", Path)
+
+
+@pytest.mark.usefixtures("has_all")
+@pytest.mark.parametrize("by", ["cancelled", "client gone"])
+def test_a_run_that_nobody_waits_for_is_ended(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def begun_and_left() -> None:
+        lab = EndlessLab()
+        monkeypatch.setattr(at_worker, "_machine", lambda *_: lab)
+        async with asyncio.timeout(LIMIT_S), _scheduler_with_a_worker() as address:
+            async with Client(address, asynchronous=True, set_as_default=False) as client:
+                run = client.submit(at_worker.make_run, JOB, key=JOB.key)
+                await lab.began.wait()
+                if by == "cancelled":
+                    await run.cancel()
+                    await lab.ended.wait()
+            await lab.ended.wait()
+
+    asyncio.run(begun_and_left())
 
 
 def test_what_a_worker_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +99,7 @@ def test_what_a_worker_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reply.worker_id.startswith("Worker-")
 
 
+@pytest.mark.usefixtures("has_all")
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
@@ -67,8 +119,6 @@ def test_what_goes_wrong_with_a_run(error: Exception, outcome: str, monkeypatch:
 
     The files of a run that failed come along.
     """
-    monkeypatch.setattr(at_worker.files, "found", lambda wanted: {sha256: Path(sha256) for sha256 in wanted})
-    monkeypatch.setattr(at_worker.files, "found_userland", Path)
     monkeypatch.setattr(at_worker, "_machine", lambda *_: BrokenLab(error))
     reply = asyncio.run(_reply(JOB))
     said = error.strerror if isinstance(error, OSError) else str(error)

@@ -34,6 +34,7 @@ INSTALL = (
 )
 EPOCH = 1_800_000_000
 DEMO = "demo --quick -o results/quick"
+STATEMENT = "fair-at-300-ms"  # of dai-fig1, whose runs take a second
 
 DEVICES = "import socket; print([name for _, name in socket.if_nameindex()])"
 PROGRAM = "lab exec --host-root -- ccmix-iperf3 --version"
@@ -154,6 +155,8 @@ def test_the_wheel(newcomer: Newcomer, wheel: Path, of_clone: Path, capsys: pyte
     code = [file for file in newcomer.files(".cache/ccmix") if file.parent.name == "guest-code"]
     assert len(code) == 1  # the wheel's own: the first run has made none
     assert "+ccmix" in newcomer(f"~/v/bin/ccmix {PROGRAM}")
+    assert "\ndai-fig1 " in newcomer("~/v/bin/ccmix reproduce")
+    assert f"\n{STATEMENT}: holds" in newcomer(f"~/v/bin/ccmix reproduce dai-fig1 --statement {STATEMENT}")
     kept = newcomer.files("results", ".cache/ccmix")
     newcomer("~/v/bin/pip uninstall --quiet --yes ccmix")
     assert newcomer("test -e ~/v/bin/ccmix || echo gone") == "gone\n"

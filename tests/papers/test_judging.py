@@ -85,7 +85,42 @@ def test_what_was_tried_may_have_one_cca_alone_and_sweep_none() -> None:
     assert judged.outcome is Judgement.FAILS
     [slots] = judged.tried
     assert slots.judged.bounds[0].sample.values == pytest.approx((8.0, 8.0, 8.0))
-    assert text.explained(judged) == "with ACKs in slots: holds"
+    assert text.explained(judged) == "with ACKs in slots: 8 times, holds"
+
+
+def test_what_was_tried_may_name_entries_and_values_in_its_own_way() -> None:
+    """As where a statement is about two entries, and the buffers of those that were tried count packets."""
+    ratio = Quotient(
+        Of("goodput_bps", "apart", cca="bbr", at={"buffer": "16bdp"}),
+        Of("goodput_bps", "together", cca="bbr", at={"buffer": "16bdp"}),
+    )
+    runs = tuple(
+        run_of({"bbr": bps}, number, {"buffer": buffer}, entry)
+        for number in (1, 2, 3)
+        for entry, buffer, bps in (
+            ("apart", "16bdp", 1e6), ("together", "16bdp", 2e6), ("apart-packets", "9p", 3e6),
+            ("together-packets", "9p", 1e6),
+        )
+    )  # fmt: skip
+    tried = Tried(
+        "apart-packets",
+        "packets",
+        entries={"together": "together-packets"},
+        values={"buffer": {"16bdp": "9p"}, "rate": {"16bdp": "1p"}},
+    )
+    [judged] = judge([Statement("n", "1", "s", (Bound(ratio, least=1.0),), tried=(tried,))], MeasuredRuns(runs))
+    assert text.explained(judged) == "with packets: 3 times, holds"
+    assert tried.names == {"apart-packets", "together-packets"}
+
+
+def test_what_was_tried_stands_for_what_was_not_measured() -> None:
+    tried = (Tried("tenth", "a tenth of the rate"),)
+    bound = Bound(Of("share", "hundred", cca="bbr", at={"buffer": "1bdp"}), least=0.5)
+    run = runs_with_shares(HIGH).runs
+    runs = MeasuredRuns(tuple(replace(each, run=replace(each.run, entry="tenth")) for each in run))
+    [judged] = judge([Statement("name", "1", "sentence", (bound,), tried=tried)], runs)
+    assert judged.outcome is Judgement.UNMEASURED
+    assert text.explained(judged) == "with a tenth of the rate: 61%, holds"
 
 
 LOW, HIGH, WIDE = (0.30, 0.31, 0.32), (0.60, 0.61, 0.62), (0.1, 0.5, 0.9)
@@ -95,18 +130,20 @@ LOW, HIGH, WIDE = (0.30, 0.31, 0.32), (0.60, 0.61, 0.62), (0.1, 0.5, 0.9)
     ("tried", "explained"),
     [
         ({}, ""),
-        ({"tso": HIGH}, "with tso on: holds (1 of 2 measured)"),
-        ({"tso": WIDE}, "with tso on: cannot be told (1 of 2 measured)"),
-        ({"rack": LOW}, "tried rack on: not with that either"),
-        ({"rack": LOW, "tso": LOW}, "tried rack on and tso on: neither"),
-        ({"rack": LOW, "tso": LOW, "hystart": LOW}, "tried rack on, tso on and hystart on: none of them"),
-        ({"rack": LOW, "tso": HIGH}, "with tso on: holds (1 of 2 measured); tried rack on: not with that either"),
+        ({"tso": HIGH}, "with tso on: 61%, holds (1 of 2 measured)"),
+        ({"tso": WIDE}, "with tso on: 50%, cannot be told (1 of 2 measured)"),
+        ({"rack": LOW}, "with rack on: 31%, does not hold (1 of 2 measured)"),
+        (
+            {"rack": LOW, "tso": HIGH},
+            "with rack on: 31%, does not hold (1 of 2 measured); with tso on: 61%, holds (1 of 2 measured)",
+        ),
     ],
 )
 def test_what_was_tried_explains_and_changes_no_outcome(tried: dict[str, Sequence[float]], explained: str) -> None:
     judged = with_tries(LOW, **tried)
     assert judged.outcome is Judgement.FAILS
     assert text.explained(judged) == explained
+    assert judged.holds_if_tried is ("holds" in explained.replace("not hold", ""))
 
 
 def test_a_statement_that_holds_needs_no_explanation() -> None:

@@ -52,7 +52,7 @@ def made(
 def test_the_verdict_names_what_does_not_hold() -> None:
     assert made(STATEMENTS).verdict == (
         "Of 5 statements 2 hold, 1 of these measured in part. "
-        "2 do not hold: slow (with offloads on: holds), slower. "
+        "2 do not hold: slow (with offloads on: 4.00 Mbit/s, holds), slower. "
         "1 was not measured: faster."
     )
     assert made(STATEMENTS[:1]).verdict == "Of 1 statement 1 holds."
@@ -69,8 +69,10 @@ def test_one_sentence_says_what_holds_and_what_is_near() -> None:
     assert made(STATEMENTS[2:3], published_bps=8e7).sentence == (
         "The paper's statement does not hold in the lab; of 1 comparison with published numbers 1 is not as near."
     )
-    assert made((*STATEMENTS, UNTOLD)).short == "2 of 6 statements hold"
-    assert made(STATEMENTS[:3], published_bps=8e7).short == "2 of 3 statements hold; 0 of 1 comparisons met"
+    assert made((*STATEMENTS, UNTOLD)).short == "2 of 6 statements hold, 1 more with a setting that was tried"
+    assert made(STATEMENTS[:3], published_bps=8e7).short == (
+        "2 of 3 statements hold, 1 more with a setting that was tried; 0 of 1 comparisons met"
+    )
 
 
 def test_the_verdict_names_what_is_not_near_the_published_numbers() -> None:
@@ -100,4 +102,6 @@ def test_a_statement_that_cannot_be_told_has_a_reason() -> None:
 def test_runs_that_have_not_settled_are_counted_with_the_reason_why_they_count() -> None:
     assert made(()).settling == ""
     assert made((), not_settled=1).settling == "1 of 6 runs has not settled: as in the paper."
+    settling = replace(made((), not_settled=2), experiment=replace(made(()).experiment, unsettled="")).settling
+    assert settling.startswith("2 of 6 runs have not settled: they count as they were when the longest time was over")
     assert made((), not_settled=2).settling == "2 of 6 runs have not settled: as in the paper."

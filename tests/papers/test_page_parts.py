@@ -106,6 +106,8 @@ def test_an_archive_is_known_by_its_plan_and_not_by_its_text() -> None:
         assert made_by("dai-fig1", Campaign(Path(), replace(plan, runs=runs[1:]))) == OLDER
         assert made_by("dai-fig1", Campaign(Path(), campaign_plan(runs, seed=8))) == OLDER
         assert made_by("dai-fig1", Campaign(Path(), campaign_plan(runs, seed=None))) == OLDER
+    with_tries = campaign_plan(planned("gomez-fig8", 7, full=False), seed=7)
+    assert made_by("gomez-fig8", Campaign(Path(), with_tries)) == "`ccmix reproduce gomez-fig8 --tried`"
 
 
 def test_pages_with_reasons_have_the_titles_that_links_give_them() -> None:

@@ -124,3 +124,13 @@ def test_a_column_without_explanations_is_left_out() -> None:
     for score, columns in ((near, 3), (far, 4)):
         rows = score_text.without_empty([score_text.CELLS, *score_text.cell_rows(score, score.pairs)])
         assert {len(row) for row in rows} == {columns}
+
+
+def test_what_was_tried_and_explains_nothing_is_said_with_its_number() -> None:
+    for tried, words in ((0.2, "not explained by ACKs in slots: 20%"), (0.8, "ACKs in slots: 80%")):
+        score = scored((0.1,), ANY, (tried,))
+        [row] = score_text.cell_rows(score, score.pairs)
+        assert row[-1].startswith(words)
+    score = scored((0.1,), ANY)
+    [row] = score_text.cell_rows(score, score.pairs)
+    assert row[-1] == "not explained"

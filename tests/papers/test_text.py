@@ -111,9 +111,9 @@ def judged(*samples: tuple[float, ...]) -> JudgedStatement:
 
 
 def test_what_was_found_is_the_range_of_the_means() -> None:
-    assert text.found(judged((1.5, 1.6), (7.0, 8.0), ())) == "1.55 to 7.5 times"
-    assert text.found(judged((1.5, 1.5))) == "1.5 times"
-    assert text.found(judged(())) == "–"
+    assert text.found(judged((1.5, 1.6), (7.0, 8.0), ()).bounds) == "1.55 to 7.5 times"
+    assert text.found(judged((1.5, 1.5)).bounds) == "1.5 times"
+    assert text.found(judged(()).bounds) == "–"
     assert text.asked(judged((1.5,), (7.0,))) == "at least 2 times"
 
 

@@ -13,6 +13,7 @@ from ccmix.model import (
     Group,
     HostPath,
     Netem,
+    PathSource,
     PschedulerSource,
     PschedulerTask,
     Run,
@@ -196,3 +197,14 @@ def test_of_a_task_the_most_that_it_can_send_is_always_expected() -> None:
         budget.refusal(run, 103) or ""
     )
     assert budget.refusal(RUN, 103) is None
+
+
+def test_of_steps_that_measure_a_path_their_cap_is_always_expected() -> None:
+    """Each is a test of its own, and no budget ends it."""
+    run = replace(RUN, traffic=replace(TRAFFIC, sources=(PathSource("", "src", 1600.0),)))
+    assert most_sent_bytes(PATH, run.traffic) == 2000
+    budget = Budget()
+    assert budget.refusal(run, 100) is None
+    budget.add("one", 100, 1)
+    assert "a run sends 2 kB" in (budget.refusal(run, 101) or "")
+    assert budget.refusal(RUN, 101) is None

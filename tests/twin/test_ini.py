@@ -104,3 +104,10 @@ def test_cross_traffic_is_udp_of_another_host(tests: tuple[Finished, ...]) -> No
 @pytest.mark.parametrize(("word", "kind"), [("codel", "codel"), ("fq_codel", "fq_codel"), ("fifo", "bfifo")])
 def test_the_queue_is_the_one_that_shows(word: str, kind: str) -> None:
     assert topology(queue=Estimate("queue", word=word)).queue.kind == kind
+
+
+def test_a_rate_whose_interval_leaves_much_open_is_swept() -> None:
+    wide = Estimate("rate", "bps", 50e6, 49e6, 100e6)
+    assert {condition.values["rate"] for condition in read(rate=wide)} == {"50000kbit", "100000kbit"}
+    bound = cannot_be_told("rate", "bps", "the load cap is below it", low=50e6)
+    assert {condition.values["rate"] for condition in read(rate=bound)} == {"50000kbit", "100000kbit", "250000kbit"}

@@ -10,8 +10,8 @@ from ccmix.twin.rate import rate
 from synthetic_path import Truth, measured, udp_step
 
 
-def estimates(seen: PathRun, *, of_flows: bool = False) -> dict[str, Estimate]:
-    return {each.quantity: each for each in rate(seen, 0.0, of_flows, 0.02)}
+def estimates(seen: PathRun, *, of_flows: bool = False, tcp_waits_s: float = 0.02) -> dict[str, Estimate]:
+    return {each.quantity: each for each in rate(seen, 0.0, of_flows, 0.02, tcp_waits_s)}
 
 
 @pytest.mark.parametrize("cross", [0.0, 0.1, 0.3, 0.5])
@@ -58,3 +58,13 @@ def test_flows_of_a_queue_each_leave_others_a_share() -> None:
     found = estimates(seen, of_flows=True)
     assert found["rate"].value == pytest.approx(rate_bps, rel=0.01)
     assert found["cross traffic"].value == pytest.approx(cross_bps, rel=0.05)
+
+
+def test_queues_that_hold_too_little_for_many_flows_leave_half_of_the_rate_open() -> None:
+    alone = udp_step(Truth(30e6), "above-1", 10.0, 6.0, 60e6)[0]
+    many = replace(udp_step(Truth(30e6), "share", 40.0, 6.0, 90e6)[0], streams=16)
+    seen = replace(measured(Truth(), above=()), steps=(alone, many))
+    found = estimates(seen, of_flows=True, tcp_waits_s=1e-3)
+    assert found["rate"].value == pytest.approx(30e6, rel=0.01)
+    assert found["rate"].high == pytest.approx(60e6, rel=0.02)
+    assert found["cross traffic"].value is None

@@ -144,11 +144,11 @@ class MetricSample:
     def count(self) -> int:
         return len(self.values)
 
-    @property
+    @functools.cached_property
     def mean(self) -> float:
         return statistics.fmean(self.values)
 
-    @property
+    @functools.cached_property
     def alike(self) -> bool:
         """Returns whether several values agree within ALIKE: they are one observation, made several times."""
         return self.count > 1 and max(self.values) - min(self.values) <= ALIKE * abs(self.mean)
@@ -157,7 +157,7 @@ class MetricSample:
     def observations(self) -> int:
         return 1 if self.alike else self.count
 
-    @property
+    @functools.cached_property
     def variance(self) -> float:
         return statistics.variance(self.values)
 

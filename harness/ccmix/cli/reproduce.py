@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ class ReproduceOptions:
 
     name: str | None
     full: bool
+    tried: bool
     outdir: Path | None
     jobs: int | None
     resume: bool
@@ -40,7 +41,7 @@ class ReproduceOptions:
     @property
     def folder(self) -> Path:
         """Returns the folder for the results."""
-        parts = [self.name, *(["full"] if self.full else []), *([self.statement] if self.statement else [])]
+        parts = (self.name, "full" * self.full, "tried" * self.tried, self.statement)
         return self.outdir or Path("results") / "-".join(filter(None, parts))
 
     @property
@@ -52,6 +53,7 @@ class ReproduceOptions:
 @click.command("reproduce", short_help="Make an experiment of a published paper again, beside its numbers.")
 @click.argument("name", required=False)
 @click.option("--full", is_flag=True, help="At the paper's own size  [default: reduced]")
+@click.option("--tried", is_flag=True, help="Also other settings, by which one sees why a number differs")
 @options.outdir("Folder for the results")
 @options.jobs
 @click.option("--resume", is_flag=True, help="Continue OUTDIR: keep finished runs, and make all others.")
@@ -73,6 +75,7 @@ def reproduce(given: ReproduceOptions) -> None:
     ccmix reproduce dai-fig1 --full    at the paper's own size
     ccmix reproduce dai-fig1 --ini     what would run, with its sources
     ccmix reproduce dai-fig1 --statement fair-at-300-ms
+    ccmix reproduce gomez-fig7 --tried     also what was tried for statements that do not hold
     ccmix reproduce dai-fig1 --full --executor dask://10.0.0.1:8786
     """
     if given.name is None:
@@ -104,26 +107,20 @@ def _list(given: ReproduceOptions) -> None:
     from ccmix.papers.registry import EXPERIMENTS
     from ccmix.papers.terminal import listing
 
-    def costs() -> Iterator[tuple[Experiment, Cost, Cost]]:
+    def costs() -> Iterator[tuple[Experiment, dict[str, Cost]]]:
         for experiment in EXPERIMENTS:
-            yield experiment, _cost(experiment, given, full=False), _cost(experiment, given, full=True)
+            reduced = {"reduced": _cost(experiment, given, full=False, tried=False)}
+            tried = {"tried": _cost(experiment, given, full=False, tried=True)} if experiment.tried else {}
+            yield experiment, reduced | tried | {"full": _cost(experiment, given, full=True, tried=False)}
 
     put(listing(costs()))
 
 
-def _cost(experiment: Experiment, given: ReproduceOptions, *, full: bool) -> Cost:
+def _cost(experiment: Experiment, given: ReproduceOptions, *, full: bool, tried: bool) -> Cost:
     from ccmix.analysis.cost import cost
+    from ccmix.papers.made_by import planned
 
-    return cost(_runs(experiment, given, full=full), given.cores)
-
-
-def _runs(experiment: Experiment, given: ReproduceOptions, *, full: bool) -> tuple[Run, ...]:
-    from ccmix.config import load
-    from ccmix.papers.experiments_folder import ini_of
-    from ccmix.papers.ini_text import form
-    from ccmix.plan import make_plan
-
-    return make_plan(load(ini_of(experiment.name), form(experiment.name, full=full)).entries, given.seed)
+    return cost(planned(experiment.name, given.seed, full=full, tried=tried), given.cores)
 
 
 def _reproduce(experiment: Experiment, given: ReproduceOptions) -> int:
@@ -144,22 +141,32 @@ def _run_options(experiment: Experiment, given: ReproduceOptions) -> RunOptions:
     from ccmix.cli.run import RunOptions
     from ccmix.config import Overrides
     from ccmix.papers.experiments_folder import ini_of
-    from ccmix.papers.measured import needed
+    from ccmix.papers.made_by import planned
 
-    runs = _runs(experiment, given, full=given.full) if given.statement else ()
+    runs = planned(experiment.name, given.seed, full=given.full, tried=given.tried)
     return RunOptions(
         config=ini_of(experiment.name),
         outdir=given.folder,
         in_lab=True,
         jobs=given.jobs,
-        only=(),
-        named=tuple(run.name for statement in experiment.statements for run in needed(statement, runs)),
+        only=tuple(dict.fromkeys(run.entry for run in runs)),
+        named=tuple(run.name for run in _needed(experiment, given, runs)) if given.statement else (),
         overrides=Overrides(),
         resume=given.resume,
         seed=given.seed,
         executor=given.executor,
         shared=given.shared,
     )
+
+
+def _needed(experiment: Experiment, given: ReproduceOptions, runs: Sequence[Run]) -> list[Run]:
+    """Returns the runs that the experiment's statements need, and with --tried what was tried for them."""
+    from ccmix.papers.measured import needed
+
+    numbers = [number for statement in experiment.statements for number in statement.numbers]
+    if given.tried:
+        numbers += [number for statement in experiment.statements for number in statement.tried_numbers]
+    return needed(numbers, runs)
 
 
 def _show(experiment: Experiment, campaign: Campaign, skipped: int) -> int:

@@ -75,7 +75,8 @@ class _RunsInProgress(WorkerPlugin):
         self.tasks: dict[str, asyncio.Task[Reply]] = {}
 
     def transition(self, key: object, start: str, finish: str, **_: object) -> None:
-        if finish == "cancelled" and (task := self.tasks.get(str(key))):
+        """Takes what Dask asks for: it asks for a release, and goes on with what it executes."""
+        if (start, finish) == ("executing", "released") and (task := self.tasks.get(str(key))):
             task.cancel()
 
 

@@ -46,7 +46,7 @@ def interval_goodputs(results: Sequence[Result]) -> Mapping[object, NDArray[np.f
             moment = pl.col("time_s") if interval_s is None else (pl.col("time_s") / interval_s).round()
             measured = table.filter(~pl.col("omitted")).group_by("group", moment)
             together = measured.agg(pl.col("goodput_bps").sum()).select("group", "goodput_bps").collect()
-        for (group,), own in together.group_by("group"):
+        for (group,), own in together.partition_by("group", as_dict=True).items():
             of_runs.setdefault(group, []).append(own["goodput_bps"].to_numpy())
     return {group: np.sort(np.concatenate(of_group)) for group, of_group in of_runs.items()}
 

@@ -20,8 +20,10 @@ def most_sent_bytes(path: HostPath, traffic: Traffic) -> float | None:
 
 def _paced_bytes(traffic: Traffic, seconds: float) -> float | None:
     """Returns what pacing lets the one test's flows send, by the key, pScheduler's task or their groups; None if some
-    have none.
+    have none. The steps that measure a path have a cap together.
     """
+    if traffic.steps:
+        return traffic.steps.most_bps * seconds / 8
     if not traffic.streams:
         return None
     of_all = (traffic.pacing_bps, stream_rate_bps(traffic.task) if traffic.task else None)

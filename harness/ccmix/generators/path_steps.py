@@ -23,7 +23,7 @@ IDLE, REACH, ABOVE, SHARE, FILL, BELOW = "idle", "reach", "above", "share", "fil
 IDLE_SHARE, REACH_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 15, 1 / 6
 LEAST_BELOW_S = 5
 REACHING, FILLING = 4, 8  # streams
-FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.6, 2.5, 1.4, 2.0  # offered over what arrives
+FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.5, 2.2, 1.3, 1.8  # offered over what arrives
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
 MOST_TRIES = 5  # to find a rate that is above the path's
 SHARING = 16  # streams above the rate: of a queue for each flow they leave little to others
@@ -74,9 +74,8 @@ class PathSteps:
     lead_s = 0.0
 
     def __init__(
-        self, ends: iperf3.Iperf3Ends, most_bps: float, total_s: float, folder: Path, label: str, pid_file: str,
-        before_client: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self, ends: iperf3.Iperf3Ends, most_bps: float, total_s: float, folder: Path, label: str, pid_file: str
+    ) -> None:
         """Prepares them. `most_bps` is the most that any of them may send, `pid_file` a path on the sender."""
         self._ends = ends
         self._most_bps = most_bps
@@ -84,7 +83,6 @@ class PathSteps:
         self._folder = folder
         self._label = label
         self._pid_file = pid_file
-        self._before_client = before_client
         self._rtt_s = UNKNOWN_RTT_S
         self._done: list[Step] = []
         self._commands: list[Command] = []
@@ -138,7 +136,7 @@ class PathSteps:
                 steep = offered_bps > STEEP * received_bps
                 second_bps = min((LESS_ABOVE if steep else MORE_ABOVE) * received_bps, self._most_bps)
                 self._udp(f"{ABOVE}-{number + 1}", second_bps, 1, datagram_bytes, seconds)
-                self._udp(SHARE, max(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
+                self._udp(SHARE, min(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
                 return received_bps
             if offered_bps >= self._most_bps:
                 return best_bps
@@ -179,9 +177,7 @@ class PathSteps:
 
     def _test(self, step: Step, arguments: Sequence[str], interval_s: float) -> _Seen | None:
         """Makes a test; returns None where it failed, which is recorded."""
-        test = iperf3.Iperf3Test(
-            self._ends, arguments, interval_s, self._folder, step.label, self._before_client, self._pid_file
-        )
+        test = iperf3.Iperf3Test(self._ends, arguments, interval_s, self._folder, step.label, pid_file=self._pid_file)
         began_s = time.time()
         try:
             with ExitStack() as started:

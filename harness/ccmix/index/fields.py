@@ -210,6 +210,7 @@ _ESTIMATES = (
     *_estimated("rate", "_bps", "bit/s", "rate of the bottleneck, with Ethernet headers"),
     *_estimated("cross_traffic", "_bps", "bit/s", "what others send through the bottleneck"),
     *_estimated("buffer", "_bytes", "byte", "what the bottleneck's queue holds"),
+    *_estimated("policer_burst", "_bytes", "byte", "what a policer passes at once"),
     *_estimated("loss", "", "percent", "loss below the rate, a fraction"),
     *_estimated("loss_burst", "_packets", "packets", "mean length of its bursts"),
     *_estimated("reordering", "", "percent", "packets that overtake others, a fraction"),

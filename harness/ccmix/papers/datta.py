@@ -38,8 +38,9 @@ def _of_buffers(quantity: Quantity, cca: str, least: float, below: float, entry:
     return Of(quantity, entry, cca=cca, at={"cca": cca}, buffer_bdp=(least, below))
 
 
+SLOTS = "shallow-slots or shallow-slots-more or shallow-slots-slower"
 TIMING = (
-    Tried("shallow-slots", "ACKs in slots of 800 us", ccas=("cubic",)),
+    Tried(SLOTS, "ACKs in slots of 800 us", ccas=("cubic",)),
     Tried("shallow-joined", "packets joined within 500 us", ccas=("cubic",)),
 )
 STATEMENTS = (

@@ -1,6 +1,6 @@
 """Types of an experiment: its paper, what was published about it, and the statements of the text."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -73,11 +73,15 @@ class Tried:
 
     `setting` says in a few words what differs, such as 'offloads on'. It explains and never replaces a result. Where
     the entry has some CCAs alone, `ccas` names them, and the numbers of the others stay those of their own entry.
+    `entries` names the entry for each one that is judged, where these are several. `values` has, by key, what the entry
+    calls a value that is judged, as where its buffers count packets.
     """
 
     entry: str
     setting: str
     ccas: tuple[str, ...] = ()  # none: all
+    entries: Mapping[str, str] = field(default_factory=dict)  # `entry` for those that it leaves out
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def instead_of(self, bound: Bound) -> Bound:
         """Returns the bound with the numbers of this entry."""
@@ -95,7 +99,16 @@ class Tried:
 
     def number(self, of: Of) -> Of:
         """Returns the number of this entry, or the same number where the entry has none of its CCA."""
-        return of if self.ccas and of.cca not in self.ccas else replace(of, entry=self.entry)
+        if self.ccas and of.cca not in self.ccas:
+            return of
+        at = {key: self.values.get(key, {}).get(value, value) for key, value in of.at.items()}
+        return replace(of, entry=self.entries.get(of.entry, self.entry), at=at)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Returns the names of the entries."""
+        entries = (self.entry, *self.entries.values())
+        return frozenset(name for entry in entries for name in entry.split(ALTERNATIVES))
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,30 @@ class Statement:
     bounds: tuple[Bound, ...]
     reading: str = ""
     tried: tuple[Tried, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[Of, ...]:
+        """Returns each number that the statement is about, all parts of means and ratios."""
+        return _of_bounds(self.bounds)
+
+    @property
+    def tried_numbers(self) -> tuple[Of, ...]:
+        """Returns those of what was tried."""
+        return _of_bounds(tried.instead_of(bound) for tried in self.tried for bound in self.bounds)
+
+
+def _of_bounds(bounds: Iterable[Bound]) -> tuple[Of, ...]:
+    return tuple(part for bound in bounds for part in parts(bound.number))
+
+
+def parts(number: Number) -> Iterator[Of]:
+    """Yields the numbers of which means and ratios are made."""
+    if isinstance(number, Quotient):
+        yield from (*parts(number.over), *parts(number.under))
+    elif isinstance(number, MeanOf):
+        yield from number.numbers
+    else:
+        yield number
 
 
 @dataclass(frozen=True)
@@ -160,6 +197,19 @@ class Experiment:
     figures: tuple[Figure, ...] = ()  # in the order of the page
     whys: tuple[str, ...] = ()  # pages of docs/explanation that hold reasons for what differs
     unsettled: str = ""
+
+    @property
+    def tried(self) -> frozenset[str]:
+        """Returns the names of the entries that explain, and judge nothing."""
+        tries = [each for statement in self.statements for each in statement.tried]
+        tries += [each for comparison in self.comparisons for each in comparison.tried]
+        return frozenset(name for each in tries for name in each.names) - self._judging
+
+    @property
+    def _judging(self) -> frozenset[str]:
+        entries = [number.entry for statement in self.statements for number in statement.numbers]
+        entries += [comparison.entry for comparison in self.comparisons]
+        return frozenset(name for entry in entries for name in entry.split(ALTERNATIVES))
 
     def only(self, name: str) -> "Experiment":
         """Returns the experiment with one statement alone. Raises KeyError with a name that none has."""

@@ -26,7 +26,7 @@ UNSETTLED = (
     "the paper's flows send for 120 s from their start, as those of the full form; the reduced form's send for less"
 )
 UNSETTLED_FIG6 = UNSETTLED.replace("120 s", "500 s")
-WHYS = ("cca", "sender-queue")
+WHYS = ("gomez-path", "cca", "sender-queue")
 BELOW_1_BDP = ("0.1bdp", "0.5bdp")
 TO_10_BDP = ("3bdp", "10bdp")
 DEEP = ("30bdp", "100bdp")
@@ -74,14 +74,24 @@ def _fairer(
     )
 
 
+ON_THE_AUTHORS_PATH = "the path of the authors' scripts (offloads on, a bucket of 500 kB)"
+SCRIPTS = (Tried("two-flows-scripts", ON_THE_AUTHORS_PATH),)
+SCRIPTS_WITH_LOSS = (Tried("two-flows-loss-scripts", ON_THE_AUTHORS_PATH),)
 AS_IN_CUBIC_AND_V2 = (
     Tried("two-flows-offloads", "offloads on"),
     Tried("two-flows-packets", "offloads on and a buffer that counts packets"),
     Tried("two-flows-fq", "fq at the senders"),
+    *SCRIPTS,
 )
 AS_IN_CUBIC_AND_V3_WITH_LOSS = (
     Tried("two-flows-loss-offloads", "offloads on"),
     Tried("two-flows-loss-fq", "fq at the senders"),
+    *SCRIPTS_WITH_LOSS,
+)
+BEYOND_10_BDP = (
+    *SCRIPTS,
+    Tried("two-flows-limit", "a queue of 1000 joined packets", values={"buffer": {"30bdp": "1000p"}}),
+    Tried("two-flows-windows-v1 or two-flows-windows-v2", "windows limited by sockets of 10 BDP"),
 )
 TWO_FLOWS = (
     Statement(
@@ -89,6 +99,7 @@ TWO_FLOWS = (
         "5.1",
         "BBRv3 has more than CUBIC with buffers below 1 BDP.",
         _ahead("cubic,bbr3", "bbr3", BELOW_1_BDP),
+        tried=SCRIPTS,
     ),
     Statement(
         "v2-60-percent-below-1-bdp",
@@ -104,12 +115,14 @@ TWO_FLOWS = (
         "Jain's index of BBRv1 and CUBIC is around 60% with buffers below 1 BDP.",
         _fairnesses("cubic,bbr", BELOW_1_BDP, 0.5, 0.7),
         "around: 50 to 70%",
+        tried=SCRIPTS,
     ),
     Statement(
         "v3-fairer-than-v1-and-v2-below-1-bdp",
         "5.1",
         "BBRv3 shares more fairly with CUBIC than BBRv1 and BBRv2 with buffers below 1 BDP.",
         (*_fairer("cubic,bbr3", "cubic,bbr", BELOW_1_BDP), *_fairer("cubic,bbr3", "cubic,bbr2", BELOW_1_BDP)),
+        tried=SCRIPTS,
     ),
     Statement(
         "v2-between-1-and-10-bdp",
@@ -124,18 +137,21 @@ TWO_FLOWS = (
         "BBRv3 and CUBIC share fairly with buffers of 1 to 10 BDP.",
         _fairnesses("cubic,bbr3", TO_10_BDP, 0.9, None),
         "fairly: Jain's index of at least 90%",
+        tried=SCRIPTS,
     ),
     Statement(
         "v1-less-fair-between-1-and-10-bdp",
         "5.1",
         "BBRv1 shares less fairly with CUBIC than BBRv3 with buffers of 1 to 10 BDP, since it has more than CUBIC.",
         (*_fairer("cubic,bbr3", "cubic,bbr", TO_10_BDP), *_ahead("cubic,bbr", "bbr", TO_10_BDP)),
+        tried=SCRIPTS,
     ),
     Statement(
         "cubic-ahead-of-v3-beyond-10-bdp",
         "5.1",
         "CUBIC has more than BBRv3 with buffers above 10 BDP.",
         _behind("cubic,bbr3", "bbr3", DEEP),
+        tried=BEYOND_10_BDP[:2],
     ),
     Statement(
         "cubic-not-ahead-of-v1-and-v2-beyond-10-bdp",
@@ -143,18 +159,21 @@ TWO_FLOWS = (
         "With BBRv1 and BBRv2 that is not observed.",
         (*_ahead("cubic,bbr", "bbr", DEEP), *_ahead("cubic,bbr2", "bbr2", DEEP)),
         "not observed: they have at least half of the link",
+        tried=BEYOND_10_BDP,
     ),
     Statement(
         "v3-ahead-of-v2",
         "5.1",
         "BBRv3 has more than BBRv2 across buffer sizes.",
         _ahead("bbr3,bbr2", "bbr3", (*BELOW_1_BDP, *TO_10_BDP, *DEEP)),
+        tried=SCRIPTS,
     ),
     Statement(
         "v3-v1-fairer-than-v1-v2",
         "5.1",
         "BBRv3 and BBRv1 share more fairly than BBRv1 and BBRv2.",
         _fairer("bbr3,bbr", "bbr2,bbr", (*BELOW_1_BDP, *TO_10_BDP, *DEEP)),
+        tried=SCRIPTS,
     ),
     Statement(
         "v3-60-percent-with-loss",
@@ -198,6 +217,7 @@ TWO_FLOWS = (
             *_ahead("cubic,bbr3", "bbr3", DEEP, "two-flows-loss"),
         ),
         "substantially: by more than 10%; significant: half or more",
+        tried=SCRIPTS_WITH_LOSS,
     ),
     Statement(
         "v1-and-v2-50-percent-with-loss",
@@ -208,12 +228,14 @@ TWO_FLOWS = (
             *_fairnesses("cubic,bbr2", LOSS_BUFFERS, None, 0.6, "two-flows-loss"),
         ),
         "around: up to 60%, since it is never below 50% for two flows",
+        tried=SCRIPTS_WITH_LOSS,
     ),
     Statement(
         "v3-ahead-of-v1-with-loss",
         "5.1",
         "With 0.025% of loss, BBRv3 has more than BBRv1.",
         _ahead("bbr3,bbr", "bbr3", LOSS_BUFFERS, "two-flows-loss"),
+        tried=SCRIPTS_WITH_LOSS,
     ),
     Statement(
         "v1-ahead-of-v2-with-loss",
@@ -223,8 +245,20 @@ TWO_FLOWS = (
             *_ahead("bbr2,bbr", "bbr", LOSS_BUFFERS, "two-flows-loss"),
             *_fairer("bbr3,bbr", "bbr2,bbr", LOSS_BUFFERS, entry="two-flows-loss"),
         ),
+        tried=SCRIPTS_WITH_LOSS,
     ),
 )
+A_FIFTH = "20 flows over 200 Mbit/s on the path of the authors' scripts"
+IN_THE_QUEUE = ("10bdp", "20bdp", "30bdp", "50bdp", "100bdp")
+FIFTH = (
+    Tried("twenty-flows", A_FIFTH),
+    Tried(
+        "twenty-flows-limit",
+        "the same and a queue of 110 joined packets",
+        values={"buffer": dict.fromkeys(IN_THE_QUEUE, "110p")},
+    ),
+)
+FIFTH_WITH_LOSS = (Tried("twenty-flows-loss", A_FIFTH),)
 HUNDRED_FLOWS = (
     Statement(
         "hundred-v3-80-to-90-percent",
@@ -232,6 +266,7 @@ HUNDRED_FLOWS = (
         "With 100 flows Jain's index of BBRv3 and CUBIC is at approximately 80 to 90% from 0.1 to 10 BDP.",
         _fairnesses("cubic,bbr3", (*BELOW_1_BDP, *TO_10_BDP), 0.75, 0.95, "hundred-flows"),
         "approximately: 75 to 95%",
+        tried=FIFTH,
     ),
     Statement(
         "hundred-v3-fair-at-20-and-30-bdp",
@@ -239,6 +274,7 @@ HUNDRED_FLOWS = (
         "With 100 flows BBRv3 and CUBIC converge to fairness at 20 and 30 BDP.",
         _fairnesses("cubic,bbr3", ("20bdp", "30bdp"), 0.9, None, "hundred-flows"),
         "fairness: Jain's index of at least 90%",
+        tried=FIFTH,
     ),
     Statement(
         "hundred-cubic-ahead-of-v3-beyond-30-bdp",
@@ -249,6 +285,7 @@ HUNDRED_FLOWS = (
             *_fairnesses("cubic,bbr3", HUNDRED_DEEP, 0.7, 0.9, "hundred-flows"),
         ),
         "approximately: 70 to 90%",
+        tried=FIFTH,
     ),
     Statement(
         "hundred-v1-and-v2-fair-beyond-10-bdp",
@@ -259,12 +296,14 @@ HUNDRED_FLOWS = (
             *_fairnesses("cubic,bbr2", DEEP, 0.9, None, "hundred-flows"),
         ),
         "fairness: Jain's index of at least 90%",
+        tried=FIFTH,
     ),
     Statement(
         "hundred-v3-ahead-of-v2",
         "5.1, figure 4b",
         "With 100 flows BBRv3 has more than BBRv2.",
         _ahead("bbr3,bbr2", "bbr3", (*BELOW_1_BDP, *TO_10_BDP, *DEEP), "hundred-flows"),
+        tried=FIFTH,
     ),
     Statement(
         "hundred-v1-v2-less-fair-below-2-bdp",
@@ -276,6 +315,7 @@ HUNDRED_FLOWS = (
             *_fairer("bbr3,bbr", "bbr2,bbr", DEEP, 0.9, 1.1, "hundred-flows"),
         ),
         "large: 30 and 100 BDP; as fairly: within 10%",
+        tried=FIFTH,
     ),
     Statement(
         "hundred-v3-80-percent-with-loss",
@@ -283,6 +323,7 @@ HUNDRED_FLOWS = (
         "With 100 flows and 0.025% of loss Jain's index of BBRv3 and CUBIC is around 80% from 0.1 to 1 BDP.",
         _fairnesses("cubic,bbr3", (*BELOW_1_BDP, "1bdp"), 0.7, 0.9, "hundred-flows-loss"),
         "around: 70 to 90%",
+        tried=FIFTH_WITH_LOSS,
     ),
     Statement(
         "hundred-v3-90-percent-with-loss",
@@ -290,6 +331,7 @@ HUNDRED_FLOWS = (
         "With 100 flows and 0.025% of loss Jain's index of BBRv3 and CUBIC is about 90% between 1 and 10 BDP.",
         _fairnesses("cubic,bbr3", ("2bdp", "5bdp", "9bdp"), 0.8, None, "hundred-flows-loss"),
         "about: at least 80%",
+        tried=FIFTH_WITH_LOSS,
     ),
     Statement(
         "hundred-v3-fair-beyond-10-bdp-with-loss",
@@ -297,6 +339,7 @@ HUNDRED_FLOWS = (
         "With 100 flows and 0.025% of loss BBRv3 and CUBIC converge close to fairness above 10 BDP.",
         _fairnesses("cubic,bbr3", DEEP, 0.9, None, "hundred-flows-loss"),
         "close to fairness: Jain's index of at least 90%",
+        tried=FIFTH_WITH_LOSS,
     ),
     Statement(
         "hundred-v1-as-v2-beyond-4-bdp-with-loss",
@@ -305,12 +348,14 @@ HUNDRED_FLOWS = (
         "4 BDP.",
         _fairer("cubic,bbr", "cubic,bbr2", ("5bdp", "10bdp", *DEEP), 0.9, 1.1, "hundred-flows-loss"),
         "similar: within 10%",
+        tried=FIFTH_WITH_LOSS,
     ),
     Statement(
         "hundred-v3-ahead-of-v2-with-loss",
         "5.1, figure 4d",
         "With 100 flows and 0.025% of loss BBRv3 has more than BBRv2.",
         _ahead("bbr3,bbr2", "bbr3", LOSS_BUFFERS, "hundred-flows-loss"),
+        tried=FIFTH_WITH_LOSS,
     ),
     Statement(
         "hundred-v3-ahead-of-v1-below-3-bdp-with-loss",
@@ -322,6 +367,7 @@ HUNDRED_FLOWS = (
             *_fairnesses("bbr3,bbr", ("10bdp", *DEEP), 0.9, None, "hundred-flows-loss"),
         ),
         "fairness: Jain's index of at least 90%",
+        tried=FIFTH_WITH_LOSS,
     ),
 )
 FIG4 = (*TWO_FLOWS, *HUNDRED_FLOWS)
@@ -333,6 +379,15 @@ def _two_rtts(cca: str, buffer: str, quantity: Quantity = "fairness", host: str 
 
 
 ABOVE_1_BDP = ("2bdp", "5bdp", "10bdp")
+SHORTER_BDP = {"0.2bdp": "0.04bdp", "0.5bdp": "0.1bdp", "2bdp": "0.4bdp", "5bdp": "1bdp", "10bdp": "2bdp"}
+TWO_RTTS = (
+    Tried("drop-tail-offloads", "offloads on"),
+    Tried(
+        "drop-tail-scripts",
+        "the path of the authors' scripts (the BDP of 20 ms, offloads on, a bucket of 500 kB)",
+        values={"buffer": SHORTER_BDP},
+    ),
+)
 FIG5 = (
     Statement(
         "v1-60-percent-above-1-bdp",
@@ -340,12 +395,14 @@ FIG5 = (
         "Jain's index of two BBRv1 flows of different RTTs drops to approximately 60% with buffers above 1 BDP.",
         tuple(Bound(_two_rtts("bbr", buffer), least=0.5, most=0.7) for buffer in ABOVE_1_BDP),
         "approximately: 50 to 70%",
+        tried=TWO_RTTS,
     ),
     Statement(
         "v2-at-least-80-percent",
         "5.2",
         "Jain's index of two BBRv2 flows of different RTTs does not fall below 80% with buffers above 1 BDP.",
         tuple(Bound(_two_rtts("bbr2", buffer), least=0.8) for buffer in ABOVE_1_BDP),
+        tried=TWO_RTTS,
     ),
     Statement(
         "v3-around-80-percent",
@@ -361,6 +418,7 @@ FIG5 = (
             )
         ),
         "around: 70 to 90%",
+        tried=TWO_RTTS,
     ),
     Statement(
         "v3-fair-below-1-bdp",
@@ -368,6 +426,7 @@ FIG5 = (
         "Two BBRv3 flows of different RTTs tend to fairness with buffers below 1 BDP.",
         tuple(Bound(_two_rtts("bbr3", buffer), least=0.9) for buffer in ("0.2bdp", "0.5bdp")),
         "fairness: Jain's index of at least 90%",
+        tried=TWO_RTTS,
     ),
     Statement(
         "v3-fairer-than-v2-above-1-bdp",
@@ -376,6 +435,7 @@ FIG5 = (
         tuple(
             Bound(Quotient(_two_rtts("bbr3", buffer), _two_rtts("bbr2", buffer)), least=1.0) for buffer in ABOVE_1_BDP
         ),
+        tried=TWO_RTTS,
     ),
     Statement(
         "v2-as-v1-below-1-bdp",
@@ -386,6 +446,7 @@ FIG5 = (
             for buffer in ("0.2bdp", "0.5bdp")
         ),
         "as fairly: within 10%",
+        tried=TWO_RTTS,
     ),
     Statement(
         "fq-codel-mitigates",
@@ -404,6 +465,8 @@ def _queue(cca: str, buffer: str, quantity: Quantity = "queue_mean_bdp") -> Of:
 
 
 QUEUES = ("1bdp", "4bdp", "10bdp")
+OF_ALL = "one-flow-delay-bbr or one-flow-delay-bbr2 or one-flow-delay-bbr3"
+WITH_DELAY = Tried(OF_ALL, "the backlog that the authors' scripts read, which holds what netem delays, too")
 FIG6 = (
     Statement(
         "v3-at-most-half-a-bdp",
@@ -411,6 +474,7 @@ FIG6 = (
         "BBRv3's queue does not exceed half a BDP.",
         tuple(Bound(_queue("bbr3", buffer), most=0.5) for buffer in QUEUES),
         "the mean, since the paper averages its samples",
+        tried=(WITH_DELAY,),
     ),
     Statement(
         "v3-hardly-ever-above-half-a-bdp",
@@ -418,6 +482,7 @@ FIG6 = (
         "BBRv3 prevents its queue from exceeding half a BDP.",
         tuple(Bound(_queue("bbr3", buffer, "queue_p95_bdp"), most=0.5) for buffer in QUEUES),
         "not on average alone: 95% of the samples do not exceed it",
+        tried=(WITH_DELAY,),
     ),
     Statement(
         "v1-and-v2-around-half-a-bdp",
@@ -425,7 +490,7 @@ FIG6 = (
         "The standing queue of BBRv1 and BBRv2 is around half a BDP.",
         tuple(Bound(_queue(cca, buffer), least=0.25, most=0.75) for cca in ("bbr", "bbr2") for buffer in QUEUES),
         "around: a quarter to three quarters",
-        tried=(Tried("one-flow-offloads", "offloads on"), Tried("one-flow-fq", "fq at the sender")),
+        tried=(Tried("one-flow-offloads", "offloads on"), Tried("one-flow-fq", "fq at the sender"), WITH_DELAY),
     ),
     Statement(
         "cubic-fills-the-queue",
@@ -451,7 +516,8 @@ def _kept_by(ccas: Sequence[str], loss: str, least: float | None, most: float | 
     return tuple(Bound(_kept(cca, loss, entry), least, most) for cca in ccas)
 
 
-OFFLOADS = (Tried("loss-offloads", "offloads on"),)
+LOSS_SCRIPTS = Tried("loss-scripts", "the path of the authors' scripts (offloads on, a queue of 1000 joined packets)")
+OFFLOADS = (Tried("loss-offloads", "offloads on"), LOSS_SCRIPTS)
 FIG7 = (
     Statement(
         "cubic-60-percent-at-0.01-percent",
@@ -498,6 +564,7 @@ FIG7 = (
             for other in ("0.1%", "1%", "5%")
         ),
         "more segments than at 0.1, 1 and 5%",
+        tried=(LOSS_SCRIPTS,),
     ),
     Statement(
         "alike-retransmissions-with-little-loss",
@@ -511,6 +578,7 @@ FIG7 = (
             for cca in ("cubic", "bbr2")
         ),
         "similar: by a factor of at most 2",
+        tried=OFFLOADS,
     ),
     Statement(
         "cubic-retransmissions-settle",
@@ -525,12 +593,14 @@ FIG7 = (
             for loss in ("0.5%", "1%", "5%")
         ),
         "settles: differs from that at 0.1% by a factor of at most 2; how many they are depends on the duration",
+        tried=(LOSS_SCRIPTS,),
     ),
     Statement(
         "v2-and-v3-above-20-percent-at-1-percent",
         "5.4",
         "BBRv2 and BBRv3 stay above 20% until loss exceeds 1%.",
         tuple(Bound(_at_loss(cca, "1%"), least=0.2) for cca in NEW),
+        tried=(LOSS_SCRIPTS,),
     ),
     Statement(
         "v1-keeps-1-gbit",
@@ -538,6 +608,7 @@ FIG7 = (
         "BBRv1 has around 1 Gbit/s even with 20% of loss.",
         tuple(Bound(_at_loss("bbr", loss), least=0.75) for loss in ("1%", "5%", "20%")),
         "around: at least 75% of the link",
+        tried=(LOSS_SCRIPTS, Tried("loss-below-a-fifth", "15% of loss", values={"loss": {"20%": "15%"}})),
     ),
     Statement(
         "v1-retransmits-more",
@@ -549,6 +620,7 @@ FIG7 = (
             for cca in NEW
         ),
         "significantly: twice as many segments or more",
+        tried=(LOSS_SCRIPTS,),
     ),
 )
 
@@ -561,6 +633,7 @@ def _v1_over_v2(rtt: str) -> Quotient:
     return Quotient(_at_rtt("bbr", rtt, "retransmits"), _at_rtt("bbr2", rtt, "retransmits"))
 
 
+ONE_FLOW_SCRIPTS = (Tried("one-flow-scripts", ON_THE_AUTHORS_PATH),)
 FIG8 = (
     Statement(
         "bbr-keeps-its-throughput",
@@ -588,6 +661,7 @@ FIG8 = (
         "BBRv3 retransmits fewer segments as the RTT grows.",
         (Bound(Quotient(_at_rtt("bbr3", "100ms", "retransmits"), _at_rtt("bbr3", "20ms", "retransmits")), most=1.0),),
         "100 ms against 20 ms",
+        tried=ONE_FLOW_SCRIPTS,
     ),
     Statement(
         "v2-retransmits-more-as-rtt-grows",
@@ -595,6 +669,7 @@ FIG8 = (
         "BBRv2 retransmits more segments as the RTT grows.",
         (Bound(Quotient(_at_rtt("bbr2", "100ms", "retransmits"), _at_rtt("bbr2", "20ms", "retransmits")), least=1.0),),
         "100 ms against 20 ms",
+        tried=ONE_FLOW_SCRIPTS,
     ),
     Statement(
         "v1-retransmits-more-than-v2-up-to-20-ms",

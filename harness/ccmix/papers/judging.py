@@ -89,7 +89,12 @@ class JudgedStatement:
     @property
     def explaining(self) -> tuple[JudgedTry, ...]:
         """Returns what was tried, where there is something to explain."""
-        return self.tried if self.outcome in (Judgement.FAILS, Judgement.UNTOLD) else ()
+        return () if self.outcome is Judgement.HOLDS else self.tried
+
+    @property
+    def holds_if_tried(self) -> bool:
+        """Returns whether the statement holds with a setting that was tried, and not without."""
+        return any(each.judged.outcome is Judgement.HOLDS for each in self.explaining)
 
 
 def judge(statements: Sequence[Statement], runs: MeasuredRuns) -> list[JudgedStatement]:

@@ -2,14 +2,14 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ccmix.analysis.intervals import confidence_interval, confidence_interval_of_positive
 from ccmix.analysis.settling_text import not_settled
 from ccmix.model import Run, Topology
 from ccmix.model.results import FinishedRun, GroupMetrics
-from ccmix.papers.experiment import ALTERNATIVES, MeanOf, Number, Of, Quantity, Quotient, Statement
+from ccmix.papers.experiment import ALTERNATIVES, MeanOf, Number, Of, Quantity, Quotient, parts
 
 FRACTIONS: frozenset[Quantity] = frozenset({"utilisation", "share", "fairness"})
 Block = tuple[int, tuple[str, ...]]  # iteration, and the values of keys that a selection pools
@@ -61,7 +61,7 @@ class MeasuredRuns:
         return MeasuredSample(
             tuple(each.value for each in values),
             sum(not each.settled for each in values),
-            not isinstance(number, Quotient) and all(of.quantity in FRACTIONS for of in _parts(number)),
+            not isinstance(number, Quotient) and all(of.quantity in FRACTIONS for of in parts(number)),
         )
 
     def lacking(self, of: Of) -> dict[str, tuple[str, ...]]:
@@ -155,24 +155,8 @@ def _wanted(group: GroupMetrics, of: Of) -> bool:
     return of.cca in (None, group.cca) and of.host in (None, group.host)
 
 
-def numbers_of(statement: Statement) -> Iterator[Of]:
-    """Yields each number that a statement is about, all parts of means and ratios."""
-    for bound in statement.bounds:
-        yield from _parts(bound.number)
-
-
-def _parts(number: Number) -> Iterator[Of]:
-    if isinstance(number, Quotient):
-        yield from (*_parts(number.over), *_parts(number.under))
-    elif isinstance(number, MeanOf):
-        yield from number.numbers
-    else:
-        yield number
-
-
-def needed(statement: Statement, runs: Iterable[Run]) -> list[Run]:
-    """Returns those of the planned runs that tell whether a statement holds."""
-    numbers = list(numbers_of(statement))
+def needed(numbers: Collection[Of], runs: Iterable[Run]) -> list[Run]:
+    """Returns those of the planned runs that some numbers are of."""
     return [run for run in runs if any(_is_needed(run, of) for of in numbers)]
 
 

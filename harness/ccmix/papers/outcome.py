@@ -44,11 +44,13 @@ class Reproduction:
 
     @property
     def short(self) -> str:
-        """Returns '6 of 8 statements hold; 5 of 18 comparisons met'."""
+        """Returns '6 of 8 statements hold, 1 more with a setting that was tried; 5 of 18 comparisons met'."""
         holding, met = len(self.with_outcome(Judgement.HOLDS)), len(self.scores_with(Judgement.HOLDS))
         parts = []
         if self.statements:
-            parts.append(f"{holding} of {len(self.statements)} statements {'holds' if holding == 1 else 'hold'}")
+            explained = sum(judged.holds_if_tried for judged in self.statements)
+            more = f", {explained} more with a setting that was tried" if explained else ""
+            parts.append(f"{holding} of {len(self.statements)} statements {'holds' if holding == 1 else 'hold'}{more}")
         if self.judged:
             parts.append(f"{met} of {self.judged} comparisons met")
         return "; ".join(parts)
@@ -86,9 +88,9 @@ class Reproduction:
         """Returns a sentence on the runs that have not settled; nothing if all have, or it can't be judged."""
         if not self.not_settled:
             return ""
-        why = f": {self.experiment.unsettled}" if self.experiment.unsettled else ""
+        why = self.experiment.unsettled or "they count as they were when the longest time was over that they have"
         have = "has" if self.not_settled == 1 else "have"
-        return f"{self.not_settled} of {self.runs} runs {have} not settled{why}."
+        return f"{self.not_settled} of {self.runs} runs {have} not settled: {why}."
 
     def _of_statements(self) -> Iterator[str]:
         """Yields 'Of 4 statements 2 hold, 1 of these measured in part.' and '1 does not hold: fair-at-300-ms.'."""

@@ -65,11 +65,13 @@ def cell(pair: CellPair) -> str:
 
 
 def _explained(score: Score, pair: CellPair) -> str:
-    """Returns 'fq: 84%', or that nothing explains the cell; nothing for one that is near enough."""
+    """Returns 'fq: 84%', or 'not explained by fq: 60%'; nothing for a cell that is near enough."""
     if pair not in score.far:
         return ""
-    explanations = (f"{each.setting}: {_sample(score, each.sample)}" for each in pair.explanations)
-    return ", ".join(explanations) or UNEXPLAINED
+    tries = ", ".join(f"{each.setting}: {_sample(score, each.sample)}" for each in pair.explanations or pair.tried)
+    if pair.explanations:
+        return tries
+    return UNEXPLAINED + (f" by {tries}" if tries else "")
 
 
 def unexplained(score: Score) -> str:

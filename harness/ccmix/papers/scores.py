@@ -20,11 +20,12 @@ RATE_KEY = "rate"
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """Says that a cell which is off comes near to the published one with another setting."""
+class TriedCell:
+    """Holds what another setting gave in a cell that is off, and whether it comes near enough to explain it."""
 
     setting: str
     sample: MeasuredSample
+    explains: bool
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class CellPair:
     """Holds a published number and the runs that repeat it, both in the quantity that is compared.
 
     `rate_bps` is None where none is known. A number published as a mean over several values of a setting `lacks` the
-    keys of which not all values were measured, each with those that were. `explanations` has those of the tried
-    settings that bring a cell near enough which is off.
+    keys of which not all values were measured, each with those that were. `tried` has what other settings gave, of a
+    cell that is off.
     """
 
     published: PublishedNumber
@@ -42,7 +43,11 @@ class CellPair:
     sample: MeasuredSample
     rate_bps: float | None
     lacks: Mapping[str, tuple[str, ...]]
-    explanations: tuple[Explanation, ...] = ()
+    tried: tuple[TriedCell, ...] = ()
+
+    @property
+    def explanations(self) -> tuple[TriedCell, ...]:
+        return tuple(each for each in self.tried if each.explains)
 
     @property
     def factor(self) -> float:
@@ -161,18 +166,18 @@ def _pair(
         return None
     value, rate = _compared(comparison, number, rate_bps), _rate_bps(number, rate_bps)
     pair = CellPair(number, value, sample.mean, sample, rate, runs.lacking(of))
-    return replace(pair, explanations=tuple(_explanations(comparison, of, pair, runs)))
+    return replace(pair, tried=tuple(_tried(comparison, of, pair, runs)))
 
 
-def _explanations(comparison: BesidePublished, of: Of, pair: CellPair, runs: MeasuredRuns) -> Iterator[Explanation]:
-    """Yields the settings with which the cell is not off by more than the criterion allows, if it is."""
+def _tried(comparison: BesidePublished, of: Of, pair: CellPair, runs: MeasuredRuns) -> Iterator[TriedCell]:
+    """Yields what other settings gave if the cell is off by more than the criterion allows."""
     if not _is_far(comparison, pair.measured, pair.value):
         return
     for tried in comparison.tried:
         other = tried.number(of)
         sample = runs.sample(other)
-        if sample.mean is not None and not runs.lacking(other) and not _is_far(comparison, sample.mean, pair.value):
-            yield Explanation(tried.setting, sample)
+        if sample.mean is not None and not runs.lacking(other):
+            yield TriedCell(tried.setting, sample, not _is_far(comparison, sample.mean, pair.value))
 
 
 def _rate_bps(number: PublishedNumber, rate_bps: float | None) -> float | None:

@@ -24,6 +24,7 @@ WHYS = {
     "datta-fund": "A published testbed in the lab",
     "sender-queue": "The sender's queue",
     "cca": "BBRv2 and BBRv3 beside Google's",
+    "gomez-path": "What the scripts of Gomez et al. set",
 }  # titles of pages of docs/explanation
 
 
@@ -80,17 +81,21 @@ def _items(made: Reproduction) -> Iterator[str]:
         ]
         if holding:
             yield f"- {begin}: {' '.join(holding)}"
-    for outcome in (Judgement.FAILS, Judgement.UNTOLD):
-        yield from map(_differing, made.with_outcome(outcome))
-    if unmeasured := [f"“{judged.statement.sentence}”" for judged in made.with_outcome(Judgement.UNMEASURED)]:
-        yield f"- Not measured: {' '.join(unmeasured)}"
+    unmeasured = made.with_outcome(Judgement.UNMEASURED)
+    differing = [*made.with_outcome(Judgement.FAILS), *made.with_outcome(Judgement.UNTOLD)]
+    yield from map(_differing, (*differing, *(judged for judged in unmeasured if judged.tried)))
+    if rest := [f"“{judged.statement.sentence}”" for judged in unmeasured if not judged.tried]:
+        yield f"- Not measured: {' '.join(rest)}"
 
 
 def _differing(judged: JudgedStatement) -> str:
-    """Returns an item on a statement that does not hold, or cannot be told: what it says, what was found, and why."""
+    """Returns an item on a statement that does not hold, cannot be told or was not measured: what it says, what was
+    found, and why.
+    """
     statement = judged.statement
     source = "; ".join(filter(None, [statement.reading, text.section(statement)]))
-    numbers = f"Asked: {text.asked(judged)}; the lab: {text.found(judged)}"
+    measured = f"; the lab: {text.found(judged.bounds)}" if judged.judged.measured else ""
+    numbers = f"Asked: {text.asked(judged)}{measured}"
     why = "; ".join(filter(None, [text.why_untold(judged.judged), text.explained(judged)]))
     said = f"{text.begun(text.outcome(judged.judged))}: “{statement.sentence}” ({source})."
     return f"- {said} {numbers}{f'; {why}' if why else ''}."
@@ -104,10 +109,12 @@ def _whys(experiment: Experiment) -> str:
 def _made_how(made: Made) -> str:
     [campaign] = made.results.campaigns
     name, origin = made.experiment.name, campaign.origin
+    executions = [result.finished.execution for result in made.results.runs]
+    versions = dict.fromkeys(str(execution.ccmix or origin.ccmix) for execution in executions)
     return (
         f"{made_by(name, campaign)} made {made.reproduction.runs} of {made.results.planned} runs that count, seed "
-        f"{origin.seed}, ccmix {origin.ccmix}. [configs/papers/{name}.ini](../configs/papers/{name}.ini) has every "
-        f"setting with its source, [{made.archive}](../archive/papers/{made.archive}) the runs."
+        f"{origin.seed}, ccmix {text.listed([*versions])}. [configs/papers/{name}.ini](../configs/papers/{name}.ini) "
+        f"has every setting with its source, [{made.archive}](../archive/papers/{made.archive}) the runs."
     )
 
 
@@ -174,7 +181,7 @@ def _statements(made: Reproduction) -> Iterator[str]:
         return
     yield "### Statements of the text"
     rows = [
-        (judged.statement.section, _said(judged), text.asked(judged), text.found(judged), _outcome(judged))
+        (judged.statement.section, _said(judged), text.asked(judged), text.found(judged.bounds), _outcome(judged))
         for judged in made.statements
     ]
     each = list(table(("section", "statement", "asked", "the lab's means", "outcome"), rows))

@@ -1,6 +1,6 @@
 """Prints experiments and what came of them in the terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from ccmix.analysis.cost import Cost
@@ -14,14 +14,14 @@ from ccmix.units import format_bytes
 MOST_PAIRS = 80  # of a comparison that are listed
 
 
-def listing(costs: Iterable[tuple[Experiment, Cost, Cost]]) -> str:
-    """Returns a line for each experiment with the cost of its reduced and of its full form."""
-    head = ("name", "shows", "form", "runs", "virtual", "real", "memory")
-    rows = [head]
-    for experiment, reduced, full in costs:
-        shows = f"{experiment.paper.author}: {experiment.shows}"
-        rows.append((experiment.name, shows, "reduced", *_cost(reduced)))
-        rows.append(("", "", "full", *_cost(full)))
+def listing(costs: Iterable[tuple[Experiment, Mapping[str, Cost]]]) -> str:
+    """Returns for each experiment a line for each of its forms, with the cost."""
+    rows = [("name", "shows", "form", "runs", "virtual", "real", "memory")]
+    for experiment, of_forms in costs:
+        begin = (experiment.name, f"{experiment.paper.author}: {experiment.shows}")
+        for form, cost in of_forms.items():
+            rows.append((*begin, form, *_cost(cost)))
+            begin = ("", "")
     return _columns(rows)
 
 

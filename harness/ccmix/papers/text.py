@@ -154,14 +154,10 @@ def outcome(judged: JudgedBounds) -> str:
 
 
 def explained(judged: JudgedStatement) -> str:
-    """Returns what was found by other settings where a statement does not hold: 'with offloads on: holds'."""
-    other = [each for each in judged.explaining if each.judged.outcome is not Judgement.FAILS]
-    same = [each.setting for each in judged.explaining if each.judged.outcome is Judgement.FAILS]
-    parts = [f"with {each.setting}: {outcome(each.judged)}" for each in other]
-    if same:
-        neither = {1: "not with that either", 2: "neither"}.get(len(same), "none of them")
-        parts.append(f"tried {listed(same)}: {neither}")
-    return "; ".join(parts)
+    """Returns what was found by other settings where a statement does not hold: 'with offloads on: 63.6%, holds'."""
+    return "; ".join(
+        f"with {each.setting}: {found(each.judged.bounds)}, {outcome(each.judged)}" for each in judged.explaining
+    )
 
 
 def why_untold(judged: JudgedBounds) -> str:
@@ -182,10 +178,10 @@ def asked(judged: JudgedStatement) -> str:
     return "; ".join(dict.fromkeys(limits(bound.bound) for bound in judged.bounds))
 
 
-def found(judged: JudgedStatement) -> str:
+def found(bounds: Sequence[JudgedBound]) -> str:
     """Returns the means of a statement's numbers, for each of its limits their range: '1.54 to 7.68 times'."""
     by_limits: dict[str, list[JudgedBound]] = {}
-    for bound in judged.bounds:
+    for bound in bounds:
         by_limits.setdefault(limits(bound.bound), []).append(bound)
     return "; ".join(filter(None, map(_range_of_means, by_limits.values()))) or "–"
 

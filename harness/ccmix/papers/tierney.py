@@ -182,6 +182,7 @@ OTHERS = {
     "pacing_gain_up": ("288", "384", "512"),
     "pacing_gain_down": ("128", "160", "224"),
 }  # by their entries
+A_TENTH = {"min_rtt_win_sec": "a tenth of rate and buffer, five minutes as in the paper"}
 PARAMETERS = {"pacing_gain_up": "pacing_gain", "pacing_gain_down": "pacing_gain"}  # where they are not the entry's name
 
 
@@ -197,6 +198,7 @@ def _default_is_best(entry: str, what: str) -> Statement:
         f"The default of {what} gives the best performance.",
         tuple(Bound(Quotient(_of_bbr2(entry, value), default), most=1.05) for value in OTHERS[entry]),
         "performance: BBRv2's goodput; best: no other value is better by more than 5%",
+        tried=(Tried(f"{entry}-tenth", A_TENTH.get(entry, "a tenth of rate and buffer, two minutes")),),
     )
 
 

@@ -1,7 +1,19 @@
 """Zeynali et al. 2024: whether BBRv3 keeps its promises."""
 
+from collections.abc import Iterator
+
 from ccmix.papers import zeynali_figures
-from ccmix.papers.experiment import BesidePublished, Bound, Criterion, Experiment, Of, Paper, Quotient, Statement
+from ccmix.papers.experiment import (
+    BesidePublished,
+    Bound,
+    Criterion,
+    Experiment,
+    Of,
+    Paper,
+    Quotient,
+    Statement,
+    Tried,
+)
 
 PAPER = Paper(
     "zeynali",
@@ -38,12 +50,24 @@ def _share_beside_one(buffer: str) -> Of:
     return Of("share", "one-beside-one", cca="bbr3", at={"cca": "bbr3,cubic", "buffer": buffer})
 
 
+AS_HOSTS_ARE = "fq_codel at the senders and offloads on"
+
+
+def _other_paths() -> Iterator[Tried]:
+    """Yields what the slides leave open, tried in another way."""
+    for suffix, setting in (("hosts", AS_HOSTS_ARE), ("20ms", "an RTT of 20 ms")):
+        entries = {name: f"{name}-{suffix}" for name in ("together", "apart-by-buffer")}
+        yield Tried(f"apart-{suffix}", setting, entries=entries)
+
+
+OTHER_PATHS = tuple(_other_paths())
 CONVERGENCE = (
     Statement(
         "longer-when-apart",
         "Slide 'Two competing flows'",
         "Two BBRv3 flows take longer to share fairly if they do not start at the same time.",
         (Bound(Quotient(_apart("bbr3"), _together("bbr3")), least=1.0),),
+        tried=OTHER_PATHS,
     ),
     Statement(
         "long-in-a-deep-buffer",
@@ -51,6 +75,7 @@ CONVERGENCE = (
         "BBRv3 flows that start apart take long to share a deep buffer fairly.",
         (Bound(Quotient(_apart("bbr3"), _apart_by_buffer("bbr3", "1bdp")), least=2.0),),
         "long: at least twice the time that they take at 1 BDP",
+        tried=OTHER_PATHS,
     ),
     Statement(
         "v2-does-not-converge",
@@ -58,6 +83,7 @@ CONVERGENCE = (
         "BBRv2 flows have trouble to reach a fair share at buffers of more than 1.5 BDP.",
         (Bound(_apart("bbr2"), least=60.0), Bound(_apart_by_buffer("bbr2", "2bdp"), least=60.0)),
         "trouble: not within 60 s of the second flow's start, at 16 and at 2 BDP",
+        tried=OTHER_PATHS,
     ),
     Statement(
         "v2-converges-at-1-bdp",
@@ -65,6 +91,7 @@ CONVERGENCE = (
         "Below 1.5 BDP, where that bug does not show, BBRv2 flows reach a fair share.",
         (Bound(_apart_by_buffer("bbr2", "1bdp"), most=60.0),),
         "within 60 s of the second flow's start, at 1 BDP",
+        tried=OTHER_PATHS,
     ),
     Statement(
         "v3-converges-faster-than-v2",
@@ -75,6 +102,7 @@ CONVERGENCE = (
             Bound(Quotient(_apart_by_buffer("bbr3", "2bdp"), _apart_by_buffer("bbr2", "2bdp")), most=1.0),
         ),
         "at 16 and at 2 BDP",
+        tried=OTHER_PATHS,
     ),
 )
 RTT = (
@@ -102,6 +130,10 @@ RTT = (
     ),
 )
 RTTS = ("20ms", "40ms", "100ms")
+ONE_ON_HOSTS, SEVERAL_ON_HOSTS = (
+    Tried(f"{entry}-hosts", AS_HOSTS_ARE) for entry in ("one-bbr-flow", "several-bbr-flows")
+)
+FAST = Tried("one-bbr-flow-fast", "1 Gbit/s and offloads on")
 COEXISTENCE = (
     Statement(
         "v3-unfair-to-several-cubic-flows",
@@ -113,6 +145,7 @@ COEXISTENCE = (
             for rtt in RTTS
         ),
         "far more: twice the fair share of one of five flows",
+        tried=(ONE_ON_HOSTS, FAST),
     ),
     Statement(
         "v2-fair-to-several-cubic-flows",
@@ -120,6 +153,7 @@ COEXISTENCE = (
         "One BBRv2 flow shares fairly with several CUBIC flows.",
         tuple(Bound(_share("one-bbr-flow", "bbr2", "bbr2:1,cubic:4", rtt), least=0.12, most=0.28) for rtt in RTTS),
         "fairly: within 0.08 of the fair share, one fifth",
+        tried=(ONE_ON_HOSTS,),
     ),
     Statement(
         "several-v3-starve-cubic",
@@ -172,8 +206,11 @@ EXPERIMENTS = (
         "How do BBR flows share with CUBIC flows at a shallow buffer?",
         COEXISTENCE,
         tuple(
-            BesidePublished(series, entry, quantity, SHARES)
-            for series, entry in (("one BBR flow", "one-bbr-flow"), ("several BBR flows", "several-bbr-flows"))
+            BesidePublished(series, entry, quantity, SHARES, tried=tried)
+            for series, entry, tried in (
+                ("one BBR flow", "one-bbr-flow", (ONE_ON_HOSTS, FAST)),
+                ("several BBR flows", "several-bbr-flows", (SEVERAL_ON_HOSTS,)),
+            )
             for quantity in ("share", "fairness")
         ),
         figures=zeynali_figures.COEXISTENCE,

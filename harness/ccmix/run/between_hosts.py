@@ -284,7 +284,7 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generator
             f"{ends.dst.name}: something listens on port {path.port} already: set another port, or server = running"
         )
     if run.traffic.steps:
-        commands = _steps(run, two, run.traffic.steps, ends, device, generators)
+        commands = _steps(run, two, run.traffic.steps, ends, generators)
         return ToolFacts("iperf3", version, commands)
     longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0, run.traffic.streams or 1)
     settled_after_s: float | None = None
@@ -307,15 +307,11 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generator
     return ToolFacts("iperf3", version, commands, settled_after_s=settled_after_s)
 
 
-def _steps(
-    run: Run, two: iperf3.Iperf3Ends, steps: PathSource, ends: Ends, device: str, generators: Path
-) -> tuple[Command, ...]:
+def _steps(run: Run, two: iperf3.Iperf3Ends, steps: PathSource, ends: Ends, generators: Path) -> tuple[Command, ...]:
     """Makes the steps that measure the path; returns the commands of both ends."""
-    path, total_s = run.host_path, run.traffic.total_s
-    made = PathSteps(
-        two, steps.most_bps, total_s, generators, steps.label, f"{ends.src.temporary}/iperf3.pid",
-        ending_at(device, path.cap_bytes),
-    )  # fmt: skip
+    total_s = run.traffic.total_s
+    pid_file = f"{ends.src.temporary}/iperf3.pid"
+    made = PathSteps(two, steps.most_bps, total_s, generators, steps.label, pid_file)
     most_bytes = result_bytes(1, total_s, UDP_INTERVAL_S)
     with ExitStack() as capped:
         for host in ends.by_role.values():

@@ -49,15 +49,16 @@ class Budget:
         """Returns why the run must not begin: with what it is expected to send, the entry would exceed its budget.
 
         Expected is the most that a run of the entry has sent so far, or would have sent until its limit if it was ended
-        since it had settled; before the first one, the most that it can send. pScheduler's run can't be ended when it
-        exceeds the budget, so the most that it can send is expected of each.
+        since it had settled; before the first one, the most that it can send. pScheduler's run, and the steps that
+        measure a path, are not ended when they exceed the budget, so the most that they can send is expected of each.
         """
         budget = run.host_path.rate_budget
         if budget is None:
             return None
         most_bytes, _ = budget
+        unending = run.traffic.task or run.traffic.steps
         within, bound = self._sent_within(run, now_s), most_sent_bytes(run.host_path, run.traffic) or 0.0
-        expected = max(self._most.get(run.entry, 0.0), bound) if run.traffic.task else self._most.get(run.entry, bound)
+        expected = max(self._most.get(run.entry, 0.0), bound) if unending else self._most.get(run.entry, bound)
         if within < most_bytes and within + expected <= most_bytes:
             return None
         return (

@@ -20,6 +20,8 @@ from ccmix.twin.twin import Twin
 
 UNKNOWN_BUFFERS = ("0.1bdp", "0.3bdp", "1bdp")
 LARGER_BUFFERS = (1, 3, 10)  # times what it holds at least
+LARGER_RATES, UNKNOWN_BPS = (1, 2, 5), 1e9
+OPEN_SHARE = 0.05  # of a rate, beyond which the ends of its interval are swept, too
 QDISCS = {FIFO: "bfifo", MANAGED: "codel", OF_FLOWS: "fq_codel"}
 SENDER, OTHERS = "h1", "others"
 LEAST_SHARE = 1e-6
@@ -59,8 +61,10 @@ def ini(twins: Sequence[Twin]) -> str:
 def _path(twin: Twin, name: str) -> _Path:
     sweeps: dict[str, str] = {}
     rate, base, cross = twin.of(RATE), twin.of(BASE_RTT), twin.of(CROSS)
-    lines = [*_comment(rate)]
-    lines += [f"rate = {_rate(rate.value or rate.low or 1e9)}", *_comment(base), *_rtt(base)]
+    rates = _rates(rate)
+    lines = [*_comment(rate), f"rate = {rates[0]}", *_comment(base), *_rtt(base)]
+    if len(rates) > 1:
+        sweeps["rate"] = ", ".join(rates)
     lines += [*_comment(twin.of(LOSS)), *_comment(twin.of(BURST)), f"loss = {_loss(twin)}"]
     if more := _losses(twin.of(LOSS)):
         sweeps["loss"] = more
@@ -116,6 +120,15 @@ def _microseconds(seconds: float) -> str:
 
 def _rate(rate_bps: float) -> str:
     return f"{rate_bps / 1e3:.0f}kbit"
+
+
+def _rates(rate: Estimate) -> list[str]:
+    """Returns the value, with the ends of an interval that leaves much open; or a bound and more."""
+    if rate.value is None:
+        low = rate.low or UNKNOWN_BPS
+        return [_rate(low * times) for times in LARGER_RATES]
+    ends = [end for end in (rate.low, rate.high) if end and abs(end - rate.value) > OPEN_SHARE * rate.value]
+    return [_rate(rate.value), *map(_rate, ends)]
 
 
 def _share(share: float) -> str:

@@ -11,6 +11,7 @@ from ccmix.twin.base_rtt import BASE_RTT, NOISE
 from ccmix.twin.estimate import Estimate, cannot_be_told
 from ccmix.twin.hosts import ECN, MTU, SEND_BUFFER, WINDOW
 from ccmix.twin.loss import BURST, LOSS, SEEN
+from ccmix.twin.policer import POLICER
 from ccmix.twin.queue import BUFFER, QUEUE
 from ccmix.twin.rate import CROSS, RATE
 from ccmix.twin.reordering import REORDERING
@@ -28,13 +29,11 @@ def estimates_of_results(runs: Sequence[FinishedRun]) -> tuple[Estimate, ...]:
     return (
         _base_rtt(base_s),
         cannot_be_told(NOISE, "s", NO_SERIES),
-        cannot_be_told(
-            RATE, "bps", "nothing shows that the path was full", low=best_bps or None,
-            origin="the best goodput of any test, without headers",
-        ),
+        _rate(best_bps),
         cannot_be_told(CROSS, "bps", NO_SERIES),
         _buffer(runs, base_s, best_bps),
         cannot_be_told(QUEUE, "", NO_SERIES),
+        cannot_be_told(POLICER, "bytes", NO_SERIES),
         _loss(runs),
         cannot_be_told(SEEN, "", NO_SERIES),
         cannot_be_told(BURST, "packets", NO_SERIES),
@@ -56,6 +55,14 @@ def _base_rtt(base_s: float | None) -> Estimate:
     if base_s is None:
         return cannot_be_told(BASE_RTT, "s", "no result has an RTT")
     return Estimate(BASE_RTT, "s", base_s, high=base_s, origin="the smallest RTT under load of any test: at most this")
+
+
+def _rate(best_bps: float) -> Estimate:
+    if not best_bps:
+        return cannot_be_told(RATE, "bps", "no result has a goodput")
+    return Estimate(
+        RATE, "bps", best_bps, low=best_bps, origin="the best goodput of any test, without headers: at least this"
+    )
 
 
 def _buffer(runs: Sequence[FinishedRun], base_s: float | None, best_bps: float) -> Estimate:

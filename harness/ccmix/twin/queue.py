@@ -11,6 +11,7 @@ from ccmix.twin.rate import STEADY_SHARE, Overload
 
 QUEUE, BUFFER = "queue", "buffer"
 FIFO, OF_FLOWS, MANAGED = "fifo", "fq_codel", "codel"
+MOST = 0.9  # percentile of TCP's smoothed RTTs, of which some wait for delayed ACKs
 FULL = 0.95  # percentile of the probe's RTT while the buffer is full
 SHOWS_PACKETS = 3  # of waiting, below which nothing shows that the probe waits
 SHOWS_S = 0.1e-3
@@ -51,7 +52,7 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits
         second_half_s=_beyond(_most([second for _, second in halves]), base_rtt_s),
         probe_in_fill_s=_beyond(_quantile(_steady_rtts(observed, fill), FULL), base_rtt_s) if fill else None,
         tcp_s=_beyond(_quantile(own, 0.5), base_rtt_s),
-        tcp_most_s=_beyond(_quantile(own, 1.0), base_rtt_s),
+        tcp_most_s=_beyond(_quantile(own, MOST), base_rtt_s),
     )
 
 
@@ -100,12 +101,11 @@ def buffer(
     if not found:
         most_s = max(seen.tcp_most_s or 0.0, seen.probe_in_fill_s or 0.0)
         because = "nothing shows that it was full"
-        return cannot_be_told(BUFFER, "bytes", because, low=most_s * rate_bps / 8, origin="the longest RTT")
+        return cannot_be_told(BUFFER, "bytes", because, low=most_s * rate_bps / 8, origin="the longest RTTs")
     origin = f"steps {' and '.join(each.step.name for each in found)}: delay of the probe x rate"
     if of_flows:
-        most_bytes = (seen.tcp_most_s or 0.0) * rate_bps / 8
         because = "each flow waits in a queue of its own, and the probe does not see that of others"
-        return cannot_be_told(BUFFER, "bytes", because, low=most_bytes, origin="fill: TCP's longest RTT")
+        return cannot_be_told(BUFFER, "bytes", because)
     if seen.probe_s is None:
         return cannot_be_told(BUFFER, "bytes", "no answer came to the probe beside overload")
     if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s:

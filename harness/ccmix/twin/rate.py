@@ -14,15 +14,17 @@ STEADY_SHARE = 0.5  # of a step, its end: by then the buffer is full
 ENDS_S = 0.1  # by which the end of a step may be wrong
 OVERLOADED = 0.97  # of what arrived at the bottleneck came through, at most
 MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks, packets at both ends
+HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
 ALIKE_SHARE = 0.01  # by which two such rates may differ
 LEAST_RATIO = 1.1  # between the two rates offered, so that two lines can be told apart
+HELD_PACKETS = 2  # of each flow
 HEADERS_BYTES = 66  # of TCP, IPv4 and Ethernet, with timestamps
 BUSY = 0.05  # quantile of the probe's RTT that is beyond the base RTT while the bottleneck is always busy
 LEAST_LATE_S, LATE_WIDTHS, LATE_SHARE = 2e-6, 3.0, 0.03  # what is late, in widths and packets
 QUIET_SHARE = 0.3  # of the answers, whose narrowest span is that width
 WAITS_SHARE = 0.3  # of the time of a packet, which that must be less than
 LEAST_ANSWERS = 200
-MOST_BUSY = 0.65
+LEAST_BUSY, MOST_BUSY = 0.02, 0.65  # a token bucket lets packets pass at once, so that nothing late tells nothing
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,14 @@ class OthersTraffic:
     """Holds what other steps say of traffic beside ours.
 
     `left_bps` is what TCP got while the bottleneck was always busy and hardly anything of others was lost; `busy` is
-    the share of the time in which the bottleneck sends though nothing of ours is there, with its interval.
+    the share of the time in which the bottleneck sends though nothing of ours is there, with its interval; `by_tcp_bps`
+    is the most that all flows of TCP got.
     """
 
     left_bps: float | None = None
     left_by: str = ""
     busy: tuple[float, float, float] | None = None
+    by_tcp_bps: float = 0.0
 
 
 def steady(step: PathStep) -> pl.DataFrame:
@@ -93,7 +97,8 @@ def beside(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Other
         lowest_s = rtts_s.quantile(BUSY, "linear")
         if lowest_s is not None and lowest_s > base_rtt_s + packet_s:
             return OthersTraffic(_tcp_bps(observed, step, begin_s), step.name, busy)
-    return OthersTraffic(busy=busy)
+    by_tcp = [_tcp_bps(observed, step, step.begin_s) or 0.0 for step in observed.tcp_steps]
+    return OthersTraffic(busy=busy, by_tcp_bps=max(by_tcp, default=0.0))
 
 
 def _packet_s(found: list[Overload]) -> float:
@@ -104,7 +109,9 @@ def _packet_s(found: list[Overload]) -> float:
 
 
 def _busy(observed: PathRun, base_rtt_s: float, packet_s: float) -> tuple[float, float, float] | None:
-    """Returns the share of the idle step's answers that came late, with its interval; None where noise hides it."""
+    """Returns the share of the idle step's answers that came late, with its interval; None where noise hides it, or
+    where hardly any did.
+    """
     idle = observed.idle
     rtts_s = observed.rtts(idle.begin_s, idle.end_s).sort().to_numpy() if idle else None
     if rtts_s is None or len(rtts_s) < LEAST_ANSWERS:
@@ -116,14 +123,16 @@ def _busy(observed: PathRun, base_rtt_s: float, packet_s: float) -> tuple[float,
         return None
     late = int((rtts_s > base_rtt_s + late_s).sum())
     share = late / len(rtts_s)
-    if share > MOST_BUSY:
-        return None
     low, high = binomial_interval(late, len(rtts_s))
+    if low < LEAST_BUSY or share > MOST_BUSY:
+        return None
     missed = 1 / (1 - late_s / packet_s)  # the last of a packet's time is as short as what counts as none
     return share * missed, low, high * missed
 
 
-def rate(observed: PathRun, loss: float, queues_of_flows: bool | None, base_rtt_s: float) -> list[Estimate]:
+def rate(
+    observed: PathRun, loss: float, queues_of_flows: bool | None, base_rtt_s: float, tcp_waits_s: float = 0.0
+) -> list[Estimate]:
     """Returns the rate of the bottleneck and that of cross traffic.
 
     In a shared queue that is full, received = rate - passed, where others' packets pass as ours do: offered / received
@@ -131,62 +140,76 @@ def rate(observed: PathRun, loss: float, queues_of_flows: bool | None, base_rtt_
     bursts passes less than that. So what is left beside it is taken from a step that loses little, if there is one.
 
     With a queue for each flow, one flow gets what others leave, and N flows at least N / (N + 1) of the rate, if the
-    others are one. `loss` is the share lost before the bottleneck; `queues_of_flows` is None where that is not known.
+    others are one, if the queues hold some packets of each: TCP's packets wait for `tcp_waits_s` there. `loss` is the
+    share lost before the bottleneck; `queues_of_flows` is None where that is not known.
     """
     found = overloads(observed, loss)
     if not found:
         return _not_overloaded(observed)
     others = beside(observed, base_rtt_s, found)
     if queues_of_flows:
-        return _of_queues_of_flows(found, _overload(observed.share, loss), others)
+        many = _overload(observed.share, loss)
+        if many and tcp_waits_s < HELD_PACKETS * many.step.streams * _packet_s(found):
+            many = None  # the queues may hold too little for so many flows at once
+        return _of_queues_of_flows(found, many, others)
     return _shared(found, others, loss)
 
 
 def _shared(found: list[Overload], others: OthersTraffic, loss: float) -> list[Estimate]:
+    """Returns both estimates where all wait in one queue."""
     first, last = min(found, key=lambda each: each.offered_bps), max(found, key=lambda each: each.offered_bps)
-    most_bps = max(each.received_bps for each in found)
-    margin = (MEASURED_SHARE + loss) * most_bps  # random loss may be behind the bottleneck
-    origin = f"step{'s' if len(found) > 1 else ''} {' and '.join(dict.fromkeys(e.step.name for e in found))}: "
-    left_bps = others.left_bps
-    if left_bps is None and others.busy:
-        left_bps = most_bps * (1 - others.busy[0])
     two = last.offered_bps >= LEAST_RATIO * first.offered_bps
-    alike = not two or abs(last.received_bps - first.received_bps) < ALIKE_SHARE * most_bps
-    alone = left_bps is not None and left_bps > (1 - 3 * ALIKE_SHARE) * most_bps
-    low_bps = most_bps - MEASURED_SHARE * most_bps
-    if alike and (alone or left_bps is None):
-        high_bps = most_bps - (left_bps if left_bps is not None else most_bps) + margin
-        cross = (
-            Estimate(CROSS, "bps", 0.0, 0.0, max(high_bps, 0.02 * most_bps), origin=origin + "all get as much through")
-            if two
-            else cannot_be_told(CROSS, "bps", "two rates above the path's are needed, and the load cap leaves one")
-        )
-        return [Estimate(RATE, "bps", most_bps, low_bps, most_bps + margin, origin=origin + "receiver's rate"), cross]
+    most_bps = max(first.received_bps, last.received_bps)
+    low_bps, margin = (1 - MEASURED_SHARE) * most_bps, (MEASURED_SHARE + loss) * most_bps  # it may be lost behind
+    origin = f"step{'s' if len(found) > 1 else ''} {' and '.join(dict.fromkeys(e.step.name for e in found))}: "
+    left_bps = others.left_bps or (most_bps * (1 - others.busy[0]) if others.busy else None)
+    if not two or abs(last.received_bps - first.received_bps) < ALIKE_SHARE * most_bps:
+        if left_bps is None:
+            margin += HIDDEN_SHARE * most_bps
+        if left_bps is None or left_bps > (1 - HIDDEN_SHARE) * most_bps:
+            high_bps = max(most_bps + margin - (left_bps or others.by_tcp_bps), margin)
+            cross = Estimate(
+                CROSS, "bps", 0.0, 0.0, high_bps, origin=origin + "all that is offered gets as much through"
+            )
+            if not two and left_bps is None:
+                cross = cannot_be_told(CROSS, "bps", "two rates above the path's are needed, and there was one")
+            by = origin + "receiver's rate"
+            return [Estimate(RATE, "bps", most_bps, low_bps, most_bps + margin, origin=by), cross]
     if left_bps is None:
-        rate_bps = _topp(first, last)
-        if rate_bps is None:
-            because = "less came through of more, so that what is lost is not what is too much"
-            rate = Estimate(RATE, "bps", most_bps, low_bps, None, origin=origin + "the most received")
-            return [rate, cannot_be_told(CROSS, "bps", because)]
-        by = origin + "offered over received (TOPP)"
-        cross_bps = max(0.0, first.offered_bps / first.received_bps * rate_bps - first.offered_bps)
-        high_bps = most_bps + 2 * (rate_bps - most_bps) + margin
-        return [
-            Estimate(RATE, "bps", max(rate_bps, most_bps), low_bps, high_bps, origin=by),
-            Estimate(CROSS, "bps", cross_bps, 0.0, None, origin=by),
-        ]
+        return _without_left(first, last, low_bps, margin, origin)
     rate_bps = max(most_bps, _with_left(first, last, left_bps))
     high_bps = rate_bps + max(rate_bps - most_bps, 0.0) + margin
     by = f"{origin}beside what is left in {f'step {others.left_by}' if others.left_by else 'the idle step'}"
-    low_cross, high_cross = low_bps - left_bps * (1 + MEASURED_SHARE), high_bps - left_bps * (1 - MEASURED_SHARE)
-    cross_bps = rate_bps - left_bps
-    if not others.left_by and others.busy:
-        cross_bps, low_cross, high_cross = (
-            share * of for share, of in zip(others.busy, (rate_bps, low_bps, high_bps), strict=True)
-        )
+    if others.left_by or not others.busy:
+        crosses = [
+            rate_bps - left_bps,
+            low_bps - left_bps * (1 + MEASURED_SHARE),
+            high_bps - left_bps * (1 - MEASURED_SHARE),
+        ]
+    else:
+        crosses = [share * of for share, of in zip(others.busy, (rate_bps, low_bps, high_bps), strict=True)]
+    value, low, high = (max(each, 0.0) for each in crosses)
     return [
         Estimate(RATE, "bps", rate_bps, low_bps, high_bps, origin=by),
-        Estimate(CROSS, "bps", max(cross_bps, 0.0), max(low_cross, 0.0), max(high_cross, 0.0), origin=by),
+        Estimate(CROSS, "bps", value, low, high, origin=by),
+    ]
+
+
+def _without_left(first: Overload, last: Overload, low_bps: float, margin: float, origin: str) -> list[Estimate]:
+    """Returns both estimates where only the two rates above the path's tell them."""
+    most_bps, rate_bps = max(first.received_bps, last.received_bps), _topp(first, last)
+    if rate_bps is None:
+        because = "less came through of more, so that what is lost is not what is too much"
+        return [
+            Estimate(RATE, "bps", most_bps, low_bps, None, origin=origin + "the most received"),
+            cannot_be_told(CROSS, "bps", because),
+        ]
+    by = origin + "offered over received (TOPP)"
+    rate_bps = max(rate_bps, most_bps)
+    cross_bps = max(0.0, first.offered_bps / first.received_bps * rate_bps - first.offered_bps)
+    return [
+        Estimate(RATE, "bps", rate_bps, low_bps, most_bps + 2 * (rate_bps - most_bps) + margin, origin=by),
+        Estimate(CROSS, "bps", cross_bps, 0.0, None, origin=by),
     ]
 
 
@@ -217,8 +240,6 @@ def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: Ot
     if others.busy:
         share, low, high = others.busy
         origin = f"step {found[-1].step.name}: what others leave, and the share of late answers in the idle step"
-        if share < ALIKE_SHARE:
-            share = low = 0.0
         rates = [single_bps / (1 - each) for each in (share, low, high)]
         return [
             Estimate(RATE, "bps", rates[0], rates[1] - margin, rates[2] + margin, origin=origin),
@@ -226,9 +247,9 @@ def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: Ot
         ]
     if many is None or many.received_bps < single_bps - margin:
         because = "each flow waits in a queue of its own, so that other traffic does not show"
-        origin = "steps above: what one flow gets"
+        origin = "steps above: what one flow gets, of whom another may leave half"
         return [
-            cannot_be_told(RATE, "bps", because, low=single_bps - margin, origin=origin),
+            Estimate(RATE, "bps", single_bps, single_bps - margin, 2 * single_bps + margin, origin=origin),
             cannot_be_told(CROSS, "bps", because),
         ]
     streams, most_bps = many.step.streams, max(single_bps, many.received_bps)

@@ -19,6 +19,7 @@ from ccmix.twin.estimate import Estimate, best
 from ccmix.twin.loss import LOSS, loss
 from ccmix.twin.observed import PathRun, observe
 from ccmix.twin.of_results import estimates_of_results
+from ccmix.twin.policer import policer
 from ccmix.twin.queue import buffer, delays, queue, queues_of_flows
 from ccmix.twin.rate import RATE, overloads, rate
 from ccmix.twin.reordering import reordering
@@ -85,13 +86,14 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     packet_bytes = next((each.step.packet_bytes for each in found if each.step.packet_bytes), DEFAULT_PACKET_BYTES)
     most_bps = max((each.received_bps for each in found), default=0.0)
     of_flows = queues_of_flows(seen, packet_bytes * 8 / most_bps if most_bps else 0.0, noise_s)
-    of_rate = {each.quantity: each for each in rate(observed, lost, of_flows, base_s)}
+    of_rate = {each.quantity: each for each in rate(observed, lost, of_flows, base_s, seen.tcp_most_s or 0.0)}
     rate_bps = of_rate[RATE].value or of_rate[RATE].low
     return (
         *of_base.values(),
         *of_rate.values(),
         buffer(observed, seen, rate_bps, packet_bytes, of_flows, found),
         queue(seen, of_flows, _retransmitted(observed), of_loss[LOSS].high),
+        policer(observed, seen, found),
         *of_loss.values(),
         reordering(observed, of_base[BASE_RTT].value),
         hosts.window(observed),

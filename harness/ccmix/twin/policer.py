@@ -1,0 +1,50 @@
+"""Estimates whether what limits the rate drops without queueing, and how much passes at once: a policer's burst."""
+
+import polars as pl
+
+from ccmix.twin.estimate import Estimate, cannot_be_told
+from ccmix.twin.observed import PathRun, PathStep
+from ccmix.twin.queue import Waits
+from ccmix.twin.rate import Overload, steady
+
+POLICER = "policer's burst"
+LEAST_PACKETS = 4  # beyond the rate, which two packets of a shaper's bucket and the cut of an interval may be
+QUEUED_PART = 0.5  # of the burst: who queues as much is no policer
+BURST_SHARE, BURST_PACKETS = 0.1, 3.0  # by which the burst may be wrong
+LEAST_INTERVALS = 10
+
+
+def policer(observed: PathRun, seen: Waits, found: list[Overload]) -> Estimate:
+    """Returns what came through at the start of a step beyond its later rate, if nothing was queued beside it.
+
+    A queue passes no more than its rate, and what is too much waits there before it is lost. A token bucket without a
+    queue passes its burst at once, and loses what is too much without any delay.
+    """
+    excess = [each for step in observed.above for each in [_excess_bytes(step)] if each is not None]
+    if not found or not excess:
+        return cannot_be_told(POLICER, "bytes", "no step of UDP was faster than the path")
+    first = found[0]
+    packet_bytes = first.step.packet_bytes or 0
+    burst_bytes, origin = max(excess), f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
+    if burst_bytes < LEAST_PACKETS * packet_bytes:
+        because = "no more came through at first than later: a queue, or a burst of some packets"
+        return cannot_be_told(POLICER, "bytes", because, origin=origin)
+    queued_bytes = (seen.probe_s or 0.0) * first.received_bps / 8
+    if queued_bytes > QUEUED_PART * burst_bytes:
+        because = "more came through at first, and what was too much waited: a shaper with a bucket"
+        return cannot_be_told(POLICER, "bytes", because, origin=origin)
+    margin = BURST_SHARE * burst_bytes + BURST_PACKETS * packet_bytes
+    return Estimate(POLICER, "bytes", burst_bytes, max(burst_bytes - margin, 0.0), burst_bytes + margin, origin=origin)
+
+
+def _excess_bytes(step: PathStep) -> float | None:
+    """Returns the most that was received of a step, at any moment, beyond its steady rate since its first packet."""
+    rows = step.udp.filter(pl.col("received_bytes") > 0).sort("time_s")
+    later = steady(step)
+    if rows.height < LEAST_INTERVALS or later.height < LEAST_INTERVALS or not step.packet_bytes:
+        return None
+    rate = float((later["packets"] - later["lost_packets"]).sum()) / float(later["seconds"].sum())
+    received = (rows["packets"] - rows["lost_packets"]).cum_sum()
+    since_s = rows["time_s"] - (float(rows["time_s"][0]) - float(rows["seconds"][0]))
+    most = (received - rate * since_s).max()
+    return float(most) * step.packet_bytes if isinstance(most, float) else None

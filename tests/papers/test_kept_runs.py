@@ -1,0 +1,28 @@
+"""An experiment that gets more runs keeps those of its archive."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ccmix.archive import ArchiveError, Campaign
+from ccmix.papers import kept_runs
+from ccmix.papers.ini_text import form
+from ccmix.papers.made_by import planned
+from support import REPOSITORY
+
+ARCHIVE = REPOSITORY / "archive" / "papers" / "dai-fig1.zip"
+
+
+def test_runs_that_are_still_planned_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one that has another seed, nor one that the archive lacks."""
+    first, second, third, *_ = planned("dai-fig1", 1, full=False)
+    runs = (first, replace(second, seed=second.seed + 1), third, replace(third, iteration=99))
+    monkeypatch.setattr(kept_runs, "planned", lambda *_, **__: runs)
+    assert kept_runs.keep_runs("dai-fig1", ARCHIVE, tmp_path / "out") == 2
+    campaign = Campaign.load(tmp_path / "out")
+    assert campaign.runs == runs
+    assert campaign.ini == form("dai-fig1", full=False)
+    assert [finished.run for finished, _ in campaign.finished()] == [first, third]
+    with pytest.raises(ArchiveError, match="is not empty"):
+        kept_runs.keep_runs("dai-fig1", ARCHIVE, tmp_path / "out")

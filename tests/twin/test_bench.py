@@ -1,0 +1,32 @@
+"""Tests the program that draws blind paths: the same seed is the same path, and each can be planned."""
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ccmix.config import load
+from support import REPOSITORY, loaded
+
+
+@pytest.fixture(scope="module")
+def bench() -> ModuleType:
+    return loaded(REPOSITORY / "bench" / "twin", "twin_bench")
+
+
+@pytest.mark.parametrize("seed", range(1, 201))
+def test_every_path_of_the_published_seeds_can_be_planned(bench: ModuleType, seed: int) -> None:
+    drawn = bench.draw(seed)
+    assert bench.draw(seed) == drawn
+    [entry] = load(Path("path.ini"), bench.ini(drawn)).entries
+    path = entry.conditions[0].path
+    assert abs(path.rate_bps - drawn.rate_bps) < 1e3
+    assert abs(path.base_rtt_s - drawn.rtt_s) < 2e-6
+
+
+def test_an_interval_covers_what_lies_in_it(bench: ModuleType) -> None:
+    estimate = bench.Estimate("rate", "bps", 5.0, 4.0, 6.0)
+    assert bench._covered(estimate, 5.5) is True
+    assert bench._covered(estimate, 6.5) is False
+    assert bench._covered(bench.Estimate("rate", "bps", low=4.0), 9.0) is True
+    assert bench._covered(bench.Estimate("rate", "bps"), 9.0) is None

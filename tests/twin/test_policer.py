@@ -1,0 +1,58 @@
+"""Tests whether a policer is told from a queue, and its burst, against series whose truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ccmix.twin.observed import PathRun
+from ccmix.twin.policer import policer
+from ccmix.twin.queue import Waits, delays
+from ccmix.twin.rate import overloads
+from synthetic_path import PACKET_BYTES, Truth, measured
+
+NO_DELAY = Waits(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def policed(rate_bps: float, burst_bytes: float) -> PathRun:
+    """Returns steps through a token bucket without a queue."""
+    seen, steps = measured(Truth(rate_bps=rate_bps)), []
+    for step in seen.above:
+        packets = step.udp["packets"].to_numpy()
+        offered = packets.cumsum() * PACKET_BYTES
+        allowed = burst_bytes + rate_bps / 8 * (step.udp["time_s"].to_numpy() - step.begin_s)
+        passed = np.floor(np.minimum(offered, allowed) / PACKET_BYTES)
+        through = np.diff(np.concatenate([[0], passed])).astype(int)
+        lost = pl.Series("lost_packets", packets - through)
+        received = pl.Series("received_bytes", through * (PACKET_BYTES - 42))
+        steps.append(replace(step, udp=step.udp.with_columns(lost, received)))
+    return replace(seen, steps=(*steps, *(step for step in seen.steps if step not in seen.above)))
+
+
+@pytest.mark.parametrize("burst_bytes", [30e3, 250e3])
+def test_what_passes_at_first_is_the_burst(burst_bytes: float) -> None:
+    seen = policed(50e6, burst_bytes)
+    estimate = policer(seen, NO_DELAY, overloads(seen, 0.0))
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low <= burst_bytes <= estimate.high
+
+
+def test_a_queue_is_no_policer() -> None:
+    seen = measured(Truth())
+    found = overloads(seen, 0.0)
+    estimate = policer(seen, delays(seen, 0.02, found), found)
+    assert estimate.value is None
+    assert estimate.unknown
+
+
+def test_a_bucket_before_a_queue_is_no_policer() -> None:
+    seen = policed(50e6, 250e3)
+    waited = Waits(0.05, 0.05, 0.05, 0.05, 0.05, 0.05)
+    assert policer(seen, waited, overloads(seen, 0.0)).value is None
+
+
+def test_nothing_is_said_where_nothing_was_too_much() -> None:
+    seen = measured(Truth(), above=(0.5,))
+    assert policer(seen, NO_DELAY, overloads(seen, 0.0)).unknown == "no step of UDP was faster than the path"
