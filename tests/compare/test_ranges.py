@@ -22,7 +22,7 @@ from .conftest import PATH, Make, iterations, load
 pytestmark = pytest.mark.slow
 
 TWIN = with_senders(TOPOLOGY, delay_s=0.006)  # of the RTT of PATH
-BUFFERS = {"0.1bdp": 60e6, "0.3bdp": 100e6, "1bdp": 150e6}
+BUFFERS = {"0.3bdp": 100e6, "0.1bdp": 60e6, "1bdp": 150e6}
 UNKNOWN = {"one": ("buffer",)}
 
 

@@ -71,7 +71,7 @@ def test_a_measured_path_has_its_estimates() -> None:
     assert at(run, f"{stem}.queue") == "fifo"
     assert at(run, f"{stem}.receiver_window_bytes") is None
     assert at(run, f"{stem}.receiver_window_low_bytes") > 0
-    assert set(at(run, f"{stem}.unknown")) == {"burst of losses", "receiver's window"}
+    assert {"burst of losses", "receiver's window"} <= set(at(run, f"{stem}.unknown"))
 
 
 def test_every_estimate_has_fields() -> None:
@@ -92,14 +92,14 @@ def test_conditions_of_a_twin_say_what_is_not_known() -> None:
     real = [document for kind, document in campaign_documents(Campaign.load(REAL)) if kind == "conditions"]
     for document in found:
         assert document["ccmix.condition.unknown"] == ["buffer"]
-        assert document["ccmix.condition.middle"] == ("buffer=2bdp" in document["ccmix.condition.name"])
+        assert document["ccmix.condition.best_estimate"] == ("buffer=1bdp" in document["ccmix.condition.name"])
         assert "buffer" not in document["ccmix.condition.known_key"]
         assert "buffer" in document["ccmix.condition.key"]
     paced = {document["ccmix.condition.key"] for document in real if document["ccmix.entry"] == "paced"}
     assert {document["ccmix.condition.known_key"] for document in found} == paced
     for document in real:
         assert document["ccmix.condition.known_key"] == document["ccmix.condition.key"]
-        assert (document["ccmix.condition.unknown"], document["ccmix.condition.middle"]) == (None, True)
+        assert (document["ccmix.condition.unknown"], document["ccmix.condition.best_estimate"]) == (None, True)
 
 
 def test_states_of_bbr_s_later_versions_are_their_phases() -> None:

@@ -22,15 +22,13 @@ def split(condition: Mapping[str, str], unknown: Sequence[str]) -> tuple[dict[st
     return known, tuple((key, value) for key, value in condition.items() if key in unknown)
 
 
-def middle(every: Iterable[UnknownValues]) -> UnknownValues:
-    """Returns the best estimate: of each key the middle one of its values in their order; of an even number the first
-    of the two in the middle.
-    """
-    values: dict[str, dict[str, None]] = {}
+def best_estimates(every: Iterable[UnknownValues]) -> UnknownValues:
+    """Returns of each key its first value, which is the best estimate."""
+    best: dict[str, str] = {}
     for point in every:
         for key, value in point:
-            values.setdefault(key, {})[value] = None
-    return tuple((key, list(own)[(len(own) - 1) // 2]) for key, own in values.items())
+            best.setdefault(key, value)
+    return tuple(best.items())
 
 
 def planned_ranges(campaign: Campaign) -> dict[tuple[str, str, str], list[UnknownValues]]:
@@ -77,7 +75,7 @@ class MetricRange:
     """Holds a metric of the conditions of a range, in the order of the file; `missing` have no valid run with it."""
 
     members: tuple[RangeMember, ...]
-    middle: UnknownValues
+    best: UnknownValues
     missing: tuple[UnknownValues, ...] = ()
 
     @property
@@ -101,7 +99,7 @@ class MetricRange:
     @property
     def point(self) -> RangeMember | None:
         """Returns the condition of the best estimate; None where it has no valid run."""
-        return next((member for member in self.members if member.unknown == self.middle), None)
+        return next((member for member in self.members if member.unknown == self.best), None)
 
     @property
     def runs(self) -> int:
@@ -112,7 +110,7 @@ def range_of(values: Mapping[UnknownValues, Sequence[float]]) -> MetricRange | N
     """Returns the range of a metric of these conditions; None if none of them has a value."""
     members = tuple(RangeMember(unknown, MetricSample(tuple(own))) for unknown, own in values.items() if own)
     missing = tuple(unknown for unknown, own in values.items() if not own)
-    return MetricRange(members, middle(values), missing) if members else None
+    return MetricRange(members, best_estimates(values), missing) if members else None
 
 
 @dataclass(frozen=True)

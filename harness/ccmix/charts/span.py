@@ -8,13 +8,13 @@ from ccmix.charts.source import ChartSource
 ROW_HEIGHT, WIDTH = 30, 520  # pixels
 BAR_HEIGHT, TICK_HEIGHT = 14, 18
 PALE = "#9FC9E3"
-KINDS = ("range", "middle", "result")
+KINDS = ("range", "best", "result")
 
 
 def spans(source: ChartSource, value: Part, labels: Part, row: str = "row") -> Part:
-    """Draws a bar from low to high, a tick at the middle, and a point with its interval, as one view.
+    """Draws a bar from low to high, a tick at the best estimate, and a point with its interval, as one view.
 
-    Rows: the name in `row`, low, high, middle (null: not known), result, result_low and result_high, all in the unit of
+    Rows: the name in `row`, low, high, best (null: not known), result, result_low and result_high, all in the unit of
     `value`, a channel whose field is overridden. `labels` names the KINDS in the legend.
     """
     y = name(row, sort=None, axis={"labelLimit": 420, "ticks": False, "domain": False})
@@ -35,7 +35,7 @@ def spans(source: ChartSource, value: Part, labels: Part, row: str = "row") -> P
         {
             "layer": [
                 layer("range", {"type": "bar", "height": BAR_HEIGHT, "stroke": COLOURS["bbr"]}, "low", "high"),
-                layer("middle", {"type": "tick", "thickness": 3, "height": TICK_HEIGHT}, "middle"),
+                layer("best", {"type": "tick", "thickness": 3, "height": TICK_HEIGHT}, "best"),
                 {
                     "mark": {"type": "rule", "strokeWidth": 2, "color": ONE_COLOUR},
                     "encoding": {"y": y, "x": plain("result_low"), "x2": {"field": "result_high"}},

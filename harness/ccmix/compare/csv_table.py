@@ -9,13 +9,13 @@ from ccmix.compare.verdicts import Compared
 from ccmix.csv_cell import Cell, csv_text
 
 COLUMNS = (
-    "what", "a", "b", "unknown", "group", "metric", "a_runs", "b_runs", "a_mean", "a_low", "a_high", "b_middle",
+    "what", "a", "b", "unknown", "group", "metric", "a_runs", "b_runs", "a_mean", "a_low", "a_high", "b_mean",
     "b_low", "b_high", "ratio", "ratio_low", "ratio_high", "outside_by", "verdict",
 )  # fmt: skip
 
 
 def csv_table(compared: Compared) -> str:
-    """Returns numbers in the units of their metrics; of a condition, b_middle is B's mean.
+    """Returns numbers in the units of their metrics; of a range, b_mean is that of the best estimate.
 
     Of an unknown key, b_low and b_high are the two means between which it moves the goodput most.
     """
@@ -30,7 +30,7 @@ def _ranges(compared: Compared) -> Iterator[dict[str, Cell]]:
             yield {
                 "what": "range", "a": each.a.name, "b": each.b.name, "unknown": " ".join(each.b.unknown),
                 "group": tested.group, "metric": tested.metric, **_of_side("a", "mean", tested.a), "b_runs": span.runs,
-                "b_middle": point.sample.mean if point else None, "b_low": span.low, "b_high": span.high,
+                "b_mean": point.sample.mean if point else None, "b_low": span.low, "b_high": span.high,
                 "outside_by": tested.by, "verdict": tested.verdict,
             }  # fmt: skip
 
@@ -52,7 +52,7 @@ def _conditions(compared: Compared) -> Iterator[dict[str, Cell]]:
             ratio_low, ratio_high = (tested.found.interval if tested.found else None) or (None, None)
             yield {
                 "what": "condition", "a": condition.a.name, "b": condition.b.name, "group": tested.group,
-                "metric": tested.metric, **_of_side("a", "mean", tested.a), **_of_side("b", "middle", tested.b),
+                "metric": tested.metric, **_of_side("a", "mean", tested.a), **_of_side("b", "mean", tested.b),
                 "ratio": tested.found.ratio if tested.found else None, "ratio_low": ratio_low, "ratio_high": ratio_high,
                 "verdict": tested.verdict,
             }  # fmt: skip

@@ -37,7 +37,7 @@ def render(compared: Compared, name_a: str, name_b: str, *charts: str) -> str:
         range_summary=range_text.summary(compared.ranges, compared.margin) if compared.ranges else "",
         range_headings=range_text.HEADINGS,
         range_lines=range_text.lines(compared.ranges),
-        range_note="Bar: the range of B; line: its middle; point: A's mean and its 95% interval.",
+        range_note="Bar: the range of B; line: its best estimate; point: A's mean and its 95% interval.",
         unknown_headings=range_text.UNKNOWN_HEADINGS,
         unknown_lines=range_text.unknown_lines(compared.ranges),
         advice=list(range_text.advice(compared.ranges, compared.margin)),

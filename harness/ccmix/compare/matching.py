@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ccmix.analysis.conditions import condition_key, mix
-from ccmix.analysis.ranges import UnknownValues, middle, planned_ranges, split
+from ccmix.analysis.ranges import UnknownValues, best_estimates, planned_ranges, split
 from ccmix.analysis.results import Result, Results
 from ccmix.analysis.settling_text import longest, not_settled
 from ccmix.compare.environment import OF_TRAFFIC, settings_of_path
@@ -145,7 +145,7 @@ def joined(results: Results) -> list[Cell]:
 
 
 def _range_cell(members: Sequence[tuple[UnknownValues, Cell]], planned: Sequence[UnknownValues]) -> RangeCell:
-    best = middle(planned)
+    best = best_estimates(planned)
     point = next((cell for values, cell in members if values == best), members[0][1])
     others = (cell for _, cell in members if cell is not point)
     results = (result for cell in (point, *others) for result in cell.results)

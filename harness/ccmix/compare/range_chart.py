@@ -21,7 +21,7 @@ def specification(ranges: Sequence[ComparedRange], name_a: str, name_b: str) -> 
         "low", "goodput (bit/s), mean and its 95% interval", RATE_AXIS,
         type="log" if above_0 else "linear", nice=False, zero=False, padding=16,
     )  # fmt: skip
-    labels = dict(zip(KINDS, (f"range of {name_b}", "its middle", name_a), strict=True))
+    labels = dict(zip(KINDS, (f"range of {name_b}", "its best estimate", name_a), strict=True))
     return {
         "$schema": SCHEMA,
         "description": f"Goodput of {len(ranges)} conditions of {name_a} beside the ranges of {name_b}.",
@@ -45,7 +45,7 @@ def _row(tested: RangeTested) -> Part:
     return {
         "low": max(span.low, LEAST * span.lowest.sample.mean),
         "high": span.high,
-        "middle": point.sample.mean if point else None,
+        "best": point.sample.mean if point else None,
         "result": tested.a.mean,
         "result_low": max(low, LEAST * tested.a.mean),
         "result_high": high,

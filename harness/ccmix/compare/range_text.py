@@ -12,7 +12,7 @@ from ccmix.compare.groups import WHOLE
 from ccmix.compare.ranges import ComparedRange, RangeTested
 from ccmix.units import format_percent
 
-HEADINGS = ("A", "B", "runs", "group", "metric", "A", "range of B", "middle of B", "verdict")
+HEADINGS = ("A", "B", "runs", "group", "metric", "A", "range of B", "best of B", "verdict")
 UNKNOWN_HEADINGS = ("unknown", "A", "group", "from", "to", "ratio", "of the range", "with", "chance")
 MOST_NAMED = 3  # conditions in a sentence
 NONE = "–"

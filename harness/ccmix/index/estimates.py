@@ -8,7 +8,8 @@ NAMES = {
     "base RTT": ("base_rtt", "_s"), "RTT noise": ("rtt_noise", "_s"), "rate": ("rate", "_bps"),
     "cross traffic": ("cross_traffic", "_bps"), "buffer": ("buffer", "_bytes"), "random loss": ("loss", ""),
     "burst of losses": ("loss_burst", "_packets"), "reordering": ("reordering", ""),
-    "policer's burst": ("policer_burst", "_bytes"), "receiver's window": ("receiver_window", "_bytes"), "MTU": ("mtu", "_bytes"),
+    "policer's burst": ("policer_burst", "_bytes"),
+    "receiver's window": ("receiver_window", "_bytes"), "MTU": ("mtu", "_bytes"),
 }  # fmt: skip
 """Gives the field of each quantity that is a number, and its unit; the ends of its interval are _low and _high."""
 WORDS = {"queue": "queue", "ECN": "ecn", "send buffer": "send_buffer"}

@@ -312,8 +312,8 @@ _MEASURES = (
 _CONDITION = (
     _name("ccmix.condition.unknown", "swept keys whose values stand for what is not known of the path", "conditions"),
     _flag(
-        "ccmix.condition.middle",
-        "whether these keys have the best estimates, the middle ones of their values; true without such keys",
+        "ccmix.condition.best_estimate",
+        "whether these keys have the best estimates, the first of their values; true without such keys",
         "conditions",
     ),
     _count("ccmix.condition.runs", "runs", "finished runs", "conditions"),

@@ -9,7 +9,7 @@ from ccmix.analysis import path_text
 from ccmix.analysis.conditions import smallest_ping_s
 from ccmix.analysis.counting import counts
 from ccmix.analysis.measured import measured
-from ccmix.analysis.ranges import middle, planned_ranges, split
+from ccmix.analysis.ranges import best_estimates, planned_ranges, split
 from ccmix.analysis.results import Result
 from ccmix.analysis.series import SRC
 from ccmix.analysis.statistics import metric, table
@@ -63,7 +63,7 @@ def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Itera
     firsts: dict[tuple[str, str, str], FinishedRun] = {}
     for finished_run in chosen:
         firsts.setdefault((finished_run.run.entry, finished_run.run.condition_name, finished_run.run.dst), finished_run)
-    best = {place: middle(values) for place, values in planned_ranges(campaign).items()}
+    best = {place: best_estimates(values) for place, values in planned_ranges(campaign).items()}
     for row in table(chosen):
         unknown = campaign.plan.unknown.get(row.entry, ())
         known, values = split(row.condition, unknown)
@@ -77,7 +77,7 @@ def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Itera
                 **context.of_condition(first, campaign.plan.unknown),
                 "ccmix.condition.settings": row.condition or None,
                 "ccmix.condition.unknown": [key for key, _ in values] or None,
-                "ccmix.condition.middle": values == best.get((row.entry, condition_name(known), row.dst), ()),
+                "ccmix.condition.best_estimate": values == best.get((row.entry, condition_name(known), row.dst), ()),
                 "ccmix.group.name": row.group,
                 "ccmix.group.streams": row.streams,
                 "ccmix.cca": row.cca,

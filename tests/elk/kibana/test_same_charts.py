@@ -46,8 +46,8 @@ def test_the_range_of_a_twin_is_that_of_the_comparison() -> None:
     assert span
     assert span.point
 
-    def row(condition: str, kind: str, of_range: str, values: list[float], middle: bool) -> dict[str, Any]:
-        key = {"condition": condition, "group": "bbr", "kind": kind, "of_range": of_range, "middle": middle}
+    def row(condition: str, kind: str, of_range: str, values: list[float], best: bool) -> dict[str, Any]:
+        key = {"condition": condition, "group": "bbr", "kind": kind, "of_range": of_range, "best": best}
         spread = Spread.of(values)
         assert spread
         low, high = spread.ci95 or (None, None)
@@ -55,10 +55,10 @@ def test_the_range_of_a_twin_is_that_of_the_comparison() -> None:
 
     rows = [
         row("both", "real", "all", [4.9e8, 5e8, 5.1e8], True),
-        *(row("both", "emulated", f"buffer={value}", own, value == "2") for value, own in twin.items()),
+        *(row("both", "emulated", f"buffer={value}", own, value == "1") for value, own in twin.items()),
         row("alone", "emulated", "all", [6e8], True),
     ]
-    columns = ["row", "low", "high", "middle", "result"]
+    columns = ["row", "low", "high", "best", "result"]
     [found] = rows_after(list(RANGE.transform), rows, columns)
     assert found[0] == "both bbr"
     expected = [span.low, span.high, span.point.sample.mean, 5e8]

@@ -147,7 +147,7 @@ RANGE = VegaLite(
         "group": terms("ccmix.group.name"),
         "kind": terms("ccmix.path.kind"),
         "of_range": terms("ccmix.condition.name"),
-        "middle": terms("ccmix.condition.middle"),
+        "best": terms("ccmix.condition.best_estimate"),
     },
     {
         "goodput": metric("avg", "ccmix.goodput_bps"),
@@ -157,7 +157,7 @@ RANGE = VegaLite(
     lambda source: spans(
         source,
         quantity("low", "goodput of the group (bit/s), mean and its 95% interval", {"format": ".2s"}, zero=False),
-        dict(zip(KINDS, ("range of the twin", "its middle", "real"), strict=True)),
+        dict(zip(KINDS, ("range of the twin", "its best estimate", "real"), strict=True)),
     ),
     [
         _ROW,
@@ -165,14 +165,14 @@ RANGE = VegaLite(
         *members(
             least="isValid(datum.low.value) ? datum.low.value : datum.goodput.value",
             most="isValid(datum.high.value) ? datum.high.value : datum.goodput.value",
-            is_middle="toString(datum.key.middle) === 'true'",
+            is_best="toString(datum.key.best) === 'true'",
         ),
         {"filter": "isValid(datum.goodput.value)"},
         *members(
             real_mean=f"{_BY_SIDE['real']} ? datum.goodput.value : null",
             real_least=f"{_BY_SIDE['real']} ? datum.least : null",
             real_most=f"{_BY_SIDE['real']} ? datum.most : null",
-            twin_mean=f"{_BY_SIDE['emulated']} && datum.is_middle ? datum.goodput.value : null",
+            twin_mean=f"{_BY_SIDE['emulated']} && datum.is_best ? datum.goodput.value : null",
             twin_least=f"{_BY_SIDE['emulated']} ? datum.least : null",
             twin_most=f"{_BY_SIDE['emulated']} ? datum.most : null",
             side=_SIDE,
@@ -181,7 +181,7 @@ RANGE = VegaLite(
             "aggregate": [
                 {"op": operation, "field": field, "as": name}
                 for name, (operation, field) in {
-                    "low": ("min", "twin_least"), "high": ("max", "twin_most"), "middle": ("mean", "twin_mean"),
+                    "low": ("min", "twin_least"), "high": ("max", "twin_most"), "best": ("mean", "twin_mean"),
                     "result": ("mean", "real_mean"), "result_low": ("min", "real_least"),
                     "result_high": ("max", "real_most"), "sides": ("distinct", "side"),
                 }.items()
