@@ -12,7 +12,10 @@ from logstash_filter import as_bulk, filtered, of_mix, recorded
 from published_archives import DEMO
 from support import REPOSITORY, Ccmix
 
-RECORDED = tuple(REPOSITORY / "tests" / "data" / "index" / name for name in ("emulated", "real", "pscheduler", "later"))
+RECORDED = tuple(
+    REPOSITORY / "tests" / "data" / "index" / name
+    for name in ("emulated", "real", "pscheduler", "later", "path", "twin")
+)
 MIXES = ("forward", "reverse", "repeated-second-run")
 PAGE = 5000
 ORDER = [{"ccmix.run.id": {"unmapped_type": "keyword"}}, "ccmix.row"]

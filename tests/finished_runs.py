@@ -1,6 +1,6 @@
 """Finished runs with chosen numbers, and everything else plain."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ccmix.model import Facts, PingRtts, Run, Topology
@@ -68,5 +68,7 @@ def finished_run(
     )
 
 
-def campaign_plan(runs: Sequence[Run], ini: str = "", **origin: Any) -> CampaignPlan:
-    return CampaignPlan(CampaignOrigin(**origin), ini, tuple(runs))
+def campaign_plan(
+    runs: Sequence[Run], ini: str = "", unknown: Mapping[str, tuple[str, ...]] | None = None, **origin: Any
+) -> CampaignPlan:
+    return CampaignPlan(CampaignOrigin(**origin), ini, tuple(runs), unknown=dict(unknown or {}))

@@ -49,7 +49,7 @@ def test_runs_are_written_as_the_codec_encodes_them(campaign: Campaign, tmp_path
 def test_names_that_look_like_keys(text: str, campaign: Campaign, tmp_path: Path) -> None:
     first, *others = campaign.plan.runs
     named = replace(first, entry=text, condition={text: text, "traffic": text, "runs": text, "title": "x"}, dst=text)
-    plan = replace(campaign.plan, runs=(named, *others), ini=text, title=text)
+    plan = replace(campaign.plan, runs=(named, *others), ini=text, title=text, unknown={text: (text, "buffer")})
     file = tmp_path / "campaign.json"
     with file.open("wb") as out:
         many.write_plan(out, plan)

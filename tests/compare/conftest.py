@@ -1,6 +1,6 @@
 """Makes campaigns with chosen numbers: on an emulated path, or between hosts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,21 @@ def finished(run: Run, goodput_bps: float, status: Status = "valid", **facts: An
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Makes a campaign of (run, goodput), of which `facts` are known; the runs at `limited` are not valid."""
+    """Makes a campaign of (run, goodput), of which `facts` are known; the runs at `limited` are not valid, and an
+    entry's keys `unknown`.
+    """
 
     def made(
-        name: str, found: Sequence[tuple[Run, float]], limited: Sequence[int] = (), version: str = "0.1.0", **facts: Any
+        name: str,
+        found: Sequence[tuple[Run, float]],
+        limited: Sequence[int] = (),
+        version: str = "0.1.0",
+        unknown: Mapping[str, tuple[str, ...]] | None = None,
+        **facts: Any,
     ) -> Path:
         outdir = tmp_path / name
-        Campaign.create(outdir, campaign_plan([run for run, _ in found], seed=1, ccmix=version))
+        plan = campaign_plan([run for run, _ in found], unknown=unknown, seed=1, ccmix=version)
+        Campaign.create(outdir, plan)
         for number, (run, goodput_bps) in enumerate(found):
             folder = RunFolder.of(outdir, run)
             series = pl.DataFrame(

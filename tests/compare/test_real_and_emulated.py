@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from ccmix.analysis.results import Result
 from ccmix.archive import Campaign, RunFolder
+from ccmix.compare.groups import groups_of_both
 from ccmix.compare.matching import BESIDE, Cell, Matched, cells, match
 from ccmix.compare.verdicts import compare
-from ccmix.model import Group, HostPath, Loss, Run, Topology
+from ccmix.model import Group, HostPath, Iperf3Source, Loss, Run, Topology, UdpSource
 from ccmix.model.results import Execution, Finding, Verdict
 from ccmix.terms import IMPORTED
-from finished_runs import campaign_plan
+from finished_runs import campaign_plan, finished_run, group_metrics, metrics
 from support import TOPOLOGY, with_groups, with_senders
 
 from .conftest import PATH, TRAFFIC, Make, finished, iterations, load, make_run
@@ -102,6 +104,23 @@ def test_other_ccas_and_numbers_of_streams_are_other_conditions(imported: Import
     lab = iterations(NEAR, path=emulated(0.05), cca="cubic,bbr")
     lab += [(replace(make_run(path=emulated(0.05), entry="more"), traffic=more), 1e8)]
     assert match(real, cells(load(make("lab", lab)).runs)).pairs == ()
+
+
+def test_cross_traffic_of_the_twin_is_no_flow_of_the_test(make: Make) -> None:
+    """A twin sends what others send on the real path; the test itself has another name there."""
+    real = cells(load(make("real", iterations(NEAR, path=PATH))).runs)
+    path = emulated(0.006)
+    flows = Iperf3Source("test", "h1", (Group("cubic"),), 4)
+    cross = UdpSource("others", "h2", 0.0, 1e6, 1)
+    twin = []
+    for run, value in iterations(NEAR, path=path, entry="twin"):
+        beside = replace(run, traffic=replace(run.traffic, sources=(flows, cross)))
+        groups = [group_metrics("test", value, cca="cubic", streams=4), group_metrics("others", 1e6, cca="-")]
+        twin.append(finished_run(beside, metrics(groups)))
+    lab = [Result(finished, Path()) for finished in twin]
+    [pair] = match(real, cells(lab)).pairs
+    assert pair.rule == BESIDE
+    assert list(groups_of_both(pair.a.first, pair.b.first)) == [("cubic", "test")]
 
 
 def test_pacing_counts_where_both_tell_it(imported: Import, make: Make) -> None:

@@ -118,6 +118,16 @@ MISTAKES = {
         TOPOLOGY + "[one]\ntype = iperf4\ntopology = dtn\n", "one", "type", 5, "did you mean 'iperf3'?"
     ),
     "unknown limit": (TOPOLOGY + ENTRY + "accept-limits = rtt, los\n", "one", "accept-limits", 7, "mean 'loss'?"),
+    "unknown that is not swept": (
+        TOPOLOGY + ENTRY + "sweep.buffer = 1bdp, 2bdp\nunknown = bufer\n", "one", "unknown", 8, "mean 'buffer'?"
+    ),
+    "unknown without a sweep": (TOPOLOGY + ENTRY + "unknown = buffer\n", "one", "unknown", 7, "write sweep.buffer ="),
+    "unknown that is studied": (
+        TOPOLOGY + ENTRY + "sweep.cca = bbr, cubic\nunknown = cca\n", "one", "unknown", 8, "what is sent"
+    ),
+    "unknown twice": (
+        TOPOLOGY + ENTRY + "sweep.buffer = 1bdp, 2bdp\nunknown = buffer, buffer\n", "one", "unknown", 8, "a key twice"
+    ),
     "neither on nor off": (TOPOLOGY + "offloads = maybe\n" + ENTRY, "topology dtn", "offloads", 4, "write on or off"),
     "too many streams": (TOPOLOGY + ENTRY + "streams = 129\n", "one", "streams", 7, "from 1 to 128"),
     "number in other digits": (TOPOLOGY + ENTRY + "streams = ٣\n", "one", "streams", 7, "from 1 to 128"),
@@ -264,6 +274,13 @@ def test_sweeps_multiply_in_the_order_of_the_file(load_text: Load) -> None:
     points = [(condition.path.senders[0].loss, condition.traffic.streams) for condition in entry.conditions]
     lossy = Loss("random", (0.01,))
     assert points == [(None, 1), (None, 2), (None, 3), (lossy, 1), (lossy, 2), (lossy, 3)]
+
+
+def test_unknown_keys_of_an_entry_are_swept_ones_in_its_order(load_text: Load) -> None:
+    sweeps = "sweep.buffer = 1bdp, 2bdp\nsweep.loss = 0%, 1%\nsweep.cca = bbr, cubic\n"
+    [entry] = load_text(TOPOLOGY + ENTRY + sweeps + "unknown = loss, buffer\n")
+    assert (entry.unknown, len(entry.conditions)) == (("loss", "buffer"), 8)
+    assert load_text(TOPOLOGY + ENTRY + sweeps)[0].unknown == ()
 
 
 def test_an_inherited_sweep_varies_slowest(load_text: Load) -> None:

@@ -10,13 +10,16 @@ import polars as pl
 import pytest
 
 from ccmix.archive import Campaign
+from ccmix.index import estimates
+from ccmix.index.fields import FIELDS
 from ccmix.index.send import finished, run_lines
-from ccmix.index.summaries import run_documents
+from ccmix.index.summaries import campaign_documents, run_documents
+from ccmix.twin.twin import twins_of_runs
 from elasticsearch_node import Node
 from filled_index import RECORDED
 from index_support import Index, documents, of_archive, of_index
 
-EMULATED, REAL, PSCHEDULER, LATER = RECORDED
+EMULATED, REAL, PSCHEDULER, LATER, PATH, TWIN = RECORDED
 PACED = REAL / "paced" / "cca=reno:1@2M,bbr:1@2M" / "far" / "001"
 VERSIONS = LATER / "later" / "all" / "receiver" / "001"
 REQUESTS = EMULATED / "requests" / "all" / "receiver" / "001"
@@ -54,6 +57,49 @@ def test_an_index_of_all_of_them_is_what_the_archives_are(index: Index, server: 
     counted = {kind: sum(name.startswith(f"ccmix-{kind}-") for name, _ in expected) for kind in rows}
     assert counted == rows
     assert all(rows.values())
+
+
+def test_a_measured_path_has_its_estimates() -> None:
+    """The path has 20 Mbit/s, a base RTT of 20 ms, a buffer of 50 kB and a loss of 0.1%."""
+    (run,) = of_run(PATH / "measured" / "all" / "receiver" / "001", "runs")
+    stem = "ccmix.path.estimate"
+    for name, unit, truth in (("rate", "_bps", 20e6), ("base_rtt", "_s", 0.02), ("buffer", "_bytes", 5e4),
+                              ("loss", "", 0.001)):  # fmt: skip
+        low, value, high = (at(run, f"{stem}.{name}{end}{unit}") for end in ("_low", "", "_high"))
+        assert low < value < high
+        assert low < truth < high
+    assert at(run, f"{stem}.queue") == "fifo"
+    assert at(run, f"{stem}.receiver_window_bytes") is None
+    assert at(run, f"{stem}.receiver_window_low_bytes") > 0
+    assert {"burst of losses", "receiver's window"} <= set(at(run, f"{stem}.unknown"))
+
+
+def test_every_estimate_has_fields() -> None:
+    [result] = finished(Campaign.load(PATH))
+    [twin] = twins_of_runs([(result.finished, result.folder)])
+    names = {each.quantity for each in twin.estimates} - {"losses seen"}
+    assert names == {*estimates.NAMES, *estimates.WORDS}
+    assert set(estimates.estimates(result)) <= set(FIELDS)
+
+
+def test_runs_of_no_path_have_no_estimates() -> None:
+    assert at(of_run(PACED, "runs")[0], "ccmix.path.estimate") is None
+
+
+def test_conditions_of_a_twin_say_what_is_not_known() -> None:
+    """The conditions of a range have the known key of the real path's condition, and one is the best estimate."""
+    found = [document for kind, document in campaign_documents(Campaign.load(TWIN)) if kind == "conditions"]
+    real = [document for kind, document in campaign_documents(Campaign.load(REAL)) if kind == "conditions"]
+    for document in found:
+        assert document["ccmix.condition.unknown"] == ["buffer"]
+        assert document["ccmix.condition.best_estimate"] == ("buffer=1bdp" in document["ccmix.condition.name"])
+        assert "buffer" not in document["ccmix.condition.known_key"]
+        assert "buffer" in document["ccmix.condition.key"]
+    paced = {document["ccmix.condition.key"] for document in real if document["ccmix.entry"] == "paced"}
+    assert {document["ccmix.condition.known_key"] for document in found} == paced
+    for document in real:
+        assert document["ccmix.condition.known_key"] == document["ccmix.condition.key"]
+        assert (document["ccmix.condition.unknown"], document["ccmix.condition.best_estimate"]) == (None, True)
 
 
 def test_states_of_bbr_s_later_versions_are_their_phases() -> None:

@@ -15,8 +15,10 @@ from ccmix.cli.report import against_baseline
 from ccmix.report import html
 from ccmix.report.html import write_report
 from chart_specs import specs
+from filled_index import RECORDED
 
-PAGES = ("report", "against", "compare")
+PAGES = ("report", "against", "compare", "ranges", "path")
+RECORDED_PATHS = {outdir.name: outdir for outdir in RECORDED}
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +29,16 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(make_campaign: Callable[..., Path]) -> dict[str, Path]:
-    """Makes the report, a comparison with a baseline, and one of two campaigns."""
+    """Makes the report, a comparison with a baseline, one of two campaigns, one with ranges, and that of a path."""
     outdir, other = make_campaign("all-cubic", "mixed"), make_campaign("all-cubic")
     results = load_results([outdir])
     made = {name: outdir.parent / f"{name}.html" for name in PAGES}
     write_report(results, made["report"])
     made["against"].write_text(against_baseline(results, "group=cubic", "share", "html"), encoding="utf-8")
     made["compare"].write_text(compared(outdir, other, 0.1, "html"), encoding="utf-8")
+    ranges = compared(RECORDED_PATHS["real"], RECORDED_PATHS["twin"], 0.1, "html")
+    made["ranges"].write_text(ranges, encoding="utf-8")
+    write_report(load_results([RECORDED_PATHS["path"]]), made["path"])
     return made
 
 
@@ -132,6 +137,16 @@ def test_charts_use_the_width_of_the_page(browser: Browser, report: Path) -> Non
     )
     assert len(shares) >= 2
     assert min(shares) > 0.99
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_ranges_and_stations_can_be_read_on_light_and_on_dark(
+    browser: Browser, pages: dict[str, Path], scheme: Scheme
+) -> None:
+    ranges, path = (opened(browser, pages[name], scheme=scheme).page for name in ("ranges", "path"))
+    assert pale(ranges, "figure svg text", 4.5) == []
+    assert ranges.locator("figure svg .mark-rect path").count() >= 2
+    assert path.locator(".stations li:visible").count() == 4
 
 
 @pytest.mark.parametrize("name", ["report", "compare"])

@@ -167,6 +167,33 @@ def test_a_path_of_many_hosts(ccmix: Ccmix) -> None:
     assert LINES_SHOWN in done.stdout.removeprefix(MANY_SHOWN)
 
 
+UNKNOWN = """\
+[topology p]
+rate = 100mbit
+delay = 5ms
+[twin]
+type = iperf3
+topology = p
+sweep.buffer = 0.3bdp, 1bdp
+sweep.loss = 0%, 0.1%
+sweep.cca = cubic, bbr
+unknown = loss, buffer
+"""
+
+
+def test_a_plan_says_which_conditions_are_one_range(ccmix: Ccmix) -> None:
+    file = ccmix.folder / "x.ini"
+    file.write_text(UNKNOWN)
+    assert (
+        "  unknown      loss (0%, 0.1%), buffer (0.3bdp, 1bdp): conditions that differ in these alone are one range\n"
+        in ccmix("plan", file).stdout
+    )
+    file.write_text(UNKNOWN.replace("loss, buffer", "buffer"))
+    assert "buffer (0.3bdp, 1bdp): conditions that differ in this alone are one range" in ccmix("plan", file).stdout
+    file.write_text(UNKNOWN.replace("unknown = loss, buffer\n", ""))
+    assert "one range" not in ccmix("plan", file).stdout
+
+
 def test_totals() -> None:
     assert total(Span(1, 60.0, 0.0, 0)) == "1 run, 60 s of traffic, in all 0:01:00"
     assert (

@@ -81,6 +81,18 @@ def test_a_buffer_that_is_not_known_is_swept() -> None:
 
 
 @pytest.mark.parametrize("tests", [(), (Finished("cubic", 4),)])
+def test_what_is_swept_is_named_unknown_and_runs_often_enough_for_intervals(tests: tuple[Finished, ...]) -> None:
+    bound = Estimate("random loss", "share", high=0.002, unknown="flows lose, too")
+    buffer = cannot_be_told("buffer", "bytes", "not full")
+    text = ini([Twin("a", tuple((TOLD | {"buffer": buffer, "random loss": bound}).values()), tests)])  # type: ignore[arg-type]
+    for entry in load(Path("twin.ini"), text).entries:
+        assert (entry.unknown, entry.iterations) == (("loss", "buffer"), 3)
+        assert {condition.values["loss"] for condition in entry.conditions} == {"0%", "0.2%"}
+    known = ini([Twin("a", tuple(TOLD.values()), tests)])  # type: ignore[arg-type]
+    assert [entry.unknown for entry in load(Path("twin.ini"), known).entries] == [()]
+
+
+@pytest.mark.parametrize("tests", [(), (Finished("cubic", 4),)])
 def test_cross_traffic_is_udp_of_another_host(tests: tuple[Finished, ...]) -> None:
     cross = Estimate("cross traffic", "bps", 10e6, 9e6, 11e6, origin="steps")
     for condition in read(tests, cross=cross):

@@ -81,7 +81,8 @@ module PschedulerThroughput
         "ccmix.run.iteration" => reference["iteration"] || 1,
         "ccmix.entry" => entry,
         "ccmix.condition.name" => condition,
-        "ccmix.condition.key" => "#{entry} #{condition} #{mix} #{streams_asked}",
+        "ccmix.condition.key" => key = "#{entry} #{condition} #{mix} #{streams_asked}",
+        "ccmix.condition.known_key" => key, # of a real path, all settings are known
         "ccmix.mix" => mix,
         "ccmix.streams" => streams_asked,
         # Nobody looked at the hosts: so what limited the run is not known

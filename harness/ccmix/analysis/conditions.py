@@ -1,9 +1,10 @@
 """Identifies a condition, so that it is found again in another archive, also on the emulated twin of a real path."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ccmix.analysis.counting import imported
-from ccmix.model import Topology, Traffic
+from ccmix.model import Topology, Traffic, condition_name
 from ccmix.model.results import FinishedRun
 
 
@@ -12,10 +13,14 @@ def mix(finished: FinishedRun) -> str:
     return ",".join(dict.fromkeys(group.cca for group in finished.metrics.groups))
 
 
-def condition_key(finished: FinishedRun) -> str:
-    """Returns entry, condition, mix and streams: the same for a path and its emulated twin."""
+def condition_key(finished: FinishedRun, unknown: Collection[str] = ()) -> str:
+    """Returns entry, condition, mix and streams: the same for a path and its emulated twin.
+
+    Without the keys `unknown`, it is the same for a path and the range of its twin.
+    """
     run = finished.run
-    return f"{run.entry} {run.condition_name} {mix(finished)} {run.traffic.streams or '-'}"
+    known = {key: value for key, value in run.condition.items() if key not in unknown}
+    return f"{run.entry} {condition_name(known)} {mix(finished)} {run.traffic.streams or '-'}"
 
 
 def traffic_asked(finished: FinishedRun) -> Traffic:

@@ -65,6 +65,14 @@ class Results:
         return table((result.finished for result in self.runs), self.rtt_buckets)
 
     @functools.cached_property
+    def _unknown(self) -> dict[Path, dict[str, tuple[str, ...]]]:
+        return {campaign.outdir: campaign.plan.unknown for campaign in self.campaigns}
+
+    def unknown_of(self, result: Result) -> tuple[str, ...]:
+        """Returns the swept keys of a run's entry whose values stand for what is not known of its path."""
+        return self._unknown.get(result.outdir, {}).get(result.run.entry, ())
+
+    @functools.cached_property
     def between_hosts(self) -> bool:
         """Returns whether any run was made between real hosts."""
         return any(isinstance(result.run.path, HostPath) for result in self.runs)

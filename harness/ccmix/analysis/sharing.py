@@ -105,11 +105,15 @@ class Sharing:
 
 
 def sharing(runs: Iterable[_Valid]) -> Sharing:
-    """Compares the runs that count. Those that do not are left out, and counted by their first reason."""
+    """Compares the runs that count. Those that do not are left out, and counted by their first reason.
+
+    Groups of a run that measures its path are steps, one after the other: they are not compared.
+    """
     every = list(runs)
     valid = [(campaign, finished) for campaign, finished in every if counts(finished)]
     left_out = Counter(_kind(finished) for _, finished in every if not counts(finished))
-    alone, beside = _alone(valid), _beside(valid)
+    tests = [(campaign, finished) for campaign, finished in valid if not finished.run.traffic.steps]
+    alone, beside = _alone(tests), _beside(tests)
     adjusted = holm(
         [*(comparison.result.p_value for comparison in alone), *(comparison.result.p_value for comparison in beside)]
     )
@@ -120,7 +124,7 @@ def sharing(runs: Iterable[_Valid]) -> Sharing:
         beside=tuple(
             replace(comparison, p_adjusted=p) for comparison, p in zip(beside, adjusted[len(alone) :], strict=True)
         ),
-        singles=tuple(_singles(valid)),
+        singles=tuple(_singles(tests)),
         runs=len(every),
         imported=sum(imported(finished) for _, finished in valid),
         left_out=tuple(sorted(left_out.items(), key=lambda item: (-item[1], item[0]))),

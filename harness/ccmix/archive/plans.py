@@ -58,7 +58,7 @@ def _of_one_line(content: bytes) -> CampaignPlan | None:
         runs = tuple(_runs(content, begin + len(_FIRST), end))
         without_runs = content[:begin] + b', "runs": [], "title": ' + content[end + len(_LAST) :]
         if rest := codec.CAMPAIGN_PLAN.decode_own(without_runs):
-            return CampaignPlan(rest.origin, rest.ini, runs, rest.title, rest.file_order)
+            return CampaignPlan(rest.origin, rest.ini, runs, rest.title, rest.file_order, rest.unknown)
     return None
 
 

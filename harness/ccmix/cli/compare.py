@@ -36,7 +36,7 @@ class Share(click.ParamType[float]):
 @click.command("compare", short_help="Say what differs between two campaigns, and by how much.")
 @click.argument("outdir_a", type=options.PathType(completes=options.ARCHIVES), metavar="A")
 @click.argument("outdir_b", type=options.PathType(completes=options.ARCHIVES), metavar="B")
-@options.form("table", "json", "html", "markdown", "svg")
+@options.form("table", "json", "csv", "html", "markdown", "svg")
 @click.option("--margin", type=Share(), default="10%", show_default=True,
               help="Means are the same if their ratio is within 1 ± this.")  # fmt: skip
 @options.output()
@@ -46,6 +46,9 @@ def compare(outdir_a: Path, outdir_b: Path, form: str, margin: float, output: Pa
     First what differs between their hosts and paths; then, for each condition that both have, the numbers side by side,
     their ratio with its 95% interval, and a verdict: the same within the margin, different (by how much), or can't tell
     (how many more runs would do).
+
+    Where the file of B names unknown keys, its conditions that differ in these alone are one range: whether each result
+    of A lies in it, by how much not, and which of these keys matters most.
 
     \b
     ccmix compare results/geneva results/geneva-in-the-lab --margin 5%
@@ -68,7 +71,8 @@ def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float,
     from ccmix.archive import ArchiveError
     from ccmix.charts.draw import svg
     from ccmix.compare import comparison_text, html, markdown
-    from ccmix.compare.chart import specification
+    from ccmix.compare.chart import specifications, stacked
+    from ccmix.compare.csv_table import csv_table
     from ccmix.compare.verdicts import compare
     from ccmix.report.results_text import unread
 
@@ -82,14 +86,16 @@ def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float,
     if form == "json":
         return json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1) + "\n"
     names = a.resolve().name, b.resolve().name
-    chart = svg(specification(comparison, *names)) if form in ("html", "svg") and comparison.conditions else ""
+    drawings = specifications(comparison, *names) if form in ("html", "svg") else []
     match form:
         case "html":
-            return html.render(comparison, *names, chart)
-        case "svg" if not chart:
+            return html.render(comparison, *names, *map(svg, drawings))
+        case "svg" if not drawings:
             raise ArchiveError(f"{named[0]} and {named[1]} have no condition in common: there is nothing to draw")
         case "svg":
-            return chart
+            return svg(stacked(drawings))
+        case "csv":
+            return csv_table(comparison)
         case "markdown":
             return markdown.render(comparison)
         case _:

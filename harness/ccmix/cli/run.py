@@ -126,9 +126,9 @@ def run_text(given: RunOptions, ini: str, report: Report) -> int:
     with Hosts(f"ccmix run into {given.folder.resolve()}", tell=tell) as hosts, ExitStack() as held:
         executor = _executor(runs, given, hosts, kernels)
         titles = "; ".join(dict.fromkeys(filter(None, (entry.title for entry in entries))))
-        campaign = _open(
-            given, CampaignPlan(_origin(given, kernels), ini, tuple(runs), titles, file_order(entries, runs))
-        )
+        unknown = {entry.name: entry.unknown for entry in entries if entry.unknown}
+        plan = CampaignPlan(_origin(given, kernels), ini, tuple(runs), titles, file_order(entries, runs), unknown)
+        campaign = _open(given, plan)
         held.enter_context(campaign.locked())
         return _run_all_and_report(campaign, entries, executor, given, report)
 
@@ -415,6 +415,12 @@ def _sentences(results: Results) -> str:
     """Returns a line for each sentence of the answer, which the report begins with."""
     from ccmix.analysis.sharing import sharing
     from ccmix.report.answer import answer
+    from ccmix.report.path_section import measured_paths, sentence
+    from ccmix.report.ranges_text import range_sentences
 
-    found = answer(sharing([(result.outdir, result.finished) for result in results.runs]))
-    return "".join(f"{sentence}\n" for sentence in found.paragraph)
+    found = answer(
+        sharing([(result.outdir, result.finished) for result in results.runs]),
+        ranges=range_sentences(results),
+        paths=map(sentence, measured_paths(results)),
+    )
+    return "".join(f"{sentence}\n" for sentence in (*found.paragraph, *found.ranges))

@@ -1,16 +1,31 @@
 """Draws the goodputs of both campaigns side by side, condition by condition."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ccmix.analysis.statistics import Spread
 from ccmix.charts.colours import COLOURS, ONE_COLOUR
 from ccmix.charts.encodings import FAINT, RATE_AXIS, SCHEMA, name, plain, quantity
 from ccmix.charts.json_types import Part
+from ccmix.compare import range_chart
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
 from ccmix.units import format_percent
 
 ROW_HEIGHT, WIDTH = 22, 520  # pixels
 A, B = "A", "B"
+
+
+def specifications(compared: Compared, name_a: str, name_b: str) -> list[Part]:
+    """Returns the drawings that fit: of ranges, and of conditions."""
+    drawings = [range_chart.specification(compared.ranges, name_a, name_b)] if compared.ranges else []
+    return [*drawings, *([specification(compared, name_a, name_b)] if compared.conditions else [])]
+
+
+def stacked(drawings: Sequence[Part]) -> Part:
+    """Returns one drawing of all, at least one."""
+    if len(drawings) == 1:
+        return drawings[0]
+    parts = [{name: value for name, value in drawing.items() if name != "$schema"} for drawing in drawings]
+    return {"$schema": SCHEMA, "vconcat": parts, "resolve": {"scale": {"color": "independent", "shape": "independent"}}}
 
 
 def specification(compared: Compared, name_a: str, name_b: str) -> Part:

@@ -8,10 +8,11 @@ from rich.text import Text
 from ccmix.analysis.metric_text import shown
 from ccmix.analysis.settling_text import would_do
 from ccmix.analysis.statistics import Spread
-from ccmix.compare import verdict_text
+from ccmix.compare import range_text, verdict_text
 from ccmix.compare.environment import MOST_VALUES
 from ccmix.compare.matching import Cell
 from ccmix.compare.paths import KnownPath
+from ccmix.compare.ranges import ComparedRange
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
 from ccmix.plain_text import plain
 from ccmix.units import format_percent, format_time
@@ -35,7 +36,9 @@ def _parts(compared: Compared) -> Iterator[str]:
         yield _table(("what", "A", "B"), difference_lines(compared))
     else:
         yield "Hosts, kernels, tools, paths and traffic of A and B are the same, as far as runs record them."
-    yield verdict_text.summary(compared)
+    yield from _ranges(compared)
+    if compared.conditions or not compared.ranges:
+        yield verdict_text.summary(compared)
     if compared.conditions:
         yield _table(OVERVIEW, overview(compared))
     for condition in compared.conditions:
@@ -47,6 +50,18 @@ def _parts(compared: Compared) -> Iterator[str]:
     for name, cells in (("A", compared.only_a), ("B", compared.only_b)):
         if cells:
             yield f"\nIn {name} alone: {', '.join(cell.name for cell in cells)}"
+
+
+def _ranges(compared: Compared) -> Iterator[str]:
+    if compared.ranges:
+        yield range_text.summary(compared.ranges, compared.margin)
+        yield _table(range_text.HEADINGS, range_text.lines(compared.ranges))
+        if unknown := range_text.unknown_lines(compared.ranges):
+            yield "How far each unknown key moves the goodput of B, the others fixed:"
+            yield _table(range_text.UNKNOWN_HEADINGS, unknown)
+        yield from range_text.advice(compared.ranges, compared.margin)
+    if note := range_text.unknown_of_a(compared.unknown_of_a):
+        yield note
 
 
 def difference_lines(compared: Compared) -> list[tuple[str, str, str]]:
@@ -73,7 +88,7 @@ def _overview(condition: ComparedCondition, tested: Tested) -> Iterator[str]:
         yield ", ".join(shown(metric, spread.mean if spread else None) for spread in spreads)
 
 
-def title(condition: ComparedCondition) -> str:
+def title(condition: ComparedCondition | ComparedRange) -> str:
     """Returns 'one delay=5ms: 5 valid runs in A, 5 valid runs in B', with both names if they differ."""
     a, b = condition.a, condition.b
     names = a.name if a.name == b.name else f"{a.name} and {b.name}"

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ccmix.analysis.conditions import condition_key, mix
-from ccmix.analysis.results import Result
+from ccmix.analysis.ranges import UnknownValues, best_estimates, planned_ranges, split
+from ccmix.analysis.results import Result, Results
 from ccmix.analysis.settling_text import longest, not_settled
 from ccmix.compare.environment import OF_TRAFFIC, settings_of_path
 from ccmix.compare.paths import KnownPath, path_of
+from ccmix.model import UdpSource, condition_name
 from ccmix.model.results import Settling
 
 RTT_FRACTION, RTT_LEAST_S = 0.02, 1e-3  # by which RTTs of a path and its twin may be apart: others' are in whole ms
@@ -59,11 +61,37 @@ class Cell:
 
     @property
     def streams(self) -> Mapping[str, int]:
-        """Returns the number of streams of each CCA."""
+        """Returns the number of streams of each CCA, without sources of UDP: on a twin they are the cross traffic that
+        the real path has anyway.
+        """
+        run = self.first.run
+        cross = {run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)}
         counted: Counter[str] = Counter()
         for group in self.first.finished.metrics.groups:
-            counted[group.cca] += group.streams
+            if group.group not in cross:
+                counted[group.cca] += group.streams
         return counted
+
+
+@dataclass(frozen=True)
+class RangeCell(Cell):
+    """Holds the conditions that differ in unknown keys alone as one, under the name of what they have in common.
+
+    Its first runs, and its path, are those of the best estimate, or of the first condition with runs.
+    """
+
+    members: tuple[tuple[UnknownValues, Cell], ...] = ()  # those with finished runs, in the order of the file
+    planned: tuple[UnknownValues, ...] = ()  # of all of its conditions
+
+    @cached_property
+    def path_settings(self) -> Mapping[str, str]:
+        """Returns what all of its conditions have in common."""
+        first, *others = (cell.path_settings for _, cell in self.members)
+        return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        return tuple(key for key, _ in self.members[0][0])
 
 
 @dataclass(frozen=True)
@@ -95,6 +123,45 @@ def cells(results: Sequence[Result]) -> list[Cell]:
     return [
         Cell(tuple(own), path_of(own[0], to[dst]), several[entry] > 1) for (entry, _, dst), own in by_condition.items()
     ]
+
+
+def joined(results: Results) -> list[Cell]:
+    """Returns the conditions with those that differ in unknown keys alone joined, at the place of their first."""
+    planned = {place: values for campaign in results.campaigns for place, values in planned_ranges(campaign).items()}
+    found: list[Cell | list[tuple[UnknownValues, Cell]]] = []
+    by_known: dict[tuple[str, str, str], list[tuple[UnknownValues, Cell]]] = {}
+    for cell in cells(results.runs):
+        run = cell.first.run
+        known, values = split(run.condition, results.unknown_of(cell.first))
+        if not values:
+            found.append(cell)
+            continue
+        key = run.entry, condition_name(known), run.dst
+        if key not in by_known:
+            found.append(by_known.setdefault(key, []))
+        by_known[key].append((values, cell))
+    places = {id(members): place for place, members in by_known.items()}
+    return [_range_cell(each, planned[places[id(each)]]) if isinstance(each, list) else each for each in found]
+
+
+def _range_cell(members: Sequence[tuple[UnknownValues, Cell]], planned: Sequence[UnknownValues]) -> RangeCell:
+    best = best_estimates(planned)
+    point = next((cell for values, cell in members if values == best), members[0][1])
+    others = (cell for _, cell in members if cell is not point)
+    results = (result for cell in (point, *others) for result in cell.results)
+    return RangeCell(
+        tuple(_without(result, [key for key, _ in best]) for result in results),
+        point.path,
+        point.one_of_several,
+        tuple(members),
+        tuple(planned),
+    )
+
+
+def _without(result: Result, unknown: Sequence[str]) -> Result:
+    """Returns a run under the condition that the range has in common."""
+    known, _ = split(result.run.condition, unknown)
+    return replace(result, finished=replace(result.finished, run=replace(result.run, condition=known)))
 
 
 def _by_key_and_destination(cell: Cell) -> Hashable:

@@ -14,16 +14,18 @@ from ccmix.analysis.comparison import (
     unpaired,
 )
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
-from ccmix.analysis.results import Result, Results
-from ccmix.analysis.statistics import Spread, value_of
+from ccmix.analysis.results import Results
+from ccmix.analysis.statistics import Spread
+from ccmix.archive import Campaign
 from ccmix.compare.distributions import Distributions, distributions
 from ccmix.compare.environment import Difference, differences
-from ccmix.compare.matching import Cell, MatchedPair, cells, match
+from ccmix.compare.groups import VERDICT_METRIC, WHOLE, groups_of_both, values
+from ccmix.compare.matching import Cell, MatchedPair, RangeCell, cells, joined, match
+from ccmix.compare.ranges import ComparedRange, compared_range
+from ccmix.compare.ranges import adjusted as adjusted_ranges
 
-VERDICT_METRIC = "goodput_bps"  # decides whether a condition is the same
 OF_GROUP = (VERDICT_METRIC, "retransmission_rate", "rtt_median_s", "queueing_delay_median_s", "share")
 OF_RUN = (VERDICT_METRIC, "fairness", "retransmission_rate")
-WHOLE = "all"  # the run, beside its groups
 
 Word = Literal["same", "different", "can't tell"]
 
@@ -126,12 +128,16 @@ class Compared:
     conditions: tuple[ComparedCondition, ...]
     only_a: tuple[Cell, ...]
     only_b: tuple[Cell, ...]
+    ranges: tuple[ComparedRange, ...] = ()  # conditions of A beside those of B that are one range
+    unknown_of_a: tuple[str, ...] = ()  # unknown keys that A's file names: they make no ranges
 
     def to_json(self) -> dict[str, object]:
         return {
             "margin": self.margin,
             "differences": [asdict(each) for each in self.differences],
             "conditions": [condition.to_json() for condition in self.conditions],
+            "ranges": [{"a": _cell(each.a), "b": _cell(each.b)} | each.to_json() for each in self.ranges],
+            "unknown_of_a": list(self.unknown_of_a),
             "only_a": [_cell(cell) for cell in self.only_a],
             "only_b": [_cell(cell) for cell in self.only_b],
         }
@@ -157,8 +163,11 @@ def _cell(cell: Cell) -> dict[str, object]:
 
 def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, str] = ("", "")) -> Compared:
     """Compares the valid runs and counts the others. `made_by` are the versions of ccmix."""
-    matched = match(cells(a.runs), cells(b.runs))
-    conditions = [_condition(pair, margin) for pair in matched.pairs]
+    matched = match(cells(a.runs), joined(b))
+    conditions = [_condition(pair, margin) for pair in matched.pairs if not isinstance(pair.b, RangeCell)]
+    ranges = [
+        compared_range(pair.a, pair.b, pair.rule, margin) for pair in matched.pairs if isinstance(pair.b, RangeCell)
+    ]
     return Compared(
         margin=margin,
         differences=(
@@ -168,12 +177,19 @@ def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, 
         conditions=tuple(adjusted(conditions)),
         only_a=matched.only_a,
         only_b=matched.only_b,
+        ranges=tuple(adjusted_ranges(ranges)),
+        unknown_of_a=tuple(dict.fromkeys(key for campaign in a.campaigns for key in _unknown_keys(campaign))),
     )
+
+
+def _unknown_keys(campaign: Campaign) -> Iterator[str]:
+    for keys in campaign.plan.unknown.values():
+        yield from keys
 
 
 def _condition(pair: MatchedPair, margin: float) -> ComparedCondition:
     a, b = pair.a, pair.b
-    names = tuple(_groups(a.first, b.first))
+    names = tuple(groups_of_both(a.first, b.first))
     tested = [_tested(a, b, name, name_in_b, metric, margin) for name, name_in_b in names for metric in OF_GROUP]
     tested += [_tested(a, b, WHOLE, WHOLE, metric, margin) for metric in OF_RUN]
     spread = distributions(a.valid, b.valid, names)
@@ -181,21 +197,8 @@ def _condition(pair: MatchedPair, margin: float) -> ComparedCondition:
     return ComparedCondition(a, b, pair.rule, groups, tuple(tested))
 
 
-def _groups(a: Result, b: Result) -> Iterator[tuple[str, str]]:
-    """Yields pairs of groups: those of one name, and others if each is the only one of its CCA."""
-    of_a, of_b = ({group.group: group.cca for group in result.finished.metrics.groups} for result in (a, b))
-    ccas_a, ccas_b = (
-        [cca for name, cca in own.items() if name not in of_a.keys() & of_b.keys()] for own in (of_a, of_b)
-    )
-    for name, cca in of_a.items():
-        if name in of_b:
-            yield name, name
-        elif ccas_a.count(cca) == ccas_b.count(cca) == 1:
-            yield name, next(other for other, of_other in of_b.items() if of_other == cca and other not in of_a)
-
-
 def _tested(a: Cell, b: Cell, group_a: str, group_b: str, metric: str, margin: float) -> Tested:
-    of_a, of_b = _values(a, group_a, metric), _values(b, group_b, metric)
+    of_a, of_b = values(a, group_a, metric), values(b, group_b, metric)
     sample_a, sample_b = MetricSample(tuple(of_a)), MetricSample(tuple(of_b))
     return Tested(
         group=group_a,
@@ -223,17 +226,6 @@ def _single(a: MetricSample, b: MetricSample) -> str | None:
         else "among those"
     )
     return f"{where} of {name}"
-
-
-def _values(cell: Cell, group: str, metric: str) -> list[float]:
-    """Returns the metric of the valid runs that have it."""
-    values = []
-    for result in cell.valid:
-        metrics = result.finished.metrics
-        own = metrics if group == WHOLE else next((own for own in metrics.groups if own.group == group), None)
-        if own is not None and (value := value_of(own, metric)) is not None:
-            values.append(value)
-    return values
 
 
 def adjusted(conditions: Sequence[ComparedCondition]) -> Iterator[ComparedCondition]:

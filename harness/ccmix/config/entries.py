@@ -42,6 +42,7 @@ LOADS_NOTHING = (
     "is for entries with dst: the lab's kernel has bbr2 and bbr3 built in, and on this machine 'ccmix cca load' loads "
     "them for emulated paths; leave it out"
 )
+OF_WHAT_IS_STUDIED = ("cca", "streams")
 RESERVED_NAMES = ("campaign.json", "report-charts", "report.html")  # beside the entries' folders in OUTDIR
 Settings = dict[str, Setting | None]  # by key; None: it can't be read
 _BELONGS = (
@@ -71,6 +72,7 @@ class Entry:
     repeat_order: str
     accept_limits: tuple[str, ...]
     conditions: tuple[Condition, ...]
+    unknown: tuple[str, ...] = ()  # swept keys whose values stand for what is not known of the path
     index: str | None = None  # URL of an Elasticsearch
     title: str = ""  # of the report
 
@@ -273,6 +275,7 @@ class _Reader:
         known = KeyTable({**entry_type.keys, **(TOPOLOGY_KEYS if entry_type is ON_TOPOLOGY else {})})
         sweeps = read_sweeps(self._diagnostics, section, known, given)
         self._check_once(section, given, sweeps)
+        self._check_unknown(section, given, sweeps)
         profiles = self._profiles_of(_value(given, "profile-file") if entry_type is not ON_TOPOLOGY else None)
         values = self._values(section, entry_type, given, sweeps)
         if values is None or profiles is None or len(self._diagnostics.problems) > before:
@@ -298,6 +301,7 @@ class _Reader:
             repeat_order=values["repeat-order"],
             accept_limits=values["accept-limits"],
             conditions=conditions,
+            unknown=values["unknown"],
             index=values.get("index"),
             title=values.get("title") or "",
         )
@@ -386,6 +390,18 @@ class _Reader:
                 self._diagnostics.problem(
                     section, f"{key}-once", f"keeps one {key} for all runs, and sweep.{key} has several"
                 )
+
+    def _check_unknown(self, section: ini.Section, given: Settings, sweeps: Mapping[str, Sweep]) -> None:
+        for name in _value(given, "unknown") or ():
+            if name in OF_WHAT_IS_STUDIED:
+                message = f"can't have {name}, which says what is sent and not what the path is: remove it"
+            elif name in sweeps:
+                continue
+            elif sweeps:
+                message = f"has {quoted(name)}, which [{section.name}] does not sweep{nearest(name, sweeps)}"
+            else:
+                message = f"has {quoted(name)}, and [{section.name}] sweeps nothing: write sweep.{name} = A, B"
+            self._diagnostics.problem(section, "unknown", message)
 
     def _notice_without_effect(
         self, section: ini.Section, entry_type: EntryType, given: Settings, sweeps: Mapping[str, Sweep]

@@ -43,6 +43,7 @@ from ccmix.config.values import (
     ELASTICSEARCH,
     FILE,
     KERNEL,
+    KEY_NAMES,
     LIMIT_NAMES,
     PACING,
     POSITIVE_TIME,
@@ -286,6 +287,8 @@ EVERY_ENTRY = _table(
         "shuffled", "in-order", sweepable=False,
     ),
     Key("accept-limits", LIMIT_NAMES, "limits that leave a run valid", "rtt, loss", "", sweepable=False),
+    Key("unknown", KEY_NAMES, "swept keys whose values stand for what a measurement of the path leaves open: "
+        "conditions that differ in these alone are one range", "buffer, loss", "", sweepable=False),
     Key("title", TEXT, "heads the report; in [DEFAULT] of all entries", "BBR beside CUBIC", sweepable=False),
     Key("index", ELASTICSEARCH, "Elasticsearch that gets each run when it has finished; credentials are elsewhere",
         "https://elastic.example.org:9200", sweepable=False),

@@ -82,6 +82,13 @@ def _limits(text: str) -> tuple[str, ...]:
     return names
 
 
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if len(set(names)) < len(names):
+        raise ValueError("names a key twice")
+    return names
+
+
 def _buffer(text: str) -> Buffer:
     number, unit = quantity(text, ["bdp", "p", *SIZE_BYTES], "1bdp, 100kb or 1000p")
     if number == 0:
@@ -222,6 +229,7 @@ TIME = Kind("time", units(TIME_S), parse_time)
 DURATION = Kind("time, or settled, at most TIME", units(TIME_S), _duration)
 POSITIVE_TIME = Kind("time", units(TIME_S), _positive_time)
 LIMIT_NAMES = Kind("list of limits", "", _limits)
+KEY_NAMES = Kind("list of keys", "", _names)
 BUFFER = Kind("size", f"bdp, p (packets), {units(SIZE_BYTES)}", _buffer)
 BYTES = Kind("size", units(SIZE_BYTES), _size)
 STORED = Kind("size", units(STORAGE_BYTES), lambda text: int(_stored(text)))

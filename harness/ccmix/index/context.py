@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
@@ -144,8 +145,8 @@ def of_campaign(campaign: Campaign) -> Document:
     }
 
 
-def of_condition(finished: FinishedRun) -> Document:
-    """Returns what all iterations of a condition have in common."""
+def of_condition(finished: FinishedRun, unknown: Mapping[str, tuple[str, ...]] | None = None) -> Document:
+    """Returns what all iterations of a condition have in common; `unknown` are the campaign's unknown keys by entry."""
     run = finished.run
     senders, path = sender_names(run, finished.facts), _path(finished)
     destination = run.path.dst.address if isinstance(run.path, HostPath) else run.dst
@@ -153,6 +154,7 @@ def of_condition(finished: FinishedRun) -> Document:
         "ccmix.entry": run.entry,
         "ccmix.condition.name": run.condition_name,
         "ccmix.condition.key": condition_key(finished),
+        "ccmix.condition.known_key": condition_key(finished, (unknown or {}).get(run.entry, ())),
         "ccmix.mix": mix(finished),
         "ccmix.streams": run.traffic.streams or None,
         "ccmix.pacing_bps": run.traffic.pacing_bps,
@@ -175,5 +177,5 @@ def of_run(campaign: Campaign, finished: FinishedRun) -> Document:
         "ccmix.run.id": run_id(shared["ccmix.campaign.id"], run),
         "ccmix.run.iteration": run.iteration,
         "ccmix.validity.status": finished.verdict.status,
-        **of_condition(finished),
+        **of_condition(finished, campaign.plan.unknown),
     }

@@ -133,6 +133,8 @@ _CONTEXT = (
     _name("ccmix.condition.name", "swept keys and values, 'delay=5ms,loss=0.1%', or 'all'", *WITH_CONTEXT),
     _name("ccmix.condition.key", "entry, condition, mix and streams: the same for a path and its emulated twin",
           *WITH_CONTEXT),
+    _name("ccmix.condition.known_key", "as key, without the swept keys that stand for what is not known of the path: "
+          "the same for a path and the range of its emulated twin", *WITH_CONTEXT),
     Field("ccmix.condition.settings", "flattened", "each swept key with its value as written",
           ("conditions", "runs", "groups", "flows", "hosts")),
     _count("ccmix.run.iteration", "1", "from 1", *OF_A_RUN),
@@ -198,6 +200,35 @@ _PATH = (
     Field("ccmix.destination.metadata", "flattened", "further columns of the list of hosts", ("runs",)),
 )
 
+
+def _estimated(name: str, unit_of_name: str, unit: str, meaning: str) -> tuple[Field, ...]:
+    """Returns the fields of a quantity that runs of type path estimate: value, and both ends of its 95% interval."""
+    stem = f"ccmix.path.estimate.{name}"
+    return (
+        _gauge(f"{stem}{unit_of_name}", unit, f"{meaning}, as a run of type path estimates it", "runs"),
+        _gauge(f"{stem}_low{unit_of_name}", unit, "lower end of its 95% interval; without a value, it is at least this",
+               "runs"),
+        _gauge(f"{stem}_high{unit_of_name}", unit, "upper end; without a value, it is at most this", "runs"),
+    )  # fmt: skip
+
+
+_ESTIMATES = (
+    *_estimated("base_rtt", "_s", "s", "RTT over empty queues"),
+    *_estimated("rtt_noise", "_s", "s", "by how much the RTT varies there"),
+    *_estimated("rate", "_bps", "bit/s", "rate of the bottleneck, with Ethernet headers"),
+    *_estimated("cross_traffic", "_bps", "bit/s", "what others send through the bottleneck"),
+    *_estimated("buffer", "_bytes", "byte", "what the bottleneck's queue holds"),
+    *_estimated("policer_burst", "_bytes", "byte", "what a policer passes at once"),
+    *_estimated("loss", "", "percent", "loss below the rate, a fraction"),
+    *_estimated("loss_burst", "_packets", "packets", "mean length of its bursts"),
+    *_estimated("reordering", "", "percent", "packets that overtake others, a fraction"),
+    *_estimated("receiver_window", "_bytes", "byte", "largest window of the receiver"),
+    *_estimated("mtu", "_bytes", "byte", "MTU of the path"),
+    _name("ccmix.path.estimate.queue", "kind of the bottleneck's queue, as a run of type path estimates it", "runs"),
+    _name("ccmix.path.estimate.ecn", "whether ECN was negotiated, and packets marked", "runs"),
+    _name("ccmix.path.estimate.send_buffer", "whether the sender's buffer limits flows", "runs"),
+    _name("ccmix.path.estimate.unknown", "quantities that cannot be told", "runs"),
+)
 _RUN = (
     _name("ccmix.run.name", "as in `ccmix plan`", "runs"),
     _name("ccmix.run.folder", "folder below the campaign's", "runs"),
@@ -291,6 +322,12 @@ _MEASURES = (
 )  # fmt: skip
 
 _CONDITION = (
+    _name("ccmix.condition.unknown", "swept keys whose values stand for what is not known of the path", "conditions"),
+    _flag(
+        "ccmix.condition.best_estimate",
+        "whether these keys have the best estimates, the first of their values; true without such keys",
+        "conditions",
+    ),
     _count("ccmix.condition.runs", "runs", "finished runs", "conditions"),
     _count("ccmix.condition.invalid", "runs", "of these, not valid and left out", "conditions"),
     _count("ccmix.condition.not_settled", "runs", "of those that count, not settled", "conditions"),
@@ -423,7 +460,8 @@ _SAMPLE = (
 FIELDS = {
     field.name: field
     for field in (
-        *_IDENTITY, *_CAMPAIGN, *_CONTEXT, *_PATH, *_RUN, *_RESULT, *_MEASURES, *_CONDITION, *_FLOW, *_HOST, *_SAMPLE,
+        *_IDENTITY, *_CAMPAIGN, *_CONTEXT, *_PATH, *_ESTIMATES, *_RUN, *_RESULT, *_MEASURES,
+        *_CONDITION, *_FLOW, *_HOST, *_SAMPLE,
     )
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from ccmix.analysis import path_text
 from ccmix.analysis.conditions import smallest_ping_s
 from ccmix.analysis.counting import counts
 from ccmix.analysis.measured import measured
+from ccmix.analysis.ranges import best_estimates, planned_ranges, split
 from ccmix.analysis.results import Result
 from ccmix.analysis.series import SRC
 from ccmix.analysis.statistics import metric, table
@@ -16,8 +17,19 @@ from ccmix.analysis.tables import as_measured
 from ccmix.archive import Campaign, parquet
 from ccmix.index import context, measures
 from ccmix.index.context import milliseconds
+from ccmix.index.estimates import estimates
 from ccmix.index.json_types import Document
-from ccmix.model import HostFacts, HostPath, Loss, ModuleParameter, ProbeReport, Run, UdpSource, run_files
+from ccmix.model import (
+    HostFacts,
+    HostPath,
+    Loss,
+    ModuleParameter,
+    ProbeReport,
+    Run,
+    UdpSource,
+    condition_name,
+    run_files,
+)
 from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics
 from ccmix.probes.stream.format import CORE_TIMES
 
@@ -51,7 +63,10 @@ def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Itera
     firsts: dict[tuple[str, str, str], FinishedRun] = {}
     for finished_run in chosen:
         firsts.setdefault((finished_run.run.entry, finished_run.run.condition_name, finished_run.run.dst), finished_run)
+    best = {place: best_estimates(values) for place, values in planned_ranges(campaign).items()}
     for row in table(chosen):
+        unknown = campaign.plan.unknown.get(row.entry, ())
+        known, values = split(row.condition, unknown)
         condition = ",".join(f"{key}={value}" for key, value in row.condition.items()) or "all"
         first = firsts[row.entry, condition, row.dst]
         low_bps, high_bps = row.goodput_ci95_bps or (None, None)
@@ -59,8 +74,10 @@ def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Itera
             "conditions",
             {
                 **shared,
-                **context.of_condition(first),
+                **context.of_condition(first, campaign.plan.unknown),
                 "ccmix.condition.settings": row.condition or None,
+                "ccmix.condition.unknown": [key for key, _ in values] or None,
+                "ccmix.condition.best_estimate": values == best.get((row.entry, condition_name(known), row.dst), ()),
                 "ccmix.group.name": row.group,
                 "ccmix.group.streams": row.streams,
                 "ccmix.cca": row.cca,
@@ -97,7 +114,8 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         | counted
         | measures.of_settling(settling, finished.settled_after_s or run.traffic.duration_s)
         | _run(campaign, result, begin_s)
-        | measures.of_run(finished.metrics),
+        | measures.of_run(finished.metrics)
+        | estimates(result),
     )
     run_bps = finished.metrics.goodput_bps
     for group in finished.metrics.groups:

@@ -28,21 +28,26 @@ class Answer:
     runs: str  # how many are left out, and why
     warnings: tuple[str, ...]  # where iterations are too few, and how many would do
     details: tuple[tuple[str, tuple[str, ...]], ...]  # a heading for each place, and its sentences
+    ranges: tuple[str, ...] = ()  # which conditions are one range, since they differ only in what is not known
 
 
-def answer(sharing: Sharing, lines: Sequence[SettingLine] = ()) -> Answer:
+def answer(
+    sharing: Sharing, lines: Sequence[SettingLine] = (), ranges: Iterable[str] = (), paths: Iterable[str] = ()
+) -> Answer:
     """Returns the answer from all comparisons or, without any, the largest and the smallest goodput.
 
-    `lines` are those of the settings that differ.
+    `lines` are those of the settings that differ, `ranges` the sentences on conditions that are one range, `paths`
+    those on paths that runs measured.
     """
     where = _Where(sharing)
-    paragraph = [*_alone(sharing.alone, where), *_beside(sharing.beside, where)]
+    paragraph = [*paths, *_alone(sharing.alone, where), *_beside(sharing.beside, where)]
     return Answer(
         paragraph=tuple(paragraph or _extremes(sharing.singles, where)),
         settings=tuple(settings_sentences(lines)),
         runs=_runs(sharing),
         warnings=tuple(_warnings(sharing, where)),
         details=tuple(_details(sharing, where)),
+        ranges=tuple(ranges),
     )
 
 

@@ -21,6 +21,8 @@ from ccmix.model.results import FinishedRun
 from ccmix.report import heading, more, results_text
 from ccmix.report.answer import answer
 from ccmix.report.facts import Listings
+from ccmix.report.path_section import HEADINGS, measured_paths, sentence
+from ccmix.report.ranges_text import range_sentences
 from ccmix.report.repeat import Origin
 from ccmix.report.runs import RunSection, TableLine, anchor, colours, sections, views
 from ccmix.report.shown import left_out, shown
@@ -70,6 +72,7 @@ def write_report(results: Results, file: Path) -> Path:
     shares = sharing(runs)
     table, columns = results_text.lines(results, MOST_SWEPT), results_text.name_columns(results, MOST_SWEPT)
     table_headings = results_text.headings(results, MOST_SWEPT)
+    paths = measured_paths(results)
     setups, chosen = Listings(), choose(results)
     shown_runs = shown(results, {folder for chart in chosen.charts if chart.condition for folder in chart.runs})
     parts = sections(shown_runs)
@@ -82,7 +85,9 @@ def write_report(results: Results, file: Path) -> Path:
         finished=len(results.runs),
         planned=results.planned,
         measured_on=sorted({_measured_on(result.finished) for result in results.runs}),
-        answer=answer(shares, effects(shares, runs)),
+        answer=answer(shares, effects(shares, runs), range_sentences(results), map(sentence, paths)),
+        measured_paths=paths,
+        path_headings=HEADINGS,
         compared=shares.compared,
         headings=table_headings,
         text_columns=columns,

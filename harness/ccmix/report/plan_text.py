@@ -91,8 +91,20 @@ def _entry(entry: Entry, runs: Iterable[Run]) -> Iterator[str]:
             first, *rest = line.split("\n")
             yield f"  {label:{LABEL_WIDTH}} {first}\n"
             yield from (f"  {'':{LABEL_WIDTH}} {more}\n" for more in rest)
+    if entry.unknown:
+        yield f"  {'unknown':{LABEL_WIDTH}} {_unknown(entry)}\n"
     for run in runs:
         yield f"  {run.name}  {f'{run.seconds:g} s' if run.seconds else 'unknown time'}\n"
+
+
+def _unknown(entry: Entry) -> str:
+    """Returns 'buffer (0.1bdp, 1bdp): conditions that differ in this alone are one range'."""
+    values = [
+        f"{key} ({', '.join(dict.fromkeys(condition.values[key] for condition in entry.conditions))})"
+        for key in entry.unknown
+    ]
+    these = "this" if len(values) == 1 else "these"
+    return f"{', '.join(values)}: conditions that differ in {these} alone are one range"
 
 
 def _facts(conditions: Iterable[Condition]) -> dict[str, dict[str, None]]:

@@ -15,6 +15,8 @@ from ccmix.csv_cell import Cell, csv_text
 from ccmix.model import condition_name
 from ccmix.plain_text import plain
 from ccmix.report import heading
+from ccmix.report.path_section import HEADINGS, MeasuredPath, drawing, measured_paths
+from ccmix.report.ranges_text import range_sentences
 from ccmix.units import format_percent, format_rate, format_time
 
 # A heading for each column, and how a row fills it.
@@ -122,6 +124,7 @@ def notes(results: Results) -> Iterator[str]:
         for finding in result.finished.verdict.findings:
             if not finding.accepted:
                 yield f"{result.run.name}: {finding.detail}"
+    yield from range_sentences(results)
     yield from _first(not_verified_notes(results), "sentences")
     yield from _first(settling_notes(result.finished for result in results.runs if result.valid), "conditions")
     if same := sum(row.goodput_cv is not None and row.goodput_cv <= ALIKE for row in results.rows):
@@ -166,7 +169,18 @@ def render(results: Results) -> str:
     """Returns the table as plain text, as wide as it needs to be, below what it is of and what is missing."""
     finished = f"{len(results.runs)} of {results.planned} planned runs. {heading.missing(results)}".rstrip()
     above = [heading.title(results), *heading.paths(results), *([finished] if heading.missing(results) else [])]
-    return "".join(f"{line}\n" for line in above) + plain(terminal_table(results))
+    paths = "".join(f"{_measured_path(path)}\n" for path in measured_paths(results))
+    return "".join(f"{line}\n" for line in above) + paths + plain(terminal_table(results))
+
+
+def _measured_path(path: MeasuredPath) -> str:
+    """Returns the path as a line of stations, above the table of its estimates."""
+    table = Table(title=f"The path: {path.title}", title_justify="left")
+    for name in HEADINGS:
+        table.add_column(name, no_wrap=True)
+    for line in path.lines:
+        table.add_row(*map(Text, line))
+    return f"{drawing(path)}\n{plain(table)}"
 
 
 def csv_table(rows: Sequence[Row], swept: Sequence[str]) -> str:

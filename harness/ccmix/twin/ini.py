@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ccmix.model import Iperf3Source, Run
+from ccmix.model import ImportedSource, Iperf3Source, Run
 from ccmix.model.group_grammar import format_groups
 from ccmix.twin.base_rtt import BASE_RTT
 from ccmix.twin.estimate import Estimate
@@ -28,6 +28,7 @@ LEAST_SHARE = 1e-6
 EXAMPLE = "cca", ("cubic", "bbr")
 EXAMPLE_STREAMS = (1, 16)
 EXAMPLE_S = 60
+ITERATIONS = "iterations = 3"  # of fewer, a range has no intervals
 UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
 
 
@@ -58,15 +59,19 @@ def ini(twins: Sequence[Twin]) -> str:
 
 
 def _path(twin: Twin, name: str) -> _Path:
-    sweeps: list[str] = []
+    sweeps: dict[str, str] = {}
     rate, base, cross = twin.of(RATE), twin.of(BASE_RTT), twin.of(CROSS)
     rates = _rates(rate)
     lines = [*_comment(rate), f"rate = {rates[0]}", *_comment(base), *_rtt(base)]
-    sweeps += [f"sweep.rate = {', '.join(rates)}"] if len(rates) > 1 else []
+    if len(rates) > 1:
+        sweeps["rate"] = ", ".join(rates)
     lines += [*_comment(twin.of(LOSS)), *_comment(twin.of(BURST)), f"loss = {_loss(twin)}"]
+    if more := _losses(twin.of(LOSS)):
+        sweeps["loss"] = more
     buffer, more = _buffer(twin.of(BUFFER))
     lines += [*_comment(twin.of(BUFFER)), f"buffer = {buffer}"]
-    sweeps += [f"sweep.buffer = {more}"] if more else []
+    if more:
+        sweeps["buffer"] = more
     queue = twin.of(QUEUE)
     lines += [*_comment(queue), f"qdisc = {QDISCS.get(queue.word or '', 'bfifo')}"]
     mtu = twin.of(MTU)
@@ -80,7 +85,21 @@ def _path(twin: Twin, name: str) -> _Path:
         payload_share = ((mtu.value or 1500) - UDP_HEADERS_BYTES) / ((mtu.value or 1500) + ETHERNET_BYTES)
         lines += [f"host.{SENDER} =" + _host(base), f"host.{OTHERS} =" + _host(base) + " loss 0%"]
         cross_bps *= payload_share
-    return _Path(name, tuple(lines), tuple(sweeps), cross_bps)
+    return _Path(name, tuple(lines), tuple(_swept(sweeps)), cross_bps)
+
+
+def _swept(sweeps: Mapping[str, str]) -> Iterator[str]:
+    """Yields the sweeps of what is not known, and the line that says so."""
+    yield from (f"sweep.{key} = {values}" for key, values in sweeps.items())
+    if sweeps:
+        yield f"unknown = {', '.join(sweeps)}"
+
+
+def _losses(loss: Estimate) -> str | None:
+    """Returns the sweep of what is left open: none, and the bound where only that is known."""
+    if loss.value is not None or not loss.high or loss.high < LEAST_SHARE:
+        return None
+    return f"0%, {_share(loss.high)}"
 
 
 def _comment(estimate: Estimate) -> Iterator[str]:
@@ -147,9 +166,11 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     tests: dict[tuple[str, str], list[str]] = {}
     for finished in twin.runs:
         run = finished.run
-        own = [source for source in run.traffic.sources if isinstance(source, Iperf3Source)]
-        if own:
-            name = _name(f"{run.entry}-{twin.destination}" if several else run.entry)
+        own = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | ImportedSource)]
+        if own and own[0].streams:
+            name = _name(
+                run.entry if not several or twin.destination in run.entry else f"{run.entry}-{twin.destination}"
+            )
             tests.setdefault((name, "\n".join(_of_run(run, own, path))), []).append(name)
     if not tests:
         yield _example(twin, path, several=several)
@@ -157,16 +178,17 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     for name, lines in tests:
         names[name] = names.get(name, 0) + 1
         suffix = f"-{names[name]}" if names[name] > 1 else ""
-        yield [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}", *lines.split("\n"), *path.sweeps]
+        head = [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}"]
+        yield [*head, *lines.split("\n"), *path.sweeps, ITERATIONS]
 
 
-def _of_run(run: Run, tests: Sequence[Iperf3Source], path: _Path) -> Iterator[str]:
+def _of_run(run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _Path) -> Iterator[str]:
     traffic = run.traffic
     if path.cross_bps or tests[0].name:
         for test in tests:
             groups = test.groups
             if len(groups) == 1:
-                groups = (replace(groups[0], weight=test.streams),)
+                groups = (replace(groups[0], weight=test.streams or 1),)
             yield f"flows.{test.name or 'test'} = {SENDER} {format_groups(groups)}"
         if path.cross_bps:
             yield f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K"
@@ -175,9 +197,12 @@ def _of_run(run: Run, tests: Sequence[Iperf3Source], path: _Path) -> Iterator[st
         yield f"streams = {tests[0].streams}"
     if traffic.pacing_bps is not None:
         yield f"pacing = {_rate(traffic.pacing_bps)}"
-    yield f"duration = {traffic.measured_s:.0f}s"
-    yield f"omit = {traffic.omit_s:.0f}s"
-    yield f"interval = {traffic.interval_s * 1e3:g}ms"
+    if not traffic.duration_s:
+        yield f"# the results don't say for how long they ran: {EXAMPLE_S} s is a guess"
+    yield f"duration = {traffic.duration_s or EXAMPLE_S:.0f}s"
+    if isinstance(tests[0], Iperf3Source):
+        yield f"omit = {traffic.omit_s:.0f}s"
+        yield f"interval = {traffic.interval_s * 1e3:g}ms"
 
 
 def _example(twin: Twin, path: _Path, *, several: bool) -> list[str]:
@@ -188,7 +213,7 @@ def _example(twin: Twin, path: _Path, *, several: bool) -> list[str]:
         "type = iperf3",
         f"topology = {path.name}",
     ]
-    lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *path.sweeps]
+    lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *path.sweeps, ITERATIONS]
     if path.cross_bps:
         streams = [f"    {SENDER} {cca}:{count}" for cca in ccas for count in EXAMPLE_STREAMS]
         lines += [f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K", "sweep.flows.test =", *streams]

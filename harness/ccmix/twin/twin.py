@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from ccmix.analysis.counting import imported
 from ccmix.archive import ArchiveError, Campaign
 from ccmix.archive.folders import campaign_folder
 from ccmix.model import run_files
@@ -17,6 +18,7 @@ from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
 from ccmix.twin.estimate import Estimate, best
 from ccmix.twin.loss import LOSS, loss
 from ccmix.twin.observed import PathRun, observe
+from ccmix.twin.of_results import estimates_of_results
 from ccmix.twin.policer import policer
 from ccmix.twin.queue import buffer, delays, queue, queues_of_flows
 from ccmix.twin.rate import RATE, overloads, rate
@@ -41,7 +43,11 @@ class Twin:
 
 def twin_of(paths: Sequence[Path]) -> list[Twin]:
     """Returns a twin for each destination of campaigns and runs. Raises ArchiveError."""
-    found = [each for path in paths for each in _runs(path)]
+    return twins_of_runs(each for path in paths for each in _runs(path))
+
+
+def twins_of_runs(found: Iterable[tuple[FinishedRun, Path]]) -> list[Twin]:
+    """Returns a twin for each destination of runs, which have their folders. Raises ArchiveError."""
     by_destination: dict[str, list[tuple[FinishedRun, Path]]] = {}
     for finished, folder in found:
         by_destination.setdefault(finished.run.dst, []).append((finished, folder))
@@ -58,12 +64,15 @@ def _runs(path: Path) -> Iterable[tuple[FinishedRun, Path]]:
 
 def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]]) -> Twin:
     observed = [each for finished, folder in runs if (each := observe(finished, folder)).steps]
+    finished = tuple(finished for finished, _ in runs)
+    if not observed and all(map(imported, finished)):
+        return Twin(destination, estimates_of_results(finished), finished)
     if not observed:
         raise ArchiveError(f"{destination}: no run has a test of iperf3, or steps that measure the path")
     measuring = [each for each in observed if each.has_steps] or observed
     every = [estimates_of(each) for each in measuring]
     joined = tuple(best(alike) for alike in zip(*every, strict=True))
-    return Twin(destination, joined, tuple(finished for finished, _ in runs))
+    return Twin(destination, joined, finished)
 
 
 def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:

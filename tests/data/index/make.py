@@ -88,6 +88,8 @@ def by_stand_in(folder: Path) -> None:
 def main() -> None:
     measure("emulated", "--lab")
     measure("later", "--lab")
+    measure("path", "--lab")
+    measure("twin", "--lab")
     with two_hosts():
         measure("real")
     with tempfile.TemporaryDirectory() as folder:

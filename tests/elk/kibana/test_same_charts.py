@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 from ccmix.analysis.bbr import state
+from ccmix.analysis.ranges import range_of
+from ccmix.analysis.statistics import Spread
 from ccmix.charts import setting
 from ccmix.charts.bbr_state import STATES, phase, states
 from ccmix.charts.distribution import steps
@@ -14,6 +16,7 @@ from ccmix.charts.encodings import name, time
 from ccmix.charts.source import ChartSource, inline
 from ccmix.kibana.bands import means_with_bands
 from ccmix.kibana.dashboards import bbr, charts
+from ccmix.kibana.dashboards.real_emulated import RANGE
 from ccmix.kibana.preview import render
 from ccmix.kibana.vega import answer_of
 
@@ -34,6 +37,32 @@ def test_bands_are_those_of_the_report(count: int) -> None:
     [found] = rows_after(means_with_bands("value", ["by"]), frame.to_dicts(), ["mean", "low", "high"])
     [expected] = setting.spread(frame, "value", ["by"]).select("mean", "low", "high").rows()
     assert [float(number) for number in found] == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_range_of_a_twin_is_that_of_the_comparison() -> None:
+    """Its ends are those of the intervals, or the means where there are none; one-sided conditions are left out."""
+    twin = {"1": [1.9e8, 2e8, 2.1e8], "2": [4e8], "3": [5.9e8, 6e8, 6.2e8]}
+    span = range_of({(("buffer", value),): own for value, own in twin.items()})
+    assert span
+    assert span.point
+
+    def row(condition: str, kind: str, of_range: str, values: list[float], best: bool) -> dict[str, Any]:
+        key = {"condition": condition, "group": "bbr", "kind": kind, "of_range": of_range, "best": best}
+        spread = Spread.of(values)
+        assert spread
+        low, high = spread.ci95 or (None, None)
+        return {"key": key, "goodput": {"value": spread.mean}, "low": {"value": low}, "high": {"value": high}}
+
+    rows = [
+        row("both", "real", "all", [4.9e8, 5e8, 5.1e8], True),
+        *(row("both", "emulated", f"buffer={value}", own, value == "1") for value, own in twin.items()),
+        row("alone", "emulated", "all", [6e8], True),
+    ]
+    columns = ["row", "low", "high", "best", "result"]
+    [found] = rows_after(list(RANGE.transform), rows, columns)
+    assert found[0] == "both bbr"
+    expected = [span.low, span.high, span.point.sample.mean, 5e8]
+    assert [float(number) for number in found[1:]] == pytest.approx(expected)
 
 
 def test_shares_of_a_distribution_are_those_of_the_report() -> None:

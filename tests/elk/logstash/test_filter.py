@@ -147,7 +147,7 @@ def test_what_ccmix_wrote_into_its_task_is_found_again() -> None:
     message["reference"] = {"ccmix": {"id": "1", "entry": "mesh", "condition": {"cca": "bbr"}, "iteration": 3}}
     (run,) = of(filtered([message]), "runs")
     assert (run["ccmix.entry"], run["ccmix.condition.name"], run["ccmix.run.iteration"]) == ("mesh", "cca=bbr", 3)
-    assert run["ccmix.condition.key"] == "mesh cca=bbr bbr 2"
+    assert run["ccmix.condition.key"] == run["ccmix.condition.known_key"] == "mesh cca=bbr bbr 2"
 
 
 def test_a_failed_run_is_kept_with_its_reason() -> None:

@@ -5,10 +5,12 @@ Conditions are the same if their `ccmix.condition.key` is: entry, condition, mix
 
 import json
 
+from ccmix.charts.encodings import quantity
+from ccmix.charts.span import KINDS, spans
 from ccmix.kibana.dashboard import Control, Dashboard, Panel
 from ccmix.kibana.dashboards import common
 from ccmix.kibana.dashboards.over_time import goodput_over_time
-from ccmix.kibana.data_views import GROUPS
+from ccmix.kibana.data_views import CONDITIONS, GROUPS
 from ccmix.kibana.lens import Count, Lens, LensTable, Terms
 from ccmix.kibana.saved import Json
 from ccmix.kibana.vega import VegaLite, members, metric, terms
@@ -136,6 +138,61 @@ _OVER_TIME = goodput_over_time(
 )  # fmt: skip
 
 
+_BY_SIDE = {side: f"datum.key.kind {'===' if side == 'emulated' else '!=='} 'emulated'" for side in SIDE_COLOURS}
+RANGE = VegaLite(
+    "Goodput of the real path, and the range of its twin",
+    CONDITIONS,
+    {
+        "condition": terms("ccmix.condition.known_key"),
+        "group": terms("ccmix.group.name"),
+        "kind": terms("ccmix.path.kind"),
+        "of_range": terms("ccmix.condition.name"),
+        "best": terms("ccmix.condition.best_estimate"),
+    },
+    {
+        "goodput": metric("avg", "ccmix.goodput_bps"),
+        "low": metric("min", "ccmix.condition.goodput_ci95_low_bps"),
+        "high": metric("max", "ccmix.condition.goodput_ci95_high_bps"),
+    },
+    lambda source: spans(
+        source,
+        quantity("low", "goodput of the group (bit/s), mean and its 95% interval", {"format": ".2s"}, zero=False),
+        dict(zip(KINDS, ("range of the twin", "its best estimate", "real"), strict=True)),
+    ),
+    [
+        _ROW,
+        # without an interval, the mean is both ends
+        *members(
+            least="isValid(datum.low.value) ? datum.low.value : datum.goodput.value",
+            most="isValid(datum.high.value) ? datum.high.value : datum.goodput.value",
+            is_best="toString(datum.key.best) === 'true'",
+        ),
+        {"filter": "isValid(datum.goodput.value)"},
+        *members(
+            real_mean=f"{_BY_SIDE['real']} ? datum.goodput.value : null",
+            real_least=f"{_BY_SIDE['real']} ? datum.least : null",
+            real_most=f"{_BY_SIDE['real']} ? datum.most : null",
+            twin_mean=f"{_BY_SIDE['emulated']} && datum.is_best ? datum.goodput.value : null",
+            twin_least=f"{_BY_SIDE['emulated']} ? datum.least : null",
+            twin_most=f"{_BY_SIDE['emulated']} ? datum.most : null",
+            side=_SIDE,
+        ),
+        {
+            "aggregate": [
+                {"op": operation, "field": field, "as": name}
+                for name, (operation, field) in {
+                    "low": ("min", "twin_least"), "high": ("max", "twin_most"), "best": ("mean", "twin_mean"),
+                    "result": ("mean", "real_mean"), "result_low": ("min", "real_least"),
+                    "result_high": ("max", "real_most"), "sides": ("distinct", "side"),
+                }.items()
+            ],
+            "groupby": ["row"],
+        },
+        {"filter": "datum.sides === 2"},
+    ],
+)  # fmt: skip
+
+
 # By column of the table: its title, the value of a row, and how it is written
 _NUMBERS = {
     "goodput": ("goodput (bit/s)", "datum.goodput.value", "format(datum.{}, '.4s')"),
@@ -216,7 +273,7 @@ REAL_EMULATED = Dashboard(
     "The same condition on a real path and on an emulated one, side by side, with the difference; of valid runs",
     GROUPS,
     (
-        common.CAMPAIGN, Control("ccmix.condition.key", "Condition on both"),
+        common.CAMPAIGN, Control("ccmix.condition.known_key", "Condition on both"),
         common.ENTRY, common.MIX, common.CCA, common.PAIR, common.BASE_RTT, common.STREAMS,
     ),
     (
@@ -240,6 +297,7 @@ REAL_EMULATED = Dashboard(
                         "emulated less real (ms)", "+.1f"),
             16, 13,
         ),
+        Panel("range", RANGE, 48, 14),
         Panel("time", _OVER_TIME, 48, 16),
         Panel("numbers", _table(), 48, 14),
         Panel("alone", _ALONE, 48, 10),

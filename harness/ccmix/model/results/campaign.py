@@ -1,6 +1,6 @@
 """A campaign: what campaign.json keeps of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ccmix.model.facts import LabKernel
 from ccmix.model.run import Run
@@ -63,3 +63,5 @@ class CampaignPlan:
     title: str = ""  # '' where the INI file gives none
     file_order: tuple[int, ...] = ()
     """Says for each run its place in the order of the INI file, from 0; empty where the runs are in this order."""
+    unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of an entry those swept keys whose values stand for what is not known of its path; where it has any."""

@@ -1,0 +1,146 @@
+"""Joins conditions that differ only in what is not known of their path: together they are one range.
+
+docs/reference/comparison.md defines the ends of a range, and the tests of a real result against it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ccmix.analysis.comparison import MARGIN, MetricSample, p_above, p_below
+from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
+from ccmix.analysis.statistics import Spread
+from ccmix.archive import Campaign
+from ccmix.model import condition_name
+
+UnknownValues = tuple[tuple[str, str], ...]
+"""Each unknown key with its value as written, in the order of the condition."""
+
+
+def split(condition: Mapping[str, str], unknown: Sequence[str]) -> tuple[dict[str, str], UnknownValues]:
+    """Returns what a range has in common, and the values by which its conditions differ."""
+    known = {key: value for key, value in condition.items() if key not in unknown}
+    return known, tuple((key, value) for key, value in condition.items() if key in unknown)
+
+
+def best_estimates(every: Iterable[UnknownValues]) -> UnknownValues:
+    """Returns of each key its first value, which is the best estimate."""
+    best: dict[str, str] = {}
+    for point in every:
+        for key, value in point:
+            best.setdefault(key, value)
+    return tuple(best.items())
+
+
+def planned_ranges(campaign: Campaign) -> dict[tuple[str, str, str], list[UnknownValues]]:
+    """Returns the values by which the conditions of each range differ, in the order of the file, finished or not; by
+    entry, known condition and destination.
+    """
+    planned: dict[tuple[str, str, str], dict[UnknownValues, None]] = {}
+    for run in campaign.runs_in_file_order:
+        known, values = split(run.condition, campaign.plan.unknown.get(run.entry, ()))
+        if values:
+            planned.setdefault((run.entry, condition_name(known), run.dst), {})[values] = None
+    return {place: list(own) for place, own in planned.items()}
+
+
+@dataclass(frozen=True)
+class RangeMember:
+    """Holds a metric over the valid runs of one condition of a range, at least one."""
+
+    unknown: UnknownValues
+    sample: MetricSample
+
+    @property
+    def name(self) -> str:
+        return condition_name(dict(self.unknown))
+
+    @property
+    def spread(self) -> Spread:
+        spread = Spread.of(self.sample.values)
+        assert spread
+        return spread
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Returns the 95% interval of the mean; twice the mean where there is none."""
+        return self.spread.ci95 or (self.sample.mean, self.sample.mean)
+
+    @property
+    def testable(self) -> bool:
+        return self.sample.observations >= LEAST_FOR_INTERVAL
+
+
+@dataclass(frozen=True)
+class MetricRange:
+    """Holds a metric of the conditions of a range, in the order of the file; `missing` have no valid run with it."""
+
+    members: tuple[RangeMember, ...]
+    best: UnknownValues
+    missing: tuple[UnknownValues, ...] = ()
+
+    @property
+    def low(self) -> float:
+        """Returns the lowest lower end of the 95% intervals; of a condition without an interval, its mean counts."""
+        return min(member.ends[0] for member in self.members)
+
+    @property
+    def high(self) -> float:
+        """Returns the highest upper end."""
+        return max(member.ends[1] for member in self.members)
+
+    @property
+    def lowest(self) -> RangeMember:
+        return min(self.members, key=lambda member: member.sample.mean)
+
+    @property
+    def highest(self) -> RangeMember:
+        return max(self.members, key=lambda member: member.sample.mean)
+
+    @property
+    def point(self) -> RangeMember | None:
+        """Returns the condition of the best estimate; None where it has no valid run."""
+        return next((member for member in self.members if member.unknown == self.best), None)
+
+    @property
+    def runs(self) -> int:
+        return sum(member.sample.count for member in self.members)
+
+
+def range_of(values: Mapping[UnknownValues, Sequence[float]]) -> MetricRange | None:
+    """Returns the range of a metric of these conditions; None if none of them has a value."""
+    members = tuple(RangeMember(unknown, MetricSample(tuple(own))) for unknown, own in values.items() if own)
+    missing = tuple(unknown for unknown, own in values.items() if not own)
+    return MetricRange(members, best_estimates(values), missing) if members else None
+
+
+@dataclass(frozen=True)
+class AgainstRange:
+    """Holds p-values of a real result against a range; None of a test that could not be made."""
+
+    p_inside: float | None
+    p_outside: float | None
+
+
+def against(real: MetricSample, span: MetricRange, margin: float = MARGIN) -> AgainstRange:
+    """Tests a real mean against the means of a range's conditions.
+
+    Inside: some condition is not below (1 - margin) x the real mean, and some condition not above (1 + margin) x the
+    real mean. The smallest p of the conditions counts, times their number (Bonferroni). Of one condition this is the
+    equivalence test of two campaigns.
+
+    Outside: the real mean is above that of each condition, or below that of each. The largest p of the conditions
+    counts without a correction, since all of them must be rejected (Berger 1982, "Multiparameter hypothesis testing
+    and acceptance sampling"), twice for the two sides. It can't be made if a condition has too few runs.
+    """
+    testable = [member.sample for member in span.members if member.testable]
+    if real.observations < LEAST_FOR_INTERVAL or not testable or real.mean <= 0:
+        return AgainstRange(None, None)
+    count = len(testable)
+    not_below = count * min(p_above(real, sample, 1 - margin) for sample in testable)
+    not_above = count * min(p_below(real, sample, 1 + margin) for sample in testable)
+    p_inside = min(1.0, max(not_below, not_above))
+    if count < len(span.members) or span.missing:
+        return AgainstRange(p_inside, None)
+    above_all = max(p_below(real, sample) for sample in testable)
+    below_all = max(p_above(real, sample) for sample in testable)
+    return AgainstRange(p_inside, min(1.0, 2 * min(above_all, below_all)))

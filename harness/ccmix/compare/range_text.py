@@ -1,0 +1,240 @@
+"""Writes ranges for people: where each real result lies, and which unknown key matters most."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ccmix.analysis.comparison import MARGIN
+from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
+from ccmix.analysis.metric_text import shown
+from ccmix.analysis.ranges import MetricRange, RangeMember
+from ccmix.analysis.sensitivity import KeyEffect
+from ccmix.compare.groups import WHOLE
+from ccmix.compare.ranges import ComparedRange, RangeTested
+from ccmix.units import format_percent
+
+HEADINGS = ("A", "B", "runs", "group", "metric", "A", "range of B", "best of B", "verdict")
+UNKNOWN_HEADINGS = ("unknown", "A", "group", "from", "to", "ratio", "of the range", "with", "chance")
+MOST_NAMED = 3  # conditions in a sentence
+NONE = "–"
+
+
+def lines(ranges: Sequence[ComparedRange]) -> list[tuple[str, ...]]:
+    """Returns a line under HEADINGS for each condition of A, group and metric."""
+    return [_line(compared, tested) for compared in ranges for tested in compared.tested]
+
+
+def _line(compared: ComparedRange, tested: RangeTested) -> tuple[str, ...]:
+    point = tested.b.point
+    return (
+        compared.a.name,
+        compared.b.name,
+        f"{tested.a.runs}, {_runs_of_each(tested.b)}",
+        tested.group,
+        tested.metric,
+        _mean(tested),
+        span(tested.metric, tested.b),
+        f"{shown(tested.metric, point.sample.mean)} ({point.name})" if point else NONE,
+        verdict(tested),
+    )
+
+
+def _mean(tested: RangeTested) -> str:
+    ci95 = tested.a.ci95
+    half = f" ± {shown(tested.metric, (ci95[1] - ci95[0]) / 2)}" if ci95 else ""
+    return shown(tested.metric, tested.a.mean) + half
+
+
+def _runs_of_each(span: MetricRange) -> str:
+    """Returns '3 x 5', the conditions and their runs; '3 x 2 to 5' if they have not all as many."""
+    counts = sorted({member.sample.count for member in span.members} | ({0} if span.missing else set()))
+    each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{len(span.members) + len(span.missing)} x {each}"
+
+
+def span(metric: str, of_metric: MetricRange) -> str:
+    """Returns '343 Mbit/s to 919 Mbit/s'."""
+    return f"{shown(metric, max(of_metric.low, 0.0))} to {shown(metric, of_metric.high)}"
+
+
+def verdict(tested: RangeTested) -> str:
+    """Returns 'in the range', 'outside: by 12% above', or "can't tell: in it, 2 runs of A"."""
+    if tested.verdict == "in the range":
+        return tested.verdict
+    where = _where(tested)
+    if tested.verdict == "outside":
+        return f"outside: {where}"
+    return f"can't tell: {where or 'the mean is in it'}{_why(tested)}"
+
+
+def _where(tested: RangeTested) -> str:
+    """Returns 'by 12% above', or nothing within the range."""
+    if not tested.by:
+        return ""
+    side = "above" if tested.by > 0 else "below"
+    return f"by {format_percent(abs(tested.by))} {side}" if math.isfinite(tested.by) else f"{side} 0"
+
+
+def _why(tested: RangeTested) -> str:
+    """Returns which runs are too few, or alike, for a test."""
+    if tested.a_alike:
+        return ", all runs of A are alike: one observation"
+    if tested.a.runs < LEAST_FOR_INTERVAL:
+        return f", A has fewer than {LEAST_FOR_INTERVAL} runs"
+    if tested.b.missing:
+        return ", conditions of B have no valid run"
+    short = [member for member in tested.b.members if not member.testable]
+    if any(member.sample.count >= LEAST_FOR_INTERVAL for member in short):
+        return ", runs of B are alike: one observation"
+    if short:
+        return f", conditions of B have fewer than {LEAST_FOR_INTERVAL} runs"
+    return ""
+
+
+def summary(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> str:
+    """Returns how many conditions of A lie in their range, and by which tests."""
+    verdicts = [compared.verdict for compared in ranges]
+    counted = ", ".join(f"{verdicts.count(word)} {word}" for word in ("in the range", "outside"))
+    undecided = verdicts.count("can't tell")
+    return (
+        f"{_conditions(len(ranges))} of A beside a range of B, over what is not known of its path "
+        f"({', '.join(_unknown(ranges))}): goodput {counted}, {undecided} undecided (margin ±{format_percent(margin)})"
+    )
+
+
+def _unknown(ranges: Sequence[ComparedRange]) -> list[str]:
+    return list(dict.fromkeys(key for compared in ranges for key in compared.b.unknown))
+
+
+def _conditions(count: int) -> str:
+    return f"{count} condition{'' if count == 1 else 's'}"
+
+
+def condition(compared: ComparedRange) -> str:
+    """Returns one sentence on the goodput of all groups of a condition."""
+    parts = [
+        f"{tested.group}: {verdict(tested)} ({shown(tested.metric, tested.a.mean)}, B {span(tested.metric, tested.b)})"
+        for tested in compared.goodputs
+    ]
+    if len(parts) == 1:
+        return parts[0].partition(": ")[2]
+    return f"{compared.verdict}. {'; '.join(parts)}"
+
+
+def member_lines(compared: ComparedRange) -> list[tuple[str, ...]]:
+    """Returns a line under MEMBER_HEADINGS for each condition of a range and group, with the ratio of B to A."""
+    return [
+        (member.name, tested.group, tested.metric, _member(tested.metric, member), _ratio(tested, member))
+        for tested in compared.tested
+        for member in tested.b.members
+    ]
+
+
+MEMBER_HEADINGS = ("B", "group", "metric", "mean of B", "B/A")
+
+
+def _member(metric: str, member: RangeMember) -> str:
+    ci95 = member.spread.ci95
+    half = f" ± {shown(metric, (ci95[1] - ci95[0]) / 2)}" if ci95 else ""
+    return shown(metric, member.sample.mean) + half
+
+
+def _ratio(tested: RangeTested, member: RangeMember) -> str:
+    return f"{member.sample.mean / tested.a.mean:.3f}" if tested.a.mean > 0 else NONE
+
+
+def effects(ranges: Sequence[ComparedRange]) -> list[tuple[ComparedRange, str, KeyEffect]]:
+    """Returns each unknown key with the condition and group whose goodput it moves most, sorted as of one range.
+
+    Of a run of several groups, the groups count; the run as a whole does only where it has none.
+    """
+    best: dict[str, tuple[ComparedRange, str, KeyEffect]] = {}
+    for compared in ranges:
+        groups = [of_group for of_group in compared.effects if of_group.group != WHOLE] or list(compared.effects)
+        for of_group in groups:
+            for effect in of_group.effects:
+                if effect.key not in best or effect.order > best[effect.key][2].order:
+                    best[effect.key] = compared, of_group.group, effect
+    return sorted(best.values(), key=lambda found: found[2].order, reverse=True)
+
+
+def unknown_lines(ranges: Sequence[ComparedRange]) -> list[tuple[str, ...]]:
+    """Returns a line under UNKNOWN_HEADINGS for each unknown key, the one that matters most first."""
+    return [
+        (
+            effect.key,
+            compared.a.name,
+            group,
+            f"{shown('goodput_bps', effect.low.sample.mean)} ({effect.low_value})",
+            f"{shown('goodput_bps', effect.high.sample.mean)} ({effect.high_value})",
+            NONE if effect.ratio is None else f"{effect.ratio:.3f}",
+            NONE if effect.explains is None else format_percent(effect.explains),
+            ", ".join(f"{key}={value}" for key, value in effect.others) or NONE,
+            "not tested" if effect.p is None else "no" if effect.seen else "may be",
+        )
+        for compared, group, effect in effects(ranges)
+    ]
+
+
+def advice(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> Iterator[str]:
+    """Yields what an operator should do: what explains nothing, and what to measure."""
+    outside = [compared for compared in ranges if compared.verdict == "outside"]
+    if outside:
+        named = [compared.a.name for compared in outside[:MOST_NAMED]]
+        more = f" and {len(outside) - len(named)} more" if len(outside) > len(named) else ""
+        yield (
+            f"The real result is outside of the range in {len(outside)} of {_conditions(len(ranges))} "
+            f"({'; '.join(named)}{more}): no value of {_or(_unknown(outside))} explains it there. "
+            "Something else of the path differs from B."
+        )
+    if near := sum(compared.verdict == "can't tell" and any(map(_beyond, compared.goodputs)) for compared in ranges):
+        yield (
+            f"In {_conditions(near)} the mean of A is outside of the range, and the runs are too few, or vary too "
+            "much, to say that this is no chance."
+        )
+    if left := [compared for compared in ranges if compared.verdict != "outside"]:
+        yield _measure(left, margin)
+
+
+def _beyond(tested: RangeTested) -> bool:
+    return tested.verdict == "can't tell" and tested.by != 0
+
+
+def _measure(ranges: Sequence[ComparedRange], margin: float) -> str:
+    """Returns 'Measure the buffer: between 0.1bdp and 1bdp the goodput of cubic changes 2.67 times'."""
+    found = effects(ranges)
+    if not found:
+        return "The unknown keys have one value each: there is nothing that a measurement would narrow."
+    compared, group, effect = found[0]
+    times = "from 0" if effect.ratio is None else f"{effect.ratio:.3g} times"
+    others = ", ".join(f"{key}={value}" for key, value in effect.others)
+    changes = (
+        f"between {effect.low_value} and {effect.high_value} the goodput of {group} changes {times} "
+        f"({compared.a.name}{f', with {others}' if others else ''})"
+    )
+    if effect.rank <= 1 + margin:
+        return (
+            f"No value of {_or(_unknown(ranges))} moves the goodput by more than {format_percent(margin)}, so that a "
+            f"measurement changes little. The most is {effect.key}: {changes}."
+        )
+    if effect.p is None:
+        return (
+            f"Measure the {effect.key}: {changes}. That is not tested: a condition of B needs at least "
+            f"{LEAST_FOR_INTERVAL} runs that are not all alike."
+        )
+    if not effect.seen:
+        return f"The most is {effect.key}: {changes}, which may be chance. More iterations of B would tell."
+    return f"Measure the {effect.key}: {changes}."
+
+
+def unknown_of_a(keys: Sequence[str]) -> str:
+    """Returns a sentence on unknown keys of A; '' without any."""
+    if not keys:
+        return ""
+    return (
+        f"The file of A says that {_or(keys)} is unknown: the ranges are those of B. Name A second to compare with its "
+        "ranges."
+    )
+
+
+def _or(keys: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(keys[:-1]), *keys[-1:])))
