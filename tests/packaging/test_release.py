@@ -20,7 +20,7 @@ from support import REPOSITORY, loaded
 
 MOST_BYTES = 60_000_000
 DIST = REPOSITORY / "packaging/dist"
-SOURCES = {"elfutils"}  # in two versions: of this Debian and of the userland
+SOURCES = {"elfutils"}  # in two versions: of the compiler's Debian and of the userland
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1200)]
 
