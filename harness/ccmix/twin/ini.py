@@ -60,7 +60,7 @@ def ini(twins: Sequence[Twin]) -> str:
 def _path(twin: Twin, name: str) -> _Path:
     sweeps: list[str] = []
     rate, base, cross = twin.of(RATE), twin.of(BASE_RTT), twin.of(CROSS)
-    rates = _rates(rate)
+    rates = _rates(rate)[: 1 if _told(cross) else None]  # what is left beside others is known better than both
     lines = [*_comment(rate), f"rate = {rates[0]}", *_comment(base), *_rtt(base)]
     sweeps += [f"sweep.rate = {', '.join(rates)}"] if len(rates) > 1 else []
     lines += [*_comment(twin.of(LOSS)), *_comment(twin.of(BURST)), f"loss = {_loss(twin)}"]
@@ -75,12 +75,17 @@ def _path(twin: Twin, name: str) -> _Path:
     lines += [*_comment(twin.of(ECN)), f"ecn = {'off' if twin.of(ECN).word in (None, 'not negotiated') else 'on'}"]
     lines += _comment(twin.of(WINDOW))
     lines += _comment(cross)
-    cross_bps = cross.value if cross.value and cross.low else None
+    cross_bps = cross.value if _told(cross) else None
     if cross_bps:
         payload_share = ((mtu.value or 1500) - UDP_HEADERS_BYTES) / ((mtu.value or 1500) + ETHERNET_BYTES)
         lines += [f"host.{SENDER} =" + _host(base), f"host.{OTHERS} =" + _host(base) + " loss 0%"]
         cross_bps *= payload_share
     return _Path(name, tuple(lines), tuple(sweeps), cross_bps)
+
+
+def _told(cross: Estimate) -> bool:
+    """Returns whether there is other traffic for sure."""
+    return bool(cross.value and cross.low)
 
 
 def _comment(estimate: Estimate) -> Iterator[str]:
