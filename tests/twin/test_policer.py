@@ -8,11 +8,8 @@ import pytest
 
 from ccmix.twin.observed import PathRun
 from ccmix.twin.policer import policer
-from ccmix.twin.queue import Waits, delays
 from ccmix.twin.rate import overloads
 from synthetic_path import PACKET_BYTES, Truth, measured
-
-NO_DELAY = Waits(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def policed(rate_bps: float, burst_bytes: float) -> PathRun:
@@ -33,26 +30,24 @@ def policed(rate_bps: float, burst_bytes: float) -> PathRun:
 @pytest.mark.parametrize("burst_bytes", [30e3, 250e3])
 def test_what_passes_at_first_is_the_burst(burst_bytes: float) -> None:
     seen = policed(50e6, burst_bytes)
-    estimate = policer(seen, NO_DELAY, overloads(seen, 0.0))
+    estimate = policer(seen, None, overloads(seen, 0.0))
     assert estimate.low is not None
     assert estimate.high is not None
     assert estimate.low <= burst_bytes <= estimate.high
 
 
-def test_a_queue_is_no_policer() -> None:
-    seen = measured(Truth())
-    found = overloads(seen, 0.0)
-    estimate = policer(seen, delays(seen, 0.02, found), found)
+def test_a_burst_of_some_packets_is_no_policer() -> None:
+    seen = policed(50e6, 2 * PACKET_BYTES)
+    estimate = policer(seen, None, overloads(seen, 0.0))
     assert estimate.value is None
     assert estimate.unknown
 
 
 def test_a_bucket_before_a_queue_is_no_policer() -> None:
     seen = policed(50e6, 250e3)
-    waited = Waits(0.05, 0.05, 0.05, 0.05, 0.05, 0.05)
-    assert policer(seen, waited, overloads(seen, 0.0)).value is None
+    assert policer(seen, False, overloads(seen, 0.0)).value is None
 
 
 def test_nothing_is_said_where_nothing_was_too_much() -> None:
     seen = measured(Truth(), above=(0.5,))
-    assert policer(seen, NO_DELAY, overloads(seen, 0.0)).unknown == "no step of UDP was faster than the path"
+    assert policer(seen, None, overloads(seen, 0.0)).unknown == "no step of UDP was faster than the path"

@@ -14,9 +14,13 @@ from synthetic_path import PACKET_BYTES, Truth, measured
 PACKET_S = PACKET_BYTES * 8 / 50e6
 
 
+def rate_of(truth: Truth) -> Estimate:
+    return Estimate("rate", "bps", truth.rate_bps, 0.98 * truth.rate_bps, 1.02 * truth.rate_bps)
+
+
 def buffer_of(seen: PathRun, truth: Truth, *, of_flows: bool = False) -> Estimate:
     found = overloads(seen, 0.0)
-    return buffer(seen, delays(seen, truth.base_rtt_s, found), truth.rate_bps, PACKET_BYTES, of_flows, found)
+    return buffer(seen, delays(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, of_flows, found)
 
 
 @pytest.mark.parametrize("buffer_bytes", [20e3, 125e3, 1e6])
@@ -34,7 +38,7 @@ def test_a_queue_that_still_grows_is_a_lower_bound() -> None:
     seen = measured(truth)
     found = [replace(each, received_bps=truth.rate_bps) for each in overloads(seen, 0.0)]
     found = found or [Overload(step, step.offered_bps or 0.0, truth.rate_bps) for step in seen.above]
-    estimate = buffer(seen, delays(seen, truth.base_rtt_s, found), truth.rate_bps, PACKET_BYTES, False, found)
+    estimate = buffer(seen, delays(seen, truth.base_rtt_s, found), rate_of(truth), PACKET_BYTES, False, found)
     assert estimate.value is None
     assert estimate.low is not None
     assert estimate.low > 10e6

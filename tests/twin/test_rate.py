@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from ccmix.twin.estimate import Estimate
-from ccmix.twin.observed import PathRun
+from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.rate import rate
 from synthetic_path import Truth, measured, udp_step
 
@@ -68,3 +69,30 @@ def test_queues_that_hold_too_little_for_many_flows_leave_half_of_the_rate_open(
     assert found["rate"].value == pytest.approx(30e6, rel=0.01)
     assert found["rate"].high == pytest.approx(60e6, rel=0.02)
     assert found["cross traffic"].value is None
+
+
+def test_what_is_lost_before_the_bottleneck_does_not_reach_it() -> None:
+    """Else it would count as cross traffic: of what was offered, so much less arrives there."""
+    truth = Truth(loss=0.05, cross_bps=15e6)
+    seen = measured(truth)
+    without_idle = replace(seen, steps=tuple(step for step in seen.steps if step.name != "idle"))
+    found = {each.quantity: each for each in rate(without_idle, truth.loss, False, 0.02)}
+    assert found["cross traffic"].value == pytest.approx(truth.cross_bps, rel=0.01)
+
+
+@pytest.mark.parametrize(("rtt_s", "told"), [(0.03, True), (0.0205, False)])
+def test_flows_of_tcp_tell_the_rate_only_while_their_packets_wait(rtt_s: float, told: bool) -> None:
+    times = [at / 10 for at in range(101)]
+    sockets = pl.DataFrame(
+        {
+            "time_s": times,
+            "port": [1] * 101,
+            "rtt_s": [rtt_s] * 101,
+            "bytes_acked": [round(50e6 / 8 * at * 1448 / 1514) for at in times],
+            "mss_bytes": [1448] * 101,
+        }
+    )
+    found = estimates(PathRun("a run", (PathStep("test", 0.0, 10.0, 1, "cubic"),), pl.DataFrame(), sockets))
+    assert (found["rate"].value is not None) == told
+    assert found["rate"].low == pytest.approx(50e6, rel=0.03)
+    assert found["cross traffic"].unknown

@@ -12,7 +12,7 @@ import pytest
 from hosts_in_guest import run_in_guest
 from support import CCMIX
 
-pytestmark = [pytest.mark.lab, pytest.mark.deep]
+pytestmark = [pytest.mark.lab, pytest.mark.deep, pytest.mark.timeout(900)]
 
 RATE_BPS, RTT_S, BUFFER_BYTES = 20e6, 0.03, 60_000
 ROUTER = f"""

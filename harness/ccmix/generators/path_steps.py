@@ -21,7 +21,7 @@ from ccmix.model import Command, run_files
 IDLE, REACH, ABOVE, SHARE, FILL, BELOW = "idle", "reach", "above", "share", "fill", "below"
 # Shares of the whole time; the last step takes what is left
 IDLE_SHARE, REACH_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 15, 1 / 6
-LEAST_BELOW_S = 5
+LEAST_BELOW_S = 8  # for which steps before it are left out
 REACHING, FILLING = 4, 8  # streams
 FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.5, 2.2, 1.3, 1.8  # offered over what arrives
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
@@ -102,8 +102,13 @@ class PathSteps:
         self._rtt_s = reached.rtt_s or self._rtt_s
         datagram_bytes = (reached.mss_bytes or 1448) + TIMESTAMPS_BYTES + TCP_HEADERS_BYTES - UDP_HEADERS_BYTES
         rate_bps = self._above(reached.received_bps, datagram_bytes, end)
-        self._tcp(FILL, "cubic", FILLING, round(self._total_s * FILL_SHARE))
+        if end.allows(self._fill_s + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
+            self._tcp(FILL, "cubic", FILLING, self._fill_s)
         self._below(rate_bps, datagram_bytes, end)
+
+    @property
+    def _fill_s(self) -> int:
+        return round(self._total_s * FILL_SHARE)
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -136,7 +141,9 @@ class PathSteps:
                 steep = offered_bps > STEEP * received_bps
                 second_bps = min((LESS_ABOVE if steep else MORE_ABOVE) * received_bps, self._most_bps)
                 self._udp(f"{ABOVE}-{number + 1}", second_bps, 1, datagram_bytes, seconds)
-                self._udp(SHARE, min(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
+                around_s = 3 * ENDS_WITHIN_RTTS * self._rtt_s  # of this step and the two that follow
+                if end.allows(seconds + self._fill_s + LEAST_BELOW_S + around_s):
+                    self._udp(SHARE, min(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
                 return received_bps
             if offered_bps >= self._most_bps:
                 return best_bps
@@ -148,7 +155,7 @@ class PathSteps:
         for name in (BELOW, f"{BELOW}-again"):
             around_s = 1 + ENDS_WITHIN_RTTS * self._rtt_s
             seconds = int(end.remaining_s - around_s)
-            if seconds < LEAST_BELOW_S:
+            if seconds < 1:
                 return
             if self._udp(name, min(PART_BELOW * rate_bps, self._most_bps), 1, datagram_bytes, seconds):
                 return

@@ -31,7 +31,7 @@ def base_rtt(observed: PathRun) -> list[Estimate]:
     value_s, origin = smallest
     width_s = max(LEAST_WIDTH_S, PINGS_WIDTH_SHARE * value_s)
     return [
-        Estimate(BASE_RTT, "s", value_s, value_s - width_s, value_s + width_s, origin=origin),
+        Estimate(BASE_RTT, "s", value_s, max(0.0, value_s - width_s), value_s + width_s, origin=origin),
         cannot_be_told(NOISE, "s", "no probe asked over the idle path"),
     ]
 
@@ -46,7 +46,7 @@ def _of_probe(rtts_s: pl.Series) -> list[Estimate]:
     low_s, high_s = (float(rtts_s.quantile(end, "linear") or 0.0) for end in NOISE_ENDS)
     origin = f"idle step: the densest tenth of {rtts_s.len()} answers"
     return [
-        Estimate(BASE_RTT, "s", value_s, value_s - width_s, value_s + width_s, origin=origin),
+        Estimate(BASE_RTT, "s", value_s, max(0.0, value_s - width_s), value_s + width_s, origin=origin),
         Estimate(
             NOISE, "s", high_s - low_s, 0.0, high_s - low_s, origin="idle step: from the 5th to the 95th percentile"
         ),

@@ -61,7 +61,7 @@ def ini(twins: Sequence[Twin]) -> str:
 def _path(twin: Twin, name: str) -> _Path:
     sweeps: dict[str, str] = {}
     rate, base, cross = twin.of(RATE), twin.of(BASE_RTT), twin.of(CROSS)
-    rates = _rates(rate)
+    rates = _rates(rate)[: 1 if _told(cross) else None]  # what is left beside others is known better than both
     lines = [*_comment(rate), f"rate = {rates[0]}", *_comment(base), *_rtt(base)]
     if len(rates) > 1:
         sweeps["rate"] = ", ".join(rates)
@@ -80,7 +80,7 @@ def _path(twin: Twin, name: str) -> _Path:
     lines += [*_comment(twin.of(ECN)), f"ecn = {'off' if twin.of(ECN).word in (None, 'not negotiated') else 'on'}"]
     lines += _comment(twin.of(WINDOW))
     lines += _comment(cross)
-    cross_bps = cross.value if cross.value and cross.low else None
+    cross_bps = cross.value if _told(cross) else None
     if cross_bps:
         payload_share = ((mtu.value or 1500) - UDP_HEADERS_BYTES) / ((mtu.value or 1500) + ETHERNET_BYTES)
         lines += [f"host.{SENDER} =" + _host(base), f"host.{OTHERS} =" + _host(base) + " loss 0%"]
@@ -100,6 +100,11 @@ def _losses(loss: Estimate) -> str | None:
     if loss.value is not None or not loss.high or loss.high < LEAST_SHARE:
         return None
     return f"0%, {_share(loss.high)}"
+
+
+def _told(cross: Estimate) -> bool:
+    """Returns whether there is other traffic for sure."""
+    return bool(cross.value and cross.low)
 
 
 def _comment(estimate: Estimate) -> Iterator[str]:

@@ -4,21 +4,20 @@ import polars as pl
 
 from ccmix.twin.estimate import Estimate, cannot_be_told
 from ccmix.twin.observed import PathRun, PathStep
-from ccmix.twin.queue import Waits
 from ccmix.twin.rate import Overload, steady
 
 POLICER = "policer's burst"
 LEAST_PACKETS = 4  # beyond the rate, which two packets of a shaper's bucket and the cut of an interval may be
-QUEUED_PART = 0.5  # of the burst: who queues as much is no policer
 BURST_SHARE, BURST_PACKETS = 0.1, 3.0  # by which the burst may be wrong
 LEAST_INTERVALS = 10
 
 
-def policer(observed: PathRun, seen: Waits, found: list[Overload]) -> Estimate:
+def policer(observed: PathRun, of_flows: bool | None, found: list[Overload]) -> Estimate:
     """Returns what came through at the start of a step beyond its later rate, if nothing was queued beside it.
 
     A queue passes no more than its rate, and what is too much waits there before it is lost. A token bucket without a
-    queue passes its burst at once, and loses what is too much without any delay.
+    queue passes its burst at once, and loses what is too much without any delay. `of_flows` is None where nothing waits
+    long enough to show a queue.
     """
     excess = [each for step in observed.above for each in [_excess_bytes(step)] if each is not None]
     if not found or not excess:
@@ -29,9 +28,8 @@ def policer(observed: PathRun, seen: Waits, found: list[Overload]) -> Estimate:
     if burst_bytes < LEAST_PACKETS * packet_bytes:
         because = "no more came through at first than later: a queue, or a burst of some packets"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
-    queued_bytes = (seen.probe_s or 0.0) * first.received_bps / 8
-    if queued_bytes > QUEUED_PART * burst_bytes:
-        because = "more came through at first, and what was too much waited: a shaper with a bucket"
+    if of_flows is not None:
+        because = "what was too much waited in a queue"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
     margin = BURST_SHARE * burst_bytes + BURST_PACKETS * packet_bytes
     return Estimate(POLICER, "bytes", burst_bytes, max(burst_bytes - margin, 0.0), burst_bytes + margin, origin=origin)

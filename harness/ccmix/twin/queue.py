@@ -12,6 +12,7 @@ from ccmix.twin.rate import STEADY_SHARE, Overload
 QUEUE, BUFFER = "queue", "buffer"
 FIFO, OF_FLOWS, MANAGED = "fifo", "fq_codel", "codel"
 MOST = 0.9  # percentile of TCP's smoothed RTTs, of which some wait for delayed ACKs
+MOSTLY = 0.25  # which are less than such waits in most samples
 FULL = 0.95  # percentile of the probe's RTT while the buffer is full
 SHOWS_PACKETS = 3  # of waiting, below which nothing shows that the probe waits
 SHOWS_S = 0.1e-3
@@ -43,7 +44,7 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits
     """Reads the delays of a run."""
     steps = [each.step for each in found]
     fill = next((step for kind in (FILL, ORDINARY, REACH) for step in observed.of_kind(kind)), None)
-    own = _tcp_rtts(observed, fill) if fill else pl.Series([], dtype=pl.Float64)
+    of_tcp = [_tcp_rtts(observed, step) for step in observed.tcp_steps]
     full = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
     halves = [_halves(observed, step) for step in steps]
     return Waits(
@@ -51,8 +52,8 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits
         first_half_s=_beyond(_most([first for first, _ in halves]), base_rtt_s),
         second_half_s=_beyond(_most([second for _, second in halves]), base_rtt_s),
         probe_in_fill_s=_beyond(_quantile(_steady_rtts(observed, fill), FULL), base_rtt_s) if fill else None,
-        tcp_s=_beyond(_quantile(own, 0.5), base_rtt_s),
-        tcp_most_s=_beyond(_quantile(own, MOST), base_rtt_s),
+        tcp_s=_beyond(_most([_quantile(rtts_s, MOSTLY) for rtts_s in of_tcp]), base_rtt_s),
+        tcp_most_s=_beyond(_most([_quantile(rtts_s, MOST) for rtts_s in of_tcp]), base_rtt_s),
     )
 
 
@@ -92,11 +93,12 @@ def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_
 
 
 def buffer(
-    observed: PathRun, seen: Waits, rate_bps: float | None, packet_bytes: int, of_flows: bool | None,
+    observed: PathRun, seen: Waits, rate: Estimate, packet_bytes: int, of_flows: bool | None,
     found: list[Overload],
 ) -> Estimate:  # fmt: skip
     """Returns how many bytes, with headers, wait at most: the longest delay times the rate."""
-    if rate_bps is None:
+    rate_bps = rate.value or rate.low
+    if not rate_bps:
         return cannot_be_told(BUFFER, "bytes", "the rate is not known")
     if not found:
         most_s = max(seen.tcp_most_s or 0.0, seen.probe_in_fill_s or 0.0)
@@ -113,7 +115,8 @@ def buffer(
         return cannot_be_told(BUFFER, "bytes", "the queue still grew when the step ended", low=low, origin=origin)
     value = seen.probe_s * rate_bps / 8 + packet_bytes / 2  # half a packet is free where the next one has no room
     margin = FULL_SHARE * value + FULL_PACKETS * packet_bytes
-    return Estimate(BUFFER, "bytes", value, max(0.0, value - margin), value + margin, origin=origin)
+    slower, faster = ((end or rate_bps) / rate_bps for end in (rate.low, rate.high))
+    return Estimate(BUFFER, "bytes", value, max(0.0, value * slower - margin), value * faster + margin, origin=origin)
 
 
 def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:

@@ -1,6 +1,6 @@
 """Estimates the rate of the bottleneck, and what of it others take."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -17,6 +17,8 @@ MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks
 HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
 ALIKE_SHARE = 0.01  # by which two such rates may differ
 LEAST_RATIO = 1.1  # between the two rates offered, so that two lines can be told apart
+STANDS_S, STANDS_SHARE = 1e-3, 0.1  # beyond the base RTT, by which packets wait for sure
+STANDING_SHARE = 0.02  # by which the rate of flows that always wait may be wrong
 HELD_PACKETS = 2  # of each flow
 HEADERS_BYTES = 66  # of TCP, IPv4 and Ethernet, with timestamps
 BUSY = 0.05  # quantile of the probe's RTT that is beyond the base RTT while the bottleneck is always busy
@@ -145,18 +147,18 @@ def rate(
     """
     found = overloads(observed, loss)
     if not found:
-        return _not_overloaded(observed)
+        return _by_standing_queue(observed, base_rtt_s) or _not_overloaded(observed)
     others = beside(observed, base_rtt_s, found)
     if queues_of_flows:
         many = _overload(observed.share, loss)
         if many and tcp_waits_s < HELD_PACKETS * many.step.streams * _packet_s(found):
             many = None  # the queues may hold too little for so many flows at once
         return _of_queues_of_flows(found, many, others)
-    return _shared(found, others, loss)
+    return _shared(found, others, loss, may_be_of_flows=queues_of_flows is None)
 
 
-def _shared(found: list[Overload], others: OthersTraffic, loss: float) -> list[Estimate]:
-    """Returns both estimates where all wait in one queue."""
+def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be_of_flows: bool) -> list[Estimate]:
+    """Returns both estimates where all wait in one queue, or do not wait long enough to show that they do."""
     first, last = min(found, key=lambda each: each.offered_bps), max(found, key=lambda each: each.offered_bps)
     two = last.offered_bps >= LEAST_RATIO * first.offered_bps
     most_bps = max(first.received_bps, last.received_bps)
@@ -173,10 +175,13 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float) -> list[E
             )
             if not two and left_bps is None:
                 cross = cannot_be_told(CROSS, "bps", "two rates above the path's are needed, and there was one")
-            by = origin + "receiver's rate"
-            return [Estimate(RATE, "bps", most_bps, low_bps, most_bps + margin, origin=by), cross]
+            by, high_bps = origin + "receiver's rate", most_bps + margin
+            if may_be_of_flows:
+                by, high_bps = f"{by}, of which a flow with a queue of its own may leave half", 2 * most_bps + margin
+                cross = replace(cross, high=max(cross.high or 0.0, most_bps)) if cross.value is not None else cross
+            return [Estimate(RATE, "bps", most_bps, low_bps, high_bps, origin=by), cross]
     if left_bps is None:
-        return _without_left(first, last, low_bps, margin, origin)
+        return _without_left(first, last, low_bps, margin + (most_bps if may_be_of_flows else 0.0), origin)
     rate_bps = max(most_bps, _with_left(first, last, left_bps))
     high_bps = rate_bps + max(rate_bps - most_bps, 0.0) + margin
     by = f"{origin}beside what is left in {f'step {others.left_by}' if others.left_by else 'the idle step'}"
@@ -267,6 +272,26 @@ def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: Ot
         Estimate(RATE, "bps", most_bps, most_bps - margin, high_bps, origin=origin),
         Estimate(CROSS, "bps", 0.0, 0.0, high_bps - most_bps + margin, origin=origin),
     ]
+
+
+def _by_standing_queue(observed: PathRun, base_rtt_s: float) -> list[Estimate]:
+    """Returns what flows of TCP got while their packets always waited; nothing where they did not."""
+    for step in observed.tcp_steps:
+        begin_s = step.begin_s + (step.end_s - step.begin_s) / 3
+        samples = observed.sockets_in(step)
+        if "rtt_s" not in samples.columns:
+            continue
+        lowest_s = samples.filter(pl.col("time_s") > begin_s)["rtt_s"].quantile(BUSY, "linear")
+        if lowest_s is None or lowest_s < base_rtt_s + max(STANDS_S, STANDS_SHARE * base_rtt_s):
+            continue
+        if rate_bps := _tcp_bps(observed, step, begin_s):
+            margin, because = STANDING_SHARE * rate_bps, "only what is left beside it shows"
+            origin = f"{step.name}: all flows of TCP, whose packets always waited, without what others take"
+            return [
+                Estimate(RATE, "bps", rate_bps, rate_bps - margin, rate_bps + margin, origin=origin),
+                cannot_be_told(CROSS, "bps", because),
+            ]
+    return []
 
 
 def _not_overloaded(observed: PathRun) -> list[Estimate]:

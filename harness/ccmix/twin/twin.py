@@ -87,13 +87,12 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     most_bps = max((each.received_bps for each in found), default=0.0)
     of_flows = queues_of_flows(seen, packet_bytes * 8 / most_bps if most_bps else 0.0, noise_s)
     of_rate = {each.quantity: each for each in rate(observed, lost, of_flows, base_s, seen.tcp_most_s or 0.0)}
-    rate_bps = of_rate[RATE].value or of_rate[RATE].low
     return (
         *of_base.values(),
         *of_rate.values(),
-        buffer(observed, seen, rate_bps, packet_bytes, of_flows, found),
+        buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found),
         queue(seen, of_flows, _retransmitted(observed), of_loss[LOSS].high),
-        policer(observed, seen, found),
+        policer(observed, of_flows, found),
         *of_loss.values(),
         reordering(observed, of_base[BASE_RTT].value),
         hosts.window(observed),

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity.path import loses
@@ -53,5 +55,10 @@ def unseen_between_hosts(run: Run, tables: RunTables, measurement: Measurement) 
         yield "probe", f"no probe sampled the sockets of {run.host_path.src}: ccmix has no shell there"
     elif tables.flows.is_empty():
         yield "probe", f"no connection to {run.host_path.dst.address} carried data in view of {run.host_path.src}"
-    elif few := tables.flows.height - flows_with_samples(run, tables):
-        yield "probe", f"{few} of {tables.flows.height} flows have fewer than two samples in the measured time"
+    elif few := (expected := _expected_samples(run, tables)) - flows_with_samples(run, tables):
+        yield "probe", f"{few} of {expected} flows have fewer than two samples in the measured time"
+
+
+def _expected_samples(run: Run, tables: RunTables) -> int:
+    """Returns how many flows have sockets to sample: those of UDP, of which only steps have some, have none."""
+    return tables.flows.filter(pl.col("cca_used").is_not_null()).height if run.traffic.steps else tables.flows.height
