@@ -72,7 +72,7 @@ def test_what_cannot_be_tested() -> None:
         found = against(real, span)
         assert found.p_outside is None
         assert found.p_inside is not None
-    assert against(MetricSample((0.0, 0.0, 0.0)), of(many=many)).p_inside is None
+    assert against(MetricSample((0.0, 0.0, 0.0)), of(many=many)).p_inside is None  # one observation
 
 
 def test_between_two_conditions_is_in_the_range_though_it_is_like_neither() -> None:
@@ -110,6 +110,14 @@ MEANS = {"0.1bdp": 100.0, "0.3bdp": 150.0, "1bdp": 200.0}
 def test_a_verdict_is_wrong_no_more_often_than_it_says(truth: float, question: str, count: int) -> None:
     """The truth is one of the emulated conditions, or it is beyond the range by just the margin."""
     assert _rate(np.random.default_rng(5), truth, MEANS, count, question) <= MOST
+
+
+@pytest.mark.slow
+def test_many_alike_conditions_do_not_make_a_range_wider() -> None:
+    """Each is as far from the truth as the margin; that one of them seems nearer is chance."""
+    means = {f"{at}bdp": 100.0 for at in range(6)}
+    for truth in (100.0 / 0.9, 100.0 / 1.1):
+        assert _rate(np.random.default_rng(7), truth, means, 5, "p_inside") <= MOST
 
 
 @pytest.mark.slow

@@ -28,11 +28,11 @@ def runs_of(campaign: Campaign) -> Sequence[FinishedRun]:
 
 
 def test_a_plan_is_written_and_read_run_by_run(campaign: Campaign, tmp_path: Path) -> None:
-    file = tmp_path / "campaign.json"
+    file, plan = tmp_path / "campaign.json", replace(campaign.plan, unknown={"alone": ("buffer",)})
     with file.open("wb") as out:
-        many.write_plan(out, campaign.plan)
-    assert file.read_bytes() == in_one_line(campaign.plan)
-    assert plans._of_one_line(file.read_bytes()) == campaign.plan
+        many.write_plan(out, plan)
+    assert file.read_bytes() == in_one_line(plan)
+    assert plans._of_one_line(file.read_bytes()) == plan
     shared = plans.read(tmp_path, file).runs
     assert len({id(run.path) for run in shared}) == len(set(map(repr, (run.path for run in shared))))
 

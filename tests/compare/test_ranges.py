@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,27 @@ def test_many_conditions_need_more(make: Make) -> None:
     assert {one.verdict for one in many.ranges} == {"can't tell"}
 
 
+def test_many_conditions_need_more_to_be_in_the_range(make: Make) -> None:
+    a, b = iterations([97e6, 100e6, 103e6], path=PATH), emulated({"1bdp": 99e6, "2bdp": 101e6})
+    a_many, b_many = ([one for at in range(30) for one in renamed(runs, f"{at}")] for runs in (a, b))
+    alone = compare(load(make("a", a)), load(make("b", b, unknown=UNKNOWN)))
+    unknown = {f"{at}": ("buffer",) for at in range(30)}
+    many = compare(load(make("many-a", a_many)), load(make("many-b", b_many, unknown=unknown)))
+    assert [one.verdict for one in alone.ranges] == ["in the range"]
+    assert {one.verdict for one in many.ranges} == {"can't tell"}
+
+
+def test_a_condition_is_outside_if_one_group_is(make: Make) -> None:
+    inside, outside = (
+        only(compare(load(make(f"a{at}", real(mean))), load(make(f"b{at}", emulated(BUFFERS), unknown=UNKNOWN))))
+        for at, mean in enumerate((100e6, 300e6))
+    )
+    both = replace(inside, tested=(*inside.tested, replace(outside.goodputs[0], group="bbr")))
+    assert (both.verdict, inside.verdict) == ("outside", "in the range")
+    few = only(compare(load(make("a3", real(100e6, 1))), load(make("b3", emulated(BUFFERS), unknown=UNKNOWN))))
+    assert replace(inside, tested=(*inside.tested, replace(few.goodputs[0], group="bbr"))).verdict == "can't tell"
+
+
 def renamed(runs: Sequence[tuple[Run, float]], entry: str) -> list[tuple[Run, float]]:
     return [(Run(entry, run.condition, run.dst, run.iteration, 7, run.traffic, run.path), value) for run, value in runs]
 
@@ -210,6 +232,20 @@ def test_what_to_measure_is_no_chance(make: Make) -> None:
     [sentence] = range_text.advice([found])
     assert sentence.startswith("Measure the buffer: between 0.1bdp and 1bdp the goodput of cubic changes 1.5 times")
     assert sentence.endswith("with loss=0%).")
+
+
+def test_what_may_be_chance_is_not_advised(make: Make) -> None:
+    twin = [
+        *iterations([60e6, 100e6, 140e6], path=TWIN, buffer="0.1bdp"),
+        *iterations([90e6, 150e6, 210e6], path=TWIN, buffer="1bdp"),
+    ]
+    *_, sentence = range_text.advice([only(against(make, real(120e6), twin))])
+    assert sentence.startswith("The most is buffer: between 0.1bdp and 1bdp the goodput of cubic changes 1.5 times")
+    assert sentence.endswith("which may be chance. More iterations of B would tell.")
+    [line] = range_text.unknown_lines(
+        [only(compare(load(make("c", real(1e8))), load(make("d", twin, unknown=UNKNOWN))))]
+    )
+    assert line[-1] == "may be"
 
 
 def test_outside_none_of_the_unknown_explains_it(make: Make) -> None:
@@ -281,6 +317,13 @@ def test_a_page_and_a_picture(campaigns: tuple[Path, Path], ccmix: Ccmix) -> Non
     picture = ccmix("compare", *campaigns, "--format", "svg").stdout
     for text in ("Goodput of a beside the range of b", "range of b", "one all far", "two all far"):
         assert text in picture
+
+
+def test_a_picture_of_groups_has_a_row_for_each(make: Make, ccmix: Ccmix) -> None:
+    a, b = make("a", real(100e6, cca="cubic,bbr")), make("b", emulated(BUFFERS, cca="cubic,bbr"), unknown=UNKNOWN)
+    picture = ccmix("compare", a, b, "--format", "svg").stdout
+    assert "one all far: cubic" in picture
+    assert "one all far: bbr" in picture
 
 
 def test_a_picture_of_ranges_and_conditions(make: Make, ccmix: Ccmix) -> None:

@@ -55,7 +55,7 @@ def test_what_cannot_be_told_is_a_question_mark(results: Results) -> None:
     assert sentence(UNTOLD) == "The path a to b (1 run): nothing is known. Cannot be told: rate, buffer."
     [path] = measured_paths(results)
     assert "?" not in drawing(path)
-    assert "burst" not in drawing(path)  # losses are as if each were by itself, as is usual
+    assert "burst" not in drawing(path)  # of losses, or of a policer: most paths have none
 
 
 def test_the_page_begins_with_the_path(page: str, results: Results) -> None:

@@ -133,7 +133,7 @@ def against(real: MetricSample, span: MetricRange, margin: float = MARGIN) -> Ag
     and acceptance sampling"), twice for the two sides. It can't be made if a condition has too few runs.
     """
     testable = [member.sample for member in span.members if member.testable]
-    if real.observations < LEAST_FOR_INTERVAL or not testable or real.mean <= 0:
+    if real.observations < LEAST_FOR_INTERVAL or not testable:
         return AgainstRange(None, None)
     count = len(testable)
     not_below = count * min(p_above(real, sample, 1 - margin) for sample in testable)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ccmix.analysis.conditions import condition_key, mix
-from ccmix.analysis.ranges import UnknownValues, best_estimates, planned_ranges, split
+from ccmix.analysis.ranges import UnknownValues, planned_ranges, split
 from ccmix.analysis.results import Result, Results
 from ccmix.analysis.settling_text import longest, not_settled
 from ccmix.compare.environment import OF_TRAFFIC, settings_of_path
@@ -77,7 +77,7 @@ class Cell:
 class RangeCell(Cell):
     """Holds the conditions that differ in unknown keys alone as one, under the name of what they have in common.
 
-    Its first runs, and its path, are those of the best estimate, or of the first condition with runs.
+    Its first runs, and its path, are those of its first condition with runs: of the best estimate, if that has any.
     """
 
     members: tuple[tuple[UnknownValues, Cell], ...] = ()  # those with finished runs, in the order of the file
@@ -145,12 +145,11 @@ def joined(results: Results) -> list[Cell]:
 
 
 def _range_cell(members: Sequence[tuple[UnknownValues, Cell]], planned: Sequence[UnknownValues]) -> RangeCell:
-    best = best_estimates(planned)
-    point = next((cell for values, cell in members if values == best), members[0][1])
-    others = (cell for _, cell in members if cell is not point)
-    results = (result for cell in (point, *others) for result in cell.results)
+    unknown = [key for key, _ in planned[0]]
+    results = (result for _, cell in members for result in cell.results)
+    point = members[0][1]
     return RangeCell(
-        tuple(_without(result, [key for key, _ in best]) for result in results),
+        tuple(_without(result, unknown) for result in results),
         point.path,
         point.one_of_several,
         tuple(members),

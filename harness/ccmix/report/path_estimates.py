@@ -9,14 +9,16 @@ from ccmix.twin.base_rtt import BASE_RTT
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.hosts import MTU, WINDOW
 from ccmix.twin.loss import BURST, LOSS
+from ccmix.twin.policer import POLICER
 from ccmix.twin.queue import BUFFER, QUEUE
 from ccmix.twin.rate import CROSS, RATE
 from ccmix.twin.reordering import REORDERING
 from ccmix.twin.twin import Twin
 
-OF_BOTTLENECK = (RATE, CROSS, BUFFER, QUEUE)
+OF_BOTTLENECK = (RATE, CROSS, BUFFER, QUEUE, POLICER)
 OF_WAY = (BASE_RTT, LOSS, BURST, REORDERING, MTU)
 OF_RECEIVER = (WINDOW,)
+UNUSUAL = (BURST, POLICER)  # what most paths don't have
 
 
 def measured_path(twin: Twin) -> MeasuredPath:
@@ -49,5 +51,5 @@ def _part(estimate: Estimate) -> str:
     """Returns 'buffer 48 kB'; a question mark for what can't be told, nothing where that is just the usual."""
     text = estimate_text.value(estimate)
     if text == "cannot be told":
-        return "" if estimate.quantity == BURST else f"{estimate.quantity}{UNKNOWN}"
+        return "" if estimate.quantity in UNUSUAL else f"{estimate.quantity}{UNKNOWN}"
     return f"{estimate.quantity} {text}"
