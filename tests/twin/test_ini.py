@@ -17,6 +17,7 @@ TOLD = {
     "cross traffic": Estimate("cross traffic", "bps", 0.0, 0.0, 1e6, origin="steps"),
     "buffer": Estimate("buffer", "bytes", 125e3, 120e3, 130e3, origin="steps"),
     "queue": Estimate("queue", word="fifo", origin="steps"),
+    "policer's burst": cannot_be_told("policer's burst", "bytes", "it waited in a queue"),
     "random loss": Estimate("random loss", "share", 0.001, 0.0008, 0.0012, origin="below"),
     "burst of losses": cannot_be_told("burst of losses", "packets", "each by itself"),
     "reordering": Estimate("reordering", "share", 0.0, 0.0, 0.001, origin="below"),
@@ -118,3 +119,17 @@ def test_beside_cross_traffic_a_rate_is_not_swept_alone() -> None:
     wide = Estimate("rate", "bps", 50e6, 45e6, 60e6)
     cross = Estimate("cross traffic", "bps", 10e6, 5e6, 20e6)
     assert {condition.path.rate_bps for condition in read(rate=wide, cross=cross)} == {50e6}  # type: ignore[union-attr]
+
+
+def test_a_policer_stands_before_a_faster_link() -> None:
+    for condition in read(policer=Estimate("policer's burst", "bytes", 100e3, 90e3, 110e3)):
+        path = condition.path
+        assert isinstance(path, Topology)
+        assert path.policer is not None
+        assert (path.policer.rate_bps, path.policer.burst_bytes) == (50e6, 100_000)
+        assert path.rate_bps > 50e6
+
+
+def test_a_window_that_limits_is_that_of_the_receiver() -> None:
+    [sender] = topology(window=Estimate("receiver's window", "bytes", 4e6, 3.6e6, 4.4e6)).senders
+    assert sender.receiver_window_bytes == 4_000_000

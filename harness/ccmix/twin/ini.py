@@ -13,6 +13,7 @@ from ccmix.twin.estimate import Estimate
 from ccmix.twin.estimate_text import described
 from ccmix.twin.hosts import ECN, MTU, WINDOW
 from ccmix.twin.loss import BURST, LOSS, gilbert
+from ccmix.twin.policer import POLICER
 from ccmix.twin.queue import BUFFER, FIFO, MANAGED, OF_FLOWS, QUEUE
 from ccmix.twin.rate import CROSS, RATE
 from ccmix.twin.reordering import REORDERING
@@ -21,6 +22,7 @@ from ccmix.twin.twin import Twin
 UNKNOWN_BUFFERS = ("0.1bdp", "0.3bdp", "1bdp")
 LARGER_BUFFERS = (1, 3, 10)  # times what it holds at least
 LARGER_RATES, UNKNOWN_BPS = (1, 2, 5), 1e9
+LINKS = (2, 10)  # times the rate of a policer, for the link behind it
 OPEN_SHARE = 0.05  # of a rate, beyond which the ends of its interval are swept, too
 QDISCS = {FIFO: "bfifo", MANAGED: "codel", OF_FLOWS: "fq_codel"}
 SENDER, OTHERS = "h1", "others"
@@ -61,8 +63,11 @@ def ini(twins: Sequence[Twin]) -> str:
 def _path(twin: Twin, name: str) -> _Path:
     sweeps: dict[str, str] = {}
     rate, base, cross = twin.of(RATE), twin.of(BASE_RTT), twin.of(CROSS)
-    rates = _rates(rate)[: 1 if _told(cross) else None]  # what is left beside others is known better than both
-    lines = [*_comment(rate), f"rate = {rates[0]}", *_comment(base), *_rtt(base)]
+    policer, window = twin.of(POLICER), twin.of(WINDOW)
+    # what is left beside others is known better than both
+    rates = _links(rate) if policer.value else _rates(rate)[: 1 if _told(cross) else None]
+    lines = [*_comment(rate), f"rate = {rates[0]}", *_comment(policer), *_policer(rate, policer)]
+    lines += [*_comment(base), *_rtt(base)]
     if len(rates) > 1:
         sweeps["rate"] = ", ".join(rates)
     lines += [*_comment(twin.of(LOSS)), *_comment(twin.of(BURST)), f"loss = {_loss(twin)}"]
@@ -78,7 +83,7 @@ def _path(twin: Twin, name: str) -> _Path:
     lines += [*_comment(mtu), f"mtu = {mtu.value or 1500:.0f}"]
     lines += [*_comment(twin.of(REORDERING)), *_reordering(twin.of(REORDERING))]
     lines += [*_comment(twin.of(ECN)), f"ecn = {'off' if twin.of(ECN).word in (None, 'not negotiated') else 'on'}"]
-    lines += _comment(twin.of(WINDOW))
+    lines += [*_comment(window), *([f"receiver-window = {window.value:.0f}b"] if window.value else [])]
     lines += _comment(cross)
     cross_bps = cross.value if _told(cross) else None
     if cross_bps:
@@ -134,6 +139,15 @@ def _rates(rate: Estimate) -> list[str]:
         return [_rate(low * times) for times in LARGER_RATES]
     ends = [end for end in (rate.low, rate.high) if end and abs(end - rate.value) > OPEN_SHARE * rate.value]
     return [_rate(rate.value), *map(_rate, ends)]
+
+
+def _links(policed: Estimate) -> list[str]:
+    """Returns rates of the link behind a policer, of which is known that it is faster."""
+    return [_rate((policed.value or UNKNOWN_BPS) * times) for times in LINKS]
+
+
+def _policer(rate: Estimate, burst: Estimate) -> list[str]:
+    return [f"policer = {_rate(rate.value)} burst {burst.value:.0f}b"] if rate.value and burst.value else []
 
 
 def _share(share: float) -> str:
