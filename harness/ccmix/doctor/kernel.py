@@ -12,7 +12,7 @@ from ccmix.hosts import Host
 
 
 @dataclass(frozen=True)
-class Part:
+class KernelPart:
     """Names a part of the kernel: its option without CONFIG_, a function of its own, and its module."""
 
     option: str
@@ -20,13 +20,13 @@ class Part:
     module: str
 
 
-PARTS: Mapping[str, Part] = {
-    "fq": Part("NET_SCH_FQ", "fq_enqueue", "sch_fq"),
-    "netem": Part("NET_SCH_NETEM", "netem_enqueue", "sch_netem"),
-    "tbf": Part("NET_SCH_TBF", "tbf_enqueue", "sch_tbf"),
-    "police": Part("NET_ACT_POLICE", "tcf_police_act", "act_police"),
-    "matchall": Part("NET_CLS_MATCHALL", "mall_classify", "cls_matchall"),
-    "clsact": Part("NET_SCH_INGRESS", "clsact_init", "sch_ingress"),
+PARTS: Mapping[str, KernelPart] = {
+    "fq": KernelPart("NET_SCH_FQ", "fq_enqueue", "sch_fq"),
+    "netem": KernelPart("NET_SCH_NETEM", "netem_enqueue", "sch_netem"),
+    "tbf": KernelPart("NET_SCH_TBF", "tbf_enqueue", "sch_tbf"),
+    "police": KernelPart("NET_ACT_POLICE", "tcf_police_act", "act_police"),
+    "matchall": KernelPart("NET_CLS_MATCHALL", "mall_classify", "cls_matchall"),
+    "clsact": KernelPart("NET_SCH_INGRESS", "clsact_init", "sch_ingress"),
 }
 OF_A_TOPOLOGY, OF_A_POLICER = ("fq", "netem", "tbf"), ("police", "matchall", "clsact")
 # Its own configuration, its functions' names, and the modules that could be loaded; each part may be missing
