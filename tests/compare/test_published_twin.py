@@ -3,6 +3,7 @@
 import csv
 import json
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,9 @@ def test_the_archive_has_the_runs_of_the_sample() -> None:
     assert without_comments(campaign.ini) == without_comments(SAMPLE.read_text())
     assert (len(list(campaign.finished())), campaign.origin.seed, campaign.origin.lab) == (len(campaign.runs), 1, True)
     assert {*campaign.plan.unknown.values()} == {("loss", "buffer")}
+    with zipfile.ZipFile(TWIN_FILE) as packed:
+        texts = [packed.read(name).decode() for name in packed.namelist() if name.endswith(".json")]
+    assert not any(place in text for text in texts for place in ("/tmp/", "/home/", "/root/"))
 
 
 def table_lines(compared: dict[str, Any]) -> Iterator[str]:
