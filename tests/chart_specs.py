@@ -18,6 +18,8 @@ from ccmix.charts.distribution import distributions
 from ccmix.charts.heat_map import MapLayout, Measure, gain_map, heat_map
 from ccmix.charts.setting import against_setting
 from ccmix.charts.share import share_against_fair_share
+from ccmix.charts.source import inline
+from ccmix.charts.span import KINDS, spans
 from ccmix.charts.sweep import SweptAxis, even, numbers
 from ccmix.charts.table import goodput_table
 from ccmix.charts.time_series import time_series
@@ -110,6 +112,15 @@ LATER_SAMPLES = pl.DataFrame(
 )  # fmt: skip
 
 
+SPANS = pl.DataFrame(
+    [
+        {"row": "16 flows", "low": 4.9e8, "high": 9.1e8, "best": 8.6e8, "result": 8e8, "result_low": 7.3e8,
+         "result_high": 8.7e8},
+        {"row": "1 flow", "low": 3e8, "high": 5e8, "best": None, "result": 6e8, "result_low": 6e8, "result_high": 6e8},
+    ]
+)  # fmt: skip
+
+
 def specs() -> dict[str, dict[str, Any]]:
     """By name of the golden file."""
     means = pl.DataFrame({"row": ["cubic", "cubic", "bbr"], "column": ["delay=5ms", "delay=50ms", "delay=5ms"],
@@ -138,6 +149,10 @@ def specs() -> dict[str, dict[str, Any]]:
         "beside-bars": beside(BESIDE, even("buffer (BDP)"), [share], SideBySide(("alone", "mixed"), 1, bars=True)),
         "share": share_against_fair_share(SHARES, "flows of cubic : bbr"),
         "box": box.boxes(boxes, "buffer (BDP)", box.goodput()),
+        "span": {
+            "width": 300,
+            **spans(inline(SPANS), box.goodput(), dict(zip(KINDS, ("range", "best estimate", "result"), strict=True))),
+        },
         "distribution": distributions(TIMES, "completion time"),
         "table": goodput_table(means, ["cubic", "bbr"], ["delay=5ms", "delay=50ms"]),
         "bbr-state": state_over_time(SAMPLES.with_columns(bbr_state=phase(SAMPLES.columns))),

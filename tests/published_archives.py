@@ -11,7 +11,7 @@ from support import REPOSITORY
 DEMO_FILE = REPOSITORY / "tests" / "data" / "schema-2" / "demo.zip"
 DEMO_60_FILE = REPOSITORY / "archive" / "demo.zip"
 EMULATED_FILE = REPOSITORY / "archive" / "real-and-emulated.zip"
-TWIN_FILE = REPOSITORY / "archive" / "tierney-2021-twin.zip"
+TWIN_FILE = REPOSITORY / "archive" / "twins" / "tierney-2021-twin.zip"
 
 
 def unpacked(file: Path) -> Path:

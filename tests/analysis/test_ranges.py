@@ -1,14 +1,15 @@
 """Tests ranges: their ends, their best estimate, and how often a real result is judged wrongly against one."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from numpy.random import Generator
+from scipy import stats
 
-from ccmix.analysis.comparison import SIGNIFICANCE, MetricSample, unpaired
+from ccmix.analysis.comparison import SIGNIFICANCE, MetricSample
 from ccmix.analysis.intervals import confidence_interval
-from ccmix.analysis.ranges import MetricRange, UnknownValues, against, best_estimates, range_of, split
+from ccmix.analysis.ranges import AgainstRange, MetricRange, UnknownValues, against, best_estimates, range_of, split
 
 SMALL, MIDDLE, LARGE = ((("buffer", value),) for value in ("0.1bdp", "0.3bdp", "1bdp"))
 TRIALS = 1500
@@ -56,23 +57,30 @@ def test_a_condition_without_runs_is_missing() -> None:
     assert range_of({SMALL: [], LARGE: []}) is None
 
 
-def test_of_one_condition_the_tests_are_those_of_two_campaigns() -> None:
-    real, emulated = MetricSample((99.0, 101.0, 104.0)), (107.0, 105.0, 109.0)
-    expected, found = unpaired(real, MetricSample(emulated), 0.1), against(real, of(only=emulated), 0.1)
-    assert found.p_inside == pytest.approx(expected.p_same)
-    assert found.p_outside == pytest.approx(expected.p_different)
+def test_the_tests_are_student_s_against_the_ends() -> None:
+    real, span = (104.0, 106.0, 111.0), of(low=(90.0, 91.0, 92.0), high=(99.0, 100.0, 101.0))
+    found = against(MetricSample(real), span, 0.1)
+    inside = [
+        stats.ttest_1samp(real, span.low / 1.1, alternative="greater").pvalue,
+        stats.ttest_1samp(real, span.high / 0.9, alternative="less").pvalue,
+    ]
+    assert found.p_inside == pytest.approx(max(inside))
+    assert found.p_outside == pytest.approx(stats.ttest_1samp(real, span.high).pvalue)
+    assert against(MetricSample((60.0, 61.0, 65.0)), span).p_outside == pytest.approx(
+        stats.ttest_1samp((60.0, 61.0, 65.0), span.low).pvalue
+    )
 
 
 def test_what_cannot_be_tested() -> None:
     real, few = MetricSample((99.0, 100.0, 101.0)), (100.0, 100.5)
     many = (98.0, 99.0, 100.0)
-    assert against(MetricSample(few), of(many=many)) == against(real, of(few=few))
-    for span in (of(many=many, few=few), range_of({SMALL: many, LARGE: []})):
+    assert against(MetricSample(few), of(many=many)) == AgainstRange(None, None)
+    assert against(MetricSample((0.0, 0.0, 0.0)), of(many=many)).p_inside is None  # one observation
+    for span in (of(many=many, few=few), of(alike=(99.0, 99.0, 99.0)), range_of({SMALL: many, LARGE: []})):
         assert span
         found = against(real, span)
-        assert found.p_outside is None
+        assert found.p_outside is None  # with more runs, the range would be wider
         assert found.p_inside is not None
-    assert against(MetricSample((0.0, 0.0, 0.0)), of(many=many)).p_inside is None  # one observation
 
 
 def test_between_two_conditions_is_in_the_range_though_it_is_like_neither() -> None:
@@ -83,44 +91,46 @@ def test_between_two_conditions_is_in_the_range_though_it_is_like_neither() -> N
     assert found.p_outside == 1.0
 
 
-def _rate(random: Generator, truth: float, means: dict[str, float], count: int, question: str) -> float:
-    """Returns how often a question is answered yes at 5%, of normal values with a deviation of 5% of their means."""
-    found = 0
+MEANS = {"0.1bdp": 100.0, "0.3bdp": 150.0, "1bdp": 200.0}
+MOST = SIGNIFICANCE + 3 * math.sqrt(SIGNIFICANCE * (1 - SIGNIFICANCE) / TRIALS)  # three standard deviations of a rate
+
+
+def trials(truth: float, count: int, seed: int) -> Iterator[tuple[MetricRange, AgainstRange]]:
+    """Yields ranges, and what is found of a truth, of normal values with a deviation of 5% of their means."""
+    random = np.random.default_rng(seed)
     for _ in range(TRIALS):
         values: dict[UnknownValues, list[float]] = {
-            (("buffer", name),): list(random.normal(mean, 0.05 * mean, count)) for name, mean in means.items()
+            (("buffer", name),): list(random.normal(mean, 0.05 * mean, count)) for name, mean in MEANS.items()
         }
         span = range_of(values)
         assert span
-        p = getattr(against(MetricSample(tuple(random.normal(truth, 0.05 * truth, count))), span), question)
-        found += p <= SIGNIFICANCE
-    return found / TRIALS
+        yield span, against(MetricSample(tuple(random.normal(truth, 0.05 * truth, count))), span)
 
 
-MOST = SIGNIFICANCE + 3 * math.sqrt(SIGNIFICANCE * (1 - SIGNIFICANCE) / TRIALS)  # three standard deviations of a rate
-MEANS = {"0.1bdp": 100.0, "0.3bdp": 150.0, "1bdp": 200.0}
+def said(p_value: float | None) -> bool:
+    assert p_value is not None
+    return p_value <= SIGNIFICANCE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 5])
-@pytest.mark.parametrize(
-    ("truth", "question"),
-    [(100.0, "p_outside"), (200.0, "p_outside"), (200.0 / 0.9, "p_inside"), (100.0 / 1.1, "p_inside")],
-)
-def test_a_verdict_is_wrong_no_more_often_than_it_says(truth: float, question: str, count: int) -> None:
-    """The truth is one of the emulated conditions, or it is beyond the range by just the margin."""
-    assert _rate(np.random.default_rng(5), truth, MEANS, count, question) <= MOST
+@pytest.mark.parametrize("truth", [100.0, 150.0, 200.0])
+def test_a_truth_that_was_emulated_is_seldom_outside(truth: float, count: int) -> None:
+    assert sum(said(found.p_outside) for _, found in trials(truth, count, 5)) / TRIALS <= MOST
 
 
 @pytest.mark.slow
-def test_many_alike_conditions_do_not_make_a_range_wider() -> None:
-    """Each is as far from the truth as the margin; that one of them seems nearer is chance."""
-    means = {f"{at}bdp": 100.0 for at in range(6)}
-    for truth in (100.0 / 0.9, 100.0 / 1.1):
-        assert _rate(np.random.default_rng(7), truth, means, 5, "p_inside") <= MOST
+@pytest.mark.parametrize("count", [3, 5])
+@pytest.mark.parametrize("truth", [80.0, 85.0, 90.0, 225.0, 235.0, 245.0])
+def test_a_truth_beyond_the_margin_of_a_range_is_seldom_inside(truth: float, count: int) -> None:
+    wrong = [
+        said(found.p_inside) and not span.low / 1.1 <= truth <= span.high / 0.9
+        for span, found in trials(truth, count, 6)
+    ]
+    assert sum(wrong) / TRIALS <= MOST
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("truth", "question"), [(150.0, "p_inside"), (290.0, "p_outside"), (70.0, "p_outside")])
+@pytest.mark.parametrize(("truth", "question"), [(150.0, "p_inside"), (290.0, "p_outside"), (65.0, "p_outside")])
 def test_a_verdict_sees_what_is_plain(truth: float, question: str) -> None:
-    assert _rate(np.random.default_rng(6), truth, MEANS, 5, question) > 0.95
+    assert sum(said(getattr(found, question)) for _, found in trials(truth, 5, 7)) / TRIALS > 0.95

@@ -87,7 +87,7 @@ def test_what_is_swept_is_named_unknown_and_runs_often_enough_for_intervals(test
     buffer = cannot_be_told("buffer", "bytes", "not full")
     text = ini([Twin("a", tuple((TOLD | {"buffer": buffer, "random loss": bound}).values()), tests)])  # type: ignore[arg-type]
     for entry in load(Path("twin.ini"), text).entries:
-        assert (entry.unknown, entry.iterations) == (("loss", "buffer"), 3)
+        assert (entry.unknown, entry.iterations) == (("loss", "buffer"), 5)
         assert {condition.values["loss"] for condition in entry.conditions} == {"0%", "0.2%"}
     known = ini([Twin("a", tuple(TOLD.values()), tests)])  # type: ignore[arg-type]
     assert [entry.unknown for entry in load(Path("twin.ini"), known).entries] == [()]

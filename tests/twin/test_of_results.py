@@ -91,7 +91,7 @@ def test_a_twin_of_an_imported_table_sweeps_what_it_leaves_open(imported: Path, 
     assert [entry.name for entry in entries][:2] == [f"{HOST}-1", f"{HOST}-16"]
     assert len(entries) == 5
     for entry in entries:
-        assert (entry.unknown, entry.iterations, len(entry.conditions)) == (("loss", "buffer"), 3, 6)
+        assert (entry.unknown, entry.iterations, len(entry.conditions)) == (("loss", "buffer"), 5, 6)
         assert [condition.values["loss"] for condition in entry.conditions[::3]] == ["0%", "0.072326%"]
     ccas = {(condition.traffic.group_names, condition.traffic.streams) for condition in entries[1].conditions}
     assert ccas == {(("cubic",), 16)}

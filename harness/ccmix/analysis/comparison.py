@@ -185,7 +185,8 @@ def unpaired(a: MetricSample, b: MetricSample, margin: float = MARGIN) -> Unpair
     p_different = _two_sided(b.mean - a.mean, *_error(a, b, 1.0))
     if a.mean <= 0:
         return Unpaired(None, None, p_different, None)
-    p_same = max(p_above(a, b, 1 - margin), p_below(a, b, 1 + margin))
+    below = _one_sided((1 + margin) * a.mean - b.mean, *_error(a, b, 1 + margin))
+    p_same = max(p_above(a, b, 1 - margin), below)
     return Unpaired(b.mean / a.mean, _fieller(a, b), p_different, p_same)
 
 
@@ -195,11 +196,6 @@ def p_above(a: MetricSample, b: MetricSample, limit: float = 1.0) -> float:
     Both need two values or more that are not all alike.
     """
     return _one_sided(b.mean - limit * a.mean, *_error(a, b, limit))
-
-
-def p_below(a: MetricSample, b: MetricSample, limit: float = 1.0) -> float:
-    """Returns the p-value of the one-sided test that mean B is below limit x mean A, as p_above()."""
-    return _one_sided(limit * a.mean - b.mean, *_error(a, b, limit))
 
 
 def _error(a: MetricSample, b: MetricSample, limit: float) -> tuple[float, float]:

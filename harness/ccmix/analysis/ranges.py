@@ -3,10 +3,12 @@
 docs/reference/comparison.md defines the ends of a range, and the tests of a real result against it.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ccmix.analysis.comparison import MARGIN, MetricSample, p_above, p_below
+from ccmix.analysis.comparison import MARGIN, MetricSample
+from ccmix.analysis.distributions import t_cdf
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
 from ccmix.analysis.statistics import Spread
 from ccmix.archive import Campaign
@@ -122,25 +124,24 @@ class AgainstRange:
 
 
 def against(real: MetricSample, span: MetricRange, margin: float = MARGIN) -> AgainstRange:
-    """Tests a real mean against the means of a range's conditions.
+    """Tests whether a real mean lies within a range, whose ends are taken as they are (Student's one-sided tests).
 
-    Inside: some condition is not below (1 - margin) x the real mean, and some condition not above (1 + margin) x the
-    real mean. The smallest p of the conditions counts, times their number (Bonferroni). Of one condition this is the
-    equivalence test of two campaigns.
-
-    Outside: the real mean is above that of each condition, or below that of each. The largest p of the conditions
-    counts without a correction, since all of them must be rejected (Berger 1982, "Multiparameter hypothesis testing
-    and acceptance sampling"), twice for the two sides. It can't be made if a condition has too few runs.
+    Inside: above low / (1 + margin) and below high / (1 - margin), so that the ends are within the margin of the mean;
+    the larger p counts. Outside: above the high end, or below the low one; the smaller p counts, twice for the two
+    sides. That can't be tested where an end may be further out: if a condition has no interval, or no run.
     """
-    testable = [member.sample for member in span.members if member.testable]
-    if real.observations < LEAST_FOR_INTERVAL or not testable:
+    if real.observations < LEAST_FOR_INTERVAL:
         return AgainstRange(None, None)
-    count = len(testable)
-    not_below = count * min(p_above(real, sample, 1 - margin) for sample in testable)
-    not_above = count * min(p_below(real, sample, 1 + margin) for sample in testable)
-    p_inside = min(1.0, max(not_below, not_above))
-    if count < len(span.members) or span.missing:
+    p_inside = max(_p_above(real, span.low / (1 + margin)), _p_below(real, span.high / (1 - margin)))
+    if span.missing or not all(member.testable for member in span.members):
         return AgainstRange(p_inside, None)
-    above_all = max(p_below(real, sample) for sample in testable)
-    below_all = max(p_above(real, sample) for sample in testable)
-    return AgainstRange(p_inside, min(1.0, 2 * min(above_all, below_all)))
+    return AgainstRange(p_inside, min(1.0, 2 * min(_p_above(real, span.high), _p_below(real, span.low))))
+
+
+def _p_above(sample: MetricSample, limit: float) -> float:
+    """Returns the p-value of the test that a mean is above a limit."""
+    return t_cdf((limit - sample.mean) / math.sqrt(sample.variance / sample.count), sample.count - 1)
+
+
+def _p_below(sample: MetricSample, limit: float) -> float:
+    return t_cdf((sample.mean - limit) / math.sqrt(sample.variance / sample.count), sample.count - 1)
