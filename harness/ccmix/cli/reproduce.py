@@ -75,7 +75,7 @@ def reproduce(given: ReproduceOptions) -> None:
     ccmix reproduce dai-fig1 --full    at the paper's own size
     ccmix reproduce dai-fig1 --ini     what would run, with its sources
     ccmix reproduce dai-fig1 --statement fair-at-300-ms
-    ccmix reproduce gomez-fig7 --tried     also what was tried for statements that do not hold
+    ccmix reproduce gomez-fig7 --tried    also what was tried to explain
     ccmix reproduce dai-fig1 --full --executor dask://10.0.0.1:8786
     """
     if given.name is None:
