@@ -99,7 +99,7 @@ def receiver_window_limited(run: Run, tables: RunTables) -> float | None:
     """
     if not isinstance(run.path, Topology) or all(sender.receiver_window_bytes is None for sender in run.path.senders):
         return None
-    by_flow = measured(run, tables.sockets).sort("time_s").group_by(FLOW)
+    by_flow = measured(run, tables.sockets).sort("time_s").group_by(FLOW, maintain_order=True)
     names = ("busy_s", "receiver_window_limited_s")
     times = by_flow.agg(pl.col(name).last() - pl.col(name).first() for name in names)
     busy_s, limited_s = (float(times[name].sum()) for name in names)

@@ -323,5 +323,9 @@ def _tcp_bps(observed: PathRun, step: PathStep, begin_s: float) -> float | None:
     mss_bytes = float(samples["mss_bytes"].cast(pl.Float64).mean() or 0) or 1448.0  # type: ignore[arg-type]
     first, last = pl.col("bytes_acked").cast(pl.Int64).first(), pl.col("bytes_acked").cast(pl.Int64).last()
     seconds = pl.col("time_s").last() - pl.col("time_s").first()
-    flows = samples.group_by("port").agg(bits=(last - first) * 8, seconds=seconds).filter(pl.col("seconds") > 0)
+    flows = (
+        samples.group_by("port", maintain_order=True)
+        .agg(bits=(last - first) * 8, seconds=seconds)
+        .filter(pl.col("seconds") > 0)
+    )
     return float((flows["bits"] / flows["seconds"]).sum()) * (mss_bytes + HEADERS_BYTES) / mss_bytes

@@ -59,7 +59,7 @@ def _drops_as_configured(run: Run, device: str, measurement: Measurement) -> boo
 
 def window_limits(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
     """Yields kinds and details of the limits by windows and buffers of the hosts that the flows' sockets counted."""
-    in_time = measured(run, tables.sockets).sort("time_s").group_by(FLOW)
+    in_time = measured(run, tables.sockets).sort("time_s").group_by(FLOW, maintain_order=True)
     columns = ("busy_s", "receiver_window_limited_s", "send_buffer_limited_s")
     all_grown = in_time.agg(pl.col(name).last() - pl.col(name).first() for name in columns)
     for kind, column in (("receiver-window", "receiver_window_limited_s"), ("send-buffer", "send_buffer_limited_s")):
