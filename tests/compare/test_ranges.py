@@ -73,9 +73,11 @@ def test_where_a_real_result_lies(mean: float, word: str, said: str, make: Make)
     assert 150e6 < goodput.b.high < 154e6
 
 
-def test_a_result_within_the_margin_of_the_range_is_in_it(make: Make) -> None:
-    found = only(against(make, real(157e6), emulated(BUFFERS)))
-    assert found.goodputs[0].by > 0
+@pytest.mark.parametrize(("mean", "above"), [(157e6, True), (56e6, False)])
+def test_a_result_within_the_margin_of_the_range_is_in_it(mean: float, above: bool, make: Make) -> None:
+    found = only(against(make, real(mean), emulated(BUFFERS)))
+    assert found.goodputs[0].by != 0
+    assert (found.goodputs[0].by > 0) == above
     assert found.verdict == "in the range"
 
 
@@ -306,6 +308,7 @@ def test_as_json_and_csv(campaigns: tuple[Path, Path], ccmix: Ccmix) -> None:
         ("range", "two all far", "goodput_bps", "outside"),
         ("unknown", "one all far", "goodput_bps", ""),
     ]  # fmt: skip
+    assert float(lines[3]["b_low"]) < float(lines[3]["b_mean"]) < float(lines[3]["b_high"])
     assert float(lines[3]["outside_by"]) == pytest.approx(goodput["outside_by"])
 
 

@@ -92,11 +92,12 @@ def test_conditions_of_a_twin_say_what_is_not_known() -> None:
     real = [document for kind, document in campaign_documents(Campaign.load(REAL)) if kind == "conditions"]
     for document in found:
         assert document["ccmix.condition.unknown"] == ["buffer"]
-        assert document["ccmix.condition.best_estimate"] == ("buffer=1bdp" in document["ccmix.condition.name"])
+        assert document["ccmix.condition.best_estimate"] == ("buffer=2bdp" in document["ccmix.condition.name"])
         assert "buffer" not in document["ccmix.condition.known_key"]
         assert "buffer" in document["ccmix.condition.key"]
     paced = {document["ccmix.condition.key"] for document in real if document["ccmix.entry"] == "paced"}
-    assert {document["ccmix.condition.known_key"] for document in found} == paced
+    assert len(found) == 4
+    assert {document["ccmix.condition.known_key"] for document in found} < paced
     for document in real:
         assert document["ccmix.condition.known_key"] == document["ccmix.condition.key"]
         assert (document["ccmix.condition.unknown"], document["ccmix.condition.best_estimate"]) == (None, True)

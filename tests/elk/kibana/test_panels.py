@@ -38,11 +38,13 @@ ON_BOTH_SIDES = "paced"  # the entry that was measured in the lab and between ho
 BUCKET_OF_CHANGES = 200  # documents that are changed at once, so that a median moves too
 # Panels ask for one side of these, or for all that is not that side
 OTHER_SIDE = {"ccmix.validity.status": ("valid", "limited"), "ccmix.path.kind": ("emulated", "real")}
-# Other values of these change the drawing only here: of BBR's gains, in probe_bw, those that don't probe upwards
+# Other values of these change the drawing only here: of BBR's gains, in probe_bw, those that don't probe upwards; of
+# the lower ends of intervals, the lowest one of a range
 SHOWN_WHERE = {
     "ccmix.bbr.pacing_gain": (
         {"term": {"ccmix.bbr.state": "probe_bw"}}, {"range": {"ccmix.bbr.pacing_gain": {"lte": 1}}},
     ),
+    "ccmix.condition.goodput_ci95_low_bps": ({"wildcard": {"ccmix.condition.name": "*,buffer=1bdp"}},),
 }  # fmt: skip
 # Fields that no recorded document of the panel has: an interval needs three runs, and its conditions have two at most
 NOT_RECORDED = {
