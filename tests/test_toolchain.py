@@ -33,7 +33,9 @@ def test_it_runs_by_its_own_libraries_and_compiles_static_programs(tmp_path: Pat
     for name in ("libisl.so.23", "libbfd-2.40-system.so"):
         (tmp_path / name).write_bytes(b"no library")
     (tmp_path / "program.c").write_text(PROGRAM)
-    gcc = Path(built(BUILD).stdout.strip()) / "gcc"
+    programs = Path(built(BUILD).stdout.strip())
+    root, gcc = programs.parents[1], programs / "gcc"
+    assert all(link.resolve().is_relative_to(root) for link in root.rglob("*") if link.is_symlink())
     # Dynamically, too: the kernel's configuration tries it, and the kernel would else be another one
     for link, result in (("-static-pie", tmp_path / "program"), ("-pie", Path("/dev/null"))):
         argv = [gcc, link, "-o", result, tmp_path / "program.c"]
