@@ -1,6 +1,7 @@
 """Tests the pinned compiler: that it is fetched by hashes, runs by its own libraries, and what is done without it."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -33,7 +34,14 @@ def test_it_runs_by_its_own_libraries_and_compiles_static_programs(tmp_path: Pat
     for name in ("libisl.so.23", "libbfd-2.40-system.so"):
         (tmp_path / name).write_bytes(b"no library")
     (tmp_path / "program.c").write_text(PROGRAM)
-    gcc = Path(built(BUILD).stdout.strip()) / "gcc"
+    programs = Path(built(BUILD).stdout.strip())
+    root, gcc = programs.parents[1], programs / "gcc"
+    for name in ("gcc", "as", "ld", "strip"):
+        told = os.environ | {"LD_DEBUG": "libs"}  # of the shell of the script, too, which comes before
+        said = subprocess.run([programs / name, "--version"], env=told, capture_output=True, text=True, check=True)
+        loaded = re.findall(r"calling init: (\S+)", said.stderr.partition("(--library-path)")[2])
+        assert f"{root}/lib/x86_64-linux-gnu/libc.so.6" in loaded
+        assert [path for path in loaded if not Path(path).resolve().is_relative_to(root)] == []
     # Dynamically, too: the kernel's configuration tries it, and the kernel would else be another one
     for link, result in (("-static-pie", tmp_path / "program"), ("-pie", Path("/dev/null"))):
         argv = [gcc, link, "-o", result, tmp_path / "program.c"]

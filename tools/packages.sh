@@ -21,16 +21,12 @@ fetch_packages() {
 	return $status
 }
 
-# unpack_packages FOLDER ROOT: unpacks them into the new folder ROOT, where /lib is a link to usr/lib, and runs no scripts.
+# unpack_packages FOLDER ROOT: unpacks the packages in the folder into ROOT, and runs none of their scripts.
 unpack_packages() {
-	local into=$2 name package
-	mkdir -p "$into/usr"
-	for name in bin sbin lib lib64; do
-		mkdir "$into/usr/$name"
-		ln -s "usr/$name" "$into/$name"
-	done
+	local package
+	mkdir -p "$2"
 	for package in "$1"/*.deb; do
-		dpkg-deb -x "$package" "$into"
+		dpkg-deb -x "$package" "$2"
 	done
 }
 
