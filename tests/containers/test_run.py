@@ -41,7 +41,6 @@ class TestInTheLab:
         assert verdicts == ["valid"] * 60
         assert belongs_to_owner(work / "results")
 
-    @pytest.mark.long
     def test_quick_demo_and_programs_are_those_of_the_clone(
         self, docker: Docker, harness: str, work: Path, ccmix: Ccmix, tmp_path: Path
     ) -> None:
