@@ -46,10 +46,6 @@ SHOWN_WHERE = {
     ),
     "ccmix.condition.goodput_ci95_low_bps": ({"wildcard": {"ccmix.condition.name": "*,buffer=1bdp"}},),
 }  # fmt: skip
-# Fields that no recorded document of the panel has: an interval needs three runs, and its conditions have two at most
-NOT_RECORDED = {
-    "ccmix-real-emulated-range": {"ccmix.condition.goodput_ci95_low_bps", "ccmix.condition.goodput_ci95_high_bps"},
-}
 A_YEAR_MS = 365 * 86_400_000
 SENTENCES = ("-how-many", "-pooled", "-chosen")  # panels that write a line of text
 FRAME = {"width": 400, "height": 250}
@@ -189,8 +185,8 @@ def test_wrong_values_change_the_panel(id_: str, filled: Node, wrong_values: Wro
     right = panel.rows(search)
     drawn = render(panel.drawn(right) | FRAME) if isinstance(panel, VegaPanel) else ""
     blind = []
-    changed = [field for field in read_by_the_request(panel) if field not in NOT_RECORDED.get(id_, ())]
-    for field, affected in [(field, affected_by(panel, field, filled, now)) for field in changed]:
+    changed = [(field, affected_by(panel, field, filled, now)) for field in read_by_the_request(panel)]
+    for field, affected in changed:
         wrong_values.put(affected, field)
         wrong = panel.rows(search)
         same_picture = isinstance(panel, VegaPanel) and render(panel.drawn(wrong) | FRAME) == drawn
