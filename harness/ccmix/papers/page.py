@@ -41,7 +41,7 @@ What counts was defined before any result was seen:
   stands there, too, as a ceiling: no nearer can the lab be expected to come.
 - A cell that is off by more than its factor is explained if it is not with another setting, which was tried to find
   out why. Such settings explain, and count in no score.
-- A statement that does not hold is a result, and no reason to tune.
+- A statement that does not hold is a result, and no reason to tune. What is not measured here, `--full` measures.
 
 Pictures have the axes and the order of the paper's, at the paper's own size: a cell or a place without a number was not
 measured.
