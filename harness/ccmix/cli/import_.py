@@ -144,7 +144,8 @@ def _import(given: ImportOptions) -> None:
     if not given.dry_run and same_import(given.outdir, identity):
         tell(f"{given.outdir}: has these results already: nothing to do")
         return
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         reading = progress.add_task("reading", total=len(listing.sources))
         read = sources.read(listing.sources, overrides, lambda _: progress.advance(reading))
         kept, copies = without_copies(read.runs)
