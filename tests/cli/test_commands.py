@@ -246,6 +246,19 @@ def test_a_full_standard_output(arguments: tuple[object, ...]) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "closed", "status"),
+    [(("report", DEMO_FILE), "2>&-", 0), (("report", DEMO_FILE), "<&- >&-", 0), (("report", "nowhere"), "2>&-", 2)],
+    ids=["stderr", "stdin and stdout", "stderr of an error"],
+)
+def test_closed_standard_streams(command: tuple[object, ...], closed: str, status: int) -> None:
+    argv = ["sh", "-c", f'"$@" {closed}', "sh", CCMIX, *map(str, command)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == status
+    assert ("all-bbr" in done.stdout) == (closed == "2>&-" and status == 0)
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.namespaces
 def test_a_read_only_disk_is_told_with_the_file(tmp_path: Path) -> None:
     mounted = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"'
