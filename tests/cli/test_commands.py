@@ -259,6 +259,15 @@ def test_closed_standard_streams(command: tuple[object, ...], closed: str, statu
     assert "Traceback" not in done.stderr
 
 
+def test_a_working_folder_that_was_removed(small_ini: Path, tmp_path: Path) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    argv = ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', removed, CCMIX, "run", small_ini, "--lab"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == "the working folder was removed: go to another one"
+
+
 @pytest.mark.namespaces
 def test_a_read_only_disk_is_told_with_the_file(tmp_path: Path) -> None:
     mounted = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"'
