@@ -8,25 +8,23 @@ import hashlib
 import json
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
 from plugin_machine import Machine, debian_machine
 from repeated_runs import same_bytes
-from support import REPOSITORY, Ccmix, loaded
+from suite_wheels import builder, release_of, wheels_of
+from support import Ccmix
 
 USER = "newcomer"
 HOME = f"home/{USER}"
 IN_CHROOT = Path(__file__).parent / "in_chroot.py"
-BUILDING = REPOSITORY / "packaging/building"
 INSTALL = (
     "python3 -m venv ~/v && "
     "~/v/bin/pip install --quiet --no-compile --no-index --find-links /dependencies --find-links /wheel ccmix"
@@ -73,21 +71,12 @@ def suite(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def building() -> ModuleType:
-    """Returns the module that builds Debian packages."""
-    sys.path.insert(0, str(BUILDING))
-    return loaded(BUILDING / "deb.py", "deb")
+    return builder()
 
 
 @pytest.fixture
 def dependencies(suite: str, building: ModuleType) -> Path:
-    release = release_of(suite, building)
-    try:
-        folder: Path = building.wheels_for(release, sys.modules["programs"].cache_folder())
-    except subprocess.CalledProcessError:
-        if release in building.RELEASES:
-            raise
-        pytest.skip(f"NOT TESTED: not every locked dependency has a wheel for Python {release.python} of {suite}")
-    return folder
+    return wheels_of(suite, building)
 
 
 @pytest.fixture
@@ -97,19 +86,6 @@ def package(suite: str, building: ModuleType, dependencies: Path, wheel: Path, t
     (tmp_path / "debs").mkdir()
     deb: Path = building.build_deb(wheel, built, release, dependencies, tmp_path / "work", tmp_path / "debs", EPOCH)
     return deb
-
-
-def release_of(suite: str, building: ModuleType) -> Any:
-    known = (each for each in building.RELEASES if each.suite == suite)
-    return next(known, None) or building.Release(suite, 0, newest_python(suite))
-
-
-def newest_python(suite: str) -> str:
-    """Returns the version, such as 3.14, that the suite has now."""
-    with tempfile.TemporaryDirectory() as folder:
-        fetch = [REPOSITORY / "tools/debian-fetch", "binary", "python3", "*", folder, suite]
-        version = subprocess.run(fetch, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return ".".join(version.split(".")[:2])
 
 
 @pytest.fixture
