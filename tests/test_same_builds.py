@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plugin_machine import Machine, debian_machine
-from suite_wheels import builder, wheels_of
+from python_wheels import builder, wheels_for
 from support import REPOSITORY
 
 ANOTHER_USER = 65534
@@ -173,8 +173,8 @@ def test_the_userland_is_the_same_bytes_on_debian_13_as_here(debian_13: Machine)
 @pytest.mark.parametrize("suite", ["trixie", "sid"])
 def test_a_clone_on_another_debian_repeats_the_published_demo(tmp_path: Path, suite: str) -> None:
     """Sets the clone up there as an ordinary user, with Python's packages from a folder."""
-    wheels = wheels_of(suite, builder())
     with debian_machine(tmp_path / "root", suite, *packages_of_setup()) as machine:
+        wheels = wheels_for(machine, builder())
         shutil.copy("/etc/resolv.conf", machine.root / "etc")
         machine.run("useradd", "--create-home", USER).check_returncode()
         clone = machine.root / "home" / USER / "clone"

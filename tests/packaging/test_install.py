@@ -18,8 +18,8 @@ from types import ModuleType
 import pytest
 
 from plugin_machine import Machine, debian_machine
+from python_wheels import builder, wheels_for
 from repeated_runs import same_bytes
-from suite_wheels import builder, release_of, wheels_of
 from support import Ccmix
 
 USER = "newcomer"
@@ -75,24 +75,23 @@ def building() -> ModuleType:
 
 
 @pytest.fixture
-def dependencies(suite: str, building: ModuleType) -> Path:
-    return wheels_of(suite, building)
-
-
-@pytest.fixture
-def package(suite: str, building: ModuleType, dependencies: Path, wheel: Path, tmp_path: Path) -> Path:
+def package(suite: str, building: ModuleType, wheel: Path, tmp_path: Path) -> Path:
     """Returns the Debian package for the suite, with the wheel's harness."""
-    built, release = sys.modules["programs"].build_all(), release_of(suite, building)
+    [release] = (each for each in building.RELEASES if each.suite == suite)
+    programs = sys.modules["programs"]
+    dependencies = building.wheels_for(release, programs.cache_folder())
     (tmp_path / "debs").mkdir()
-    deb: Path = building.build_deb(wheel, built, release, dependencies, tmp_path / "work", tmp_path / "debs", EPOCH)
+    deb: Path = building.build_deb(
+        wheel, programs.build_all(), release, dependencies, tmp_path / "work", tmp_path / "debs", EPOCH
+    )
     return deb
 
 
 @pytest.fixture
-def newcomer(suite: str, dependencies: Path, wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
+def newcomer(suite: str, building: ModuleType, wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
     with debian_machine(tmp_path / "root", suite) as machine:
         machine.run("useradd", "--create-home", USER).check_returncode()
-        yield Newcomer(machine, {dependencies: "/dependencies", wheel.parent: "/wheel"})
+        yield Newcomer(machine, {wheels_for(machine, building): "/dependencies", wheel.parent: "/wheel"})
 
 
 @pytest.fixture(scope="module")
