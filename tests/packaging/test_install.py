@@ -103,7 +103,7 @@ def of_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "quick"
 
 
-@pytest.mark.parametrize("suite", ["bookworm", "trixie", "sid"], indirect=True)
+@pytest.mark.parametrize("suite", ["bookworm", "trixie", pytest.param("sid", marks=pytest.mark.long)], indirect=True)
 def test_the_wheel(newcomer: Newcomer, wheel: Path, of_clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert newcomer("command -v gcc cc make git || echo none") == "none\n"
     assert newcomer(f"python3 -c '{DEVICES}'") == "['lo']\n"
