@@ -135,7 +135,7 @@ def in_debian(machine: Machine, script: str, folders: str = "") -> str:
     """Returns what a script of the user prints; it must end well."""
     in_chroot = ["unshare", "--mount", sys.executable, IN_CHROOT, machine.root, USER, folders]
     done = subprocess.run([*in_chroot, "sh", "-ec", f"cd; {script}"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 

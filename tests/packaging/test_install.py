@@ -20,7 +20,7 @@ import pytest
 from plugin_machine import Machine, debian_machine
 from python_wheels import builder, wheels_for
 from repeated_runs import same_bytes
-from support import Ccmix
+from support import REPOSITORY, Ccmix
 
 USER = "newcomer"
 HOME = f"home/{USER}"
@@ -91,7 +91,9 @@ def package(suite: str, building: ModuleType, wheel: Path, tmp_path: Path) -> Pa
 def newcomer(suite: str, building: ModuleType, wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
     with debian_machine(tmp_path / "root", suite) as machine:
         machine.run("useradd", "--create-home", USER).check_returncode()
-        yield Newcomer(machine, {wheels_for(machine, building): "/dependencies", wheel.parent: "/wheel"})
+        dependencies = wheels_for(machine, building)
+        folders = {dependencies: "/dependencies", wheel.parent: "/wheel", REPOSITORY / "archive": "/archive"}
+        yield Newcomer(machine, folders)
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +123,7 @@ def test_the_wheel(newcomer: Newcomer, wheel: Path, of_clone: Path, capsys: pyte
     assert {run["execution"]["package"] for run in made} == {manifest}
     code = [file for file in newcomer.files(".cache/ccmix") if file.parent.name == "guest-code"]
     assert len(code) == 1  # the wheel's own: the first run has made none
+    assert "2 of 2 runs gave the same bytes" in newcomer("~/v/bin/ccmix verify /archive/demo.zip --sample 2")
     assert "+ccmix" in newcomer(f"~/v/bin/ccmix {PROGRAM}")
     assert "\ndai-fig1 " in newcomer("~/v/bin/ccmix reproduce")
     assert f"\n{STATEMENT}: holds" in newcomer(f"~/v/bin/ccmix reproduce dai-fig1 --statement {STATEMENT}")
