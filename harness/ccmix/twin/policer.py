@@ -43,6 +43,13 @@ def _excess_bytes(step: PathStep) -> float | None:
         return None
     rate = float((later["packets"] - later["lost_packets"]).sum()) / float(later["seconds"].sum())
     received = (rows["packets"] - rows["lost_packets"]).cum_sum()
-    since_s = rows["time_s"] - (float(rows["time_s"][0]) - float(rows["seconds"][0]))
+    since_s = rows["time_s"] - (float(rows["time_s"][0]) - _first_s(step, rows))
     most = (received - rate * since_s).max()
     return float(most) * step.packet_bytes if isinstance(most, float) else None
+
+
+def _first_s(step: PathStep, rows: pl.DataFrame) -> float:
+    """Returns for how long packets came in the first interval that has any, which came as they were sent."""
+    offered = (step.offered_bps or 0.0) / 8 / (step.packet_bytes or 1)  # packets a second
+    seconds, packets = float(rows["seconds"][0]), float(rows["packets"][0])
+    return min(seconds, packets / offered) if offered else seconds

@@ -182,8 +182,9 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
             return [Estimate(RATE, "bps", most_bps, low_bps, high_bps, origin=by), cross]
     if left_bps is None:
         return _without_left(first, last, low_bps, margin + (most_bps if may_be_of_flows else 0.0), origin)
-    rate_bps = max(most_bps, _with_left(first, last, left_bps))
-    high_bps = rate_bps + max(rate_bps - most_bps, 0.0) + margin
+    fair_bps, next_bps = (max(most_bps, each(last, left_bps)) for each in (_in_proportion, _by_who_comes_next))
+    rate_bps = (fair_bps + next_bps) / 2
+    high_bps = fair_bps + (fair_bps - most_bps) / 2 + margin  # managed queues let more of others pass
     by = f"{origin}beside what is left in {f'step {others.left_by}' if others.left_by else 'the idle step'}"
     if others.left_by or not others.busy:
         crosses = [
@@ -224,19 +225,22 @@ def _topp(first: Overload, last: Overload) -> float | None:
     return (last.offered_bps - first.offered_bps) / (y2 - y1) if y2 > y1 else None
 
 
-def _with_left(first: Overload, last: Overload, left_bps: float) -> float:
-    """Returns the rate, of which others pass a part of their share in proportion, the same part at both rates."""
-    rate_bps = last.received_bps
-    for _ in range(20):
-        cross_bps = max(rate_bps - left_bps, 0.0)
-        passed_first = 1 / (first.offered_bps + cross_bps)
-        passed_last = 1 / (last.offered_bps + cross_bps)
-        if passed_first <= passed_last:
-            break
-        part = max(0.0, (last.received_bps - first.received_bps) / (passed_first - passed_last))
-        part = min(part, cross_bps * rate_bps)
-        rate_bps = last.received_bps + part * passed_last
-    return rate_bps
+def _in_proportion(last: Overload, left_bps: float) -> float:
+    """Returns the rate, if others lose packets in proportion to ours, and would take all that is not left."""
+    return last.received_bps * (last.offered_bps - left_bps) / (last.offered_bps - last.received_bps)
+
+
+def _by_who_comes_next(last: Overload, left_bps: float) -> float:
+    """Returns the rate, if whoever comes next takes each place that gets free in a full queue.
+
+    Ours come evenly, so the next of them comes after half of their spacing in the mean. Another's packet, which may come
+    at any time, is first with a probability of that over the time in which the bottleneck sends a packet: rate / (2
+    offered). So received = rate - (rate - left) rate / (2 offered), whose smaller root it is.
+    """
+    double_bps = 2 * last.offered_bps
+    b_bps = left_bps + double_bps
+    root = max(b_bps**2 - 4 * last.received_bps * double_bps, 0.0) ** 0.5
+    return float(b_bps - root) / 2
 
 
 def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: OthersTraffic) -> list[Estimate]:
