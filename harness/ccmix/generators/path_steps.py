@@ -169,10 +169,8 @@ class PathSteps:
             self._udp(SHARE, lower_bps, SHARING, datagram_bytes, self._above_s(lower_bps, datagram_bytes))
 
     def _above_s(self, offered_bps: float, datagram_bytes: int) -> int:
-        """Returns for how long to offer a rate above the path's."""
         packets_a_second = offered_bps / 8 / (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES)
-        enough_s = max(ENOUGH_PACKETS / packets_a_second, ENOUGH_RTTS * self._rtt_s)
-        return min(round(self._total_s * ABOVE_SHARE), math.ceil(enough_s))
+        return above_s(packets_a_second, self._rtt_s, self._total_s)
 
     def _received_of(self, name: str, offered_bps: float, datagram_bytes: int) -> float | None:
         """Makes a step of one stream above the rate; returns what came through, with all headers."""
@@ -255,6 +253,12 @@ class PathSteps:
         self._done.append(step)
         text = json.dumps([asdict(made) for made in self._done], indent=1)
         (self._folder / run_files.STEPS).write_text(text)
+
+
+def above_s(packets_a_second: float, rtt_s: float, total_s: float) -> int:
+    """Returns for how long a step offers a rate above the path's, of steps that take `total_s` together."""
+    enough_s = max(ENOUGH_PACKETS / packets_a_second, ENOUGH_RTTS * rtt_s)
+    return min(round(total_s * ABOVE_SHARE), math.ceil(enough_s))
 
 
 def _together(packets_a_second: float, most: int) -> str:

@@ -233,9 +233,9 @@ def _in_proportion(last: Overload, left_bps: float) -> float:
 def _by_who_comes_next(last: Overload, left_bps: float) -> float:
     """Returns the rate, if whoever comes next takes each place that gets free in a full queue.
 
-    Ours come evenly, so the next of them comes after half of their spacing in the mean. Another's packet, which may come
-    at any time, is first with a probability of that over the time in which the bottleneck sends a packet: rate / (2
-    offered). So received = rate - (rate - left) rate / (2 offered), whose smaller root it is.
+    Ours come evenly, so the next of them comes after half of their spacing in the mean. Another's packet, which may
+    come at any time, is first with a probability of that over the time in which the bottleneck sends a packet: rate /
+    (2 offered). So received = rate - (rate - left) rate / (2 offered), whose smaller root it is.
     """
     double_bps = 2 * last.offered_bps
     b_bps = left_bps + double_bps
