@@ -151,7 +151,9 @@ def rate(
     others = beside(observed, base_rtt_s, found)
     if queues_of_flows:
         many = _overload(observed.share, loss)
-        if many and tcp_waits_s < HELD_PACKETS * many.step.streams * _packet_s(found):
+        single_bps = max(each.received_bps for each in found)
+        gains = many is not None and many.received_bps > (1 + 3 * MEASURED_SHARE) * single_bps
+        if many and not gains and tcp_waits_s < HELD_PACKETS * many.step.streams * _packet_s(found):
             many = None  # the queues may hold too little for so many flows at once
         return _of_queues_of_flows(found, many, others)
     return _shared(found, others, loss, may_be_of_flows=queues_of_flows is None)
@@ -180,7 +182,7 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
                 by, high_bps = f"{by}, of which a flow with a queue of its own may leave half", 2 * most_bps + margin
                 cross = replace(cross, high=max(cross.high or 0.0, most_bps)) if cross.value is not None else cross
             return [Estimate(RATE, "bps", most_bps, low_bps, high_bps, origin=by), cross]
-    if left_bps is None:
+    if left_bps is None or left_bps > first.received_bps:  # of which flows of BBR may have taken a part from others
         return _without_left(first, last, low_bps, margin + (most_bps if may_be_of_flows else 0.0), origin)
     fair_bps, next_bps = (max(most_bps, each(last, left_bps)) for each in (_in_proportion, _by_who_comes_next))
     rate_bps = (fair_bps + next_bps) / 2
@@ -204,17 +206,18 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
 def _without_left(first: Overload, last: Overload, low_bps: float, margin: float, origin: str) -> list[Estimate]:
     """Returns both estimates where only the two rates above the path's tell them."""
     most_bps, rate_bps = max(first.received_bps, last.received_bps), _topp(first, last)
-    if rate_bps is None:
+    if rate_bps is None or rate_bps < low_bps:
         because = "less came through of more, so that what is lost is not what is too much"
         return [
             Estimate(RATE, "bps", most_bps, low_bps, None, origin=origin + "the most received"),
             cannot_be_told(CROSS, "bps", because),
         ]
-    by = origin + "offered over received (TOPP)"
-    rate_bps = max(rate_bps, most_bps)
+    by = origin + "the most received, and offered over received (TOPP)"
+    fair_bps = max(rate_bps, most_bps)
+    rate_bps = (fair_bps + most_bps) / 2  # at the most received, all that others sent is lost
     cross_bps = max(0.0, first.offered_bps / first.received_bps * rate_bps - first.offered_bps)
     return [
-        Estimate(RATE, "bps", rate_bps, low_bps, most_bps + 2 * (rate_bps - most_bps) + margin, origin=by),
+        Estimate(RATE, "bps", rate_bps, low_bps, most_bps + 2 * (fair_bps - most_bps) + margin, origin=by),
         Estimate(CROSS, "bps", cross_bps, 0.0, None, origin=by),
     ]
 
@@ -265,12 +268,13 @@ def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: Ot
     origin = f"step {many.step.name}: what {streams} flows get of a queue for each flow"
     gained_bps = many.received_bps - single_bps
     high_bps = most_bps * (streams + 1) / streams + margin
-    if gained_bps > 2 * margin:  # others got less of many: they had their share
+    if gained_bps > 2 * margin:  # others got less of many: they had their share, or as two flows the double
+        high_bps = most_bps * (streams + 2) / streams + margin
         rate_bps = many.received_bps * (streams + 1) / streams
         cross_bps = rate_bps - single_bps
         return [
             Estimate(RATE, "bps", rate_bps, most_bps - margin, high_bps, origin=origin),
-            Estimate(CROSS, "bps", cross_bps, gained_bps - margin, cross_bps + 3 * margin, origin=origin),
+            Estimate(CROSS, "bps", cross_bps, gained_bps - margin, high_bps - single_bps + margin, origin=origin),
         ]
     return [
         Estimate(RATE, "bps", most_bps, most_bps - margin, high_bps, origin=origin),
