@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ccmix.twin.observed import PathRun
+from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.policer import policer
 from ccmix.twin.rate import overloads
 from synthetic_path import PACKET_BYTES, Truth, measured
@@ -51,3 +51,31 @@ def test_a_bucket_before_a_queue_is_no_policer() -> None:
 def test_nothing_is_said_where_nothing_was_too_much() -> None:
     seen = measured(Truth(), above=(0.5,))
     assert policer(seen, None, overloads(seen, 0.0)).unknown == "no step of UDP was faster than the path"
+
+
+def test_a_burst_counts_from_the_first_packet_on_although_that_came_late_in_an_interval() -> None:
+    """The receiver's intervals begin before: at 10 Mbit/s one of 10 ms has as many packets as a small burst."""
+    rate, offered, burst, late_s = 800.0, 1600.0, 20.0, 0.008  # packets and packets a second
+    ends_s = (np.arange(400) + 1) * 0.01
+    since_s = np.maximum(ends_s - late_s, 0.0)
+    sent, passed = offered * since_s, np.minimum(offered * since_s, burst + rate * since_s)
+    packets, through = (np.diff(np.floor(np.concatenate([[0], each]))).astype(int) for each in (sent, passed))
+    udp = pl.DataFrame(
+        {
+            "time_s": ends_s,
+            "seconds": np.full(400, 0.01),
+            "received_bytes": through * (PACKET_BYTES - 42),
+            "packets": packets,
+            "lost_packets": packets - through,
+        }
+    )
+    step = PathStep("above-1", 0.0, 4.0, 1, None, offered * PACKET_BYTES * 8, PACKET_BYTES, 0, udp)
+    seen = PathRun("a run", (step,), pl.DataFrame(), pl.DataFrame())
+    estimate = policer(seen, None, overloads(seen, 0.0))
+    assert estimate.value == pytest.approx(burst * PACKET_BYTES, rel=0.1)
+
+
+def test_a_policer_is_told_where_the_probe_does_not_wait_as_in_queues_of_flows() -> None:
+    seen = policed(50e6, 250e3)
+    assert policer(seen, True, overloads(seen, 0.0)).value is not None
+    assert policer(seen, False, overloads(seen, 0.0)).value is None

@@ -7,7 +7,7 @@ from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.rate import Overload, steady
 
 POLICER = "policer's burst"
-LEAST_PACKETS = 16  # beyond the rate, of which a shaper's bucket, a queue and others may let some through at first
+LEAST_PACKETS = 16  # beyond the rate: a shaper's bucket, a queue and others let some through, too
 BURST_SHARE, BURST_PACKETS = 0.1, 3.0  # by which the burst may be wrong
 LEAST_INTERVALS = 10
 
@@ -16,8 +16,8 @@ def policer(observed: PathRun, of_flows: bool | None, found: list[Overload]) -> 
     """Returns what came through at the start of a step beyond its later rate, if nothing was queued beside it.
 
     A queue passes no more than its rate, and what is too much waits there before it is lost. A token bucket without a
-    queue passes its burst at once, and loses what is too much without any delay. `of_flows` says whether each flow has a
-    queue of its own, where a probe does not wait either; None where nothing waits long enough to show a queue.
+    queue passes its burst at once, and loses what is too much without any delay. `of_flows` says whether each flow has
+    a queue of its own, where a probe does not wait either; None where nothing waits long enough to show a queue.
     """
     excess = [each for step in observed.above for each in [_excess_bytes(step)] if each is not None]
     if not found or not excess:

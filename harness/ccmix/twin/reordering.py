@@ -29,7 +29,9 @@ def reordering(observed: PathRun, base_rtt_s: float | None) -> Estimate:
     origin = f"step {step.name}: {step.out_of_order} of {received} packets out of order"
     overtaken = math.floor(received / seconds * base_rtt_s / 2)
     if overtaken < 1:
-        return cannot_be_told(REORDERING, "share", "packets were further apart than half of the base RTT", origin=origin)
+        return cannot_be_told(
+            REORDERING, "share", "packets were further apart than half of the base RTT", origin=origin
+        )
     events = step.out_of_order / overtaken
     high_events = float(stats.gamma.ppf(1 - TAIL, events + 1))
     if step.out_of_order == 0:
