@@ -214,7 +214,7 @@ def _udp_of_steps(run: Run, source: PathSource) -> tuple[float, float]:
     packets_a_second = rate_bps / 8 / path.packet_bytes
     last = MOST_ABOVE if len(run.traffic.sources) > 1 else FIRST_ABOVE  # beside others it is steeper
     offered = [packets_a_second * min(times, source.most_bps / rate_bps) for times in (FIRST_ABOVE, MORE_ABOVE, last)]
-    lasting_s = [above_s(each, path.base_rtt_s, total_s) for each in offered]
+    lasting_s: list[float] = [above_s(each, path.base_rtt_s, total_s) for each in offered]
     below_s = max(total_s * (1 - IDLE_SHARE - REACH_SHARE - FILL_SHARE) - sum(lasting_s), 1.0)
     offered.append(min(PART_BELOW * packets_a_second, MOST_BELOW_PACKETS / below_s))
     lasting_s.append(below_s)
