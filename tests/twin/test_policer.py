@@ -53,16 +53,16 @@ def test_nothing_is_said_where_nothing_was_too_much() -> None:
     assert policer(seen, None, overloads(seen, 0.0)).unknown == "no step of UDP was faster than the path"
 
 
-def test_a_burst_counts_from_the_first_packet_on_although_that_came_late_in_an_interval() -> None:
-    """The receiver's intervals begin before: at 10 Mbit/s one of 10 ms has as many packets as a small burst."""
-    rate, offered, burst, late_s = 800.0, 1600.0, 20.0, 0.008  # packets and packets a second
-    ends_s = (np.arange(400) + 1) * 0.01
-    since_s = np.maximum(ends_s - late_s, 0.0)
-    sent, passed = offered * since_s, np.minimum(offered * since_s, burst + rate * since_s)
-    packets, through = (np.diff(np.floor(np.concatenate([[0], each]))).astype(int) for each in (sent, passed))
+RATE, OFFERED = 800.0, 1600.0  # packets a second
+ENDS_S = (np.arange(400) + 1) * 0.01
+
+
+def late(sent: np.ndarray, received: np.ndarray, offered: float = OFFERED) -> PathRun:
+    """Returns a step above the rate, by the packets that were sent and received until the end of each interval."""
+    packets, through = (np.diff(np.floor(np.concatenate([[0], each]))).astype(int) for each in (sent, received))
     udp = pl.DataFrame(
         {
-            "time_s": ends_s,
+            "time_s": ENDS_S,
             "seconds": np.full(400, 0.01),
             "received_bytes": through * (PACKET_BYTES - 42),
             "packets": packets,
@@ -70,9 +70,22 @@ def test_a_burst_counts_from_the_first_packet_on_although_that_came_late_in_an_i
         }
     )
     step = PathStep("above-1", 0.0, 4.0, 1, None, offered * PACKET_BYTES * 8, PACKET_BYTES, 0, udp)
-    seen = PathRun("a run", (step,), pl.DataFrame(), pl.DataFrame())
-    estimate = policer(seen, None, overloads(seen, 0.0))
-    assert estimate.value == pytest.approx(burst * PACKET_BYTES, rel=0.1)
+    return PathRun("a run", (step,), pl.DataFrame(), pl.DataFrame())
+
+
+def test_a_burst_counts_from_the_first_packet_on_although_that_came_late_in_an_interval() -> None:
+    """The receiver's intervals begin before: at 10 Mbit/s one of 10 ms has as many packets as a small burst."""
+    since_s, burst = np.maximum(ENDS_S - 0.008, 0.0), 40.0
+    seen = late(OFFERED * since_s, np.minimum(OFFERED * since_s, burst + RATE * since_s))
+    assert policer(seen, None, overloads(seen, 0.0)).value == pytest.approx(burst * PACKET_BYTES, rel=0.1)
+
+
+def test_a_queue_of_flows_whose_first_packets_came_late_in_an_interval_is_no_policer() -> None:
+    """They come at the queue's rate, which is less than they are sent at."""
+    since_s, rate, offered = np.maximum(ENDS_S - 0.002, 0.0), 25 * RATE, 25 * OFFERED
+    waiting = rate * since_s.clip(max=0.008)  # the receiver has not seen yet that those behind them were lost
+    seen = late(np.maximum(offered * since_s - waiting, rate * since_s), rate * since_s, offered)
+    assert policer(seen, True, overloads(seen, 0.0)).value is None
 
 
 def test_a_policer_is_told_where_the_probe_does_not_wait_as_in_queues_of_flows() -> None:
