@@ -149,5 +149,6 @@ class RunSubmitter:
         ]
         if not others:
             raise NoOtherWorkerError("no other worker is there")
-        chosen = [address for address in others if address in workers.fit] or others
+        fit = {*workers.fit}
+        chosen = [address for address in others if address in fit] or others
         return chosen if len(chosen) < len(workers.good) else None
