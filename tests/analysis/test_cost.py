@@ -82,7 +82,7 @@ def test_guests_of_fast_paths_take_what_is_predicted(rate_and_streams: tuple[str
 
 def test_steps_that_measure_a_path_and_udp_take_what_is_predicted(tmp_path: Path) -> None:
     rows = [row for row in measured("path") if row["cca"] in ("path", "udp")]
-    assert len(rows) == 6
+    assert len(rows) == 7
     for row in rows:
         assert predicted_s(row, tmp_path / "one.ini") == pytest.approx(float(row["guest_s"]), rel=AS_GOOD_AS), row
 

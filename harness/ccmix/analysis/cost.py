@@ -71,8 +71,8 @@ class Work:
     datagrams: float  # of UDP, which iperf3 sends and receives one by one
 
 
-GUEST = (0.314, 0.00118, 0.000719, 3.82e-05, 0.00128, 2.46e-06, 6.03e-06, 0.0292, 6.16e-05)  # seconds of a processor
-TABLES = (0.0468, 0.000156, 2.29e-05, 9.05e-06, 0.000986, 0.0, 0.0, 0.0, 9.95e-08)
+GUEST = (0.314, 0.00119, 0.000715, 3.83e-05, 0.00128, 2.46e-06, 6.03e-06, 0.0293, 6.24e-05)  # seconds of a processor
+TABLES = (0.0472, 0.000154, 2.33e-05, 9.04e-06, 0.000974, 0.0, 0.0, 0.0, 6.22e-08)
 
 
 @dataclass(frozen=True)
