@@ -93,6 +93,18 @@ def test_the_interval_reaches_from_others_who_lose_all_to_those_who_lose_their_s
     assert found.value == pytest.approx(50e6, rel=0.1)
 
 
+@pytest.mark.parametrize(("left_share", "high"), [(0.999, 1.01), (0.975, 1.03)])
+def test_what_tcp_did_not_get_of_the_rate_may_be_others(left_share: float, high: float) -> None:
+    """They may lose so much beside overload that all rates get as much through."""
+    overloaded = overloads(measured(Truth()), 0.0)
+    left = OthersTraffic(left_bps=left_share * 50e6, left_by="fill")
+    found, cross = _shared(overloaded, left, 0.0, may_be_of_flows=False)
+    assert found.value == pytest.approx(50e6, rel=0.01)
+    assert found.high == pytest.approx(high * 50e6, rel=0.01)
+    assert cross.high is not None
+    assert cross.high >= (1 - left_share) * 50e6
+
+
 def test_a_step_far_above_the_rate_tells_it_although_others_are_in_the_queue() -> None:
     """They lose in proportion here; of what is left beside them the idle step knows."""
     found = estimates(measured(Truth(cross_bps=10e6), above=(1.6, 2.5, 3.3)))

@@ -168,8 +168,8 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
     origin = f"step{'s' if len(found) > 1 else ''} {' and '.join(dict.fromkeys(e.step.name for e in found))}: "
     left_bps = others.left_bps or (most_bps * (1 - others.busy[0]) if others.busy else None)
     if not two or abs(last.received_bps - first.received_bps) < ALIKE_SHARE * most_bps:
-        if left_bps is None:
-            margin += HIDDEN_SHARE * most_bps
+        missing_bps = HIDDEN_SHARE * most_bps if left_bps is None else max(most_bps - left_bps, 0.0)
+        margin += min(missing_bps, HIDDEN_SHARE * most_bps)
         if left_bps is None or left_bps > (1 - HIDDEN_SHARE) * most_bps:
             high_bps = max(most_bps + margin - (left_bps or others.by_tcp_bps), margin)
             cross = Estimate(
@@ -213,7 +213,7 @@ def _without_left(first: Overload, last: Overload, low_bps: float, margin: float
             cannot_be_told(CROSS, "bps", because),
         ]
     by = origin + "the most received, and offered over received (TOPP)"
-    fair_bps = max(rate_bps, most_bps)
+    fair_bps, margin = max(rate_bps, most_bps), margin + HIDDEN_SHARE * most_bps
     rate_bps = (fair_bps + most_bps) / 2  # at the most received, all that others sent is lost
     cross_bps = max(0.0, first.offered_bps / first.received_bps * rate_bps - first.offered_bps)
     return [
