@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
-from ccmix.twin.rate import OthersTraffic, _shared, overloads, rate
+from ccmix.twin.rate import OthersTraffic, _shared, more_of_more, overloads, rate
 from synthetic_path import Truth, measured, udp_step
 
 
@@ -91,6 +91,11 @@ def test_the_interval_reaches_from_others_who_lose_all_to_those_who_lose_their_s
     assert found.high is not None
     assert found.low < 0.9 * 50e6 < 50e6 < found.high
     assert found.value == pytest.approx(50e6, rel=0.1)
+
+
+@pytest.mark.parametrize("cross_bps", [0.0, 15e6])
+def test_more_comes_through_of_more_only_beside_others(cross_bps: float) -> None:
+    assert more_of_more(overloads(measured(Truth(cross_bps=cross_bps)), 0.0)) == bool(cross_bps)
 
 
 @pytest.mark.parametrize(("left_share", "high"), [(0.999, 1.01), (0.975, 1.03)])

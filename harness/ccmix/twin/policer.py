@@ -10,6 +10,7 @@ POLICER = "policer's burst"
 LEAST_PACKETS = 16  # beyond the rate: a shaper's bucket, a queue and others let some through, too
 BURST_SHARE, BURST_PACKETS = 0.1, 3.0  # by which the burst may be wrong
 NOT_FULL = 1.5  # times that: the bucket may not have been full after the step before
+LOSES, MORE_INTERVALS = 0.5, 3  # of the later share of losses; intervals from then on
 LEAST_INTERVALS = 10
 
 
@@ -39,14 +40,18 @@ def policer(observed: PathRun, of_flows: bool | None, found: list[Overload]) -> 
 
 
 def _excess(step: PathStep) -> tuple[float, float] | None:
-    """Returns the most bytes that were received of a step, at any moment, beyond its steady rate since its first
-    packet: if those of the first interval came as they were sent, and if they came at the steady rate, out of a queue.
+    """Returns the most bytes that were received of a step, until it loses as much as later, beyond its steady rate
+    since its first packet: if those of the first interval came as they were sent, and if they came at the steady rate,
+    out of a queue. Later than that, what others get may vary.
     """
     rows = step.udp.filter(pl.col("received_bytes") > 0).sort("time_s")
     later = steady(step)
     if rows.height < LEAST_INTERVALS or later.height < LEAST_INTERVALS or not step.packet_bytes:
         return None
-    rate = float((later["packets"] - later["lost_packets"]).sum()) / float(later["seconds"].sum())
+    sent, lost = int(later["packets"].sum()), int(later["lost_packets"].sum())
+    rate = (sent - lost) / float(later["seconds"].sum())
+    loses = (rows["lost_packets"] > LOSES * rows["packets"] * (lost / sent)).arg_max() if lost > 0 else None
+    rows = rows.head(MORE_INTERVALS + (loses or 0))
     received = (rows["packets"] - rows["lost_packets"]).cum_sum()
     seconds, offered = float(rows["seconds"][0]), (step.offered_bps or 0.0) / 8 / step.packet_bytes
     sent_s = min(seconds, float(rows["packets"][0]) / offered) if offered else seconds

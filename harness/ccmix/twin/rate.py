@@ -15,6 +15,7 @@ ENDS_S = 0.1  # by which the end of a step may be wrong
 OVERLOADED = 0.97  # of what arrived at the bottleneck came through, at most
 MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks, packets at both ends
 HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
+RISES_SHARE = 0.02  # by which more comes through for sure
 ALIKE_SHARE = 0.01  # by which two such rates may differ
 LEAST_RATIO = 1.1  # between the two rates offered, so that two lines can be told apart
 STANDS_S, STANDS_SHARE = 1e-3, 0.1  # beyond the base RTT, by which packets wait for sure
@@ -62,6 +63,12 @@ def steady(step: PathStep) -> pl.DataFrame:
 def overloads(observed: PathRun, loss: float) -> list[Overload]:
     """Returns the steps that overloaded the path; `loss` is the share lost before the bottleneck."""
     return [each for step in observed.above if (each := _overload(step, loss))]
+
+
+def more_of_more(found: list[Overload]) -> bool:
+    """Returns whether more came through of more: beside others in one queue, and not in a queue of its own."""
+    by_offered = sorted(found, key=lambda each: each.offered_bps)
+    return bool(found) and by_offered[-1].received_bps > (1 + RISES_SHARE) * by_offered[0].received_bps
 
 
 def _overload(step: PathStep | None, loss: float) -> Overload | None:
@@ -163,7 +170,7 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
     """Returns both estimates where all wait in one queue, or do not wait long enough to show that they do."""
     first, last = min(found, key=lambda each: each.offered_bps), max(found, key=lambda each: each.offered_bps)
     two = last.offered_bps >= LEAST_RATIO * first.offered_bps
-    most_bps = max(first.received_bps, last.received_bps)
+    most_bps = max(each.received_bps for each in found)
     low_bps, margin = (1 - MEASURED_SHARE) * most_bps, (MEASURED_SHARE + loss) * most_bps  # it may be lost behind
     origin = f"step{'s' if len(found) > 1 else ''} {' and '.join(dict.fromkeys(e.step.name for e in found))}: "
     left_bps = others.left_bps or (most_bps * (1 - others.busy[0]) if others.busy else None)
@@ -183,7 +190,7 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
                 cross = replace(cross, high=max(cross.high or 0.0, most_bps)) if cross.value is not None else cross
             return [Estimate(RATE, "bps", most_bps, low_bps, high_bps, origin=by), cross]
     if left_bps is None or left_bps > first.received_bps:  # of which flows of BBR may have taken a part from others
-        return _without_left(first, last, low_bps, margin + (most_bps if may_be_of_flows else 0.0), origin)
+        return _without_left(first, last, most_bps, margin + (most_bps if may_be_of_flows else 0.0), origin)
     fair_bps, next_bps = (max(most_bps, each(last, left_bps)) for each in (_in_proportion, _by_who_comes_next))
     rate_bps = (fair_bps + next_bps) / 2
     high_bps = fair_bps + (fair_bps - most_bps) / 2 + margin  # managed queues let more of others pass
@@ -203,9 +210,9 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
     ]
 
 
-def _without_left(first: Overload, last: Overload, low_bps: float, margin: float, origin: str) -> list[Estimate]:
+def _without_left(first: Overload, last: Overload, most_bps: float, margin: float, origin: str) -> list[Estimate]:
     """Returns both estimates where only the two rates above the path's tell them."""
-    most_bps, rate_bps = max(first.received_bps, last.received_bps), _topp(first, last)
+    low_bps, rate_bps = (1 - MEASURED_SHARE) * most_bps, _topp(first, last)
     if rate_bps is None or rate_bps < low_bps:
         because = "less came through of more, so that what is lost is not what is too much"
         return [

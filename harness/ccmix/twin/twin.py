@@ -21,7 +21,7 @@ from ccmix.twin.observed import PathRun, observe
 from ccmix.twin.of_results import estimates_of_results
 from ccmix.twin.policer import policer
 from ccmix.twin.queue import BUFFER, QUEUE, buffer, delays, queue, queues_of_flows
-from ccmix.twin.rate import RATE, overloads, rate
+from ccmix.twin.rate import RATE, more_of_more, overloads, rate
 from ccmix.twin.reordering import reordering
 
 DEFAULT_PACKET_BYTES = 1514
@@ -87,12 +87,14 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     most_bps = max((each.received_bps for each in found), default=0.0)
     of_flows = queues_of_flows(seen, packet_bytes * 8 / most_bps if most_bps else 0.0, noise_s)
     policed = policer(observed, of_flows, found)
-    if policed.value is not None:
-        of_flows = False  # what waits, waits behind it
-    of_rate = {each.quantity: each for each in rate(observed, lost, of_flows, base_s, seen.tcp_most_s or 0.0)}
+    shared = policed.value is not None or more_of_more(found)
+    of_rate = {
+        each.quantity: each
+        for each in rate(observed, lost, False if shared else of_flows, base_s, seen.tcp_most_s or 0.0)
+    }
     queues = (
         buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found),
-        queue(seen, of_flows, _retransmitted(observed), of_loss[LOSS].high),
+        queue(seen, None if shared and of_flows else of_flows, _retransmitted(observed), of_loss[LOSS].high),
     )
     if policed.value is not None:
         because = "the policer drops before a queue is full"
