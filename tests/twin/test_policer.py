@@ -88,6 +88,12 @@ def test_a_queue_of_flows_whose_first_packets_came_late_in_an_interval_is_no_pol
     assert policer(seen, True, overloads(seen, 0.0)).value is None
 
 
+def test_what_others_leave_more_of_later_is_no_burst() -> None:
+    more = 0.2 * RATE * (ENDS_S - 0.5).clip(0, 1)  # for a second, long after the first losses
+    seen = late(OFFERED * ENDS_S, RATE * ENDS_S + more)
+    assert policer(seen, None, overloads(seen, 0.0)).value is None
+
+
 def test_a_policer_is_told_where_the_probe_does_not_wait_as_in_queues_of_flows() -> None:
     seen = policed(50e6, 250e3)
     assert policer(seen, True, overloads(seen, 0.0)).value is not None
