@@ -1,6 +1,7 @@
 """Where ccmix looks for the programs that it brings along."""
 
 import os
+import pwd
 import re
 import sys
 from importlib.util import cache_from_source
@@ -51,6 +52,17 @@ def test_a_link_into_a_removed_cache_is_missing(tmp_path: Path) -> None:
     (tmp_path / "prefix/bin/ccmix-iperf3").symlink_to(tmp_path / "cache/iperf3")
     with pytest.raises(tools.ToolError, match="make setup"):
         tools.find_iperf3()
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_the_cache_without_a_home_in_the_environment(empty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """systemd gives services of root no HOME."""
+    monkeypatch.delenv("CCMIX_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    if empty:
+        monkeypatch.setenv("HOME", "")
+    assert tools.cache_folder() == Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache/ccmix")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import compileall
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import sys
 from pathlib import Path
@@ -85,7 +86,15 @@ def cache_folder() -> Path:
     if cache := os.environ.get("CCMIX_CACHE"):
         return Path(cache)
     caches = os.environ.get("XDG_CACHE_HOME")
-    return (Path(caches) if caches else Path(os.environ.get("HOME", "/nonexistent"), ".cache")) / "ccmix"
+    return (Path(caches) if caches else _home() / ".cache") / "ccmix"
+
+
+def _home() -> Path:
+    """Returns this user's home; a service and a cron job may have no HOME, or an empty one."""
+    try:
+        return Path(os.environ.get("HOME") or pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        return Path("/nonexistent")
 
 
 def find_sockmon() -> Path:

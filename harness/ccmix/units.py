@@ -88,6 +88,11 @@ def format_percent(fraction: float) -> str:
     return f"{percent:.3g}%" if abs(percent) < 999.5 else f"{percent:.0f}%"
 
 
+def format_count(count: int, what: str) -> str:
+    """Writes how many there are: '1 run', '3 runs'."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def format_bytes(size_bytes: float) -> str:
     """Writes bytes: '1.25 MB'."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from ccmix.archive import ArchiveError, packed
 from ccmix.cli.main import main
+from ccmix.units import format_bytes
 from filled_index import RECORDED
 from index_support import of_archive
 from published_archives import DEMO, DEMO_FILE, EMULATED_FILE
@@ -230,8 +231,10 @@ def test_the_name_of_a_file_gives_no_other_folder(name: str, tmp_path: Path) -> 
 
 def test_packing_again_changes_nothing_and_overwrites_nothing(campaign: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.zip"
-    assert cli("archive", "pack", campaign, "-o", file).exit_code == 0
+    made = cli("archive", "pack", campaign, "-o", file)
+    assert made.exit_code == 0
     before = file.stat()
+    assert f" files, {format_bytes(before.st_size)}, SHA-256 " in made.stderr
     assert cli("archive", "pack", campaign, "-o", file).exit_code == 0
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     (campaign / "report.html").write_text("<p>new")

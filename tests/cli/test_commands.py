@@ -191,6 +191,31 @@ def test_ctrl_c_before_the_command_begins_says_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
+def test_an_import_that_is_not_on_a_terminal_says_one_line(tmp_path: Path) -> None:
+    table = REPOSITORY / "tests/data/importing/tierney-2021-excerpt.csv"
+    done = CliRunner().invoke(main, ["import", str(table), "-o", str(tmp_path / "out"), "--src", "bost-dtn"])
+    assert done.exit_code == 0
+    assert done.stderr.splitlines()[-1].endswith(f" from 1 file, into {tmp_path}/out")
+    assert "" not in done.stderr.splitlines()
+
+
+def test_a_kind_of_chart_without_a_folder_for_it_is_refused() -> None:
+    done = CliRunner().invoke(main, ["report", str(DEMO_FILE), "--chart", "box"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.endswith("Error: --chart names a kind for --charts FOLDER: give that, too\n")
+
+
+def test_a_page_tells_which_runs_it_leaves_out(tmp_path: Path) -> None:
+    outdir = tmp_path / "small"
+    shutil.copytree(DEMO_RUNS, outdir)
+    damaged = next(outdir.rglob("run.json"))
+    damaged.write_text("{")
+    done = CliRunner().invoke(main, ["report", str(outdir), "--format", "html"])
+    assert (done.exit_code, done.stdout) == (0, f"{outdir}/report.html\n")
+    assert done.stderr.startswith(f"left out: {damaged}: can't be read: ")
+    assert done.stderr.endswith("'ccmix run ... --resume' makes the run again\n")
+
+
 @pytest.mark.namespaces
 @pytest.mark.parametrize("form", ["table", "csv", "json", "html"])
 def test_a_full_disk_is_told_with_the_file(form: str, tmp_path: Path) -> None:
@@ -219,6 +244,28 @@ def test_a_full_standard_output(arguments: tuple[object, ...]) -> None:
     assert done.returncode == 1
     assert "standard output: No space left on device: " in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "closed", "status"),
+    [(("report", DEMO_FILE), "2>&-", 0), (("report", DEMO_FILE), "<&- >&-", 0), (("report", "nowhere"), "2>&-", 2)],
+    ids=["stderr", "stdin and stdout", "stderr of an error"],
+)
+def test_closed_standard_streams(command: tuple[object, ...], closed: str, status: int) -> None:
+    argv = ["sh", "-c", f'"$@" {closed}', "sh", CCMIX, *map(str, command)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == status
+    assert ("all-bbr" in done.stdout) == (closed == "2>&-" and status == 0)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_working_folder_that_was_removed(small_ini: Path, tmp_path: Path) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    argv = ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', removed, CCMIX, "run", small_ini, "--lab"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == "the working folder was removed: go to another one"
 
 
 @pytest.mark.namespaces

@@ -10,7 +10,7 @@ from ccmix.cli.init import NEXT
 from ccmix.cli.samples import sample
 from ccmix.config import Overrides, load
 from ccmix.plan import make_plan
-from support import Ccmix
+from support import CCMIX, Ccmix
 
 OFFERED = re.compile(r"^# ([a-z][a-z.-]*) = ", re.MULTILINE)
 RUNS = {"lab": 3 * 3 + 2 * 3, "hosts": 3 * 5, "perfsonar": 2 * 3 * 5}
@@ -75,15 +75,30 @@ def test_a_link_that_leads_nowhere_is_not_followed(ccmix: Ccmix, folder: Path) -
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "says"),
-    [(".", 2, "no name of a file"), ("a\nb", 2, "no name of a file"), ("nowhere/a", 1, "No such file or directory")],
-)
-def test_names_that_can_not_be_written(name: str, status: int, says: str, ccmix: Ccmix, folder: Path) -> None:
+    ("name", "says"),
+    [
+        (".", "no name of a file"), ("..", "no name of a file"), ("a\nb", "no name of a file"),
+        ("nowhere/a", "nowhere/a.ini: the folder nowhere is not there: make it first"),
+    ],
+)  # fmt: skip
+def test_names_that_can_not_be_written(name: str, says: str, ccmix: Ccmix, folder: Path) -> None:
     done = ccmix("init", "lab", name)
-    assert (done.returncode, done.stdout) == (status, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert list(folder.glob("**/*.ini")) == []
+
+
+@pytest.mark.namespaces
+def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
+    filled = 'mount -t tmpfs -o size=64k tmpfs "$0" && head -c 128K /dev/zero >"$0/fill" 2>"$0/why"; "$@"; ls "$0" >&2'
+    written = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", filled, tmp_path, CCMIX, "init", "lab", tmp_path / "mine"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    message = "No space left on device: make room on that disk, or choose another place"
+    assert written.stderr.splitlines() == [f"{tmp_path}/mine.ini: {message}", "fill", "why"]
+    assert written.stdout == ""
 
 
 @pytest.mark.lab

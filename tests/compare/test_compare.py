@@ -186,6 +186,17 @@ def test_what_differs_comes_first(make: Make) -> None:
     assert compare(load(a), load(a)).differences == ()
 
 
+@pytest.mark.parametrize(
+    ("queues", "shown"),
+    [({"eth0": "fq limit 10000p"}, "fq limit 10000p"), ({"h1": "fq", "h2": "pfifo"}, "h1=fq, h2=pfifo")],
+    ids=["of one host", "of two hosts"],
+)
+def test_queues_of_senders_beside_unknown_ones(queues: dict[str, str], shown: str, make: Make) -> None:
+    a, b = make("a", iterations(NEAR)), make("b", iterations(NEAR), sender_qdiscs=queues)
+    found = {one.what: (one.a, one.b) for one in compare(load(a), load(b)).differences}
+    assert found["sender-qdisc"] == (("unknown",), tuple(shown.split(", ")))
+
+
 def test_other_programs_of_a_cca_and_other_parameters_differ(make: Make) -> None:
     a, b = (
         make(

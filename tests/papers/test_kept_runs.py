@@ -1,5 +1,7 @@
 """An experiment that gets more runs keeps those of its archive."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,3 +28,12 @@ def test_runs_that_are_still_planned_are_kept(tmp_path: Path, monkeypatch: pytes
     assert [finished.run for finished, _ in campaign.finished()] == [first, third]
     with pytest.raises(ArchiveError, match="is not empty"):
         kept_runs.keep_runs("dai-fig1", ARCHIVE, tmp_path / "out")
+
+
+def test_a_folder_with_runs_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "campaign.json").write_text("{}")
+    argv = [sys.executable, "-m", "ccmix.papers.kept_runs", "dai-fig1", str(tmp_path)]
+    refused = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr == f"{tmp_path}: has runs already: move it away first\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["campaign.json"]

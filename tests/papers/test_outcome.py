@@ -69,9 +69,10 @@ def test_one_sentence_says_what_holds_and_what_is_near() -> None:
     assert made(STATEMENTS[2:3], published_bps=8e7).sentence == (
         "The paper's statement does not hold in the lab; of 1 comparison with published numbers 1 is not as near."
     )
+    assert made(STATEMENTS[:1]).short == "1 of 1 statement holds"
     assert made((*STATEMENTS, UNTOLD)).short == "2 of 6 statements hold, 1 more with a setting that was tried"
     assert made(STATEMENTS[:3], published_bps=8e7).short == (
-        "2 of 3 statements hold, 1 more with a setting that was tried; 0 of 1 comparisons met"
+        "2 of 3 statements hold, 1 more with a setting that was tried; 0 of 1 comparison met"
     )
 
 

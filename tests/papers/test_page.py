@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ccmix.archive.packed import opened
+from ccmix.papers.costs import REDUCED, TRIED, costs, real_s
 from ccmix.papers.page import Page, page
 from ccmix.papers.registry import EXPERIMENTS
 from ccmix.papers.section import IMAGES
@@ -56,6 +57,17 @@ def test_what_is_long_is_to_be_opened(made: Page) -> None:
         shown = re.sub(r"<details>.*?</details>", "", section, flags=re.DOTALL)
         tables = re.findall(r"(?:^\|.*\n)+", shown, re.MULTILINE)
         assert all(len(table.splitlines()) <= MOST_LINES for table in tables)
+
+
+def test_the_page_says_what_the_forms_cost(made: Page) -> None:
+    """As the list of `ccmix reproduce` does; what was tried is part of it."""
+    [said] = re.findall(
+        r"All reduced forms take (\d+) min, and (\d+) h (\d+) min with `--tried`", " ".join(made.text.split())
+    )
+    reduced_min, hours, minutes = map(int, said)
+    of_all = [costs(experiment, 1, 2) for experiment in EXPERIMENTS]
+    assert reduced_min == round(real_s(of_all, REDUCED) / 60) <= 60
+    assert 60 * hours + minutes == round(real_s(of_all, TRIED) / 60)
 
 
 def test_no_number_is_written_with_an_exponent(made: Page) -> None:

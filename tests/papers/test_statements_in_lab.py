@@ -8,12 +8,12 @@ from support import Ccmix
 pytestmark = [pytest.mark.deep, pytest.mark.lab, pytest.mark.timeout(1200)]
 
 CHECKED = {
-    "datta-fig2": "bbr-84-percent",
-    "tierney-table2": "sixteen-alike-with-little-loss",
+    "datta-fig2": "bbr-retransmits-less-with-a-deep-buffer",
+    "tierney-table2": "cubic-drops-with-little-loss",
     "dai-fig1": "fair-at-300-ms",
     "gomez-fig7": "cubic-below-20-percent-at-0.1-percent",
-    "zeynali-rtt": "long-rtt-ahead-if-first",
-}
+    "zeynali-coexistence": "v3-most-unfair-at-a-shallow-buffer",
+}  # cheap ones
 
 
 @pytest.mark.parametrize(("name", "statement"), CHECKED.items(), ids=CHECKED)

@@ -143,3 +143,11 @@ def test_why_a_statement_cannot_be_told() -> None:
 )
 def test_where_a_statement_is_from(section: str, words: str) -> None:
     assert text.section(Statement("name", section, "", ())) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(5, "1 min"), (59 * 60 + 29, "59 min"), (59 * 60 + 31, "1 h 0 min"), (26.5 * 3600, "26 h 30 min")],
+)
+def test_times_are_in_hours_and_minutes(seconds: float, words: str) -> None:
+    assert text.hours(seconds) == words

@@ -1,4 +1,4 @@
-"""Tells whose the connections are that the probes saw: a test's of iperf3, those to a server of ccmix, or a command's.
+"""Assigns the connections that the probes saw to their source: a test of iperf3, a server of ccmix, or a command.
 
 A connection is known by its sending host and the addresses and ports of both ends. A port alone does not tell it: the
 kernel gives a port to several connections that lead elsewhere, and servers of others may use the ports of ccmix's own.

@@ -1,5 +1,6 @@
 """Formats a metric's value for people, by the unit in its name."""
 
+from ccmix.analysis.statistics import Spread
 from ccmix.units import format_bytes, format_percent, format_rate, format_time
 
 FRACTIONS = ("rate", "loss", "utilisation", "share", "occupancy_mean", "overshoot")
@@ -19,3 +20,9 @@ def shown(metric: str, value: float | None) -> str:
     if metric.endswith(FRACTIONS):
         return sign + format_percent(size)
     return f"{sign}{size:.4g}"
+
+
+def shown_mean(metric: str, spread: Spread) -> str:
+    """Returns '961 Mbit/s ± 12 Mbit/s': the mean, and half of its 95% interval if it has one."""
+    half = f" ± {shown(metric, (spread.ci95[1] - spread.ci95[0]) / 2)}" if spread.ci95 else ""
+    return shown(metric, spread.mean) + half

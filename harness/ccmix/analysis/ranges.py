@@ -25,7 +25,7 @@ def split(condition: Mapping[str, str], unknown: Sequence[str]) -> tuple[dict[st
 
 
 def best_estimates(every: Iterable[UnknownValues]) -> UnknownValues:
-    """Returns of each key its first value, which is the best estimate."""
+    """Returns the first value of each key, which is its best estimate."""
     best: dict[str, str] = {}
     for point in every:
         for key, value in point:
@@ -34,8 +34,9 @@ def best_estimates(every: Iterable[UnknownValues]) -> UnknownValues:
 
 
 def planned_ranges(campaign: Campaign) -> dict[tuple[str, str, str], list[UnknownValues]]:
-    """Returns the values by which the conditions of each range differ, in the order of the file, finished or not; by
-    entry, known condition and destination.
+    """Returns the unknown values of all planned conditions of each range, finished or not, in the order of the file.
+
+    A range's key is its entry, the name of the condition without unknown keys, and the destination.
     """
     planned: dict[tuple[str, str, str], dict[UnknownValues, None]] = {}
     for run in campaign.runs_in_file_order:
@@ -64,7 +65,7 @@ class RangeMember:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Returns the 95% interval of the mean; twice the mean where there is none."""
+        """Returns the 95% interval of the mean; where there is none, the mean as both ends."""
         return self.spread.ci95 or (self.sample.mean, self.sample.mean)
 
     @property

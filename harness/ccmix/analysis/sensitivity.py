@@ -48,7 +48,7 @@ class KeyEffect:
 
     @property
     def order(self) -> tuple[bool, float]:
-        """Returns what effects are sorted by: what may be chance comes last."""
+        """Returns what effects are sorted by: significant ones before those that may be chance."""
         return self.seen, self.rank
 
 
@@ -60,7 +60,7 @@ def effects(span: MetricRange) -> list[KeyEffect]:
 
 
 def _effect(span: MetricRange, key: str) -> KeyEffect | None:
-    """Returns the largest effect of those that are no chance, or else of all."""
+    """Returns the largest significant effect of a key, or else its largest; None if it has one value alone."""
     lines: dict[UnknownValues, list[RangeMember]] = {}
     for member in span.members:
         lines.setdefault(tuple(item for item in member.unknown if item[0] != key), []).append(member)

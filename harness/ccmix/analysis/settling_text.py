@@ -22,8 +22,9 @@ def sentence(settling: Settling) -> str:
 
 
 def summary(runs: Sequence[FinishedRun]) -> str:
-    """Returns how many of some runs have not settled, and the reasons of the one that needs the longest time; nothing
-    if all have, or this can't be judged.
+    """Returns how many of the runs have not settled, and the reasons of that run which needs the longest duration.
+
+    Returns nothing if all have settled, or if this can't be judged.
     """
     unsettled = [(finished, finished.metrics.settling) for finished in runs if not_settled(finished)]
     if not unsettled:
@@ -40,7 +41,7 @@ def summary(runs: Sequence[FinishedRun]) -> str:
 
 
 def longest(runs: Iterable[FinishedRun]) -> Settling | None:
-    """Returns the judgement of the run that needs the longest time of those that have not settled; None without any."""
+    """Returns the judgement of that unsettled run which needs the longest duration; None if all have settled."""
     settlings = (finished.metrics.settling for finished in runs if not_settled(finished))
     return max(settlings, key=_needed_s, default=None)
 
@@ -64,8 +65,8 @@ def would_do(settling: Settling) -> str:
 
 
 def notes(runs: Iterable[FinishedRun]) -> Iterator[str]:
-    """Yields a sentence for each condition with runs that have not settled: how many, and the reasons of the one that
-    needs the longest time.
+    """Yields a sentence for each condition with unsettled runs: how many, and the reasons of that run which needs the
+    longest duration.
     """
     of_condition: dict[str, list[FinishedRun]] = {}
     for finished in runs:

@@ -66,7 +66,7 @@ LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, 
 
 @dataclass(frozen=True)
 class _TestTables:
-    """Holds what is known of a test of iperf3; `streams` and `control` are its connections."""
+    """Holds the tables of a test of iperf3; `streams` and `control` are its connections."""
 
     flows: pl.DataFrame
     intervals: pl.DataFrame
@@ -292,10 +292,7 @@ def _of_command(
 
 
 def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _TestTables:
-    """Returns what is known of a source that iperf3 made.
-
-    Rates of flows are over the measured time of the run, as those of groups that begin later are.
-    """
+    """Returns the tables of a source that iperf3 made. Rates of flows are over the measured time of the run."""
     client = load_json(generators / run_files.iperf3_client(source.label))
     server = load_json(generators / run_files.iperf3_server(source.label))
     traffic = run.traffic.of_source(source)
@@ -357,7 +354,7 @@ def as_archived(finished: FinishedRun, folder: Path) -> Run:
 
 
 def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
-    """Flows by iperf3's own word where it was there to give one, else as the source's sockets show them."""
+    """Returns the tables of a run between hosts: flows as iperf3 reports them, else as the source's sockets show."""
     generators, logs = folder / run_files.GENERATORS, folder / run_files.LOGS
     if run.traffic.steps:
         return _steps_between_hosts(run, path, folder, measurement)
@@ -436,11 +433,11 @@ def _result(run: Run, generators: Path) -> GeneratorResult:
 
 
 def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -> float:
-    """The wall clock when the first sample with sent data was taken, less than a sampling interval after the start.
+    """Returns the wall clock at the first sample with sent data, less than a sampling interval after the start.
 
     iperf3's own time stamp is that of its control connection, before the streams connect one after the other; and what
-    each of them sends first, its cookie, is no traffic.
-    `otherwise` is for a source whose sockets send nothing, as in a test of the other direction.
+    each of them sends first, its cookie, is no traffic. `otherwise` is returned where sockets send nothing, as in a
+    test of the other direction.
     """
     times = samples.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].to_list()
     if not times and otherwise is None:
@@ -525,7 +522,7 @@ def fine_intervals(traffic: Traffic, intervals: pl.DataFrame, sockets: pl.DataFr
 
 
 def intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
-    """Between two samples of a flow: what the destination acknowledged, and what was sent again."""
+    """Returns what the destination acknowledged, and what was sent again, between each two samples of a flow."""
     return (
         samples.sort(*FLOW, "time_s")
         .select(

@@ -173,7 +173,7 @@ class _Known:
                 _write(pl.concat([self._kept(), *self._new]), self._campaign.outdir / INDEX)
 
     def _kept(self) -> pl.DataFrame:
-        """Returns the rows of the index that count, as it is now, without those that are new."""
+        """Returns the rows that the index has now, and that are still fresh, without the runs that were added."""
         new = pl.concat([SCHEMA.to_frame(), *self._new])["folder"]
         with contextlib.suppress(*_UNREADABLE), _opened(self._campaign.outdir) as rows:
             every = rows.collect() if self._usable else SCHEMA.to_frame()
@@ -181,7 +181,7 @@ class _Known:
         return SCHEMA.to_frame()
 
     def _decode(self, rows: pl.LazyFrame, height: int) -> None:
-        """Reads the runs of the rows that count, some at a time: the texts of all take as much memory as the runs."""
+        """Reads the runs of the fresh rows, some at a time: the texts of all take as much memory as the runs."""
         by_name = {self.name(run): run for run in self._campaign.runs}
         decoded: dict[str, FinishedRun] = {}
         try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import SchemaError
 
 from ccmix.archive import inside, schema2
 from ccmix.archive.errors import ArchiveError
@@ -38,7 +39,12 @@ class Codec(Generic[_T]):
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[tuple[_T]]:
-        return TypeAdapter(tuple[self.kind], config=STRICT)  # type: ignore[name-defined]  # a bare dataclass takes no config
+        try:
+            return TypeAdapter(tuple[self.kind], config=STRICT)  # type: ignore[name-defined]  # a bare dataclass takes no config
+        except SchemaError as error:
+            if KeyboardInterrupt.__name__ in str(error):  # pydantic wraps the one of a Ctrl-C in the meantime
+                raise KeyboardInterrupt from error
+            raise
 
     def encode(self, value: _T, without: str | None = None) -> Any:
         """Returns what JSON can hold; leaves out the field `without`."""

@@ -24,7 +24,8 @@ def replacing(file: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
     """Yields a new file beside `file`, which takes its place if the context ends well, and is removed else.
 
     A link at the place is replaced, and what it points to stays as it is. The content is on disk when the context has
-    ended, unless `sync` is false. Raises ArchiveError if neither a file nor a link is there, and OSError.
+    ended, unless `sync` is false. Raises ArchiveError if something else than a file or a link is there, or if another
+    process begins to write the same file before the context has ended, and OSError.
     """
     if _is_direct(file):
         with naming(file), file.open("wb") as out:
@@ -32,20 +33,38 @@ def replacing(file: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
         return
     _check_kind(file)
     part = file.with_name(file.name + PARTIAL)
+    own: os.stat_result | None = None
     try:
         part.unlink(missing_ok=True)  # what a killed process left, or a link
         with open_new(part) as out:
+            own = os.fstat(out.fileno())
             yield out
             out.flush()
             if sync:
                 os.fsync(out.fileno())
-        part.rename(file)
+        _put_in_place(part, own, file)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            part.unlink()
+            if own and _is(part, own):
+                part.unlink()
         if isinstance(error, OSError) and error.filename in (None, str(part)):
             raise OSError(error.errno, error.strerror, str(file)) from error
         raise
+
+
+def _put_in_place(part: Path, own: os.stat_result, file: Path) -> None:
+    """Renames the part. Raises ArchiveError if another process has replaced it by a part of its own, and OSError."""
+    if not _is(part, own):
+        raise ArchiveError(f"{file}: another process writes it at the same time: wait for its end, and try again")
+    part.rename(file)
+
+
+def _is(file: Path, opened: os.stat_result) -> bool:
+    """Returns whether the file is the one that was opened, and no other process has replaced it."""
+    try:
+        return os.path.samestat(file.lstat(), opened)
+    except FileNotFoundError:
+        return False
 
 
 def write_whole(file: Path, text: str, *, sync: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Draws a result beside the range of what emulation leaves open: the range as a bar, the result as a mark."""
+"""Draws a result beside the range that unknown keys leave open: the range as a bar, the result as a mark."""
 
 from ccmix.charts.colours import COLOURS, ONE_COLOUR
 from ccmix.charts.encodings import name, plain

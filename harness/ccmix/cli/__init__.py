@@ -4,11 +4,15 @@ The exit status is 0 if all is good, 1 if a run failed or was not valid, 2 for w
 started), 130 if the user interrupted it.
 """
 
+import os
 import signal
+import sys
+from pathlib import Path
 
 
 def main() -> None:
     """Runs the command of sys.argv. Ctrl-C before it begins or after it has ended is the signal's own death."""
+    _replace_closed_streams()
     by_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where the caller ignores it
     if by_python:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -21,3 +25,13 @@ def main() -> None:
     finally:
         if by_python:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _replace_closed_streams() -> None:
+    """Opens /dev/null for each standard stream that the caller has closed.
+
+    Python has None for it, which can't be written to, and the next file that is opened would get its descriptor.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # until the end

@@ -46,6 +46,7 @@ def archive_pack(outdir: Path, output: Path | None, no_raw: bool) -> None:
     import hashlib
 
     from ccmix.archive import packed
+    from ccmix.units import format_bytes
 
     named = outdir.resolve() if outdir.name in ("", "..") else outdir
     file = output or Path(f"{named}{packed.SUFFIX}")
@@ -57,7 +58,7 @@ def archive_pack(outdir: Path, output: Path | None, no_raw: bool) -> None:
     _name_left_out("no part of the campaign", packing.foreign)
     with file.open("rb") as written:
         digest = hashlib.file_digest(written, "sha256").hexdigest()
-    size = f"{file.stat().st_size / 1e6:.1f} MB"
+    size = format_bytes(file.stat().st_size)
     tell(f"{packing.runs} of {packing.planned} runs in {packing.files} files, {size}, SHA-256 {digest}")
     put(f"{file}\n")
 

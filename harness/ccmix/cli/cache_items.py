@@ -22,8 +22,8 @@ BLOCK_BYTES = 512  # of st_blocks, stat(2)
 class CacheKind:
     """Describes what a folder of the cache has under names of a pattern.
 
-    `extra`: something that gets no older by a new key: what only further builds and ccmix's own tests need, and what a
-    cluster's client sends again.
+    `extra`: no run needs it. Further builds or ccmix's own tests use it, or a cluster's client sends it again; a newer
+    one does not replace it.
     """
 
     name: str
@@ -36,7 +36,7 @@ def _built(name: str) -> tuple[CacheKind, ...]:
 
 
 def _unpacked(part: str) -> tuple[CacheKind, ...]:
-    """Returns the kinds of a part of an installed package; the key is with the part, as in the name of the lock."""
+    """Returns the kinds of a part of an installed package. The key has the part's name, as has that of its lock."""
     key = rf"(?P<key>{part}-[0-9a-f]{{16}})"
     return CacheKind(f"package's {part}", key), CacheKind(LEFT_OVER, rf"{key}\.new-.+")
 

@@ -12,7 +12,7 @@ import click
 from ccmix.cli import options
 from ccmix.cli.collection import without_collection
 from ccmix.cli.output import put, tell
-from ccmix.units import format_rate, parse_rate, parse_time
+from ccmix.units import format_count, format_rate, parse_rate, parse_time
 
 if TYPE_CHECKING:
     from ccmix.importing import runs
@@ -144,7 +144,8 @@ def _import(given: ImportOptions) -> None:
     if not given.dry_run and same_import(given.outdir, identity):
         tell(f"{given.outdir}: has these results already: nothing to do")
         return
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         reading = progress.add_task("reading", total=len(listing.sources))
         read = sources.read(listing.sources, overrides, lambda _: progress.advance(reading))
         kept, copies = without_copies(read.runs)
@@ -158,12 +159,8 @@ def _import(given: ImportOptions) -> None:
         writing = progress.add_task("writing", total=len(planned))
         origin = origin_of_this_import(identity)
         write(given.outdir, planned, overrides, origin, lambda count: progress.advance(writing, count))
-    counted = f"{_counted(len(planned), 'run')} from {_counted(len(listing.sources), 'file')}"
+    counted = f"{format_count(len(planned), 'run')} from {format_count(len(listing.sources), 'file')}"
     tell(f"{counted}, into {given.outdir}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _name_left_out(reasons: Sequence[str]) -> None:

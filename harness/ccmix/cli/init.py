@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ccmix.cli import options
 from ccmix.cli.output import put, tell
+
+if TYPE_CHECKING:
+    from ccmix.config import ConfigError
 
 NEXT = {  # the two commands after it, for each kind of file
     "lab": ("ccmix plan {}", "ccmix run {} --lab"),
@@ -41,7 +45,7 @@ def init(kind: str, name: Path) -> None:
 
 def _file(name: Path) -> Path:
     """Returns the file for a name with or without the suffix. Raises BadParameter for what can't be in a comment."""
-    if not name.name or not str(name).isprintable():
+    if name.name in ("", "..") or not str(name).isprintable():
         raise click.BadParameter(f"{str(name)!r} is no name of a file that can be printed", param_hint="NAME")
     return name if name.suffix == ".ini" else name.with_name(f"{name.name}.ini")
 
@@ -54,13 +58,26 @@ def _text(kind: str, file: Path) -> str:
 
 
 def _create(file: Path, text: str) -> None:
-    """Writes a new file. Raises ConfigError if one of this name is there, and OSError."""
+    """Writes a new file, whole or not at all. Raises ConfigError if it can't be made there, and OSError."""
+    from ccmix.archive.replacing import open_new
+    from ccmix.failures import naming
+
+    try:
+        new = open_new(file)
+    except FileExistsError as error:
+        raise _problem(file, "is there already, and stays as it is: choose another name") from error
+    except FileNotFoundError as error:
+        raise _problem(file, f"the folder {file.parent} is not there: make it first, or choose another name") from error
+    try:
+        with naming(file), new:
+            new.write(text.encode())
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
+
+def _problem(file: Path, message: str) -> ConfigError:
     from ccmix.config import ConfigError
     from ccmix.config.problems import Problem
 
-    try:
-        with file.open("x", encoding="utf-8") as new:
-            new.write(text)
-    except FileExistsError as error:
-        message = "is there already, and stays as it is: choose another name"
-        raise ConfigError([Problem(file, None, None, None, message)]) from error
+    return ConfigError([Problem(file, None, None, None, message)])

@@ -92,6 +92,8 @@ def _line_and_status(error: Exception) -> tuple[str, int]:
         case OSError(filename=None, errno=number) if number in WHAT_TO_DO:  # files are always named
             output.drop_the_rest()
             return located(error, "standard output"), status.BAD
+        case FileNotFoundError(filename=None):  # of getcwd(2)
+            return "the working folder was removed: go to another one", status.BAD
         case OSError():
             return located(error), status.BAD
     raise error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +24,8 @@ Decorator = Callable[[Command], Command]
 class PathType(click.Path):
     """Reads a Path, and refuses an empty one: that of an unset shell variable would be the working directory.
 
+    Refuses a link that leads to itself, too: Path.resolve() raises a RuntimeError of it.
+
     A shell completes it by what matches `completes`, patterns of names below the folder that was typed, as long as
     there is such a thing, else by all files.
     """
@@ -30,10 +34,13 @@ class PathType(click.Path):
         super().__init__(path_type=Path, **what)
         self._completes = completes
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if value == "":
             self.fail("it is empty", param, ctx)
-        return super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if _is_circle(path):
+            self.fail(f"the link '{path}' leads to itself", param, ctx)
+        return path
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -47,6 +54,14 @@ class PathType(click.Path):
 
 INI = (".ini",)
 ARCHIVES = (".zip", "/campaign.json")  # packed ones, and folders
+
+
+def _is_circle(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def outdirs(*, required: bool) -> Decorator:

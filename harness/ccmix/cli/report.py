@@ -73,6 +73,8 @@ def report(given: ReportOptions) -> None:
     from ccmix.analysis.results import load_results
     from ccmix.archive.packed import opened
 
+    if given.kinds and not given.charts:
+        raise click.UsageError("--chart names a kind for --charts FOLDER: give that, too")
     with without_collection(), opened(given.outdirs) as archives:
         is_page = given.form == "html" and not given.against and not given.charts
         loaded = load_results(archives.folders, numbers_only=not is_page, numbers_of_many=True)
@@ -94,10 +96,13 @@ def _default_page(outdir: Path, folder: Path) -> Path:
 
 def _write_page(results: Results, page: Path) -> None:
     from ccmix.report.html import write_report
+    from ccmix.report.results_text import unread
 
     with naming(page):
         write_report(results, page)
     put(f"{page}\n")
+    for sentence in unread(results):
+        tell(sentence)
 
 
 def _put_text(results: Results, given: ReportOptions) -> None:

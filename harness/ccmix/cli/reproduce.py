@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ from ccmix.cli import options, status
 from ccmix.cli.output import put
 
 if TYPE_CHECKING:
-    from ccmix.analysis.cost import Cost
     from ccmix.archive import Campaign
     from ccmix.cli.run import RunOptions
     from ccmix.model import Run
@@ -104,23 +103,11 @@ def _experiment(name: str, statement: str | None) -> Experiment:
 
 
 def _list(given: ReproduceOptions) -> None:
+    from ccmix.papers.costs import costs
     from ccmix.papers.registry import EXPERIMENTS
     from ccmix.papers.terminal import listing
 
-    def costs() -> Iterator[tuple[Experiment, dict[str, Cost]]]:
-        for experiment in EXPERIMENTS:
-            reduced = {"reduced": _cost(experiment, given, full=False, tried=False)}
-            tried = {"tried": _cost(experiment, given, full=False, tried=True)} if experiment.tried else {}
-            yield experiment, reduced | tried | {"full": _cost(experiment, given, full=True, tried=False)}
-
-    put(listing(costs()))
-
-
-def _cost(experiment: Experiment, given: ReproduceOptions, *, full: bool, tried: bool) -> Cost:
-    from ccmix.analysis.cost import cost
-    from ccmix.papers.made_by import planned
-
-    return cost(planned(experiment.name, given.seed, full=full, tried=tried), given.cores)
+    put(listing((experiment, costs(experiment, given.seed, given.cores)) for experiment in EXPERIMENTS))
 
 
 def _reproduce(experiment: Experiment, given: ReproduceOptions) -> int:

@@ -67,8 +67,9 @@ def _check(attempt: Attempt, job: Job, worker: str, finished: FinishedRun) -> No
 
 @contextlib.contextmanager
 def _packed(answer: Reply, shared: Path | None) -> Iterator[IO[bytes]]:
-    """Yields the packed files, and removes the file in the shared folder if they were of use. Raises ArchiveError if
-    that is not the one that was meant.
+    """Yields the packed files, and then removes the file in the shared folder, unless the context raised.
+
+    Raises ArchiveError if the file in the shared folder is not the one that the worker wrote.
     """
     if not answer.shared:
         yield io.BytesIO(answer.files)

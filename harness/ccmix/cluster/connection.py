@@ -43,9 +43,6 @@ class Workers:
     def fit(self) -> list[str]:
         return [address for address, of in self.good.items() if of.worker_id not in self.unfit]
 
-    def id_of(self, address: str) -> str:
-        return self.good[address].worker_id if address in self.good else ""
-
 
 class SchedulerConnection:
     """Holds a client of the scheduler, and makes another when the scheduler was lost."""

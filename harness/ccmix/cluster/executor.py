@@ -26,7 +26,7 @@ TRIED_AT = 2  # workers that could not make a run: then it is the run, and not t
 
 @dataclass
 class _Submitted(Flight):
-    """Is a run that was submitted, with who waits for it."""
+    """Describes a submitted run, with what is called when it begins, and what is set when it straggles."""
 
     began: Callable[[], None] = lambda: None
     straggles: asyncio.Event = field(default_factory=asyncio.Event)
@@ -57,8 +57,9 @@ class DaskExecutor:
         self._pace = Pace()
 
     async def make(self, attempt: Attempt) -> FinishedRun:
-        """Makes the run as Executor says. One that a worker can't make, or of which it sends something else, is tried
-        at another worker, and fails if that can't make it, either.
+        """Makes the run as Executor says.
+
+        If a worker can't make it, or sends back something else, another one tries. If that fails, too, the run fails.
         """
         shared = await self._shared.folder() if self._shared else None
         folder = str(shared) if shared else None
@@ -139,7 +140,7 @@ class DaskExecutor:
 
 
 async def first_of_use(copies: Sequence["asyncio.Task[Reply | None]"]) -> Reply | None:
-    """Returns the first reply that ends a run; where there is none, what the first copy returns or raises."""
+    """Returns the first reply of a finished or failed run. Without any, returns or raises what the first copy does."""
     for ended in asyncio.as_completed(copies):
         try:
             reply = await ended

@@ -121,7 +121,7 @@ def _locked(sha256: str) -> Iterator[None]:
 
 
 def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Lets all files be root's, or who unpacks them."""
+    """Makes root the owner of a packed file; unpacked by somebody else, it is theirs."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

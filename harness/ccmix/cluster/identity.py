@@ -1,5 +1,6 @@
-"""Says what of a machine decides the bytes of a run beside what is sent to it: only machines equal in it may work
-together.
+"""Identifies what decides a run's bytes on a machine, besides the files that ccmix sends there.
+
+Only machines with the same parts may work on one campaign.
 """
 
 import functools
@@ -21,8 +22,9 @@ SENT = (".py", "init", "fstab")  # endings of the files of ccmix that decide
 
 @functools.cache
 def parts(host_root: bool) -> dict[str, str]:
-    """Returns what this machine has, by what it is; with what counts for guests whose root is the host's file system,
-    if such runs are to be made.
+    """Returns the version or hash of each part of this machine, by its name.
+
+    With `host_root`, parts count, too, that only matter to guests whose root is the host's file system.
     """
     have = {
         "ccmix": code_hash(PACKAGE_FOLDER / "ccmix"),

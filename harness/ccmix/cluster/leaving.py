@@ -1,4 +1,4 @@
-"""Packs what a worker made, for its way to the client: through Dask, or through a folder that both see."""
+"""Packs the files of a run for their way to the client: through Dask, or through a folder that both see."""
 
 import hashlib
 import io
@@ -17,9 +17,9 @@ from ccmix.units import format_bytes
 
 
 async def with_files(answer: Reply, folder: Path, shared: str | None) -> Reply:
-    """Returns the answer with the folder's files; nothing is left of them in the shared folder when cancelled.
+    """Returns the answer with the folder's files. A cancelled call leaves nothing in the shared folder.
 
-    Raises OSError, but not of the shared folder: the run has failed then, since other workers have the same folder.
+    An error of the shared folder fails the run, since other workers would meet it, too. Raises OSError for all others.
     """
     file = Path(shared or folder.parent, f"{uuid.uuid4().hex}.zip")
     kept = False

@@ -1,4 +1,4 @@
-"""What the client and the workers of a cluster say to each other."""
+"""Defines the messages between the client and the workers of a cluster."""
 
 import json
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from ccmix.model import Run
 
 MOST_THROUGH_DASK_BYTES = 64 * 2**20
 MEMORY = "ccmix-memory"  # a resource of a worker, in bytes
-WORKER_ID = "ccmix-worker-id"  # what the scheduler is told of a worker, by this name
-IDENTITY = "ccmix-"  # what the resource begins with that a worker has as often as it may be asked, by its fingerprint
-ENDLESS = 1e9
+WORKER_ID = "ccmix-worker-id"  # the key under which a worker tells the scheduler its ID
+IDENTITY = "ccmix-"  # and the worker's fingerprint: a resource that jobs ask for, so that only equal workers get them
+ENDLESS = 1e9  # of a resource: more than all jobs together ask for
 _SEPARATOR = b"\n"
 
 
@@ -37,7 +37,7 @@ class Job:
 
 @dataclass(frozen=True)
 class SentFile:
-    """Is a file, or a packed userland, that a job lacked."""
+    """Holds a file, or a packed userland, that a worker lacked for a job."""
 
     sha256: str
     is_userland: bool
@@ -47,7 +47,7 @@ class SentFile:
 
 @dataclass(frozen=True)
 class Reply:
-    """Says how a job ended; what follows it are the files of the run's folder, packed."""
+    """Says how a job ended, and holds the files of the run's folder, packed."""
 
     outcome: Literal["finished", "failed", "unfit", "lacks"]
     worker: str  # its address; '' where nobody knows it
@@ -64,7 +64,7 @@ _REPLY = TypeAdapter(Reply)
 
 
 def encoded(answer: Reply) -> bytes:
-    """Returns bytes, which Dask sends as they are, so that no object of a worker is made by the client."""
+    """Returns the reply as bytes. Dask sends them as they are, so the client never unpickles an object of a worker."""
     head = {name: value for name, value in asdict(answer).items() if name != "files"}
     return json.dumps(head).encode() + _SEPARATOR + answer.files
 

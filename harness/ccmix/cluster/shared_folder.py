@@ -1,4 +1,4 @@
-"""The client's part of the folder that client and workers see, for what is too large for Dask."""
+"""Keeps the campaign's part of the folder that client and workers see, for what is too large for Dask."""
 
 import asyncio
 import hashlib
@@ -12,9 +12,9 @@ from ccmix.archive.replacing import replacing
 
 
 class SharedFolder:
-    """Has a folder of the campaign's own below `shared`: nothing of it is left when the campaign ends.
+    """Makes the campaign's own folder below `shared`, and removes it when the campaign ends.
 
-    One of a client that was killed has the same name, so that the next client of the campaign removes it.
+    The folder's name depends on the campaign alone, so that the next client removes what a killed one left.
     """
 
     def __init__(self, shared: Path, campaign: Path) -> None:

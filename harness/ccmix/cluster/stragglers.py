@@ -11,7 +11,7 @@ LEAST_FINISHED = 3  # runs by which the others are expected
 
 @dataclass
 class Flight:
-    """Describes a run that was submitted and is not back."""
+    """Describes a run that was submitted and has not come back."""
 
     traffic_s: float
     since_s: float | None = None  # when it began, or should have
@@ -28,7 +28,10 @@ class Pace:
             self._rates.append(took_s / traffic_s)
 
     def stragglers(self, flights: dict[str, Flight], threads: int) -> list[str]:
-        """Returns the keys of those that straggle: no more are out than threads, and they are long past their time."""
+        """Returns the keys of the runs that take far longer than expected; none while runs wait for a thread.
+
+        A run that has not reported its begin counts from the first call at which a thread was free for it.
+        """
         if len(flights) > threads or len(self._rates) < LEAST_FINISHED:
             return []
         now_s, rate = time.monotonic(), statistics.median(self._rates)

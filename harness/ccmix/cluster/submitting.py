@@ -34,7 +34,7 @@ class PassedOver:
 
 @dataclass
 class _Submission:
-    """Is a job that the scheduler has."""
+    """Describes a job that was submitted to the scheduler."""
 
     run_name: str
     began: Callable[[], None]
@@ -55,9 +55,9 @@ class RunSubmitter:
         self.topic = f"ccmix-{uuid.uuid4().hex}"  # of the events that workers report
 
     async def reply(self, client: Client, job: Job, passed_over: PassedOver, began: Callable[[], None]) -> Reply | None:
-        """Returns what a worker replies that lacks nothing; None where the job has to be submitted again.
+        """Submits the job, sends its worker what that lacks, and returns the reply; None if it must be submitted again.
 
-        Raises GeneratorError, as NoOtherWorkerError where no worker may make the run.
+        Raises GeneratorError, and NoOtherWorkerError if no worker may make the run.
         """
         sent_to: set[str] = set()
         while True:
@@ -80,7 +80,7 @@ class RunSubmitter:
                 return replace(unfit, reason=reason)
 
     def event(self, event: tuple[float, dict[str, str]]) -> None:
-        """Takes the report of a worker that a run has begun there."""
+        """Notes that a run has begun at a worker, as the worker reports."""
         _, said = event
         if submission := self._submissions.get(said.get("began", "")):
             submission.worker, submission.worker_id = said.get("worker", ""), said.get("id", "")
@@ -93,7 +93,7 @@ class RunSubmitter:
         return [worker for worker, processed in given.items() if keys & {*map(str, processed)}]
 
     async def take_back_stranded(self) -> None:
-        """Takes back the jobs that only workers may make that have left, so that they are submitted again."""
+        """Cancels the jobs whose chosen workers have all left, so that they are submitted again."""
         for submission in [*self._submissions.values()]:
             if submission.future and submission.only and not {*submission.only} & self._connection.workers.good.keys():
                 await submission.future.cancel()

@@ -1,4 +1,4 @@
-"""The part of ccmix at a worker of Dask, which is started with `--preload ccmix.cluster.worker`."""
+"""Makes runs at a worker of Dask, which is started with `--preload ccmix.cluster.worker`."""
 
 import asyncio
 import functools
@@ -29,8 +29,8 @@ from ccmix.tools import ToolError
 OURS = "ccmix"  # the plugin's name
 LEFT_TO_OTHERS = 0.1  # of the memory that is available: tables are made beside the guests
 UNFIT = ("start",)  # reasons of GuestError for which another worker is tried
-FOUND_BY = {"capflow": "CCMIX_CAPFLOW", "confine": "CCMIX_CONFINE"}  # programs that no lab is given
-FULL_BYTES = 2**20  # less than that is left on a full disk
+FOUND_BY = {"capflow": "CCMIX_CAPFLOW", "confine": "CCMIX_CONFINE"}  # programs that the lab finds by a variable
+FULL_BYTES = 2**20  # a disk with less space than that counts as full
 
 
 async def dask_setup(worker: Worker) -> None:
@@ -75,7 +75,7 @@ class _RunsInProgress(WorkerPlugin):
         self.tasks: dict[str, asyncio.Task[Reply]] = {}
 
     def transition(self, key: object, start: str, finish: str, **_: object) -> None:
-        """Takes what Dask asks for: it asks for a release, and goes on with what it executes."""
+        """Cancels a run whose task is released. Dask only forgets the task, and lets its coroutine run on."""
         if (start, finish) == ("executing", "released") and (task := self.tasks.get(str(key))):
             task.cancel()
 

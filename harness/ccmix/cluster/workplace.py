@@ -1,4 +1,4 @@
-"""The folder in which a worker makes its runs. One of a worker that was killed is removed by the next worker there."""
+"""Makes the folders of a worker's runs, and removes those that killed workers left on the machine."""
 
 import contextlib
 import fcntl

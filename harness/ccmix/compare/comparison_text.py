@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from ccmix.analysis.metric_text import shown
+from ccmix.analysis.metric_text import shown, shown_mean
 from ccmix.analysis.settling_text import would_do
-from ccmix.analysis.statistics import Spread
 from ccmix.compare import range_text, verdict_text
 from ccmix.compare.environment import MOST_VALUES
 from ccmix.compare.matching import Cell
@@ -15,7 +14,7 @@ from ccmix.compare.paths import KnownPath
 from ccmix.compare.ranges import ComparedRange
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
 from ccmix.plain_text import plain
-from ccmix.units import format_percent, format_time
+from ccmix.units import format_count, format_percent, format_time
 
 OVERVIEW = (
     "A", "B", "runs", "group", "goodput of A", "goodput of B", "B/A", "95% interval", "verdict", "retransmitted",
@@ -98,8 +97,7 @@ def title(condition: ComparedCondition | ComparedRange) -> str:
 def _runs(cell: Cell) -> str:
     invalid = len(cell.results) - len(cell.valid)
     left_out = f" ({invalid} more not valid)" if invalid else ""
-    count = len(cell.valid)
-    return f"{count} valid run{'s' if count != 1 else ''}{_unsettled(cell)}{_over(cell.path)}{left_out}"
+    return f"{format_count(len(cell.valid), 'valid run')}{_unsettled(cell)}{_over(cell.path)}{left_out}"
 
 
 def _unsettled(cell: Cell) -> str:
@@ -123,21 +121,13 @@ def _line(tested: Tested) -> tuple[str, ...]:
     test = tested.found
     low_high = f"{test.interval[0]:.3f} to {test.interval[1]:.3f}" if test and test.interval else NONE
     ratio = f"{test.ratio:.3f}" if test and test.ratio is not None else NONE
-    spreads = (_spread(tested.metric, side) for side in (tested.a, tested.b))
+    spreads = (shown_mean(tested.metric, side) if side else NONE for side in (tested.a, tested.b))
     return tested.group, tested.metric, *spreads, ratio, low_high, _verdict(tested)
 
 
 def _verdict(tested: Tested) -> str:
     """Returns "can't tell: above all of A"."""
     return tested.verdict + (f": {tested.single}" if tested.single else "")
-
-
-def _spread(metric: str, spread: Spread | None) -> str:
-    """Returns '961 Mbit/s ± 12 Mbit/s': the mean, and half of its 95% interval."""
-    if spread is None:
-        return NONE
-    half = f" ± {shown(metric, (spread.ci95[1] - spread.ci95[0]) / 2)}" if spread.ci95 else ""
-    return shown(metric, spread.mean) + half
 
 
 def distribution_sentences(condition: ComparedCondition) -> Iterator[str]:

@@ -29,9 +29,9 @@ def _ranges(compared: Compared) -> Iterator[dict[str, Cell]]:
             span, point = tested.b, tested.b.point
             yield {
                 "what": "range", "a": each.a.name, "b": each.b.name, "unknown": " ".join(each.b.unknown),
-                "group": tested.group, "metric": tested.metric, **_of_side("a", "mean", tested.a), "b_runs": span.runs,
+                "group": tested.group, "metric": tested.metric, **_of_side("a", tested.a), "b_runs": span.runs,
                 "b_mean": point.sample.mean if point else None, "b_low": span.low, "b_high": span.high,
-                "outside_by": tested.by, "verdict": tested.verdict,
+                "outside_by": tested.outside_by, "verdict": tested.verdict,
             }  # fmt: skip
 
 
@@ -52,16 +52,16 @@ def _conditions(compared: Compared) -> Iterator[dict[str, Cell]]:
             ratio_low, ratio_high = (tested.found.interval if tested.found else None) or (None, None)
             yield {
                 "what": "condition", "a": condition.a.name, "b": condition.b.name, "group": tested.group,
-                "metric": tested.metric, **_of_side("a", "mean", tested.a), **_of_side("b", "mean", tested.b),
+                "metric": tested.metric, **_of_side("a", tested.a), **_of_side("b", tested.b),
                 "ratio": tested.found.ratio if tested.found else None, "ratio_low": ratio_low, "ratio_high": ratio_high,
                 "verdict": tested.verdict,
             }  # fmt: skip
 
 
-def _of_side(side: str, mean: str, spread: Spread | None) -> dict[str, Cell]:
+def _of_side(side: str, spread: Spread | None) -> dict[str, Cell]:
     if spread is None:
         return {}
     low, high = spread.ci95 or (None, None)
     return {
-        f"{side}_runs": spread.runs, f"{side}_{mean}": spread.mean, f"{side}_low": low, f"{side}_high": high,
+        f"{side}_runs": spread.runs, f"{side}_mean": spread.mean, f"{side}_low": low, f"{side}_high": high,
     }  # fmt: skip

@@ -64,8 +64,8 @@ def _join_unknown(
         return
     members = [member for member in others if member.startswith(prefix)]
     if members:
-        values = ((member.removeprefix(prefix), others.pop(member)) for member in members)
-        joined = tuple(f"{member}={' or '.join(texts)}" for member, texts in values)
+        values = ((member.removeprefix(prefix).lstrip("."), " or ".join(others.pop(member))) for member in members)
+        joined = tuple(f"{member}={text}" if member else text for member, text in values)
         these[name], others[name] = (UNKNOWN,), joined
 
 

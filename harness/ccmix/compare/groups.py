@@ -1,6 +1,7 @@
 """Finds the groups that conditions of two campaigns have in common, and the values of their metrics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 from ccmix.analysis.results import Result
 from ccmix.analysis.statistics import value_of
@@ -8,6 +9,34 @@ from ccmix.compare.matching import Cell
 
 VERDICT_METRIC = "goodput_bps"  # decides whether a condition is the same
 WHOLE = "all"  # the run, beside its groups
+
+
+class GroupTest(Protocol):
+    """Is the test of a metric of a group, or of the whole run."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def metric(self) -> str: ...
+
+
+_T = TypeVar("_T", bound=GroupTest)
+
+
+def goodputs_of(tested: Iterable[_T]) -> list[_T]:
+    """Returns the tests of the groups' goodput, or of the run's if there is no group in both campaigns."""
+    every = [test for test in tested if test.metric == VERDICT_METRIC]
+    return [test for test in every if test.group != WHOLE] or every
+
+
+def families(tested: Sequence[GroupTest]) -> Iterable[list[int]]:
+    """Returns the places of the tests whose p-values are adjusted together (Holm): those of each metric, the tests of
+    groups apart from those of whole runs.
+    """
+    places: dict[tuple[str, bool], list[int]] = {}
+    for place, test in enumerate(tested):
+        places.setdefault((test.metric, test.group == WHOLE), []).append(place)
+    return places.values()
 
 
 def groups_of_both(a: Result, b: Result) -> Iterator[tuple[str, str]]:

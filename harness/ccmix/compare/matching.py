@@ -45,7 +45,7 @@ class Cell:
 
     @property
     def longest_unsettled(self) -> Settling | None:
-        """Returns the judgement of the valid run that needs the longest time of those that have not settled."""
+        """Returns the judgement of that valid, unsettled run which needs the longest duration."""
         return longest(result.finished for result in self.valid)
 
     @property
@@ -126,22 +126,17 @@ def cells(results: Sequence[Result]) -> list[Cell]:
 
 
 def joined(results: Results) -> list[Cell]:
-    """Returns the conditions with those that differ in unknown keys alone joined, at the place of their first."""
+    """Returns the conditions in the order of the plan. Those that differ in unknown keys alone are one RangeCell."""
     planned = {place: values for campaign in results.campaigns for place, values in planned_ranges(campaign).items()}
-    found: list[Cell | list[tuple[UnknownValues, Cell]]] = []
     by_known: dict[tuple[str, str, str], list[tuple[UnknownValues, Cell]]] = {}
     for cell in cells(results.runs):
         run = cell.first.run
         known, values = split(run.condition, results.unknown_of(cell.first))
-        if not values:
-            found.append(cell)
-            continue
-        key = run.entry, condition_name(known), run.dst
-        if key not in by_known:
-            found.append(by_known.setdefault(key, []))
-        by_known[key].append((values, cell))
-    places = {id(members): place for place, members in by_known.items()}
-    return [_range_cell(each, planned[places[id(each)]]) if isinstance(each, list) else each for each in found]
+        by_known.setdefault((run.entry, condition_name(known), run.dst), []).append((values, cell))
+    return [
+        _range_cell(members, planned[place]) if place in planned else members[0][1]
+        for place, members in by_known.items()
+    ]
 
 
 def _range_cell(members: Sequence[tuple[UnknownValues, Cell]], planned: Sequence[UnknownValues]) -> RangeCell:

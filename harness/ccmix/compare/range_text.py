@@ -5,15 +5,16 @@ from collections.abc import Iterator, Sequence
 
 from ccmix.analysis.comparison import MARGIN
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL
-from ccmix.analysis.metric_text import shown
+from ccmix.analysis.metric_text import shown, shown_mean
 from ccmix.analysis.ranges import MetricRange, RangeMember
 from ccmix.analysis.sensitivity import KeyEffect
 from ccmix.compare.groups import WHOLE
 from ccmix.compare.ranges import ComparedRange, RangeTested
-from ccmix.units import format_percent
+from ccmix.units import format_count, format_percent
 
 HEADINGS = ("A", "B", "runs", "group", "metric", "A", "range of B", "best of B", "verdict")
 UNKNOWN_HEADINGS = ("unknown", "A", "group", "from", "to", "ratio", "of the range", "with", "chance")
+MEMBER_HEADINGS = ("B", "group", "metric", "mean of B", "B/A")
 MOST_NAMED = 3  # conditions in a sentence
 NONE = "–"
 
@@ -31,17 +32,11 @@ def _line(compared: ComparedRange, tested: RangeTested) -> tuple[str, ...]:
         f"{tested.a.runs}, {_runs_of_each(tested.b)}",
         tested.group,
         tested.metric,
-        _mean(tested),
+        shown_mean(tested.metric, tested.a),
         span(tested.metric, tested.b),
         f"{shown(tested.metric, point.sample.mean)} ({point.name})" if point else NONE,
         verdict(tested),
     )
-
-
-def _mean(tested: RangeTested) -> str:
-    ci95 = tested.a.ci95
-    half = f" ± {shown(tested.metric, (ci95[1] - ci95[0]) / 2)}" if ci95 else ""
-    return shown(tested.metric, tested.a.mean) + half
 
 
 def _runs_of_each(span: MetricRange) -> str:
@@ -68,10 +63,10 @@ def verdict(tested: RangeTested) -> str:
 
 def _where(tested: RangeTested) -> str:
     """Returns 'by 12% above', or nothing within the range."""
-    if not tested.by:
+    if not tested.outside_by:
         return ""
-    side = "above" if tested.by > 0 else "below"
-    return f"by {format_percent(abs(tested.by))} {side}" if math.isfinite(tested.by) else f"{side} 0"
+    side = "above" if tested.outside_by > 0 else "below"
+    return f"by {format_percent(abs(tested.outside_by))} {side}" if math.isfinite(tested.outside_by) else f"{side} 0"
 
 
 def _why(tested: RangeTested) -> str:
@@ -96,17 +91,13 @@ def summary(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> str:
     counted = ", ".join(f"{verdicts.count(word)} {word}" for word in ("in the range", "outside"))
     undecided = verdicts.count("can't tell")
     return (
-        f"{_conditions(len(ranges))} of A beside a range of B, over what is not known of its path "
+        f"{format_count(len(ranges), 'condition')} of A beside a range of B, over what is not known of its path "
         f"({', '.join(_unknown(ranges))}): goodput {counted}, {undecided} undecided (margin ±{format_percent(margin)})"
     )
 
 
 def _unknown(ranges: Sequence[ComparedRange]) -> list[str]:
     return list(dict.fromkeys(key for compared in ranges for key in compared.b.unknown))
-
-
-def _conditions(count: int) -> str:
-    return f"{count} condition{'' if count == 1 else 's'}"
 
 
 def condition(compared: ComparedRange) -> str:
@@ -123,19 +114,10 @@ def condition(compared: ComparedRange) -> str:
 def member_lines(compared: ComparedRange) -> list[tuple[str, ...]]:
     """Returns a line under MEMBER_HEADINGS for each condition of a range and group, with the ratio of B to A."""
     return [
-        (member.name, tested.group, tested.metric, _member(tested.metric, member), _ratio(tested, member))
+        (member.name, tested.group, tested.metric, shown_mean(tested.metric, member.spread), _ratio(tested, member))
         for tested in compared.tested
         for member in tested.b.members
     ]
-
-
-MEMBER_HEADINGS = ("B", "group", "metric", "mean of B", "B/A")
-
-
-def _member(metric: str, member: RangeMember) -> str:
-    ci95 = member.spread.ci95
-    half = f" ± {shown(metric, (ci95[1] - ci95[0]) / 2)}" if ci95 else ""
-    return shown(metric, member.sample.mean) + half
 
 
 def _ratio(tested: RangeTested, member: RangeMember) -> str:
@@ -182,21 +164,21 @@ def advice(ranges: Sequence[ComparedRange], margin: float = MARGIN) -> Iterator[
         named = [compared.a.name for compared in outside[:MOST_NAMED]]
         more = f" and {len(outside) - len(named)} more" if len(outside) > len(named) else ""
         yield (
-            f"The real result is outside of the range in {len(outside)} of {_conditions(len(ranges))} "
+            f"The real result is outside of the range in {len(outside)} of {format_count(len(ranges), 'condition')} "
             f"({'; '.join(named)}{more}): no value of {_or(_unknown(outside))} explains it there. "
             "Something else of the path differs from B."
         )
     if near := sum(compared.verdict == "can't tell" and any(map(_beyond, compared.goodputs)) for compared in ranges):
         yield (
-            f"In {_conditions(near)} the mean of A is outside of the range, and the runs are too few, or vary too "
-            "much, to say that this is no chance."
+            f"In {format_count(near, 'condition')} the mean of A is outside of the range, and the runs are too few, or "
+            "vary too much, to say that this is no chance."
         )
     if left := [compared for compared in ranges if compared.verdict != "outside"]:
         yield _measure(left, margin)
 
 
 def _beyond(tested: RangeTested) -> bool:
-    return tested.verdict == "can't tell" and tested.by != 0
+    return tested.verdict == "can't tell" and tested.outside_by != 0
 
 
 def _measure(ranges: Sequence[ComparedRange], margin: float) -> str:
@@ -231,8 +213,8 @@ def unknown_of_a(keys: Sequence[str]) -> str:
     if not keys:
         return ""
     return (
-        f"The file of A says that {_or(keys)} is unknown: the ranges are those of B. Name A second to compare with its "
-        "ranges."
+        f"The file of A says that {_or(keys)} is unknown, but only the ranges of B are compared. To compare with the "
+        "ranges of A, name A second."
     )
 
 

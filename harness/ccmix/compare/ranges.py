@@ -8,7 +8,7 @@ from ccmix.analysis.comparison import MetricSample, holm, significant
 from ccmix.analysis.ranges import AgainstRange, MetricRange, RangeMember, against, range_of
 from ccmix.analysis.sensitivity import KeyEffect, effects
 from ccmix.analysis.statistics import Spread
-from ccmix.compare.groups import VERDICT_METRIC, WHOLE, groups_of_both, values
+from ccmix.compare.groups import VERDICT_METRIC, WHOLE, families, goodputs_of, groups_of_both, values
 from ccmix.compare.matching import Cell, RangeCell
 
 OF_GROUP = (VERDICT_METRIC, "retransmission_rate", "rtt_median_s")
@@ -28,7 +28,7 @@ class RangeTested:
     found: AgainstRange
 
     @property
-    def by(self) -> float:
+    def outside_by(self) -> float:
         """Returns how far A's mean is outside of the range, as a fraction of the nearer end: above it more than 0,
         below it less than 0, within it 0. Infinity above an end of 0.
         """
@@ -42,10 +42,10 @@ class RangeTested:
         """Returns 'in the range' within the margin, even if there is a significant difference below it."""
         if significant(self.found.p_inside):
             return "in the range"
-        return "outside" if significant(self.found.p_outside) and self.by else "can't tell"
+        return "outside" if significant(self.found.p_outside) and self.outside_by else "can't tell"
 
     def to_json(self) -> dict[str, object]:
-        by = self.by
+        by = self.outside_by
         return {
             "group": self.group,
             "metric": self.metric,
@@ -89,8 +89,7 @@ class ComparedRange:
     @property
     def goodputs(self) -> list[RangeTested]:
         """Returns the tests of the groups' goodput, or of the run's if both have no group."""
-        every = [tested for tested in self.tested if tested.metric == VERDICT_METRIC]
-        return [tested for tested in every if tested.group != WHOLE] or every
+        return goodputs_of(self.tested)
 
     @property
     def verdict(self) -> RangeWord:
@@ -154,10 +153,7 @@ def adjusted(ranges: Sequence[ComparedRange]) -> Iterator[ComparedRange]:
     Each metric and each of its two questions is a family; so is the run as a whole.
     """
     every = [tested for compared in ranges for tested in compared.tested]
-    families: dict[tuple[str, bool], list[int]] = {}
-    for at, tested in enumerate(every):
-        families.setdefault((tested.metric, tested.group == WHOLE), []).append(at)
-    for family in families.values():
+    for family in families(every):
         inside = holm([every[at].found.p_inside for at in family])
         outside = holm([every[at].found.p_outside for at in family])
         for at, p_inside, p_outside in zip(family, inside, outside, strict=True):

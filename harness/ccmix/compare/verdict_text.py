@@ -6,7 +6,7 @@ from ccmix.analysis.comparison import significant
 from ccmix.analysis.intervals import LEAST_FOR_INTERVAL, MOST_ITERATIONS
 from ccmix.analysis.settling_text import longest, would_do
 from ccmix.compare.verdicts import Compared, ComparedCondition, Tested
-from ccmix.units import format_percent
+from ccmix.units import format_count, format_percent
 
 TIMES_FROM = 2.0  # from this ratio on, '2.2 times' says more than '120% more'
 
@@ -71,12 +71,12 @@ def summary(compared: Compared) -> str:
     count = len(compared.conditions)
     alike = sum(any(tested.alike for tested in condition.goodputs) for condition in compared.conditions)
     warning = (
-        f". In {_conditions(alike)} all runs of A or of B have the same goodput, as happens where nothing is random: "
-        "they are one observation, without an interval and a verdict"
+        f". In {format_count(alike, 'condition')} all runs of A or of B have the same goodput, as happens where "
+        "nothing is random: they are one observation, without an interval and a verdict"
     )
     unsettled = [condition for condition in compared.conditions if condition.a.not_settled or condition.b.not_settled]
     return (
-        f"{_conditions(count)} in both: goodput {counted}, {unknown} undecided "
+        f"{format_count(count, 'condition')} in both: goodput {counted}, {unknown} undecided "
         f"(margin ±{format_percent(compared.margin)}){warning if alike else ''}{_longer(unsettled)}"
     )
 
@@ -88,10 +88,6 @@ def _longer(unsettled: Sequence[ComparedCondition]) -> str:
     if worst is None:
         return ""
     return (
-        f". In {_conditions(len(unsettled))} runs have not settled: longer ones may have other goodputs; "
+        f". In {format_count(len(unsettled), 'condition')} runs have not settled: longer ones may have other goodputs; "
         f"{would_do(worst)}"
     )
-
-
-def _conditions(count: int) -> str:
-    return f"{count} condition{'' if count == 1 else 's'}"

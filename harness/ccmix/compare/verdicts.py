@@ -19,7 +19,7 @@ from ccmix.analysis.statistics import Spread
 from ccmix.archive import Campaign
 from ccmix.compare.distributions import Distributions, distributions
 from ccmix.compare.environment import Difference, differences
-from ccmix.compare.groups import VERDICT_METRIC, WHOLE, groups_of_both, values
+from ccmix.compare.groups import VERDICT_METRIC, WHOLE, families, goodputs_of, groups_of_both, values
 from ccmix.compare.matching import Cell, MatchedPair, RangeCell, cells, joined, match
 from ccmix.compare.ranges import ComparedRange, compared_range
 from ccmix.compare.ranges import adjusted as adjusted_ranges
@@ -99,8 +99,7 @@ class ComparedCondition:
     @property
     def goodputs(self) -> list[Tested]:
         """Returns the tests of the groups' goodput, or of the run's if both have no group."""
-        every = [tested for tested in self.tested if tested.metric == VERDICT_METRIC]
-        return [tested for tested in every if tested.group != WHOLE] or every
+        return goodputs_of(self.tested)
 
     @property
     def verdict(self) -> Word:
@@ -234,10 +233,7 @@ def adjusted(conditions: Sequence[ComparedCondition]) -> Iterator[ComparedCondit
     Each metric and each of its two questions is a family; so is the run as a whole.
     """
     every = [tested for condition in conditions for tested in condition.tested]
-    families: dict[tuple[str, bool], list[int]] = {}
-    for at, tested in enumerate(every):
-        families.setdefault((tested.metric, tested.group == WHOLE), []).append(at)
-    for family in families.values():
+    for family in families(every):
         tests = [every[at].found for at in family]
         different = holm([test.p_different if test else None for test in tests])
         same = holm([test.p_same if test else None for test in tests])

@@ -16,7 +16,6 @@ from ccmix.model import Command, Traffic, run_files
 from ccmix.model.group_grammar import format_groups
 
 PORT = 5201  # of the first line; the others have the ports after it
-MOST_PORTS = 1000
 LABEL = "h1"  # of a test that is alone
 STARTS_WITHIN_S = 10.0
 # From the start of a client to its first data, beside one for each stream: as measured over an empty path

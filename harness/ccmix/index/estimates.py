@@ -1,4 +1,4 @@
-"""Makes fields of what a run of type path found out of its path."""
+"""Makes fields of what a run of type path found out about its path."""
 
 from ccmix.analysis.results import Result
 from ccmix.index.json_types import Document
@@ -16,10 +16,10 @@ WORDS = {"queue": "queue", "ECN": "ecn", "send buffer": "send_buffer"}
 
 
 def estimates(result: Result) -> Document:
-    """Returns value and interval of each quantity, and which cannot be told; nothing of any other run.
+    """Returns value and interval of each quantity of a run of type path, and which are unknown; nothing for others.
 
-    Of a quantity that is known to be at least, or at most, so much, there is one end of the interval alone. Raises
-    ArchiveError if a series of the run can't be read.
+    A quantity of which only a bound is known has one end of the interval. Raises ArchiveError if a series of the run
+    can't be read.
     """
     if not result.run.traffic.steps:
         return {}

@@ -1,6 +1,7 @@
 """An Elasticsearch of version 8, by its official client, which is imported here and only when a server is needed."""
 
 import base64
+import http.client
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ TOO_LARGE = (
     "a document is larger than the server takes: raise http.max_content_length of Elasticsearch, or the limit of the "
     "proxy before it (nginx: client_max_body_size), and index the archive again"
 )
+NO_ANSWER = "the answer is none of an Elasticsearch: a proxy or another server may have given it"
+CUT_OFF = "the connection ended before the answer did"
 NO_HANDLER = (400, 405)  # what a server says to a request that it has no handler for
 
 
@@ -61,7 +64,7 @@ class BulkAnswer:
 
 
 class ElasticsearchServer:
-    """Its methods raise Unavailable, Refused or NotTaken, and may be called by several threads."""
+    """Asks the server. Methods raise Unavailable, ServerRefused or NotTaken; several threads may call them."""
 
     def __init__(self, target: Target) -> None:
         self.url = target.url
@@ -93,7 +96,7 @@ class ElasticsearchServer:
         return lifecycle
 
     def check_set_up(self) -> None:
-        """Raises Refused where the server was not set up for this version's fields."""
+        """Raises ServerRefused where the server was not set up for this version's fields."""
         there = self._mappings()
         for kind in KINDS.values():
             if not kind.samples:
@@ -122,8 +125,8 @@ class ElasticsearchServer:
         wanted = ("status", "error.type", "error.reason", "error.caused_by.reason")
         path = f"/_bulk?filter_path=errors,{','.join(f'items.*.{name}' for name in wanted)}"
         answer = self._ask("PUT", path, body, content=NDJSON)
-        if not isinstance(answer, dict) or "errors" not in answer:
-            raise Unavailable(f"{self.url}: answers a bulk request with something else")
+        if "errors" not in answer:
+            raise Unavailable(f"{self.url}: {NO_ANSWER}")
         if not answer["errors"]:
             return []
         return [_answer(next(iter(item.values()))) for item in answer["items"]]
@@ -182,7 +185,7 @@ class ElasticsearchServer:
             ) from error
 
     def _set(self, method: str, path: str, body: JsonObject | None = None) -> None:
-        """Asks for a part of the set-up. Raises Refused with what to do where something foreign is in the way."""
+        """Asks for a part of the set-up. Raises ServerRefused with what to do where something foreign is in the way."""
         try:
             self._ask(method, path, body)
         except NotTaken as error:
@@ -196,15 +199,20 @@ class ElasticsearchServer:
 
         headers = {"accept": "application/json"} | ({"content-type": content} if body is not None else {})
         try:
-            return self._client.perform_request(method, path, headers=headers, body=body).body
+            answer = self._client.perform_request(method, path, headers=headers, body=body).body
         except elasticsearch.ApiError as error:
             raise self._judged(error.meta.status, error.error, _reason(error)) from None
+        except (elasticsearch.SerializationError, RecursionError):
+            raise Unavailable(f"{self.url}: {NO_ANSWER}") from None
         except elasticsearch.TransportError as error:
             if type(error).__name__ == "TlsError":
                 raise ServerRefused(f"{self.url}: its certificate is not trusted: {error.message}") from None
             raise Unavailable(f"{self.url}: {_system_reason(error) or error.message}") from None
         except elasticsearch.UnsupportedProductError:
             raise ServerRefused(f"{self.url}: is no Elasticsearch") from None
+        if not isinstance(answer, dict):
+            raise Unavailable(f"{self.url}: {NO_ANSWER}")
+        return answer
 
     def _judged(self, status: int, kind: str, reason: str) -> ServerError:
         if status == 429 or status >= 500:
@@ -213,6 +221,8 @@ class ElasticsearchServer:
             return NotTaken(f"413: {TOO_LARGE}", status)
         if status in (400, 405) and kind != THERE_ALREADY:
             return NotTaken(f"{status} {reason}", status)
+        if 300 <= status < 400:
+            return ServerRefused(f"{self.url}: {status}: it refers to another URL: give that one", status)
         if status in (401, 403):
             return ServerRefused(
                 f"{self.url}: {status}: the credentials are not accepted, or not enough: {reason}", status
@@ -221,11 +231,14 @@ class ElasticsearchServer:
 
 
 def _system_reason(error: BaseException) -> str:
-    """Returns the system's reason below the libraries' own, such as 'Connection refused'; '' if there is none."""
+    """Returns the reason below the libraries' own, such as 'Connection refused'; '' if there is none."""
     reason = ""
     cause: BaseException | None = error
     while cause:
-        reason = cause.strerror or reason if isinstance(cause, OSError) else reason
+        if isinstance(cause, http.client.HTTPException):
+            reason = CUT_OFF
+        elif isinstance(cause, OSError):
+            reason = cause.strerror or reason
         cause = cause.__cause__ or cause.__context__
     return reason
 

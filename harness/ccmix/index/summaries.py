@@ -41,59 +41,61 @@ OUTCOMES = {"valid": "success", "limited": "failure"}  # to ECS's words
 def campaign_documents(campaign: Campaign, entries: Sequence[str] = ()) -> Iterator[tuple[str, Document]]:
     """Yields kind and document: the campaign, and its conditions; of these entries alone, where there are any."""
     finished = [run for run, _ in campaign.finished(numbers_only=True)]
-    shared = context.of_campaign(campaign)
-    origin = campaign.origin
-    yield (
-        "campaigns",
-        {
-            **shared,
-            "event.start": shared["@timestamp"],
-            "agent.type": CCMIX,
-            "agent.version": origin.ccmix,
-            "ccmix.campaign.runs_planned": len(campaign.runs),
-            "ccmix.campaign.runs_finished": len(finished),
-            "ccmix.campaign.runs_valid": sum(run.verdict.status == "valid" for run in finished),
-            "ccmix.campaign.seed": origin.seed,
-            "ccmix.campaign.command": list(origin.command) or None,
-            "ccmix.campaign.entries": list(dict.fromkeys(run.entry for run in campaign.runs)),
-            "ccmix.campaign.ini": campaign.ini,
-        },
-    )
+    yield "campaigns", _campaign(campaign, finished)
     chosen = [finished_run for finished_run in finished if not entries or finished_run.run.entry in entries]
+    for condition in _conditions(campaign, chosen):
+        yield "conditions", condition
+
+
+def _campaign(campaign: Campaign, finished: Sequence[FinishedRun]) -> Document:
+    shared, origin = context.of_campaign(campaign), campaign.origin
+    return {
+        **shared,
+        "event.start": shared["@timestamp"],
+        "agent.type": CCMIX,
+        "agent.version": origin.ccmix,
+        "ccmix.campaign.runs_planned": len(campaign.runs),
+        "ccmix.campaign.runs_finished": len(finished),
+        "ccmix.campaign.runs_valid": sum(run.verdict.status == "valid" for run in finished),
+        "ccmix.campaign.seed": origin.seed,
+        "ccmix.campaign.command": list(origin.command) or None,
+        "ccmix.campaign.entries": list(dict.fromkeys(run.entry for run in campaign.runs)),
+        "ccmix.campaign.ini": campaign.ini,
+    }
+
+
+def _conditions(campaign: Campaign, finished: Sequence[FinishedRun]) -> Iterator[Document]:
+    """Yields a document for each condition, destination and group of these runs."""
+    shared = context.of_campaign(campaign)
     firsts: dict[tuple[str, str, str], FinishedRun] = {}
-    for finished_run in chosen:
+    for finished_run in finished:
         firsts.setdefault((finished_run.run.entry, finished_run.run.condition_name, finished_run.run.dst), finished_run)
     best = {place: best_estimates(values) for place, values in planned_ranges(campaign).items()}
-    for row in table(chosen):
-        unknown = campaign.plan.unknown.get(row.entry, ())
-        known, values = split(row.condition, unknown)
-        condition = ",".join(f"{key}={value}" for key, value in row.condition.items()) or "all"
-        first = firsts[row.entry, condition, row.dst]
+    for row in table(finished):
+        known, values = split(row.condition, campaign.plan.unknown.get(row.entry, ()))
+        first = firsts[row.entry, condition_name(row.condition), row.dst]
         low_bps, high_bps = row.goodput_ci95_bps or (None, None)
-        yield (
-            "conditions",
-            {
-                **shared,
-                **context.of_condition(first, campaign.plan.unknown),
-                "ccmix.condition.settings": row.condition or None,
-                "ccmix.condition.unknown": [key for key, _ in values] or None,
-                "ccmix.condition.best_estimate": values == best.get((row.entry, condition_name(known), row.dst), ()),
-                "ccmix.group.name": row.group,
-                "ccmix.group.streams": row.streams,
-                "ccmix.cca": row.cca,
-                "ccmix.duration_s": first.run.traffic.duration_s or 0.0,  # 0: unknown
-                "ccmix.condition.runs": row.runs,
-                "ccmix.condition.invalid": row.invalid,
-                "ccmix.condition.not_settled": row.not_settled,
-                "ccmix.goodput_bps": row.goodput_mean_bps,
-                "ccmix.condition.goodput_cv": row.goodput_cv,
-                "ccmix.condition.goodput_ci95_low_bps": low_bps,
-                "ccmix.condition.goodput_ci95_high_bps": high_bps,
-                "ccmix.retransmission_rate": row.retransmission_rate_mean,
-                "ccmix.rtt_median_s": row.rtt_median_s,
-                "ccmix.fairness": row.fairness_mean,
-            },
-        )
+        yield {
+            **shared,
+            **context.of_condition(first, campaign.plan.unknown),
+            "ccmix.condition.settings": row.condition or None,
+            "ccmix.condition.unknown": [key for key, _ in values] or None,
+            "ccmix.condition.best_estimate": values == best.get((row.entry, condition_name(known), row.dst), ()),
+            "ccmix.group.name": row.group,
+            "ccmix.group.streams": row.streams,
+            "ccmix.cca": row.cca,
+            "ccmix.duration_s": first.run.traffic.duration_s or 0.0,  # 0: unknown
+            "ccmix.condition.runs": row.runs,
+            "ccmix.condition.invalid": row.invalid,
+            "ccmix.condition.not_settled": row.not_settled,
+            "ccmix.goodput_bps": row.goodput_mean_bps,
+            "ccmix.condition.goodput_cv": row.goodput_cv,
+            "ccmix.condition.goodput_ci95_low_bps": low_bps,
+            "ccmix.condition.goodput_ci95_high_bps": high_bps,
+            "ccmix.retransmission_rate": row.retransmission_rate_mean,
+            "ccmix.rtt_median_s": row.rtt_median_s,
+            "ccmix.fairness": row.fairness_mean,
+        }
 
 
 def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Document]]:

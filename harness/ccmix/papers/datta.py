@@ -39,9 +39,10 @@ def _of_buffers(quantity: Quantity, cca: str, least: float, below: float, entry:
 
 
 SLOTS = "shallow-slots or shallow-slots-more or shallow-slots-slower"
+JOINED = "shallow-joined or shallow-joined-more"
 TIMING = (
     Tried(SLOTS, "ACKs in slots of 800 us", ccas=("cubic",)),
-    Tried("shallow-joined", "packets joined within 500 us", ccas=("cubic",)),
+    Tried(JOINED, "packets joined within 500 us", ccas=("cubic",)),
 )
 STATEMENTS = (
     Statement(

@@ -10,7 +10,9 @@ RTTS = {"5ms": 5, "10ms": 10, "25ms": 25, "50ms": 50, "75ms": 75, "100ms": 100, 
 RATE = SweptAxis("rate", "bandwidth (Mbit/s)", {text: float(value) for text, value in RATES.items()}, "log")
 RTT = SweptAxis("ack-delay", "RTT (ms)", {text: float(value) for text, value in RTTS.items()}, "log")
 NEW_IN = {"4.15": "bbr", "5.13": "bbr2"}  # the CCA beside CUBIC, by the testbed's kernel
-SHALLOW = ALTERNATIVES.join(("shallow", "shallow-again"))  # the latter has more runs of some cells
+SHALLOW = ALTERNATIVES.join(
+    ("shallow", "shallow-again", "shallow-largest")
+)  # the last two have more runs of some cells
 BUFFERS = {"100 KB": SHALLOW, "10 MB": "deep"}
 
 

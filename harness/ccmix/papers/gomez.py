@@ -156,9 +156,9 @@ TWO_FLOWS = (
     Statement(
         "cubic-not-ahead-of-v1-and-v2-beyond-10-bdp",
         "5.1",
-        "With BBRv1 and BBRv2 that is not observed.",
+        "CUBIC does not have more than BBRv1 or BBRv2 with buffers above 10 BDP.",
         (*_ahead("cubic,bbr", "bbr", DEEP), *_ahead("cubic,bbr2", "bbr2", DEEP)),
-        "not observed: they have at least half of the link",
+        "they have at least half of the link",
         tried=BEYOND_10_BDP,
     ),
     Statement(
@@ -517,7 +517,7 @@ def _kept_by(ccas: Sequence[str], loss: str, least: float | None, most: float | 
 
 
 LOSS_SCRIPTS = Tried("loss-scripts", "the path of the authors' scripts (offloads on, a queue of 1000 joined packets)")
-OFFLOADS = (Tried("loss-offloads", "offloads on"), LOSS_SCRIPTS)
+OFFLOADS = (Tried("loss-offloads or loss-offloads-again", "offloads on"), LOSS_SCRIPTS)
 FIG7 = (
     Statement(
         "cubic-60-percent-at-0.01-percent",
@@ -551,6 +551,8 @@ FIG7 = (
         tried=(
             *OFFLOADS,
             Tried("loss-fq", "fq at the sender"),
+            Tried("loss-40ms", "offloads on and 20 ms in each direction"),
+            Tried("loss-10ms", "offloads on and an RTT of 10 ms"),
             Tried("reference", "fq, 100 Mbit/s and 40 ms, where Google's own code keeps about 90%"),
         ),
     ),

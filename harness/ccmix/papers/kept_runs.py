@@ -40,5 +40,7 @@ def keep_runs(name: str, archive: Path, outdir: Path) -> int:
 
 if __name__ == "__main__":
     experiment, outdir = sys.argv[1:]
+    if Path(outdir).is_dir() and any(Path(outdir).iterdir()):
+        sys.exit(f"{outdir}: has runs already: move it away first")
     count = keep_runs(experiment, Path("archive", "papers", f"{experiment}.zip"), Path(outdir))
     print(f"{experiment}: kept {count} runs of the archive")

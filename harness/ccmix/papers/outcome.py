@@ -50,9 +50,10 @@ class Reproduction:
         if self.statements:
             explained = sum(judged.holds_if_tried for judged in self.statements)
             more = f", {explained} more with a setting that was tried" if explained else ""
-            parts.append(f"{holding} of {len(self.statements)} statements {'holds' if holding == 1 else 'hold'}{more}")
+            of_all = text.counted(len(self.statements), "statement", "statements")
+            parts.append(f"{holding} of {of_all} {'holds' if holding == 1 else 'hold'}{more}")
         if self.judged:
-            parts.append(f"{met} of {self.judged} comparisons met")
+            parts.append(f"{met} of {text.counted(self.judged, 'comparison', 'comparisons')} met")
         return "; ".join(parts)
 
     @property

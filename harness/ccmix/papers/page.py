@@ -6,6 +6,8 @@ from pathlib import Path
 
 from ccmix.analysis.results import load_results
 from ccmix.archive.packed import opened
+from ccmix.papers import text
+from ccmix.papers.costs import FORMS, costs, real_s
 from ccmix.papers.experiment import Experiment
 from ccmix.papers.figure_data import Material
 from ccmix.papers.made_by import planned
@@ -18,6 +20,8 @@ from ccmix.papers.scores import APART, TRIVIAL
 from ccmix.papers.section import Made, section
 
 ANY_SEED = 1  # the plan's conditions are the same with each
+CORES = 2  # of the machine whose times the page gives
+HEADS = ("reduced", "`--tried`", "`--full`")
 _COUNTED = re.compile(r"\b(clip|gradient_)\d+\b")
 INTRODUCTION = f"""\
 # The papers, reproduced
@@ -37,10 +41,15 @@ What counts was defined before any result was seen:
   stands there, too, as a ceiling: no nearer can the lab be expected to come.
 - A cell that is off by more than its factor is explained if it is not with another setting, which was tried to find
   out why. Such settings explain, and count in no score.
-- A statement that does not hold is a result, and no reason to tune.
+- A statement that does not hold is a result, and no reason to tune. What is not measured here, `--full` measures.
 
 Pictures have the axes and the order of the paper's, at the paper's own size: a cell or a place without a number was not
 measured.
+"""
+COST = """\
+The last three columns are what `ccmix reproduce` estimates for {cores} cores. All reduced forms take {reduced}, and
+{tried} with `--tried`, which makes besides what was tried to explain differences, as for this page. At the papers' own
+size they take {full}, without what was tried.
 """
 
 
@@ -56,7 +65,8 @@ def page(archives: Path) -> Page:
     """Returns the page of all experiments that have a packed archive in the folder. Raises ArchiveError."""
     parts, rows = [], []
     charts: dict[str, str] = {}
-    for experiment in EXPERIMENTS:
+    of_all = [costs(experiment, ANY_SEED, CORES) for experiment in EXPERIMENTS]
+    for experiment, forms in zip(EXPERIMENTS, of_all, strict=True):
         file = archives / f"{experiment.name}.zip"
         name, outcome = experiment.name, "not yet made"
         if file.exists():
@@ -65,9 +75,11 @@ def page(archives: Path) -> Page:
             parts.append(written.text)
             charts |= {name: _numbered_anew(drawing) for name, drawing in written.charts.items()}
             name, outcome = f"[{experiment.name}](#{experiment.name})", made.reproduction.short
-        rows.append((name, experiment.paper.author, experiment.shows, outcome))
-    overview = "\n".join(table(("experiment", "first author", "shows", "outcome"), rows))
-    return Page(wrapped("\n".join([INTRODUCTION, overview, *parts])), charts)
+        times = [text.hours(real_s([forms], form)) for form in FORMS]
+        rows.append((name, experiment.paper.author, experiment.shows, outcome, *times))
+    overview = "\n".join(table(("experiment", "first author", "shows", "outcome", *HEADS), rows))
+    cost = COST.format(cores=CORES, **{form: text.hours(real_s(of_all, form)) for form in FORMS})
+    return Page(wrapped("\n".join([INTRODUCTION, overview, cost, *parts])), charts)
 
 
 def _made(experiment: Experiment, file: Path) -> Made:

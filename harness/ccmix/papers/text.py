@@ -206,6 +206,12 @@ def counted(count: int, one: str, several: str) -> str:
     return f"{count} {one if count == 1 else several}"
 
 
+def hours(seconds: float) -> str:
+    """Writes '11 min' or '2 h 42 min'; less than a minute as '1 min'."""
+    whole, minutes = divmod(max(round(seconds / 60), 1), 60)
+    return f"{whole} h {minutes} min" if whole else f"{minutes} min"
+
+
 def begun(sentence: str) -> str:
     """Returns a sentence with a capital letter."""
     return sentence[:1].upper() + sentence[1:]

@@ -12,7 +12,7 @@ from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, Single
 from ccmix.model import HostPath, Topology
 from ccmix.report.effects_text import settings_sentences
 from ccmix.report.place_text import beginning, phrases
-from ccmix.units import format_percent, format_rate
+from ccmix.units import format_count, format_percent, format_rate
 
 ONE = "1"  # a ratio that is 1 in its three digits
 MOST_NAMED = 3  # pairs of CCAs, or mixes, in the first paragraph
@@ -106,7 +106,7 @@ def _pair(cca: str, baseline: str, comparisons: Sequence[Alone], where: _Where) 
     if not seen:
         ratios = _factors(comparisons)
         than = _times_of(ratios, f"{baseline}'s")
-        mean = f": its mean goodput is {than} ({_conditions(len(comparisons))})" if ratios else ""
+        mean = f": its mean goodput is {than} ({format_count(len(comparisons), 'condition')})" if ratios else ""
         return f"Alone on the path, {cca} and {baseline} show no significant difference{mean}."
     most = max(seen, key=_apart)
     rest = [comparison for comparison in comparisons if comparison is not most]
@@ -124,7 +124,7 @@ def _within(comparisons: Sequence[Alone]) -> str:
     """Returns '1.4% of each other (3 conditions)', or nothing if some are further apart than CLOSE."""
     distances = (abs(each.ratio.value - 1) if each.ratio else math.inf for each in comparisons)
     apart = max(distances, default=math.inf)
-    return f"{apart * 100:.2g}% of each other ({_conditions(len(comparisons))})" if apart < CLOSE else ""
+    return f"{apart * 100:.2g}% of each other ({format_count(len(comparisons), 'condition')})" if apart < CLOSE else ""
 
 
 def _elsewhere(comparisons: Sequence[Alone], where: _Where) -> str:
@@ -159,10 +159,6 @@ def _factors(comparisons: Sequence[Alone]) -> str:
     return " to ".join(dict.fromkeys(_times(ratio) for ratio in (min(ratios), max(ratios)))) if ratios else ""
 
 
-def _conditions(count: int) -> str:
-    return f"{count} condition{'' if count == 1 else 's'}"
-
-
 def _carries(comparison: Alone) -> str:
     assert comparison.ratio
     return _times_of(_times(comparison.ratio.value), f"{comparison.baseline}'s goodput")
@@ -195,7 +191,7 @@ def _beside(comparisons: Sequence[Beside], where: _Where) -> Iterable[str]:
 def _mix(comparisons: Sequence[Beside], where: _Where) -> str:
     first = comparisons[0]
     take, their = ("takes", "its") if first.streams == 1 else ("take", "their")
-    who = f"Beside {_others(first)}, {_flows(first.streams)} of {first.group}"
+    who = f"Beside {_others(first)}, {format_count(first.streams, 'flow')} of {first.group}"
     if not any(comparison.seen for comparison in comparisons):
         shares = _range([comparison.share for comparison in comparisons])
         return (
@@ -241,11 +237,7 @@ def _at(comparison: Beside, where: _Where) -> str:
 
 
 def _others(comparison: Beside) -> str:
-    return " and ".join(f"{_flows(streams)} of {name}" for name, streams in comparison.others)
-
-
-def _flows(count: int) -> str:
-    return f"{count} flow{'' if count == 1 else 's'}"
+    return " and ".join(f"{format_count(streams, 'flow')} of {name}" for name, streams in comparison.others)
 
 
 def _share(comparison: Beside) -> str:
@@ -352,7 +344,7 @@ def _alone_detail(comparison: Alone) -> str:
 
 def _beside_detail(comparison: Beside) -> str:
     sentence = (
-        f"Beside {_others(comparison)}, {_flows(comparison.streams)} of {comparison.group} "
+        f"Beside {_others(comparison)}, {format_count(comparison.streams, 'flow')} of {comparison.group} "
         f"{'takes' if comparison.streams == 1 else 'take'} {_percent(comparison.share)} of the goodput where "
         f"{_percent(comparison.fair_share)} would be fair"
         + (f" (95% CI {_percents(comparison.interval)})" if comparison.interval else "")
@@ -364,18 +356,14 @@ def _verdict(comparison: Alone | Beside) -> str:
     """Returns a clause about the test."""
     blocks, needed, p_adjusted = comparison.result.blocks, comparison.result.iterations_needed, comparison.p_adjusted
     if comparison.result.alike:
-        return f"one observation: {_iterations(blocks)}, all alike"
+        return f"one observation: {format_count(blocks, 'iteration')}, all alike"
     if p_adjusted is None:
-        return f"too few for a test: {_iterations(blocks)}"
+        return f"too few for a test: {format_count(blocks, 'iteration')}"
     p = "p < 0.001" if p_adjusted < 0.001 else f"p = {p_adjusted:.2g}"
     if comparison.seen:
-        return f"{p}, {_iterations(blocks)}"
+        return f"{p}, {format_count(blocks, 'iteration')}"
     more = "more than 10,000" if needed is None else f"about {max(needed, blocks + 1)}"
-    return f"no significant difference ({p}, {_iterations(blocks)}; {more} would do)"
-
-
-def _iterations(count: int) -> str:
-    return f"{count} iteration{'' if count == 1 else 's'}"
+    return f"no significant difference ({p}, {format_count(blocks, 'iteration')}; {more} would do)"
 
 
 def _of(count: int, every: int) -> str:

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from ccmix.analysis.effects import CLOSE, Level, SettingLine, Subject
 from ccmix.report.place_text import heading, phrases
-from ccmix.units import format_percent, format_rate
+from ccmix.units import format_count, format_percent, format_rate
 
 MOST_SUBJECTS = 4  # of a setting, and
 MOST_LINES = 3  # of a subject, that have a clause each; those that change most
@@ -54,7 +54,7 @@ def _clauses(lines: Sequence[SettingLine], several_paths: bool, several_streams:
 
 def _subject(subject: Subject, streams: int | None) -> str:
     if subject.kind == "goodput":
-        flows = "" if streams is None else f"{streams} flow{'' if streams == 1 else 's'} of "
+        flows = "" if streams is None else f"{format_count(streams, 'flow')} of "
         return f"the goodput of {flows}{subject.name} alone"
     return f"the share of {subject.name} beside {' and '.join(subject.others)}"
 
@@ -64,7 +64,7 @@ def _of_subject(subject: str, lines: Sequence[SettingLine], several_paths: bool)
     small = [line for line in lines if _small(line)]
     parts = [_change(line, _where(line, several_paths)) for line in large[:MOST_LINES]]
     if (more := len(large) - MOST_LINES) > 0:
-        parts.append(f"changes in {more} more case{'' if more == 1 else 's'} by more than {format_percent(CLOSE)}")
+        parts.append(f"changes in {format_count(more, 'more case')} by more than {format_percent(CLOSE)}")
     if small:
         parts.append(f"changes {_by('at most', small)} elsewhere")
     return f"{subject} {', '.join(parts[:-1])}{', and ' if len(parts) > 1 else ''}{parts[-1]}"

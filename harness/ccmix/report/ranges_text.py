@@ -6,7 +6,7 @@ from pathlib import Path
 from ccmix.analysis.ranges import MetricRange, UnknownValues, range_of, split
 from ccmix.analysis.results import Results
 from ccmix.model import condition_name
-from ccmix.units import format_rate
+from ccmix.units import format_count, format_rate
 
 MOST_NAMED = 3  # groups and conditions of an entry in a sentence
 _Goodputs = dict[tuple[str, str, str], dict[UnknownValues, list[float]]]  # by known condition, destination and group
@@ -51,7 +51,5 @@ def _sentence(entry: str, unknown: Sequence[str], spans: Mapping[tuple[str, str,
 
 def _ends(span: MetricRange) -> str:
     """Returns '343 Mbit/s to 919 Mbit/s (3 conditions)'."""
-    count = len(span.members)
-    return (
-        f"{format_rate(max(span.low, 0.0))} to {format_rate(span.high)} ({count} condition{'' if count == 1 else 's'})"
-    )
+    conditions = format_count(len(span.members), "condition")
+    return f"{format_rate(max(span.low, 0.0))} to {format_rate(span.high)} ({conditions})"

@@ -17,7 +17,7 @@ from ccmix.plain_text import plain
 from ccmix.report import heading
 from ccmix.report.path_section import HEADINGS, MeasuredPath, drawing, measured_paths
 from ccmix.report.ranges_text import range_sentences
-from ccmix.units import format_percent, format_rate, format_time
+from ccmix.units import format_count, format_percent, format_rate, format_time
 
 # A heading for each column, and how a row fills it.
 COLUMNS = (
@@ -101,7 +101,7 @@ def not_verified_notes(results: Results) -> Iterator[str]:
             runs_of.setdefault((result.run.entry, about), 0)
             runs_of[result.run.entry, about] += 1
     for (entry, about), count in runs_of.items():
-        yield f"{entry}: in {count} run{'' if count == 1 else 's'}, {about}"
+        yield f"{entry}: in {format_count(count, 'run')}, {about}"
 
 
 def _without_numbers(not_verified: str) -> str:

@@ -275,8 +275,10 @@ def _planted_removed(folder: Path) -> Iterator[None]:
 def _finish_job(folder: Path, exit_status: int) -> None:
     """Removes the job, which nothing but the measuring process reads. Raises GeneratorError where that failed."""
     (folder / run_files.JOB).unlink()
-    if exit_status != 0:
-        error = folder / run_files.ERROR
-        raise GeneratorError(
-            error.read_text().strip() if error.exists() else f"the measuring process ended with status {exit_status}"
-        )
+    if exit_status == 0:
+        return
+    error = folder / run_files.ERROR
+    if error.exists() and (reason := error.read_text().strip()):
+        raise GeneratorError(reason)
+    why = ", and had no room to write why: is the disk full?" if error.exists() else ""
+    raise GeneratorError(f"the measuring process ended with status {exit_status}{why}")

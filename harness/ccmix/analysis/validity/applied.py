@@ -84,7 +84,7 @@ class AppliedDevice:
 
 @dataclass(frozen=True)
 class AppliedPolicer:
-    """Describes the policer of a device, by tc's JSON of its action; `exceed` is what it does to what is too much."""
+    """Describes the policer of a device, by tc's JSON of its action; `exceed` is what it does beyond the rate."""
 
     rate_bps: float
     burst_bytes: float

@@ -46,7 +46,7 @@ def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tu
 
 
 def _not_told_apart(run: Run, tables: RunTables) -> Iterator[tuple[str, str]]:
-    """Yields the sources whose flows were not seen, or of which nothing tells that they are theirs."""
+    """Yields a finding for each source whose flows were not seen, or can't be told from those of others."""
     sending = {sender.name for sender in run.topology.senders}  # on a receiver, a command may be a server
     firsts: dict[str, CommandSource] = {}
     for source in run.traffic.sources:
