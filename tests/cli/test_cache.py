@@ -248,6 +248,18 @@ def test_without_a_cache_there_is_nothing(cache: Cache) -> None:
     assert json.loads(cache("list", "--format", "json").stdout) == []
 
 
+def test_what_tests_and_benches_keep_is_known(cache: Cache) -> None:
+    kept = {
+        "chroot/bookworm-python3-venv.tar": "chroot",
+        "chroot/trixie-python3-venv-make-xz-utils.tar.new": "chroot",
+        f"older-kernel/bullseye-{OLD}": "older kernel",
+        f"emulator/{OLD}-sid": "emulator",
+    }
+    for name in kept:
+        cache.has(name)
+    assert {str(item.path): item.kind for item in items(cache.folder)} == kept
+
+
 # The scripts call ccmix_cache; programs take what cache_folder returned, or the variable. Each names the folder behind.
 NAMING = re.compile(
     r"""\$\(ccmix_cache\)/(?P<shell>[a-z0-9-]+)"""

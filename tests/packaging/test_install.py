@@ -8,25 +8,23 @@ import hashlib
 import json
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
 from plugin_machine import Machine, debian_machine
+from python_wheels import builder, wheels_for
 from repeated_runs import same_bytes
-from support import REPOSITORY, Ccmix, loaded
+from support import REPOSITORY, Ccmix
 
 USER = "newcomer"
 HOME = f"home/{USER}"
 IN_CHROOT = Path(__file__).parent / "in_chroot.py"
-BUILDING = REPOSITORY / "packaging/building"
 INSTALL = (
     "python3 -m venv ~/v && "
     "~/v/bin/pip install --quiet --no-compile --no-index --find-links /dependencies --find-links /wheel ccmix"
@@ -73,50 +71,29 @@ def suite(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def building() -> ModuleType:
-    """Returns the module that builds Debian packages."""
-    sys.path.insert(0, str(BUILDING))
-    return loaded(BUILDING / "deb.py", "deb")
+    return builder()
 
 
 @pytest.fixture
-def dependencies(suite: str, building: ModuleType) -> Path:
-    release = release_of(suite, building)
-    try:
-        folder: Path = building.wheels_for(release, sys.modules["programs"].cache_folder())
-    except subprocess.CalledProcessError:
-        if release in building.RELEASES:
-            raise
-        pytest.skip(f"NOT TESTED: not every locked dependency has a wheel for Python {release.python} of {suite}")
-    return folder
-
-
-@pytest.fixture
-def package(suite: str, building: ModuleType, dependencies: Path, wheel: Path, tmp_path: Path) -> Path:
+def package(suite: str, building: ModuleType, wheel: Path, tmp_path: Path) -> Path:
     """Returns the Debian package for the suite, with the wheel's harness."""
-    built, release = sys.modules["programs"].build_all(), release_of(suite, building)
+    [release] = (each for each in building.RELEASES if each.suite == suite)
+    programs = sys.modules["programs"]
+    dependencies = building.wheels_for(release, programs.cache_folder())
     (tmp_path / "debs").mkdir()
-    deb: Path = building.build_deb(wheel, built, release, dependencies, tmp_path / "work", tmp_path / "debs", EPOCH)
+    deb: Path = building.build_deb(
+        wheel, programs.build_all(), release, dependencies, tmp_path / "work", tmp_path / "debs", EPOCH
+    )
     return deb
 
 
-def release_of(suite: str, building: ModuleType) -> Any:
-    known = (each for each in building.RELEASES if each.suite == suite)
-    return next(known, None) or building.Release(suite, 0, newest_python(suite))
-
-
-def newest_python(suite: str) -> str:
-    """Returns the version, such as 3.14, that the suite has now."""
-    with tempfile.TemporaryDirectory() as folder:
-        fetch = [REPOSITORY / "tools/debian-fetch", "binary", "python3", "*", folder, suite]
-        version = subprocess.run(fetch, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return ".".join(version.split(".")[:2])
-
-
 @pytest.fixture
-def newcomer(suite: str, dependencies: Path, wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
+def newcomer(suite: str, building: ModuleType, wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
     with debian_machine(tmp_path / "root", suite) as machine:
         machine.run("useradd", "--create-home", USER).check_returncode()
-        yield Newcomer(machine, {dependencies: "/dependencies", wheel.parent: "/wheel"})
+        dependencies = wheels_for(machine, building)
+        folders = {dependencies: "/dependencies", wheel.parent: "/wheel", REPOSITORY / "archive": "/archive"}
+        yield Newcomer(machine, folders)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +105,7 @@ def of_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "quick"
 
 
-@pytest.mark.parametrize("suite", ["bookworm", "trixie", "sid"], indirect=True)
+@pytest.mark.parametrize("suite", ["bookworm", "trixie", pytest.param("sid", marks=pytest.mark.long)], indirect=True)
 def test_the_wheel(newcomer: Newcomer, wheel: Path, of_clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert newcomer("command -v gcc cc make git || echo none") == "none\n"
     assert newcomer(f"python3 -c '{DEVICES}'") == "['lo']\n"
@@ -146,6 +123,7 @@ def test_the_wheel(newcomer: Newcomer, wheel: Path, of_clone: Path, capsys: pyte
     assert {run["execution"]["package"] for run in made} == {manifest}
     code = [file for file in newcomer.files(".cache/ccmix") if file.parent.name == "guest-code"]
     assert len(code) == 1  # the wheel's own: the first run has made none
+    assert "2 of 2 runs gave the same bytes" in newcomer("~/v/bin/ccmix verify /archive/demo.zip --sample 2")
     assert "+ccmix" in newcomer(f"~/v/bin/ccmix {PROGRAM}")
     assert "\ndai-fig1 " in newcomer("~/v/bin/ccmix reproduce")
     assert f"\n{STATEMENT}: holds" in newcomer(f"~/v/bin/ccmix reproduce dai-fig1 --statement {STATEMENT}")

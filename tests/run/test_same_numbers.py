@@ -186,6 +186,28 @@ def test_another_user_with_another_environment_changes_nothing(
         shutil.rmtree(place)
 
 
+# Adds up floats exactly, where 3.11's sum() rounds each time, and 3.12's and newer ones' rounds less often
+ANOTHER_SUM = """
+import builtins, math
+plain = builtins.sum
+def sum(values, /, start=0):
+    values = list(values)
+    return math.fsum([start, *values]) if any(type(value) is float for value in values) else plain(values, start)
+builtins.sum = sum
+"""
+
+
+@pytest.mark.deep
+def test_how_python_adds_up_floats_changes_nothing(ccmix: Ccmix, tmp_path: Path) -> None:
+    (tmp_path / "test.ini").write_text(MIXED)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text(ANOTHER_SUM)
+    for name, prefix in (("ours", ()), ("theirs", ("env", f"PYTHONPATH={tmp_path / 'site'}"))):
+        done = ccmix("run", tmp_path / "test.ini", "--lab", "--seed", 7, "-o", tmp_path / name, prefix=list(prefix))
+        assert done.returncode == 0, done.stderr
+    assert differing(of_run(tmp_path / "ours"), of_run(tmp_path / "theirs")) == []
+
+
 def of_run(outdir: Path) -> dict[str, bytes]:
     """Returns the files of the one run of a campaign, with its metrics instead of the rest of run.json."""
     [run_json] = outdir.rglob("run.json")

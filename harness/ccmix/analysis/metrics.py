@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis import dynamics, path_metrics
+from ccmix.analysis.addition import added
 from ccmix.analysis.completions import completion_metrics
 from ccmix.analysis.delays import DELAYS, PERCENTILES, delays, rtt_samples
 from ccmix.analysis.fairness import jain_index
@@ -31,7 +32,7 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
     )
     completed = completion_metrics(run, tables.completions)
     carried = tables.short_flows.to_dicts()
-    goodput_bps = _goodput_bps(run, tables) + sum(row["goodput_bps"] for row in carried)
+    goodput_bps = _goodput_bps(run, tables) + added(row["goodput_bps"] for row in carried)
     tcp = _of_tcp(run, flows)
     all_tcp = tcp.height == flows.height and not completed
     intervals = _intervals(run, tables)

@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from ccmix.analysis.addition import added
 from ccmix.analysis.delays import PERCENTILES
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import grown, measured
@@ -20,7 +21,7 @@ def mean_rate_bps(run: Run, begin_s: float, end_s: float) -> float:
     """Returns the mean rate of the bottleneck over a part of the run, in which the rate may change."""
     phases = run.topology.phases
     ends_s = [*(at_s for at_s, _ in phases[1:]), end_s]
-    bits = sum(
+    bits = added(
         phase.rate_bps * max(0.0, min(until_s, end_s) - max(at_s, begin_s))
         for (at_s, phase), until_s in zip(phases, ends_s, strict=True)
     )

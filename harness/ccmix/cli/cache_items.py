@@ -68,9 +68,10 @@ KINDS = {  # by the folders of the cache
         CacheKind("docker log", r"dockerd\.log", extra=True),
     ),
     "wheels": (CacheKind("Python packages", r"cp[0-9]+", extra=True),),
-    "chroot": (CacheKind("chroot", r".+-python3(-[a-z]+)?\.tar(\.new)?", extra=True),),
+    "chroot": (CacheKind("chroot", r".+-python3(-.+)?\.tar(\.new)?", extra=True),),
     "elasticsearch": (CacheKind("elasticsearch", r"elasticsearch-[0-9.]+\.zip", extra=True),),
     "emulator": (CacheKind("emulator", rf"{KEY}(-[a-z]+)?", extra=True),),
+    "older-kernel": (CacheKind("older kernel", rf"[a-z]+-{KEY}", extra=True),),
     "plugin": (CacheKind("plugin's package", r"pscheduler-tool-iperf3mix.+\.(deb|rpm)", extra=True),),
 }
 LOCKS = "locks"  # the folder of locks on what is beside it, by its name
