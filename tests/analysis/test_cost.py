@@ -60,10 +60,16 @@ def test_the_demo_takes_the_real_time_that_is_predicted_for_two_at_a_time(demo: 
     assert cost.cost(make_plan(load(DEMO).entries, 1), 2).real_s == pytest.approx(took_s, rel=AS_GOOD_AS)
 
 
-def measured() -> list[dict[str, str]]:
-    """Returns the rows of bench/cost.csv that were measured on a machine with nothing else to do."""
+def measured(name: str = "quiet") -> list[dict[str, str]]:
+    """Returns the rows of a set of bench/cost.csv; 'quiet' was made on a machine with nothing else to do."""
     with (REPOSITORY / "bench" / "cost.csv").open(newline="") as lines:
-        return [row for row in csv.DictReader(lines) if row["set"] == "quiet"]
+        return [row for row in csv.DictReader(lines) if row["set"] == name]
+
+
+def predicted_s(row: dict[str, str], config: Path) -> float:
+    config.write_text(BENCH.ini([row[key] for key in BENCH.KEYS], "path"))
+    [run] = make_plan(load(config).entries, 1)
+    return cost.guest_seconds(run)
 
 
 @pytest.mark.parametrize("rate_and_streams", [("1gbit", "16"), ("10gbit", "1")], ids=" ".join)
@@ -71,10 +77,14 @@ def test_guests_of_fast_paths_take_what_is_predicted(rate_and_streams: tuple[str
     rows = [row for row in measured() if (row["rate"], row["streams"]) == rate_and_streams]
     assert rows
     for row in rows:
-        config = tmp_path / "one.ini"
-        config.write_text(BENCH.ini([row[key] for key in BENCH.KEYS], "path"))
-        [run] = make_plan(load(config).entries, 1)
-        assert cost.guest_seconds(run) == pytest.approx(float(row["guest_s"]), rel=AS_GOOD_AS)
+        assert predicted_s(row, tmp_path / "one.ini") == pytest.approx(float(row["guest_s"]), rel=AS_GOOD_AS)
+
+
+def test_steps_that_measure_a_path_and_udp_take_what_is_predicted(tmp_path: Path) -> None:
+    rows = [row for row in measured("path") if row["cca"] in ("path", "udp")]
+    assert len(rows) == 7
+    for row in rows:
+        assert predicted_s(row, tmp_path / "one.ini") == pytest.approx(float(row["guest_s"]), rel=AS_GOOD_AS), row
 
 
 def test_the_runs_of_a_slower_machine_correct_the_prediction(demo: list[FinishedRun]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ccmix.twin.observed import PathRun
+from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.policer import policer
 from ccmix.twin.rate import overloads
 from synthetic_path import PACKET_BYTES, Truth, measured
@@ -51,3 +51,50 @@ def test_a_bucket_before_a_queue_is_no_policer() -> None:
 def test_nothing_is_said_where_nothing_was_too_much() -> None:
     seen = measured(Truth(), above=(0.5,))
     assert policer(seen, None, overloads(seen, 0.0)).unknown == "no step of UDP was faster than the path"
+
+
+RATE, OFFERED = 800.0, 1600.0  # packets a second
+ENDS_S = (np.arange(400) + 1) * 0.01
+
+
+def late(sent: np.ndarray, received: np.ndarray, offered: float = OFFERED) -> PathRun:
+    """Returns a step above the rate, by the packets that were sent and received until the end of each interval."""
+    packets, through = (np.diff(np.floor(np.concatenate([[0], each]))).astype(int) for each in (sent, received))
+    udp = pl.DataFrame(
+        {
+            "time_s": ENDS_S,
+            "seconds": np.full(400, 0.01),
+            "received_bytes": through * (PACKET_BYTES - 42),
+            "packets": packets,
+            "lost_packets": packets - through,
+        }
+    )
+    step = PathStep("above-1", 0.0, 4.0, 1, None, offered * PACKET_BYTES * 8, PACKET_BYTES, 0, udp)
+    return PathRun("a run", (step,), pl.DataFrame(), pl.DataFrame())
+
+
+def test_a_burst_counts_from_the_first_packet_on_although_that_came_late_in_an_interval() -> None:
+    """The receiver's intervals begin before: at 10 Mbit/s one of 10 ms has as many packets as a small burst."""
+    since_s, burst = np.maximum(ENDS_S - 0.008, 0.0), 40.0
+    seen = late(OFFERED * since_s, np.minimum(OFFERED * since_s, burst + RATE * since_s))
+    assert policer(seen, None, overloads(seen, 0.0)).value == pytest.approx(burst * PACKET_BYTES, rel=0.1)
+
+
+def test_a_queue_of_flows_whose_first_packets_came_late_in_an_interval_is_no_policer() -> None:
+    """They come at the queue's rate, which is less than they are sent at."""
+    since_s, rate, offered = np.maximum(ENDS_S - 0.002, 0.0), 25 * RATE, 25 * OFFERED
+    waiting = rate * since_s.clip(max=0.008)  # the receiver has not seen yet that those behind them were lost
+    seen = late(np.maximum(offered * since_s - waiting, rate * since_s), rate * since_s, offered)
+    assert policer(seen, True, overloads(seen, 0.0)).value is None
+
+
+def test_what_others_leave_more_of_later_is_no_burst() -> None:
+    more = 0.2 * RATE * (ENDS_S - 0.5).clip(0, 1)  # for a second, long after the first losses
+    seen = late(OFFERED * ENDS_S, RATE * ENDS_S + more)
+    assert policer(seen, None, overloads(seen, 0.0)).value is None
+
+
+def test_a_policer_is_told_where_the_probe_does_not_wait_as_in_queues_of_flows() -> None:
+    seen = policed(50e6, 250e3)
+    assert policer(seen, True, overloads(seen, 0.0)).value is not None
+    assert policer(seen, False, overloads(seen, 0.0)).value is None

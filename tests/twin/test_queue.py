@@ -59,7 +59,7 @@ def test_a_buffer_that_nothing_filled_is_not_told() -> None:
 
 
 def seen(probe_s: float, fill_s: float, tcp_s: float) -> Waits:
-    return Waits(probe_s, probe_s, probe_s, fill_s, tcp_s, tcp_s)
+    return Waits(probe_s, probe_s, probe_s, probe_s, fill_s, tcp_s, tcp_s)
 
 
 def test_a_probe_that_does_not_wait_where_tcp_does_shows_queues_of_flows() -> None:
@@ -83,6 +83,21 @@ def test_a_queue_that_drops_before_it_is_full_is_managed(
     estimate = queue(seen(20e-3, fill_s, fill_s), False, retransmitted, loss_high)
     assert estimate.word == word
     assert bool(estimate.unknown) == (word is None)
+
+
+def test_a_queue_that_gets_shorter_beside_overload_is_managed_and_held_the_peak_at_least() -> None:
+    falling = Waits(90e-3, 92e-3, 88e-3, 100e-3, 60e-3, 60e-3, 60e-3)
+    assert queue(falling, False, None, None).word == "codel"
+    truth = Truth()
+    seen_of_run = measured(truth)
+    found = overloads(seen_of_run, 0.0)
+    estimate = buffer(seen_of_run, falling, rate_of(truth), PACKET_BYTES, False, found)
+    assert estimate.value == pytest.approx(100e-3 * truth.rate_bps / 8, rel=0.01)
+    assert estimate.high is not None
+    assert estimate.high > 1.1 * estimate.value
+    steady = replace(falling, second_half_s=92e-3)
+    estimate = buffer(seen_of_run, steady, rate_of(truth), PACKET_BYTES, False, found)
+    assert estimate.value == pytest.approx(90e-3 * truth.rate_bps / 8, rel=0.01)
 
 
 def test_nothing_is_said_of_a_run_without_a_probe() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun, PathStep
-from ccmix.twin.rate import rate
+from ccmix.twin.rate import OthersTraffic, _shared, more_of_more, overloads, rate
 from synthetic_path import Truth, measured, udp_step
 
 
@@ -71,13 +71,58 @@ def test_queues_that_hold_too_little_for_many_flows_leave_half_of_the_rate_open(
     assert found["cross traffic"].value is None
 
 
+def of_overload_alone(truth: Truth, above: tuple[float, ...] = (1.6, 2.5)) -> dict[str, Estimate]:
+    """Returns the estimates of steps above the rate, without those that tell what is left beside others."""
+    seen = measured(truth, above)
+    without_idle = replace(seen, steps=tuple(step for step in seen.steps if step.name != "idle"))
+    return {each.quantity: each for each in rate(without_idle, truth.loss, False, 0.02)}
+
+
 def test_what_is_lost_before_the_bottleneck_does_not_reach_it() -> None:
     """Else it would count as cross traffic: of what was offered, so much less arrives there."""
-    truth = Truth(loss=0.05, cross_bps=15e6)
-    seen = measured(truth)
-    without_idle = replace(seen, steps=tuple(step for step in seen.steps if step.name != "idle"))
-    found = {each.quantity: each for each in rate(without_idle, truth.loss, False, 0.02)}
-    assert found["cross traffic"].value == pytest.approx(truth.cross_bps, rel=0.01)
+    without_loss = of_overload_alone(Truth(cross_bps=15e6))
+    with_loss = of_overload_alone(Truth(cross_bps=15e6, loss=0.05), (1.6 / 0.95, 2.5 / 0.95))
+    assert with_loss["cross traffic"].value == pytest.approx(without_loss["cross traffic"].value, rel=0.02)
+
+
+def test_the_interval_reaches_from_others_who_lose_all_to_those_who_lose_their_share() -> None:
+    found = of_overload_alone(Truth(cross_bps=15e6))["rate"]
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.9 * 50e6 < 50e6 < found.high
+    assert found.value == pytest.approx(50e6, rel=0.1)
+
+
+@pytest.mark.parametrize("cross_bps", [0.0, 15e6])
+def test_more_comes_through_of_more_only_beside_others(cross_bps: float) -> None:
+    assert more_of_more(overloads(measured(Truth(cross_bps=cross_bps)), 0.0)) == bool(cross_bps)
+
+
+@pytest.mark.parametrize(("left_share", "high"), [(0.999, 1.01), (0.975, 1.03)])
+def test_what_tcp_did_not_get_of_the_rate_may_be_others(left_share: float, high: float) -> None:
+    """They may lose so much beside overload that all rates get as much through."""
+    overloaded = overloads(measured(Truth()), 0.0)
+    left = OthersTraffic(left_bps=left_share * 50e6, left_by="fill")
+    found, cross = _shared(overloaded, left, 0.0, may_be_of_flows=False)
+    assert found.value == pytest.approx(50e6, rel=0.01)
+    assert found.high == pytest.approx(high * 50e6, rel=0.01)
+    assert cross.high is not None
+    assert cross.high >= (1 - left_share) * 50e6
+
+
+def test_a_step_far_above_the_rate_tells_it_although_others_are_in_the_queue() -> None:
+    """They lose in proportion here; of what is left beside them the idle step knows."""
+    found = estimates(measured(Truth(cross_bps=10e6), above=(1.6, 2.5, 3.3)))
+    assert found["rate"].value == pytest.approx(50e6, rel=0.05)
+
+
+def test_flows_of_bbr_leave_others_less_than_they_would_have_beside_overload() -> None:
+    """What was left beside them can't be more than what came through of too much."""
+    seen = measured(Truth(cross_bps=15e6))
+    first, last = overloads(seen, 0.0)
+    beside_bbr = OthersTraffic(left_bps=1.1 * first.received_bps, left_by="reach")
+    found, _ = _shared([first, last], beside_bbr, 0.0, may_be_of_flows=False)
+    assert found.value == of_overload_alone(Truth(cross_bps=15e6))["rate"].value
 
 
 @pytest.mark.parametrize(("rtt_s", "told"), [(0.03, True), (0.0205, False)])

@@ -12,11 +12,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 
 from ccmix.analysis.steady import looks_s
+from ccmix.generators.path_steps import (
+    FILL_SHARE,
+    FILLING,
+    FIRST_ABOVE,
+    IDLE_SHARE,
+    MORE_ABOVE,
+    MOST_ABOVE,
+    MOST_BELOW_PACKETS,
+    OFTEN_A_SECOND,
+    PART_BELOW,
+    REACH_SHARE,
+    UDP_INTERVAL_S,
+    above_s,
+)
 from ccmix.lab.memory import guest_memory_bytes
 from ccmix.model import (
     Group,
     GroupedSource,
     HttpSource,
+    PathSource,
     Run,
     Sender,
     Topology,
@@ -33,6 +48,8 @@ JOINED_S = 0.001  # of a flow's rate: as much as that is sent at once
 HEADERS_BYTES = 66  # of Ethernet, IP and TCP with timestamps
 RENO_WINDOW, CUBIC_WINDOW = 1.22, 1.054  # constants of the mean in packets: Mathis et al. 1997; RFC 9438, section 5.1
 SETTLED_AT_A_LOOK = 2 / 3  # of the runs that have not yet settled: eight of twelve, and two of four, in the demo
+TOGETHER = 0.5  # of what a packet of UDP takes alone, if iperf3 hands it over with others
+OF_IPERF3 = 0.5  # of a sample, which is taken when iperf3 reports
 
 OUTSIDE_LAB_S = 2.0  # beginning and end of a run that is made in real time
 COMMAND_S, OF_REPORT_S = 2.5, 0.007  # the start of `ccmix run` with its report, and a run's part of it
@@ -51,10 +68,11 @@ class Work:
     packets: float  # that cross the path one by one
     joined_packets: float  # that cross it joined to larger ones
     gigabytes: float
+    datagrams: float  # of UDP, which iperf3 sends and receives one by one
 
 
-GUEST = (0.311, 0.0011, 0.000752, 3.52e-05, 0.00143, 2.51e-06, 6.14e-06, 0.0268)  # seconds of a processor
-TABLES = (0.0447, 0.000125, 4.38e-05, 8.34e-06, 0.00109, 0.0, 0.0, 0.0)
+GUEST = (0.314, 0.00119, 0.000715, 3.83e-05, 0.00128, 2.46e-06, 6.03e-06, 0.0293, 6.24e-05)  # seconds of a processor
+TABLES = (0.0472, 0.000154, 2.33e-05, 9.04e-06, 0.000974, 0.0, 0.0, 0.0, 6.22e-08)
 
 
 @dataclass(frozen=True)
@@ -163,20 +181,48 @@ def work(run: Run) -> Work:
     path, traffic = run.topology, run.traffic
     seconds = expected_traffic_s(run) or 0.0
     flows = sum(_flows(traffic))
-    bytes_a_second = _goodput_bps(run) / 8
-    samples = seconds / traffic.interval_s
-    packets = seconds * bytes_a_second / path.packet_bytes
-    joined = seconds * bytes_a_second / _joined_bytes(path, bytes_a_second / flows) if path.offloads else 0.0
+    measuring = next((source for source in traffic.sources if isinstance(source, PathSource)), None)
+    of_udp = sum(source.rate_bps * source.streams for source in traffic.sources if isinstance(source, UdpSource)) / 8
+    of_tcp, tcp_s = max(_goodput_bps(run) / 8 - of_udp, 0.0), seconds
+    datagrams, samples = seconds * of_udp / path.packet_bytes, seconds / traffic.interval_s
+    if measuring:
+        tcp_s *= REACH_SHARE + FILL_SHARE
+        udp_s, of_steps = _udp_of_steps(run, measuring)
+        datagrams += of_steps
+        samples += OF_IPERF3 * udp_s / UDP_INTERVAL_S
+    tcp_bytes = tcp_s * of_tcp
+    joined = tcp_bytes / _joined_bytes(path, of_tcp / flows) if path.offloads else 0.0
     return Work(
         runs=1.0,
         seconds=seconds,
         samples=samples,
-        socket_samples=samples * (flows + len(traffic.sources)) * 2,
+        socket_samples=seconds / traffic.interval_s * (flows + len(traffic.sources)) * 2,
         flows=flows,
-        packets=0.0 if path.offloads else packets,
+        packets=0.0 if path.offloads else tcp_bytes / path.packet_bytes,
         joined_packets=joined,
-        gigabytes=seconds * bytes_a_second / 1e9,
+        gigabytes=(tcp_bytes + datagrams * path.packet_bytes) / 1e9,
+        datagrams=datagrams,
     )
+
+
+def _udp_of_steps(run: Run, source: PathSource) -> tuple[float, float]:
+    """Returns for how long the steps that measure a path send UDP, and how many packets; assumes that each is made
+    once. Packets that iperf3 hands over together count in part.
+    """
+    path, total_s = run.topology, run.traffic.total_s
+    rate_bps = path.policer.rate_bps if path.policer else path.rate_bps
+    packets_a_second = rate_bps / 8 / path.packet_bytes
+    last = MOST_ABOVE if len(run.traffic.sources) > 1 else FIRST_ABOVE  # beside others it is steeper
+    offered = [packets_a_second * min(times, source.most_bps / rate_bps) for times in (FIRST_ABOVE, MORE_ABOVE, last)]
+    lasting_s: list[float] = [above_s(each, path.base_rtt_s, total_s) for each in offered]
+    below_s = max(total_s * (1 - IDLE_SHARE - REACH_SHARE - FILL_SHARE) - sum(lasting_s), 1.0)
+    offered.append(min(PART_BELOW * packets_a_second, MOST_BELOW_PACKETS / below_s))
+    lasting_s.append(below_s)
+    packets = (
+        each * each_s * (TOGETHER if each >= OFTEN_A_SECOND else 1.0)
+        for each, each_s in zip(offered, lasting_s, strict=True)
+    )
+    return sum(lasting_s), sum(packets)
 
 
 def _joined_bytes(path: Topology, flow_bytes_a_second: float) -> float:
@@ -190,6 +236,8 @@ def _flows(traffic: Traffic) -> Iterator[int]:
     for source in traffic.sources:
         if isinstance(source, HttpSource):
             yield source.parallel
+        elif isinstance(source, PathSource):
+            yield FILLING
         elif isinstance(source, GroupedSource | UdpSource):
             yield source.streams or 1
         else:

@@ -37,7 +37,7 @@ from ccmix.model.emulated import SUPER_PACKET_BYTES
 from ccmix.model.group_grammar import streams_of_groups
 from ccmix.units import format_bytes, format_rate
 
-LEAST_STEPS_S, MOST_STEPS_S = 60, 600
+LEAST_STEPS_S, MOST_STEPS_S = 30, 600
 MOST_DURATION_S, MOST_OMIT_S = 86400, 600  # iperf3's own limits (MAX_TIME and MAX_OMIT_TIME in iperf.h)
 MOST_ARRIVALS = 1_000_000  # each is a connection
 CONTROL_WAITS_S = 10.0  # for the other end's results (nread_read_timeout of iperf3's net.c)

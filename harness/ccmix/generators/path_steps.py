@@ -5,6 +5,7 @@ result says only how fast the next step has to be. It uses only the standard lib
 """
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ IDLE_SHARE, REACH_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 15, 1 / 6
 LEAST_BELOW_S = 8  # for which steps before it are left out
 REACHING, FILLING = 4, 8  # streams
 FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.5, 2.2, 1.3, 1.8  # offered over what arrives
+MOST_ABOVE, OTHERS_LOST = 4.0, 0.01
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
 MOST_TRIES = 5  # to find a rate that is above the path's
 SHARING = 16  # streams above the rate: of a queue for each flow they leave little to others
@@ -31,6 +33,10 @@ PART_BELOW = 0.25  # of the rate
 UDP_HEADERS_BYTES, ETHERNET_BYTES = 28, 14
 TCP_HEADERS_BYTES = 40  # of IPv4 and TCP, without options
 TIMESTAMPS_BYTES = 12
+ENOUGH_PACKETS, ENOUGH_RTTS = 100_000, 20  # of a step above the rate: a faster path needs less time
+MOST_BELOW_PACKETS = 250_000
+OFTEN_A_SECOND, SLEEPS_A_SECOND = 10_000, 2_000  # packets, from which on iperf3 hands several over before it sleeps
+MOST_TOGETHER, MOST_TOGETHER_BELOW = 64, 4
 PACED_ABOVE = 1.1  # the bit rate: room for the headers, which fq counts too
 UDP_INTERVAL_S, TCP_INTERVAL_S = 0.01, 0.1
 STARTS_WITHIN_S, STARTS_WITHIN_RTTS = 4.0, 20
@@ -127,28 +133,50 @@ class PathSteps:
 
     def _above(self, reached_bps: float, datagram_bytes: int, end: Deadline) -> float:
         """Offers more than the path takes, at two rates; returns its rate, or the most that went through."""
-        seconds, offered_bps = round(self._total_s * ABOVE_SHARE), min(FIRST_ABOVE * reached_bps, self._most_bps)
-        best_bps = reached_bps
+        offered_bps, best_bps = min(FIRST_ABOVE * reached_bps, self._most_bps), reached_bps
         for number in range(1, MOST_TRIES + 1):
-            if not end.allows(4 * seconds + LEAST_BELOW_S):
+            if not end.allows(4 * self._above_s(offered_bps, datagram_bytes) + LEAST_BELOW_S):
                 return best_bps
-            seen = self._udp(f"{ABOVE}-{number}", offered_bps, 1, datagram_bytes, seconds)
-            if seen is None:
+            received_bps = self._received_of(f"{ABOVE}-{number}", offered_bps, datagram_bytes)
+            if received_bps is None:
                 continue
-            received_bps = seen.received_bps * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / datagram_bytes
             best_bps = max(best_bps, received_bps)
             if received_bps < NOT_OVERLOADED * offered_bps:
-                steep = offered_bps > STEEP * received_bps
-                second_bps = min((LESS_ABOVE if steep else MORE_ABOVE) * received_bps, self._most_bps)
-                self._udp(f"{ABOVE}-{number + 1}", second_bps, 1, datagram_bytes, seconds)
-                around_s = 3 * ENDS_WITHIN_RTTS * self._rtt_s  # of this step and the two that follow
-                if end.allows(seconds + self._fill_s + LEAST_BELOW_S + around_s):
-                    self._udp(SHARE, min(offered_bps, second_bps), SHARING, datagram_bytes, seconds)
+                self._more_above(number + 1, offered_bps, received_bps, datagram_bytes, end)
                 return received_bps
             if offered_bps >= self._most_bps:
                 return best_bps
             offered_bps = min(MORE_ABOVE * offered_bps, self._most_bps)
         return best_bps
+
+    def _more_above(
+        self, number: int, offered_bps: float, received_bps: float, datagram_bytes: int, end: Deadline
+    ) -> None:
+        """Offers another rate above the path's; then as much as may be where more came through of it, which others in
+        the same queue lost, else the lower one in many streams.
+        """
+        steep = offered_bps > STEEP * received_bps
+        second_bps = min((LESS_ABOVE if steep else MORE_ABOVE) * received_bps, self._most_bps)
+        again_bps = self._received_of(f"{ABOVE}-{number}", second_bps, datagram_bytes)
+        around_s = 3 * ENDS_WITHIN_RTTS * self._rtt_s  # of this step and the two that follow
+        if not end.allows(self._above_s(offered_bps, datagram_bytes) + self._fill_s + LEAST_BELOW_S + around_s):
+            return
+        if again_bps is not None and abs(again_bps - received_bps) > OTHERS_LOST * received_bps:
+            most_bps = min(MOST_ABOVE * max(again_bps, received_bps), self._most_bps)
+            self._received_of(f"{ABOVE}-{number + 1}", most_bps, datagram_bytes)
+        else:
+            lower_bps = min(offered_bps, second_bps)
+            self._udp(SHARE, lower_bps, SHARING, datagram_bytes, self._above_s(lower_bps, datagram_bytes))
+
+    def _above_s(self, offered_bps: float, datagram_bytes: int) -> int:
+        packets_a_second = offered_bps / 8 / (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES)
+        return above_s(packets_a_second, self._rtt_s, self._total_s)
+
+    def _received_of(self, name: str, offered_bps: float, datagram_bytes: int) -> float | None:
+        """Makes a step of one stream above the rate; returns what came through, with all headers."""
+        seen = self._udp(name, offered_bps, 1, datagram_bytes, self._above_s(offered_bps, datagram_bytes))
+        on_wire = (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / datagram_bytes
+        return None if seen is None else seen.received_bps * on_wire
 
     def _below(self, rate_bps: float, datagram_bytes: int, end: Deadline) -> None:
         """Sends much less than the rate, for all of the time that is left; once more if the first try fails at once."""
@@ -157,7 +185,9 @@ class PathSteps:
             seconds = int(end.remaining_s - around_s)
             if seconds < 1:
                 return
-            if self._udp(name, min(PART_BELOW * rate_bps, self._most_bps), 1, datagram_bytes, seconds):
+            packets_bps = MOST_BELOW_PACKETS / seconds * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) * 8
+            offered_bps = min(PART_BELOW * rate_bps, packets_bps, self._most_bps)
+            if self._udp(name, offered_bps, 1, datagram_bytes, seconds, MOST_TOGETHER_BELOW):
                 return
 
     def _tcp(self, name: str, cca: str, streams: int, seconds: int) -> _Seen | None:
@@ -167,11 +197,15 @@ class PathSteps:
         ]  # fmt: skip
         return self._test(Step(name, self._label_of(name), seconds, streams, cca), arguments, TCP_INTERVAL_S)
 
-    def _udp(self, name: str, offered_bps: float, streams: int, datagram_bytes: int, seconds: int) -> _Seen | None:
+    def _udp(
+        self, name: str, offered_bps: float, streams: int, datagram_bytes: int, seconds: int,
+        most_together: int = MOST_TOGETHER,
+    ) -> _Seen | None:  # fmt: skip
         on_wire = (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / datagram_bytes
         each_bps = offered_bps / on_wire / streams
+        together = _together(each_bps * streams / 8 / datagram_bytes, most_together)
         arguments = [
-            "--udp", "--parallel", str(streams), "--bitrate", f"{each_bps:.0f}",
+            "--udp", "--parallel", str(streams), "--bitrate", f"{each_bps:.0f}{together}",
             "--fq-rate", f"{each_bps * PACED_ABOVE:.0f}", "--length", str(datagram_bytes), "--time", str(seconds),
         ]  # fmt: skip
         step = Step(
@@ -219,6 +253,19 @@ class PathSteps:
         self._done.append(step)
         text = json.dumps([asdict(made) for made in self._done], indent=1)
         (self._folder / run_files.STEPS).write_text(text)
+
+
+def above_s(packets_a_second: float, rtt_s: float, total_s: float) -> int:
+    """Returns for how long a step offers a rate above the path's, of steps that take `total_s` together."""
+    enough_s = max(ENOUGH_PACKETS / packets_a_second, ENOUGH_RTTS * rtt_s)
+    return min(round(total_s * ABOVE_SHARE), math.ceil(enough_s))
+
+
+def _together(packets_a_second: float, most: int) -> str:
+    """Returns how many packets iperf3 hands over before it sleeps, as it is written behind its rate; fq spaces them."""
+    if packets_a_second < OFTEN_A_SECOND:
+        return ""
+    return f"/{min(round(packets_a_second / SLEEPS_A_SECOND), most)}"
 
 
 def _has_interval(output: Path) -> bool:

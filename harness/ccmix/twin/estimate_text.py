@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ccmix.twin.estimate import Estimate
+from ccmix.twin.hosts import MTU
 from ccmix.twin.twin import Twin
 from ccmix.units import format_bytes, format_percent, format_rate
 
@@ -23,9 +24,14 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
 }
 
 
+def _form(estimate: Estimate) -> Callable[[float], str]:
+    """Returns how a quantity is written: an MTU to the byte."""
+    return (lambda size: f"{size:.0f} B") if estimate.quantity == MTU else _FORMATS[estimate.unit]
+
+
 def value(estimate: Estimate) -> str:
     """Returns the value, 'at least' a bound, or 'cannot be told'."""
-    form = _FORMATS[estimate.unit]
+    form = _form(estimate)
     if estimate.word is not None:
         return estimate.word
     if estimate.value is not None:
@@ -39,7 +45,7 @@ def value(estimate: Estimate) -> str:
 
 def interval(estimate: Estimate) -> str:
     """Returns '9.9 ms to 10.1 ms'; '' where there is no interval."""
-    form = _FORMATS[estimate.unit]
+    form = _form(estimate)
     if estimate.value is None or estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return ""
     return f"{form(estimate.low)} to {form(estimate.high)}"

@@ -7,8 +7,10 @@ from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.rate import Overload, steady
 
 POLICER = "policer's burst"
-LEAST_PACKETS = 4  # beyond the rate, which two packets of a shaper's bucket and the cut of an interval may be
+LEAST_PACKETS = 16  # beyond the rate: a shaper's bucket, a queue and others let some through, too
 BURST_SHARE, BURST_PACKETS = 0.1, 3.0  # by which the burst may be wrong
+NOT_FULL = 1.5  # times that: the bucket may not have been full after the step before
+LOSES, MORE_INTERVALS = 0.5, 3  # of the later share of losses; intervals from then on
 LEAST_INTERVALS = 10
 
 
@@ -16,33 +18,46 @@ def policer(observed: PathRun, of_flows: bool | None, found: list[Overload]) -> 
     """Returns what came through at the start of a step beyond its later rate, if nothing was queued beside it.
 
     A queue passes no more than its rate, and what is too much waits there before it is lost. A token bucket without a
-    queue passes its burst at once, and loses what is too much without any delay. `of_flows` is None where nothing waits
-    long enough to show a queue.
+    queue passes its burst at once, and loses what is too much without any delay. `of_flows` says whether each flow has
+    a queue of its own, where a probe does not wait either; None where nothing waits long enough to show a queue.
     """
-    excess = [each for step in observed.above for each in [_excess_bytes(step)] if each is not None]
-    if not found or not excess:
+    seen = [each for step in observed.above for each in [_excess(step)] if each is not None]
+    if not found or not seen:
         return cannot_be_told(POLICER, "bytes", "no step of UDP was faster than the path")
     first = found[0]
     packet_bytes = first.step.packet_bytes or 0
-    burst_bytes, origin = max(excess), f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
-    if burst_bytes < LEAST_PACKETS * packet_bytes:
+    burst_bytes, for_sure_bytes = max(seen)
+    origin = f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
+    if for_sure_bytes < LEAST_PACKETS * packet_bytes:
         because = "no more came through at first than later: a queue, or a burst of some packets"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
-    if of_flows is not None:
+    if of_flows is False:
         because = "what was too much waited in a queue"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
     margin = BURST_SHARE * burst_bytes + BURST_PACKETS * packet_bytes
-    return Estimate(POLICER, "bytes", burst_bytes, max(burst_bytes - margin, 0.0), burst_bytes + margin, origin=origin)
+    high_bytes = NOT_FULL * burst_bytes + margin
+    return Estimate(POLICER, "bytes", burst_bytes, max(burst_bytes - margin, 0.0), high_bytes, origin=origin)
 
 
-def _excess_bytes(step: PathStep) -> float | None:
-    """Returns the most that was received of a step, at any moment, beyond its steady rate since its first packet."""
+def _excess(step: PathStep) -> tuple[float, float] | None:
+    """Returns the most bytes that were received of a step, until it loses as much as later, beyond its steady rate
+    since its first packet: if those of the first interval came as they were sent, and if they came at the steady rate,
+    out of a queue. Later than that, what others get may vary.
+    """
     rows = step.udp.filter(pl.col("received_bytes") > 0).sort("time_s")
     later = steady(step)
     if rows.height < LEAST_INTERVALS or later.height < LEAST_INTERVALS or not step.packet_bytes:
         return None
-    rate = float((later["packets"] - later["lost_packets"]).sum()) / float(later["seconds"].sum())
+    sent, lost = int(later["packets"].sum()), int(later["lost_packets"].sum())
+    rate = (sent - lost) / float(later["seconds"].sum())
+    loses = (rows["lost_packets"] > LOSES * rows["packets"] * (lost / sent)).arg_max() if lost > 0 else None
+    rows = rows.head(MORE_INTERVALS + (loses or 0))
     received = (rows["packets"] - rows["lost_packets"]).cum_sum()
-    since_s = rows["time_s"] - (float(rows["time_s"][0]) - float(rows["seconds"][0]))
-    most = (received - rate * since_s).max()
-    return float(most) * step.packet_bytes if isinstance(most, float) else None
+    seconds, offered = float(rows["seconds"][0]), (step.offered_bps or 0.0) / 8 / step.packet_bytes
+    sent_s = min(seconds, float(rows["packets"][0]) / offered) if offered else seconds
+    queued_s = min(seconds, float(received[0]) / rate) if rate else seconds
+    most, for_sure = (
+        float((received - rate * (rows["time_s"] - float(rows["time_s"][0]) + begin_s)).max() or 0.0)  # type: ignore[arg-type]
+        for begin_s in (sent_s, queued_s)
+    )
+    return most * step.packet_bytes, for_sure * step.packet_bytes

@@ -18,7 +18,8 @@ SHOWS_PACKETS = 3  # of waiting, below which nothing shows that the probe waits
 SHOWS_S = 0.1e-3
 NOT_FILLED = 0.6  # of the largest delay: flows that lose packets at less than that don't fill a FIFO
 FILLED = 0.85
-GROWS = 1.05  # from one half of the steady part to the next
+GROWS, FALLS = 1.05, 0.985  # from one half of the steady part to the next
+PEAK = 0.99  # percentile of the probe's RTT in a whole step
 STANDS_S = 1e-3  # a queue that is managed is not empty
 LEAST_MANAGED_S = 0.01  # a queue as short as CoDel's own target tells nothing
 FULL_SHARE, FULL_PACKETS = 0.03, 2.0  # by which a full buffer may be wrong
@@ -27,7 +28,8 @@ LEAST_ANSWERS = 10
 
 @dataclass(frozen=True)
 class Waits:
-    """Holds how long packets waited: the probe's beside overload, at most and in its halves, and TCP's own.
+    """Holds how long packets waited: the probe's beside overload, when the queue is full, in the halves of that time,
+    and at the peak; and TCP's own.
 
     All in seconds beyond the base RTT; None where it is not known.
     """
@@ -35,9 +37,15 @@ class Waits:
     probe_s: float | None
     first_half_s: float | None
     second_half_s: float | None
+    peak_s: float | None
     probe_in_fill_s: float | None
     tcp_s: float | None
     tcp_most_s: float | None
+
+    @property
+    def falls(self) -> bool:
+        """Returns whether the queue got shorter while it was overloaded, as only a managed one does."""
+        return bool(self.first_half_s and self.second_half_s and self.second_half_s < FALLS * self.first_half_s)
 
 
 def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits:
@@ -51,6 +59,7 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits
         probe_s=_beyond(_most(full), base_rtt_s),
         first_half_s=_beyond(_most([first for first, _ in halves]), base_rtt_s),
         second_half_s=_beyond(_most([second for _, second in halves]), base_rtt_s),
+        peak_s=_beyond(_most([_quantile(observed.rtts(s.begin_s, s.end_s), PEAK) for s in steps]), base_rtt_s),
         probe_in_fill_s=_beyond(_quantile(_steady_rtts(observed, fill), FULL), base_rtt_s) if fill else None,
         tcp_s=_beyond(_most([_quantile(rtts_s, MOSTLY) for rtts_s in of_tcp]), base_rtt_s),
         tcp_most_s=_beyond(_most([_quantile(rtts_s, MOST) for rtts_s in of_tcp]), base_rtt_s),
@@ -74,7 +83,7 @@ def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_
     """Returns the kind of the queue.
 
     Flows of CUBIC fill a FIFO before it drops. A queue that drops while it holds much less than it can is managed,
-    unless random loss explains what was sent again.
+    unless random loss explains what was sent again. So is one that gets shorter beside constant overload.
     """
     if of_flows:
         return Estimate(QUEUE, word=OF_FLOWS, origin="the probe does not wait beside overload, and TCP's packets do")
@@ -83,12 +92,12 @@ def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_
     origin = "steps above and fill: delays of the probe"
     if seen.probe_in_fill_s is None or seen.probe_s < LEAST_MANAGED_S:
         return cannot_be_told(QUEUE, "", "one queue for all, too short to show whether it is managed", origin=origin)
-    if seen.probe_in_fill_s >= FILLED * seen.probe_s:
-        return Estimate(QUEUE, word=FIFO, origin=origin)
     own_doing = retransmitted is not None and loss_high is not None and retransmitted > 2 * loss_high
     stands = STANDS_S < seen.probe_in_fill_s < NOT_FILLED * seen.probe_s
-    if stands and own_doing:
+    if seen.falls or (stands and own_doing):
         return Estimate(QUEUE, word=MANAGED, origin=origin)
+    if seen.probe_in_fill_s >= FILLED * seen.probe_s:
+        return Estimate(QUEUE, word=FIFO, origin=origin)
     return cannot_be_told(QUEUE, "", "one queue for all, which TCP's flows did not fill", origin=origin)
 
 
@@ -113,10 +122,14 @@ def buffer(
     if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s:
         low = seen.second_half_s * rate_bps / 8
         return cannot_be_told(BUFFER, "bytes", "the queue still grew when the step ended", low=low, origin=origin)
-    value = seen.probe_s * rate_bps / 8 + packet_bytes / 2  # half a packet is free where the next one has no room
+    most_s = max(seen.probe_s, seen.peak_s or 0.0) if seen.falls else seen.probe_s
+    value = most_s * rate_bps / 8 + packet_bytes / 2  # half a packet is free where the next one has no room
     margin = FULL_SHARE * value + FULL_PACKETS * packet_bytes
+    unseen = (most_s - seen.probe_s) * rate_bps / 8  # a managed queue may have dropped before it was full
     slower, faster = ((end or rate_bps) / rate_bps for end in (rate.low, rate.high))
-    return Estimate(BUFFER, "bytes", value, max(0.0, value * slower - margin), value * faster + margin, origin=origin)
+    return Estimate(
+        BUFFER, "bytes", value, max(0.0, value * slower - margin), value * faster + margin + unseen, origin=origin
+    )
 
 
 def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:

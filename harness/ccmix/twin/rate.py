@@ -15,6 +15,7 @@ ENDS_S = 0.1  # by which the end of a step may be wrong
 OVERLOADED = 0.97  # of what arrived at the bottleneck came through, at most
 MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks, packets at both ends
 HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
+RISES_SHARE = 0.02  # by which more comes through for sure
 ALIKE_SHARE = 0.01  # by which two such rates may differ
 LEAST_RATIO = 1.1  # between the two rates offered, so that two lines can be told apart
 STANDS_S, STANDS_SHARE = 1e-3, 0.1  # beyond the base RTT, by which packets wait for sure
@@ -62,6 +63,12 @@ def steady(step: PathStep) -> pl.DataFrame:
 def overloads(observed: PathRun, loss: float) -> list[Overload]:
     """Returns the steps that overloaded the path; `loss` is the share lost before the bottleneck."""
     return [each for step in observed.above if (each := _overload(step, loss))]
+
+
+def more_of_more(found: list[Overload]) -> bool:
+    """Returns whether more came through of more: beside others in one queue, and not in a queue of its own."""
+    by_offered = sorted(found, key=lambda each: each.offered_bps)
+    return bool(found) and by_offered[-1].received_bps > (1 + RISES_SHARE) * by_offered[0].received_bps
 
 
 def _overload(step: PathStep | None, loss: float) -> Overload | None:
@@ -151,7 +158,9 @@ def rate(
     others = beside(observed, base_rtt_s, found)
     if queues_of_flows:
         many = _overload(observed.share, loss)
-        if many and tcp_waits_s < HELD_PACKETS * many.step.streams * _packet_s(found):
+        single_bps = max(each.received_bps for each in found)
+        gains = many is not None and many.received_bps > (1 + 3 * MEASURED_SHARE) * single_bps
+        if many and not gains and tcp_waits_s < HELD_PACKETS * many.step.streams * _packet_s(found):
             many = None  # the queues may hold too little for so many flows at once
         return _of_queues_of_flows(found, many, others)
     return _shared(found, others, loss, may_be_of_flows=queues_of_flows is None)
@@ -161,13 +170,13 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
     """Returns both estimates where all wait in one queue, or do not wait long enough to show that they do."""
     first, last = min(found, key=lambda each: each.offered_bps), max(found, key=lambda each: each.offered_bps)
     two = last.offered_bps >= LEAST_RATIO * first.offered_bps
-    most_bps = max(first.received_bps, last.received_bps)
+    most_bps = max(each.received_bps for each in found)
     low_bps, margin = (1 - MEASURED_SHARE) * most_bps, (MEASURED_SHARE + loss) * most_bps  # it may be lost behind
     origin = f"step{'s' if len(found) > 1 else ''} {' and '.join(dict.fromkeys(e.step.name for e in found))}: "
     left_bps = others.left_bps or (most_bps * (1 - others.busy[0]) if others.busy else None)
     if not two or abs(last.received_bps - first.received_bps) < ALIKE_SHARE * most_bps:
-        if left_bps is None:
-            margin += HIDDEN_SHARE * most_bps
+        missing_bps = HIDDEN_SHARE * most_bps if left_bps is None else max(most_bps - left_bps, 0.0)
+        margin += min(missing_bps, HIDDEN_SHARE * most_bps)
         if left_bps is None or left_bps > (1 - HIDDEN_SHARE) * most_bps:
             high_bps = max(most_bps + margin - (left_bps or others.by_tcp_bps), margin)
             cross = Estimate(
@@ -180,10 +189,11 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
                 by, high_bps = f"{by}, of which a flow with a queue of its own may leave half", 2 * most_bps + margin
                 cross = replace(cross, high=max(cross.high or 0.0, most_bps)) if cross.value is not None else cross
             return [Estimate(RATE, "bps", most_bps, low_bps, high_bps, origin=by), cross]
-    if left_bps is None:
-        return _without_left(first, last, low_bps, margin + (most_bps if may_be_of_flows else 0.0), origin)
-    rate_bps = max(most_bps, _with_left(first, last, left_bps))
-    high_bps = rate_bps + max(rate_bps - most_bps, 0.0) + margin
+    if left_bps is None or left_bps > first.received_bps:  # of which flows of BBR may have taken a part from others
+        return _without_left(first, last, most_bps, margin + (most_bps if may_be_of_flows else 0.0), origin)
+    fair_bps, next_bps = (max(most_bps, each(last, left_bps)) for each in (_in_proportion, _by_who_comes_next))
+    rate_bps = (fair_bps + next_bps) / 2
+    high_bps = fair_bps + (fair_bps - most_bps) / 2 + margin  # managed queues let more of others pass
     by = f"{origin}beside what is left in {f'step {others.left_by}' if others.left_by else 'the idle step'}"
     if others.left_by or not others.busy:
         crosses = [
@@ -200,20 +210,21 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
     ]
 
 
-def _without_left(first: Overload, last: Overload, low_bps: float, margin: float, origin: str) -> list[Estimate]:
+def _without_left(first: Overload, last: Overload, most_bps: float, margin: float, origin: str) -> list[Estimate]:
     """Returns both estimates where only the two rates above the path's tell them."""
-    most_bps, rate_bps = max(first.received_bps, last.received_bps), _topp(first, last)
-    if rate_bps is None:
+    low_bps, rate_bps = (1 - MEASURED_SHARE) * most_bps, _topp(first, last)
+    if rate_bps is None or rate_bps < low_bps:
         because = "less came through of more, so that what is lost is not what is too much"
         return [
             Estimate(RATE, "bps", most_bps, low_bps, None, origin=origin + "the most received"),
             cannot_be_told(CROSS, "bps", because),
         ]
-    by = origin + "offered over received (TOPP)"
-    rate_bps = max(rate_bps, most_bps)
+    by = origin + "the most received, and offered over received (TOPP)"
+    fair_bps, margin = max(rate_bps, most_bps), margin + HIDDEN_SHARE * most_bps
+    rate_bps = (fair_bps + most_bps) / 2  # at the most received, all that others sent is lost
     cross_bps = max(0.0, first.offered_bps / first.received_bps * rate_bps - first.offered_bps)
     return [
-        Estimate(RATE, "bps", rate_bps, low_bps, most_bps + 2 * (rate_bps - most_bps) + margin, origin=by),
+        Estimate(RATE, "bps", rate_bps, low_bps, most_bps + 2 * (fair_bps - most_bps) + margin, origin=by),
         Estimate(CROSS, "bps", cross_bps, 0.0, None, origin=by),
     ]
 
@@ -224,19 +235,22 @@ def _topp(first: Overload, last: Overload) -> float | None:
     return (last.offered_bps - first.offered_bps) / (y2 - y1) if y2 > y1 else None
 
 
-def _with_left(first: Overload, last: Overload, left_bps: float) -> float:
-    """Returns the rate, of which others pass a part of their share in proportion, the same part at both rates."""
-    rate_bps = last.received_bps
-    for _ in range(20):
-        cross_bps = max(rate_bps - left_bps, 0.0)
-        passed_first = 1 / (first.offered_bps + cross_bps)
-        passed_last = 1 / (last.offered_bps + cross_bps)
-        if passed_first <= passed_last:
-            break
-        part = max(0.0, (last.received_bps - first.received_bps) / (passed_first - passed_last))
-        part = min(part, cross_bps * rate_bps)
-        rate_bps = last.received_bps + part * passed_last
-    return rate_bps
+def _in_proportion(last: Overload, left_bps: float) -> float:
+    """Returns the rate, if others lose packets in proportion to ours, and would take all that is not left."""
+    return last.received_bps * (last.offered_bps - left_bps) / (last.offered_bps - last.received_bps)
+
+
+def _by_who_comes_next(last: Overload, left_bps: float) -> float:
+    """Returns the rate, if whoever comes next takes each place that gets free in a full queue.
+
+    Ours come evenly, so the next of them comes after half of their spacing in the mean. Another's packet, which may
+    come at any time, is first with a probability of that over the time in which the bottleneck sends a packet: rate /
+    (2 offered). So received = rate - (rate - left) rate / (2 offered), whose smaller root it is.
+    """
+    double_bps = 2 * last.offered_bps
+    b_bps = left_bps + double_bps
+    root = max(b_bps**2 - 4 * last.received_bps * double_bps, 0.0) ** 0.5
+    return float(b_bps - root) / 2
 
 
 def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: OthersTraffic) -> list[Estimate]:
@@ -261,12 +275,13 @@ def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: Ot
     origin = f"step {many.step.name}: what {streams} flows get of a queue for each flow"
     gained_bps = many.received_bps - single_bps
     high_bps = most_bps * (streams + 1) / streams + margin
-    if gained_bps > 2 * margin:  # others got less of many: they had their share
+    if gained_bps > 2 * margin:  # others got less of many: they had their share, or as two flows the double
+        high_bps = most_bps * (streams + 2) / streams + margin
         rate_bps = many.received_bps * (streams + 1) / streams
         cross_bps = rate_bps - single_bps
         return [
             Estimate(RATE, "bps", rate_bps, most_bps - margin, high_bps, origin=origin),
-            Estimate(CROSS, "bps", cross_bps, gained_bps - margin, cross_bps + 3 * margin, origin=origin),
+            Estimate(CROSS, "bps", cross_bps, gained_bps - margin, high_bps - single_bps + margin, origin=origin),
         ]
     return [
         Estimate(RATE, "bps", most_bps, most_bps - margin, high_bps, origin=origin),

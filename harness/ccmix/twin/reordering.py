@@ -1,5 +1,7 @@
 """Estimates how many packets overtake others."""
 
+import math
+
 from scipy import stats
 
 from ccmix.twin.estimate import Estimate, cannot_be_told
@@ -25,7 +27,11 @@ def reordering(observed: PathRun, base_rtt_s: float | None) -> Estimate:
     if received <= 0 or not seconds or not base_rtt_s:
         return cannot_be_told(REORDERING, "share", "nothing arrived, or the base RTT is not known")
     origin = f"step {step.name}: {step.out_of_order} of {received} packets out of order"
-    overtaken = max(1.0, received / seconds * base_rtt_s / 2)
+    overtaken = math.floor(received / seconds * base_rtt_s / 2)
+    if overtaken < 1:
+        return cannot_be_told(
+            REORDERING, "share", "packets were further apart than half of the base RTT", origin=origin
+        )
     events = step.out_of_order / overtaken
     high_events = float(stats.gamma.ppf(1 - TAIL, events + 1))
     if step.out_of_order == 0:

@@ -15,13 +15,13 @@ from ccmix.model import run_files
 from ccmix.model.results import FinishedRun
 from ccmix.twin import hosts
 from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
-from ccmix.twin.estimate import Estimate, best
+from ccmix.twin.estimate import Estimate, best, cannot_be_told
 from ccmix.twin.loss import LOSS, loss
 from ccmix.twin.observed import PathRun, observe
 from ccmix.twin.of_results import estimates_of_results
 from ccmix.twin.policer import policer
-from ccmix.twin.queue import buffer, delays, queue, queues_of_flows
-from ccmix.twin.rate import RATE, overloads, rate
+from ccmix.twin.queue import BUFFER, QUEUE, buffer, delays, queue, queues_of_flows
+from ccmix.twin.rate import RATE, more_of_more, overloads, rate
 from ccmix.twin.reordering import reordering
 
 DEFAULT_PACKET_BYTES = 1514
@@ -86,13 +86,24 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     packet_bytes = next((each.step.packet_bytes for each in found if each.step.packet_bytes), DEFAULT_PACKET_BYTES)
     most_bps = max((each.received_bps for each in found), default=0.0)
     of_flows = queues_of_flows(seen, packet_bytes * 8 / most_bps if most_bps else 0.0, noise_s)
-    of_rate = {each.quantity: each for each in rate(observed, lost, of_flows, base_s, seen.tcp_most_s or 0.0)}
+    policed = policer(observed, of_flows, found)
+    shared = policed.value is not None or more_of_more(found)
+    of_rate = {
+        each.quantity: each
+        for each in rate(observed, lost, False if shared else of_flows, base_s, seen.tcp_most_s or 0.0)
+    }
+    queues = (
+        buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found),
+        queue(seen, None if shared and of_flows else of_flows, _retransmitted(observed), of_loss[LOSS].high),
+    )
+    if policed.value is not None:
+        because = "the policer drops before a queue is full"
+        queues = cannot_be_told(BUFFER, "bytes", because), cannot_be_told(QUEUE, "", because)
     return (
         *of_base.values(),
         *of_rate.values(),
-        buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found),
-        queue(seen, of_flows, _retransmitted(observed), of_loss[LOSS].high),
-        policer(observed, of_flows, found),
+        *queues,
+        policed,
         *of_loss.values(),
         reordering(observed, of_base[BASE_RTT].value),
         hosts.window(observed),

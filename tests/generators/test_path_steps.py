@@ -1,0 +1,75 @@
+"""Tests which steps measure a path, and for how long: the later ones follow what the earlier ones saw."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ccmix.agent.deadline import Deadline
+from ccmix.generators.iperf3 import Iperf3Ends
+from ccmix.generators.path_steps import PathSteps, _Seen, _together, above_s
+
+DATAGRAM_BYTES, WIRE_BYTES = 1472, 1514
+
+
+@dataclass
+class Faked:
+    """Stands for the path and its steps: one queue, in which others lose packets in proportion."""
+
+    steps: PathSteps
+    rate_bps: float
+    cross_bps: float
+    made: list[tuple[str, float, int]] = field(default_factory=list)
+
+    def udp(self, name: str, offered_bps: float, streams: int, datagram_bytes: int, seconds: int, *_: int) -> _Seen:
+        self.made.append((name, offered_bps, seconds))
+        share = min(1.0, self.rate_bps / (offered_bps + self.cross_bps))
+        return _Seen(offered_bps * share * datagram_bytes / WIRE_BYTES, 0.02, None)
+
+
+def faked(monkeypatch: pytest.MonkeyPatch, rate_bps: float = 100e6, cross_bps: float = 0.0) -> Faked:
+    ends = Iperf3Ends(None, "", None, "", "")  # type: ignore[arg-type]
+    fake = Faked(PathSteps(ends, 10 * rate_bps, 60.0, Path(), "path", ""), rate_bps, cross_bps)
+    monkeypatch.setattr(fake.steps, "_udp", fake.udp)
+    monkeypatch.setattr(fake.steps, "_rtt_s", 0.02)
+    return fake
+
+
+def test_many_streams_look_for_others_where_two_rates_get_as_much_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = faked(monkeypatch)
+    fake.steps._above(100e6, DATAGRAM_BYTES, Deadline(60))
+    assert [name for name, *_ in fake.made] == ["above-1", "above-2", "share"]
+
+
+def test_a_rate_far_above_looks_for_others_where_more_gets_through_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = faked(monkeypatch, cross_bps=20e6)
+    fake.steps._above(80e6, DATAGRAM_BYTES, Deadline(60))
+    assert [name for name, *_ in fake.made] == ["above-1", "above-2", "above-3"]
+    assert fake.made[-1][1] > 3 * 100e6
+
+
+def test_the_step_below_sends_so_many_packets_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = faked(monkeypatch, rate_bps=10e9)
+    fake.steps._below(10e9, DATAGRAM_BYTES, Deadline(30))
+    [(name, offered_bps, seconds)] = fake.made
+    assert name == "below"
+    assert offered_bps * seconds / 8 / WIRE_BYTES == pytest.approx(250_000)
+
+
+@pytest.mark.parametrize(
+    ("packets_a_second", "rtt_s", "seconds"),
+    [(8000, 0.02, 4), (25_000, 0.02, 4), (200_000, 0.02, 1), (200_000, 0.1, 2)],
+)
+def test_a_step_above_the_rate_takes_less_time_where_many_packets_are_seen_soon(
+    packets_a_second: float, rtt_s: float, seconds: int
+) -> None:
+    assert above_s(packets_a_second, rtt_s, 60.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("packets_a_second", "most", "words"), [(9999, 64, ""), (10_000, 64, "/5"), (300_000, 64, "/64"), (20_000, 4, "/4")]
+)
+def test_iperf3_hands_packets_over_together_only_where_they_are_many(
+    packets_a_second: float, most: int, words: str
+) -> None:
+    assert _together(packets_a_second, most) == words
