@@ -1,7 +1,6 @@
 """Tests that the page on the published real paths and their emulation shows what the archives hold."""
 
 import csv
-import json
 import math
 import re
 import shlex
@@ -19,7 +18,7 @@ from ccmix.cli.published import published
 from ccmix.compare.verdict_text import relation
 from ccmix.index.context import campaign_id
 from ccmix.units import format_percent, format_rate
-from published_archives import DEMO_60_FILE, EMULATED_FILE, unpacked
+from published_archives import EMULATED_FILE, unpacked
 from support import CCMIX, REPOSITORY, Ccmix
 
 pytestmark = pytest.mark.slow
@@ -171,18 +170,6 @@ def nearer_lines(real: Results, emulated: Results) -> Iterator[str]:
 def test_the_page_says_which_emulation_comes_nearer(real: Results, emulated: Path) -> None:
     for line in nearer_lines(real, load_results([emulated])):
         assert line in PAGE, line
-
-
-def test_the_readme_has_the_demos_table(ccmix: Ccmix) -> None:
-    rows = json.loads(ccmix("report", DEMO_60_FILE, "--format", "json").stdout)
-    lines = [
-        f"| {row['entry']} | {row['condition']['delay']} | {row['condition']['loss']} | {row['group']} "
-        f"| {row['streams']} | {format_rate(row['goodput_mean_bps'])} | {format_percent(row['goodput_cv'])} "
-        f"| {format_percent(row['retransmission_rate_mean'])} | {row['runs']} | {row['invalid']} |"
-        for row in rows
-    ]
-    readme = (REPOSITORY / "README.md").read_text().splitlines()
-    assert [line for line in readme if re.match(r"\| (all-|mixed)", line)] == lines
 
 
 def test_what_index_demo_sends() -> None:
