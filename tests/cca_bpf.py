@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 
 from ccmix.hosts.namespace import entered
-from support import REPOSITORY
+from support import LOADED_BY_TESTS, REPOSITORY
 
 LOCK = Path("/run/lock/ccmix-cca-tests")  # a congestion control is the whole machine's
-CCAS = ("bbr2", "bbr3")
+CCAS = LOADED_BY_TESTS
 PATIENCE_S = 20
 KERNEL_LOG = "/dev/kmsg"
 WARNING = re.compile(r"WARNING: .*")

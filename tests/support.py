@@ -34,6 +34,7 @@ from ccmix.model import (
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
 REPOSITORY = Path(__file__).parent.parent
+LOADED_BY_TESTS = ("bbr2", "bbr3")  # for a moment, by tests that may run beside this one
 NOT_EMULATED = 125  # lab/emulate's exit status
 
 # 100 Mbit/s and 3 s of traffic take a second or two of real time in the lab.
@@ -244,3 +245,15 @@ def called(words: Sequence[str]) -> click.Context:
         words = words[1:]
     assert command
     return command.make_context(None, list(words))
+
+
+def ccas_of_this_machine() -> list[str]:
+    """Returns the available CCAs, but those that another test has loaded."""
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    return [name for name in available if name not in LOADED_BY_TESTS]
+
+
+def allowed_and_not() -> tuple[str, str | None]:
+    """Returns a CCA that all users of this machine may use, and one that root alone may, if there is one."""
+    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
+    return allowed[0], next((name for name in ccas_of_this_machine() if name not in allowed), None)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ports import await_listening, free_port
+from support import ccas_of_this_machine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STOCK = Path("/usr/bin/iperf3")
@@ -147,9 +148,8 @@ def pair(start: Callable[..., Running]) -> Callable[..., Pair]:
 @pytest.fixture(scope="session")
 def ccas() -> tuple[str, str]:
     """Returns two CCAs of this machine, of which the second is its default."""
-    sysctls = Path("/proc/sys/net/ipv4")
-    default = (sysctls / "tcp_congestion_control").read_text().strip()
-    others = [c for c in (sysctls / "tcp_available_congestion_control").read_text().split() if c != default]
+    default = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    others = [name for name in ccas_of_this_machine() if name != default]
     if not others:
         pytest.skip(f"this machine has no other CCA than {default}: load one, as in `modprobe tcp_bbr`")
     return others[0], default

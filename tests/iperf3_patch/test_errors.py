@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support import allowed_and_not
+
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 NOT_AVAILABLE = "not available (No such file or directory)"
 NOT_PERMITTED = "not permitted (Operation not permitted)"
@@ -18,13 +20,10 @@ def message(cca: str, side: str, meaning: str) -> str:
 
 def not_allowed() -> tuple[str, str]:
     """Returns a CCA that this machine has but doesn't let an ordinary user set; skips the test without one."""
-    sysctls = Path("/proc/sys/net/ipv4")
-    available = (sysctls / "tcp_available_congestion_control").read_text().split()
-    allowed = (sysctls / "tcp_allowed_congestion_control").read_text().split()
-    for cca in available:
-        if cca not in allowed:
-            return cca, allowed[0]
-    pytest.skip(f"every CCA of this machine is in net.ipv4.tcp_allowed_congestion_control ({' '.join(allowed)})")
+    allowed, forbidden = allowed_and_not()
+    if forbidden is None:
+        pytest.skip("every CCA of this machine is in net.ipv4.tcp_allowed_congestion_control")
+    return forbidden, allowed
 
 
 def unprivileged() -> tuple[str, ...]:

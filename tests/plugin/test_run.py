@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from plugin_runner import IPERF3, Run, Tool, check, start_run, throughput
-from support import wait_for
+from support import allowed_and_not, wait_for
 
 STOCK = "/usr/bin/iperf3"
 
@@ -348,15 +348,6 @@ def test_a_test_that_does_not_fit_is_ended_within_its_slot(ends: list[Tool]) -> 
         assert not result["succeeded"]
         assert "no test of this run" not in result["error"]
         assert not participant.killed
-
-
-def allowed_and_not() -> tuple[str, str | None]:
-    """Returns a CCA that all may use, and one that root alone may: other tests load and unload bbr2 and bbr3."""
-    allowed, available = (
-        Path(f"/proc/sys/net/ipv4/tcp_{which}_congestion_control").read_text().split()
-        for which in ("allowed", "available")
-    )
-    return allowed[0], next((name for name in available if name not in (*allowed, "bbr2", "bbr3")), None)
 
 
 def nothing_was_started(result: dict[str, Any]) -> None:
