@@ -112,7 +112,7 @@ class Flows:
 
 @pytest.fixture
 def flows() -> Iterator[Flows]:
-    """Flows of each CCA over IPv4 and IPv6, two each, which have crossed a lossy path; of two, the second one is blocked."""
+    """Connections of each CCA over IPv4 and IPv6, two each, across a path that drops what is sent too fast."""
     with linked_namespaces(*LOSSY) as (left, right), ExitStack() as sockets:
         pairs = []
         for address, cca, _ in itertools.product(ADDRESSES, CCAS, range(2)):
@@ -157,33 +157,62 @@ def moved(by_netlink: dict[str, Any], before: dict[str, Any], after: dict[str, A
     ]
 
 
+def differences(by_netlink: dict[str, Any], by_bpf: list[dict[str, Any]]) -> list[str]:
+    at_s, done_s = by_netlink["monotonic_s"], by_netlink["monotonic_s"] + by_netlink["took_s"]
+    before = [row for row in by_bpf if row["monotonic_s"] + row["took_s"] < at_s]
+    after = [row for row in by_bpf if row["monotonic_s"] > done_s]
+    return moved(by_netlink, before[-1], after[0])
+
+
+def assert_equal(watched: Watched, flows: Flows, *not_zero: str) -> None:
+    """Compares all columns of all sockets, of which some socket has these not zero.
+
+    A timer may run out between two samples, so of a socket's samples by netlink one must agree.
+    """
+    what = [f"--sockets={flows.left}", f"--sockets={flows.right}"]
+    process = watched.by_bpf.start(*what, "--rate=200")
+    time.sleep(0.5)
+    by_netlink = rows_of(watched.by_netlink.record(*what, "--rate=20", "--duration=0.3"))
+    time.sleep(0.2)
+    stream = watched.by_bpf.finish(process)
+    by_bpf = rows_of(stream)
+    assert set(by_bpf) == set(by_netlink)
+    assert len(by_bpf) == 2 * len(flows.pairs)
+    wrong = [
+        f"{row['cca']} {row['local_address']}: {one}"
+        for cookie, [row, *_] in by_netlink.items()
+        for one in min((differences(row, by_bpf[cookie]) for row in by_netlink[cookie]), key=len)
+    ]
+    assert wrong == []
+    rows = [row for samples in by_bpf.values() for row in samples]
+    assert [name for name in not_zero if not any(row[name] for row in rows)] == [], "so their comparison says nothing"
+    # a socket whose delayed-ACK time is that of the least RTO is asked for
+    assert stream.report["rows_by_bpf"] >= 0.7 * len(rows)
+
+
 def test_every_column_is_netlinks_when_lossy_traffic_has_stopped(watched: Watched, flows: Flows) -> None:
     for number, (sender, receiver) in enumerate(flows.pairs):
         transfer(sender, receiver, BYTES)
         if number % 2:
             fill(sender)
     time.sleep(2)  # the last ACKs, and retransmissions of the last losses
-    what = [f"--sockets={flows.left}", f"--sockets={flows.right}", "--port=1-65535"]
-    process = watched.by_bpf.start(*what, "--rate=200")
-    time.sleep(0.5)
-    by_netlink = rows_of(watched.by_netlink.record(*what, "--rate=20", "--duration=0.5"))
-    time.sleep(0.2)
-    stream = watched.by_bpf.finish(process)
-    by_bpf = rows_of(stream)
-    assert set(by_bpf) == set(by_netlink)
-    assert len(by_bpf) == 2 * len(flows.pairs)
-    assert stream.report["rows_by_bpf"] == sum(map(len, by_bpf.values()))
-    wrong = []
-    for cookie, [*_, row] in by_netlink.items():
-        at = row["monotonic_s"]
-        samples = by_bpf[cookie]
-        before = max((s for s in samples if s["monotonic_s"] + s["took_s"] < at), key=lambda s: s["monotonic_s"])
-        after = min((s for s in samples if s["monotonic_s"] > at + row["took_s"]), key=lambda s: s["monotonic_s"])
-        wrong += [f"{row['cca']} {row['local_address']}: {one}" for one in moved(row, before, after)]
-    assert wrong == []
-    seen = [row for rows in by_bpf.values() for row in rows]
-    for name in ("retransmits", "timer", "bbr_bandwidth_bps", "receiver_window_limited_s"):
-        assert any(row[name] for row in seen), f"the traffic left {name} at 0, so its comparison says nothing"
+    assert_equal(
+        watched, flows, "retransmits", "bytes_retransmitted", "timer", "timer_s", "bbr_bandwidth_bps", "rttvar_s",
+        "receiver_window_limited_s", "busy_s", "send_queue_bytes", "recv_queue_bytes", "unsent_bytes", "backoff",
+    )  # fmt: skip
+
+
+def test_every_column_is_netlinks_while_no_ack_comes_back(watched: Watched, flows: Flows) -> None:
+    for sender, receiver in flows.pairs:
+        transfer(sender, receiver, BYTES // 10)
+    subprocess.run(["tc", "-n", flows.left, "qdisc", "replace", "dev", "veth", "root", "bfifo", "limit", "1"], check=True)
+    for sender, _ in flows.pairs:
+        sender.send(bytes(100_000))
+    time.sleep(4)
+    assert_equal(
+        watched, flows, "unacked", "lost", "retransmitted_unacked", "timeouts", "timeouts_in_row", "timeout_recoveries",
+        "timeout_recovery_s", "timer_retransmits", "backoff", "send_queue_memory_bytes",
+    )  # fmt: skip
 
 
 def test_counters_never_fall_under_traffic(watched: Watched, flows: Flows) -> None:
@@ -194,7 +223,7 @@ def test_counters_never_fall_under_traffic(watched: Watched, flows: Flows) -> No
     stream = watched.by_bpf.finish(process)
     rows = rows_of(stream)
     assert len(rows) == 2 * len(flows.pairs)
-    assert stream.report["rows_by_bpf"] == sum(map(len, rows.values()))
+    assert stream.report["rows_by_bpf"] >= 0.7 * stream.sockets.height
     fell = [
         f"{name}: {before[name]}, then {after[name]}"
         for samples in rows.values()

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,9 +79,21 @@ static bool knows_info(const struct btf *kernel, const struct btf *programs)
 	return true;
 }
 
+/* Returns whether it is Linux 6.18 to 7.2: others may say something else in the same members. */
+static bool is_known_version(void)
+{
+	unsigned int major, minor;
+	struct utsname system;
+
+	uname(&system);
+	if (sscanf(system.release, "%u.%u", &major, &minor) != 2)
+		return false;
+	return (major == 6 && minor >= 18) || (major == 7 && minor <= 2);
+}
+
 static bool can_load(struct bpf_object *object)
 {
-	struct btf *kernel = btf__load_vmlinux_btf();
+	struct btf *kernel = is_known_version() ? btf__load_vmlinux_btf() : NULL;
 	bool knows = kernel && knows_info(kernel, bpf_object__btf(object));
 
 	btf__free(kernel);
