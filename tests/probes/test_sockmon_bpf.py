@@ -1,7 +1,6 @@
 """Compares the values of sockets that BPF programs write with those of netlink, on this machine's kernel."""
 
 import ctypes
-import errno
 import itertools
 import os
 import signal
@@ -9,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ccmix.hosts.namespace import entered
 from cca_bpf import build, linked_namespaces
+from ccmix.hosts.namespace import entered
 
 pytestmark = pytest.mark.root
 
@@ -28,9 +27,11 @@ CCAS = ("cubic", "reno", "bbr")
 BYTES = 2_000_000
 OF_THE_SAMPLE = {"time_s", "monotonic_s", "took_s", "socket"}
 # Counters of a socket that none of its events makes smaller
-COUNTERS = ("bytes_sent", "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_out", "segs_in", "data_segs_out",
-            "data_segs_in", "retransmits", "delivered", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
-            "dsack_duplicates", "reorderings_seen", "out_of_order_received", "timeouts")  # fmt: skip
+COUNTERS = (
+    "bytes_sent", "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_out", "segs_in", "data_segs_out",
+    "data_segs_in", "retransmits", "delivered", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
+    "dsack_duplicates", "reorderings_seen", "out_of_order_received", "timeouts",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ def cca_program() -> Path:
     program = build()
     environment = subprocess.run([program, "watch", "--", "env"], capture_output=True, text=True, check=False)
     if "CCMIX_SOCKETS=" not in environment.stdout:
-        pytest.skip(f"the BPF programs don't know this kernel's sockets: {environment.stderr or 'they were not loaded'}")
+        pytest.skip(
+            f"the BPF programs don't know this kernel's sockets: {environment.stderr or 'they were not loaded'}"
+        )
     return program
 
 
@@ -77,11 +80,9 @@ def watched(sockmon: Any, cca_program: Path, tmp_path: Path) -> Watched:
 def fill(sender: socket.socket) -> None:
     """Writes until the receiver's window is closed."""
     sender.settimeout(2)
-    try:
+    with suppress(TimeoutError):
         while True:
             sender.send(bytes(100_000))
-    except TimeoutError:
-        pass
 
 
 def transfer(sender: socket.socket, receiver: socket.socket, count: int) -> None:
@@ -89,16 +90,10 @@ def transfer(sender: socket.socket, receiver: socket.socket, count: int) -> None
     receiver.settimeout(0.001)
     sender.setblocking(False)
     while received < count:
-        if sent < count:
-            try:
-                sent += sender.send(bytes(min(count - sent, 200_000)))
-            except BlockingIOError:
-                pass
-        try:
+        with suppress(BlockingIOError):
+            sent += sender.send(bytes(min(count - sent, 200_000)))
+        with suppress(TimeoutError, BlockingIOError):
             received += len(receiver.recv(1 << 20))
-        except (TimeoutError, OSError) as error:
-            if not isinstance(error, TimeoutError) and error.errno != errno.EAGAIN:
-                raise
 
 
 @dataclass(frozen=True)
@@ -140,7 +135,7 @@ def rows_of(stream: Any) -> dict[int, list[dict[str, Any]]]:
 
 
 def between(value: Any, before: Any, after: Any) -> bool:
-    if value == before or value == after:
+    if value in {before, after}:
         return True
     if isinstance(value, (bool, str)) or None in (value, before, after):
         return False
@@ -205,7 +200,9 @@ def test_every_column_is_netlinks_when_lossy_traffic_has_stopped(watched: Watche
 def test_every_column_is_netlinks_while_no_ack_comes_back(watched: Watched, flows: Flows) -> None:
     for sender, receiver in flows.pairs:
         transfer(sender, receiver, BYTES // 10)
-    subprocess.run(["tc", "-n", flows.left, "qdisc", "replace", "dev", "veth", "root", "bfifo", "limit", "1"], check=True)
+    subprocess.run(
+        ["tc", "-n", flows.left, "qdisc", "replace", "dev", "veth", "root", "bfifo", "limit", "1"], check=True
+    )
     for sender, _ in flows.pairs:
         sender.send(bytes(100_000))
     time.sleep(4)
