@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cca_bpf import build, linked_namespaces
+from cca_bpf import build, linked_namespaces, require_programs_of_sockets
 from ccmix.hosts.namespace import entered
 
 pytestmark = pytest.mark.root
@@ -45,11 +45,7 @@ class Watched:
 @pytest.fixture(scope="session")
 def cca_program() -> Path:
     program = build()
-    environment = subprocess.run([program, "watch", "--", "env"], capture_output=True, text=True, check=False)
-    if "CCMIX_SOCKETS=" not in environment.stdout:
-        pytest.skip(
-            f"the BPF programs don't know this kernel's sockets: {environment.stderr or 'they were not loaded'}"
-        )
+    require_programs_of_sockets(program)
     return program
 
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ccmix.conditions.bpf_cca import to_ask_about
+from ccmix.conditions.bpf_cca import is_root, to_ask_about
 from ccmix.hosts import CommandError
 from ccmix.hosts.caps import output_bytes, processors_bytes
 from ccmix.hosts.errors import HostLost
@@ -14,6 +14,9 @@ from ccmix.model import ProbeReport, Run, SeriesNames, run_files
 from ccmix.probes import processors, rtt_beside, sockets, sockmon
 from ccmix.probes.sampler import SamplerReport, sampling
 from ccmix.run.programs import HostPrograms, ProbeRefused
+
+# So often, the values of sockets are worth the time that it takes to load BPF programs for them.
+OFTEN_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -73,20 +76,23 @@ def recorded_hosts(
 
 
 def _watches(run: Run, host: RealHost, programs: HostPrograms, recording: Recording) -> list[str]:
-    """Returns the prefix of a probe's command that lets it read the states of CCAs that are BPF programs.
+    """Returns the prefix of a probe's command that lets it read by BPF: states of CCAs, and values of sockets.
 
-    The prefix is empty where there are none. It takes root. Where that is refused, `recording` gets the reason.
+    It takes root. The prefix is empty where no CCA is a BPF program, unless root samples often. Where the states can't
+    be read, `recording` gets the reason; values come by netlink then.
     """
     ccas = to_ask_about(host, run.host_path)
+    wanted = ccas or (run.traffic.interval_s <= OFTEN_S and is_root(host))
     try:
-        program = programs.cca_on(host) if ccas else None
+        program = programs.cca_on(host) if wanted else None
         watches = program.watching() if program else []
         if watches:
             host.run([*watches, "true"], privileged=True)
     except HostLost:
         raise
     except CommandError as error:
-        recording.diagnostics.append(f"{host.name}: states of {' '.join(ccas)} are not recorded: {error.reason}")
+        if ccas:
+            recording.diagnostics.append(f"{host.name}: states of {' '.join(ccas)} are not recorded: {error.reason}")
         return []
     return watches
 
