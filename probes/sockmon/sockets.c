@@ -676,8 +676,6 @@ void sockets_open(const struct options *options)
 		return;
 	learn_info_bytes();
 	has_programs = values_open(info_bytes);
-	if (has_programs)
-		stream_text(RECORD_NOTE, "BPF programs write the values of sockets");
 	filter = options->filter;
 	if (options->cgroup)
 		filter.cgroup = cgroup_id(options->cgroup);

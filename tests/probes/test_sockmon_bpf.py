@@ -16,8 +16,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cca_bpf import build, linked_namespaces, require_programs_of_sockets
+from cca_bpf import linked_namespaces, require_programs_of_sockets
 from ccmix.hosts.namespace import entered
+from ccmix.tools import find_cca
 
 pytestmark = pytest.mark.root
 
@@ -44,7 +45,7 @@ class Watched:
 
 @pytest.fixture(scope="session")
 def cca_program() -> Path:
-    program = build()
+    program = find_cca()
     require_programs_of_sockets(program)
     return program
 
