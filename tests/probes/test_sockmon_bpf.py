@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -23,7 +24,9 @@ from ccmix.tools import find_cca
 pytestmark = pytest.mark.root
 
 LOSSY = ("tbf", "rate", "200mbit", "burst", "20k", "limit", "40k")  # not every kernel has netem
-ADDRESSES = ("10.88.0.1", "fd88::1")
+ADDRESSES = {"10.88.0.1": "3", "fd88::1": "1"}  # with tcp_ecn: accurate ECN since Linux 7.0, and that of RFC 3168
+TCP_ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
+SO_MAX_PACING_RATE = 47
 CCAS = ("cubic", "reno", "bbr")
 BYTES = 2_000_000
 OF_THE_SAMPLE = {"time_s", "monotonic_s", "took_s", "socket"}
@@ -74,6 +77,13 @@ def watched(sockmon: Any, cca_program: Path, tmp_path: Path) -> Watched:
     return Watched(sockmon, UnderWatch(replace(sockmon, file=tmp_path / "by-bpf"), cca_program))
 
 
+def ask_for_ecn(mode: str) -> None:
+    """Sets how new sockets of this network namespace ask for ECN; a kernel without this mode uses that of RFC 3168."""
+    TCP_ECN.write_text("1")
+    with suppress(OSError):
+        TCP_ECN.write_text(mode)
+
+
 def fill(sender: socket.socket) -> None:
     """Writes until the receiver's window is closed."""
     sender.settimeout(2)
@@ -110,13 +120,16 @@ def flows() -> Iterator[Flows]:
         for address, cca, _ in itertools.product(ADDRESSES, CCAS, range(2)):
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
             with entered(left):
+                ask_for_ecn(ADDRESSES[address])
                 listener = sockets.enter_context(socket.socket(family))
             listener.bind((address, 0))
             listener.listen()
             with entered(right):
+                ask_for_ecn(ADDRESSES[address])
                 sender = sockets.enter_context(socket.socket(family))
             sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode())
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sender.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("@Q", 1_000_000_000))
             sender.connect(listener.getsockname()[:2])
             receiver = sockets.enter_context(listener.accept()[0])
             pairs.append((sender, receiver))
@@ -191,6 +204,7 @@ def test_every_column_is_netlinks_when_lossy_traffic_has_stopped(watched: Watche
     assert_equal(
         watched, flows, "retransmits", "bytes_retransmitted", "timer", "timer_s", "bbr_bandwidth_bps", "rttvar_s",
         "receiver_window_limited_s", "busy_s", "send_queue_bytes", "recv_queue_bytes", "unsent_bytes", "backoff",
+        "ecn", "max_pacing_rate_bps",
     )  # fmt: skip
 
 
