@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause OR GPL-2.0-only */
 /* What the BPF program cca/bpf/programs/sockets.bpf.c tells ccmix-sockmon of a socket. */
 #ifndef SOCKET_VALUES_H
 #define SOCKET_VALUES_H

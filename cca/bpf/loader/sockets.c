@@ -19,7 +19,7 @@
 #define PREFIX "tcpi_"
 #define LAST_WORD (8 * (unsigned int)offsetof(struct values_info, accecn))	/* in bits */
 
-/* The members of the last word of struct tcp_info: in Linux 6.18, and since 7.0 */
+/* The members of the last word of struct tcp_info: in Linux 6.18, and in 7.2 */
 static const struct {
 	const char *name;
 	unsigned int bit;
@@ -79,16 +79,23 @@ static bool knows_info(const struct btf *kernel, const struct btf *programs)
 	return true;
 }
 
-/* Returns whether it is Linux 6.18 to 7.2: others may say something else in the same members. */
+/* Returns whether it is a Linux with which the programs were tested: others may say something else in the same members. */
 static bool is_known_version(void)
 {
+	static const struct {
+		unsigned int major, minor;
+	} known[] = { { 6, 18 }, { 7, 2 } };
 	unsigned int major, minor;
 	struct utsname system;
 
 	uname(&system);
 	if (sscanf(system.release, "%u.%u", &major, &minor) != 2)
 		return false;
-	return (major == 6 && minor >= 18) || (major == 7 && minor <= 2);
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		if (known[i].major == major && known[i].minor == minor)
+			return true;
+	}
+	return false;
 }
 
 static bool can_load(struct bpf_object *object)

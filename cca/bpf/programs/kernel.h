@@ -107,7 +107,7 @@ struct sock {
 	struct timer_list sk_timer;
 };
 
-/* since Linux 7.0 */
+/* in kernels later than Linux 6.18 */
 struct sock___timers {
 	struct timer_list tcp_retransmit_timer;
 };
@@ -139,7 +139,7 @@ struct inet_connection_sock {
 	u64 icsk_ca_priv[13];
 };
 
-/* since Linux 7.0 */
+/* in kernels later than Linux 6.18 */
 struct inet_connection_sock___timers {
 	struct timer_list icsk_keepalive_timer;
 };

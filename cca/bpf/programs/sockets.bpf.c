@@ -188,7 +188,7 @@ static void write_limits(struct values_info *info, const struct tcp_sock *tp, u3
 	info->busy_time = (u64)busy * (1000000 / ticks_per_s) + info->rwnd_limited + info->sndbuf_limited;
 }
 
-/* The word at the end, which has had other members since Linux 7.0 */
+/* The word at the end, which has other members in kernels later than Linux 6.18 */
 static u32 accecn_of(const struct tcp_sock *tp)
 {
 	u32 fail = BPF_CORE_READ_BITFIELD(tp, accecn_fail_mode), seen = BPF_CORE_READ_BITFIELD(tp, saw_accecn_opt), mode = 0;
