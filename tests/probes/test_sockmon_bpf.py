@@ -24,7 +24,8 @@ from ccmix.tools import find_cca
 pytestmark = pytest.mark.root
 
 LOSSY = ("tbf", "rate", "200mbit", "burst", "20k", "limit", "40k")  # not every kernel has netem
-ADDRESSES = {"10.88.0.1": "3", "fd88::1": "1"}  # with tcp_ecn: accurate ECN where the kernel has it, and that of RFC 3168
+# With the mode of ECN: accurate ECN, where the kernel has it, and that of RFC 3168
+ADDRESSES = {"10.88.0.1": "3", "fd88::1": "1"}
 TCP_ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 SO_MAX_PACING_RATE = 47
 CCAS = ("cubic", "reno", "bbr")

@@ -1,15 +1,17 @@
 """Records on the hosts of a run beside its traffic, by ccmix-sockmon, else by ss and from /proc."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ccmix.agent.deadline import Deadline
 from ccmix.conditions.bpf_cca import is_root, to_ask_about
 from ccmix.hosts import CommandError
 from ccmix.hosts.caps import output_bytes, processors_bytes
 from ccmix.hosts.errors import HostLost
-from ccmix.hosts.host import RealHost
+from ccmix.hosts.host import Process, RealHost
 from ccmix.model import ProbeReport, Run, SeriesNames, run_files
 from ccmix.probes import processors, rtt_beside, sockets, sockmon
 from ccmix.probes.sampler import SamplerReport, sampling
@@ -17,6 +19,7 @@ from ccmix.run.programs import HostPrograms, ProbeRefused
 
 # So often, the values of sockets are worth the time that it takes to load BPF programs for them.
 OFTEN_S = 0.01
+STARTS_WITHIN_S = 5
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,9 @@ def recorded_hosts(
                 watches = _watches(run, host, programs, recording) if role == "src" else []
                 output, errors = logs / stream, sockmon.errors_of(logs / stream)
                 started = host.start([*watches, *argv], stdout=output, stderr=errors, privileged=bool(watches))
-                probes.enter_context(started)
+                process = probes.enter_context(started)
+                if watches:
+                    _wait_until_it_records(process, output)
         if probe := run.traffic.rtt_probe:
             src = by_role["src"]
             command = rtt_beside.argv(programs.rtt_on(src), probe, run.host_path.dst.address)
@@ -95,6 +100,16 @@ def _watches(run: Run, host: RealHost, programs: HostPrograms, recording: Record
             recording.diagnostics.append(f"{host.name}: states of {' '.join(ccas)} are not recorded: {error.reason}")
         return []
     return watches
+
+
+def _wait_until_it_records(process: Process, stream: Path) -> None:
+    """Waits for the stream's header, since traffic begins then: a busy host takes 0.1 s to load BPF programs.
+
+    A probe that fails is noticed at its end, like any other.
+    """
+    deadline = Deadline(STARTS_WITHIN_S)
+    while not (stream.exists() and stream.stat().st_size) and not process.ended() and not deadline.expired:
+        time.sleep(0.005)
 
 
 def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
