@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import sensitive_runs
 from plugin_machine import Machine, debian_machine
 from python_wheels import builder, wheels_for
-from support import REPOSITORY
+from repeated_runs import same_bytes
+from support import CCMIX, REPOSITORY
 
 ANOTHER_USER = 65534
 # Of its own, since root's may be forbidden to other users
@@ -34,11 +36,13 @@ COMPILING = (
 SETUP = REPOSITORY / "tools/setup"
 IN_CHROOT = REPOSITORY / "tests/packaging/in_chroot.py"
 USER = "newcomer"
-CLONE = """
+CLONE = f"""
 cd clone
 PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels tools/setup
 .venv/bin/ccmix verify archive/demo.zip --sample 2
 .venv/bin/ccmix version
+cd
+{sensitive_runs.commands("clone/.venv/bin/ccmix")}
 """
 LONG = (pytest.mark.long, pytest.mark.timeout(7200))
 
@@ -172,15 +176,20 @@ def test_the_userland_is_the_same_bytes_on_debian_13_as_here(debian_13: Machine)
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("suite", ["trixie", "sid"])
 def test_a_clone_on_another_debian_repeats_the_published_demo(tmp_path: Path, suite: str) -> None:
-    """Sets the clone up there as an ordinary user, with Python's packages from a folder."""
+    """Sets the clone up there as an ordinary user, with Python's packages from a folder; makes two more runs, too."""
+    sensitive_runs.write_files(tmp_path)
+    subprocess.run(["sh", "-ec", sensitive_runs.commands(CCMIX)], cwd=tmp_path, check=True)
     with debian_machine(tmp_path / "root", suite, *packages_of_setup()) as machine:
         wheels = wheels_for(machine, builder())
         shutil.copy("/etc/resolv.conf", machine.root / "etc")
         machine.run("useradd", "--create-home", USER).check_returncode()
-        clone = machine.root / "home" / USER / "clone"
-        subprocess.run(["git", "clone", "--quiet", REPOSITORY, clone], check=True)
+        home = machine.root / "home" / USER
+        subprocess.run(["git", "clone", "--quiet", REPOSITORY, home / "clone"], check=True)
         machine.run("chown", "--recursive", f"{USER}:", f"/home/{USER}/clone").check_returncode()
+        sensitive_runs.write_files(home)
         said = in_debian(machine, CLONE, f"{wheels}:/wheels")
+        for name in sensitive_runs.NAMES:
+            same_bytes(home / name, tmp_path / name)
     assert "2 of 2 runs gave the same bytes" in said
     for build in (*SMALL, "lab/build"):
         if build != "cca/bpf/build":  # has what the other Debian's clang compiles

@@ -87,8 +87,21 @@ def test_spread_does_not_change_the_mean_of_a_flow_alone(rows: dict[str, dict[Ke
         assert on == pytest.approx(off, rel=0.0001)
 
 
-def test_the_intervals_of_flows_that_share_a_path_overlap(rows: dict[str, dict[Key, Row]]) -> None:
-    assert apart(rows) == {("one", "44ms", "0%", "cubic")}
+def test_intervals_exclude_each_other_only_where_runs_without_spread_are_one_observation(
+    rows: dict[str, dict[Key, Row]],
+) -> None:
+    alone, eight = ("one", "44ms", "0%", "cubic"), ("all-cubic", "5ms", "0%", "cubic")
+    assert apart(rows) == {alone, eight}
+    assert {width_bps(rows["off"][key]) for key in (alone, eight)} == {0}
+    assert f"Of the {len(rows['off'])} rows, {len(rows['off']) - 2} have intervals" in PROSE
+    assert f"a flow alone, with means {distance(rows, alone):.3%} apart" in PROSE
+    assert f"eight flows at 10 ms without loss, {distance(rows, eight):.3%} apart" in PROSE
+
+
+def distance(rows: Mapping[str, Mapping[Key, Row]], key: Key) -> float:
+    """Returns the distance of the means without and with spread, as a fraction."""
+    off, on = (float(rows[spread][key]["goodput_mean_bps"]) for spread in ("off", "on"))
+    return abs(on / off - 1)
 
 
 def test_without_spread_the_interval_of_sixteen_flows_is_too_narrow(rows: dict[str, dict[Key, Row]]) -> None:

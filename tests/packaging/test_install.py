@@ -17,10 +17,11 @@ from types import ModuleType
 
 import pytest
 
+import sensitive_runs
 from plugin_machine import Machine, debian_machine
 from python_wheels import builder, wheels_for
 from repeated_runs import same_bytes
-from support import REPOSITORY, Ccmix
+from support import CCMIX, REPOSITORY, Ccmix
 
 USER = "newcomer"
 HOME = f"home/{USER}"
@@ -105,8 +106,19 @@ def of_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "quick"
 
 
+@pytest.fixture(scope="module")
+def sensitive_of_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder with the sensitive runs of this clone."""
+    folder = tmp_path_factory.mktemp("sensitive")
+    sensitive_runs.write_files(folder)
+    subprocess.run(["sh", "-ec", sensitive_runs.commands(CCMIX)], cwd=folder, check=True)
+    return folder
+
+
 @pytest.mark.parametrize("suite", ["bookworm", "trixie", pytest.param("sid", marks=pytest.mark.long)], indirect=True)
-def test_the_wheel(newcomer: Newcomer, wheel: Path, of_clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_wheel(
+    newcomer: Newcomer, wheel: Path, of_clone: Path, sensitive_of_clone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert newcomer("command -v gcc cc make git || echo none") == "none\n"
     assert newcomer(f"python3 -c '{DEVICES}'") == "['lo']\n"
     begin = time.monotonic()
@@ -117,6 +129,10 @@ def test_the_wheel(newcomer: Newcomer, wheel: Path, of_clone: Path, capsys: pyte
     with capsys.disabled():
         print(f"\ninstalled in {installed - begin:.1f} s, first result after {time.monotonic() - installed:.1f} s")
     same_bytes(newcomer.home / "results/quick", of_clone)
+    sensitive_runs.write_files(newcomer.home)
+    newcomer(sensitive_runs.commands("~/v/bin/ccmix"))
+    for name in sensitive_runs.NAMES:
+        same_bytes(newcomer.home / name, sensitive_of_clone / name)
     with zipfile.ZipFile(wheel) as packed:
         manifest = hashlib.sha256(packed.read("ccmix/programs/manifest.json")).hexdigest()
     made = (json.loads(file.read_text()) for file in (newcomer.home / "results/quick").rglob("run.json"))

@@ -27,45 +27,11 @@ from ccmix.run import machines
 from ccmix.run.machines import OWN_ROOT_ENVIRONMENT, PACKAGE_FOLDER, EmulationPrograms, LabMachine
 from ccmix.tools import find_confine, find_iperf3, find_kernel, find_rtt, find_sockmon, find_userland
 from plugin_machine import debian_machine
+from sensitive_runs import MIXED, SERVICES
 from support import CCMIX, NOT_EMULATED, REPOSITORY, Ccmix
 
 pytestmark = pytest.mark.lab
 
-# iperf3 has a thread for each of the 16 flows.
-MIXED = """
-[topology gigabit]
-rate = 1gbit
-delay = 5ms
-buffer = 1bdp
-loss = 0.1%
-mtu = 9000
-offloads = off
-
-[mixed]
-type = iperf3
-topology = gigabit
-cca = cubic,bbr
-streams = 16
-duration = 3s
-omit = 1s
-interval = 100ms
-"""
-# Programs of the guest besides iperf3: Python's and curl's, which log() and random numbers steer.
-SERVICES = """
-[topology services]
-rate = 100mbit
-delay = 5ms
-buffer = 1bdp
-loss = 0.1%
-
-[services]
-type = iperf3
-topology = services
-flows.bulk = h1 bbr
-flows.pages = h1 http requests 20 size 200kb parallel 2
-flows.load = h1 workload web-search load 30% cca cubic
-duration = 4s
-"""
 DEMO = (REPOSITORY / "configs/demo.ini").read_text()
 OF_DEMO = "mixed delay=5ms,loss=0% #1"  # a short one
 PROBED = "logs/run.sockmon"
