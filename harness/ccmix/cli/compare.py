@@ -83,6 +83,8 @@ def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float,
         for sentence in left_out(side.unread):
             tell(archives.rename(sentence))
     comparison = compare(*results, margin, made_by)
+    for why in comparison.unread:
+        tell(archives.rename(f"left out of the distributions: {why}"))
     if form == "json":
         return json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1) + "\n"
     names = a.resolve().name, b.resolve().name
