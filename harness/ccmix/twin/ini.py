@@ -217,7 +217,7 @@ def _of_run(run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _Pat
     if traffic.pacing_bps is not None:
         yield f"pacing = {_rate(traffic.pacing_bps)}"
     if not traffic.duration_s:
-        yield f"# the results don't say for how long they ran: {EXAMPLE_S} s is a guess"
+        yield f"# the results don't say how long the tests ran: {EXAMPLE_S} s is a guess"
     yield f"duration = {traffic.duration_s or EXAMPLE_S:.0f}s"
     if isinstance(tests[0], Iperf3Source):
         yield f"omit = {traffic.omit_s:.0f}s"

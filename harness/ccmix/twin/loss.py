@@ -39,11 +39,9 @@ def loss(observed: PathRun) -> list[Estimate]:
     low, high = binomial_interval(lost, sent, spread.inflation)
     length = spread.burst_packets
     burst = (
-        Estimate(
-            BURST, "packets", length, max(1.0, length / 1.6), length * 1.6, origin=f"{origin}: variance of their number"
-        )
+        Estimate(BURST, "packets", length, max(1.0, length / 1.6), length * 1.6, origin=f"{origin}: their variance")
         if length > 1
-        else cannot_be_told(BURST, "packets", "losses are as if each were by itself")
+        else cannot_be_told(BURST, "packets", "losses look independent of each other")
     )
     return [Estimate(LOSS, "share", lost / sent, low, high, origin=origin), seen, burst]
 
@@ -118,7 +116,7 @@ def _of_tcp(observed: PathRun) -> list[Estimate]:
             sent, again = int(grown["sent"].sum()), int(grown["again"].sum())
             if sent > 0:
                 rates.append((again / sent, again, sent, step.name))
-    because = "nothing was sent well below the rate, and retransmissions may be the flows' own doing"
+    because = "no step sent well below the rate, and the flows may have caused the retransmissions themselves"
     if not rates:
         return [cannot_be_told(LOSS, "share", because), _none_seen(), cannot_be_told(BURST, "packets", because)]
     _, again, sent, name = min(rates)

@@ -23,16 +23,16 @@ def policer(observed: PathRun, of_flows: bool | None, found: list[Overload]) -> 
     """
     seen = [each for step in observed.above for each in [_excess(step)] if each is not None]
     if not found or not seen:
-        return cannot_be_told(POLICER, "bytes", "no step of UDP was faster than the path")
+        return cannot_be_told(POLICER, "bytes", "no step of UDP offered more than the path's rate")
     first = found[0]
     packet_bytes = first.step.packet_bytes or 0
     burst_bytes, for_sure_bytes = max(seen)
     origin = f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
     if for_sure_bytes < LEAST_PACKETS * packet_bytes:
-        because = "no more came through at first than later: a queue, or a burst of some packets"
+        because = "no more arrived at first than later, as from a queue or with a burst of a few packets"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
     if of_flows is False:
-        because = "what was too much waited in a queue"
+        because = "the excess waited in a queue"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
     margin = BURST_SHARE * burst_bytes + BURST_PACKETS * packet_bytes
     high_bytes = NOT_FULL * burst_bytes + margin
