@@ -13,7 +13,7 @@ WINDOW_SHARE = 0.1  # by which a window that limits may be wrong, as it is annou
 
 
 def window(observed: PathRun) -> Estimate:
-    """Returns the largest window that the receiver gave a flow, if it limited flows; else that it is more.
+    """Returns the largest window that the receiver advertised, if it limited flows; else that as a lower bound.
 
     The kernel counts how long a flow waits for it (tcp_info's rwnd_limited).
     """

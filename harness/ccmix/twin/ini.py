@@ -101,7 +101,7 @@ def _swept(sweeps: Mapping[str, str]) -> Iterator[str]:
 
 
 def _losses(loss: Estimate) -> str | None:
-    """Returns the sweep of what is left open: none, and the bound where only that is known."""
+    """Returns the sweep of a loss of which only a bound is known: no loss, and the bound."""
     if loss.value is not None or not loss.high or loss.high < LEAST_SHARE:
         return None
     return f"0%, {_share(loss.high)}"
@@ -142,7 +142,7 @@ def _rates(rate: Estimate) -> list[str]:
 
 
 def _links(policed: Estimate) -> list[str]:
-    """Returns rates of the link behind a policer, of which is known that it is faster."""
+    """Returns rates of the link behind a policer. All that is known of it is that it is faster."""
     return [_rate((policed.value or UNKNOWN_BPS) * times) for times in LINKS]
 
 

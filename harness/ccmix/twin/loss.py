@@ -104,7 +104,7 @@ def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[flo
 
 
 def _of_tcp(observed: PathRun) -> list[Estimate]:
-    """Returns what TCP's retransmissions say: no more than that is lost, whatever the cause."""
+    """Returns an upper bound of the loss: the share that TCP sent again, whatever the cause."""
     rates = []
     for step in observed.tcp_steps:
         samples = observed.sockets_in(step).sort("time_s") if observed.sockets.width else observed.sockets

@@ -67,8 +67,8 @@ def _rate(best_bps: float) -> Estimate:
 
 
 def _buffer(runs: Sequence[FinishedRun], base_s: float | None, best_bps: float) -> Estimate:
-    """Returns that it holds at least by how much the RTT grows, as a mean over the tests of those that make it grow
-    most, times the best goodput.
+    """Returns a lower bound: the growth of the RTT, as a mean over the tests that make it grow most, times the best
+    goodput.
     """
     because = "the median of RTTs does not show when it was full"
     of_condition: dict[tuple[str, str, str], list[float]] = {}

@@ -32,7 +32,7 @@ LEAST_BUSY, MOST_BUSY = 0.02, 0.65  # a token bucket lets packets pass at once, 
 
 @dataclass(frozen=True)
 class Overload:
-    """Describes a step that offered more than came through, in its steady part, with all headers."""
+    """Describes the steady part of a step that offered more than arrived. Both rates count all headers."""
 
     step: PathStep
     offered_bps: float
@@ -72,7 +72,7 @@ def more_of_more(found: list[Overload]) -> bool:
 
 
 def _overload(step: PathStep | None, loss: float) -> Overload | None:
-    """Returns what a step offered and got through; None where all came through."""
+    """Returns what a step offered, and what of it arrived; None if all did."""
     if step is None or (counted := _counted(step)) is None:
         return None
     offered_bps, received_bps = counted[0] * (1 - loss), counted[1]
@@ -81,8 +81,8 @@ def _overload(step: PathStep | None, loss: float) -> Overload | None:
 
 
 def _counted(step: PathStep) -> tuple[float, float] | None:
-    """Returns what the receiver knows to have been sent in the steady part of a step, and what it got, with all
-    headers; None where it counted nothing.
+    """Returns the rates of what was sent in the steady part of a step, as the receiver counts it, and of what arrived,
+    with all headers; None where it counted nothing.
     """
     rows = steady(step)
     seconds = float(rows["seconds"].sum())
@@ -94,9 +94,11 @@ def _counted(step: PathStep) -> tuple[float, float] | None:
 
 
 def beside(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> OthersTraffic:
-    """Reads what tells of others' traffic: how fast flows of TCP were that kept the queue from being empty, those of
-    CUBIC first, since BBR's take more from others; and how many of the probe's packets had to wait in the idle step (a
-    share of the time, as the probe's period is none of those that senders' timers have).
+    """Reads what shows others' traffic.
+
+    One is how fast flows of TCP were that kept the queue from being empty: first those of CUBIC, since BBR's take more
+    from others. The other is how many of the probe's packets had to wait in the idle step. That is a share of the time,
+    since the probe's period is none of those that senders' timers have.
     """
     packet_s = _packet_s(found)
     busy = _busy(observed, base_rtt_s, packet_s)

@@ -30,7 +30,7 @@ START_SHARE = 1 / 3  # of a step, in which slow start overshoots
 
 @dataclass(frozen=True)
 class Twin:
-    """Holds what is known of the path to a destination, and the runs that say so: their campaign and the run."""
+    """Holds what is known of the path to a destination, and the runs to it."""
 
     destination: str
     estimates: tuple[Estimate, ...]
