@@ -27,15 +27,15 @@ def loss(observed: PathRun) -> list[Estimate]:
     step = observed.below
     if step is None or step.udp.is_empty():
         return _of_tcp(observed)
-    # the first and the last interval are cut
-    rows = step.udp.sort("time_s").slice(1, max(step.udp.height - 2, 0))
-    sent, lost = int(rows["packets"].sum()), int(rows["lost_packets"].sum())
+    # of all intervals: a packet that others overtook counts as lost until it arrives, perhaps in the last one
+    sent, lost = int(step.udp["packets"].sum()), int(step.udp["lost_packets"].sum())
     if sent <= 0:
         return _of_tcp(observed)
     lost = max(lost, 0)
     origin = f"step {step.name}: {lost} of {sent} packets"
     seen = Estimate(SEEN, "", float(lost), float(lost), float(lost), origin=origin)
-    spread = _spread(rows, sent, lost)
+    whole = step.udp.sort("time_s").slice(1, max(step.udp.height - 2, 0))  # the first and the last interval are cut
+    spread = _spread(whole, sent, lost)
     low, high = binomial_interval(lost, sent, spread.inflation)
     length = spread.burst_packets
     burst = (
