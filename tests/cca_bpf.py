@@ -130,6 +130,13 @@ def build(*options: str) -> Path:
     return Path(made.stdout.strip())
 
 
+def require_programs_of_sockets(program: Path) -> None:
+    """Skips where ccmix-cca has no programs for this kernel's sockets."""
+    shown = subprocess.run([program, "watch", "--", "env"], capture_output=True, text=True, check=False)
+    if "CCMIX_SOCKETS=" not in shown.stdout:
+        pytest.skip(f"the BPF programs don't know this kernel's sockets: {shown.stderr or 'they were not loaded'}")
+
+
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bbr_file.h"
 
+#include "bpf.h"
 #include "netns.h"
 #include "text.h"
 
@@ -8,11 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define HEADER "cookie phase cycle bw_lo_bps inflight_hi_packets inflight_lo_packets"
@@ -181,8 +180,7 @@ int bbr_iterator(const char *cca)
 /* Returns the text of all sockets as they are now, or NULL: a BPF iterator can't be read anew from its beginning. */
 static const char *iterate(int iterator)
 {
-	union bpf_attr pass = { .iter_create.link_fd = (__u32)iterator };
-	int fd = (int)syscall(SYS_bpf, BPF_ITER_CREATE, &pass, sizeof(pass));
+	int fd = bpf_iterate(iterator);
 	const char *text;
 
 	if (fd < 0)

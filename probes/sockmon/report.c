@@ -27,6 +27,7 @@ static const char *const keys[REPORT_FIELDS] = {
 	[REPORT_MEMORY_START_BYTES] = "memory_start_bytes",
 	[REPORT_MEMORY_BYTES] = "memory_bytes",
 	[REPORT_STREAM_BYTES] = "stream_bytes",
+	[REPORT_ROWS_BY_BPF] = "rows_by_bpf",
 };
 
 void report_add(enum report_field field, uint64_t count)
@@ -68,5 +69,6 @@ void report_write(FILE *file)
 		(unsigned long long)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
 		(unsigned long long)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec));
 	for (int field = 0; field < REPORT_FIELDS; field++)
-		fprintf(file, "%s=%llu\n", keys[field], (unsigned long long)values[field]);
+		if (field != REPORT_ROWS_BY_BPF || values[field])
+			fprintf(file, "%s=%llu\n", keys[field], (unsigned long long)values[field]);
 }

@@ -27,6 +27,7 @@ enum report_field {
 	REPORT_MEMORY_START_BYTES,
 	REPORT_MEMORY_BYTES,
 	REPORT_STREAM_BYTES,
+	REPORT_ROWS_BY_BPF,
 	REPORT_FIELDS,
 };
 
@@ -39,7 +40,7 @@ void report_largest(enum report_field field, uint64_t value);
 /* Notes the resident memory after the first sample. */
 void report_memory_start(void);
 
-/* Writes lines KEY=VALUE, with the memory and the processor time of now. */
+/* Writes lines KEY=VALUE, with the memory and the processor time of now; of what only BPF has, where it is used. */
 void report_write(FILE *file);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * TCP sockets over NETLINK_SOCK_DIAG. A dump costs with the size of the kernel's hash table, so it
  * only finds new sockets; each known one is asked for by itself, many in one system call. Where the
- * table is small for the number of sockets, a dump has their values for less.
+ * table is small for the number of sockets, a dump has their values for less. BPF programs, where the
+ * probe is started with them, have the values of most sockets for less still.
  * Destroy events bring the final counters of all, also of sockets that lived for less than the time
  * between two dumps.
  */
@@ -18,6 +19,7 @@
 #include "recorders.h"
 #include "report.h"
 #include "stream.h"
+#include "values.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -77,6 +79,10 @@ static struct target *targets;
 static int target_count;
 static struct filter filter;
 static size_t info_bytes;
+static bool has_programs;
+/* what they say in this sample */
+static const struct socket_values *written;
+static size_t written_count;
 static uint32_t next_id;
 
 static uint64_t cookie_of(const struct inet_diag_sockid *id)
@@ -142,6 +148,8 @@ static void add(struct target *t, const struct inet_diag_msg *m, const char *cca
 
 	set_cca(&known, cca);
 	known_add(&t->sockets, &known, &request);
+	if (has_programs)
+		values_want(known.cookie);
 	report_add(REPORT_SOCKETS_FOUND, 1);
 }
 
@@ -195,6 +203,21 @@ static void fill_row(struct row_socket *row, uint32_t id, const struct inet_diag
 	netlink_copy(a[INET_DIAG_INFO], row + 1, info_bytes);
 }
 
+static void fill_row_by_bpf(struct row_socket *row, uint32_t id, const struct socket_values *values)
+{
+	row->id = id;
+	row->state = values->state;
+	row->timer = values->timer;
+	row->timer_retransmits = values->timer_retransmits;
+	row->timer_expires_ms = values->timer_expires_ms;
+	row->recv_queue_bytes = values->recv_queue_bytes;
+	row->send_queue_bytes = values->send_queue_bytes;
+	row->has = HAS_MEMORY | (values->has_bbr ? HAS_BBR : 0);
+	memcpy(row->memory, values->memory, sizeof(row->memory));
+	memcpy(row->cca_state, values->cca_state, sizeof(row->cca_state));
+	memcpy(row + 1, &values->info, sizeof(values->info));
+}
+
 /* Returns the part of an answer that has the socket's identity, or NULL where it is no such answer. */
 static const struct inet_diag_msg *diag_of(const struct nlmsghdr *message, uint16_t type)
 {
@@ -225,6 +248,23 @@ static void take_values(struct target *t, uint32_t at, const struct inet_diag_ms
 	}
 	fill_row(sample_row_at(t->first_row + at), known->id, m, a);
 	known->answered = true;
+}
+
+/* Takes what BPF programs have written of a target's sockets; one that has changed its CCA will be asked for. */
+static void take_written(struct target *t)
+{
+	for (size_t i = 0; i < written_count; i++) {
+		const struct socket_values *values = &written[i];
+		uint32_t at = known_find(&t->sockets, values->cookie);
+		struct known *known = at == KNOWN_NONE ? NULL : &t->sockets.known[at];
+
+		if (!known || values->version != SOCKET_VALUES_VERSION ||
+		    memcmp(values->cca, known->cca, sizeof(known->cca)))
+			continue;
+		fill_row_by_bpf(sample_row_at(t->first_row + at), known->id, values);
+		known->answered = true;
+		report_add(REPORT_ROWS_BY_BPF, 1);
+	}
 }
 
 static void on_answer(const struct nlmsghdr *message, void *argument)
@@ -332,13 +372,14 @@ static void sweep(struct target *t)
 
 /*
  * Gets the values of all known sockets by a dump or by requests. The times count where the table has
- * many sockets of others, which make a dump slow. What a dump refuses or misses is asked for.
+ * many sockets of others, which make a dump slow. What a dump or BPF programs miss is asked for.
  */
 static void get_values(struct target *t)
 {
 	int64_t begin_ns;
 
-	if (!table_is_small(t)) {
+	take_written(t);
+	if (has_programs || !table_is_small(t)) {
 		ask(t);
 		return;
 	}
@@ -445,6 +486,8 @@ void sockets_sample(void)
 	if (!all)
 		return;
 	sample_begin(RECORD_SOCKETS, all, sizeof(struct row_socket) + info_bytes, info_bytes);
+	if (has_programs)
+		written_count = values_read(&written);
 	for (int n = 0; n < target_count; n++)
 		sample(&targets[n]);
 	sample_end();
@@ -551,6 +594,8 @@ void sockets_discover(void)
 		if (refused)
 			fail(STATUS_FAILED, "the kernel refuses to list its TCP sockets: %s%s",
 			     strerror(refused), advice(refused));
+		if (has_programs)
+			values_mark(targets[n].netns);
 	}
 }
 
@@ -630,6 +675,7 @@ void sockets_open(const struct options *options)
 	if (!options->socket_count)
 		return;
 	learn_info_bytes();
+	has_programs = values_open(info_bytes);
 	filter = options->filter;
 	if (options->cgroup)
 		filter.cgroup = cgroup_id(options->cgroup);

@@ -15,6 +15,7 @@ from ccmix.analysis.results import load_results
 from ccmix.archive import ArchiveError, Campaign, campaign, campaign_index, codec, packed
 from ccmix.archive.campaign import INDEX
 from ccmix.archive.folders import RunFolder
+from ccmix.archive.held_folders import held
 from ccmix.index.summaries import campaign_documents
 from ccmix.report import results_text
 from published_archives import DEMO
@@ -221,7 +222,7 @@ def test_a_run_that_changed_a_moment_ago_is_read_once_more(outdir: Path, monkeyp
 
 
 def test_two_processes_do_not_write_at_the_same_time(outdir: Path) -> None:
-    with campaign_index._turn(outdir) as ours:
+    with held(outdir) as ours:
         assert ours
         assert table(outdir) == table_of_files(outdir)
         assert not (outdir / INDEX).exists()

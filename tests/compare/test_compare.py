@@ -222,7 +222,7 @@ def test_intervals_of_a_command_are_as_long_as_its_iperf3_made_them(make: Make) 
     intervals = {"time_s": [0.2, 0.4], "group": "cubic", "omitted": False, "goodput_bps": [1.0, 2.0]}
     pl.DataFrame(intervals).write_parquet(result.folder / "intervals.parquet")
     made = replace(result, finished=replace(result.finished, run=run))
-    assert interval_goodputs([made])["cubic"].tolist() == [1.0, 2.0]
+    assert interval_goodputs([made], unread=[])["cubic"].tolist() == [1.0, 2.0]
 
 
 def test_distributions_of_the_intervals(make: Make) -> None:
@@ -329,6 +329,6 @@ def test_settings_are_listed_once_for_runs_that_have_the_same(make: Make) -> Non
 
 def test_each_group_of_a_run_has_its_own_distribution(make: Make) -> None:
     results = load(make("c", [(make_run("cubic,bbr"), 100.0)])).runs
-    assert {name: of.tolist() for name, of in interval_goodputs(results).items()} == {
+    assert {name: of.tolist() for name, of in interval_goodputs(results, unread=[]).items()} == {
         "cubic": [102.0, 103.0], "bbr": [102.0, 103.0],
     }  # fmt: skip

@@ -1,6 +1,7 @@
 """Tests that a damaged archive gives one line that names the file, and never a traceback.
 
-A campaign that can't be read is refused. A run that can't be read is left out.
+A campaign that can't be read is refused. A run that can't be read is left out, and of a run whose intervals can't be
+read, the intervals are.
 """
 
 import json
@@ -64,11 +65,11 @@ def refused(good: Path, bad: Path, file: Path) -> None:
         assert "\n" not in said
 
 
-def left_out(good: Path, bad: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def left_out(good: Path, bad: Path, file: Path, capsys: pytest.CaptureFixture[str], of: str = "") -> None:
     for a, b in ((good, bad), (bad, good)):
         assert compared(a, b, 0.1, "table")
         [line] = capsys.readouterr().err.splitlines()
-        assert line.startswith("left out: ")
+        assert line.startswith(f"left out{of}: ")
         assert str(file.parent) in line
 
 
@@ -102,9 +103,35 @@ def test_a_run_that_was_cut_off(campaigns: tuple[Path, Path], capsys: pytest.Cap
     left_out(good, bad, file, capsys)
 
 
-@pytest.mark.parametrize("name", ["campaign.json", "intervals.parquet"])
-def test_a_file_that_was_cut_off(name: str, campaigns: tuple[Path, Path]) -> None:
+def test_a_campaign_that_was_cut_off(campaigns: tuple[Path, Path]) -> None:
     good, bad = campaigns
-    file = next(bad.rglob(name))
+    file = bad / "campaign.json"
     cut(file)
     refused(good, bad, file)
+
+
+@pytest.mark.parametrize("iteration", [1, 2])
+def test_intervals_that_were_cut_off(
+    iteration: int, campaigns: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = campaigns
+    [file] = bad.rglob(f"{iteration:03d}/intervals.parquet")
+    whole = json.loads(compared(good, bad, 0.1, "json"))
+    cut(file)
+    left_out(good, bad, file, capsys, " of the distributions")
+    without = json.loads(compared(good, bad, 0.1, "json"))
+    [of_whole], [of_others] = (made["conditions"][0].pop("groups") for made in (whole, without))
+    assert without == whole
+    assert of_others["distributions"]["a_quantiles_bps"] == of_whole["distributions"]["a_quantiles_bps"]
+    assert of_others["distributions"]["b_quantiles_bps"] != of_whole["distributions"]["b_quantiles_bps"]
+
+
+def test_a_campaign_without_readable_intervals_has_no_distributions(
+    campaigns: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = campaigns
+    for file in bad.rglob("intervals.parquet"):
+        cut(file)
+    [group] = json.loads(compared(good, bad, 0.1, "json"))["conditions"][0]["groups"]
+    assert group["distributions"] is None
+    assert sum(line.startswith("left out of the dist") for line in capsys.readouterr().err.splitlines()) == len(NEAR)

@@ -141,5 +141,5 @@ def test_who_may_not_ask_as_root_is_asked_only_if_the_entry_needs_it(
 ) -> None:
     """The kernel may have a bbr3 of somebody else's, and a login's sudo reports each refusal to the administrator."""
     loader.must("load", "bbr3")
-    monkeypatch.setattr(bpf_cca, "_is_root", lambda _: root)
+    monkeypatch.setattr(bpf_cca, "is_root", lambda _: root)
     assert to_ask_about(host, path) == (["bbr3"] if asks else [])

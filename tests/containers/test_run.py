@@ -30,15 +30,22 @@ def belongs_to_owner(folder: Path) -> bool:
 
 
 class TestInTheLab:
-    def test_demo_of_compose(self, docker: Docker, harness: str, work: Path) -> None:
+    @pytest.mark.parametrize(
+        ("words", "name", "runs"),
+        [(("demo", "--quick"), "demo-quick", 3), pytest.param(("demo",), "demo", 60, marks=pytest.mark.long)],
+        ids=["quick", "whole"],
+    )
+    def test_demo_of_compose(
+        self, docker: Docker, harness: str, work: Path, words: tuple[str, ...], name: str, runs: int
+    ) -> None:
         """The clone belongs to a user, and so do the results."""
         clone(work)
-        said = docker.good("compose", "run", "--rm", "harness", "demo", cwd=work, timeout_s=1200)
-        assert "results/demo/report.html" in said
+        said = docker.good("compose", "run", "--rm", "harness", *words, cwd=work, timeout_s=1200)
+        assert f"results/{name}/report.html" in said
         verdicts = [
-            json.loads(file.read_text())["verdict"]["status"] for file in (work / "results/demo").rglob("run.json")
+            json.loads(file.read_text())["verdict"]["status"] for file in (work / "results" / name).rglob("run.json")
         ]
-        assert verdicts == ["valid"] * 60
+        assert verdicts == ["valid"] * runs
         assert belongs_to_owner(work / "results")
 
     def test_quick_demo_and_programs_are_those_of_the_clone(

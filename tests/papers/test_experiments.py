@@ -62,6 +62,13 @@ def test_what_was_tried_is_left_out_unless_it_is_asked_for(experiment: Experimen
         assert judging == tuple(run for run in everything if run.entry not in experiment.tried)
 
 
+def test_what_was_tried_is_made_with_tried_alone_where_it_stands_beside_published_numbers_without_a_criterion() -> None:
+    names = {run.entry for run in made_by.planned("tierney-table2", 1, full=False, tried=False)}
+    assert "one-stream" in names
+    assert "one-stream-fast-card-all" not in names
+    assert "shallow-fq" in {run.entry for run in made_by.planned("datta-fig2", 1, full=False, tried=False)}
+
+
 @each_experiment
 def test_what_was_tried_for_published_cells_has_such_cells(experiment: Experiment) -> None:
     numbers = read_published(experiment.name)

@@ -119,6 +119,16 @@ def test_what_was_tried_and_explains_all_is_said_of_what_is_near_too() -> None:
     )
 
 
+def test_what_is_not_met_is_said_with_the_score_of_what_was_tried_in_all_cells() -> None:
+    for others, words in (
+        ((0.8, 0.8, 0.8), "with ACKs in slots: rank correlation 1.000, met"),
+        ((0.8, 0.5, 0.8), "with ACKs in slots: 66.7% of 3 cells within 0.05 instead of 90%, not met"),
+    ):
+        score = scored((0.8, 0.6, 0.6), NEAR, others)
+        assert score_text.met(score) == f"not met; {words}"
+        assert score_text.sentence([score]).endswith(f", and {words}.")
+
+
 def test_a_column_without_explanations_is_left_out() -> None:
     near, far = scored((0.8,), ANY), scored((0.1,), ANY)
     for score, columns in ((near, 3), (far, 4)):

@@ -1,6 +1,7 @@
 """Scores of synthetic numbers whose likeness is known."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -114,6 +115,30 @@ def test_a_cell_that_is_far_off_is_explained_by_what_brings_it_near() -> None:
     [all_explained] = scores([comparison], published(), MeasuredRuns((*runs, half)), None)
     assert all_explained.outcome is Judgement.HOLDS
     assert all_explained.likeness == score.likeness
+
+
+@pytest.mark.parametrize(
+    ("tried", "met"),
+    [({"1gbit": 0.8}, True), ({"1gbit": 0.8 / 3}, False), ({"1gbit": 0.001}, False)],
+    ids=["as published", "off by three times", "in another order"],
+)
+def test_a_setting_that_was_tried_in_all_cells_has_a_score_which_is_not_the_outcome(
+    tried: dict[str, float], met: bool
+) -> None:
+    own, others = measured(**{"1gbit": 0.001}).runs, measured(**tried).runs
+    runs = MeasuredRuns((*own, *(replace(each, run=replace(each.run, entry="with-fq")) for each in others)))
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps", tried=EXPLAINED)], published(), runs, None)
+    assert score.outcome is Judgement.FAILS
+    assert [each.setting for each in score.tried] == ["fq"]
+    assert score.met_if_tried is met
+
+
+def test_a_setting_that_was_tried_in_some_cells_has_no_score() -> None:
+    other = run_of({"cubic": 8e8}, 1, {"rate": "1gbit"}, "with-fq")
+    runs = MeasuredRuns((*measured(**{"1gbit": 0.001}).runs, other))
+    [score] = scores([BesidePublished("series", "entry", "goodput_bps", tried=EXPLAINED)], published(), runs, None)
+    assert score.tried == ()
+    assert not score.met_if_tried
 
 
 def test_what_explains_need_not_sweep_the_cca() -> None:

@@ -44,7 +44,10 @@ class Parser:
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     probes, here = REPOSITORY / "probes", Path(__file__).parent
     binary = tmp_path_factory.mktemp("bbr") / "bbr_lines"
-    sources = [here / "bbr_lines.c", *(probes / "sockmon" / f"{name}.c" for name in ("bbr_file", "netns", "text"))]
+    sources = [
+        here / "bbr_lines.c",
+        *(probes / "sockmon" / f"{name}.c" for name in ("bbr_file", "bpf", "netns", "text")),
+    ]
     flags = ["-std=c11", "-D_GNU_SOURCE", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     include = [f"-I{probes / 'sockmon'}", f"-I{probes / 'common'}"]
     subprocess.run(

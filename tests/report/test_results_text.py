@@ -13,7 +13,7 @@ import pytest
 
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.report.results_text import csv_table, headings, lines, notes, render, unread
+from ccmix.report.results_text import csv_table, headings, left_out, lines, notes, render
 from finished_runs import campaign_plan
 
 HALF_BPS = 4.302653 * 10e6 / 3**0.5  # of the 95% interval of 100, 110, 120 Mbit/s: t(0.975, 2) s / sqrt(3)
@@ -106,7 +106,7 @@ def test_a_damaged_run_is_named(lacks: str, make_campaign: Callable[..., Path]) 
     file.write_text(json.dumps(data))
     results = load_results([outdir])
     assert len(results.runs) == len(load_results([make_campaign("one")]).runs) - 1
-    [sentence] = unread(results)
+    [sentence] = left_out(results.unread)
     assert re.fullmatch(
         r"left out: .*run.json: can't be read: .*Field required.*--resume' makes the run again", sentence
     )

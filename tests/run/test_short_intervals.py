@@ -8,10 +8,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from cca_bpf import require_programs_of_sockets
 from ccmix.analysis.size import written_bytes
 from ccmix.config import load
 from ccmix.model.traffic import IPERF3_LEAST_INTERVAL_S
 from ccmix.plan import make_plan
+from ccmix.probes.stream.reader import read_stream
+from ccmix.tools import find_cca
 from support import Ccmix, Pair, Write
 
 LAB = """
@@ -159,3 +162,21 @@ def look_at_counted_intervals(folder: Path, sockets: pl.DataFrame) -> None:
 
 def first_begins_s(intervals: pl.DataFrame) -> float:
     return float(intervals["time_s"][0] - intervals["seconds"][0])
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("interval", "by_bpf"), [("2ms", True), ("100ms", False)])
+def test_frequent_samples_between_hosts_come_by_bpf(
+    interval: str, by_bpf: bool, own_state: Path, ccmix: Ccmix, ini: Write, tmp_path: Path
+) -> None:
+    require_programs_of_sockets(find_cca())
+    text = ini("[one]\ntype = iperf3\ncca = cubic@20M\nduration = 2s\n").read_text()
+    file = tmp_path / "often.ini"
+    file.write_text(text.replace("interval = 100ms", f"interval = {interval}"))
+    done = ccmix("run", file, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    [stream] = (tmp_path / "out").rglob("run.sockmon")
+    recorded = read_stream(stream)
+    assert recorded.sockets.height > 10
+    assert recorded.report
+    assert (recorded.report.get("rows_by_bpf", 0) > 0.9 * recorded.sockets.height) == by_bpf

@@ -1,5 +1,7 @@
 """Tests random loss and bursts, against series whose truth is known."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -39,6 +41,17 @@ def test_no_loss_seen_leaves_what_so_many_packets_can_hide() -> None:
     assert estimate.value == 0
     assert estimate.low == 0
     assert estimate.high == pytest.approx(3.7 / (40 * 12.5e6 / 8 / 1514), rel=0.05)
+
+
+def test_packets_that_others_overtook_at_the_end_of_the_step_are_not_lost() -> None:
+    """The receiver takes them for lost in one interval, and back in the next, which is the last."""
+    seen = measured(Truth(), above=())
+    below = seen.below
+    assert below is not None
+    overtaken = pl.Series([*[0] * (below.udp.height - 2), 8, -8], dtype=pl.Int64)
+    step = replace(below, udp=below.udp.with_columns(lost_packets=overtaken))
+    estimate = loss(replace(seen, steps=(step,)))[0]
+    assert (estimate.value, estimate.low) == (0, 0)
 
 
 def test_the_binomial_interval_is_clopper_and_pearsons() -> None:

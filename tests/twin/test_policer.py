@@ -50,7 +50,7 @@ def test_a_bucket_before_a_queue_is_no_policer() -> None:
 
 def test_nothing_is_said_where_nothing_was_too_much() -> None:
     seen = measured(Truth(), above=(0.5,))
-    assert policer(seen, None, overloads(seen, 0.0)).unknown == "no step of UDP was faster than the path"
+    assert policer(seen, None, overloads(seen, 0.0)).unknown == "no step of UDP offered more than the path's rate"
 
 
 RATE, OFFERED = 800.0, 1600.0  # packets a second

@@ -12,6 +12,7 @@
 
 EMBED(bbr_object, BBR_OBJECT);
 EMBED(status_object, STATUS_OBJECT);
+EMBED(sockets_object, SOCKETS_OBJECT);
 
 static int write_message(enum libbpf_print_level level, const char *format, va_list arguments)
 {
@@ -42,4 +43,9 @@ struct bpf_object *open_bbr(void)
 struct bpf_object *open_status(void)
 {
 	return open_object("bbr_status", status_object, status_object_end);
+}
+
+struct bpf_object *open_sockets(void)
+{
+	return open_object("sockets", sockets_object, sockets_object_end);
 }

@@ -5,9 +5,10 @@
 
 struct bpf_object;
 
-/* Both end the program on failure. `verbose`: libbpf writes what it does on standard error. */
+/* They end the program on failure. */
 struct bpf_object *open_bbr(void);
 struct bpf_object *open_status(void);
+struct bpf_object *open_sockets(void);
 
 /* Keeps libbpf's messages from standard error, unless `verbose`. */
 void set_verbose(int verbose);

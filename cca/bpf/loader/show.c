@@ -16,6 +16,7 @@
 #include "loaded.h"
 #include "objects.h"
 #include "parameters.h"
+#include "sockets.h"
 
 /* What is being written: a list in JSON, or lines. */
 struct output {
@@ -284,6 +285,7 @@ void watch(const struct command *command)
 	check_require();
 	object = load_status();
 	loaded_visit(hand_over, bpf_object__find_program_by_name(object, "bbr_print_state"));
+	hand_over_sockets();
 	execvp(command->argv[0], command->argv);
 	fail_errno("%s", command->argv[0]);
 }

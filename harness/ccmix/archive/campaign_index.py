@@ -10,7 +10,6 @@ For who has polars: it takes long to import.
 """
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
@@ -27,6 +26,7 @@ from ccmix.archive import numbers
 from ccmix.archive.campaign import INDEX, Campaign
 from ccmix.archive.errors import ArchiveError
 from ccmix.archive.folders import RunFolder
+from ccmix.archive.held_folders import held
 from ccmix.archive.inside import open_file, refuse_links
 from ccmix.archive.replacing import replacing
 from ccmix.model import Run, run_files
@@ -168,7 +168,7 @@ class _Known:
         if self._clock_ns is None or (not self.added and self._all_fresh):
             return
         self._pack()
-        with contextlib.suppress(*_UNREADABLE), _turn(self._campaign.outdir) as ours:
+        with contextlib.suppress(*_UNREADABLE), held(self._campaign.outdir) as ours:
             if ours:
                 _write(pl.concat([self._kept(), *self._new]), self._campaign.outdir / INDEX)
 
@@ -285,16 +285,3 @@ def _row(name: str, run: Run, whole: FinishedRun, stamp: _Stamp | None) -> _Row:
 def _write(table: pl.DataFrame, file: Path) -> None:
     with replacing(file, sync=False) as out:
         table.write_parquet(out, row_group_size=ROWS_AT_ONCE, metadata={_MADE_BY: version().name})
-
-
-@contextlib.contextmanager
-def _turn(outdir: Path) -> Iterator[bool]:
-    """Yields whether this process alone writes the index in this context."""
-    opened = os.open(outdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(opened)

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import glob
 import itertools
 import os
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ccmix.archive.errors import ArchiveError
+from ccmix.archive.held_folders import held
 
 MOST_SYNCED = 100  # files that are put on the disk one by one
 TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # rename(2) where the place has something in it
@@ -53,25 +53,12 @@ def private_folder(place: Path, purpose: str) -> Iterator[Path]:
     place.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{place.name}.{purpose}-"
     for left in place.parent.glob(f"{glob.escape(prefix)}*"):
-        with contextlib.suppress(OSError), _lock(left) as ours:  # others may have made something of that name
+        with contextlib.suppress(OSError), held(left) as ours:  # others may have made something of that name
             if ours:
                 shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place.parent))
-    with _lock(folder):
+    with held(folder):
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[bool]:
-    """Yields whether nobody else holds the folder; if so, it is held in this context."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(opened)

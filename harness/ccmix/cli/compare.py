@@ -74,15 +74,17 @@ def _compared(archives: OpenedArchives, named: tuple[Path, Path], margin: float,
     from ccmix.compare.chart import specifications, stacked
     from ccmix.compare.csv_table import csv_table
     from ccmix.compare.verdicts import compare
-    from ccmix.report.results_text import unread
+    from ccmix.report.results_text import left_out
 
     a, b = archives.folders
     made_by = (_version(a), _version(b))
     results = load_results([a], numbers_only=True), load_results([b], numbers_only=True)
     for side in results:
-        for sentence in unread(side):
+        for sentence in left_out(side.unread):
             tell(archives.rename(sentence))
     comparison = compare(*results, margin, made_by)
+    for why in comparison.unread:
+        tell(archives.rename(f"left out of the distributions: {why}"))
     if form == "json":
         return json.dumps({"a": str(named[0]), "b": str(named[1])} | comparison.to_json(), indent=1) + "\n"
     names = a.resolve().name, b.resolve().name

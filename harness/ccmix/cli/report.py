@@ -96,12 +96,12 @@ def _default_page(outdir: Path, folder: Path) -> Path:
 
 def _write_page(results: Results, page: Path) -> None:
     from ccmix.report.html import write_report
-    from ccmix.report.results_text import unread
+    from ccmix.report.results_text import left_out
 
     with naming(page):
         write_report(results, page)
     put(f"{page}\n")
-    for sentence in unread(results):
+    for sentence in left_out(results.unread):
         tell(sentence)
 
 
@@ -117,7 +117,8 @@ def _put_text(results: Results, given: ReportOptions) -> None:
     else:
         text = results_text.render(results)
     put(text, given.output)
-    for sentence in (results_text.notes if given.form == "table" else results_text.unread)(results):
+    sentences = results_text.notes(results) if given.form == "table" else results_text.left_out(results.unread)
+    for sentence in sentences:
         tell(sentence)
 
 

@@ -20,7 +20,8 @@ def twin(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
     """Estimate what the paths of campaigns, or of single runs, are: RTT, rate, buffer, loss and more, each with its 95%
     interval, or why it can't be told.
 
-    Runs of an entry of type path tell most; other tests of iperf3 tell some of it.
+    Runs of an entry of type path tell most; other tests of iperf3 tell some of it. A run whose run.json is damaged is
+    left out.
 
     \b
     ccmix twin results/geneva
@@ -28,12 +29,16 @@ def twin(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
     ccmix run geneva-twin.ini --lab
     """
     from ccmix.archive.packed import opened
+    from ccmix.report.results_text import left_out
     from ccmix.twin.estimate_text import table
     from ccmix.twin.ini import ini
     from ccmix.twin.twin import twin_of
 
+    unread: list[str] = []
     with opened(outdirs) as archives:
-        twins = twin_of(archives.folders)
+        twins = twin_of(archives.folders, unread)
+        for sentence in left_out(unread):
+            tell(archives.rename(sentence))
     if form == "json":
         rows = [{"dst": each.destination, "estimates": [own.to_json() for own in each.estimates]} for each in twins]
         put(json.dumps(rows, indent=1) + "\n")

@@ -1,5 +1,6 @@
 """Compares how goodput per interval is distributed in the runs of a condition."""
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from ccmix.analysis.results import Result
 from ccmix.analysis.tables import COUNTED_BY, as_archived
-from ccmix.archive import parquet
+from ccmix.archive import ArchiveError, parquet
 from ccmix.model import Traffic, run_files
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -32,31 +33,40 @@ class Distributions:
     apart: float
 
 
-def interval_goodputs(results: Sequence[Result]) -> Mapping[object, NDArray[np.float64]]:
+def interval_goodputs(results: Sequence[Result], unread: list[str]) -> Mapping[object, NDArray[np.float64]]:
     """Returns for each group the sorted goodputs (bit/s) of its flows together in the measured time.
 
-    Raises ArchiveError.
+    Leaves runs out whose intervals can't be read, and adds to `unread` why.
     """
     of_runs: dict[object, list[NDArray[np.float64]]] = {}
-    for rows in _some_at_a_time(_measured(results)):
+    for rows in _some_at_a_time(_measured(results, unread)):
         together = rows.group_by("run", "group", "moment").agg(pl.col("goodput_bps").sum())
         for (group,), own in together.partition_by("group", as_dict=True).items():
             of_runs.setdefault(group, []).append(own["goodput_bps"].to_numpy())
     return {group: np.sort(np.concatenate(of_group)) for group, of_group in of_runs.items()}
 
 
-def _measured(results: Sequence[Result]) -> Iterator[pl.DataFrame]:
-    """Yields the intervals of each run that has any, without those that are left out at its start."""
+def _measured(results: Sequence[Result], unread: list[str]) -> Iterator[pl.DataFrame]:
+    """Yields the intervals of each run that has any, without those that are left out at its start.
+
+    Adds to `unread` why those of a run can't be read.
+    """
     for number, result in enumerate(results):
-        file = result.folder / run_files.INTERVALS
-        if not file.exists():
-            continue
-        with parquet.scanned(file) as table:
-            # all sockets are sampled at the same moments; iperf3's intervals of several flows end a little apart
-            interval_s = None if COUNTED_BY in table.collect_schema() else _traffic(result).goodput_interval_s
-            moment = pl.col("time_s") if interval_s is None else (pl.col("time_s") / interval_s).round()
-            own = table.filter(~pl.col("omitted")).select(*_OF_EACH, moment=moment.cast(pl.Float64), run=pl.lit(number))
-            yield own.collect()
+        if (result.folder / run_files.INTERVALS).exists():
+            try:
+                yield _of_run(number, result)
+            except ArchiveError as error:
+                unread.append(str(error))
+
+
+def _of_run(number: int, result: Result) -> pl.DataFrame:
+    """Returns the intervals of a run. Raises ArchiveError."""
+    with parquet.scanned(result.folder / run_files.INTERVALS) as table:
+        # all sockets are sampled at the same moments; iperf3's intervals of several flows end a little apart
+        interval_s = None if COUNTED_BY in table.collect_schema() else _traffic(result).goodput_interval_s
+        moment = pl.col("time_s") if interval_s is None else (pl.col("time_s") / interval_s).round()
+        own = table.filter(~pl.col("omitted")).select(*_OF_EACH, moment=moment.cast(pl.Float64), run=pl.lit(number))
+        return own.collect()
 
 
 def _some_at_a_time(tables: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -75,21 +85,26 @@ def _traffic(result: Result) -> Traffic:
     return as_archived(result.finished, result.folder).traffic
 
 
-def _interval_s(result: Result) -> float:
-    counted_by_sockets = parquet.has_column(result.folder / run_files.INTERVALS, COUNTED_BY)
-    return _traffic(result).interval_s if counted_by_sockets else _traffic(result).goodput_interval_s
+def _interval_s(results: Sequence[Result]) -> float:
+    """Returns how long the intervals are, by the first run of which they can be read."""
+    for result in results:
+        with contextlib.suppress(ArchiveError):
+            counted_by_sockets = parquet.has_column(result.folder / run_files.INTERVALS, COUNTED_BY)
+            return _traffic(result).interval_s if counted_by_sockets else _traffic(result).goodput_interval_s
+    raise AssertionError("a group of runs has intervals, so those of a run can be read")
 
 
 def distributions(
-    a: Sequence[Result], b: Sequence[Result], groups: Iterable[tuple[str, str]]
+    a: Sequence[Result], b: Sequence[Result], groups: Iterable[tuple[str, str]], unread: list[str]
 ) -> dict[str, Distributions]:
     """Returns the distributions of both by the name in A; `groups` are pairs of names.
 
-    Leaves out a group of which one of them has no intervals. Raises ArchiveError.
+    Leaves out a group of which one of them has no intervals, and runs whose intervals can't be read: adds to `unread`
+    why.
     """
-    every_a, every_b = interval_goodputs(a), interval_goodputs(b)
+    every_a, every_b = interval_goodputs(a, unread), interval_goodputs(b, unread)
     return {
-        name: _of_group(_interval_s(a[0]), _interval_s(b[0]), every_a[name], every_b[name_in_b])
+        name: _of_group(_interval_s(a), _interval_s(b), every_a[name], every_b[name_in_b])
         for name, name_in_b in groups
         if name in every_a and name_in_b in every_b
     }

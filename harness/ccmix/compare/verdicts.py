@@ -129,6 +129,7 @@ class Compared:
     only_b: tuple[Cell, ...]
     ranges: tuple[ComparedRange, ...] = ()  # conditions of A beside those of B that are one range
     unknown_of_a: tuple[str, ...] = ()  # unknown keys that A's file names: they make no ranges
+    unread: tuple[str, ...] = ()  # why the distributions lack the intervals of runs, a sentence each
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -163,7 +164,8 @@ def _cell(cell: Cell) -> dict[str, object]:
 def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, str] = ("", "")) -> Compared:
     """Compares the valid runs and counts the others. `made_by` are the versions of ccmix."""
     matched = match(cells(a.runs), joined(b))
-    conditions = [_condition(pair, margin) for pair in matched.pairs if not isinstance(pair.b, RangeCell)]
+    unread: list[str] = []
+    conditions = [_condition(pair, margin, unread) for pair in matched.pairs if not isinstance(pair.b, RangeCell)]
     ranges = [
         compared_range(pair.a, pair.b, pair.rule, margin) for pair in matched.pairs if isinstance(pair.b, RangeCell)
     ]
@@ -178,6 +180,7 @@ def compare(a: Results, b: Results, margin: float = MARGIN, made_by: tuple[str, 
         only_b=matched.only_b,
         ranges=tuple(adjusted_ranges(ranges)),
         unknown_of_a=tuple(dict.fromkeys(key for campaign in a.campaigns for key in _unknown_keys(campaign))),
+        unread=tuple(unread),
     )
 
 
@@ -186,12 +189,13 @@ def _unknown_keys(campaign: Campaign) -> Iterator[str]:
         yield from keys
 
 
-def _condition(pair: MatchedPair, margin: float) -> ComparedCondition:
+def _condition(pair: MatchedPair, margin: float, unread: list[str]) -> ComparedCondition:
+    """Compares a condition; adds to `unread` why the intervals of runs can't be read."""
     a, b = pair.a, pair.b
     names = tuple(groups_of_both(a.first, b.first))
     tested = [_tested(a, b, name, name_in_b, metric, margin) for name, name_in_b in names for metric in OF_GROUP]
     tested += [_tested(a, b, WHOLE, WHOLE, metric, margin) for metric in OF_RUN]
-    spread = distributions(a.valid, b.valid, names)
+    spread = distributions(a.valid, b.valid, names, unread)
     groups = tuple(ComparedGroup(name, spread.get(name)) for name, _ in names)
     return ComparedCondition(a, b, pair.rule, groups, tuple(tested))
 

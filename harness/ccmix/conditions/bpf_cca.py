@@ -67,7 +67,7 @@ class CcaProgram:
             yield
             return
         load, unload = ["load", cca], ["unload", cca, "--missing-ok"]
-        for_users = for_users or not _is_root(self.host)
+        for_users = for_users or not is_root(self.host)
         as_root = partial(self.host.run, privileged=True)
         if for_users:
             check_allowing(self.host.name, as_root)
@@ -162,7 +162,7 @@ def to_ask_about(host: RealHost, path: HostPath) -> list[str]:
     changes = path.cca_load or (path.module_parameter and path.module_parameter.module in MODULES)
     available = host.read(AVAILABLE).split()
     ccas = [cca for cca in BPF_CCAS if cca in available and not _can_read(host, f"/proc/net/tcp_{cca}")]
-    return ccas if ccas and (changes or _is_root(host)) else []
+    return ccas if ccas and (changes or is_root(host)) else []
 
 
 def _set(cca: str, values: Mapping[str, str]) -> list[str]:
@@ -177,7 +177,8 @@ def _taken_back(name: str, former: Mapping[str, str]) -> dict[str, str]:
     return {name: former[name], **(former if name == RESETS_OTHERS else {})}
 
 
-def _is_root(host: RealHost) -> bool:
+def is_root(host: RealHost) -> bool:
+    """Returns whether the login is root's. Raises CommandError."""
     return host.run(["id", "-u"]).strip() == "0"
 
 

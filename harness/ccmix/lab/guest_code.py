@@ -26,7 +26,16 @@ PARTS = ("agent", "analysis", "archive", "conditions", "generators", "hosts", "m
 # Of these, what no guest imports. As many files were added to those that guests may need: Python reads the list of all
 # files of HARNESS in pieces, and a piece more would begin the traffic of every run some microseconds later.
 LEFT_OUT = frozenset(
-    f"analysis/{name}.py" for name in ("addition", "connections", "ranges", "sensitivity", "step_tables", "tables")
+    f"{name}.py"
+    for name in (
+        "analysis/addition",
+        "analysis/connections",
+        "analysis/ranges",
+        "analysis/sensitivity",
+        "analysis/step_tables",
+        "analysis/tables",
+        "archive/held_folders",
+    )
 )
 HARNESS = "harness.zip"
 LOADER = "lib64/ld-linux-x86-64.so.2"

@@ -208,7 +208,7 @@ class Experiment:
     @property
     def _judging(self) -> frozenset[str]:
         entries = [number.entry for statement in self.statements for number in statement.numbers]
-        entries += [comparison.entry for comparison in self.comparisons]
+        entries += [comparison.entry for comparison in self.comparisons if comparison.criterion]
         return frozenset(name for entry in entries for name in entry.split(ALTERNATIVES))
 
     def only(self, name: str) -> "Experiment":

@@ -53,7 +53,9 @@ class Reproduction:
             of_all = text.counted(len(self.statements), "statement", "statements")
             parts.append(f"{holding} of {of_all} {'holds' if holding == 1 else 'hold'}{more}")
         if self.judged:
-            parts.append(f"{met} of {text.counted(self.judged, 'comparison', 'comparisons')} met")
+            explained = sum(score.met_if_tried for score in self.scores)
+            more = f", {explained} more with a setting that was tried" if explained else ""
+            parts.append(f"{met} of {text.counted(self.judged, 'comparison', 'comparisons')} met{more}")
         return "; ".join(parts)
 
     @property

@@ -129,10 +129,21 @@ def _most(criterion: Criterion) -> str:
 
 
 def met(score: Score) -> str:
-    """Returns 'met', 'cannot be told: no cell was measured whole', or a dash where nothing was asked."""
+    """Returns 'met', 'cannot be told: no cell was measured whole', or a dash where nothing was asked.
+
+    What is not met goes on with what was tried: '; with offloads on: rank correlation 0.96, met'.
+    """
     if not score.judged:
         return "–"
-    return ": ".join(filter(None, [MET[score.outcome], why_untold(score)]))
+    return "; ".join([": ".join(filter(None, [MET[score.outcome], why_untold(score)])), *_tries(score)])
+
+
+def _tries(score: Score) -> Iterator[str]:
+    """Yields what the criterion is with each setting that was tried in all cells, if it is not met without."""
+    for each in score.explanations:
+        rank = each.score.likeness.rank if each.score.likeness else None
+        parts = [why_not_met(each.score) or (f"rank correlation {rank:.3f}" if rank is not None else "")]
+        yield f"with {each.setting}: {', '.join(filter(None, [*parts, MET[each.score.outcome]]))}"
 
 
 def why_untold(score: Score) -> str:
@@ -189,7 +200,10 @@ def sentence(scores: Sequence[Score]) -> str:
     holds = [
         _which(score) + (f": {far(score)}" if score.far else "") for score in with_outcome(scores, Judgement.HOLDS)
     ]
-    fails = [f"{_which(score)}: {why_not_met(score)}" for score in with_outcome(scores, Judgement.FAILS)]
+    fails = [
+        ", and ".join([f"{_which(score)}: {why_not_met(score)}", *_tries(score)])
+        for score in with_outcome(scores, Judgement.FAILS)
+    ]
     untold = [f"{_which(score)}: {why_untold(score)}" for score in with_outcome(scores, Judgement.UNTOLD)]
     shown = [f"{_which(score)}, {_apart(score)}" for score in scores if not score.judged]
     sentences = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import spearmanr
 
-from ccmix.papers.experiment import BesidePublished, Of
+from ccmix.papers.experiment import BesidePublished, Of, Tried
 from ccmix.papers.judging import Judgement
 from ccmix.papers.measured import MeasuredRuns, MeasuredSample
 from ccmix.papers.published import PublishedNumber, of_series
@@ -76,7 +76,8 @@ class Score:
     """Holds how the runs of an entry compare with a series.
 
     Beside it stand the trivial prediction, of goodputs and utilisations only, and the ceiling: how like the series
-    another published one is, over the cells that were measured and over all.
+    another published one is, over the cells that were measured and over all. `tried` has the scores of other settings
+    that were tried in all of these cells; they explain, and do not change the outcome.
     """
 
     comparison: BesidePublished
@@ -87,6 +88,7 @@ class Score:
     trivial: Likeness | None
     ceiling: Likeness | None
     ceiling_of_all: Likeness | None
+    tried: tuple["TriedScore", ...] = ()
 
     @property
     def judged(self) -> bool:
@@ -115,6 +117,24 @@ class Score:
         if self.unexplained or any(value is not None and value < least for value, least in parts):
             return Judgement.FAILS
         return Judgement.UNTOLD if any(value is None for value, _ in parts) else Judgement.HOLDS
+
+    @property
+    def explanations(self) -> tuple["TriedScore", ...]:
+        """Returns the scores of what was tried, where there is something to explain."""
+        return self.tried if self.outcome is Judgement.FAILS else ()
+
+    @property
+    def met_if_tried(self) -> bool:
+        """Returns whether the criterion is met with a setting that was tried, and not without."""
+        return any(each.score.outcome is Judgement.HOLDS for each in self.explanations)
+
+
+@dataclass(frozen=True)
+class TriedScore:
+    """Holds the score that another setting has in the same cells."""
+
+    setting: str
+    score: Score
 
 
 def _is_far(comparison: BesidePublished, measured: float, published: float) -> bool:
@@ -154,13 +174,34 @@ def _score(
         _trivial(comparison, pairs),
         _ceiling(comparison, [pair.published for pair in pairs], numbers, rate_bps),
         _ceiling(comparison, own, numbers, rate_bps),
+        tuple(_tried_scores(comparison, pairs, runs, rate_bps)),
     )
 
 
+def _tried_scores(
+    comparison: BesidePublished, own: Sequence[CellPair], runs: MeasuredRuns, rate_bps: float | None
+) -> Iterator[TriedScore]:
+    """Yields the scores of the settings that were tried in all of these cells."""
+    alone = replace(comparison, tried=())
+    for tried in comparison.tried:
+        measured = [_pair(alone, pair.published, runs, rate_bps, tried) for pair in own]
+        pairs = tuple(pair for pair in measured if pair and not pair.lacks)
+        if pairs and len(pairs) == len(own):
+            likeness = _likeness_of_pairs(alone, pairs, [pair.measured for pair in pairs])
+            yield TriedScore(tried.setting, Score(alone, pairs, (), 0, likeness, None, None, None))
+
+
 def _pair(
-    comparison: BesidePublished, number: PublishedNumber, runs: MeasuredRuns, rate_bps: float | None
+    comparison: BesidePublished,
+    number: PublishedNumber,
+    runs: MeasuredRuns,
+    rate_bps: float | None,
+    instead: Tried | None = None,
 ) -> CellPair | None:
+    """Returns a published number beside its runs, or beside those of a setting that was tried."""
     of = Of(comparison.quantity, comparison.entry, number.cca, at=number.at)
+    if instead:
+        of = instead.number(of)
     sample = runs.sample(of)
     if sample.mean is None:
         return None

@@ -9,6 +9,7 @@ TESTS = (
     ("16 flows, BBRv2 or CUBIC", "sixteen-streams", "16 streams"),
     ("16 flows, both", "both", "16 streams, both"),
 )
+WITHOUT_A_RATE = ("one flow, no rate at the sender's card", "one-stream-fast-card-all", "one stream")
 BUCKETS = {"RTT < 30 ms": "2ms or 5ms or 10ms", "RTT ≥ 30 ms": "20ms or 30ms or 50ms"}
 COLUMNS: tuple[tuple[str, Quantity, float], ...] = (("M", "goodput_bps", 1e9), ("C.V.", "variation", 1.0))
 SUSPECT = (
@@ -40,7 +41,7 @@ TABLE2: tuple[Figure, ...] = (
         "loss",
         tuple(
             PlotPanel(f"{test}, {bucket}", entry, {"delay": delays}, series)
-            for test, entry, series in TESTS
+            for test, entry, series in (*TESTS, WITHOUT_A_RATE)
             for bucket, delays in BUCKETS.items()
         ),
         log=True,

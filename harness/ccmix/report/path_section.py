@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ccmix.analysis.results import Results
 
 UNKNOWN = " ?"  # ends what can't be told
-HEADINGS = ("quantity", "value", "95% interval", "from, or why not")
+HEADINGS = ("quantity", "value", "95% interval", "origin, or why unknown")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Writes the result table for people in a terminal, and as CSV."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -114,7 +114,7 @@ def notes(results: Results) -> Iterator[str]:
     """Yields which runs are left out, what was imported, why runs are not valid or have not settled, and where
     iterations are too few.
     """
-    yield from unread(results)
+    yield from left_out(results.unread)
     if foreign := sum(imported(result.finished) for result in results.runs):
         yield (
             f"{foreign} run{' was' if foreign == 1 else 's were'} imported: ccmix did not check whether their hosts "
@@ -135,9 +135,9 @@ def notes(results: Results) -> Iterator[str]:
     yield from _too_few(results.rows)
 
 
-def unread(results: Results) -> Iterator[str]:
-    """Yields a sentence for each run that is left out since its run.json can't be used."""
-    for why in results.unread:
+def left_out(unread: Iterable[str]) -> Iterator[str]:
+    """Yields a sentence for each run that is left out since its run.json can't be used, of the reasons."""
+    for why in unread:
         yield f"left out: {why}: 'ccmix run ... --resume' makes the run again"
 
 

@@ -1,19 +1,25 @@
 """Records on the hosts of a run beside its traffic, by ccmix-sockmon, else by ss and from /proc."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ccmix.conditions.bpf_cca import to_ask_about
+from ccmix.agent.deadline import Deadline
+from ccmix.conditions.bpf_cca import is_root, to_ask_about
 from ccmix.hosts import CommandError
 from ccmix.hosts.caps import output_bytes, processors_bytes
 from ccmix.hosts.errors import HostLost
-from ccmix.hosts.host import RealHost
+from ccmix.hosts.host import Process, RealHost
 from ccmix.model import ProbeReport, Run, SeriesNames, run_files
 from ccmix.probes import processors, rtt_beside, sockets, sockmon
 from ccmix.probes.sampler import SamplerReport, sampling
 from ccmix.run.programs import HostPrograms, ProbeRefused
+
+# So often, the values of sockets are worth the time that it takes to load BPF programs for them.
+OFTEN_S = 0.01
+STARTS_WITHIN_S = 5
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,9 @@ def recorded_hosts(
                 watches = _watches(run, host, programs, recording) if role == "src" else []
                 output, errors = logs / stream, sockmon.errors_of(logs / stream)
                 started = host.start([*watches, *argv], stdout=output, stderr=errors, privileged=bool(watches))
-                probes.enter_context(started)
+                process = probes.enter_context(started)
+                if watches:
+                    _wait_until_it_records(process, output)
         if probe := run.traffic.rtt_probe:
             src = by_role["src"]
             command = rtt_beside.argv(programs.rtt_on(src), probe, run.host_path.dst.address)
@@ -73,22 +81,35 @@ def recorded_hosts(
 
 
 def _watches(run: Run, host: RealHost, programs: HostPrograms, recording: Recording) -> list[str]:
-    """Returns the prefix of a probe's command that lets it read the states of CCAs that are BPF programs.
+    """Returns the prefix of a probe's command that lets it read by BPF: states of CCAs, and values of sockets.
 
-    The prefix is empty where there are none. It takes root. Where that is refused, `recording` gets the reason.
+    It takes root. The prefix is empty where no CCA is a BPF program, unless root samples often. Where the states can't
+    be read, `recording` gets the reason; values come by netlink then.
     """
     ccas = to_ask_about(host, run.host_path)
+    wanted = ccas or (run.traffic.interval_s <= OFTEN_S and is_root(host))
     try:
-        program = programs.cca_on(host) if ccas else None
+        program = programs.cca_on(host) if wanted else None
         watches = program.watching() if program else []
         if watches:
             host.run([*watches, "true"], privileged=True)
     except HostLost:
         raise
     except CommandError as error:
-        recording.diagnostics.append(f"{host.name}: states of {' '.join(ccas)} are not recorded: {error.reason}")
+        if ccas:
+            recording.diagnostics.append(f"{host.name}: states of {' '.join(ccas)} are not recorded: {error.reason}")
         return []
     return watches
+
+
+def _wait_until_it_records(process: Process, stream: Path) -> None:
+    """Waits for the stream's header, since traffic begins then: a busy host takes 0.1 s to load BPF programs.
+
+    A probe that fails is noticed at its end, like any other.
+    """
+    deadline = Deadline(STARTS_WITHIN_S)
+    while not (stream.exists() and stream.stat().st_size) and not process.ended() and not deadline.expired:
+        time.sleep(0.005)
 
 
 def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:

@@ -26,13 +26,13 @@ def base_rtt(observed: PathRun) -> list[Estimate]:
             return _of_probe(rtts_s)
     smallest = _smallest(observed)
     if smallest is None:
-        because = "nothing was asked over the idle path, and no socket reported an RTT"
+        because = "no probe was sent over the idle path, and no socket reported an RTT"
         return [cannot_be_told(BASE_RTT, "s", because), cannot_be_told(NOISE, "s", because)]
     value_s, origin = smallest
     width_s = max(LEAST_WIDTH_S, PINGS_WIDTH_SHARE * value_s)
     return [
         Estimate(BASE_RTT, "s", value_s, max(0.0, value_s - width_s), value_s + width_s, origin=origin),
-        cannot_be_told(NOISE, "s", "no probe asked over the idle path"),
+        cannot_be_told(NOISE, "s", "no probe was sent over the idle path"),
     ]
 
 

@@ -67,7 +67,7 @@ def table(twins: Sequence[Twin]) -> str:
     """Returns a table for each destination."""
     parts = []
     for twin in twins:
-        rows = [("quantity", "value", "95% interval", "from, or why not")]
+        rows = [("quantity", "value", "95% interval", "origin, or why unknown")]
         rows += [(each.quantity, value(each), interval(each), why(each)) for each in twin.estimates]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         lines = [

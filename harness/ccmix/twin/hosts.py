@@ -6,19 +6,20 @@ from ccmix.twin.estimate import Estimate, cannot_be_told
 from ccmix.twin.observed import PathRun
 
 WINDOW, SEND_BUFFER, MTU, ECN = "receiver's window", "send buffer", "MTU", "ECN"
+NOT_REPORTED = "the sender's sockets were not sampled, or its kernel does not report it"
 LIMITED = 0.1  # of the time in which a flow had data to send
 TIMESTAMPS_BYTES, HEADERS_BYTES = 12, 40
 WINDOW_SHARE = 0.1  # by which a window that limits may be wrong, as it is announced before it is used
 
 
 def window(observed: PathRun) -> Estimate:
-    """Returns the largest window that the receiver gave a flow, if it limited flows; else that it is more.
+    """Returns the largest window that the receiver advertised, if it limited flows; else that as a lower bound.
 
     The kernel counts how long a flow waits for it (tcp_info's rwnd_limited).
     """
     limited = _limited(observed, "receiver_window_limited_s")
     if limited is None or "send_window_bytes" not in observed.sockets.columns:
-        return cannot_be_told(WINDOW, "bytes", "the sender's sockets were not sampled, or don't tell it")
+        return cannot_be_told(WINDOW, "bytes", NOT_REPORTED)
     largest = _largest(observed.sockets, "send_window_bytes")
     share, step = limited
     if share > LIMITED:
@@ -26,14 +27,16 @@ def window(observed: PathRun) -> Estimate:
         origin = f"{step}: it limited {share:.0%} of the busy time"
         return Estimate(WINDOW, "bytes", float(largest), low, high, origin=origin)
     because = "it did not limit the flows"
-    return cannot_be_told(WINDOW, "bytes", because, low=float(largest), origin="the largest that the receiver gave")
+    return cannot_be_told(
+        WINDOW, "bytes", because, low=float(largest), origin="the largest that the receiver advertised"
+    )
 
 
 def send_buffer(observed: PathRun) -> Estimate:
     """Returns whether the sender's buffer limited flows."""
     limited = _limited(observed, "send_buffer_limited_s")
     if limited is None:
-        return cannot_be_told(SEND_BUFFER, "", "the sender's sockets were not sampled, or don't tell it")
+        return cannot_be_told(SEND_BUFFER, "", NOT_REPORTED)
     share, step = limited
     word = "limits" if share > LIMITED else "does not limit"
     return Estimate(SEND_BUFFER, word=word, origin=f"{step}: {share:.1%} of the busy time")
@@ -54,7 +57,7 @@ def mtu(observed: PathRun) -> Estimate:
 def ecn(observed: PathRun) -> Estimate:
     """Returns whether the ends negotiated ECN, and whether anything was marked."""
     if "ecn" not in observed.sockets.columns or observed.sockets.is_empty():
-        return cannot_be_told(ECN, "", "the sender's sockets were not sampled, or don't tell it")
+        return cannot_be_told(ECN, "", NOT_REPORTED)
     if not observed.sockets["ecn"].any():
         return Estimate(ECN, word="not negotiated", origin="the sockets")
     marked = "delivered_ce" in observed.sockets.columns and _largest(observed.sockets, "delivered_ce") > 0

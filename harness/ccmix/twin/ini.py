@@ -101,7 +101,7 @@ def _swept(sweeps: Mapping[str, str]) -> Iterator[str]:
 
 
 def _losses(loss: Estimate) -> str | None:
-    """Returns the sweep of what is left open: none, and the bound where only that is known."""
+    """Returns the sweep of a loss of which only a bound is known: no loss, and the bound."""
     if loss.value is not None or not loss.high or loss.high < LEAST_SHARE:
         return None
     return f"0%, {_share(loss.high)}"
@@ -142,7 +142,7 @@ def _rates(rate: Estimate) -> list[str]:
 
 
 def _links(policed: Estimate) -> list[str]:
-    """Returns rates of the link behind a policer, of which is known that it is faster."""
+    """Returns rates of the link behind a policer. All that is known of it is that it is faster."""
     return [_rate((policed.value or UNKNOWN_BPS) * times) for times in LINKS]
 
 
@@ -217,7 +217,7 @@ def _of_run(run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _Pat
     if traffic.pacing_bps is not None:
         yield f"pacing = {_rate(traffic.pacing_bps)}"
     if not traffic.duration_s:
-        yield f"# the results don't say for how long they ran: {EXAMPLE_S} s is a guess"
+        yield f"# the results don't say how long the tests ran: {EXAMPLE_S} s is a guess"
     yield f"duration = {traffic.duration_s or EXAMPLE_S:.0f}s"
     if isinstance(tests[0], Iperf3Source):
         yield f"omit = {traffic.omit_s:.0f}s"

@@ -27,23 +27,21 @@ def loss(observed: PathRun) -> list[Estimate]:
     step = observed.below
     if step is None or step.udp.is_empty():
         return _of_tcp(observed)
-    # the first and the last interval are cut
-    rows = step.udp.sort("time_s").slice(1, max(step.udp.height - 2, 0))
-    sent, lost = int(rows["packets"].sum()), int(rows["lost_packets"].sum())
+    # of all intervals: a packet that others overtook counts as lost until it arrives, perhaps in the last one
+    sent, lost = int(step.udp["packets"].sum()), int(step.udp["lost_packets"].sum())
     if sent <= 0:
         return _of_tcp(observed)
     lost = max(lost, 0)
     origin = f"step {step.name}: {lost} of {sent} packets"
     seen = Estimate(SEEN, "", float(lost), float(lost), float(lost), origin=origin)
-    spread = _spread(rows, sent, lost)
+    whole = step.udp.sort("time_s").slice(1, max(step.udp.height - 2, 0))  # the first and the last interval are cut
+    spread = _spread(whole, sent, lost)
     low, high = binomial_interval(lost, sent, spread.inflation)
     length = spread.burst_packets
     burst = (
-        Estimate(
-            BURST, "packets", length, max(1.0, length / 1.6), length * 1.6, origin=f"{origin}: variance of their number"
-        )
+        Estimate(BURST, "packets", length, max(1.0, length / 1.6), length * 1.6, origin=f"{origin}: their variance")
         if length > 1
-        else cannot_be_told(BURST, "packets", "losses are as if each were by itself")
+        else cannot_be_told(BURST, "packets", "losses look independent of each other")
     )
     return [Estimate(LOSS, "share", lost / sent, low, high, origin=origin), seen, burst]
 
@@ -106,7 +104,7 @@ def binomial_interval(lost: int, sent: int, inflation: float = 1.0) -> tuple[flo
 
 
 def _of_tcp(observed: PathRun) -> list[Estimate]:
-    """Returns what TCP's retransmissions say: no more than that is lost, whatever the cause."""
+    """Returns an upper bound of the loss: the share that TCP sent again, whatever the cause."""
     rates = []
     for step in observed.tcp_steps:
         samples = observed.sockets_in(step).sort("time_s") if observed.sockets.width else observed.sockets
@@ -118,7 +116,7 @@ def _of_tcp(observed: PathRun) -> list[Estimate]:
             sent, again = int(grown["sent"].sum()), int(grown["again"].sum())
             if sent > 0:
                 rates.append((again / sent, again, sent, step.name))
-    because = "nothing was sent well below the rate, and retransmissions may be the flows' own doing"
+    because = "no step sent well below the rate, and the flows may have caused the retransmissions themselves"
     if not rates:
         return [cannot_be_told(LOSS, "share", because), _none_seen(), cannot_be_told(BURST, "packets", because)]
     _, again, sent, name = min(rates)

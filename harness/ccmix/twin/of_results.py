@@ -54,20 +54,21 @@ def _rtts(runs: Sequence[FinishedRun]) -> Iterator[float]:
 def _base_rtt(base_s: float | None) -> Estimate:
     if base_s is None:
         return cannot_be_told(BASE_RTT, "s", "no result has an RTT")
-    return Estimate(BASE_RTT, "s", base_s, high=base_s, origin="the smallest RTT under load of any test: at most this")
+    origin = "the smallest RTT under load of any test, an upper bound"
+    return Estimate(BASE_RTT, "s", base_s, high=base_s, origin=origin)
 
 
 def _rate(best_bps: float) -> Estimate:
     if not best_bps:
         return cannot_be_told(RATE, "bps", "no result has a goodput")
     return Estimate(
-        RATE, "bps", best_bps, low=best_bps, origin="the best goodput of any test, without headers: at least this"
+        RATE, "bps", best_bps, low=best_bps, origin="the best goodput of any test, without headers, a lower bound"
     )
 
 
 def _buffer(runs: Sequence[FinishedRun], base_s: float | None, best_bps: float) -> Estimate:
-    """Returns that it holds at least by how much the RTT grows, as a mean over the tests of those that make it grow
-    most, times the best goodput.
+    """Returns a lower bound: the growth of the RTT, as a mean over the tests that make it grow most, times the best
+    goodput.
     """
     because = "the median of RTTs does not show when it was full"
     of_condition: dict[tuple[str, str, str], list[float]] = {}
@@ -78,9 +79,8 @@ def _buffer(runs: Sequence[FinishedRun], base_s: float | None, best_bps: float) 
                 of_condition.setdefault(key, []).append(group.rtt_median_s)
     most_s = max(map(statistics.fmean, of_condition.values()), default=None)
     grown_s = most_s - base_s if most_s is not None and base_s is not None else 0.0
-    return cannot_be_told(
-        BUFFER, "bytes", because, low=grown_s * best_bps / 8 or None, origin="by how much RTTs grow, at most"
-    )
+    origin = "the largest growth of the RTT x the best goodput"
+    return cannot_be_told(BUFFER, "bytes", because, low=grown_s * best_bps / 8 or None, origin=origin)
 
 
 def _loss(runs: Sequence[FinishedRun]) -> Estimate:
@@ -107,5 +107,5 @@ def _window(runs: Sequence[FinishedRun]) -> Estimate:
     ]
     because = "nothing shows what limited the flows"
     return cannot_be_told(
-        WINDOW, "bytes", because, low=max(products, default=None), origin="goodput x RTT of a single flow, at most"
+        WINDOW, "bytes", because, low=max(products, default=None), origin="the largest goodput x RTT of a single flow"
     )

@@ -15,7 +15,7 @@ LEAST_INTERVALS = 10
 
 
 def policer(observed: PathRun, of_flows: bool | None, found: list[Overload]) -> Estimate:
-    """Returns what came through at the start of a step beyond its later rate, if nothing was queued beside it.
+    """Returns how much more than at the later rate arrived at the start of a step, if nothing was queued meanwhile.
 
     A queue passes no more than its rate, and what is too much waits there before it is lost. A token bucket without a
     queue passes its burst at once, and loses what is too much without any delay. `of_flows` says whether each flow has
@@ -23,16 +23,16 @@ def policer(observed: PathRun, of_flows: bool | None, found: list[Overload]) -> 
     """
     seen = [each for step in observed.above for each in [_excess(step)] if each is not None]
     if not found or not seen:
-        return cannot_be_told(POLICER, "bytes", "no step of UDP was faster than the path")
+        return cannot_be_told(POLICER, "bytes", "no step of UDP offered more than the path's rate")
     first = found[0]
     packet_bytes = first.step.packet_bytes or 0
     burst_bytes, for_sure_bytes = max(seen)
     origin = f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
     if for_sure_bytes < LEAST_PACKETS * packet_bytes:
-        because = "no more came through at first than later: a queue, or a burst of some packets"
+        because = "no more arrived at first than later, as from a queue or with a burst of a few packets"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
     if of_flows is False:
-        because = "what was too much waited in a queue"
+        because = "the excess waited in a queue"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
     margin = BURST_SHARE * burst_bytes + BURST_PACKETS * packet_bytes
     high_bytes = NOT_FULL * burst_bytes + margin
@@ -40,9 +40,11 @@ def policer(observed: PathRun, of_flows: bool | None, found: list[Overload]) -> 
 
 
 def _excess(step: PathStep) -> tuple[float, float] | None:
-    """Returns the most bytes that were received of a step, until it loses as much as later, beyond its steady rate
-    since its first packet: if those of the first interval came as they were sent, and if they came at the steady rate,
-    out of a queue. Later than that, what others get may vary.
+    """Returns by how many bytes the receiver was at most ahead of a step's steady rate since its first packet.
+
+    There are two values, since an interval does not say when its packets came. The first assumes that those of the
+    first interval came as they were sent, the second that they came at the steady rate, out of a queue. Intervals count
+    until the step loses as much as later, because what others get may vary after that.
     """
     rows = step.udp.filter(pl.col("received_bytes") > 0).sort("time_s")
     later = steady(step)

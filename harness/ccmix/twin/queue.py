@@ -86,9 +86,9 @@ def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_
     unless random loss explains what was sent again. So is one that gets shorter beside constant overload.
     """
     if of_flows:
-        return Estimate(QUEUE, word=OF_FLOWS, origin="the probe does not wait beside overload, and TCP's packets do")
+        return Estimate(QUEUE, word=OF_FLOWS, origin="during overload the probe does not wait, but TCP's packets do")
     if of_flows is None or not seen.probe_s:
-        return cannot_be_told(QUEUE, "", "nothing waits long enough to show how")
+        return cannot_be_told(QUEUE, "", "packets wait too short a time to show how they are queued")
     origin = "steps above and fill: delays of the probe"
     if seen.probe_in_fill_s is None or seen.probe_s < LEAST_MANAGED_S:
         return cannot_be_told(QUEUE, "", "one queue for all, too short to show whether it is managed", origin=origin)
@@ -115,10 +115,10 @@ def buffer(
         return cannot_be_told(BUFFER, "bytes", because, low=most_s * rate_bps / 8, origin="the longest RTTs")
     origin = f"steps {' and '.join(each.step.name for each in found)}: delay of the probe x rate"
     if of_flows:
-        because = "each flow waits in a queue of its own, and the probe does not see that of others"
+        because = "each flow has a queue of its own, and the probe sees only its own"
         return cannot_be_told(BUFFER, "bytes", because)
     if seen.probe_s is None:
-        return cannot_be_told(BUFFER, "bytes", "no answer came to the probe beside overload")
+        return cannot_be_told(BUFFER, "bytes", "the probe got no answer during overload")
     if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s:
         low = seen.second_half_s * rate_bps / 8
         return cannot_be_told(BUFFER, "bytes", "the queue still grew when the step ended", low=low, origin=origin)

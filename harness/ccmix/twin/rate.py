@@ -32,7 +32,7 @@ LEAST_BUSY, MOST_BUSY = 0.02, 0.65  # a token bucket lets packets pass at once, 
 
 @dataclass(frozen=True)
 class Overload:
-    """Describes a step that offered more than came through, in its steady part, with all headers."""
+    """Describes the steady part of a step that offered more than arrived. Both rates count all headers."""
 
     step: PathStep
     offered_bps: float
@@ -72,7 +72,7 @@ def more_of_more(found: list[Overload]) -> bool:
 
 
 def _overload(step: PathStep | None, loss: float) -> Overload | None:
-    """Returns what a step offered and got through; None where all came through."""
+    """Returns what a step offered, and what of it arrived; None if all did."""
     if step is None or (counted := _counted(step)) is None:
         return None
     offered_bps, received_bps = counted[0] * (1 - loss), counted[1]
@@ -81,8 +81,8 @@ def _overload(step: PathStep | None, loss: float) -> Overload | None:
 
 
 def _counted(step: PathStep) -> tuple[float, float] | None:
-    """Returns what the receiver knows to have been sent in the steady part of a step, and what it got, with all
-    headers; None where it counted nothing.
+    """Returns the rates of what was sent in the steady part of a step, as the receiver counts it, and of what arrived,
+    with all headers; None where it counted nothing.
     """
     rows = steady(step)
     seconds = float(rows["seconds"].sum())
@@ -94,9 +94,11 @@ def _counted(step: PathStep) -> tuple[float, float] | None:
 
 
 def beside(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> OthersTraffic:
-    """Reads what tells of others' traffic: how fast flows of TCP were that kept the queue from being empty, those of
-    CUBIC first, since BBR's take more from others; and how many of the probe's packets had to wait in the idle step (a
-    share of the time, as the probe's period is none of those that senders' timers have).
+    """Reads what shows others' traffic.
+
+    One is how fast flows of TCP were that kept the queue from being empty: first those of CUBIC, since BBR's take more
+    from others. The other is how many of the probe's packets had to wait in the idle step. That is a share of the time,
+    since the probe's period is none of those that senders' timers have.
     """
     packet_s = _packet_s(found)
     busy = _busy(observed, base_rtt_s, packet_s)
@@ -179,14 +181,14 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
         margin += min(missing_bps, HIDDEN_SHARE * most_bps)
         if left_bps is None or left_bps > (1 - HIDDEN_SHARE) * most_bps:
             high_bps = max(most_bps + margin - (left_bps or others.by_tcp_bps), margin)
-            cross = Estimate(
-                CROSS, "bps", 0.0, 0.0, high_bps, origin=origin + "all that is offered gets as much through"
-            )
+            cross = Estimate(CROSS, "bps", 0.0, 0.0, high_bps, origin=origin + "as much arrives, whatever is offered")
             if not two and left_bps is None:
-                cross = cannot_be_told(CROSS, "bps", "two rates above the path's are needed, and there was one")
+                because = "only one step offered more than the path's rate, and two are needed"
+                cross = cannot_be_told(CROSS, "bps", because)
             by, high_bps = origin + "receiver's rate", most_bps + margin
             if may_be_of_flows:
-                by, high_bps = f"{by}, of which a flow with a queue of its own may leave half", 2 * most_bps + margin
+                by += "; if each flow has a queue of its own, another may have got as much"
+                high_bps = 2 * most_bps + margin
                 cross = replace(cross, high=max(cross.high or 0.0, most_bps)) if cross.value is not None else cross
             return [Estimate(RATE, "bps", most_bps, low_bps, high_bps, origin=by), cross]
     if left_bps is None or left_bps > first.received_bps:  # of which flows of BBR may have taken a part from others
@@ -194,7 +196,8 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
     fair_bps, next_bps = (max(most_bps, each(last, left_bps)) for each in (_in_proportion, _by_who_comes_next))
     rate_bps = (fair_bps + next_bps) / 2
     high_bps = fair_bps + (fair_bps - most_bps) / 2 + margin  # managed queues let more of others pass
-    by = f"{origin}beside what is left in {f'step {others.left_by}' if others.left_by else 'the idle step'}"
+    left_in = f"step {others.left_by}" if others.left_by else "the idle step"
+    by = f"{origin}what arrived, and what others left in {left_in}"
     if others.left_by or not others.busy:
         crosses = [
             rate_bps - left_bps,
@@ -214,12 +217,12 @@ def _without_left(first: Overload, last: Overload, most_bps: float, margin: floa
     """Returns both estimates where only the two rates above the path's tell them."""
     low_bps, rate_bps = (1 - MEASURED_SHARE) * most_bps, _topp(first, last)
     if rate_bps is None or rate_bps < low_bps:
-        because = "less came through of more, so that what is lost is not what is too much"
+        because = "less arrived of a higher rate, so not only a full queue loses packets"
         return [
-            Estimate(RATE, "bps", most_bps, low_bps, None, origin=origin + "the most received"),
+            Estimate(RATE, "bps", most_bps, low_bps, None, origin=origin + "the highest rate received"),
             cannot_be_told(CROSS, "bps", because),
         ]
-    by = origin + "the most received, and offered over received (TOPP)"
+    by = origin + "the highest rate received, and the ratio of offered to received (TOPP)"
     fair_bps, margin = max(rate_bps, most_bps), margin + HIDDEN_SHARE * most_bps
     rate_bps = (fair_bps + most_bps) / 2  # at the most received, all that others sent is lost
     cross_bps = max(0.0, first.offered_bps / first.received_bps * rate_bps - first.offered_bps)
@@ -258,21 +261,21 @@ def _of_queues_of_flows(found: list[Overload], many: Overload | None, others: Ot
     margin = MEASURED_SHARE * single_bps
     if others.busy:
         share, low, high = others.busy
-        origin = f"step {found[-1].step.name}: what others leave, and the share of late answers in the idle step"
+        origin = f"step {found[-1].step.name}: what arrived, and the share of late answers in the idle step"
         rates = [single_bps / (1 - each) for each in (share, low, high)]
         return [
             Estimate(RATE, "bps", rates[0], rates[1] - margin, rates[2] + margin, origin=origin),
             Estimate(CROSS, "bps", share * rates[0], low * rates[1], high * rates[2], origin=origin),
         ]
     if many is None or many.received_bps < single_bps - margin:
-        because = "each flow waits in a queue of its own, so that other traffic does not show"
-        origin = "steps above: what one flow gets, of whom another may leave half"
+        because = "each flow has a queue of its own, so other traffic does not show"
+        origin = "steps above: what one flow gets; another may get as much"
         return [
             Estimate(RATE, "bps", single_bps, single_bps - margin, 2 * single_bps + margin, origin=origin),
             cannot_be_told(CROSS, "bps", because),
         ]
     streams, most_bps = many.step.streams, max(single_bps, many.received_bps)
-    origin = f"step {many.step.name}: what {streams} flows get of a queue for each flow"
+    origin = f"step {many.step.name}: what {streams} flows get, each with a queue of its own"
     gained_bps = many.received_bps - single_bps
     high_bps = most_bps * (streams + 1) / streams + margin
     if gained_bps > 2 * margin:  # others got less of many: they had their share, or as two flows the double
@@ -300,8 +303,8 @@ def _by_standing_queue(observed: PathRun, base_rtt_s: float) -> list[Estimate]:
         if lowest_s is None or lowest_s < base_rtt_s + max(STANDS_S, STANDS_SHARE * base_rtt_s):
             continue
         if rate_bps := _tcp_bps(observed, step, begin_s):
-            margin, because = STANDING_SHARE * rate_bps, "only what is left beside it shows"
-            origin = f"{step.name}: all flows of TCP, whose packets always waited, without what others take"
+            margin, because = STANDING_SHARE * rate_bps, "flows of TCP show only the rate without it"
+            origin = f"{step.name}: all flows of TCP, whose packets always waited; others' traffic is not counted"
             return [
                 Estimate(RATE, "bps", rate_bps, rate_bps - margin, rate_bps + margin, origin=origin),
                 cannot_be_told(CROSS, "bps", because),
@@ -311,7 +314,9 @@ def _by_standing_queue(observed: PathRun, base_rtt_s: float) -> list[Estimate]:
 
 def _not_overloaded(observed: PathRun) -> list[Estimate]:
     best_bps, what = best_received(observed)
-    because = "no step was faster than the path" if observed.has_steps else "nothing shows that the path was full"
+    because = "nothing shows that the path was full"
+    if observed.has_steps:
+        because = "no step offered more than the path's rate"
     return [
         cannot_be_told(RATE, "bps", because, low=best_bps or None, origin=what),
         cannot_be_told(CROSS, "bps", because),

@@ -10,8 +10,8 @@ import polars as pl
 
 from ccmix.analysis.counting import imported
 from ccmix.archive import ArchiveError, Campaign
-from ccmix.archive.folders import campaign_folder
-from ccmix.model import run_files
+from ccmix.archive.folders import RunFolder, campaign_folder
+from ccmix.model import Run, run_files
 from ccmix.model.results import FinishedRun
 from ccmix.twin import hosts
 from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
@@ -30,7 +30,7 @@ START_SHARE = 1 / 3  # of a step, in which slow start overshoots
 
 @dataclass(frozen=True)
 class Twin:
-    """Holds what is known of the path to a destination, and the runs that say so: their campaign and the run."""
+    """Holds what is known of the path to a destination, and the runs to it."""
 
     destination: str
     estimates: tuple[Estimate, ...]
@@ -41,9 +41,16 @@ class Twin:
         return next(each for each in self.estimates if each.quantity == quantity)
 
 
-def twin_of(paths: Sequence[Path]) -> list[Twin]:
-    """Returns a twin for each destination of campaigns and runs. Raises ArchiveError."""
-    return twins_of_runs(each for path in paths for each in _runs(path))
+def twin_of(paths: Sequence[Path], unread: list[str]) -> list[Twin]:
+    """Returns a twin for each destination of campaigns and runs.
+
+    Leaves runs out whose run.json is damaged, and adds to `unread` why. Raises ArchiveError, also where no run is left.
+    """
+    found = [each for path in paths for each in _runs(path, unread)]
+    if not found:
+        names = ", ".join(map(str, paths))
+        raise ArchiveError("\n".join(unread) or f"{names}: has no finished run: 'ccmix run ... --resume' makes them")
+    return twins_of_runs(found)
 
 
 def twins_of_runs(found: Iterable[tuple[FinishedRun, Path]]) -> list[Twin]:
@@ -54,12 +61,15 @@ def twins_of_runs(found: Iterable[tuple[FinishedRun, Path]]) -> list[Twin]:
     return [_twin(destination, runs) for destination, runs in by_destination.items()]
 
 
-def _runs(path: Path) -> Iterable[tuple[FinishedRun, Path]]:
-    if (path / run_files.SUMMARY).exists():
-        own = path.resolve()
-        every = Campaign.load(campaign_folder(own)).finished()
-        return [(finished, folder) for finished, folder in every if folder.resolve() == own]
-    return list(Campaign.load(path).finished())
+def _runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
+    """Returns the finished runs of a campaign, or the one run whose folder it is."""
+
+    def wanted(run: Run) -> bool:
+        return not of_one or RunFolder.of(outdir, run).path == own
+
+    own, of_one = path.resolve(), (path / run_files.SUMMARY).exists()
+    outdir = campaign_folder(own) if of_one else path
+    return Campaign.load(outdir).finished(wanted, unread=lambda _, error: unread.append(str(error)))
 
 
 def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]]) -> Twin:

@@ -1,0 +1,55 @@
+"""Tests that a run that can't be read is left out of a twin, with a sentence, and that a twin needs a run."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ccmix.archive import ArchiveError
+from ccmix.twin.twin import twin_of
+from published_archives import DEMO
+from support import Ccmix
+
+
+@pytest.fixture
+def outdir(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(DEMO, tmp_path / "demo"))
+
+
+def damaged(outdir: Path) -> Path:
+    file = next(outdir.rglob("run.json"))
+    file.write_text("{")
+    return file
+
+
+def test_a_damaged_run_is_left_out_with_a_sentence(outdir: Path, ccmix: Ccmix) -> None:
+    [whole] = twin_of([outdir], unread=[])
+    file = damaged(outdir)
+    done = ccmix("twin", outdir)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"receiver, {len(whole.runs) - 1} runs\n")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"left out: {file}: can't be read: ")
+
+
+def test_one_run_is_read_alone(outdir: Path) -> None:
+    folder = next(outdir.rglob("run.json")).parent
+    file = next(each for each in outdir.rglob("run.json") if each.parent != folder)
+    file.write_text("{")
+    unread: list[str] = []
+    [twin] = twin_of([folder], unread)
+    assert len(twin.runs) == 1
+    assert unread == []
+
+
+def test_a_damaged_run_alone_is_refused(outdir: Path) -> None:
+    file = damaged(outdir)
+    with pytest.raises(ArchiveError, match=r"run\.json: can't be read: "):
+        twin_of([file.parent], unread=[])
+
+
+def test_a_campaign_without_finished_runs_is_refused(outdir: Path) -> None:
+    for file in outdir.rglob("run.json"):
+        file.unlink()
+    with pytest.raises(ArchiveError, match="has no finished run"):
+        twin_of([outdir], unread=[])
