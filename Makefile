@@ -17,13 +17,13 @@ setup: ## install what running needs; leaves .venv/bin/ccmix
 setup-dev:
 	@tools/setup --dev
 
-test: check ## formatter, linter, types, and the tests, in about 10 minutes; sudo is asked for once
+test: check ## formatter, linter, types, and the tests, in about 15 minutes; sudo is asked for once
 	@tools/test test
 
 test-fast: setup-dev ## the tests without the lab, Docker, Elasticsearch and root, in a minute
 	@tools/test fast
 
-test-deep: setup-dev ## what CI runs besides: more cases, Docker, and those of C again with sanitizers, in about 20 minutes
+test-deep: setup-dev ## what CI runs besides: more cases, Docker, and those of C again with sanitizers, in about 40 minutes
 	@tools/test deep
 
 test-long: setup-dev ## long grids, kills and fuzzing, by hand
