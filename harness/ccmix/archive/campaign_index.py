@@ -168,7 +168,7 @@ class _Known:
         if self._clock_ns is None or (not self.added and self._all_fresh):
             return
         self._pack()
-        with contextlib.suppress(*_UNREADABLE), held(self._campaign.outdir) as ours:
+        with contextlib.suppress(*_UNREADABLE), held(self._campaign.outdir.resolve()) as ours:
             if ours:
                 _write(pl.concat([self._kept(), *self._new]), self._campaign.outdir / INDEX)
 
