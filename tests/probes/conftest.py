@@ -63,6 +63,7 @@ def sockmon(sockmon_binary: str, tmp_path: Path) -> Sockmon:
 
 @contextmanager
 def _connection(address: str, cca: str = "cubic") -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The client's port is no other socket's: connect() alone may take one that another test's connection has."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket(family))
@@ -75,6 +76,7 @@ def _connection(address: str, cca: str = "cubic") -> Iterator[tuple[socket.socke
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode())
         except OSError:
             pytest.skip(f"this machine's kernel has no {cca}, or only for root")
+        client.bind((address, 0))
         client.connect(listener.getsockname()[:2])
         server, _ = listener.accept()
         stack.enter_context(server)
