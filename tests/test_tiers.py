@@ -95,6 +95,52 @@ def test_the_summary_and_the_exit_status(
     assert ("FAILED PART" in printed) == (status in (1, 3))
 
 
+FAILS_UNTIL_ALONE = """
+import os, pytest
+def test_disturbed():
+    assert os.environ.get("PYTEST_XDIST_WORKER") is None
+class TestOfAClass:
+    @pytest.mark.parametrize("word", ["a b", "c/d"])
+    def test_disturbed_too(self, word):
+        assert os.environ.get("PYTEST_XDIST_WORKER") is None, "is not alone"
+def test_good():
+    pass
+"""
+
+
+@pytest.mark.parametrize(("broken", "ends_with"), [(False, 0), (True, 1)])
+def test_a_test_that_passes_alone_is_unstable(
+    broken: bool, ends_with: int,
+    tiers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """A test that fails alone, too, fails."""
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tests / "test_one.py").write_text(FAILS_UNTIL_ALONE + "def test_bad():\n    assert False\n" * broken)
+    monkeypatch.setattr(tiers, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["tools/test", "fast", "tests/test_one.py", "--timeout", "60"])
+    assert tiers.main() == ends_with
+    printed = capfd.readouterr().out
+    words = ["1 failed, 3 unstable", "1 passed"] if broken else ["3 unstable", "1 passed"]
+    assert f" {', '.join(words)} in " in printed.splitlines()[-1]
+    assert "AssertionError: is not alone" in printed.partition("---- tests/test_one.py::TestOfAClass")[2]
+    assert "UNSTABLE tests/test_one.py::TestOfAClass::test_disturbed_too[c/d]\n" in printed
+    assert ("FAILED tests/test_one.py::test_bad\n" in printed) == broken
+
+
+def test_many_failures_are_no_accident(
+    tiers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    for number in range(tiers.AGAIN + 1):
+        (tests / f"test_{number}.py").write_text(FAILS_UNTIL_ALONE)
+    monkeypatch.setattr(tiers, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["tools/test", "fast"])
+    assert tiers.main() == 1
+    assert f" {3 * (tiers.AGAIN + 1)} failed, {tiers.AGAIN + 1} passed in " in capfd.readouterr().out
+
+
 def test_what_is_no_tier_runs_nothing(tiers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["tools/test", "slowly"])
     assert tiers.main() == 2
