@@ -16,6 +16,8 @@
 /* As in linux/icmp.h, which can't be included together with netinet/ip_icmp.h */
 #define ICMP_FILTER 1
 
+#define HEADER_BYTES 8 /* of ICMP */
+
 /* An echo, of either version. */
 struct echo {
 	uint8_t type, code;
@@ -23,6 +25,8 @@ struct echo {
 	uint64_t mark; /* a random number of this process */
 	int64_t sequence;
 };
+
+_Static_assert(sizeof(struct echo) == HEADER_BYTES + PAYLOAD_LEAST, "the rest of a payload is zeros");
 
 static int fd;
 static bool raw, version6;
@@ -69,6 +73,7 @@ static int icmp_open(const struct options *options)
 	/* The kernel stamps the answer, so that it does not matter when this process gets to run */
 	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer)); /* for a train of large packets */
 	if (connect(fd, (const struct sockaddr *)&options->address, options->address_size))
 		fail_errno("no way to this address");
 	return fd;
@@ -87,6 +92,7 @@ static uint16_t checksum(const void *data, size_t size)
 
 static void icmp_ask(const struct options *options, struct question *question)
 {
+	static uint8_t packet[HEADER_BYTES + PAYLOAD_MOST];
 	struct echo echo = {
 		.type = version6 ? ICMP6_ECHO_REQUEST : ICMP_ECHO,
 		.identifier = (uint16_t)mark,
@@ -94,13 +100,14 @@ static void icmp_ask(const struct options *options, struct question *question)
 		.mark = mark,
 		.sequence = question->sequence,
 	};
+	size_t size = HEADER_BYTES + (size_t)options->payload_bytes;
 
-	(void)options;
-	if (!version6) /* else the kernel does it */
+	if (!version6) /* else the kernel does it; zeros change no checksum */
 		echo.checksum = checksum(&echo, sizeof(echo));
+	memcpy(packet, &echo, sizeof(echo));
 	/* An error can be that of an earlier question: then this one may go. Else it is lost. */
 	for (int tries = 0; tries < 2; tries++) {
-		if (send(fd, &echo, sizeof(echo), 0) >= 0)
+		if (send(fd, packet, size, 0) >= 0)
 			break;
 	}
 }

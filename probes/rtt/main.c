@@ -20,7 +20,9 @@ static void end(int signal)
 	asked_to_end = 1;
 }
 
-/* The state of the probe: questions `first` to `next` - 1 are open, or were asked after an open one. */
+/* The state of the probe: questions `first` to `next` - 1 are open, or were asked after an open one. Those of a train
+ * have consecutive numbers and one deadline.
+ */
 struct run {
 	const struct options *options;
 	const struct way *way;
@@ -32,8 +34,9 @@ struct run {
 
 static int64_t deadline_ns(const struct run *run, int64_t sequence)
 {
-	return run->begin_ns + sequence / run->options->rate_hz * SECOND_NS +
-	       sequence % run->options->rate_hz * SECOND_NS / run->options->rate_hz;
+	int64_t number = sequence / run->options->train, rate_hz = run->options->rate_hz;
+
+	return run->begin_ns + number / rate_hz * SECOND_NS + number % rate_hz * SECOND_NS / rate_hz;
 }
 
 static bool asks_more(const struct run *run)
@@ -69,24 +72,30 @@ static void settle(struct run *run)
 	}
 }
 
-/* Asks what is due; of several deadlines that have passed, only the last can still be met. */
-static void ask(struct run *run)
+static void ask_next(struct run *run)
 {
-	int64_t now_ns = mono_ns();
-	struct question *question;
+	struct question *question = question_at(&run->questions, run->next);
 
-	if (!asks_more(run) || now_ns < deadline_ns(run, run->next))
-		return;
-	while (deadline_ns(run, run->next + 1) <= now_ns)
-		run->next++;
-	if (!asks_more(run))
-		return;
-	question = question_at(&run->questions, run->next);
 	*question = (struct question){ .sequence = run->next, .rtt_ns = -1, .fd = -1 };
 	question->wall_ns = wall_ns();
 	question->monotonic_ns = mono_ns();
 	run->way->ask(run->options, question);
 	run->next++;
+}
+
+/* Asks what is due; of several deadlines that have passed, only the last can still be met. */
+static void ask(struct run *run)
+{
+	int64_t now_ns = mono_ns(), train = run->options->train;
+
+	if (!asks_more(run) || now_ns < deadline_ns(run, run->next))
+		return;
+	while (deadline_ns(run, run->next + train) <= now_ns)
+		run->next += train;
+	if (!asks_more(run))
+		return;
+	for (int64_t i = 0; i < train; i++)
+		ask_next(run);
 }
 
 static void wait(const struct run *run, int fd, const sigset_t *signals)
@@ -132,12 +141,14 @@ int main(int count, char **arguments)
 	struct options options = options_read(count, arguments);
 	struct run run = { .options = &options, .way = options.port ? &tcp_way : &icmp_way };
 	sigset_t waiting;
+	int64_t most;
 	int fd;
 
 	listen_for_end(&waiting);
 	prctl(PR_SET_TIMERSLACK, 1UL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (run.questions.room = 16; run.questions.room <= options.timeout_ns / 1000 * options.rate_hz / 1000000 + 2;)
+	most = (options.timeout_ns / 1000 * options.rate_hz / 1000000 + 2) * options.train;
+	for (run.questions.room = 16; run.questions.room <= most;)
 		run.questions.room *= 2;
 	run.questions.all = create((size_t)run.questions.room, sizeof(*run.questions.all));
 	for (int64_t i = 0; i < run.questions.room; i++)
@@ -145,6 +156,7 @@ int main(int count, char **arguments)
 	run.count = options.duration_ns / 1000 * options.rate_hz / 1000000;
 	if (options.duration_ns && !run.count)
 		run.count = 1;
+	run.count *= options.train;
 	fd = run.way->open(&options);
 	puts("time_s,sequence,rtt_s");
 	run.begin_ns = mono_ns();

@@ -15,6 +15,10 @@
 static const struct option_row rows[] = {
 	{ 0, "rate", "=HZ", "10", "questions per second", .parse = option_count,
 	  PLACE(rate_hz), .least = 1, .most = 1000 },
+	{ 0, "train", "=COUNT", "1", "send so many questions at once, each time; not with --tcp", .parse = option_count,
+	  PLACE(train), .least = 1, .most = TRAIN_MOST },
+	{ 0, "size", "=BYTES", "16", "the payload of an ICMP echo; not with --tcp", .parse = option_count,
+	  PLACE(payload_bytes), .least = PAYLOAD_LEAST, .most = PAYLOAD_MOST },
 	{ 0, "duration", "=TIME", NULL, "end by itself; otherwise SIGINT or SIGTERM ends it", .parse = option_time,
 	  PLACE(duration_ns), .least = 0.01, .most = 30 * 86400.0 },
 	{ 0, "timeout", "=TIME", NULL,
@@ -58,6 +62,8 @@ struct options options_read(int count, char **arguments)
 		options.timeout_ns = options.port ? TCP_TIMEOUT_NS : TIMEOUT_NS;
 	if (options.port && options.timeout_ns > TCP_TIMEOUT_NS)
 		fail(STATUS_USAGE, "--timeout: give a time from 10ms to 900ms with --tcp; see --help");
+	if (options.port && (options.train > 1 || options.payload_bytes > PAYLOAD_LEAST))
+		fail(STATUS_USAGE, "--train, --size: only ICMP has them, so leave out --tcp; see --help");
 	read_address(&options, address);
 	return options;
 }

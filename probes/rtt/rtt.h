@@ -7,11 +7,17 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#define TRAIN_MOST 64
+#define PAYLOAD_LEAST 16 /* what names a question */
+#define PAYLOAD_MOST 8972 /* in an IPv4 packet of 9000 bytes */
+
 struct options {
 	struct sockaddr_storage address;
 	socklen_t address_size;
 	uint16_t port; /* of TCP; 0: ICMP */
 	int64_t rate_hz;
+	int64_t train;        /* questions that are sent at once */
+	int64_t payload_bytes; /* of an ICMP echo */
 	int64_t duration_ns; /* 0: until a signal */
 	int64_t timeout_ns;
 };

@@ -29,7 +29,7 @@ class Faked:
 
 def faked(monkeypatch: pytest.MonkeyPatch, rate_bps: float = 100e6, cross_bps: float = 0.0) -> Faked:
     ends = Iperf3Ends(None, "", None, "", "")  # type: ignore[arg-type]
-    fake = Faked(PathSteps(ends, 10 * rate_bps, 60.0, Path(), "path", ""), rate_bps, cross_bps)
+    fake = Faked(PathSteps(ends, None, 10 * rate_bps, 60.0, Path(), "path", ""), rate_bps, cross_bps)  # type: ignore[arg-type]
     monkeypatch.setattr(fake.steps, "_udp", fake.udp)
     monkeypatch.setattr(fake.steps, "_rtt_s", 0.02)
     return fake

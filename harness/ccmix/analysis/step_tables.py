@@ -12,6 +12,8 @@ from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_fl
 from ccmix.generators.path_steps import (
     ETHERNET_BYTES,
     TCP_INTERVAL_S,
+    TRAIN_PACKETS,
+    TRAINS,
     UDP_HEADERS_BYTES,
     UDP_INTERVAL_S,
     Step,
@@ -20,6 +22,7 @@ from ccmix.generators.results import GeneratorError, load_json
 from ccmix.model import Iperf3Source, Traffic, UdpSource, run_files
 from ccmix.model.group_grammar import Group
 
+UNSPACED = 2  # packets of a train that a token bucket may let pass at once
 STEP_COLUMNS = {
     "step": pl.String, "cca": pl.String, "streams": pl.Int64, "offered_bps": pl.Float64, "packet_bytes": pl.Int64,
     "mss_bytes": pl.Int64, "out_of_order": pl.Int64, "begin_s": pl.Float64, "asked_s": pl.Float64,
@@ -30,11 +33,12 @@ STEP_COLUMNS = {
 
 @dataclass(frozen=True)
 class StepResult:
-    """Holds a step with both ends' JSON; None where it is idle, or failed."""
+    """Holds a step with both ends' JSON, or the gaps in its trains; None where it has none, or failed."""
 
     step: Step
     client: dict[str, Any] | None = None
     server: dict[str, Any] | None = None
+    gaps: pl.DataFrame | None = None
 
     @property
     def interval_s(self) -> float:
@@ -54,10 +58,32 @@ def read_steps(generators: Path) -> list[StepResult]:
 def _result(step: Step, generators: Path) -> StepResult:
     if step.failed or not step.label:
         return StepResult(step)
+    if step.name == TRAINS:
+        return StepResult(step, gaps=gaps_of(generators / run_files.trains(step.label)))
     client = load_json(generators / run_files.iperf3_client(step.label))
     server_file = generators / run_files.iperf3_server(step.label)
     server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
     return StepResult(step, client, server)
+
+
+def gaps_of(output: Path) -> pl.DataFrame:
+    """Reads how far apart the answers to trains of packets arrived.
+
+    Returns a row for each packet behind the second of its train whose own answer and that of the packet before it came:
+    `arrived_s` (since 1970), `gap_s`. The first two may pass a token bucket at once. Raises GeneratorError where the
+    file is not ccmix-rtt's.
+    """
+    try:
+        table = pl.read_csv(output, schema=dict.fromkeys(("time_s", "sequence", "rtt_s"), pl.String))
+        # In nanoseconds: a time since 1970 in seconds would lose their hundreds as a float
+        sent, rtt = (pl.col(name).str.replace(".", "", literal=True).cast(pl.Int64) for name in ("time_s", "rtt_s"))
+        table = table.select(pl.col("sequence").cast(pl.Int64), arrived_ns=sent + rtt).sort("sequence")
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise GeneratorError(f"{output.name} can't be read: {error}") from error
+    follows = pl.col("sequence").diff() == 1
+    behind = pl.col("sequence") % TRAIN_PACKETS >= UNSPACED
+    gaps = table.with_columns(gap_ns=pl.col("arrived_ns").diff()).filter(follows, behind).drop_nulls()
+    return gaps.select(arrived_s=pl.col("arrived_ns") / 1e9, gap_s=pl.col("gap_ns") / 1e9)
 
 
 def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
@@ -65,6 +91,7 @@ def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
 
     `time_s` is the interval's end; times begin at `start_s`. `packets` and `lost_packets` are of UDP: what the receiver
     can tell of those that were sent, and those of them that it lacks; `packet_bytes` is the size with all headers.
+    For trains there is a row for each gap of gaps_of(): its packet's, when that arrived at the sender again.
     """
     return pl.concat([pl.DataFrame(schema=STEP_COLUMNS), *(_rows(result, start_s) for result in results)])
 
@@ -98,6 +125,11 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
         for each in sums
         if each["seconds"] >= result.interval_s / 2  # the last may be a splinter
     ]
+    if result.gaps is not None:
+        intervals = [
+            {"time_s": at_s - start_s, "seconds": gap_s, "received_bytes": payload, "packets": 1, "lost_packets": 0}
+            for at_s, gap_s in result.gaps.iter_rows()
+        ]
     return pl.DataFrame([of_step | interval for interval in intervals or [{}]], schema=STEP_COLUMNS)
 
 

@@ -8,20 +8,21 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ccmix.agent.deadline import Deadline
 from ccmix.generators import iperf3
 from ccmix.generators.results import GeneratorError, load_json
+from ccmix.hosts import Process
 from ccmix.hosts.errors import CommandError, HostLost
 from ccmix.model import Command, run_files
 
-IDLE, REACH, ABOVE, SHARE, FILL, BELOW = "idle", "reach", "above", "share", "fill", "below"
+IDLE, REACH, TRAINS, ABOVE, SHARE, FILL, BELOW = "idle", "reach", "trains", "above", "share", "fill", "below"
 # Shares of the whole time; the last step takes what is left
-IDLE_SHARE, REACH_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 15, 1 / 6
+IDLE_SHARE, REACH_SHARE, TRAINS_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 20, 1 / 15, 1 / 6
 LEAST_BELOW_S = 8  # for which steps before it are left out
 REACHING, FILLING = 4, 8  # streams
 FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.5, 2.2, 1.3, 1.8  # offered over what arrives
@@ -37,6 +38,9 @@ ENOUGH_PACKETS, ENOUGH_RTTS = 100_000, 20  # of a step above the rate: a faster 
 MOST_BELOW_PACKETS = 250_000
 OFTEN_A_SECOND, SLEEPS_A_SECOND = 10_000, 2_000  # packets, from which on iperf3 hands several over before it sleeps
 MOST_TOGETHER, MOST_TOGETHER_BELOW = 64, 4
+TRAIN_PACKETS, MOST_TRAINS_A_SECOND = 8, 50
+PART_IN_TRAINS = 0.1  # of what reached
+ANSWERED_WITHIN_S = 2.0
 PACED_ABOVE = 1.1  # the bit rate: room for the headers, which fq counts too
 UDP_INTERVAL_S, TCP_INTERVAL_S = 0.01, 0.1
 STARTS_WITHIN_S, STARTS_WITHIN_RTTS = 4.0, 20
@@ -74,16 +78,26 @@ class _Seen:
     mss_bytes: int | None
 
 
+class Asking(Protocol):
+    """Starts ccmix-rtt on the sender, to ask the receiver, until the context ends."""
+
+    def __call__(self, options: Sequence[str], *, stdout: Path, stderr: Path) -> AbstractContextManager[Process]: ...
+
+
 class PathSteps:
     """Runs the steps, and leaves their results and steps.json in a folder."""
 
     lead_s = 0.0
 
     def __init__(
-        self, ends: iperf3.Iperf3Ends, most_bps: float, total_s: float, folder: Path, label: str, pid_file: str
-    ) -> None:
-        """Prepares them. `most_bps` is the most that any of them may send, `pid_file` a path on the sender."""
+        self, ends: iperf3.Iperf3Ends, ask: Asking, most_bps: float, total_s: float, folder: Path, label: str,
+        pid_file: str,
+    ) -> None:  # fmt: skip
+        """Prepares them. `ask` starts ccmix-rtt on the sender, `most_bps` is the most that any of them may send,
+        `pid_file` a path on the sender.
+        """
         self._ends = ends
+        self._ask = ask
         self._most_bps = most_bps
         self._total_s = total_s
         self._folder = folder
@@ -107,6 +121,7 @@ class PathSteps:
             raise GeneratorError(f"no TCP test over the path: {self._done[-1].failed}")
         self._rtt_s = reached.rtt_s or self._rtt_s
         datagram_bytes = (reached.mss_bytes or 1448) + TIMESTAMPS_BYTES + TCP_HEADERS_BYTES - UDP_HEADERS_BYTES
+        self._trains(min(reached.received_bps, self._most_bps), datagram_bytes, round(self._total_s * TRAINS_SHARE))
         rate_bps = self._above(reached.received_bps, datagram_bytes, end)
         if end.allows(self._fill_s + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
             self._tcp(FILL, "cubic", FILLING, self._fill_s)
@@ -125,6 +140,27 @@ class PathSteps:
         began_s = time.time()
         time.sleep(seconds)
         self._record(Step(IDLE, "", seconds, began_s=began_s, ended_s=time.time()))
+
+    def _trains(self, reached_bps: float, datagram_bytes: int, seconds: int) -> None:
+        """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck spaces them."""
+        label = self._label_of(TRAINS)
+        train_bits = TRAIN_PACKETS * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) * 8
+        rate_hz = max(1, min(MOST_TRAINS_A_SECOND, int(PART_IN_TRAINS * reached_bps / train_bits)))
+        options = [
+            f"--rate={rate_hz}", f"--train={TRAIN_PACKETS}", f"--size={datagram_bytes}", f"--duration={seconds}s",
+            f"--timeout={ANSWERED_WITHIN_S:.0f}s",
+        ]  # fmt: skip
+        step = Step(TRAINS, label, seconds, datagram_bytes=datagram_bytes, began_s=time.time())
+        output, errors = (self._folder / name for name in (run_files.trains(label), run_files.trains_errors(label)))
+        try:
+            with self._ask(options, stdout=output, stderr=errors) as process:
+                status = process.wait(seconds + ANSWERED_WITHIN_S + ENDS_WITHIN_S)
+            failed = f"ccmix-rtt's exit status {status}" if status else None
+        except HostLost:
+            raise
+        except CommandError as error:
+            failed = str(error)
+        self._record(replace(step, ended_s=time.time(), failed=failed))
 
     def _reaching_cca(self) -> str:
         """Returns a CCA that fills a path although it loses packets, if the sender has one."""

@@ -57,6 +57,16 @@ def iperf3_pid(label: str) -> str:
     return f"{label}-iperf3.pid"
 
 
+def trains(label: str) -> str:
+    """Returns the name of what ccmix-rtt wrote of the trains of packets that a step sends."""
+    return f"{label}.csv"
+
+
+def trains_errors(label: str) -> str:
+    """Returns the name of its errors."""
+    return f"{label}.log"
+
+
 def iperf3_errors(label: str) -> str:
     """Returns the name of what both ends wrote to standard error."""
     return f"{label}-iperf3-errors.log"

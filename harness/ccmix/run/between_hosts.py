@@ -50,7 +50,7 @@ from ccmix.probes import sockets
 from ccmix.probes.capture import CaptureReport, capturing
 from ccmix.run import ping
 from ccmix.run.by_pscheduler import scheduled
-from ccmix.run.host_probes import Recording, Watched, recorded_hosts
+from ccmix.run.host_probes import Recording, Watched, recorded_hosts, refused
 from ccmix.run.log import RunLog
 from ccmix.run.programs import HostPrograms
 from ccmix.run.tool_facts import ToolFacts
@@ -284,7 +284,7 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generator
             f"{ends.dst.name}: something listens on port {path.port} already: set another port, or server = running"
         )
     if run.traffic.steps:
-        commands = _steps(run, two, run.traffic.steps, ends, generators)
+        commands = _steps(run, two, run.traffic.steps, ends, programs, generators)
         return ToolFacts("iperf3", version, commands)
     longest_s = path.timeout_s or iperf3.longest_s(run.traffic, 1.0, run.traffic.streams or 1)
     settled_after_s: float | None = None
@@ -307,11 +307,18 @@ def _iperf3(run: Run, ends: Ends, programs: HostPrograms, device: str, generator
     return ToolFacts("iperf3", version, commands, settled_after_s=settled_after_s)
 
 
-def _steps(run: Run, two: iperf3.Iperf3Ends, steps: PathSource, ends: Ends, generators: Path) -> tuple[Command, ...]:
+def _steps(
+    run: Run, two: iperf3.Iperf3Ends, steps: PathSource, ends: Ends, programs: HostPrograms, generators: Path
+) -> tuple[Command, ...]:
     """Makes the steps that measure the path; returns the commands of both ends."""
+
+    def ask(options: Sequence[str], *, stdout: Path, stderr: Path) -> AbstractContextManager[ContainedProcess]:
+        argv = [programs.rtt_on(ends.src), *options, "--", run.host_path.dst.address]
+        return ends.src.start(argv, stdout=stdout, stderr=stderr, privileged=refused(ends.src, argv))
+
     total_s = run.traffic.total_s
     pid_file = f"{ends.src.temporary}/iperf3.pid"
-    made = PathSteps(two, steps.most_bps, total_s, generators, steps.label, pid_file)
+    made = PathSteps(two, ask, steps.most_bps, total_s, generators, steps.label, pid_file)
     most_bytes = result_bytes(1, total_s, UDP_INTERVAL_S)
     with ExitStack() as capped:
         for host in ends.by_role.values():

@@ -75,7 +75,7 @@ def recorded_hosts(
             src = by_role["src"]
             command = rtt_beside.argv(programs.rtt_on(src), probe, run.host_path.dst.address)
             output, errors = logs / run_files.RTT_SAMPLES, logs / run_files.RTT_ERRORS
-            probes.enter_context(src.start(command, stdout=output, stderr=errors, privileged=_refused(src, command)))
+            probes.enter_context(src.start(command, stdout=output, stderr=errors, privileged=refused(src, command)))
         yield recording
     recording.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
 
@@ -123,8 +123,8 @@ def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
     return ["--sockets", *remotes, f"--queue={watched.device}", *options]
 
 
-def _refused(host: RealHost, command: Sequence[str]) -> bool:
-    """Returns whether the login may not ping: some kernels let nobody but root ping."""
+def refused(host: RealHost, command: Sequence[str]) -> bool:
+    """Returns whether the login may not run a command of ccmix-rtt: some kernels let nobody but root ping."""
     try:
         host.run([command[0], "--duration=10ms", "--timeout=10ms", *command[1:]])
     except HostLost:

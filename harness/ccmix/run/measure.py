@@ -86,7 +86,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         if run.traffic.pacing_bps is not None:
             _pace(path, run.traffic.pacing_bps)
         before, state_before = _counters(path), _state(path, run.topology)
-        lines = TrafficSources(run, path, programs.iperf3, generators)
+        lines = TrafficSources(run, path, programs.iperf3, programs.rtt, generators)
         changes = Timeline(run.topology, path)
         series = _series(path)
         with _capturing(run, path, folder) as captured, _probing(run, path, programs, logs, series) as probing:

@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,7 +72,7 @@ class TrafficSources:
     `settled_after_s` is the measured time of a run that was ended since it had settled.
     """
 
-    def __init__(self, run: Run, path: Dumbbell, iperf3_path: str, folder: Path) -> None:
+    def __init__(self, run: Run, path: Dumbbell, iperf3_path: str, rtt_path: str, folder: Path) -> None:
         self._run = run
         self.began_s = 0.0
         self.settled_after_s: float | None = None
@@ -80,7 +80,11 @@ class TrafficSources:
         self._phase_s = spread.phase_s if spread else 0.0
         starts = spread.starts_s if spread else ((),) * len(run.traffic.sources)
         self._sources = [
-            (source, _start_s(source, starts_s), _generator(run, source, port, path, iperf3_path, folder, starts_s))
+            (
+                source,
+                _start_s(source, starts_s),
+                _generator(run, source, port, path, iperf3_path, rtt_path, folder, starts_s),
+            )
             for port, source, starts_s in zip(itertools.count(iperf3.PORT), run.traffic.sources, starts, strict=False)
         ]
 
@@ -134,7 +138,7 @@ def _start_s(source: TrafficSource, starts_s: Sequence[float]) -> float:
 
 
 def _generator(
-    run: Run, source: TrafficSource, port: int, path: Dumbbell, iperf3_path: str, folder: Path,
+    run: Run, source: TrafficSource, port: int, path: Dumbbell, iperf3_path: str, rtt_path: str, folder: Path,
     starts_s: Sequence[float],
 ) -> Generator:  # fmt: skip
     """Returns what makes the flows of a source; `starts_s` are the drawn starts of its streams."""
@@ -187,8 +191,11 @@ def _generator(
         case PathSource(most_bps=most_bps):
             from ccmix.generators.path_steps import PathSteps  # noqa: PLC0415  # few runs need it
 
+            def ask(options: Sequence[str], *, stdout: Path, stderr: Path) -> AbstractContextManager[Process]:
+                return sender.start([rtt_path, *options, "--", address], stdout=stdout, stderr=stderr)
+
             pid_file = str(folder / run_files.iperf3_pid(source.label))
-            return PathSteps(ends, most_bps, seconds, folder, source.label, pid_file)
+            return PathSteps(ends, ask, most_bps, seconds, folder, source.label, pid_file)
         case PschedulerSource() | ImportedSource():
             raise AssertionError(f"a source {source.kind} is not of an emulated path")
 

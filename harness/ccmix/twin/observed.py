@@ -10,7 +10,7 @@ import polars as pl
 
 from ccmix.analysis.step_tables import STEP_COLUMNS
 from ccmix.archive import parquet
-from ccmix.generators.path_steps import ABOVE, BELOW, FILL, IDLE, REACH, SHARE
+from ccmix.generators.path_steps import ABOVE, BELOW, FILL, IDLE, REACH, SHARE, TRAINS
 from ccmix.model import Iperf3Source, Run, run_files
 from ccmix.model.results import FinishedRun
 
@@ -28,7 +28,8 @@ class PathStep:
     """Describes a step while it sends, times from the begin of the traffic; `offered_bps` is None for TCP and
     where nothing was sent.
 
-    udp: time_s (end of the interval), seconds, received_bytes (of the application), packets, lost_packets
+    udp: time_s (end of the interval), seconds, received_bytes (of the application), packets, lost_packets; for trains a
+    row for each gap between two of their packets
     """
 
     name: str
@@ -84,6 +85,10 @@ class PathRun:
     @property
     def below(self) -> PathStep | None:
         return next(iter(self.of_kind(BELOW)), None)
+
+    @property
+    def trains(self) -> PathStep | None:
+        return next(iter(self.of_kind(TRAINS)), None)
 
     @property
     def idle(self) -> PathStep | None:

@@ -8,6 +8,7 @@ from ccmix.generators.path_steps import FILL, REACH
 from ccmix.twin.estimate import Estimate, cannot_be_told
 from ccmix.twin.loss import binomial_interval
 from ccmix.twin.observed import PathRun, PathStep
+from ccmix.twin.trains import TrainsRate, rate_of_trains
 
 RATE, CROSS = "rate", "cross traffic"
 STEADY_SHARE = 0.5  # of a step, its end: by then the buffer is full
@@ -16,6 +17,11 @@ OVERLOADED = 0.97  # of what arrived at the bottleneck came through, at most
 MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks, packets at both ends
 HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
 RISES_SHARE = 0.02  # by which more comes through for sure
+AGREES = 1.03  # times what came through, that the rate by trains may differ from its bound
+TOO_SMALL = 1.2  # as much more than the highest rate by what came through: packets that come in pairs let more pass
+NARROW = 0.03  # of the rate, an interval that trains make no better
+SHORT_PACKETS = 8  # a queue of fewer drops packets that come together
+OTHERS_SHARE = 0.1  # of others' traffic, by which it may be more than what loads show
 ALIKE_SHARE = 0.01  # by which two such rates may differ
 LEAST_RATIO = 1.1  # between the two rates offered, so that two lines can be told apart
 STANDS_S, STANDS_SHARE = 1e-3, 0.1  # beyond the base RTT, by which packets wait for sure
@@ -158,6 +164,16 @@ def rate(
     if not found:
         return _by_standing_queue(observed, base_rtt_s) or _not_overloaded(observed)
     others = beside(observed, base_rtt_s, found)
+    by_load = _by_load(observed, found, others, loss, queues_of_flows, tcp_waits_s)
+    trains = rate_of_trains(observed)
+    return _with_trains(by_load, trains, found, others, queues_of_flows, tcp_waits_s) if trains else by_load
+
+
+def _by_load(
+    observed: PathRun, found: list[Overload], others: OthersTraffic, loss: float, queues_of_flows: bool | None,
+    tcp_waits_s: float,
+) -> list[Estimate]:  # fmt: skip
+    """Returns both estimates by what came through of too much."""
     if queues_of_flows:
         many = _overload(observed.share, loss)
         single_bps = max(each.received_bps for each in found)
@@ -166,6 +182,35 @@ def rate(
             many = None  # the queues may hold too little for so many flows at once
         return _of_queues_of_flows(found, many, others)
     return _shared(found, others, loss, may_be_of_flows=queues_of_flows is None)
+
+
+def _with_trains(
+    by_load: list[Estimate], trains: TrainsRate, found: list[Overload], others: OthersTraffic,
+    queues_of_flows: bool | None, tcp_waits_s: float,
+) -> list[Estimate]:  # fmt: skip
+    """Returns both estimates with the rate that trains show, where what came through leaves it open.
+
+    Trains show the rate of a link, not that of a policer or of a shaper whose bucket holds them. So they must agree
+    with what came through: no less than that, and no more than others can have taken from it.
+    """
+    of_rate, of_cross = by_load
+    assert of_rate.low is not None
+    most_bps = max(each.received_bps for each in found)
+    highest_bps = TOO_SMALL * (of_rate.high or most_bps / (1 - MOST_BUSY))
+    if others.busy:
+        highest_bps = min(highest_bps, AGREES * most_bps / (1 - others.busy[2]))
+    narrow = (
+        of_rate.value is not None and of_rate.high is not None and of_rate.high - of_rate.low < NARROW * of_rate.value
+    )
+    if narrow or not most_bps / AGREES <= trains.value_bps <= highest_bps:
+        return by_load
+    low_bps, high_bps = max(trains.low_bps, of_rate.low), max(trains.high_bps, of_rate.low)
+    value_bps = max(trains.value_bps, low_bps)
+    origin = f"step trains: {trains.alike} of {trains.gaps} gaps between their packets are alike"
+    rates = Estimate(RATE, "bps", value_bps, low_bps, high_bps, origin=origin)
+    apart = queues_of_flows is not False and not more_of_more(found)
+    short = tcp_waits_s < SHORT_PACKETS * _packet_s(found)
+    return [rates, _cross_of(rates, of_cross, found, others, apart=apart, short=short)]
 
 
 def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be_of_flows: bool) -> list[Estimate]:
@@ -211,6 +256,42 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
         Estimate(RATE, "bps", rate_bps, low_bps, high_bps, origin=by),
         Estimate(CROSS, "bps", value, low, high, origin=by),
     ]
+
+
+def _cross_of(
+    rate: Estimate, by_load: Estimate, found: list[Overload], others: OthersTraffic, *, apart: bool, short: bool
+) -> Estimate:
+    """Returns the cross traffic beside ours at a known rate: what other steps left of it, or else what it is at least,
+    and by the two assumptions of rate() at the highest rate offered. With a queue for each flow, others are `apart`,
+    and what one flow leaves is theirs. A `short` queue drops what comes in bursts though the link has room for it.
+    `by_load` is the estimate without the rate.
+    """
+    assert rate.value is not None
+    assert rate.low is not None
+    assert rate.high is not None
+    last = max(found, key=lambda each: each.offered_bps)
+    if not apart and others.left_bps and others.left_bps < rate.value:
+        origin = f"{rate.origin}, and what others left in step {others.left_by}"
+        low_bps, high_bps = (end - others.left_bps for end in (rate.low, rate.high))
+        margin = MEASURED_SHARE * others.left_bps
+        value_bps = rate.value - others.left_bps
+        return Estimate(CROSS, "bps", value_bps, max(low_bps - margin, 0.0), high_bps + margin, origin=origin)
+    if others.busy:
+        origin = f"{rate.origin}, and the share of late answers in the idle step"
+        value_bps, low_bps, high_bps = (
+            share * of for share, of in zip(others.busy, (rate.value, rate.low, rate.high), strict=True)
+        )
+        return Estimate(CROSS, "bps", value_bps, low_bps, high_bps, origin=origin)
+    origin = f"{rate.origin}, and what arrived in step {last.step.name}"
+    left_bps = rate.value - last.received_bps
+    others_bps = [rate.value - min(each.received_bps for each in found)]
+    if not apart:
+        others_bps += [2 * last.offered_bps * left_bps / rate.value, last.offered_bps * left_bps / last.received_bps]
+    low_bps = 0.0 if short else max(min(others_bps) - (rate.value - rate.low), 0.0)
+    high_bps = (1 + OTHERS_SHARE) * max(others_bps) + rate.high - rate.value
+    if by_load.value is None and not apart:
+        return replace(by_load, low=low_bps or None)
+    return Estimate(CROSS, "bps", max(sum(others_bps) / len(others_bps), 0.0), low_bps, high_bps, origin=origin)
 
 
 def _without_left(first: Overload, last: Overload, most_bps: float, margin: float, origin: str) -> list[Estimate]:

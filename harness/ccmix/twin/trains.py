@@ -1,0 +1,55 @@
+"""Estimates the rate of the bottleneck from trains of packets, which leave it one after the other.
+
+Packets that arrive together at a bottleneck leave it in the time that it takes to send each: size / gap is its rate,
+whatever others send meanwhile, unless their packets come in between (packet pairs: Keshav, SIGCOMM 1991; and trains:
+Dovrolis, Ramanathan and Moore, INFOCOM 2001, who show that the smallest frequent gap is the one to take).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ccmix.twin.observed import PathRun
+
+LEAST_GAPS = 10
+ALIKE, FREQUENT_SHARE, FREQUENT = 0.02, 0.1, 8  # gaps that are alike, as many of all at least
+LEAST_GAP_S = 2e-6  # stamps of real hosts are no better
+
+
+@dataclass(frozen=True)
+class TrainsRate:
+    """Holds the rate that trains show, with the ends of its interval, and how many of how many gaps are alike."""
+
+    value_bps: float
+    low_bps: float
+    high_bps: float
+    alike: int
+    gaps: int
+
+
+def rate_of_trains(observed: PathRun) -> TrainsRate | None:
+    """Returns the rate by the smallest gap that is frequent, where gaps are densest around it; None where no gap is, or
+    none was measured.
+    """
+    step = observed.trains
+    if step is None or not step.packet_bytes or step.udp.height < LEAST_GAPS:
+        return None
+    gaps_s = np.sort(step.udp["seconds"].to_numpy())
+    gaps_s = gaps_s[gaps_s >= LEAST_GAP_S]
+    alike = np.searchsorted(gaps_s, gaps_s * (1 + ALIKE), side="right") - np.arange(len(gaps_s))
+    frequent = np.flatnonzero(alike >= max(FREQUENT, FREQUENT_SHARE * step.udp.height))
+    if not len(frequent):
+        return None
+    near = frequent[gaps_s[frequent] <= gaps_s[frequent[0]] * (1 + ALIKE)]
+    first = int(near[alike[near].argmax()])
+    own_s = gaps_s[first : first + int(alike[first])]
+    bits = step.packet_bytes * 8
+    middle_s = float(np.median(own_s))
+    margin = ALIKE / 2
+    return TrainsRate(
+        bits / middle_s,
+        bits / float(own_s[-1]) * (1 - margin),
+        bits / float(own_s[0]) * (1 + margin),
+        len(own_s),
+        step.udp.height,
+    )
