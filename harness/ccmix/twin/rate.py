@@ -1,5 +1,6 @@
 """Estimates the rate of the bottleneck, and what of it others take."""
 
+import math
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -19,7 +20,7 @@ HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
 RISES_SHARE = 0.02  # by which more comes through for sure
 AGREES = 1.03  # times what came through, that the rate by trains may differ from its bound
 TOO_SMALL = 1.2  # as much more than the highest rate by what came through: packets that come in pairs let more pass
-NARROW = 0.03  # of the rate, an interval that trains make no better
+NARROW = 0.05  # of the rate, an interval that trains make no better
 SHORT_PACKETS = 8  # a queue of fewer drops packets that come together
 OTHERS_SHARE = 0.1  # of others' traffic, by which it may be more than what loads show
 ALIKE_SHARE = 0.01  # by which two such rates may differ
@@ -270,12 +271,12 @@ def _cross_of(
     assert rate.low is not None
     assert rate.high is not None
     last = max(found, key=lambda each: each.offered_bps)
-    if not apart and others.left_bps and others.left_bps < rate.value:
-        origin = f"{rate.origin}, and what others left in step {others.left_by}"
-        low_bps, high_bps = (end - others.left_bps for end in (rate.low, rate.high))
-        margin = MEASURED_SHARE * others.left_bps
+    if not apart and others.left_by == FILL and others.left_bps and others.left_bps < rate.value:
+        origin = f"{rate.origin}, and what others left in step {FILL}"
         value_bps = rate.value - others.left_bps
-        return Estimate(CROSS, "bps", value_bps, max(low_bps - margin, 0.0), high_bps + margin, origin=origin)
+        margin = OTHERS_SHARE * value_bps + MEASURED_SHARE * others.left_bps
+        low_bps, high_bps = value_bps - margin - (rate.value - rate.low), value_bps + margin + rate.high - rate.value
+        return Estimate(CROSS, "bps", value_bps, max(low_bps, 0.0), high_bps, origin=origin)
     if others.busy:
         origin = f"{rate.origin}, and the share of late answers in the idle step"
         value_bps, low_bps, high_bps = (
@@ -284,7 +285,7 @@ def _cross_of(
         return Estimate(CROSS, "bps", value_bps, low_bps, high_bps, origin=origin)
     origin = f"{rate.origin}, and what arrived in step {last.step.name}"
     left_bps = rate.value - last.received_bps
-    others_bps = [rate.value - min(each.received_bps for each in found)]
+    others_bps = [rate.value - min([each.received_bps for each in found] + [others.left_bps or math.inf])]
     if not apart:
         others_bps += [2 * last.offered_bps * left_bps / rate.value, last.offered_bps * left_bps / last.received_bps]
     low_bps = 0.0 if short else max(min(others_bps) - (rate.value - rate.low), 0.0)

@@ -70,6 +70,10 @@ while True: server.accept()[0].close()' & server=$!
 sleep 2
 {binary} --rate 100 --duration 2s --tcp 80 10.9.0.2 >open
 kill $server
+tc qdisc replace dev near0 root tbf rate 10mbit burst 3028 limit 100000
+for address in 10.9.0.2 fd09::2; do
+    {binary} --rate 10 --duration 2s --train 8 --size 1452 $address >train-$address
+done
 tc qdisc replace dev near0 root netem delay 7ms loss 20%
 {binary} --rate 100 --duration 20s --timeout 100ms 10.9.0.2 >lossy
 {binary} --rate 100 --duration 20s --timeout 100ms --tcp 9 10.9.0.2 >lossy-tcp
@@ -99,6 +103,24 @@ def test_rtt_is_netems_delay(kind: str, address: str, answers: Path) -> None:
     steps = table.get_column("time_s").diff().drop_nulls()
     assert steps.max() < 0.011  # type: ignore[operator]
     assert steps.min() > 0.009  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("address", "header_bytes"), [("10.9.0.2", 20), ("fd09::2", 40)])
+def test_a_train_leaves_the_bottleneck_packet_by_packet(address: str, header_bytes: int, answers: Path) -> None:
+    """All of a train are sent at once, and a bucket of two packets lets two pass at once."""
+    table = read(answers / f"train-{address}").table
+    assert table["sequence"].to_list() == list(range(160))
+    assert table["rtt_s"].null_count() == 0
+    number = pl.col("sequence") // 8
+    gaps = (
+        table.with_columns(arrived_s=pl.col("time_s") + pl.col("rtt_s"), number=number)
+        .with_columns(gap_s=pl.col("arrived_s").diff().over("number"))
+        .filter(pl.col("sequence") % 8 >= 3)
+    )
+    packet_s = (14 + header_bytes + 8 + 1452) * 8 / 10e6
+    assert gaps["gap_s"].to_list() == pytest.approx([packet_s] * 100, rel=0.01)
+    begins = table.filter(pl.col("sequence") % 8 == 0)["time_s"].diff().drop_nulls()
+    assert begins.to_list() == pytest.approx([0.1] * 19, abs=0.001)
 
 
 def test_rates(answers: Path) -> None:
@@ -153,6 +175,10 @@ def test_no_way(answers: Path) -> None:
         (["--tcp", "9", "--timeout", "1s", "::1"], "10ms to 900ms"),
         (["--tcp", "65536", "::1"], "1 to 65535"),
         (["--tcp"], "--tcp needs a value"),
+        (["--tcp", "9", "--train", "2", "::1"], "only ICMP has them"),
+        (["--tcp", "9", "--size", "100", "::1"], "only ICMP has them"),
+        (["--train", "0", "::1"], "1 to 64"),
+        (["--size", "8973", "::1"], "16 to 8972"),
         (["--nothing"], "no option --nothing"),
     ],
 )

@@ -1,0 +1,61 @@
+"""Tests how far apart the answers to trains of packets are, as read from what ccmix-rtt writes."""
+
+from pathlib import Path
+
+import pytest
+
+from ccmix.analysis.step_tables import StepResult, gaps_of, step_rows
+from ccmix.generators.path_steps import TRAIN_PACKETS, TRAINS, Step
+from ccmix.generators.results import GeneratorError
+
+SENT_NS, RTT_NS, GAP_NS = 1_795_709_177_538_706_487, 20_000_123, 7_211
+
+
+def lines(*arrivals: tuple[int, int | None]) -> str:
+    """Returns the output for questions by number, each sent at its train's begin, answered after some nanoseconds."""
+    rows = ["time_s,sequence,rtt_s"]
+    for number, rtt_ns in arrivals:
+        sent_ns = SENT_NS + number // TRAIN_PACKETS * 10**8
+        answered = "" if rtt_ns is None else f"{rtt_ns // 10**9}.{rtt_ns % 10**9:09}"
+        rows.append(f"{sent_ns // 10**9}.{sent_ns % 10**9:09},{number},{answered}")
+    return "\n".join(rows) + "\n"
+
+
+def test_gaps_are_exact_and_begin_behind_the_second_packet(tmp_path: Path) -> None:
+    """A bucket of two packets lets the first two pass at once. A float since 1970 would lose 0.2 us."""
+    output = tmp_path / "trains.csv"
+    arrivals = [(n, RTT_NS + max(n % TRAIN_PACKETS - 1, 0) * GAP_NS) for n in range(2 * TRAIN_PACKETS)]
+    output.write_text(lines(*arrivals))
+    gaps = gaps_of(output)
+    assert gaps.height == 2 * (TRAIN_PACKETS - 2)
+    assert gaps["gap_s"].to_list() == pytest.approx([GAP_NS / 1e9] * gaps.height, rel=1e-9)
+
+
+def test_a_packet_without_an_answer_leaves_no_gap(tmp_path: Path) -> None:
+    output = tmp_path / "trains.csv"
+    output.write_text(lines(*((n, None if n == 4 else RTT_NS + n * GAP_NS) for n in range(TRAIN_PACKETS))))
+    assert gaps_of(output).height == TRAIN_PACKETS - 2 - 2
+
+
+def test_missed_trains_leave_no_gap(tmp_path: Path) -> None:
+    output = tmp_path / "trains.csv"
+    output.write_text(lines((1, RTT_NS), (5 * TRAIN_PACKETS + 2, RTT_NS)))
+    assert gaps_of(output).height == 0
+
+
+@pytest.mark.parametrize("text", ["", "rtt: no way\n", "time_s,sequence,rtt_s\nx,y,z\n", "time_s,sequence\n1.0,1\n"])
+def test_what_is_no_output_is_an_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "trains.csv").write_text(text)
+    with pytest.raises(GeneratorError, match=r"trains\.csv"):
+        gaps_of(tmp_path / "trains.csv")
+
+
+def test_rows_of_a_step_are_its_gaps(tmp_path: Path) -> None:
+    output = tmp_path / "trains.csv"
+    output.write_text(lines(*((n, RTT_NS + n * GAP_NS) for n in range(TRAIN_PACKETS))))
+    step = Step(TRAINS, "path-trains", 3, datagram_bytes=1472, began_s=SENT_NS / 1e9, ended_s=SENT_NS / 1e9 + 3)
+    rows = step_rows([StepResult(step, gaps=gaps_of(output))], SENT_NS / 1e9 - 5)
+    assert rows["step"].unique().to_list() == ["trains"]
+    assert rows["packet_bytes"].unique().to_list() == [1514]
+    assert rows["time_s"].to_list() == pytest.approx([5.02] * rows.height, abs=1e-3)
+    assert rows["seconds"].to_list() == pytest.approx([GAP_NS / 1e9] * rows.height, rel=1e-9)

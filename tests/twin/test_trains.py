@@ -1,0 +1,95 @@
+"""Tests the rate by trains of packets, and when it is taken, against gaps whose truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ccmix.twin.estimate import Estimate
+from ccmix.twin.observed import PathRun, PathStep
+from ccmix.twin.rate import rate
+from ccmix.twin.trains import rate_of_trains
+from synthetic_path import PACKET_BYTES, Truth, measured, udp_step
+
+RATE_BPS = 50e6
+GAP_S = PACKET_BYTES * 8 / RATE_BPS
+
+
+def with_trains(seen: PathRun, gaps_s: np.ndarray) -> PathRun:
+    gaps = pl.DataFrame({"time_s": 10 + gaps_s.cumsum(), "seconds": gaps_s})
+    step = PathStep("trains", 10.0, 13.0, 0, None, None, PACKET_BYTES, None, gaps)
+    return replace(seen, steps=(*seen.steps, step))
+
+
+def estimates(seen: PathRun, *, of_flows: bool | None = False) -> dict[str, Estimate]:
+    return {each.quantity: each for each in rate(seen, 0.0, of_flows, 0.02, 0.02)}
+
+
+@pytest.mark.parametrize("others_between", [0.0, 0.5, 0.85])
+def test_the_smallest_frequent_gap_is_taken(others_between: float) -> None:
+    drawn = np.random.default_rng(1)
+    gaps_s = GAP_S * (1 + (drawn.random(600) < others_between)) + drawn.normal(0, GAP_S * 0.005, 600)
+    gaps_s[:20] = GAP_S * 0.4  # joined by the receiver's card
+    found = rate_of_trains(with_trains(measured(Truth()), gaps_s))
+    assert found is not None
+    assert found.value_bps == pytest.approx(RATE_BPS, rel=0.01)
+    assert found.low_bps < RATE_BPS < found.high_bps
+
+
+@pytest.mark.parametrize(
+    "gaps_s",
+    [np.full(9, GAP_S), np.geomspace(GAP_S, 20 * GAP_S, 600), np.full(600, 1e-7), np.full(600, -GAP_S)],
+    ids=["too few", "none frequent", "too short to stamp", "overtaken"],
+)
+def test_no_rate_is_told(gaps_s: np.ndarray) -> None:
+    assert rate_of_trains(with_trains(measured(Truth()), gaps_s)) is None
+
+
+def test_a_run_without_trains_has_none() -> None:
+    assert rate_of_trains(measured(Truth())) is None
+
+
+def test_trains_tell_the_rate_beside_others_in_one_queue() -> None:
+    """What arrives is a tenth too small, as where our packets come in pairs."""
+    seen = measured(Truth(cross_bps=15e6))
+    fewer = [
+        replace(step, udp=step.udp.with_columns(lost_packets=pl.col("lost_packets") + pl.col("packets") // 20))
+        if step.kind == "above"
+        else step
+        for step in seen.steps
+    ]
+    seen = replace(seen, steps=tuple(fewer))
+    assert estimates(seen)["rate"].value < 0.95 * RATE_BPS  # type: ignore[operator]
+    found = estimates(with_trains(seen, np.full(600, GAP_S)))
+    assert found["rate"].value == pytest.approx(RATE_BPS, rel=0.001)
+    assert "600 of 600 gaps" in found["rate"].origin
+    cross = found["cross traffic"]
+    assert cross.low is not None
+    assert cross.high is not None
+    assert cross.low < 15e6 < cross.high
+
+
+def test_trains_tell_what_a_queue_for_each_flow_hides() -> None:
+    """One flow gets as much of any load, because others have a queue of their own."""
+    alone = [
+        udp_step(Truth(35e6), f"above-{number}", 10.0 * number, 6.0, offered)[0]
+        for number, offered in ((1, 60e6), (2, 90e6))
+    ]
+    seen = replace(measured(Truth(), above=()), steps=tuple(alone))
+    assert estimates(seen, of_flows=None)["rate"].high == pytest.approx(70e6, rel=0.02)
+    found = estimates(with_trains(seen, np.full(600, GAP_S)), of_flows=None)
+    assert found["rate"].value == pytest.approx(RATE_BPS, rel=0.001)
+    assert found["cross traffic"].value == pytest.approx(15e6, rel=0.02)
+
+
+@pytest.mark.parametrize("times", [0.8, 3.0, 20.0])
+def test_trains_that_contradict_what_came_through_count_for_nothing(times: float) -> None:
+    """A shaper's bucket lets a train pass at the rate of the link."""
+    seen = measured(Truth(cross_bps=10e6))
+    assert estimates(with_trains(seen, np.full(600, GAP_S / times))) == estimates(seen)
+
+
+def test_trains_do_not_replace_a_rate_that_is_sharp_already() -> None:
+    seen = measured(Truth())
+    assert estimates(with_trains(seen, np.full(600, GAP_S * 0.98)))["rate"] == estimates(seen)["rate"]
