@@ -30,11 +30,11 @@ TOLD = {
 class Finished:
     """Stands for a finished run, of which the file needs the plan alone."""
 
-    def __init__(self, cca: str, streams: int) -> None:
+    def __init__(self, cca: str, streams: int, condition: dict[str, str] | None = None) -> None:
         source = Iperf3Source("", "src", (Group(cca),), streams)
         traffic = Traffic((source,), 20.0, 2.0, 0.5)
         path = HostPath("localhost", Destination("dtn.example.org", "dtn.example.org", "dtn.example.org"), "iperf3")
-        self.run = Run("tests", {"cca": cca}, "dtn.example.org", 1, 1, traffic, path)
+        self.run = Run("tests", condition or {"cca": cca}, "dtn.example.org", 1, 1, traffic, path)
 
 
 def read(tests: tuple[Finished, ...] = (), **changed: Estimate) -> list[Condition]:
@@ -68,6 +68,31 @@ def test_the_tests_of_the_campaign_are_the_entries() -> None:
     sources = [condition.traffic.sources[0] for condition in conditions]
     assert [(source.groups[0].cca, source.streams) for source in sources] == [("cubic", 1), ("bbr", 8)]  # type: ignore[union-attr]
     assert {(condition.traffic.duration_s, condition.traffic.omit_s) for condition in conditions} == {(20, 2)}
+
+
+def test_the_sweeps_of_the_campaign_are_kept() -> None:
+    """So a condition has the same name on the path and on its twin, and each of them finds the other."""
+    tests = tuple(
+        Finished(cca, streams, {"cca": cca, "streams": str(streams)}) for cca in ("cubic", "bbr") for streams in (1, 8)
+    )
+    conditions = read((*tests, *tests))
+    assert [condition.values for condition in conditions] == [test.run.condition for test in tests]
+    unknown = read(tests, buffer=cannot_be_told("buffer", "bytes", "not full"))
+    assert len(unknown) == 3 * 4
+    assert {"cca", "streams", "buffer"} == set(unknown[0].values)
+
+
+def test_a_part_of_a_sweep_makes_an_entry_of_each_test() -> None:
+    tests = [
+        Finished(cca, streams, {"cca": cca, "streams": str(streams)}) for cca in ("cubic", "bbr") for streams in (1, 8)
+    ]
+    assert [condition.values for condition in read(tuple(tests[:3]))] == [{}, {}, {}]
+
+
+def test_a_sweep_of_the_path_is_none_of_the_twin() -> None:
+    """The twin has one delay, which was measured."""
+    tests = tuple(Finished("cubic", 1, {"netem-lat": value}) for value in ("5", "20"))
+    assert [condition.values for condition in read(tests)] == [{}]
 
 
 def test_without_tests_there_are_examples() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -182,7 +183,7 @@ def _reordering(reordering: Estimate) -> list[str]:
 
 def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     """Yields the lines of each entry: the tests of the measured campaign, or examples where it has none."""
-    tests: dict[tuple[str, str], list[str]] = {}
+    tests: dict[str, dict[str, _Test]] = {}
     for finished in twin.runs:
         run = finished.run
         own = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | ImportedSource)]
@@ -190,38 +191,77 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
             name = _name(
                 run.entry if not several or twin.destination in run.entry else f"{run.entry}-{twin.destination}"
             )
-            tests.setdefault((name, "\n".join(_of_run(run, own, path))), []).append(name)
+            test = _Test(run.condition, dict(_settings(run, own, path)), guessed=not run.traffic.duration_s)
+            tests.setdefault(name, {}).setdefault("\n".join(test.lines), test)
     if not tests:
         yield _example(twin, path, several=several)
-    names: dict[str, int] = {}
-    for name, lines in tests:
-        names[name] = names.get(name, 0) + 1
-        suffix = f"-{names[name]}" if names[name] > 1 else ""
-        head = [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}"]
-        yield [*head, *lines.split("\n"), *path.sweeps, ITERATIONS]
+    for name, by_lines in tests.items():
+        own_tests = list(by_lines.values())
+        variants = [swept] if (swept := _as_sweeps(own_tests)) else [test.lines for test in own_tests]
+        for number, lines in enumerate(variants, start=1):
+            suffix = f"-{number}" if number > 1 else ""
+            head = [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}"]
+            yield [*head, *lines, *path.sweeps, ITERATIONS]
 
 
-def _of_run(run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _Path) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Test:
+    """Holds the condition under which a test of the campaign ran, and the keys of its traffic for the twin. Its
+    duration is `guessed` where the results don't tell it.
+    """
+
+    condition: Mapping[str, str]
+    settings: Mapping[str, str]
+    guessed: bool
+
+    @property
+    def lines(self) -> list[str]:
+        return [*self.notes, *(f"{key} = {value}" for key, value in self.settings.items())]
+
+    @property
+    def notes(self) -> list[str]:
+        return [f"# the results don't say how long the tests ran: {EXAMPLE_S} s is a guess"] if self.guessed else []
+
+
+def _as_sweeps(tests: Sequence[_Test]) -> list[str] | None:
+    """Returns the lines of one entry with the campaign's own sweeps, so that each of its conditions has the same name
+    as the real one. Returns None where the traffic does not follow from these sweeps alone.
+    """
+    first = tests[0]
+    swept = {key: list(dict.fromkeys(test.condition.get(key, "") for test in tests)) for key in first.condition}
+    if not swept or math.prod(map(len, swept.values())) != len(tests):
+        return None
+    fixed = {key: value for key, value in first.settings.items() if key not in swept}
+    for test in tests:
+        says_the_same = all(test.settings.get(key) == value for key, value in test.condition.items())
+        rest = {key: value for key, value in test.settings.items() if key not in swept}
+        if test.condition.keys() != swept.keys() or not says_the_same or rest != fixed:
+            return None
+    lines = [*first.notes, *(f"{key} = {value}" for key, value in fixed.items())]
+    for key, values in swept.items():
+        lines += [f"sweep.{key} =", *(f"    {value}" for value in values)]
+    return lines
+
+
+def _settings(run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _Path) -> Iterator[tuple[str, str]]:
     traffic = run.traffic
     if path.cross_bps or tests[0].name:
         for test in tests:
             groups = test.groups
             if len(groups) == 1:
                 groups = (replace(groups[0], weight=test.streams or 1),)
-            yield f"flows.{test.name or 'test'} = {SENDER} {format_groups(groups)}"
+            yield f"flows.{test.name or 'test'}", f"{SENDER} {format_groups(groups)}"
         if path.cross_bps:
-            yield f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K"
+            yield f"flows.{OTHERS}", f"{OTHERS} udp@{path.cross_bps / 1e3:.0f}K"
     else:
-        yield f"cca = {format_groups(tests[0].groups)}"
-        yield f"streams = {tests[0].streams}"
+        yield "cca", format_groups(tests[0].groups)
+        yield "streams", str(tests[0].streams)
     if traffic.pacing_bps is not None:
-        yield f"pacing = {_rate(traffic.pacing_bps)}"
-    if not traffic.duration_s:
-        yield f"# the results don't say how long the tests ran: {EXAMPLE_S} s is a guess"
-    yield f"duration = {traffic.duration_s or EXAMPLE_S:.0f}s"
+        yield "pacing", _rate(traffic.pacing_bps)
+    yield "duration", f"{traffic.duration_s or EXAMPLE_S:.0f}s"
     if isinstance(tests[0], Iperf3Source):
-        yield f"omit = {traffic.omit_s:.0f}s"
-        yield f"interval = {traffic.interval_s * 1e3:g}ms"
+        yield "omit", f"{traffic.omit_s:.0f}s"
+        yield "interval", f"{traffic.interval_s * 1e3:g}ms"
 
 
 def _example(twin: Twin, path: _Path, *, several: bool) -> list[str]:
