@@ -32,6 +32,20 @@ def test_a_damaged_run_is_left_out_with_a_sentence(outdir: Path, ccmix: Ccmix) -
     assert line.startswith(f"left out: {file}: can't be read: ")
 
 
+def test_a_run_whose_series_is_damaged_is_left_out_with_a_sentence(outdir: Path, ccmix: Ccmix) -> None:
+    [whole] = twin_of([outdir], unread=[])
+    file = next(outdir.rglob("sockets.parquet"))
+    file.write_bytes(b"PAR1 and no more")
+    done = ccmix("twin", outdir)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"receiver, {len(whole.runs) - 1} runs\n")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"left out: {file}: ")
+    alone = ccmix("twin", file.parent)
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert "sockets.parquet" in alone.stderr
+
+
 def test_one_run_is_read_alone(outdir: Path) -> None:
     folder = next(outdir.rglob("run.json")).parent
     file = next(each for each in outdir.rglob("run.json") if each.parent != folder)

@@ -44,21 +44,24 @@ class Twin:
 def twin_of(paths: Sequence[Path], unread: list[str]) -> list[Twin]:
     """Returns a twin for each destination of campaigns and runs.
 
-    Leaves runs out whose run.json is damaged, and adds to `unread` why. Raises ArchiveError, also where no run is left.
+    Leaves runs out that are damaged, and adds to `unread` why. Raises ArchiveError, also where no run is left.
     """
     found = [each for path in paths for each in _runs(path, unread)]
     if not found:
         names = ", ".join(map(str, paths))
         raise ArchiveError("\n".join(unread) or f"{names}: has no finished run: 'ccmix run ... --resume' makes them")
-    return twins_of_runs(found)
+    return twins_of_runs(found, unread)
 
 
-def twins_of_runs(found: Iterable[tuple[FinishedRun, Path]]) -> list[Twin]:
-    """Returns a twin for each destination of runs, which have their folders. Raises ArchiveError."""
+def twins_of_runs(found: Iterable[tuple[FinishedRun, Path]], unread: list[str] | None = None) -> list[Twin]:
+    """Returns a twin for each destination of runs, which have their folders.
+
+    Leaves runs out whose series are damaged, if it can add to `unread` why. Raises ArchiveError.
+    """
     by_destination: dict[str, list[tuple[FinishedRun, Path]]] = {}
     for finished, folder in found:
         by_destination.setdefault(finished.run.dst, []).append((finished, folder))
-    return [_twin(destination, runs) for destination, runs in by_destination.items()]
+    return [_twin(destination, runs, unread) for destination, runs in by_destination.items()]
 
 
 def _runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
@@ -72,9 +75,12 @@ def _runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
     return Campaign.load(outdir).finished(wanted, unread=lambda _, error: unread.append(str(error)))
 
 
-def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]]) -> Twin:
-    observed = [each for finished, folder in runs if (each := observe(finished, folder)).steps]
-    finished = tuple(finished for finished, _ in runs)
+def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]], unread: list[str] | None) -> Twin:
+    readable = list(_readable(runs, unread))
+    if not readable:
+        raise ArchiveError("\n".join(unread or ()))
+    observed = [each for _, each in readable if each.steps]
+    finished = tuple(finished for finished, _ in readable)
     if not observed and all(map(imported, finished)):
         return Twin(destination, estimates_of_results(finished), finished)
     if not observed:
@@ -83,6 +89,18 @@ def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]]) -> Twin:
     every = [estimates_of(each) for each in measuring]
     joined = tuple(best(alike) for alike in zip(*every, strict=True))
     return Twin(destination, joined, finished)
+
+
+def _readable(
+    runs: Sequence[tuple[FinishedRun, Path]], unread: list[str] | None
+) -> Iterable[tuple[FinishedRun, PathRun]]:
+    for finished, folder in runs:
+        try:
+            yield finished, observe(finished, folder)
+        except ArchiveError as error:
+            if unread is None:
+                raise
+            unread.append(str(error))
 
 
 def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
