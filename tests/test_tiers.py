@@ -117,6 +117,7 @@ def test_a_test_that_passes_alone_is_unstable(
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "test_one.py").write_text(FAILS_UNTIL_ALONE + "def test_bad():\n    assert False\n" * broken)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # this test's own
     monkeypatch.setattr(tiers, "REPOSITORY", tmp_path)
     monkeypatch.setattr(sys, "argv", ["tools/test", "fast", "tests/test_one.py", "--timeout", "60"])
     assert tiers.main() == ends_with
