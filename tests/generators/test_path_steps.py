@@ -1,5 +1,8 @@
 """Tests which steps measure a path, and for how long: the later ones follow what the earlier ones saw."""
 
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 from ccmix.agent.deadline import Deadline
 from ccmix.generators.iperf3 import Iperf3Ends
 from ccmix.generators.path_steps import PathSteps, _Seen, _together, above_s
+from ccmix.model import run_files
 
 DATAGRAM_BYTES, WIRE_BYTES = 1472, 1514
 
@@ -54,6 +58,48 @@ def test_the_step_below_sends_so_many_packets_at_most(monkeypatch: pytest.Monkey
     [(name, offered_bps, seconds)] = fake.made
     assert name == "below"
     assert offered_bps * seconds / 8 / WIRE_BYTES == pytest.approx(250_000)
+
+
+@dataclass
+class Asked:
+    """Stands for ccmix-rtt on the sender: keeps its options, and ends with a status."""
+
+    status: int = 0
+    options: Sequence[str] = ()
+
+    @contextmanager
+    def __call__(self, options: Sequence[str], *, stdout: Path, stderr: Path) -> Iterator["Asked"]:
+        self.options = options
+        yield self
+
+    def wait(self, timeout_s: float) -> int:
+        return self.status
+
+    @property
+    def bps(self) -> float:
+        """Returns what the trains send, with all headers."""
+        rate, train, size = (int(option.partition("=")[2]) for option in self.options[:3])
+        return rate * train * (size + 28 + 14) * 8
+
+
+def trains(asked: Asked, reached_bps: float, folder: Path) -> dict[str, object]:
+    """Makes the step, and returns what steps.json says of it."""
+    ends = Iperf3Ends(None, "", None, "", "")  # type: ignore[arg-type]
+    steps = PathSteps(ends, asked, 1e9, 60.0, folder, "path", "")  # type: ignore[arg-type]
+    steps._trains(reached_bps, DATAGRAM_BYTES, 3)
+    [step] = json.loads((folder / run_files.STEPS).read_text())
+    return dict(step)
+
+
+@pytest.mark.parametrize(("reached_bps", "share"), [(10e6, 0.1), (30e6, 0.1), (1e9, 0.005)])
+def test_trains_take_a_tenth_of_the_rate_at_most(reached_bps: float, share: float, tmp_path: Path) -> None:
+    asked = Asked()
+    assert trains(asked, reached_bps, tmp_path)["failed"] is None
+    assert 0.8 * share * reached_bps < asked.bps <= share * reached_bps
+
+
+def test_trains_that_fail_are_recorded_and_end_nothing(tmp_path: Path) -> None:
+    assert trains(Asked(status=1), 10e6, tmp_path)["failed"] == "ccmix-rtt's exit status 1"
 
 
 @pytest.mark.parametrize(
