@@ -119,7 +119,7 @@ def test_a_test_that_passes_alone_is_unstable(
     (tests / "test_one.py").write_text(FAILS_UNTIL_ALONE + "def test_bad():\n    assert False\n" * broken)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # this test's own
     monkeypatch.setattr(tiers, "REPOSITORY", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["tools/test", "fast", "tests/test_one.py", "--timeout", "60"])
+    monkeypatch.setattr(sys, "argv", ["tools/test", "fast"])
     assert tiers.main() == ends_with
     printed = capfd.readouterr().out
     words = ["1 failed, 3 unstable", "1 passed"] if broken else ["3 unstable", "1 passed"]
@@ -140,6 +140,37 @@ def test_many_failures_are_no_accident(
     monkeypatch.setattr(sys, "argv", ["tools/test", "fast"])
     assert tiers.main() == 1
     assert f" {3 * (tiers.AGAIN + 1)} failed, {tiers.AGAIN + 1} passed in " in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["long"], ["fast", "tests/test_one.py"], ["fast", "-x"], ["fast", "-k", "bad"]])
+def test_long_tests_and_named_ones_run_once(
+    words: list[str], tiers: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is drawn at random may not fail twice, and who names tests sees the failure."""
+
+    def run(part: Any, file: Path, arguments: Sequence[str]) -> int:
+        assert "alone" not in part.name
+        file.write_text(JUNIT)
+        return 1
+
+    monkeypatch.setattr(tiers, "run", run)
+    monkeypatch.setattr(sys, "argv", ["tools/test", *words])
+    assert tiers.main() == 1
+    assert "FAILED tests/run/test_x.py::test_bad" in capsys.readouterr().out
+
+
+def test_a_part_without_a_report_fails(tiers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where sudo refuses: it exits with 1, too."""
+
+    def run(part: Any, file: Path, arguments: Sequence[str]) -> int:
+        if part.name == "test: root":
+            return 1
+        file.write_text(JUNIT.replace("failure", "system-out"))
+        return 0
+
+    monkeypatch.setattr(tiers, "run", run)
+    monkeypatch.setattr(sys, "argv", ["tools/test", "test"])
+    assert tiers.main() == 1
 
 
 def test_what_is_no_tier_runs_nothing(tiers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

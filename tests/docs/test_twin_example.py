@@ -15,11 +15,11 @@ def test_the_example_is_what_the_commands_print(tmp_path: Path) -> None:
     ccmix, out, twin = Ccmix(tmp_path), tmp_path / "path", tmp_path / "twin"
     done = ccmix("run", REPOSITORY / "configs" / "path.ini", "--lab", "-o", out, timeout=800)
     assert done.returncode == 0, done.stderr
-    shown = ccmix("twin", out, "-o", "twin.ini")
+    shown = ccmix("twin", out, "-o", tmp_path / "twin.ini")
     assert shown.returncode == 0, shown.stderr
     page = PAGE.read_text()
     assert indented(shown.stdout) in page
-    done = ccmix("run", "twin.ini", "--lab", "-o", twin, timeout=800)
+    done = ccmix("run", tmp_path / "twin.ini", "--lab", "-o", twin, timeout=800)
     assert done.returncode == 0, done.stderr
     compared = ccmix("compare", out, twin)
     assert compared.returncode == 0, compared.stderr
