@@ -13,9 +13,9 @@
 #define TCP_TIMEOUT_NS (900 * SECOND_NS / 1000)
 
 static const struct option_row rows[] = {
-	{ 0, "rate", "=HZ", "10", "questions per second", .parse = option_count,
+	{ 0, "rate", "=HZ", "10", "questions, or trains, per second", .parse = option_count,
 	  PLACE(rate_hz), .least = 1, .most = 1000 },
-	{ 0, "train", "=COUNT", "1", "send so many questions at once, each time; not with --tcp", .parse = option_count,
+	{ 0, "train", "=COUNT", "1", "send so many questions at each deadline; not with --tcp", .parse = option_count,
 	  PLACE(train), .least = 1, .most = TRAIN_MOST },
 	{ 0, "size", "=BYTES", "16", "the payload of an ICMP echo; not with --tcp", .parse = option_count,
 	  PLACE(payload_bytes), .least = PAYLOAD_LEAST, .most = PAYLOAD_MOST },

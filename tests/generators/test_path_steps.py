@@ -70,6 +70,7 @@ class Asked:
     @contextmanager
     def __call__(self, options: Sequence[str], *, stdout: Path, stderr: Path) -> Iterator["Asked"]:
         self.options = options
+        stderr.write_text("rtt: no ICMP for this user\n")
         yield self
 
     def wait(self, timeout_s: float) -> int:
@@ -99,7 +100,13 @@ def test_trains_take_a_tenth_of_the_rate_at_most(reached_bps: float, share: floa
 
 
 def test_trains_that_fail_are_recorded_and_end_nothing(tmp_path: Path) -> None:
-    assert trains(Asked(status=1), 10e6, tmp_path)["failed"] == "ccmix-rtt's exit status 1"
+    assert trains(Asked(status=1), 10e6, tmp_path)["failed"] == "ccmix-rtt's exit status 1: rtt: no ICMP for this user"
+
+
+def test_a_path_is_too_slow_for_trains_that_would_take_more(tmp_path: Path) -> None:
+    asked = Asked()
+    assert trains(asked, 500e3, tmp_path)["failed"] == "the path is too slow for trains"
+    assert asked.options == ()
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def estimates(seen: PathRun, *, of_flows: bool | None = False) -> dict[str, Esti
 def test_the_smallest_frequent_gap_is_taken(others_between: float) -> None:
     drawn = np.random.default_rng(1)
     gaps_s = GAP_S * (1 + (drawn.random(600) < others_between)) + drawn.normal(0, GAP_S * 0.005, 600)
-    gaps_s[:20] = GAP_S * 0.4  # joined by the receiver's card
-    found = rate_of_trains(with_trains(measured(Truth()), gaps_s))
+    gaps_s[:100] = GAP_S * 0.1  # the first ones of a shaper with a large bucket
+    found = rate_of_trains(with_trains(measured(Truth()), gaps_s), 0.6 * RATE_BPS, 2 * RATE_BPS)
     assert found is not None
     assert found.value_bps == pytest.approx(RATE_BPS, rel=0.01)
     assert found.low_bps < RATE_BPS < found.high_bps
@@ -39,15 +39,22 @@ def test_the_smallest_frequent_gap_is_taken(others_between: float) -> None:
 
 @pytest.mark.parametrize(
     "gaps_s",
-    [np.full(9, GAP_S), np.geomspace(GAP_S, 20 * GAP_S, 600), np.full(600, 1e-7), np.full(600, -GAP_S)],
-    ids=["too few", "none frequent", "too short to stamp", "overtaken"],
+    [
+        np.full(9, GAP_S),
+        np.geomspace(GAP_S, 20 * GAP_S, 600),
+        np.where(np.arange(600) % 3, 1e-7, GAP_S),
+        np.full(600, -GAP_S),
+        np.full(600, GAP_S * 3),
+        np.full(600, GAP_S / 3),
+    ],
+    ids=["too few", "none frequent", "handed over together", "overtaken", "too slow", "too fast"],
 )
 def test_no_rate_is_told(gaps_s: np.ndarray) -> None:
-    assert rate_of_trains(with_trains(measured(Truth()), gaps_s)) is None
+    assert rate_of_trains(with_trains(measured(Truth()), gaps_s), 0.6 * RATE_BPS, 2 * RATE_BPS) is None
 
 
 def test_a_run_without_trains_has_none() -> None:
-    assert rate_of_trains(measured(Truth())) is None
+    assert rate_of_trains(measured(Truth()), 0.0, 1e9) is None
 
 
 def test_trains_tell_the_rate_beside_others_in_one_queue() -> None:
@@ -83,11 +90,47 @@ def test_trains_tell_what_a_queue_for_each_flow_hides() -> None:
     assert found["cross traffic"].value == pytest.approx(15e6, rel=0.02)
 
 
-@pytest.mark.parametrize("times", [0.8, 3.0, 20.0])
+@pytest.mark.parametrize("times", [0.8, 1.3, 3.0, 20.0])
 def test_trains_that_contradict_what_came_through_count_for_nothing(times: float) -> None:
     """A shaper's bucket lets a train pass at the rate of the link."""
     seen = measured(Truth(cross_bps=10e6))
     assert estimates(with_trains(seen, np.full(600, GAP_S / times))) == estimates(seen)
+
+
+@pytest.mark.parametrize("times", [0.975, 0.99, 1.0, 1.01, 1.2, 1.5])
+@pytest.mark.parametrize("cross_bps", [0.0, 2e6, 15e6, 25e6])
+@pytest.mark.parametrize("of_flows", [False, None, True])
+def test_every_interval_holds_its_value(times: float, cross_bps: float, of_flows: bool | None) -> None:
+    """Also where trains and what came through contradict each other by a little."""
+    seen = measured(Truth(cross_bps=cross_bps))
+    found = estimates(with_trains(seen, np.full(600, GAP_S / times)), of_flows=of_flows)
+    assert found["rate"].value
+    for estimate in (each for each in found.values() if each.value is not None):
+        assert 0 <= (estimate.low or 0.0) <= estimate.value
+        assert estimate.high is None or estimate.high >= estimate.value
+        if estimate.quantity == "rate":
+            assert estimate.low != estimate.high
+
+
+def test_a_link_that_is_hardly_ever_free_for_others_bounds_the_rate() -> None:
+    """Others have the link for a tenth of the time, so the rate can't be twice what came through."""
+    seen = measured(Truth(cross_bps=5e6))
+    fast = with_trains(seen, np.full(600, GAP_S / 1.8))
+    assert estimates(fast, of_flows=None)["rate"].origin == estimates(seen, of_flows=None)["rate"].origin
+
+
+def test_a_short_queue_tells_no_least_cross_traffic() -> None:
+    seen = replace(
+        measured(Truth(cross_bps=15e6)),
+        steps=tuple(s for s in measured(Truth(cross_bps=15e6)).steps if s.kind != "idle"),
+    )
+    long, short = (
+        {each.quantity: each for each in rate(with_trains(seen, np.full(600, GAP_S)), 0.0, False, 0.02, waits_s)}
+        for waits_s in (0.02, 0.0001)
+    )
+    assert long["cross traffic"].low > 5e6  # type: ignore[operator]
+    assert short["cross traffic"].low == 0
+    assert long["cross traffic"].high > 15e6  # type: ignore[operator]
 
 
 def test_trains_do_not_replace_a_rate_that_is_sharp_already() -> None:

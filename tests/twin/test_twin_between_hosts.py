@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from hosts_in_guest import run_in_guest
@@ -21,7 +22,8 @@ tc -n router qdisc add dev east parent 1:1 bfifo limit {BUFFER_BYTES}
 tc -n router qdisc add dev west root netem delay 30ms limit 100000
 """
 ENTRY = "[path]\ntype = path\nduration = 60s\nload-cap = 60mbit\n"
-THEN = f"{CCMIX} twin out --format json -o after-twin.ini >after-twin.json"
+THEN = f"""{CCMIX} twin out --format json -o after-twin.ini >after-twin.json
+cp out/path/*/*/*/generators/steps.json after-steps.json; cp out/path/*/*/*/steps.parquet after-steps.parquet"""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,15 @@ def test_the_path_between_hosts_is_found(estimates: dict[str, Any], quantity: st
     estimate = estimates[quantity]
     assert estimate["value"] == pytest.approx(truth, rel=0.05)
     assert estimate["low"] <= truth <= estimate["high"]
+
+
+def test_each_step_was_made_and_trains_leave_the_bottleneck_packet_by_packet(folder: Path) -> None:
+    steps = json.loads((folder / "after-steps.json").read_text())
+    assert [step["failed"] for step in steps] == [None] * len(steps)
+    gaps = pl.read_parquet(folder / "after-steps.parquet").filter(step="trains")
+    packet_s = gaps["packet_bytes"][0] * 8 / RATE_BPS
+    assert gaps.height > 200
+    assert gaps["seconds"].is_between(0.98 * packet_s, 1.02 * packet_s).mean() > 0.9  # type: ignore[operator]
 
 
 def test_the_twin_names_the_path(folder: Path) -> None:

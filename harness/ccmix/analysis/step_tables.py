@@ -22,7 +22,7 @@ from ccmix.generators.results import GeneratorError, load_json
 from ccmix.model import Iperf3Source, Traffic, UdpSource, run_files
 from ccmix.model.group_grammar import Group
 
-UNSPACED = 2  # packets of a train that a token bucket may let pass at once
+BUCKET_PACKETS = 2  # of a train, that a token bucket may let pass at once
 STEP_COLUMNS = {
     "step": pl.String, "cca": pl.String, "streams": pl.Int64, "offered_bps": pl.Float64, "packet_bytes": pl.Int64,
     "mss_bytes": pl.Int64, "out_of_order": pl.Int64, "begin_s": pl.Float64, "asked_s": pl.Float64,
@@ -81,7 +81,7 @@ def gaps_of(output: Path) -> pl.DataFrame:
     except (OSError, pl.exceptions.PolarsError) as error:
         raise GeneratorError(f"{output.name} can't be read: {error}") from error
     follows = pl.col("sequence").diff() == 1
-    behind = pl.col("sequence") % TRAIN_PACKETS >= UNSPACED
+    behind = pl.col("sequence") % TRAIN_PACKETS >= BUCKET_PACKETS
     gaps = table.with_columns(gap_ns=pl.col("arrived_ns").diff()).filter(follows, behind).drop_nulls()
     return gaps.select(arrived_s=pl.col("arrived_ns") / 1e9, gap_s=pl.col("gap_ns") / 1e9)
 

@@ -20,8 +20,8 @@ def twin(outdirs: tuple[Path, ...], form: str, output: Path | None) -> None:
     """Estimate what the paths of campaigns, or of single runs, are: RTT, rate, buffer, loss and more, each with its 95%
     interval, or why it can't be told.
 
-    Runs of an entry of type path tell most; other tests of iperf3 tell some of it. A run whose run.json is damaged is
-    left out.
+    Runs of an entry of type path tell most; other tests of iperf3 tell some of it. A run whose run.json or series are
+    damaged is left out.
 
     \b
     ccmix twin results/geneva

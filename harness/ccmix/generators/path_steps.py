@@ -1,4 +1,4 @@
-"""Measures a path by steps, one after the other, each a test of the patched iperf3: docs/reference/path-steps.md.
+"""Measures a path by steps, one after the other, most by tests of the patched iperf3: docs/reference/path-steps.md.
 
 The later steps follow what the earlier ones saw. What is made of their results is the matter of ccmix.twin; here a
 result says only how fast the next step has to be. It uses only the standard library, since it runs in guests.
@@ -6,6 +6,7 @@ result says only how fast the next step has to be. It uses only the standard lib
 
 import json
 import math
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -18,6 +19,7 @@ from ccmix.generators import iperf3
 from ccmix.generators.results import GeneratorError, load_json
 from ccmix.hosts import Process
 from ccmix.hosts.errors import CommandError, HostLost
+from ccmix.hosts.output_text import last_line
 from ccmix.model import Command, run_files
 
 IDLE, REACH, TRAINS, ABOVE, SHARE, FILL, BELOW = "idle", "reach", "trains", "above", "share", "fill", "below"
@@ -145,22 +147,28 @@ class PathSteps:
         """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck spaces them."""
         label = self._label_of(TRAINS)
         train_bits = TRAIN_PACKETS * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) * 8
-        rate_hz = max(1, min(MOST_TRAINS_A_SECOND, int(PART_IN_TRAINS * reached_bps / train_bits)))
+        rate_hz = min(MOST_TRAINS_A_SECOND, int(PART_IN_TRAINS * reached_bps / train_bits))
+        step = Step(TRAINS, label, seconds, offered_bps=rate_hz * train_bits, datagram_bytes=datagram_bytes)
+        began_s = time.time()
+        failed = self._asked(label, rate_hz, datagram_bytes, seconds) if rate_hz else "the path is too slow for trains"
+        self._record(replace(step, began_s=began_s, ended_s=time.time(), failed=failed))
+
+    def _asked(self, label: str, rate_hz: int, payload_bytes: int, seconds: int) -> str | None:
+        """Lets ccmix-rtt send the trains; returns why it failed."""
         options = [
-            f"--rate={rate_hz}", f"--train={TRAIN_PACKETS}", f"--size={datagram_bytes}", f"--duration={seconds}s",
+            f"--rate={rate_hz}", f"--train={TRAIN_PACKETS}", f"--size={payload_bytes}", f"--duration={seconds}s",
             f"--timeout={ANSWERED_WITHIN_S:.0f}s",
         ]  # fmt: skip
-        step = Step(TRAINS, label, seconds, datagram_bytes=datagram_bytes, began_s=time.time())
+        self._commands.append(Command(f"{label} sender", shlex.join(["ccmix-rtt", *options, self._ends.address])))
         output, errors = (self._folder / name for name in (run_files.trains(label), run_files.trains_errors(label)))
         try:
             with self._ask(options, stdout=output, stderr=errors) as process:
                 status = process.wait(seconds + ANSWERED_WITHIN_S + ENDS_WITHIN_S)
-            failed = f"ccmix-rtt's exit status {status}" if status else None
         except HostLost:
             raise
         except CommandError as error:
-            failed = str(error)
-        self._record(replace(step, ended_s=time.time(), failed=failed))
+            return str(error)
+        return f"ccmix-rtt's exit status {status}: {last_line(errors)}" if status else None
 
     def _reaching_cca(self) -> str:
         """Returns a CCA that fills a path although it loses packets, if the sender has one."""

@@ -313,8 +313,9 @@ def _steps(
     """Makes the steps that measure the path; returns the commands of both ends."""
 
     def ask(options: Sequence[str], *, stdout: Path, stderr: Path) -> AbstractContextManager[ContainedProcess]:
-        argv = [programs.rtt_on(ends.src), *options, "--", run.host_path.dst.address]
-        return ends.src.start(argv, stdout=stdout, stderr=stderr, privileged=refused(ends.src, argv))
+        program, to = programs.rtt_on(ends.src), ("--", run.host_path.dst.address)
+        privileged = refused(ends.src, [program, *to])
+        return ends.src.start([program, *options, *to], stdout=stdout, stderr=stderr, privileged=privileged)
 
     total_s = run.traffic.total_s
     pid_file = f"{ends.src.temporary}/iperf3.pid"

@@ -183,7 +183,7 @@ def _reordering(reordering: Estimate) -> list[str]:
 
 def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     """Yields the lines of each entry: the tests of the measured campaign, or examples where it has none."""
-    tests: dict[str, dict[str, _Test]] = {}
+    tests: dict[str, dict[str, _TestOfCampaign]] = {}
     for finished in twin.runs:
         run = finished.run
         own = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | ImportedSource)]
@@ -191,7 +191,7 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
             name = _name(
                 run.entry if not several or twin.destination in run.entry else f"{run.entry}-{twin.destination}"
             )
-            test = _Test(run.condition, dict(_settings(run, own, path)), guessed=not run.traffic.duration_s)
+            test = _TestOfCampaign(run.condition, dict(_settings(run, own, path)), guessed=not run.traffic.duration_s)
             tests.setdefault(name, {}).setdefault("\n".join(test.lines), test)
     if not tests:
         yield _example(twin, path, several=several)
@@ -205,7 +205,7 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
 
 
 @dataclass(frozen=True)
-class _Test:
+class _TestOfCampaign:
     """Holds the condition under which a test of the campaign ran, and the keys of its traffic for the twin. Its
     duration is `guessed` where the results don't tell it.
     """
@@ -223,7 +223,7 @@ class _Test:
         return [f"# the results don't say how long the tests ran: {EXAMPLE_S} s is a guess"] if self.guessed else []
 
 
-def _as_sweeps(tests: Sequence[_Test]) -> list[str] | None:
+def _as_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
     """Returns the lines of one entry with the campaign's own sweeps, so that each of its conditions has the same name
     as the real one. Returns None where the traffic does not follow from these sweeps alone.
     """

@@ -9,7 +9,7 @@ from ccmix.generators.path_steps import FILL, REACH
 from ccmix.twin.estimate import Estimate, cannot_be_told
 from ccmix.twin.loss import binomial_interval
 from ccmix.twin.observed import PathRun, PathStep
-from ccmix.twin.trains import TrainsRate, rate_of_trains
+from ccmix.twin.trains import rate_of_trains
 
 RATE, CROSS = "rate", "cross traffic"
 STEADY_SHARE = 0.5  # of a step, its end: by then the buffer is full
@@ -18,8 +18,8 @@ OVERLOADED = 0.97  # of what arrived at the bottleneck came through, at most
 MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks, packets at both ends
 HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
 RISES_SHARE = 0.02  # by which more comes through for sure
-AGREES = 1.03  # times what came through, that the rate by trains may differ from its bound
-TOO_SMALL = 1.2  # as much more than the highest rate by what came through: packets that come in pairs let more pass
+LOAD_ERROR = 1.03  # times the rate by trains, that what arrives may be at most
+LOAD_MISSES = 1.2  # times the upper end by load, that the rate may be where our packets come in pairs
 NARROW = 0.05  # of the rate, an interval that trains make no better
 SHORT_PACKETS = 8  # a queue of fewer drops packets that come together
 OTHERS_SHARE = 0.1  # of others' traffic, by which it may be more than what loads show
@@ -34,6 +34,7 @@ LEAST_LATE_S, LATE_WIDTHS, LATE_SHARE = 2e-6, 3.0, 0.03  # what is late, in widt
 QUIET_SHARE = 0.3  # of the answers, whose narrowest span is that width
 WAITS_SHARE = 0.3  # of the time of a packet, which that must be less than
 LEAST_ANSWERS = 200
+ALWAYS = 0.99  # of the time, that others can be there at most
 LEAST_BUSY, MOST_BUSY = 0.02, 0.65  # a token bucket lets packets pass at once, so that nothing late tells nothing
 
 
@@ -145,7 +146,7 @@ def _busy(observed: PathRun, base_rtt_s: float, packet_s: float) -> tuple[float,
     if low < LEAST_BUSY or share > MOST_BUSY:
         return None
     missed = 1 / (1 - late_s / packet_s)  # the last of a packet's time is as short as what counts as none
-    return share * missed, low, high * missed
+    return min(share * missed, ALWAYS), low, min(high * missed, ALWAYS)
 
 
 def rate(
@@ -166,8 +167,7 @@ def rate(
         return _by_standing_queue(observed, base_rtt_s) or _not_overloaded(observed)
     others = beside(observed, base_rtt_s, found)
     by_load = _by_load(observed, found, others, loss, queues_of_flows, tcp_waits_s)
-    trains = rate_of_trains(observed)
-    return _with_trains(by_load, trains, found, others, queues_of_flows, tcp_waits_s) if trains else by_load
+    return _with_trains(by_load, observed, found, others, queues_of_flows, tcp_waits_s)
 
 
 def _by_load(
@@ -186,32 +186,30 @@ def _by_load(
 
 
 def _with_trains(
-    by_load: list[Estimate], trains: TrainsRate, found: list[Overload], others: OthersTraffic,
+    by_load: list[Estimate], observed: PathRun, found: list[Overload], others: OthersTraffic,
     queues_of_flows: bool | None, tcp_waits_s: float,
 ) -> list[Estimate]:  # fmt: skip
     """Returns both estimates with the rate that trains show, where what came through leaves it open.
 
-    Trains show the rate of a link, not that of a policer or of a shaper whose bucket holds them. So they must agree
-    with what came through: no less than that, and no more than others can have taken from it.
+    Trains show the rate of a link, not that of a policer or of a shaper whose bucket holds them. So only a rate counts
+    that is not less than what came through, and not more than others can have taken from it.
     """
-    of_rate, of_cross = by_load
+    of_rate = by_load[0]
     assert of_rate.low is not None
-    most_bps = max(each.received_bps for each in found)
-    highest_bps = TOO_SMALL * (of_rate.high or most_bps / (1 - MOST_BUSY))
-    if others.busy:
-        highest_bps = min(highest_bps, AGREES * most_bps / (1 - others.busy[2]))
-    narrow = (
-        of_rate.value is not None and of_rate.high is not None and of_rate.high - of_rate.low < NARROW * of_rate.value
-    )
-    if narrow or not most_bps / AGREES <= trains.value_bps <= highest_bps:
+    if of_rate.value and of_rate.high and of_rate.high - of_rate.low < NARROW * of_rate.value:
         return by_load
-    low_bps, high_bps = max(trains.low_bps, of_rate.low), max(trains.high_bps, of_rate.low)
-    value_bps = max(trains.value_bps, low_bps)
+    most_bps = max(each.received_bps for each in found)
+    highest_bps = LOAD_MISSES * (of_rate.high or most_bps / (1 - MOST_BUSY))
+    if others.busy:
+        highest_bps = min(highest_bps, LOAD_ERROR * most_bps / (1 - others.busy[2]))
+    trains = rate_of_trains(observed, most_bps / LOAD_ERROR, highest_bps)
+    if trains is None or trains.high_bps < of_rate.low:
+        return by_load
+    value_bps, low_bps = max(trains.value_bps, of_rate.low), max(trains.low_bps, of_rate.low)
     origin = f"step trains: {trains.alike} of {trains.gaps} gaps between their packets are alike"
-    rates = Estimate(RATE, "bps", value_bps, low_bps, high_bps, origin=origin)
-    apart = queues_of_flows is not False and not more_of_more(found)
+    rate_now = Estimate(RATE, "bps", value_bps, low_bps, trains.high_bps, origin=origin)
     short = tcp_waits_s < SHORT_PACKETS * _packet_s(found)
-    return [rates, _cross_of(rates, of_cross, found, others, apart=apart, short=short)]
+    return [rate_now, _cross_of(rate_now, found, others, apart=queues_of_flows is not False, short=short)]
 
 
 def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be_of_flows: bool) -> list[Estimate]:
@@ -259,13 +257,10 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
     ]
 
 
-def _cross_of(
-    rate: Estimate, by_load: Estimate, found: list[Overload], others: OthersTraffic, *, apart: bool, short: bool
-) -> Estimate:
+def _cross_of(rate: Estimate, found: list[Overload], others: OthersTraffic, *, apart: bool, short: bool) -> Estimate:
     """Returns the cross traffic beside ours at a known rate: what other steps left of it, or else what it is at least,
     and by the two assumptions of rate() at the highest rate offered. With a queue for each flow, others are `apart`,
     and what one flow leaves is theirs. A `short` queue drops what comes in bursts though the link has room for it.
-    `by_load` is the estimate without the rate.
     """
     assert rate.value is not None
     assert rate.low is not None
@@ -284,15 +279,14 @@ def _cross_of(
         )
         return Estimate(CROSS, "bps", value_bps, low_bps, high_bps, origin=origin)
     origin = f"{rate.origin}, and what arrived in step {last.step.name}"
-    left_bps = rate.value - last.received_bps
-    others_bps = [rate.value - min([each.received_bps for each in found] + [others.left_bps or math.inf])]
+    lost_bps = max(rate.value - last.received_bps, 0.0)
+    least_bps = min([each.received_bps for each in found] + [others.left_bps or math.inf])
+    others_bps = [max(rate.value - least_bps, 0.0)]
     if not apart:
-        others_bps += [2 * last.offered_bps * left_bps / rate.value, last.offered_bps * left_bps / last.received_bps]
+        others_bps += [2 * last.offered_bps * lost_bps / rate.value, last.offered_bps * lost_bps / last.received_bps]
     low_bps = 0.0 if short else max(min(others_bps) - (rate.value - rate.low), 0.0)
     high_bps = (1 + OTHERS_SHARE) * max(others_bps) + rate.high - rate.value
-    if by_load.value is None and not apart:
-        return replace(by_load, low=low_bps or None)
-    return Estimate(CROSS, "bps", max(sum(others_bps) / len(others_bps), 0.0), low_bps, high_bps, origin=origin)
+    return Estimate(CROSS, "bps", sum(others_bps) / len(others_bps), low_bps, high_bps, origin=origin)
 
 
 def _without_left(first: Overload, last: Overload, most_bps: float, margin: float, origin: str) -> list[Estimate]:

@@ -14,6 +14,7 @@ from ccmix.twin.observed import PathRun
 LEAST_GAPS = 10
 ALIKE, FREQUENT_SHARE, FREQUENT = 0.02, 0.1, 8  # gaps that are alike, as many of all at least
 LEAST_GAP_S = 2e-6  # stamps of real hosts are no better
+JOINED_SHARE = 0.05  # of the gaps, that may be shorter
 
 
 @dataclass(frozen=True)
@@ -27,29 +28,26 @@ class TrainsRate:
     gaps: int
 
 
-def rate_of_trains(observed: PathRun) -> TrainsRate | None:
-    """Returns the rate by the smallest gap that is frequent, where gaps are densest around it; None where no gap is, or
-    none was measured.
+def rate_of_trains(observed: PathRun, least_bps: float, most_bps: float) -> TrainsRate | None:
+    """Returns the rate by the smallest gap that is frequent, where gaps are densest around it, of gaps that a rate
+    between the two bounds makes.
+
+    Returns None where no gap is frequent, where none was measured, or where the receiver's card handed packets over
+    together, so that all gaps are those of the card.
     """
     step = observed.trains
     if step is None or not step.packet_bytes or step.udp.height < LEAST_GAPS:
         return None
-    gaps_s = np.sort(step.udp["seconds"].to_numpy())
-    gaps_s = gaps_s[gaps_s >= LEAST_GAP_S]
+    bits, every_s = step.packet_bytes * 8, np.sort(step.udp["seconds"].to_numpy())
+    if np.count_nonzero(np.abs(every_s) < LEAST_GAP_S) > JOINED_SHARE * len(every_s):
+        return None
+    gaps_s = every_s[(every_s >= max(LEAST_GAP_S, bits / most_bps)) & (every_s <= bits / least_bps)]
     alike = np.searchsorted(gaps_s, gaps_s * (1 + ALIKE), side="right") - np.arange(len(gaps_s))
-    frequent = np.flatnonzero(alike >= max(FREQUENT, FREQUENT_SHARE * step.udp.height))
+    frequent = np.flatnonzero(alike >= max(FREQUENT, FREQUENT_SHARE * len(every_s)))
     if not len(frequent):
         return None
     near = frequent[gaps_s[frequent] <= gaps_s[frequent[0]] * (1 + ALIKE)]
     first = int(near[alike[near].argmax()])
     own_s = gaps_s[first : first + int(alike[first])]
-    bits = step.packet_bytes * 8
-    middle_s = float(np.median(own_s))
-    margin = ALIKE / 2
-    return TrainsRate(
-        bits / middle_s,
-        bits / float(own_s[-1]) * (1 - margin),
-        bits / float(own_s[0]) * (1 + margin),
-        len(own_s),
-        step.udp.height,
-    )
+    low_bps, high_bps = bits / float(own_s[-1]) * (1 - ALIKE / 2), bits / float(own_s[0]) * (1 + ALIKE / 2)
+    return TrainsRate(bits / float(np.median(own_s)), low_bps, high_bps, len(own_s), len(every_s))

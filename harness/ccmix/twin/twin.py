@@ -61,7 +61,11 @@ def twins_of_runs(found: Iterable[tuple[FinishedRun, Path]], unread: list[str] |
     by_destination: dict[str, list[tuple[FinishedRun, Path]]] = {}
     for finished, folder in found:
         by_destination.setdefault(finished.run.dst, []).append((finished, folder))
-    return [_twin(destination, runs, unread) for destination, runs in by_destination.items()]
+    readable = {destination: list(_readable(runs, unread)) for destination, runs in by_destination.items()}
+    twins = [_twin(destination, runs) for destination, runs in readable.items() if runs]
+    if not twins:
+        raise ArchiveError("\n".join(unread or ()))
+    return twins
 
 
 def _runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
@@ -75,12 +79,9 @@ def _runs(path: Path, unread: list[str]) -> Iterable[tuple[FinishedRun, Path]]:
     return Campaign.load(outdir).finished(wanted, unread=lambda _, error: unread.append(str(error)))
 
 
-def _twin(destination: str, runs: Sequence[tuple[FinishedRun, Path]], unread: list[str] | None) -> Twin:
-    readable = list(_readable(runs, unread))
-    if not readable:
-        raise ArchiveError("\n".join(unread or ()))
-    observed = [each for _, each in readable if each.steps]
-    finished = tuple(finished for finished, _ in readable)
+def _twin(destination: str, runs: Sequence[tuple[FinishedRun, PathRun]]) -> Twin:
+    observed = [each for _, each in runs if each.steps]
+    finished = tuple(finished for finished, _ in runs)
     if not observed and all(map(imported, finished)):
         return Twin(destination, estimates_of_results(finished), finished)
     if not observed:

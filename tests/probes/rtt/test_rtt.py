@@ -194,7 +194,7 @@ def test_help(binary: str) -> None:
     done = run(binary, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: ccmix-rtt [OPTION]... ADDRESS\n")
-    assert "--rate=HZ                 questions per second (1 to 1000) [default: 10]\n" in done.stdout
+    assert "--rate=HZ                 questions, or trains, per second (1 to 1000) [default: 10]\n" in done.stdout
 
 
 def test_output_that_cannot_be_written(binary: str) -> None:
