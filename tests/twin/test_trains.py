@@ -119,6 +119,18 @@ def test_a_link_that_is_hardly_ever_free_for_others_bounds_the_rate() -> None:
     assert estimates(fast, of_flows=None)["rate"].origin == estimates(seen, of_flows=None)["rate"].origin
 
 
+def test_trains_of_another_link_than_a_policer_s_count_for_nothing() -> None:
+    """What is too much does not wait, so the link is not always busy."""
+    seen = with_trains(measured(Truth(cross_bps=15e6)), np.full(600, GAP_S / 1.1))
+    packet_s = PACKET_BYTES * 8 / RATE_BPS
+    waiting, free = (
+        {each.quantity: each for each in rate(seen, 0.0, False, 0.02, 0.02, waits_s)}
+        for waits_s in (packet_s, 0.01 * packet_s)
+    )
+    assert "step trains" in waiting["rate"].origin
+    assert "step trains" not in free["rate"].origin
+
+
 def test_a_short_queue_tells_no_least_cross_traffic() -> None:
     seen = replace(
         measured(Truth(cross_bps=15e6)),

@@ -21,6 +21,7 @@ RISES_SHARE = 0.02  # by which more comes through for sure
 LOAD_ERROR = 1.03  # times the rate by trains, that what arrives may be at most
 LOAD_MISSES = 1.2  # times the upper end by load, that the rate may be where our packets come in pairs
 NARROW = 0.05  # of the rate, an interval that trains make no better
+FREE_SHARE = 0.1  # of a packet's time, by which the probe would have to wait if the link were always busy
 SHORT_PACKETS = 8  # a queue of fewer drops packets that come together
 OTHERS_SHARE = 0.1  # of others' traffic, by which it may be more than what loads show
 ALIKE_SHARE = 0.01  # by which two such rates may differ
@@ -150,8 +151,9 @@ def _busy(observed: PathRun, base_rtt_s: float, packet_s: float) -> tuple[float,
 
 
 def rate(
-    observed: PathRun, loss: float, queues_of_flows: bool | None, base_rtt_s: float, tcp_waits_s: float = 0.0
-) -> list[Estimate]:
+    observed: PathRun, loss: float, queues_of_flows: bool | None, base_rtt_s: float, tcp_waits_s: float = 0.0,
+    probe_waits_s: float | None = None,
+) -> list[Estimate]:  # fmt: skip
     """Returns the rate of the bottleneck and that of cross traffic.
 
     In a shared queue that is full, received = rate - passed, where others' packets pass as ours do: offered / received
@@ -161,12 +163,17 @@ def rate(
     With a queue for each flow, one flow gets what others leave, and N flows at least N / (N + 1) of the rate, if the
     others are one, if the queues hold some packets of each: TCP's packets wait for `tcp_waits_s` there. `loss` is the
     share lost before the bottleneck; `queues_of_flows` is None where that is not known.
+
+    Where the probe waits for less than the packet that a link is sending, though more is offered than arrives
+    (`probe_waits_s`), a policer limits the rate, and trains show another link's.
     """
     found = overloads(observed, loss)
     if not found:
         return _by_standing_queue(observed, base_rtt_s) or _not_overloaded(observed)
     others = beside(observed, base_rtt_s, found)
     by_load = _by_load(observed, found, others, loss, queues_of_flows, tcp_waits_s)
+    if probe_waits_s is not None and probe_waits_s < FREE_SHARE * _packet_s(found):
+        return by_load
     return _with_trains(by_load, observed, found, others, queues_of_flows, tcp_waits_s)
 
 

@@ -13,6 +13,7 @@ from ccmix.twin.observed import PathRun
 
 LEAST_GAPS = 10
 ALIKE, FREQUENT_SHARE, FREQUENT = 0.02, 0.1, 8  # gaps that are alike, as many of all at least
+LEAST_WIDTH_S = 0.6e-6  # that gaps vary by: stamps in the lab are in steps of 0.256 us, and both ends are rounded
 LEAST_GAP_S = 2e-6  # stamps of real hosts are no better
 JOINED_SHARE = 0.05  # of the gaps, that may be shorter
 
@@ -42,11 +43,12 @@ def rate_of_trains(observed: PathRun, least_bps: float, most_bps: float) -> Trai
     if np.count_nonzero(np.abs(every_s) < LEAST_GAP_S) > JOINED_SHARE * len(every_s):
         return None
     gaps_s = every_s[(every_s >= max(LEAST_GAP_S, bits / most_bps)) & (every_s <= bits / least_bps)]
-    alike = np.searchsorted(gaps_s, gaps_s * (1 + ALIKE), side="right") - np.arange(len(gaps_s))
+    widths_s = np.maximum(ALIKE * gaps_s, LEAST_WIDTH_S)
+    alike = np.searchsorted(gaps_s, gaps_s + widths_s, side="right") - np.arange(len(gaps_s))
     frequent = np.flatnonzero(alike >= max(FREQUENT, FREQUENT_SHARE * len(every_s)))
     if not len(frequent):
         return None
-    near = frequent[gaps_s[frequent] <= gaps_s[frequent[0]] * (1 + ALIKE)]
+    near = frequent[gaps_s[frequent] <= gaps_s[frequent[0]] + widths_s[frequent[0]]]
     first = int(near[alike[near].argmax()])
     own_s = gaps_s[first : first + int(alike[first])]
     low_bps, high_bps = bits / float(own_s[-1]) * (1 - ALIKE / 2), bits / float(own_s[0]) * (1 + ALIKE / 2)

@@ -119,7 +119,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     shared = policed.value is not None or more_of_more(found)
     of_rate = {
         each.quantity: each
-        for each in rate(observed, lost, False if shared else of_flows, base_s, seen.tcp_most_s or 0.0)
+        for each in rate(observed, lost, False if shared else of_flows, base_s, seen.tcp_most_s or 0.0, seen.peak_s)
     }
     queues = (
         buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found),
