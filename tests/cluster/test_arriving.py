@@ -29,7 +29,7 @@ MADE_WITH = made_with("k" * 64, "u" * 64)
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
     run = Run("e", {}, "receiver", 1, 7, iperf3_traffic((Group("cubic"),), 1, 1.0, 0.0, 0.1), TOPOLOGY)
-    return Attempt(run, run, RunFolder.of(tmp_path / "out", run), 0, (), lambda: None)
+    return Attempt(run, run, RunFolder.of(tmp_path / "out", run), (), lambda: None)
 
 
 @pytest.fixture

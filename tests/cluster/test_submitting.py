@@ -118,7 +118,7 @@ def reply(worker: Worker, outcome: str, reason: str = "") -> Reply:
 
 def attempt(tmp_path: Path, number: int = 1) -> Attempt:
     run = Run("e", {}, "receiver", number, 7, iperf3_traffic((Group("cubic"),), 1, 1.0, 0.0, 0.1), TOPOLOGY)
-    return Attempt(run, run, RunFolder.of(tmp_path / "out", run), 0, (), lambda: None)
+    return Attempt(run, run, RunFolder.of(tmp_path / "out", run), (), lambda: None)
 
 
 @dataclass

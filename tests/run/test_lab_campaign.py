@@ -1,7 +1,12 @@
 """Tests campaigns in the lab, from the command to the archive: what a user starts, interrupts, resumes and reads."""
 
+import contextlib
 import json
+import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -9,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from support import Ccmix, wait_for
+from support import CCMIX, Ccmix, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -274,3 +279,32 @@ def test_another_plan_is_not_resumed(ccmix: Ccmix, small_ini: Path, tmp_path: Pa
     fresh = ccmix("run", small_ini, "--lab", "-o", outdir)
     assert fresh.returncode == 2
     assert "is not empty" in fresh.stderr
+
+
+BESIDE = """
+import socket, subprocess, sys
+from ccmix.lab.host import TAKEN
+taken = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+taken.bind(f"{TAKEN}{sys.argv[1]}")
+sys.exit(subprocess.run(sys.argv[2:]).returncode)
+"""
+
+
+@pytest.mark.namespaces
+def test_a_campaign_keeps_off_the_processor_of_another(ccmix: Ccmix, small_ini: Path, tmp_path: Path) -> None:
+    """In a network namespace of its own, where names of sockets are: tests beside this one have guests, too."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        pytest.skip("NOT TESTED: this machine has one processor")
+    argv = ["unshare", "--net", sys.executable, "-c", BESIDE, str(allowed[0])]
+    argv += [str(CCMIX), "run", str(small_ini), "--lab", "-j", "1", "-o", str(tmp_path / "out")]
+    on: set[int] = set()
+    with subprocess.Popen(argv, env=os.environ | {"TMPDIR": str(ccmix.folder)}, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            for guest in ccmix.guests():
+                with contextlib.suppress(ProcessLookupError):
+                    pinned_to = os.sched_getaffinity(guest)
+                    on |= pinned_to if len(pinned_to) == 1 else set()  # else it has only just begun
+            time.sleep(0.05)
+    assert process.returncode == 0
+    assert on == {allowed[1]}

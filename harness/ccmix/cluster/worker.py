@@ -120,7 +120,7 @@ async def _made(job: Job, answer: Reply, found: Mapping[str, Path], userland: Pa
             tuple((name, found[sha256]) for name, sha256 in job.programs.items()),
             userland,
         )
-        measured = await machine.measure(job.run, folder.begin(), None)
+        measured = await machine.measure(job.run, folder.begin())
         execution = replace(measured.execution, measured_s=time.time())
         await in_thread(lambda: concluded(job.run, folder, measured.measurement, execution))
     except GuestError as error:

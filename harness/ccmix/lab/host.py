@@ -223,7 +223,8 @@ def processor(wanted: int | None) -> Iterator[int]:
         if chosen is None:
             fewest = min(_guests_on[cpu] for cpu in allowed)
             least_used = [cpu for cpu in allowed if _guests_on[cpu] == fewest]
-            chosen = next((cpu for cpu in least_used if _taken(cpu, stack)), least_used[0])
+            shared = least_used[os.getpid() % len(least_used)]
+            chosen = next((cpu for cpu in least_used if _taken(cpu, stack)), shared)
         _guests_on[chosen] += 1
         stack.callback(_guests_on.subtract, [chosen])
         yield chosen

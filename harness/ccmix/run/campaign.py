@@ -74,8 +74,8 @@ async def run_all(campaign: Campaign, runs: Sequence[Run], executor: Executor, w
     waiting = iter(runs)
     try:
         async with asyncio.TaskGroup() as group:
-            for slot in range(min(executor.slots, len(runs))):
-                group.create_task(work.take(waiting, slot))
+            for _ in range(min(executor.slots, len(runs))):
+                group.create_task(work.take(waiting))
         await keeper.update()
     finally:
         await executor.close()
@@ -92,7 +92,7 @@ class _Work:
             for finished, _ in campaign.finished(_has_budget, numbers_only=True):
                 self._spend(finished)
 
-    async def take(self, waiting: Iterator[Run], slot: int) -> None:
+    async def take(self, waiting: Iterator[Run]) -> None:
         """Takes one run after the other, until none is left."""
         previous: Run | None = None
         for run in waiting:
@@ -101,11 +101,11 @@ class _Work:
             folder = RunFolder.of(self._campaign.outdir, run)
             if previous and isinstance(run.path, HostPath):
                 await asyncio.sleep(run.path.pause_s)
-            self._watcher.ended(run, await self._tries(run, folder, slot))
+            self._watcher.ended(run, await self._tries(run, folder))
             await self._keeper.ended()  # before the next one begins, whose measurement it could disturb
             previous = run
 
-    async def _tries(self, run: Run, folder: RunFolder, slot: int) -> Outcome:
+    async def _tries(self, run: Run, folder: RunFolder) -> Outcome:
         """Tries the run, and again as often as its entry allows when it fails; keeps each reason."""
         retries, pause_s = (run.path.retries, run.path.pause_s) if isinstance(run.path, HostPath) else (0, 0.0)
         failures: list[str] = []
@@ -119,7 +119,7 @@ class _Work:
                     return Outcome("skipped", (*failures, refusal))
             try:
                 self._campaign.check()
-                return await self._once(Attempt(run, self._capped(run), folder, slot, tuple(failures), began))
+                return await self._once(Attempt(run, self._capped(run), folder, tuple(failures), began))
             except ArchiveError as error:
                 return Outcome("failed", (*failures, str(error)))
             except Skipped as reason:

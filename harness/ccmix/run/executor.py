@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +24,6 @@ class Attempt:
     run: Run
     started: Run  # the same with the end that its entry's budget sets
     folder: RunFolder  # gets the finished run
-    slot: int  # which of the runs made at the same time, counted from 0
     failures: tuple[str, ...]  # of earlier tries
     began: Callable[[], None]  # is called when it begins, perhaps several times
 
@@ -48,12 +46,11 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """Makes runs by a machine, each on a processor of its own."""
+    """Makes runs by a machine."""
 
     def __init__(self, machine: Machine, slots: int) -> None:
         self._machine = machine
         self._slots = slots
-        self._processors = sorted(os.sched_getaffinity(0))
 
     @property
     def slots(self) -> int:
@@ -61,8 +58,7 @@ class LocalExecutor:
 
     async def make(self, attempt: Attempt) -> FinishedRun:
         attempt.began()
-        cpu = self._processors[attempt.slot % len(self._processors)]
-        measured = await self._machine.measure(attempt.started, attempt.folder.begin(), cpu)
+        measured = await self._machine.measure(attempt.started, attempt.folder.begin())
         execution = replace(measured.execution, retries=attempt.failures, measured_s=time.time())
         return await in_thread(lambda: concluded(attempt.run, attempt.folder, measured.measurement, execution))
 

@@ -53,9 +53,8 @@ class HostsMachine:
         self._entry = _Entry("", tell)
         self._greeted: WeakSet[RealHost] = WeakSet()  # connections that were not lost
 
-    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
+    async def measure(self, run: Run, folder: Path) -> Measured:
         """Measures a run as Machine says. Raises Skipped, CommandError or GeneratorError."""
-        del cpu  # the hosts' choice
         begin = asyncio.get_running_loop().time()
         measurement = await self._in_a_thread(self._measure, run, folder)
         seconds = asyncio.get_running_loop().time() - begin

@@ -60,8 +60,8 @@ class Skipped(Exception):
 class Machine(Protocol):
     """Measures one run into a folder that exists and is empty."""
 
-    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
-        """Measures the run on this processor, or on one that is free; cancelling ends it.
+    async def measure(self, run: Run, folder: Path) -> Measured:
+        """Measures the run; cancelling ends it.
 
         Raises GuestError, GeneratorError or Skipped.
         """
@@ -98,7 +98,7 @@ class LabMachine:
         self._hashes = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in self._programs.items()}
         self._memory = SharedMemory()
 
-    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
+    async def measure(self, run: Run, folder: Path) -> Measured:
         assert run.seed is not None
         kernel = self._kernels[run.topology.kernel]
         _write_job(run, folder)
@@ -108,7 +108,6 @@ class LabMachine:
                 job_dir=folder,
                 memory_bytes=guest_memory_bytes(run.topology),
                 seed=run.seed,
-                cpu=cpu,
                 userland=guest.userland,
                 code=guest.code,
                 environment=guest.environment,
@@ -165,8 +164,7 @@ class ThisMachine:
     def __init__(self, programs: EmulationPrograms) -> None:
         self._programs = programs
 
-    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
-        del cpu  # the kernel's choice, as in production
+    async def measure(self, run: Run, folder: Path) -> Measured:
         _write_job(run, folder)
         begin = asyncio.get_running_loop().time()
         process = await asyncio.create_subprocess_exec(
@@ -194,10 +192,10 @@ class EachItsOwn:
         self._emulated = emulated
         self._between_hosts = between_hosts
 
-    async def measure(self, run: Run, folder: Path, cpu: int | None) -> Measured:
+    async def measure(self, run: Run, folder: Path) -> Measured:
         machine = self._between_hosts if isinstance(run.path, HostPath) else self._emulated
         assert machine
-        return await machine.measure(run, folder, cpu)
+        return await machine.measure(run, folder)
 
     async def close(self) -> None:
         for machine in (self._emulated, self._between_hosts):
