@@ -158,3 +158,27 @@ def test_a_policer_stands_before_a_faster_link() -> None:
 def test_a_window_that_limits_is_that_of_the_receiver() -> None:
     [sender] = topology(window=Estimate("receiver's window", "bytes", 4e6, 3.6e6, 4.4e6)).senders
     assert sender.receiver_window_bytes == 4_000_000
+
+
+def cross(value: float, low: float, high: float | None) -> Estimate:
+    return Estimate("cross traffic", "bps", value, low, high, origin="steps")
+
+
+@pytest.mark.parametrize(
+    ("others", "bps"),
+    [
+        (cross(10e6, 9e6, 11e6), [10e6]),
+        (cross(10e6, 5e6, 11e6), [10e6, 5e6]),
+        (cross(10e6, 0.0, None), [10e6, 20e6]),
+        (cross(1e6, 0.0, None), []),
+        (cross(1e6, 0.5e6, 1.5e6), [1e6]),
+    ],
+    ids=["told", "open below", "no upper end", "perhaps none", "little"],
+)
+def test_others_are_a_source_whose_open_rate_is_swept(others: Estimate, bps: list[float]) -> None:
+    payload_share = 1472 / 1514
+    found = {}
+    for condition in read((Finished("cubic", 1),), cross=others):
+        sources = [source for source in condition.traffic.sources if isinstance(source, UdpSource)]
+        found.update({source.rate_bps: None for source in sources})
+    assert list(found) == pytest.approx([each * payload_share for each in bps], rel=1e-3)

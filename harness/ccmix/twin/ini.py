@@ -24,7 +24,9 @@ UNKNOWN_BUFFERS = ("0.1bdp", "0.3bdp", "1bdp")
 LARGER_BUFFERS = (1, 3, 10)  # times what it holds at least
 LARGER_RATES, UNKNOWN_BPS = (1, 2, 5), 1e9
 LINKS = (2, 10)  # times the rate of a policer, for the link behind it
-OPEN_SHARE = 0.05  # of a rate, beyond which the ends of its interval are swept, too
+OPEN_SHARE = 0.05  # of a rate, beyond which the ends of its interval are swept, too, and those of others' traffic
+LEAST_OTHERS = 0.03  # of a rate, of others who are not there for sure
+MORE_OTHERS = 2  # times their traffic, where that has no upper end
 QDISCS = {FIFO: "bfifo", MANAGED: "codel", OF_FLOWS: "fq_codel"}
 SENDER, OTHERS = "h1", "others"
 LEAST_SHARE = 1e-6
@@ -42,7 +44,7 @@ class _Path:
     name: str
     lines: tuple[str, ...]
     sweeps: tuple[str, ...]
-    cross_bps: float | None
+    cross_bps: tuple[float, ...]  # the best estimate, and what else it may be; none where others do not show
 
 
 def ini(twins: Sequence[Twin]) -> str:
@@ -65,8 +67,9 @@ def _path(twin: Twin, name: str) -> _Path:
     sweeps: dict[str, str] = {}
     rate, base, cross = twin.of(RATE), twin.of(BASE_RTT), twin.of(CROSS)
     policer, window = twin.of(POLICER), twin.of(WINDOW)
+    crosses = _crosses(cross, rate)
     # what is left beside others is known better than both
-    rates = _links(rate) if policer.value else _rates(rate)[: 1 if _told(cross) else None]
+    rates = _links(rate) if policer.value else _rates(rate)[: 1 if crosses else None]
     lines = [*_comment(rate), f"rate = {rates[0]}", *_comment(policer), *_policer(rate, policer)]
     lines += [*_comment(base), *_rtt(base)]
     if len(rates) > 1:
@@ -86,12 +89,13 @@ def _path(twin: Twin, name: str) -> _Path:
     lines += [*_comment(twin.of(ECN)), f"ecn = {'off' if twin.of(ECN).word in (None, 'not negotiated') else 'on'}"]
     lines += [*_comment(window), *([f"receiver-window = {window.value:.0f}b"] if window.value else [])]
     lines += _comment(cross)
-    cross_bps = cross.value if _told(cross) else None
-    if cross_bps:
-        payload_share = ((mtu.value or 1500) - UDP_HEADERS_BYTES) / ((mtu.value or 1500) + ETHERNET_BYTES)
+    if crosses:
         lines += [f"host.{SENDER} =" + _host(base), f"host.{OTHERS} =" + _host(base) + " loss 0%"]
-        cross_bps *= payload_share
-    return _Path(name, tuple(lines), tuple(_swept(sweeps)), cross_bps)
+    payload_share = ((mtu.value or 1500) - UDP_HEADERS_BYTES) / ((mtu.value or 1500) + ETHERNET_BYTES)
+    payloads = tuple(each * payload_share for each in crosses)
+    if len(payloads) > 1:
+        sweeps[f"flows.{OTHERS}"] = ", ".join(map(_others, payloads))
+    return _Path(name, tuple(lines), tuple(_swept(sweeps)), payloads)
 
 
 def _swept(sweeps: Mapping[str, str]) -> Iterator[str]:
@@ -108,9 +112,18 @@ def _losses(loss: Estimate) -> str | None:
     return f"0%, {_share(loss.high)}"
 
 
-def _told(cross: Estimate) -> bool:
-    """Returns whether there is other traffic for sure."""
-    return bool(cross.value and cross.low)
+def _crosses(cross: Estimate, rate: Estimate) -> tuple[float, ...]:
+    """Returns others' traffic with headers, and what else it may be where that leaves much of the rate open; nothing
+    where so little shows that there may be none.
+    """
+    if not cross.value or not rate.value or (not cross.low and cross.value < LEAST_OTHERS * rate.value):
+        return ()
+    ends = (cross.low or 0.0, MORE_OTHERS * cross.value if cross.high is None else cross.high)
+    return (cross.value, *(end for end in ends if end and abs(end - cross.value) > OPEN_SHARE * rate.value))
+
+
+def _others(bps: float) -> str:
+    return f"{OTHERS} udp@{bps / 1e3:.0f}K"
 
 
 def _comment(estimate: Estimate) -> Iterator[str]:
@@ -251,8 +264,8 @@ def _settings(run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _P
             if len(groups) == 1:
                 groups = (replace(groups[0], weight=test.streams or 1),)
             yield f"flows.{test.name or 'test'}", f"{SENDER} {format_groups(groups)}"
-        if path.cross_bps:
-            yield f"flows.{OTHERS}", f"{OTHERS} udp@{path.cross_bps / 1e3:.0f}K"
+        if len(path.cross_bps) == 1:
+            yield f"flows.{OTHERS}", _others(path.cross_bps[0])
     else:
         yield "cca", format_groups(tests[0].groups)
         yield "streams", str(tests[0].streams)
@@ -275,7 +288,8 @@ def _example(twin: Twin, path: _Path, *, several: bool) -> list[str]:
     lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *path.sweeps, ITERATIONS]
     if path.cross_bps:
         streams = [f"    {SENDER} {cca}:{count}" for cca in ccas for count in EXAMPLE_STREAMS]
-        lines += [f"flows.{OTHERS} = {OTHERS} udp@{path.cross_bps / 1e3:.0f}K", "sweep.flows.test =", *streams]
+        others = [f"flows.{OTHERS} = {_others(path.cross_bps[0])}"] if len(path.cross_bps) == 1 else []
+        lines += [*others, "sweep.flows.test =", *streams]
     else:
         lines += [f"sweep.{key} = {', '.join(ccas)}", f"sweep.streams = {', '.join(map(str, EXAMPLE_STREAMS))}"]
     return lines
