@@ -28,8 +28,8 @@ class BrokenLab:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    async def measure(self, run: Run, folder: Path, cpu: int | None) -> object:
-        (folder / "log").write_text(f"{run.name} {cpu}")
+    async def measure(self, run: Run, folder: Path) -> object:
+        (folder / "log").write_text(run.name)
         raise self._error
 
 

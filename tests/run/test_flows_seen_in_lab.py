@@ -72,7 +72,7 @@ def finished(flows: str, tmp_path: Path, more: str = "") -> FinishedRun:
     [run] = make_plan(load(file).entries, seed=1)
     folder = RunFolder.of(tmp_path / "out", run)
     machine = LabMachine(find_kernel(), EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt()))
-    measured = asyncio.run(machine.measure(run, folder.begin(), cpu=0))
+    measured = asyncio.run(machine.measure(run, folder.begin()))
     return conclude(run, folder, measured.measurement, measured.execution)
 
 

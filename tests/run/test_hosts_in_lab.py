@@ -44,7 +44,7 @@ def verdict(ini: str, folder: Path, iperf3: Path | None = None) -> Verdict:
     [run] = make_plan(load(file).entries, seed=1)
     kept = RunFolder.of(folder / "out", run)
     machine = LabMachine(find_kernel(), EmulationPrograms(iperf3 or find_iperf3(), find_sockmon(), find_rtt()))
-    done = asyncio.run(machine.measure(run, kept.begin(), cpu=0))
+    done = asyncio.run(machine.measure(run, kept.begin()))
     return conclude(run, kept, done.measurement, done.execution).verdict
 
 

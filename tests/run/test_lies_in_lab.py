@@ -42,7 +42,7 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
         if ini not in by_ini:
             folder = tmp_path_factory.mktemp("lie")
             run = planned(ini, folder)
-            result = asyncio.run(machine.measure(run, folder, cpu=0))
+            result = asyncio.run(machine.measure(run, folder))
             by_ini[ini] = run, folder, MEASUREMENT.decode(json.loads(json.dumps(asdict(result.measurement))))
         return by_ini[ini]
 

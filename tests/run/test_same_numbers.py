@@ -255,7 +255,7 @@ def measured(run: Run, folder: Path, iperf3: Path | None = None) -> dict[str, by
     """Returns what measuring the run leaves in the folder."""
     folder.mkdir()
     programs = EmulationPrograms(iperf3 or find_iperf3(), find_sockmon(), find_rtt())
-    asyncio.run(LabMachine(find_kernel(), programs).measure(run, folder, cpu=0))
+    asyncio.run(LabMachine(find_kernel(), programs).measure(run, folder))
     return contents(folder)
 
 
@@ -318,7 +318,7 @@ machines.GuestSpec = functools.partial(machines.GuestSpec, stall_seconds=3600)
 job, folder, kernel, *programs = map(Path, sys.argv[1:])
 machine = LabMachine(kernel, EmulationPrograms(*programs))
 with tempfile.TemporaryDirectory() as own:
-    asyncio.run(machine.measure(pickle.loads(job.read_bytes()), Path(own), cpu=0))
+    asyncio.run(machine.measure(pickle.loads(job.read_bytes()), Path(own)))
     shutil.copytree(own, folder)
 """
 

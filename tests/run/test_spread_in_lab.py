@@ -85,7 +85,7 @@ def measured(tmp_path: Path) -> Callable[..., Outcome]:
     def measure(run: Run, name: str, applied: Run | None = None) -> Outcome:
         folder = RunFolder.of(tmp_path / name, run)
         machine = LabMachine(find_kernel(), EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt()))
-        done = asyncio.run(machine.measure(applied or run, folder.begin(), cpu=0))
+        done = asyncio.run(machine.measure(applied or run, folder.begin()))
         return Outcome(conclude(run, folder, done.measurement, done.execution), folder.path, done.measurement)
 
     return measure

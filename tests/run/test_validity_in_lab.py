@@ -26,7 +26,7 @@ def verdict(configured: Run, applied: Run, outdir: Path) -> Verdict:
     """Measures `applied` and judges it as if `configured` had been measured."""
     folder = RunFolder.of(outdir, configured)
     machine = LabMachine(find_kernel(), EmulationPrograms(find_iperf3(), find_sockmon(), find_rtt()))
-    measured = asyncio.run(machine.measure(applied, folder.begin(), cpu=0))
+    measured = asyncio.run(machine.measure(applied, folder.begin()))
     return conclude(configured, folder, measured.measurement, measured.execution).verdict
 
 

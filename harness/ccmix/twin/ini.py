@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -196,7 +197,7 @@ def _reordering(reordering: Estimate) -> list[str]:
 
 def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
     """Yields the lines of each entry: the tests of the measured campaign, or examples where it has none."""
-    tests: dict[str, dict[str, _TestOfCampaign]] = {}
+    tests: dict[tuple[str, str], _TestOfCampaign] = {}
     for finished in twin.runs:
         run = finished.run
         own = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | ImportedSource)]
@@ -204,17 +205,21 @@ def _entries(twin: Twin, path: _Path, *, several: bool) -> Iterator[list[str]]:
             name = _name(
                 run.entry if not several or twin.destination in run.entry else f"{run.entry}-{twin.destination}"
             )
-            test = _TestOfCampaign(run.condition, dict(_settings(run, own, path)), guessed=not run.traffic.duration_s)
-            tests.setdefault(name, {}).setdefault("\n".join(test.lines), test)
+            # of a table, an entry is a host: its tests have names of their own
+            condition = run.condition if isinstance(own[0], Iperf3Source) else {}
+            test = _TestOfCampaign(condition, dict(_settings(run, own, path)), guessed=not run.traffic.duration_s)
+            tests.setdefault((name, "\n".join(test.lines)), test)
     if not tests:
         yield _example(twin, path, several=several)
-    for name, by_lines in tests.items():
-        own_tests = list(by_lines.values())
-        variants = [swept] if (swept := _as_sweeps(own_tests)) else [test.lines for test in own_tests]
-        for number, lines in enumerate(variants, start=1):
-            suffix = f"-{number}" if number > 1 else ""
-            head = [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}"]
-            yield [*head, *lines, *path.sweeps, ITERATIONS]
+    sweeps = {name: _as_sweeps([test for (of, _), test in tests.items() if of == name]) for name, _ in tests}
+    entries: Counter[str] = Counter()
+    for (name, _), test in tests.items():
+        if sweeps[name] and entries[name]:
+            continue
+        entries[name] += 1
+        suffix = f"-{entries[name]}" if entries[name] > 1 else ""
+        head = [f"[{name}{suffix}]", "type = iperf3", f"topology = {path.name}"]
+        yield [*head, *(sweeps[name] or test.lines), *path.sweeps, ITERATIONS]
 
 
 @dataclass(frozen=True)
