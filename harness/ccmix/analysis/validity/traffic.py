@@ -11,6 +11,7 @@ from ccmix.model import Run
 from ccmix.model.group_grammar import DEFAULT_CCA
 from ccmix.units import format_time
 
+COOKIE_SEGMENTS = 1  # that iperf3 sends of a connection's cookie, before it sets the CCA
 LEAST_DRAWN_S = 1e-6  # what iperf3 and the draw count in
 
 
@@ -18,10 +19,11 @@ def cca(tables: RunTables, looked: bool = True) -> Iterator[tuple[str, str]]:
     """Reports CCAs that differ: the one asked for, the one that iperf3 read from the socket, and the one the probe saw.
 
     Without a probe (`looked` is false), compares what the generator read, if anything. If no CCA was asked for,
-    compares what iperf3 read and what the probe saw, on a socket that sends. DCTCP without ECN goes on as
-    'dctcp-reno' (net/ipv4/tcp_dctcp.c).
+    compares what iperf3 read and what the probe saw, on a socket that sends more than its cookie. DCTCP without ECN
+    goes on as 'dctcp-reno' (net/ipv4/tcp_dctcp.c).
     """
-    sending = tables.sockets.filter(pl.col("data_segs_out") > 0)
+    segments = pl.col("data_segs_out").cast(pl.Int64)
+    sending = tables.sockets.filter(segments > (segments.max().over(FLOW) - 1).clip(0, COOKIE_SEGMENTS))
     seen = sending.group_by(FLOW).agg(pl.col("cca").unique())
     for flow in tables.flows.join(seen, on=FLOW, how="left").iter_rows(named=True):
         seen_outside = {cca or "one that ss names otherwise" for cca in flow["cca"] or ()}
