@@ -146,7 +146,7 @@ def test_many_failures_are_no_accident(
 def test_long_tests_and_named_ones_run_once(
     words: list[str], tiers: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is drawn at random may not fail twice, and who names tests sees the failure."""
+    """A failure of random input may not come twice, and a user who names tests wants to see it."""
 
     def run(part: Any, file: Path, arguments: Sequence[str]) -> int:
         assert "alone" not in part.name

@@ -58,7 +58,7 @@ def test_a_run_without_trains_has_none() -> None:
 
 
 def test_trains_tell_the_rate_beside_others_in_one_queue() -> None:
-    """What arrives is a tenth too small, as where our packets come in pairs."""
+    """Fewer of our packets arrive, as where they come in pairs."""
     seen = measured(Truth(cross_bps=15e6))
     fewer = [
         replace(step, udp=step.udp.with_columns(lost_packets=pl.col("lost_packets") + pl.col("packets") // 20))
@@ -120,7 +120,7 @@ def test_a_link_that_is_hardly_ever_free_for_others_bounds_the_rate() -> None:
 
 
 def test_trains_of_another_link_than_a_policer_s_count_for_nothing() -> None:
-    """What is too much does not wait, so the link is not always busy."""
+    """The probe does not wait in an overload, so the link is not always busy."""
     seen = with_trains(measured(Truth(cross_bps=15e6)), np.full(600, GAP_S / 1.1))
     packet_s = PACKET_BYTES * 8 / RATE_BPS
     waiting, free = (
