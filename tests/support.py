@@ -30,6 +30,7 @@ from ccmix.model import (
     Sender,
     Topology,
     Traffic,
+    TrafficSource,
 )
 
 CCMIX = str(Path(sys.prefix, "bin", "ccmix"))
@@ -82,6 +83,11 @@ def with_groups(traffic: Traffic, *groups: Group, streams: int | None = None) ->
     assert isinstance(test, Iperf3Source)
     changed = replace(test, groups=groups, streams=test.streams if streams is None else streams)
     return replace(traffic, sources=(changed,))
+
+
+def add_sources(traffic: Traffic, *sources: TrafficSource) -> Traffic:
+    """Returns the traffic with more sources: beside a test, cross traffic."""
+    return replace(traffic, sources=(*traffic.sources, *sources))
 
 
 # An emulated path of one sender, with a little loss

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from ccmix.analysis.effects import SettingLine, effects
 from ccmix.analysis.sharing import sharing
-from ccmix.model import Buffer, Destination, Group, HostPath, Queue, Run, Topology
+from ccmix.model import Buffer, Destination, Group, HostPath, Queue, Run, Topology, UdpSource
 from ccmix.model.results import FinishedRun
 from finished_runs import finished_run, group_metrics, metrics
-from support import TOPOLOGY, iperf3_traffic, with_groups, with_senders
+from support import TOPOLOGY, add_sources, iperf3_traffic, with_groups, with_senders
 
 TRAFFIC = iperf3_traffic((Group("cubic"),), 2, 10.0, 0.0, 1.0)
 NOISE = (0.99, 1.0, 1.01)  # of three iterations
@@ -40,6 +40,23 @@ def in_queues(goodputs: Sequence[tuple[str, str, float]]) -> list[tuple[str, Fin
         for bdp, kind, bbr in goodputs
         for at, noise in enumerate(NOISE, 1)
     ]  # fmt: skip
+
+
+def test_cross_traffic_beside_the_test_changes_nothing_of_it() -> None:
+    runs = in_queues([("1", "bfifo", 90), ("8", "bfifo", 30)])
+    others = group_metrics("others", 7.0, cca="-")
+    beside = [
+        (
+            campaign,
+            replace(
+                alone,
+                run=replace(alone.run, traffic=add_sources(alone.run.traffic, UdpSource("others", "h2", 1e6, 1))),
+                metrics=replace(alone.metrics, groups=(*alone.metrics.groups, others)),
+            ),
+        )
+        for campaign, alone in runs
+    ]
+    assert lines(beside) == lines(runs) != ()
 
 
 def test_two_settings_have_two_lines_each() -> None:

@@ -11,8 +11,21 @@ from ccmix.analysis.dynamics import convergence_of_flows_s, convergence_s, goodp
 from ccmix.analysis.metrics import run_metrics
 from ccmix.analysis.path_metrics import mean_rate_bps
 from ccmix.analysis.tables import RunTables
-from ccmix.model import DelayChange, Destination, HostPath, HttpSource, Measurement, Policer, RateChange, Run, UdpSource
+from ccmix.model import (
+    CommandSource,
+    DelayChange,
+    Destination,
+    Group,
+    HostPath,
+    HttpSource,
+    Measurement,
+    Policer,
+    RateChange,
+    Run,
+    UdpSource,
+)
 from ccmix.model.results import PolicerMetrics, StartupMetrics
+from support import add_sources, with_groups
 
 
 def intervals(goodputs_of_ports: dict[int, Sequence[float]]) -> pl.DataFrame:
@@ -97,6 +110,36 @@ def test_beside_udp_no_share_is_the_fair_one(run: Run, tables: RunTables, measur
     traffic = replace(run.traffic, sources=(UdpSource("bbr", "h1", 1e6, 1),))
     groups = run_metrics(replace(run, traffic=traffic), tables, measurement.ping_rtt_s, measurement).groups
     assert [group.fair_share for group in groups] == [None, None]
+
+
+def test_cross_traffic_is_none_of_the_run_s_goodput_shares_and_fairness(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    """Of cubic's 200 Mbit/s and bbr's 600, the latter are of a command beside the test; they fill the bottleneck."""
+    alone = with_groups(run.traffic, Group("cubic"), streams=1)
+    beside = replace(run, traffic=add_sources(alone, CommandSource("bbr", "h1", "true")))
+    metrics = run_metrics(beside, tables, measurement.ping_rtt_s, measurement)
+    of_all = run_metrics(run, tables, measurement.ping_rtt_s, measurement)
+    assert (metrics.goodput_bps, metrics.utilisation) == (200e6, of_all.utilisation)
+    assert (metrics.fairness, metrics.fairness_of_groups, metrics.convergence_s) == (1, 1, None)
+    cubic, bbr = metrics.groups
+    assert (cubic.share, cubic.fair_share, bbr.share, bbr.fair_share, bbr.goodput_bps) == (1, 1, None, None, 600e6)
+    assert [flow.share for flow in metrics.flows] == [1, None]
+    assert (metrics.retransmission_rate, metrics.startup_s) == (cubic.retransmission_rate, cubic.startup_s)
+    assert metrics.rtt_p99_s == cubic.rtt_p99_s != of_all.rtt_p99_s
+
+
+def test_short_flows_beside_a_test_leave_its_shares_as_they_are(
+    run: Run, tables: RunTables, measurement: Measurement
+) -> None:
+    beside = replace(run, traffic=add_sources(run.traffic, HttpSource("web", "h1", 1, 1, 1, "-")))
+    short = pl.DataFrame([{"group": "web", "host": "h1", "goodput_bps": 50e6, "throughput_bps": 50e6}])
+    completed = pl.DataFrame({"group": ["web"], "seconds": [1.0]})
+    metrics = run_metrics(
+        beside, replace(tables, short_flows=short, completions=completed), measurement.ping_rtt_s, measurement
+    )
+    assert (metrics.goodput_bps, metrics.utilisation) == (800e6, 0.85)
+    assert [(group.share, group.fair_share) for group in metrics.groups] == [(0.25, 0.5), (0.75, 0.5), (None, None)]
 
 
 def test_retransmissions_of_the_run_and_of_a_flow(run: Run, tables: RunTables, measurement: Measurement) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from ccmix.analysis.ratio import Ratio
 from ccmix.analysis.sharing import Sharing, sharing
-from ccmix.model import Group, Run, Topology
+from ccmix.model import Group, Run, Topology, UdpSource
 from ccmix.model.results import Finding, FinishedRun, Status
 from finished_runs import finished_run, group_metrics, metrics
-from support import TOPOLOGY, iperf3_traffic, with_groups, with_senders
+from support import TOPOLOGY, add_sources, iperf3_traffic, with_groups, with_senders
 
 TRAFFIC = iperf3_traffic((Group("cubic"),), 8, 10.0, 0.0, 1.0)
 
@@ -99,6 +99,25 @@ def test_shares_in_a_mix() -> None:
     assert one.interval
     assert one.interval[0] < one.share < one.interval[1] <= 1
     assert one.seen
+
+
+def beside_others(goodputs: dict[str, float], iteration: int) -> tuple[str, FinishedRun]:
+    """Makes a run beside UDP, which is none of the test's groups."""
+    campaign, alone = finished("tests", goodputs, iteration)
+    run = replace(alone.run, traffic=add_sources(alone.run.traffic, UdpSource("others", "h2", 1e6, 1)))
+    groups = (*alone.metrics.groups, group_metrics("others", 7.0, cca="-"))
+    return campaign, replace(alone, run=run, metrics=replace(alone.metrics, groups=groups))
+
+
+def test_cross_traffic_beside_a_test_is_no_group_of_a_comparison() -> None:
+    mixed = [beside_others({"cubic": 20.0, "bbr": bbr}, at) for at, bbr in enumerate((80.0, 60.0, 180.0), 1)]
+    found = sharing(mixed)
+    [one] = found.beside
+    assert (one.group, one.others, one.share) == ("bbr", (("cubic", 4),), pytest.approx((0.8 + 0.75 + 0.9) / 3))
+    [single] = found.singles
+    assert (single.names, single.goodput_bps.mean) == (("cubic", "bbr"), pytest.approx((100 + 80 + 200) / 3))
+    each = [beside_others({cca: value}, at) for cca in ("cubic", "bbr") for at, value in ((1, 2.0), (2, 3.0))]
+    assert [(one.cca, one.baseline) for one in sharing(each).alone] == [("bbr", "cubic")]
 
 
 def test_of_three_groups_each_has_a_share() -> None:

@@ -10,12 +10,26 @@ import pytest
 
 from ccmix.analysis.tables import RunTables
 from ccmix.analysis.validity import judge
-from ccmix.model import Capture, CaptureFacts, GuestRoot, LabKernel, Measurement, PathChange, Run
+from ccmix.analysis.validity.comparison import Observed
+from ccmix.analysis.validity.traffic_fields import pacing
+from ccmix.model import (
+    Capture,
+    CaptureFacts,
+    GuestRoot,
+    LabKernel,
+    Measurement,
+    PathChange,
+    QdiscCounters,
+    Run,
+    Traffic,
+    UdpSource,
+)
 from ccmix.model.results import Verdict
 from ccmix.probes.stream.format import CPU_TIMES
 from ccmix.terms import LIMITS
-from support import packet_train, with_senders
+from support import add_sources, packet_train, with_senders
 
+Qdiscs = tuple[QdiscCounters, ...]
 Seen = tuple[RunTables, Measurement]
 BBR_PORT = pl.col("port") == 40002
 Change = Callable[[RunTables, Measurement], Seen]
@@ -488,6 +502,27 @@ def test_one_thing_changed_is_told(
     assert (finding.kind, finding.accepted) == (kind, False)
     assert finding.detail.startswith(LIMITS[kind] + ": ")
     assert sentence in finding.detail
+
+
+def test_pacing_holds_no_cross_traffic_of_another_host(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    """Only the queue of the test's sender was to hold flows to 10 Mbit/s."""
+    path = replace(run.topology, senders=(*run.topology.senders, replace(run.topology.senders[0], name="h2")))
+    traffic = replace(run.traffic, pacing_bps=10e6)
+    beside = add_sources(traffic, UdpSource("others", "h2", 1e6, 1))
+    free = measurement.after.qdiscs["sender-queue"]
+    _, seen = changed_options("sender-queue", maxrate=1_250_000)(tables, measurement)
+    paced = seen.after.qdiscs["sender-queue"]
+
+    def told(asked: Traffic, of_test: Qdiscs, of_others: Qdiscs) -> list[str]:
+        counters = replace(measurement.after, qdiscs={"sender-queue h1": of_test, "sender-queue h2": of_others})
+        read_back = replace(measurement, before=counters, after=counters)
+        return [detail for _, detail in pacing(Observed(replace(run, path=path, traffic=asked), tables, read_back))]
+
+    not_held = "fq of sender-queue h1 held flows to no rate, configured is 10.0 Mbit/s"
+    held = "fq of sender-queue h2 held flows to 10.0 Mbit/s, configured is no rate"
+    assert told(traffic, paced, paced) == told(beside, paced, free) == []
+    assert told(beside, paced, paced) == [held]
+    assert told(beside, free, free) == [not_held]
 
 
 @pytest.mark.parametrize("change", TOLERATED.values(), ids=TOLERATED)

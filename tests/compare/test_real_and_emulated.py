@@ -12,11 +12,11 @@ from ccmix.archive import Campaign, RunFolder
 from ccmix.compare.groups import groups_of_both
 from ccmix.compare.matching import BESIDE, Cell, Matched, cells, match
 from ccmix.compare.verdicts import compare
-from ccmix.model import Group, HostPath, Iperf3Source, Loss, Run, Topology, UdpSource
+from ccmix.model import Group, HostPath, HttpSource, Iperf3Source, Loss, Run, Topology, UdpSource
 from ccmix.model.results import Execution, Finding, Verdict
 from ccmix.terms import IMPORTED
 from finished_runs import campaign_plan, finished_run, group_metrics, metrics
-from support import TOPOLOGY, with_groups, with_senders
+from support import TOPOLOGY, add_sources, with_groups, with_senders
 
 from .conftest import PATH, TRAFFIC, Make, finished, iterations, load, make_run
 
@@ -121,6 +121,26 @@ def test_cross_traffic_of_the_twin_is_no_flow_of_the_test(make: Make) -> None:
     [pair] = match(real, cells(lab)).pairs
     assert pair.rule == BESIDE
     assert list(groups_of_both(pair.a.first, pair.b.first)) == [("cubic", "test")]
+
+
+def test_a_twin_s_cross_traffic_leaves_the_condition_and_its_groups_as_they_are(make: Make) -> None:
+    """The sources beside the test are no CCA of the mix, and the test's groups have the names of the real ones."""
+    runs = iterations(NEAR, path=PATH, cca="cubic,bbr", entry="tests")
+    real = cells(load(make("real", runs)).runs)
+    cross = UdpSource("others", "h2", 1e6, 1), HttpSource("web", "h2", 9, 1000, 1, "reno")
+    lab = []
+    for run, value in runs:
+        beside = replace(run, path=emulated(0.006), dst="receiver", traffic=add_sources(run.traffic, *cross))
+        groups = [group_metrics(cca, value / 2, streams=4) for cca in ("cubic", "bbr")]
+        others = [group_metrics("others", 1e6, cca="-"), group_metrics("web", 1e3, cca="reno", streams=9)]
+        lab.append(Result(finished_run(beside, metrics([*groups, *others])), Path()))
+    [cell] = cells(lab)
+    assert (
+        (cell.key, cell.streams) == (real[0].key, real[0].streams) == ("tests all cubic,bbr 8", {"cubic": 4, "bbr": 4})
+    )
+    [pair] = match(real, [cell]).pairs
+    assert pair.rule == "same entry, condition, CCAs and streams"
+    assert list(groups_of_both(pair.a.first, pair.b.first)) == [("cubic", "cubic"), ("bbr", "bbr")]
 
 
 def test_pacing_counts_where_both_tell_it(imported: Import, make: Make) -> None:

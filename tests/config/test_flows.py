@@ -1,6 +1,7 @@
 """Lines of traffic as people write them, right and wrong."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,8 @@ TOPOLOGY = "[topology t]\nrate = 100mbit\ndelay = 5ms\nhosts = 3\n"
 ENTRY = "[one]\ntype = iperf3\ntopology = t\n"
 
 
-def flows(read: Files, text: str) -> tuple[TrafficSource, ...]:
-    [condition] = read(TOPOLOGY + ENTRY + text).entries[0].conditions
+def flows(read: Files, text: str, default: str = "") -> tuple[TrafficSource, ...]:
+    [condition] = read(default + TOPOLOGY + ENTRY + text).entries[0].conditions
     assert condition.traffic.groups == ()
     return condition.traffic.named_sources
 
@@ -69,6 +70,55 @@ def test_a_line_is_swept(read: Files) -> None:
     assert [condition.traffic.sources[0].streams for condition in conditions] == [1, 2]
 
 
+def test_beside_a_test_every_other_source_is_cross_traffic(read: Files) -> None:
+    """The first sender sends the test; what others send may be swept as the test is."""
+    text = (
+        "streams = 8\nsweep.cca =\n  cubic\n  cubic:8,bbr:8\n"
+        "flows.others = h3 udp@10M\nflows.web = h2 http requests 5 size 1mb\nflows.tool = h1 command ./tool\n"
+        "sweep.flows.load =\n  h2 workload web-search load 10%\n  h2 udp@1M+2s\n"
+    )
+    conditions = read(TOPOLOGY + ENTRY + text).entries[0].conditions
+    assert [condition.traffic.test for condition in conditions] == [
+        Iperf3Source("", "h1", groups, 8) for groups in ((Group("cubic"),), (Group("cubic", 8), Group("bbr", 8)))
+        for _ in range(2)
+    ]  # fmt: skip
+    for condition in conditions:
+        traffic = condition.traffic
+        assert traffic.sources == (traffic.test, *traffic.cross_traffic)
+        assert {source.name: source.host for source in traffic.cross_traffic} == {
+            "others": "h3", "web": "h2", "tool": "h1", "load": "h2",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("own", ["cca = cubic", "streams = 1", "sweep.cca = cubic, bbr", "sweep.streams = 1, 2"])
+def test_each_key_of_a_test_makes_one_beside_cross_traffic(read: Files, own: str) -> None:
+    for condition in read(TOPOLOGY + ENTRY + own + "\nflows.a = h2 udp@1M\n").entries[0].conditions:
+        assert [source.kind for source in condition.traffic.sources] == ["iperf3", "udp"]
+
+
+def test_a_cca_of_default_makes_no_test_beside_lines(read: Files) -> None:
+    assert flows(read, "flows.a = h2 udp@1M\n", "[DEFAULT]\ncca = bbr\nstreams = 4\n") == (
+        UdpSource("a", "h2", 1e6, 1),
+    )  # fmt: skip
+
+
+def test_pacing_holds_the_test_and_not_what_others_send(read: Files) -> None:
+    """So only the queue of the test's sender must be able to pace."""
+    hosts = "[topology t]\nrate = 100mbit\nhost.h1 = delay 5ms\nhost.h2 = delay 5ms sender-qdisc pfifo\n"
+    [condition] = read(hosts + ENTRY + "pacing = 5mbit\ncca = bbr\nflows.a = h2 udp@9M\n").entries[0].conditions
+    assert [condition.traffic.paces(host) for host in ("h1", "h2")] == [True, False]
+
+
+def test_pacing_holds_all_senders_without_cross_traffic(read: Files, told: Told) -> None:
+    text = "pacing = 5mbit\nflows.test = h1 bbr:1\nflows.a = h2 udp@9M\n"
+    [condition] = read(TOPOLOGY + ENTRY + text).entries[0].conditions
+    assert [condition.traffic.paces(host) for host in ("h1", "h2", "h3")] == [True] * 3
+    assert not replace(condition.traffic, pacing_bps=None).paces("h1")
+    hosts = "[topology t]\nrate = 100mbit\nhost.h1 = delay 5ms\nhost.h2 = delay 5ms sender-qdisc pfifo\n"
+    [problem] = told(hosts + ENTRY + text)
+    assert "needs fq, and h2 has sender-qdisc pfifo" in str(problem)
+
+
 AT_KEY = {
     "no name": ("flows.1 = h1 bbr:1", "is no name of flows"),
     "no traffic": ("flows.a = h1", "says nothing of its flows"),
@@ -105,8 +155,24 @@ OF_ENTRY = {
         "flows.a = h1 bbr:1,cubic:1+10s",
         "flows.a: a group of cubic begins after 10 s, and the traffic",
     ),
-    "CCA beside lines": ("cca = bbr\nflows.a = h1 cubic:1", "cca: has no effect beside lines of flows"),
-    "swept streams beside lines": ("sweep.streams = 1, 2\nflows.a = h1 cubic:1", "sweep.streams: has no effect"),
+    "CCA beside another test": (
+        "cca = bbr\nflows.a = h1 cubic:1",
+        "flows.a: is a test by iperf3 itself, and beside cca and streams there is only cross traffic",
+    ),
+    "swept streams beside another test": ("sweep.streams = 1, 2\nflows.a = h1 cubic:1", "flows.a: is a test by iperf3"),
+    "CCA beside a swept test": (
+        "cca = bbr\nsweep.flows.a =\n  h1 udp@1M\n  h1 cubic:1",
+        "sweep.flows.a: 'h1 cubic:1' is a test by iperf3 itself",
+    ),
+    "cross traffic that is called as a group": (
+        "cca = cubic\nflows.cubic = h2 udp@1M",
+        "flows.cubic: has the name of the test's group cubic",
+    ),
+    "question to iperf3 beside a test": ("rtt-probe = tcp:5202@1\ncca = bbr\nflows.a = h2 udp@1M", "asks port 5202"),
+    "settled beside cross traffic without goodput": (
+        "cca = bbr\nflows.a = h2 workload web-search load 5%\nduration = settled, at most 1m",
+        "flows.a: is workload, whose goodput nobody sees during a run: duration can't be settled",
+    ),
     "question to iperf3": (
         "rtt-probe = tcp:5202@1\nflows.a = h1 bbr:1\nflows.b = h2 bbr:1",
         "rtt-probe: asks port 5202",

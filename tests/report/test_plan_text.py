@@ -131,6 +131,12 @@ topology = rtt
 sweep.receivers = one
 flows.noise = h1 udp@1M
 flows.load = h5..h100 workload web-search rate 1mbit +2s
+[three]
+type = iperf3
+topology = rtt
+cca = cubic:3,bbr
+streams = 8
+flows.noise = h2 udp@1M
 """
 MANY_SHOWN = """\
 [one]
@@ -154,6 +160,10 @@ LINES_SHOWN = """\
   flows        noise: h1 udp, 1 x 1.00 Mbit/s
   flows        load: h5..h100 workload web-search, 1.00 Mbit/s offered, -, from 2 s on
 """
+TEST_SHOWN = """\
+  iperf3       h1: 8 flows of cubic:3,bbr
+  flows        noise: h2 udp, 1 x 1.00 Mbit/s
+"""
 ONE_RECEIVER = "west1..100 [bottleneck] east ── eth0 receiver\n"
 
 
@@ -165,6 +175,7 @@ def test_a_path_of_many_hosts(ccmix: Ccmix) -> None:
     assert done.stdout.startswith(MANY_SHOWN)
     assert ONE_RECEIVER in done.stdout.removeprefix(MANY_SHOWN)
     assert LINES_SHOWN in done.stdout.removeprefix(MANY_SHOWN)
+    assert TEST_SHOWN in done.stdout.removeprefix(MANY_SHOWN)
 
 
 UNKNOWN = """\

@@ -1,6 +1,6 @@
 """Tests what a report says of conditions that are one range."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,12 +8,12 @@ import pytest
 from ccmix.analysis.results import Results, load_results
 from ccmix.archive import Campaign, RunFolder
 from ccmix.cli.run import _sentences
-from ccmix.model import Group, Run
+from ccmix.model import Group, Run, UdpSource
 from ccmix.report import results_text
 from ccmix.report.html import write_report
 from ccmix.report.ranges_text import range_sentences
 from finished_runs import campaign_plan, finished_run, group_metrics, metrics
-from support import TOPOLOGY, iperf3_traffic
+from support import TOPOLOGY, add_sources, iperf3_traffic
 
 TRAFFIC = iperf3_traffic((Group("cubic"),), 1, 10.0, 0.0, 1.0)
 OF_BUFFER = (
@@ -23,15 +23,17 @@ OF_BUFFER = (
 
 
 def campaign(
-    tmp_path: Path, unknown: Mapping[str, tuple[str, ...]], *goodputs: tuple[dict[str, str], float]
-) -> Results:
+    tmp_path: Path, unknown: Mapping[str, tuple[str, ...]], *goodputs: tuple[dict[str, str], float],
+    cross: Sequence[UdpSource] = (),
+) -> Results:  # fmt: skip
     """Makes one run of each condition, which so has no interval; one that carried nothing is not valid."""
-    runs = [Run("twin", condition, "receiver", 1, 7, TRAFFIC, TOPOLOGY) for condition, _ in goodputs]
+    traffic = add_sources(TRAFFIC, *cross)
+    runs = [Run("twin", condition, "receiver", 1, 7, traffic, TOPOLOGY) for condition, _ in goodputs]
     Campaign.create(tmp_path / "twin", campaign_plan(runs, unknown=unknown, seed=1))
     for run, (_, goodput_bps) in zip(runs, goodputs, strict=True):
         folder = RunFolder.of(tmp_path / "twin", run)
         folder.begin()
-        of_run = metrics([group_metrics("cubic", goodput_bps)])
+        of_run = metrics([group_metrics("cubic", goodput_bps), *(group_metrics(udp.name) for udp in cross)])
         folder.finish(finished_run(run, of_run, "valid" if goodput_bps else "limited"))
     return load_results([tmp_path / "twin"])
 
@@ -45,6 +47,11 @@ def test_conditions_that_differ_in_what_is_not_known(tmp_path: Path) -> None:
     assert OF_BUFFER in results_text.notes(results)
     assert _sentences(results).splitlines()[-1] == OF_BUFFER
     assert f"<p>{OF_BUFFER}</p>" in write_report(results, tmp_path / "report.html").read_text()
+
+
+def test_the_goodput_of_cross_traffic_is_no_range(tmp_path: Path) -> None:
+    results = campaign(tmp_path, {"twin": ("buffer",)}, *TWO, cross=[UdpSource("others", "h2", 1e6, 1)])
+    assert list(range_sentences(results)) == [OF_BUFFER]
 
 
 def test_without_unknown_keys_nothing_is_said(tmp_path: Path) -> None:

@@ -5,12 +5,18 @@ from dataclasses import replace
 
 from ccmix.analysis.counting import imported
 from ccmix.model import Topology, Traffic, condition_name
-from ccmix.model.results import FinishedRun
+from ccmix.model.results import FinishedRun, GroupMetrics
+
+
+def studied_groups(finished: FinishedRun) -> tuple[GroupMetrics, ...]:
+    """Returns the groups without those of cross traffic, which is part of the path to the test beside it."""
+    cross = finished.run.cross_groups
+    return tuple(group for group in finished.metrics.groups if group.group not in cross)
 
 
 def mix(finished: FinishedRun) -> str:
-    """Returns the CCAs of the groups, each once, in their order."""
-    return ",".join(dict.fromkeys(group.cca for group in finished.metrics.groups))
+    """Returns the CCAs of the studied groups, each once, in their order."""
+    return ",".join(dict.fromkeys(group.cca for group in studied_groups(finished)))
 
 
 def condition_key(finished: FinishedRun, unknown: Collection[str] = ()) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ccmix.analysis.comparison import Paired, holm, paired, significant
+from ccmix.analysis.conditions import studied_groups
 from ccmix.analysis.counting import counts
 from ccmix.analysis.place_settings import PlaceSettings, place_settings
 from ccmix.analysis.sharing import Alone, Beside, SharedPlace, Sharing, goodput_bps, only_cca, place_of
@@ -97,9 +98,9 @@ def _shares(comparisons: Iterable[Beside], valid: Sequence[tuple[Hashable, Finis
     cells: dict[_Mix, dict[Hashable, float]] = {}
     entries: dict[_Mix, str] = {}
     for campaign, finished in valid:
-        groups = [(group.group, group.streams) for group in finished.metrics.groups]
-        for group in finished.metrics.groups:
-            others = tuple(other for other in groups if other[0] != group.group)
+        groups = studied_groups(finished)
+        for group in groups:
+            others = tuple((other.group, other.streams) for other in groups if other.group != group.group)
             mix = place_of(finished), group.group, group.streams, others
             if group.share is not None and entries.setdefault(mix, finished.run.entry) == finished.run.entry:
                 cells.setdefault(mix, {})[campaign, finished.run.iteration] = group.share

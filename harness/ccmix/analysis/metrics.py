@@ -25,6 +25,8 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
     their sockets' peers acknowledged in the measured time, as is that of a command's flows. A group has one host. If no
     probe sampled the sockets, retransmissions and RTTs are those that iperf3 reports: see
     iperf3_tables.read_reported().
+
+    Numbers of the run, and shares, are of the test alone where it has cross traffic beside it; `utilisation` is of all.
     """
     samples = rtt_samples(run, tables, ping_rtt_s)
     flows = tables.flows.join(_segments(run, tables), on=FLOW, how="left", maintain_order="left").join(
@@ -32,43 +34,56 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
     )
     completed = completion_metrics(run, tables.completions)
     carried = tables.short_flows.to_dicts()
-    goodput_bps = _goodput_bps(run, tables) + added(row["goodput_bps"] for row in carried)
-    tcp = _of_tcp(run, flows)
-    all_tcp = tcp.height == flows.height and not completed
+    all_bps = _goodput_bps(run, tables) + added(row["goodput_bps"] for row in carried)
+    studied, cross = _studied(run, flows), run.cross_groups
+    goodput_bps = float(studied["goodput_bps"].sum()) if cross else all_bps
+
+    def shared_bps(group: str) -> float | None:
+        """Returns the goodput of which a group has its share; None of cross traffic, which has none."""
+        return None if group in cross else goodput_bps
+
+    tcp = _of_tcp(run, studied)
+    all_tcp = tcp.height == studied.height and (not completed or bool(cross))
     intervals = _intervals(run, tables)
     startups = _startups(run, flows, intervals)
-    converged_s = dynamics.convergence_of_flows_s(run, _of_tcp(run, intervals))
+    converged_s = dynamics.convergence_of_flows_s(run, _of_tcp(run, _studied(run, intervals)))
     groups = []
     for name in dict.fromkeys(flows["group"]):
         own = flows.filter(pl.col("group") == name)
-        group = _group(name, own, goodput_bps, samples.filter(pl.col("group") == name))
+        group = _group(name, own, shared_bps(name), samples.filter(pl.col("group") == name))
         startup = dynamics.start_up(run, intervals.filter(pl.col("group") == name))
-        groups.append(replace(group, **asdict(startup), fair_share=own.height / flows.height if all_tcp else None))
-    of_short_flows = (_of_short_flows(*both, goodput_bps) for both in zip(completed, carried, strict=True))
+        fair_share = own.height / studied.height if all_tcp and name not in cross else None
+        groups.append(replace(group, **asdict(startup), fair_share=fair_share))
+    of_short_flows = (
+        _of_short_flows(of_line, row, shared_bps(row["group"])) for of_line, row in zip(completed, carried, strict=True)
+    )
     return Metrics(
         goodput_bps=goodput_bps,
-        utilisation=goodput_bps / _mean_rate_bps(run) if isinstance(run.path, Topology) else None,
+        utilisation=all_bps / _mean_rate_bps(run) if isinstance(run.path, Topology) else None,
         bytes_sent=_bytes_sent(tables),
         fairness=jain_index(tcp["goodput_bps"].to_list()),
         fairness_of_groups=jain_index(
             tcp.group_by("group", maintain_order=True).agg(pl.col("goodput_bps").mean())["goodput_bps"].to_list()
         ),
-        retransmission_rate=_retransmission_rate(flows),
-        **asdict(delays(samples)),
-        **asdict(dynamics.start_up(run, intervals)),
-        convergence_s=dynamics.convergence_s(run, _of_tcp(run, intervals)),
+        retransmission_rate=_retransmission_rate(studied),
+        **asdict(delays(_studied(run, samples))),
+        **asdict(dynamics.start_up(run, _studied(run, intervals))),
+        convergence_s=dynamics.convergence_s(run, _of_tcp(run, _studied(run, intervals))),
         netem_loss=path_metrics.netem_loss(run, measurement),
         bottleneck=path_metrics.bottleneck(run, tables),
         policer=path_metrics.policer(run, tables),
         receiver_window_limited=path_metrics.receiver_window_limited(run, tables),
-        cpu_s_per_gbit=path_metrics.cpu_s_per_gbit(run, tables, goodput_bps),
+        cpu_s_per_gbit=path_metrics.cpu_s_per_gbit(run, tables, all_bps),
         rtt_probe=_rtt_probe(run, tables.series.rtt),
         settling=settling(run, intervals, groups),
         groups=(*groups, *of_short_flows),
         completions=completed,
         flows=tuple(
             _flow(
-                flow, goodput_bps, startups[flow["host"], flow["port"]], converged_s.get((flow["host"], flow["port"]))
+                flow,
+                shared_bps(flow["group"]),
+                startups[flow["host"], flow["port"]],
+                converged_s.get((flow["host"], flow["port"])),
             )
             for flow in flows.to_dicts()
         ),
@@ -101,6 +116,11 @@ def _intervals(run: Run, tables: RunTables) -> pl.DataFrame:
 def _mean_rate_bps(run: Run) -> float:
     """Returns the mean rate of the bottleneck over the measured time."""
     return path_metrics.mean_rate_bps(run, run.traffic.omit_s, run.traffic.total_s)
+
+
+def _studied(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """Returns the rows of all groups, or those of the test that has cross traffic beside it."""
+    return rows.filter(~pl.col("group").is_in(sorted(run.cross_groups))) if run.cross_groups else rows
 
 
 def _of_tcp(run: Run, flows: pl.DataFrame) -> pl.DataFrame:
@@ -142,7 +162,7 @@ def _retransmission_rate(flows: pl.DataFrame) -> float | None:
     return retransmitted / segments if segments else None
 
 
-def _of_short_flows(completed: CompletionMetrics, carried: dict[str, Any], run_bps: float) -> GroupMetrics:
+def _of_short_flows(completed: CompletionMetrics, carried: dict[str, Any], run_bps: float | None) -> GroupMetrics:
     """Returns a source of short flows as a group beside the others."""
     return GroupMetrics(
         group=carried["group"],
@@ -156,7 +176,9 @@ def _of_short_flows(completed: CompletionMetrics, carried: dict[str, Any], run_b
     )
 
 
-def _flow(flow: dict[str, Any], run_bps: float, startup: StartupMetrics, convergence_s: float | None) -> FlowMetrics:
+def _flow(
+    flow: dict[str, Any], run_bps: float | None, startup: StartupMetrics, convergence_s: float | None
+) -> FlowMetrics:
     segments = flow["data_segments"]
     return FlowMetrics(
         **flow,
@@ -172,7 +194,7 @@ def _only(names: pl.Series) -> str:
     return ",".join(map(str, names.drop_nulls().unique(maintain_order=True))) or "-"
 
 
-def _group(name: str, flows: pl.DataFrame, run_bps: float, samples: pl.DataFrame) -> GroupMetrics:
+def _group(name: str, flows: pl.DataFrame, run_bps: float | None, samples: pl.DataFrame) -> GroupMetrics:
     goodput_bps = float(flows["goodput_bps"].sum())
     return GroupMetrics(
         group=name,

@@ -5,6 +5,7 @@ from ccmix.model import (
     Change,
     CommandSource,
     DelayChange,
+    GroupedSource,
     HttpSource,
     ImportedSource,
     Iperf3Source,
@@ -122,6 +123,14 @@ def change(what: Change) -> str:
         else f"loss {loss(what.loss)}"
     )
     return of_host + value
+
+
+def test(source: GroupedSource) -> str:
+    """Returns '8 flows of cubic'."""
+    return (
+        f"{source.streams or 'an unknown number of'} flow{'' if source.streams == 1 else 's'} of "
+        f"{format_groups(source.groups)}"
+    )
 
 
 def traffic_source(source: TrafficSource, hosts: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ccmix.analysis.comparison import Paired, holm, paired, significant
-from ccmix.analysis.conditions import traffic_asked
+from ccmix.analysis.conditions import studied_groups, traffic_asked
 from ccmix.analysis.counting import counts, imported
 from ccmix.analysis.intervals import confidence_interval
 from ccmix.analysis.ratio import Ratio, paired_ratio
@@ -168,7 +168,7 @@ def only_cca(finished: FinishedRun) -> str | None:
     """Returns the CCA of all flows; None where there are several, or an imported run had tests of others beside it."""
     if BESIDE in finished.run.condition:
         return None
-    ccas = {group.cca for group in finished.metrics.groups}
+    ccas = {group.cca for group in studied_groups(finished)}
     return ccas.pop() if len(ccas) == 1 else None
 
 
@@ -210,14 +210,14 @@ def _side_name(side: tuple[str, str], sides: Iterable[tuple[str, str]]) -> str:
 
 
 def goodput_bps(finished: FinishedRun) -> float:
-    """Returns the run's goodput, the sum over its groups."""
-    return sum(float(group.goodput_bps) for group in finished.metrics.groups)
+    """Returns the run's goodput, the sum over its studied groups."""
+    return sum(float(group.goodput_bps) for group in studied_groups(finished))
 
 
 def _beside(valid: Sequence[_Valid]) -> list[Beside]:
     cells: dict[tuple[str, SharedPlace, tuple[tuple[str, int], ...]], list[tuple[GroupMetrics, ...]]] = {}
     for _, finished in valid:
-        groups = finished.metrics.groups
+        groups = studied_groups(finished)
         if len(groups) > 1 and all(group.fair_share and group.share is not None for group in groups):
             names = tuple((group.group, group.streams) for group in groups)
             cells.setdefault((finished.run.entry, place_of(finished), names), []).append(groups)
@@ -254,7 +254,7 @@ def _group_described(names: Sequence[tuple[str, int]]) -> int:
 def _singles(valid: Sequence[_Valid]) -> Iterable[Single]:
     cells: dict[tuple[str, SharedPlace, tuple[str, ...]], list[float]] = {}
     for _, finished in valid:
-        names = tuple(group.group for group in finished.metrics.groups)
+        names = tuple(group.group for group in studied_groups(finished))
         cells.setdefault((finished.run.entry, place_of(finished), names), []).append(goodput_bps(finished))
     for (entry, place, names), values in cells.items():
         if spread := Spread.of(values):

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import polars as pl
 
+from ccmix.analysis.conditions import studied_groups
 from ccmix.analysis.results import Result
 from ccmix.charts.sweep import SweptAxis, numbers
 from ccmix.model import Topology
@@ -44,19 +45,20 @@ class Family:
         """Returns a row per run and group: COLUMNS, `case`, and for each swept key "swept KEY", its value as written.
 
         goodput_bps, retransmission_rate, share (of the run's goodput), fair_share: of the group; fairness (of all
-        flows) and utilisation: of the run; streams: flows of the group, flows: of the run; mix: 'cubic + bbr'.
+        flows) and utilisation: of the run; streams: flows of the group, flows: of the run; mix: 'cubic + bbr'. Cross
+        traffic beside a test has rows, too, and is none of the run's flows and mix.
         """
         swept = {sweep.key for sweep in self.sweeps}
         several = len({result.run.dst for result in self.results}) > 1
         rows = []
         for result in self.results:
-            run, metrics = result.run, result.finished.metrics
+            run, metrics, studied = result.run, result.finished.metrics, studied_groups(result.finished)
             phrases = [f"{key}={value}" for key, value in run.condition.items() if key not in swept]
             of_run = {
                 "entry": run.entry, "dst": run.dst, "condition": run.condition_name, "iteration": run.iteration,
                 "case": " ".join([run.entry, *([run.dst] if several else []), *phrases]),
-                "mix": " + ".join(sorted({group.cca for group in metrics.groups}, key=cubic_first)),
-                "flows": sum(group.streams for group in metrics.groups),
+                "mix": " + ".join(sorted({group.cca for group in studied}, key=cubic_first)),
+                "flows": sum(group.streams for group in studied),
                 "fairness": metrics.fairness, "utilisation": metrics.utilisation,
                 **{SETTING + key: value for key, value in run.condition.items()},
             }  # fmt: skip

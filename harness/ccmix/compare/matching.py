@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ccmix.analysis.conditions import condition_key, mix
+from ccmix.analysis.conditions import condition_key, mix, studied_groups
 from ccmix.analysis.ranges import UnknownValues, planned_ranges, split
 from ccmix.analysis.results import Result, Results
 from ccmix.analysis.settling_text import longest, not_settled
@@ -61,13 +61,13 @@ class Cell:
 
     @property
     def streams(self) -> Mapping[str, int]:
-        """Returns the number of streams of each CCA, without sources of UDP: on a twin they are the cross traffic that
-        the real path has anyway.
+        """Returns the number of streams of each CCA, without cross traffic and all sources of UDP: on a twin these are
+        the cross traffic that the real path has anyway.
         """
         run = self.first.run
         cross = {run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)}
         counted: Counter[str] = Counter()
-        for group in self.first.finished.metrics.groups:
+        for group in studied_groups(self.first.finished):
             if group.group not in cross:
                 counted[group.cca] += group.streams
         return counted

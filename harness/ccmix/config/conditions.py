@@ -9,7 +9,7 @@ from typing import Any
 from ccmix.config import ini, pscheduler
 from ccmix.config.diagnostics import Diagnostics
 from ccmix.config.entry_types import COMMAND, ON_TOPOLOGY, PSCHEDULER, EntryType
-from ccmix.config.flows import named_sources, steps_beside
+from ccmix.config.flows import named_sources, own_test_beside, steps_beside
 from ccmix.config.host_paths import (
     PathDefaults,
     command_traffic,
@@ -40,6 +40,7 @@ from ccmix.model import (
 from ccmix.model.traffic import BETWEEN_HOSTS
 
 MOST_RUNS = 100_000
+OF_TEST = ("cca", "streams")  # which say what is sent
 MOST_NAME_BYTES = 80  # a folder's name may have 255, and a byte may take three there
 
 
@@ -115,17 +116,16 @@ class Conditions:
             sources: Sequence[TrafficSource] = named_sources(settings, path, self._diagnostics.folder)
             if settings["type"].lower() == PATH_TYPE:
                 sources = steps_beside(sources, path, settings["load-cap"])
-            elif sources:
-                self._without_effect(section, values)
-            else:
+            elif not sources or _describes_test(section, values):
                 groups, streams = settings["cca"], settings["streams"]
-                sources = [Iperf3Source("", sender.name, groups, streams) for sender in path.senders]
+                tests = [Iperf3Source("", sender.name, groups, streams) for sender in path.senders]
+                sources = own_test_beside(sources, tests[0]) if sources else tests
             traffic = traffic_of(settings, sources)
             if path.kernel == STOCK_KERNEL:
                 check_ccas(traffic)
             check_traffic(traffic, iperf3.PORT)
             check_topology(path)
-            check_pacing(path, traffic.pacing_bps)
+            check_pacing(path, traffic)
         except Contradiction as contradiction:
             self._contradiction(contradiction, (section, of_path), values)
             return
@@ -141,14 +141,6 @@ class Conditions:
         of_key = (section for section in sections if key in section.own)
         unset = sections[-1 if key in TOPOLOGY_KEYS else 0]
         self._diagnostics.problem(next(of_key, unset), key, message)
-
-    def _without_effect(self, section: ini.Section, swept: Mapping[str, str]) -> None:
-        for key in ("cca", "streams"):
-            if key in swept or key in section.own:
-                name = f"sweep.{key}" if key in swept else key
-                self._diagnostics.problem(
-                    section, name, "has no effect beside lines of flows, which say what is sent: remove it"
-                )
 
     def _between_hosts(
         self,
@@ -213,3 +205,8 @@ class Conditions:
         else:
             self._diagnostics.problem(section, "profile", message)
         return False
+
+
+def _describes_test(section: ini.Section, swept: Mapping[str, str]) -> bool:
+    """Returns whether an entry itself says what test is sent, beside its lines of flows."""
+    return any(key in swept or section.own.get(key) for key in OF_TEST)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccmix.config import ini, pscheduler
 from ccmix.config.addresses import read_device
-from ccmix.config.conditions import MOST_NAME_BYTES, Condition, Conditions
+from ccmix.config.conditions import MOST_NAME_BYTES, OF_TEST, Condition, Conditions
 from ccmix.config.diagnostics import Diagnostics, Setting
 from ccmix.config.emulation import read_place
 from ccmix.config.entry_types import COMMAND, ON_TOPOLOGY, OWN_IPERF3, PSCHEDULER, EntryType
@@ -42,7 +42,6 @@ LOADS_NOTHING = (
     "is for entries with dst: the lab's kernel has bbr2 and bbr3 built in, and on this machine 'ccmix cca load' loads "
     "them for emulated paths; leave it out"
 )
-OF_WHAT_IS_STUDIED = ("cca", "streams")
 RESERVED_NAMES = ("campaign.json", "report-charts", "report.html")  # beside the entries' folders in OUTDIR
 Settings = dict[str, Setting | None]  # by key; None: it can't be read
 _BELONGS = (
@@ -393,7 +392,7 @@ class _Reader:
 
     def _check_unknown(self, section: ini.Section, given: Settings, sweeps: Mapping[str, Sweep]) -> None:
         for name in _value(given, "unknown") or ():
-            if name in OF_WHAT_IS_STUDIED:
+            if name in OF_TEST:
                 message = f"can't have {name}, which says what is sent and not what the path is: remove it"
             elif name in sweeps:
                 continue

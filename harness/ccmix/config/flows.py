@@ -25,6 +25,7 @@ from ccmix.model import (
     WorkloadSource,
 )
 from ccmix.model.group_grammar import DEFAULT_CCA, RATE_UNITS_BPS
+from ccmix.model.traffic import group_names
 from ccmix.units import LEAST_RATE_BPS, MOST_RATE_BPS, SIZE_BYTES, parse_percent, parse_rate, parse_time, quantity
 
 MOST_STREAMS = 128  # of iperf3 (MAX_STREAMS in iperf.h)
@@ -197,6 +198,24 @@ def steps_beside(others: Sequence[TrafficSource], path: Topology, most_bps: floa
         if source.start_s:
             raise Contradiction(key, "begins later than the steps that measure the path: leave its delay out")
     return (PathSource(STEPS, path.senders[0].name, most_bps), *others)
+
+
+def own_test_beside(others: Sequence[TrafficSource], test: Iperf3Source) -> tuple[TrafficSource, ...]:
+    """Returns the test that the keys cca and streams describe, and the other sources, which are cross traffic.
+
+    Raises Contradiction for another test, and for cross traffic with the name of a group of the test.
+    """
+    for source in others:
+        key = f"flows.{source.name}"
+        if isinstance(source, Iperf3Source):
+            message = (
+                "is a test by iperf3 itself, and beside cca and streams there is only cross traffic: make it udp, "
+                "http, workload or command, or remove cca and streams"
+            )
+            raise Contradiction(key, message)
+        if source.name in group_names(test.groups):
+            raise Contradiction(key, f"has the name of the test's group {source.name}: call it otherwise")
+    return (test, *others)
 
 
 def _resolved(line: Line, path: Topology, folder: Path) -> TrafficSource:

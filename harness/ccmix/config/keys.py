@@ -300,7 +300,7 @@ TOPOLOGY_ENTRY = _table(
     Key(
         "flows.NAME",
         LINE,
-        "a traffic source instead of `cca` and `streams`: its hosts, and what they send",
+        "a traffic source instead of `cca` and `streams`, or cross traffic beside them: its hosts, and what they send",
         "h1 bbr:1+30s",
         member=read_name,
     ),

@@ -183,7 +183,8 @@ def check_ccas(traffic: Traffic) -> None:
 
 def check_traffic(traffic: Traffic, port: int) -> None:
     """Checks the traffic of ccmix's own iperf3, whose first server has the port. Raises Contradiction."""
-    asked, servers = traffic.rtt_probe and traffic.rtt_probe.tcp_port, max(1, len(traffic.named_sources))
+    asked = traffic.rtt_probe and traffic.rtt_probe.tcp_port
+    servers = max(1, len(traffic.named_sources) + (traffic.test is not None))
     if asked and port <= asked < port + servers:
         message = f"asks port {asked}, where iperf3's server takes each question for a test: give another port"
         raise Contradiction("rtt-probe", message)
@@ -342,9 +343,11 @@ def _check_ack_bottleneck(path: Topology) -> None:
         raise Contradiction("ack-buffer", message)
 
 
-def check_pacing(path: Topology, pacing_bps: float | None) -> None:
+def check_pacing(path: Topology, traffic: Traffic) -> None:
     """Checks that the senders' queues can pace, as the key pacing asks. Raises Contradiction."""
-    for sender in path.senders if pacing_bps is not None else ():
+    for sender in path.senders:
+        if not traffic.paces(sender.name):
+            continue
         if sender.queue.kind != "fq" or "nopacing" in sender.queue.parameters:
             queue = " ".join([sender.queue.kind, *sender.queue.parameters])
             message = (

@@ -119,13 +119,13 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
         | measures.of_run(finished.metrics)
         | estimates(result),
     )
-    run_bps = finished.metrics.goodput_bps
+    run_bps, cross = finished.metrics.goodput_bps, run.cross_groups
     for group in finished.metrics.groups:
         yield (
             "groups",
             shared
             | counted
-            | _result(group, run_bps)
+            | _result(group, None if group.group in cross else run_bps)
             | measures.of_group(group)
             | {
                 "ccmix.group.name": group.group,
@@ -138,12 +138,12 @@ def run_documents(campaign: Campaign, result: Result) -> Iterator[tuple[str, Doc
             },
         )
     names = context.shown_host(run, finished.facts)
-    udp = {source.name for source in run.traffic.sources if isinstance(source, UdpSource)}
+    udp = {run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)}
     for flow in finished.metrics.flows:
         yield (
             "flows",
             shared
-            | _flow(flow, names.get(flow.host, flow.host), run_bps)
+            | _flow(flow, names.get(flow.host, flow.host), None if flow.group in cross else run_bps)
             | measures.of_flow(flow)
             | {
                 "ccmix.rtt_median_s": flow.rtt_median_s,
@@ -252,7 +252,7 @@ def _kinds(finished: FinishedRun, *, accepted: bool) -> list[str] | None:
     return list(dict.fromkeys(finding.kind for finding in findings if finding.accepted == accepted)) or None
 
 
-def _result(metrics: GroupMetrics | FlowMetrics, run_bps: float) -> Document:
+def _result(metrics: GroupMetrics | FlowMetrics, run_bps: float | None) -> Document:
     return {
         "ccmix.goodput_bps": metrics.goodput_bps,
         "ccmix.throughput_bps": metrics.throughput_bps,
@@ -260,7 +260,7 @@ def _result(metrics: GroupMetrics | FlowMetrics, run_bps: float) -> Document:
     }
 
 
-def _flow(flow: FlowMetrics, host: str, run_bps: float) -> Document:
+def _flow(flow: FlowMetrics, host: str, run_bps: float | None) -> Document:
     return _result(flow, run_bps) | {
         "ccmix.group.name": flow.group,
         "ccmix.cca": flow.cca_used,

@@ -72,6 +72,11 @@ class Run:
         return source.name + at + (f" {own}" if several else "")
 
     @property
+    def cross_groups(self) -> frozenset[str]:
+        """Returns the names of the groups of cross traffic beside the one test."""
+        return frozenset(self.group_name(source) for source in self.traffic.cross_traffic)
+
+    @property
     def has_shell(self) -> bool:
         """Returns whether anything of the run is done on the source's host."""
         return self.traffic.task is None or self.traffic.task.observed

@@ -145,7 +145,8 @@ class Traffic:
     """Describes the traffic of a run: its sources, in the order of the INI file, and its times.
 
     The entry's own keys (cca, streams, src-cmd) describe a source without a name for each sender; an entry with keys
-    flows.NAME has these sources instead. No source of a run has a name, or all have.
+    flows.NAME has these sources instead. Where both describe traffic, there is one source without a name, the test,
+    which is the first one, and the others are cross traffic.
     """
 
     sources: tuple[TrafficSource, ...]
@@ -193,6 +194,17 @@ class Traffic:
         """The one test that the entry's cca and streams describe, which several senders repeat; None without one."""
         first = self.sources[0]
         return first if isinstance(first, GroupedSource) and not first.name else None
+
+    @property
+    def cross_traffic(self) -> tuple[TrafficSource, ...]:
+        """The sources that send beside the one test, as others do on a real path; none without a test."""
+        return self.named_sources if self.test else ()
+
+    def paces(self, host: str) -> bool:
+        """Returns whether fq holds what a sender of an emulated path sends to `pacing_bps`. Cross traffic is held on
+        the host of the test alone.
+        """
+        return self.pacing_bps is not None and (not self.cross_traffic or host == self.sources[0].host)
 
     @property
     def groups(self) -> tuple[Group, ...]:

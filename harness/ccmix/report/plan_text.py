@@ -147,6 +147,8 @@ def _emulated(path: Topology, traffic: Traffic) -> Iterator[tuple[str, str]]:
         )
     for change in path.changes:
         yield f"at {format_time(change.at_s)}", path_text.change(change)
+    if traffic.test and traffic.cross_traffic:
+        yield "iperf3", f"{traffic.test.host}: {path_text.test(traffic.test)}"
     for _, alike in groupby(traffic.named_sources, key=lambda source: replace(source, host="", start_s=0.0)):
         first, *others = alike
         yield "flows", path_text.traffic_source(first, names([source.host for source in (first, *others)]))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ccmix.analysis.conditions import studied_groups
 from ccmix.analysis.ranges import MetricRange, UnknownValues, range_of, split
 from ccmix.analysis.results import Results
 from ccmix.model import condition_name
@@ -21,7 +22,7 @@ def range_sentences(results: Results) -> Iterator[str]:
         if not values:
             continue
         _, goodputs = entries.setdefault((result.outdir, run.entry), (unknown, {}))
-        for group in result.finished.metrics.groups:
+        for group in studied_groups(result.finished):
             key = condition_name(known), run.dst, group.group
             own = goodputs.setdefault(key, {}).setdefault(values, [])
             if result.valid:

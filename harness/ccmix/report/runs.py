@@ -16,7 +16,6 @@ from ccmix.archive import ArchiveError
 from ccmix.charts.colours import OTHER_COLOURS, all_colours
 from ccmix.flattening import flattened
 from ccmix.model import HostPath, Run
-from ccmix.model.group_grammar import format_groups
 from ccmix.model.results import FinishedRun, FlowMetrics, GroupMetrics, Metrics
 from ccmix.report.facts import Listings, listing_of
 from ccmix.report.repeat import Origin
@@ -269,15 +268,9 @@ def _measured_time(finished: FinishedRun) -> str:
 
 
 def _traffic(run: Run) -> str:
-    if named := run.traffic.named_sources:
-        return "; ".join(path_text.traffic_source(source, source.host) for source in named)
-    groups = format_groups(run.traffic.groups)
-    count = run.traffic.streams
-    return (
-        f"{count or 'an unknown number of'} flow{'' if count == 1 else 's'} of {groups}"
-        if groups
-        else "what the command makes"
-    )
+    test = [path_text.test(run.traffic.test)] if run.traffic.test else []
+    named = [path_text.traffic_source(source, source.host) for source in run.traffic.named_sources]
+    return "; ".join([*test, *named]) or "what the command makes"
 
 
 def _given(data: dict[str, object]) -> dict[str, object]:

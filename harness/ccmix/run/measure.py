@@ -42,6 +42,7 @@ from ccmix.model import (
     Sender,
     SeriesNames,
     Topology,
+    Traffic,
     run_files,
 )
 from ccmix.probes import rtt_beside, sockmon
@@ -84,7 +85,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         ping_rtt_s = _ping(path)
         train_s = _packet_train(path, run.topology)
         if run.traffic.pacing_bps is not None:
-            _pace(path, run.traffic.pacing_bps)
+            _pace(path, run.traffic, run.traffic.pacing_bps)
         before, state_before = _counters(path), _state(path, run.topology)
         lines = TrafficSources(run, path, programs.iperf3, programs.rtt, generators)
         changes = Timeline(run.topology, path)
@@ -150,9 +151,11 @@ def _check_ccas(run: Run, sender: Host) -> None:
             raise GeneratorError(f"the sender's kernel has no CCA '{cca}'; it has {', '.join(available)}")
 
 
-def _pace(path: Dumbbell, pacing_bps: float) -> None:
-    """Holds each flow through the senders' fq to `pacing_bps` at most."""
+def _pace(path: Dumbbell, traffic: Traffic, pacing_bps: float) -> None:
+    """Holds each flow through the fq of the senders that pace to `pacing_bps` at most."""
     for pair in path.pairs:
+        if not traffic.paces(pair.sender.name):
+            continue
         line = pair.sender_queue.lines("change")[-1]
         path.sender(pair).run(["tc", *line.split(), "maxrate", f"{pacing_bps:.0f}bit"])
 

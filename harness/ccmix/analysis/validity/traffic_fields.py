@@ -149,15 +149,18 @@ def _off(seen: float, configured: float, share: float) -> bool:
 
 def pacing(observed: Observed) -> Limits:
     """Compares fq's maxrate on each sending device; path_fields.sender_queues() does where it is the queue's own."""
-    configured, path = observed.run.traffic.pacing_bps, observed.run.path
-    own: set[str] = set()
-    if isinstance(path, Topology):
-        paced = [sender for sender in path.senders if sender.queue.parameter("maxrate")]
-        own = {path.device_name("sender-queue", sender) for sender in paced}
+    traffic_asked, path = observed.run.traffic, observed.run.path
+    own, unpaced = set[str](), set[str]()
+    for sender in path.senders if isinstance(path, Topology) else ():
+        device = observed.run.topology.device_name("sender-queue", sender)
+        if sender.queue.parameter("maxrate"):
+            own.add(device)
+        if not traffic_asked.paces(sender.name):
+            unpaced.add(device)
     for device, states in applied_path(observed.measurement).devices.items():
         if not device.startswith("sender-queue") or device in own:
             continue
-        applied = states[-1].pacing_bps
+        applied, configured = states[-1].pacing_bps, None if device in unpaced else traffic_asked.pacing_bps
         if (applied is None) != (configured is None) or (
             applied is not None and configured is not None and abs(applied - configured) > RATE_FRACTION * configured
         ):
