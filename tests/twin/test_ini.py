@@ -1,5 +1,6 @@
 """Tests the INI file of a twin: it can be read, has what was told, and sweeps what was not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from ccmix.model.real import Destination
 from ccmix.twin.estimate import Estimate, cannot_be_told
 from ccmix.twin.ini import ini
 from ccmix.twin.twin import Twin
+from support import with_groups
 
 TOLD = {
     "rate": Estimate("rate", "bps", 50e6, 49e6, 51e6, origin="steps"),
@@ -82,6 +84,48 @@ def test_the_sweeps_of_the_campaign_are_kept() -> None:
     assert {"cca", "streams", "buffer"} == set(unknown[0].values)
 
 
+OTHERS = Estimate("cross traffic", "bps", 10e6, 9e6, 11e6, origin="steps")
+OTHERS_OPEN = Estimate("cross traffic", "bps", 10e6, 0.0, None, origin="steps")
+
+
+def test_beside_others_the_sweeps_of_the_campaign_are_kept() -> None:
+    tests = tuple(
+        Finished(cca, streams, {"cca": cca, "streams": str(streams)}) for cca in ("cubic", "bbr") for streams in (1, 8)
+    )
+    conditions = read(tests, cross=OTHERS)
+    assert [condition.values for condition in conditions] == [test.run.condition for test in tests]
+    for condition, test in zip(conditions, tests, strict=True):
+        assert (condition.traffic.groups, condition.traffic.streams) == (
+            test.run.traffic.groups,
+            test.run.traffic.streams,
+        )
+        assert [(source.name, source.kind) for source in condition.traffic.cross_traffic] == [("others", "udp")]
+
+
+def test_beside_others_whose_rate_is_open_the_campaign_s_conditions_are_ranges() -> None:
+    tests = (Finished("cubic", 1, {"cca": "cubic"}), Finished("bbr", 1, {"cca": "bbr"}))
+    estimates = TOLD | {OTHERS_OPEN.quantity: OTHERS_OPEN}
+    text = ini([Twin("dtn.example.org", tuple(estimates.values()), tests)])  # type: ignore[arg-type]
+    [entry] = load(Path("twin.ini"), text).entries
+    assert entry.unknown == ("flows.others",)
+    assert [condition.values["cca"] for condition in entry.conditions] == ["cubic", "cubic", "bbr", "bbr"]
+
+
+def test_a_sweep_that_is_written_otherwise_than_the_twin_would_is_kept() -> None:
+    """A file may have spaces between groups, and units of its own."""
+    mixed = Finished("cubic", 16, {"cca": "cubic:8, bbr:8@2.4G", "duration": "20 s"})
+    groups = Group("cubic", 8), Group("bbr", 8, pacing_bps=2.4e9)
+    mixed.run = replace(mixed.run, traffic=with_groups(mixed.run.traffic, *groups))
+    [condition] = read((mixed,), cross=OTHERS)
+    assert condition.values == mixed.run.condition
+    assert (condition.traffic.groups, condition.traffic.streams) == (groups, 16)
+
+
+def test_a_sweep_of_words_that_say_something_else_is_none_of_the_twin() -> None:
+    for value in ("bbr", "cubic:x", ""):
+        assert [condition.values for condition in read((Finished("cubic", 1, {"cca": value}),))] == [{}]
+
+
 def test_a_part_of_a_sweep_makes_an_entry_of_each_test() -> None:
     tests = [
         Finished(cca, streams, {"cca": cca, "streams": str(streams)}) for cca in ("cubic", "bbr") for streams in (1, 8)
@@ -95,8 +139,21 @@ def test_a_sweep_of_the_path_is_none_of_the_twin() -> None:
     assert [condition.values for condition in read(tests)] == [{}]
 
 
-def test_without_tests_there_are_examples() -> None:
-    assert len(read()) == 4
+@pytest.mark.parametrize("cross", [TOLD["cross traffic"], OTHERS], ids=["alone", "beside others"])
+def test_without_tests_there_are_examples(cross: Estimate) -> None:
+    values = [(cca, streams) for cca in ("cubic", "bbr") for streams in ("1", "16")]
+    assert [(condition.values["cca"], condition.values["streams"]) for condition in read(cross=cross)] == values
+
+
+def test_a_campaign_of_the_lab_with_lines_of_flows_keeps_them() -> None:
+    of_lab = Finished("cubic", 1, {"flows.test": "h1 cubic:4"})
+    source = Iperf3Source("test", "h1", (Group("cubic", 4),), 4)
+    of_lab.run = replace(of_lab.run, traffic=replace(of_lab.run.traffic, sources=(source,)))
+    for cross, names in ((TOLD["cross traffic"], ["test"]), (OTHERS, ["test", "others"])):
+        [condition] = read((of_lab,), cross=cross)
+        assert condition.values == of_lab.run.condition
+        assert sorted(source.name for source in condition.traffic.sources) == sorted(names)
+        assert source in condition.traffic.sources
 
 
 def test_a_buffer_that_is_not_known_is_swept() -> None:

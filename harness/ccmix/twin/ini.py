@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ccmix.config.keys import ENTRY_KEYS
 from ccmix.model import ImportedSource, Iperf3Source, Run
 from ccmix.model.group_grammar import format_groups
 from ccmix.twin.base_rtt import BASE_RTT
@@ -251,7 +252,7 @@ def _as_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
         return None
     fixed = {key: value for key, value in first.settings.items() if key not in swept}
     for test in tests:
-        says_the_same = all(test.settings.get(key) == value for key, value in test.condition.items())
+        says_the_same = all(_same(key, value, test.settings.get(key)) for key, value in test.condition.items())
         rest = {key: value for key, value in test.settings.items() if key not in swept}
         if test.condition.keys() != swept.keys() or not says_the_same or rest != fixed:
             return None
@@ -261,19 +262,29 @@ def _as_sweeps(tests: Sequence[_TestOfCampaign]) -> list[str] | None:
     return lines
 
 
+def _same(key: str, written: str, setting: str | None) -> bool:
+    """Returns whether a swept value, as the campaign's file has it, and the twin's setting are the same."""
+    if setting is None or key not in ENTRY_KEYS:
+        return False
+    try:
+        return bool(ENTRY_KEYS[key].read(written) == ENTRY_KEYS[key].read(setting))
+    except ValueError:
+        return False
+
+
 def _settings(run: Run, tests: Sequence[Iperf3Source | ImportedSource], path: _Path) -> Iterator[tuple[str, str]]:
     traffic = run.traffic
-    if path.cross_bps or tests[0].name:
+    if tests[0].name:
         for test in tests:
             groups = test.groups
             if len(groups) == 1:
                 groups = (replace(groups[0], weight=test.streams or 1),)
-            yield f"flows.{test.name or 'test'}", f"{SENDER} {format_groups(groups)}"
-        if len(path.cross_bps) == 1:
-            yield f"flows.{OTHERS}", _others(path.cross_bps[0])
+            yield f"flows.{test.name}", f"{SENDER} {format_groups(groups)}"
     else:
         yield "cca", format_groups(tests[0].groups)
         yield "streams", str(tests[0].streams)
+    if len(path.cross_bps) == 1:
+        yield f"flows.{OTHERS}", _others(path.cross_bps[0])
     if traffic.pacing_bps is not None:
         yield "pacing", _rate(traffic.pacing_bps)
     yield "duration", f"{traffic.duration_s or EXAMPLE_S:.0f}s"
@@ -290,13 +301,9 @@ def _example(twin: Twin, path: _Path, *, several: bool) -> list[str]:
         "type = iperf3",
         f"topology = {path.name}",
     ]
-    lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *path.sweeps, ITERATIONS]
-    if path.cross_bps:
-        streams = [f"    {SENDER} {cca}:{count}" for cca in ccas for count in EXAMPLE_STREAMS]
-        others = [f"flows.{OTHERS} = {_others(path.cross_bps[0])}"] if len(path.cross_bps) == 1 else []
-        lines += [*others, "sweep.flows.test =", *streams]
-    else:
-        lines += [f"sweep.{key} = {', '.join(ccas)}", f"sweep.streams = {', '.join(map(str, EXAMPLE_STREAMS))}"]
+    others = [f"flows.{OTHERS} = {_others(path.cross_bps[0])}"] if len(path.cross_bps) == 1 else []
+    lines += [f"duration = {EXAMPLE_S}s", "omit = 5s", *others, *path.sweeps, ITERATIONS]
+    lines += [f"sweep.{key} = {', '.join(ccas)}", f"sweep.streams = {', '.join(map(str, EXAMPLE_STREAMS))}"]
     return lines
 
 
