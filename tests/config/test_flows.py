@@ -92,8 +92,8 @@ def test_beside_a_test_every_other_source_is_cross_traffic(read: Files) -> None:
 
 @pytest.mark.parametrize("own", ["cca = cubic", "streams = 1", "sweep.cca = cubic, bbr", "sweep.streams = 1, 2"])
 def test_each_key_of_a_test_makes_one_beside_cross_traffic(read: Files, own: str) -> None:
-    for condition in read(TOPOLOGY + ENTRY + own + "\nflows.a = h2 udp@1M\n").entries[0].conditions:
-        assert [source.kind for source in condition.traffic.sources] == ["iperf3", "udp"]
+    for condition in read(TOPOLOGY + ENTRY + own + "\nflows.a = h2..h3 udp@1M\n").entries[0].conditions:
+        assert [source.kind for source in condition.traffic.sources] == ["iperf3", "udp", "udp"]
 
 
 def test_a_cca_of_default_makes_no_test_beside_lines(read: Files) -> None:
@@ -161,16 +161,23 @@ OF_ENTRY = {
     ),
     "swept streams beside another test": ("sweep.streams = 1, 2\nflows.a = h1 cubic:1", "flows.a: is a test by iperf3"),
     "CCA beside a swept test": (
-        "cca = bbr\nsweep.flows.a =\n  h1 udp@1M\n  h1 cubic:1",
+        "cca = bbr\nflows.b = h2..h3 udp@1M\nsweep.flows.a =\n  h1 udp@1M\n  h1 cubic:1",
         "sweep.flows.a: 'h1 cubic:1' is a test by iperf3 itself",
     ),
     "cross traffic that is called as a group": (
-        "cca = cubic\nflows.cubic = h2 udp@1M",
+        "cca = cubic\nflows.cubic = h2..h3 udp@1M",
         "flows.cubic: has the name of the test's group cubic",
     ),
-    "question to iperf3 beside a test": ("rtt-probe = tcp:5202@1\ncca = bbr\nflows.a = h2 udp@1M", "asks port 5202"),
+    "question to iperf3 beside a test": (
+        "rtt-probe = tcp:5202@1\ncca = bbr\nflows.a = h2..h3 udp@1M",
+        "rtt-probe: asks port 5202",
+    ),
+    "host that sends nothing beside a test": (
+        "sweep.cca = bbr, cubic\nflows.a = h2 udp@1M",
+        "sweep.cca: 'bbr' is sent by h1 beside lines of flows, and h3 sends nothing",
+    ),
     "settled beside cross traffic without goodput": (
-        "cca = bbr\nflows.a = h2 workload web-search load 5%\nduration = settled, at most 1m",
+        "cca = bbr\nflows.a = h2..h3 workload web-search load 5%\nduration = settled, at most 1m",
         "flows.a: is workload, whose goodput nobody sees during a run: duration can't be settled",
     ),
     "question to iperf3": (

@@ -136,7 +136,7 @@ type = iperf3
 topology = rtt
 cca = cubic:3,bbr
 streams = 8
-flows.noise = h2 udp@1M
+flows.noise = h2..h100 udp@1M
 """
 MANY_SHOWN = """\
 [one]
@@ -162,7 +162,7 @@ LINES_SHOWN = """\
 """
 TEST_SHOWN = """\
   iperf3       h1: 8 flows of cubic:3,bbr
-  flows        noise: h2 udp, 1 x 1.00 Mbit/s
+  flows        noise: h2..h100 udp, 1 x 1.00 Mbit/s
 """
 ONE_RECEIVER = "west1..100 [bottleneck] east ── eth0 receiver\n"
 

@@ -119,7 +119,7 @@ class Conditions:
             elif not sources or _describes_test(section, values):
                 groups, streams = settings["cca"], settings["streams"]
                 tests = [Iperf3Source("", sender.name, groups, streams) for sender in path.senders]
-                sources = own_test_beside(sources, tests[0]) if sources else tests
+                sources = own_test_beside(sources, path, groups, streams) if sources else tests
             traffic = traffic_of(settings, sources)
             if path.kernel == STOCK_KERNEL:
                 check_ccas(traffic)

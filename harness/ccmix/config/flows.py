@@ -16,6 +16,7 @@ from ccmix.config.values import Kind, whole_number
 from ccmix.generators.distributions import NAMED, Points, mean_bytes, read_points
 from ccmix.model import (
     CommandSource,
+    Group,
     HttpSource,
     Iperf3Source,
     PathSource,
@@ -200,11 +201,16 @@ def steps_beside(others: Sequence[TrafficSource], path: Topology, most_bps: floa
     return (PathSource(STEPS, path.senders[0].name, most_bps), *others)
 
 
-def own_test_beside(others: Sequence[TrafficSource], test: Iperf3Source) -> tuple[TrafficSource, ...]:
-    """Returns the test that the keys cca and streams describe, and the other sources, which are cross traffic.
+def own_test_beside(
+    others: Sequence[TrafficSource], path: Topology, groups: tuple[Group, ...], streams: int
+) -> tuple[TrafficSource, ...]:
+    """Returns the test that the keys cca and streams describe, from the path's first sender, and the other sources,
+    which are cross traffic.
 
-    Raises Contradiction for another test, and for cross traffic with the name of a group of the test.
+    Raises Contradiction for another test, for cross traffic with the name of a group of the test, and for a host that
+    sends nothing, whose netem could not be verified.
     """
+    first, *more = (sender.name for sender in path.senders)
     for source in others:
         key = f"flows.{source.name}"
         if isinstance(source, Iperf3Source):
@@ -213,9 +219,13 @@ def own_test_beside(others: Sequence[TrafficSource], test: Iperf3Source) -> tupl
                 "http, workload or command, or remove cca and streams"
             )
             raise Contradiction(key, message)
-        if source.name in group_names(test.groups):
+        if source.name in group_names(groups):
             raise Contradiction(key, f"has the name of the test's group {source.name}: call it otherwise")
-    return (test, *others)
+    at_work = {source.host.removesuffix("-receiver") for source in others}
+    if idle := [name for name in more if name not in at_work]:
+        message = f"is sent by {first} beside lines of flows, and {idle[0]} sends nothing: give it a line, or remove it"
+        raise Contradiction("cca", message)
+    return (Iperf3Source("", first, groups, streams), *others)
 
 
 def _resolved(line: Line, path: Topology, folder: Path) -> TrafficSource:
