@@ -280,3 +280,13 @@ def test_dynamics_are_in_the_metrics(run: Run, tables: RunTables, measurement: M
     assert [group.overshoot for group in metrics.groups] == [0.0, pytest.approx(0.8)]
     of_flows = [(flow.startup_s, flow.overshoot, flow.convergence_s) for flow in metrics.flows]
     assert of_flows == [(2.0, 0.0, 3.0), (1.0, pytest.approx(0.8), 3.0)]
+
+
+def test_dynamics_of_a_run_are_those_of_its_test(run: Run, tables: RunTables, measurement: Measurement) -> None:
+    """Beside a command's flow, cubic is alone, so it converges with nobody."""
+    series = intervals({40000: [10, 50, 50, 50, 50], 40002: [90, 50, 50, 50, 50]})
+    alone = with_groups(run.traffic, Group("cubic"), streams=1)
+    beside = replace(run, traffic=add_sources(alone, CommandSource("bbr", "h1", "true")))
+    metrics = run_metrics(beside, replace(tables, intervals=series), measurement.ping_rtt_s, measurement)
+    assert (metrics.startup_s, metrics.convergence_s) == (2.0, None)
+    assert [(flow.startup_s, flow.convergence_s) for flow in metrics.flows] == [(2.0, None), (1.0, None)]

@@ -169,8 +169,8 @@ OF_ENTRY = {
         "flows.cubic: has the name of the test's group cubic",
     ),
     "question to iperf3 beside a test": (
-        "rtt-probe = tcp:5202@1\ncca = bbr\nflows.a = h2..h3 udp@1M",
-        "rtt-probe: asks port 5202",
+        "rtt-probe = tcp:5203@1\ncca = bbr\nflows.a = h2..h3 udp@1M",
+        "rtt-probe: asks port 5203",
     ),
     "host that sends nothing beside a test": (
         "sweep.cca = bbr, cubic\nflows.a = h2 udp@1M",
