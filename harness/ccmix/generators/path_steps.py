@@ -32,7 +32,7 @@ REACHING, FILLING = 4, 8  # streams
 FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, MOST_ABOVE, STEEP = 1.5, 2.2, 1.3, 4.0, 1.8  # offered over what arrives
 OTHERS_LOST = 0.01  # of what arrives of one rate, that is missing of the other
 FIRST_AVAILABLE, MORE_AVAILABLE = 1.1, 1.12  # offered over what TCP reached, and over what all arrived of
-LEAST_LOST, MOST_LOST = 0.01, 0.05  # of a rate that is a little more than others leave
+LEAST_LOST, MOST_LOST = 0.005, 0.05  # of a rate that is a little more than others leave
 AVAILABLE_TRIES = 3
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
 MOST_TRIES = 5  # to find a rate that is above the path's
@@ -220,8 +220,8 @@ class PathSteps:
             self._udp(SHARE, lower_bps, SHARING, datagram_bytes, seconds)
 
     def _available(self, reached_bps: float, most_bps: float, datagram_bytes: int, end: Deadline) -> None:
-        """Looks for a rate of which a little is lost: what others leave is a little less. A rate that is too high gets
-        less by twice what was lost of it, since others lose, too; later ones are in the middle of the last bounds.
+        """Looks for a rate of which a little is lost: what others leave is a little less. What arrives of a rate that is
+        too high is less so; later ones are in the middle of the last bounds.
         """
         offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * reached_bps, most_bps), 0.0, most_bps
         for number in range(1, AVAILABLE_TRIES + 1):
@@ -238,10 +238,7 @@ class PathSteps:
                 low_bps = offered_bps
             else:
                 high_bps = received_bps
-            if not low_bps:
-                offered_bps -= 2 * lost_bps
-            else:
-                offered_bps = min(MORE_AVAILABLE * low_bps, (low_bps + high_bps) / 2)
+            offered_bps = min(MORE_AVAILABLE * low_bps, (low_bps + high_bps) / 2) if low_bps else high_bps
 
     def _above_s(self, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE) -> int:
         packets_a_second = offered_bps / 8 / (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES)

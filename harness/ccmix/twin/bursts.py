@@ -16,8 +16,9 @@ MOSTLY_IN_FRONT = 0.8
 
 @dataclass(frozen=True)
 class Overflow:
-    """Describes how a queue or a bucket overflows. Of the train of which most came, `packets` did, and `in_front` is
-    the most that came before a loss. `apart_bps` is the rate at which those came that followed the second one.
+    """Describes how a queue or a bucket overflows. Of the train of which most came, `packets` of `sent` did, and
+    `in_front` is the most that came before a loss. `apart_bps` is the rate at which those came that followed the second
+    one.
 
     `from_head` says whether all losses came in a row with others behind them: fq_codel drops what has waited longest
     (fq_codel_drop() in the kernel's net/sched/sch_fq_codel.c). A queue that drops at its tail loses the last ones, or,
@@ -25,6 +26,7 @@ class Overflow:
     """
 
     packets: int
+    sent: int
     in_front: int
     packet_bytes: int
     apart_bps: float | None
@@ -33,9 +35,13 @@ class Overflow:
     @property
     def held(self) -> int:
         """Returns how many packets waited when one was lost: not the one on its way, nor the one that a token bucket
-        lets pass at once, as the lab's does. Of a queue that drops at its head, it is how many were left.
+        lets pass at once, as the lab's does, nor those that left meanwhile, which is the share that came of later ones.
+        Of a queue that drops at its head, it is how many were left.
         """
-        return max((self.packets if self.from_head else self.in_front) - BUCKET_PACKETS, 0)
+        if self.from_head:
+            return max(self.packets - BUCKET_PACKETS, 0)
+        of_later = max(self.packets - self.in_front, 0) / (self.sent - self.in_front)
+        return round(max(self.in_front - BUCKET_PACKETS, 0) * (1 - of_later))
 
     @property
     def most_at_once_bytes(self) -> float:
@@ -64,4 +70,5 @@ def overflow(observed: PathRun) -> Overflow | None:
         apart_bps = (best["came"] - BUCKET_PACKETS) * step.packet_bytes * 8 / best["seconds"]
     in_a_row = pl.col("before_loss") + pl.col("lost_packets") + pl.col("after_loss") == pl.col("packets")
     from_head = trains.filter(in_a_row, pl.col("after_loss") > 0).height > trains.height / 2
-    return Overflow(best["came"], int(trains["before_loss"].max()), step.packet_bytes, apart_bps, from_head)  # type: ignore[arg-type]
+    in_front = int(trains["before_loss"].max())  # type: ignore[arg-type]
+    return Overflow(best["came"], best["packets"], in_front, step.packet_bytes, apart_bps, from_head)

@@ -105,7 +105,9 @@ def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_
     unless random loss explains what was sent again. So is one that gets shorter beside constant overload.
     """
     if of_flows:
-        return Estimate(QUEUE, word=OF_FLOWS, origin="during overload the probe does not wait, but TCP's packets do")
+        return Estimate(
+            QUEUE, word=OF_FLOWS, origin="the probe does not wait beside overload, as in a queue of its own"
+        )
     if of_flows is None or not seen.probe_s:
         return cannot_be_told(QUEUE, "", "packets wait too short a time to show how they are queued")
     origin = "steps above and fill: delays of the probe"
@@ -122,13 +124,9 @@ def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_
 
 def buffer(
     observed: PathRun, seen: Waits, rate: Estimate, packet_bytes: int, of_flows: bool | None,
-    found: list[Overload], overflow: Overflow | None = None,
+    found: list[Overload],
 ) -> Estimate:  # fmt: skip
-    """Returns how many bytes, with headers, wait at most: the longest delay times the rate; or what waited of a train
-    of which the queue could not hold all.
-    """
-    if overflow is not None:
-        return _of_overflow(overflow)
+    """Returns how many bytes, with headers, wait at most: the longest delay times the rate."""
     rate_bps = rate.value or rate.low
     if not rate_bps:
         return cannot_be_told(BUFFER, "bytes", "the rate is not known")
@@ -142,7 +140,8 @@ def buffer(
         return cannot_be_told(BUFFER, "bytes", because)
     if seen.probe_s is None:
         return cannot_be_told(BUFFER, "bytes", "the probe got no answer during overload")
-    if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s:
+    packet_s = packet_bytes * 8 / rate_bps
+    if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s + packet_s:
         low = seen.second_half_s * rate_bps / 8
         return cannot_be_told(BUFFER, "bytes", "the queue still grew when the step ended", low=low, origin=origin)
     most_s = max(seen.probe_s, seen.peak_s or 0.0) if seen.falls else seen.probe_s
@@ -155,7 +154,7 @@ def buffer(
     )
 
 
-def _of_overflow(overflow: Overflow) -> Estimate:
+def buffer_of_train(overflow: Overflow) -> Estimate:
     """Returns what a queue held of a train: whole packets, where there may have been room for a part of one more."""
     held, size = overflow.held, overflow.packet_bytes
     of = f"step {BURSTS}: {overflow.packets} packets of a train came through, of more"

@@ -14,7 +14,7 @@ from ccmix.twin.trains import rate_of_trains
 RATE, CROSS = "rate", "cross traffic"
 STEADY_SHARE = 0.5  # of a step, its end: by then the buffer is full
 ENDS_S = 0.1  # by which the end of a step may be wrong
-LEAST_LOST = 0.008  # of what was offered, which others' packets can't have varied by
+LEAST_LOST = 0.005  # of what was offered, which others' packets can't have varied by
 OVERLOADED = 0.97  # of what arrived at the bottleneck came through, at most
 MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks, packets at both ends
 HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show

@@ -21,7 +21,7 @@ from ccmix.twin.loss import LOSS, loss
 from ccmix.twin.observed import PathRun, observe
 from ccmix.twin.of_results import estimates_of_results
 from ccmix.twin.policer import policer
-from ccmix.twin.queue import BUFFER, QUEUE, buffer, delays, queue, queues_of_flows, waits
+from ccmix.twin.queue import BUFFER, QUEUE, buffer, buffer_of_train, delays, queue, queues_of_flows, waits
 from ccmix.twin.rate import RATE, more_of_more, overloads, rate
 from ccmix.twin.reordering import reordering
 
@@ -129,7 +129,7 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
         for each in rate(observed, lost, False if shared else of_flows, base_s, seen.tcp_most_s or 0.0, waits_s)
     }
     queues = (
-        buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found, of_train),
+        buffer_of_train(of_train) if of_train else buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found),
         queue(seen, None if shared and of_flows else of_flows, _retransmitted(observed), of_loss[LOSS].high),
     )
     if policed.value is not None:
