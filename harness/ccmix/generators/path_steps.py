@@ -220,8 +220,8 @@ class PathSteps:
             self._udp(SHARE, lower_bps, SHARING, datagram_bytes, seconds)
 
     def _available(self, reached_bps: float, most_bps: float, datagram_bytes: int, end: Deadline) -> None:
-        """Looks for a rate of which a little is lost: what others leave is a little less. What arrives of a rate that is
-        too high is less so; later ones are in the middle of the last bounds.
+        """Looks for a rate of which a little is lost: what others leave is a little less. After a rate that is too high
+        it offers what arrived of it; after one that is too low, the middle of both bounds.
         """
         offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * reached_bps, most_bps), 0.0, most_bps
         for number in range(1, AVAILABLE_TRIES + 1):
