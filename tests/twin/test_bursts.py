@@ -13,6 +13,7 @@ from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.policer import policer
 from ccmix.twin.queue import buffer_of_train
 from ccmix.twin.rate import overloads
+from ccmix.twin.twin import estimates_of
 from synthetic_path import PACKET_BYTES, Truth, measured
 
 RATE_BPS = 50e6
@@ -147,3 +148,38 @@ def test_more_that_passes_beside_overload_is_the_burst() -> None:
 def test_a_queue_of_a_faster_link_that_takes_more_meanwhile_is_no_policer() -> None:
     came = through_tail_drop(4, 3.0)
     assert policed(came, came)(True).value is None
+
+
+def told(seen: PathRun) -> dict[str, Estimate]:
+    return {each.quantity: each for each in estimates_of(seen)}
+
+
+def that_never_waits(seen: PathRun) -> PathRun:
+    return replace(seen, rtt=seen.rtt.with_columns(rtt_s=pl.lit(0.02)))
+
+
+def test_what_a_policer_drops_of_a_train_says_nothing_of_a_queue() -> None:
+    came = list(range(12))
+    seen = measured(Truth(rate_bps=RATE_BPS, buffer_bytes=5e3))
+    estimates = told(that_never_waits(with_bursts(seen, came, came, packet_s=PACKET_S / 4)))
+    assert estimates["policer's burst"].value == pytest.approx(12.5 * PACKET_BYTES)
+    assert estimates["buffer"].unknown == "the policer drops before a queue is full"
+
+
+def test_the_queue_of_the_link_behind_a_policer_is_told_by_trains() -> None:
+    came = through_tail_drop(3)
+    seen = that_never_waits(with_bursts(measured(Truth()), came, came, packet_s=PACKET_S / 4))
+    estimates = told(seen)
+    assert estimates["policer's burst"].value == pytest.approx(125e3, rel=0.01)
+    assert estimates["buffer"].value == pytest.approx(3.5 * PACKET_BYTES)
+
+
+@pytest.mark.parametrize("overflows", [False, True])
+def test_trains_tell_the_rate_of_a_queue_in_which_the_probe_never_waits(overflows: bool) -> None:
+    """What they overflow is no policer, whose link they would show."""
+    came = through_tail_drop(1)
+    seen = that_never_waits(measured(Truth(cross_bps=15e6, buffer_bytes=2e3)))
+    gaps = pl.DataFrame({"time_s": [10.0] * 200, "seconds": [PACKET_S] * 200})
+    seen = replace(seen, steps=(*seen.steps, PathStep("trains", 10, 13, 0, None, 1e6, PACKET_BYTES, None, gaps)))
+    estimate = told(with_bursts(seen, came, came) if overflows else seen)["rate"]
+    assert ("step trains" in estimate.origin) == overflows
