@@ -45,7 +45,7 @@ elk-test: setup-dev ## all tests of Elasticsearch and Kibana, against a real nod
 	tools/test test,deep,long --timeout 3600 tests/index $(wildcard tests/elk)
 
 twin-paths: setup-dev ## measure 200 blind paths in the lab and score what is said of them; each call goes on for 10 minutes
-	.venv/bin/python bench/twin --seeds 1-200 -o results/twin-paths -j 2 --seconds 540
+	.venv/bin/python bench/twin --seeds 201-400 -o results/twin-paths -j 2 --seconds 540
 
 sanitize: setup-dev ## the tests of the C programs, built with AddressSanitizer and UBSan
 	@tools/test sanitize

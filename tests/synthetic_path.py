@@ -47,7 +47,7 @@ def udp_step(
     sent_packets = np.diff(np.floor(np.concatenate([[0], sent.cumsum()]))).astype(int)
     through = np.minimum(np.diff(np.floor(np.concatenate([[0], arrived.cumsum()]))).astype(int), sent_packets)
     at_random = lost_of(truth, sent_packets, drawn)
-    lost = at_random if offered_bps < truth.rate_bps else sent_packets - through
+    lost = at_random if offered_bps + truth.cross_bps < truth.rate_bps else sent_packets - through
     udp = pl.DataFrame(
         {
             "time_s": begin_s + (np.arange(len(sent)) + 1) * INTERVAL_S,

@@ -1,21 +1,21 @@
-"""Tests how far apart the answers to trains of packets are, as read from what ccmix-rtt writes."""
+"""Tests what is read of trains of packets from what ccmix-rtt writes: gaps, and what came of long ones."""
 
 from pathlib import Path
 
 import pytest
 
-from ccmix.analysis.step_tables import StepResult, gaps_of, step_rows
-from ccmix.generators.path_steps import TRAIN_PACKETS, TRAINS, Step
+from ccmix.analysis.step_tables import StepResult, bursts_of, gaps_of, step_rows
+from ccmix.generators.path_steps import BURST_PACKETS, BURSTS, TRAIN_PACKETS, TRAINS, Step
 from ccmix.generators.results import GeneratorError
 
 SENT_NS, RTT_NS, GAP_NS = 1_795_709_177_538_706_487, 20_000_123, 7_211
 
 
-def lines(*arrivals: tuple[int, int | None]) -> str:
+def lines(*arrivals: tuple[int, int | None], packets: int = TRAIN_PACKETS) -> str:
     """Returns the output for questions by number, each sent at its train's begin, answered after some nanoseconds."""
     rows = ["time_s,sequence,rtt_s"]
     for number, rtt_ns in arrivals:
-        sent_ns = SENT_NS + number // TRAIN_PACKETS * 10**8
+        sent_ns = SENT_NS + number // packets * 10**8
         answered = "" if rtt_ns is None else f"{rtt_ns // 10**9}.{rtt_ns % 10**9:09}"
         rows.append(f"{sent_ns // 10**9}.{sent_ns % 10**9:09},{number},{answered}")
     return "\n".join(rows) + "\n"
@@ -48,6 +48,8 @@ def test_what_is_no_output_is_an_error(text: str, tmp_path: Path) -> None:
     (tmp_path / "trains.csv").write_text(text)
     with pytest.raises(GeneratorError, match=r"trains\.csv"):
         gaps_of(tmp_path / "trains.csv")
+    with pytest.raises(GeneratorError, match=r"trains\.csv"):
+        bursts_of(tmp_path / "trains.csv")
 
 
 def test_rows_of_a_step_are_its_gaps(tmp_path: Path) -> None:
@@ -59,3 +61,34 @@ def test_rows_of_a_step_are_its_gaps(tmp_path: Path) -> None:
     assert rows["packet_bytes"].unique().to_list() == [1514]
     assert rows["time_s"].to_list() == pytest.approx([5.02] * rows.height, abs=1e-3)
     assert rows["seconds"].to_list() == pytest.approx([GAP_NS / 1e9] * rows.height, rel=1e-9)
+
+
+def long_trains(folder: Path, *lost: set[int]) -> Path:
+    """Writes long trains, of each of which some packets are lost; the others leave one after the other."""
+    output, arrivals = folder / "bursts.csv", []
+    for number, of_train in enumerate(lost):
+        came = [position for position in range(BURST_PACKETS) if position not in of_train]
+        at = {position: RTT_NS + max(rank - 1, 0) * GAP_NS for rank, position in enumerate(came)}
+        arrivals += [(number * BURST_PACKETS + position, at.get(position)) for position in range(BURST_PACKETS)]
+    output.write_text(lines(*arrivals, packets=BURST_PACKETS))
+    return output
+
+
+def test_of_long_trains_it_counts_what_came_before_and_after_losses(tmp_path: Path) -> None:
+    every = set(range(BURST_PACKETS))
+    rows = bursts_of(long_trains(tmp_path, every - {0, 1, 2}, every - {0, 1, 62, 63}, {5, 20}, set(), every))
+    found = rows.select("lost", "before_loss", "after_loss").rows()
+    assert found == [(61, 3, 0), (60, 2, 2), (2, 5, 43), (0, 64, 64), (64, 0, 0)]
+    apart_s = [count * GAP_NS / 1e9 for count in (1, 2, 60, 62, 0)]
+    assert rows["seconds"].to_list() == pytest.approx(apart_s, rel=1e-9)
+
+
+def test_rows_of_long_trains_have_their_losses(tmp_path: Path) -> None:
+    output = long_trains(tmp_path, set(range(10, BURST_PACKETS)))
+    step = Step(BURSTS, "path-bursts", 3, datagram_bytes=1472, began_s=SENT_NS / 1e9, ended_s=SENT_NS / 1e9 + 3)
+    [row] = step_rows([StepResult(step, bursts=bursts_of(output))], SENT_NS / 1e9 - 5).to_dicts()
+    counted = {name: row[name] for name in ("received_bytes", "packets", "lost_packets", "before_loss", "after_loss")}
+    assert counted == {
+        "received_bytes": 14_720, "packets": 64, "lost_packets": 54, "before_loss": 10, "after_loss": 0
+    }  # fmt: skip
+    assert row["time_s"] == pytest.approx(5.0, abs=1e-3)

@@ -45,11 +45,31 @@ def test_many_streams_look_for_others_where_two_rates_get_as_much_through(monkey
     assert [name for name, *_ in fake.made] == ["above-1", "above-2", "share"]
 
 
-def test_a_rate_far_above_looks_for_others_where_more_gets_through_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_that_others_leave_is_looked_for_where_more_gets_through_of_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fake = faked(monkeypatch, cross_bps=20e6)
     fake.steps._above(80e6, DATAGRAM_BYTES, Deadline(60))
-    assert [name for name, *_ in fake.made] == ["above-1", "above-2", "above-3"]
-    assert fake.made[-1][1] > 3 * 100e6
+    assert [name for name, *_ in fake.made] == ["above-1", "above-2", "available-1", "available-2"]
+    assert fake.made[1][1] > 3 * 100e6
+    came_of_the_first = 100e6 * 120 / 140
+    assert fake.made[2] == ("available-1", pytest.approx(came_of_the_first), 2)
+
+
+@pytest.mark.parametrize("reached_bps", [60e6, 79e6, 92e6])
+def test_what_others_leave_is_found_by_a_rate_of_which_a_little_is_lost(
+    monkeypatch: pytest.MonkeyPatch, reached_bps: float
+) -> None:
+    fake = faked(monkeypatch, cross_bps=20e6)
+    fake.steps._available(reached_bps, 95e6, DATAGRAM_BYTES, Deadline(60))
+    assert len(fake.made) <= 3
+    assert 80e6 < fake.made[-1][1] < 86e6
+
+
+def test_the_search_for_what_others_leave_leaves_time_for_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = faked(monkeypatch, cross_bps=20e6)
+    fake.steps._available(79e6, 95e6, DATAGRAM_BYTES, Deadline(9))
+    assert fake.made == []
 
 
 def test_the_step_below_sends_so_many_packets_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +107,7 @@ def trains(asked: Asked, reached_bps: float, folder: Path) -> dict[str, object]:
     """Makes the step, and returns what steps.json says of it."""
     ends = Iperf3Ends(None, "", None, "", "")  # type: ignore[arg-type]
     steps = PathSteps(ends, asked, 1e9, 60.0, folder, "path", "")  # type: ignore[arg-type]
-    steps._trains(reached_bps, DATAGRAM_BYTES, 3)
+    steps._trains("trains", 8, 0.1 * reached_bps, DATAGRAM_BYTES, 0.05)
     [step] = json.loads((folder / run_files.STEPS).read_text())
     return dict(step)
 

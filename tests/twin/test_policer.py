@@ -30,7 +30,7 @@ def policed(rate_bps: float, burst_bytes: float) -> PathRun:
 @pytest.mark.parametrize("burst_bytes", [30e3, 250e3])
 def test_what_passes_at_first_is_the_burst(burst_bytes: float) -> None:
     seen = policed(50e6, burst_bytes)
-    estimate = policer(seen, None, overloads(seen, 0.0))
+    estimate = policer(seen, overloads(seen, 0.0), queued=False)
     assert estimate.low is not None
     assert estimate.high is not None
     assert estimate.low <= burst_bytes <= estimate.high
@@ -38,19 +38,21 @@ def test_what_passes_at_first_is_the_burst(burst_bytes: float) -> None:
 
 def test_a_burst_of_some_packets_is_no_policer() -> None:
     seen = policed(50e6, 2 * PACKET_BYTES)
-    estimate = policer(seen, None, overloads(seen, 0.0))
+    estimate = policer(seen, overloads(seen, 0.0), queued=False)
     assert estimate.value is None
     assert estimate.unknown
 
 
 def test_a_bucket_before_a_queue_is_no_policer() -> None:
     seen = policed(50e6, 250e3)
-    assert policer(seen, False, overloads(seen, 0.0)).value is None
+    assert policer(seen, overloads(seen, 0.0), queued=True).value is None
 
 
 def test_nothing_is_said_where_nothing_was_too_much() -> None:
     seen = measured(Truth(), above=(0.5,))
-    assert policer(seen, None, overloads(seen, 0.0)).unknown == "no step of UDP offered more than the path's rate"
+    assert (
+        policer(seen, overloads(seen, 0.0), queued=False).unknown == "no step of UDP offered more than the path's rate"
+    )
 
 
 RATE, OFFERED = 800.0, 1600.0  # packets a second
@@ -77,7 +79,7 @@ def test_a_burst_counts_from_the_first_packet_on_although_that_came_late_in_an_i
     """The receiver's intervals begin before: at 10 Mbit/s one of 10 ms has as many packets as a small burst."""
     since_s, burst = np.maximum(ENDS_S - 0.008, 0.0), 40.0
     seen = late(OFFERED * since_s, np.minimum(OFFERED * since_s, burst + RATE * since_s))
-    assert policer(seen, None, overloads(seen, 0.0)).value == pytest.approx(burst * PACKET_BYTES, rel=0.1)
+    assert policer(seen, overloads(seen, 0.0), queued=False).value == pytest.approx(burst * PACKET_BYTES, rel=0.1)
 
 
 def test_a_queue_of_flows_whose_first_packets_came_late_in_an_interval_is_no_policer() -> None:
@@ -85,16 +87,10 @@ def test_a_queue_of_flows_whose_first_packets_came_late_in_an_interval_is_no_pol
     since_s, rate, offered = np.maximum(ENDS_S - 0.002, 0.0), 25 * RATE, 25 * OFFERED
     waiting = rate * since_s.clip(max=0.008)  # the receiver has not seen yet that those behind them were lost
     seen = late(np.maximum(offered * since_s - waiting, rate * since_s), rate * since_s, offered)
-    assert policer(seen, True, overloads(seen, 0.0)).value is None
+    assert policer(seen, overloads(seen, 0.0), queued=False).value is None
 
 
 def test_what_others_leave_more_of_later_is_no_burst() -> None:
     more = 0.2 * RATE * (ENDS_S - 0.5).clip(0, 1)  # for a second, long after the first losses
     seen = late(OFFERED * ENDS_S, RATE * ENDS_S + more)
-    assert policer(seen, None, overloads(seen, 0.0)).value is None
-
-
-def test_a_policer_is_told_where_the_probe_does_not_wait_as_in_queues_of_flows() -> None:
-    seen = policed(50e6, 250e3)
-    assert policer(seen, True, overloads(seen, 0.0)).value is not None
-    assert policer(seen, False, overloads(seen, 0.0)).value is None
+    assert policer(seen, overloads(seen, 0.0), queued=False).value is None

@@ -5,6 +5,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from ccmix.twin.bursts import Overflow
 from ccmix.twin.estimate import Estimate
 from ccmix.twin.observed import PathRun
 from ccmix.twin.queue import Waits, buffer, delays, queue, queues_of_flows
@@ -66,6 +67,38 @@ def test_a_probe_that_does_not_wait_where_tcp_does_shows_queues_of_flows() -> No
     assert queues_of_flows(seen(1e-5, 1e-5, 5e-3), PACKET_S, 0.0) is True
     assert queues_of_flows(seen(20e-3, 18e-3, 18e-3), PACKET_S, 0.0) is False
     assert queues_of_flows(seen(1e-5, 1e-5, 2e-5), PACKET_S, 0.0) is None
+
+
+def test_a_probe_that_is_lost_with_ours_shows_one_queue_for_all() -> None:
+    """Though it does not wait: a queue of one packet takes it only where it is empty."""
+    tiny = replace(seen(1e-5, 1e-5, 5e-3), probes_lost=0.5)
+    assert queues_of_flows(tiny, PACKET_S, 0.0) is False
+
+
+@pytest.mark.parametrize("from_head", [False, True])
+def test_where_trains_lose_packets_shows_how_they_are_queued(from_head: bool) -> None:
+    of_train = Overflow(4, 64, 3, PACKET_BYTES, None, from_head)
+    assert queues_of_flows(seen(1e-5, 1e-5, 5e-3), PACKET_S, 0.0, of_train) is from_head
+    assert queues_of_flows(seen(20e-3, 18e-3, 18e-3), PACKET_S, 0.0, of_train) is False
+
+
+def test_unanswered_questions_beside_overload_are_counted() -> None:
+    truth = Truth()
+    run = measured(truth)
+    times_s = run.above[0].begin_s + 3.5, run.above[0].end_s
+    lost = pl.col("time_s").is_between(*times_s) & (pl.int_range(pl.len()) % 4 == 0)
+    some = replace(run, rtt=run.rtt.with_columns(rtt_s=pl.when(~lost).then("rtt_s")))
+    found = overloads(some, 0.0)
+    assert delays(run, truth.base_rtt_s, found).probes_lost == 0
+    assert delays(some, truth.base_rtt_s, found).probes_lost == pytest.approx(0.21, abs=0.05)
+
+
+def test_a_queue_of_less_than_a_packet_that_varies_does_not_grow() -> None:
+    truth = Truth(buffer_bytes=2000)
+    run = measured(truth)
+    found = overloads(run, 0.0)
+    varying = Waits(0.3e-3, 0.2e-3, 0.3e-3, 0.3e-3, None, None, None)
+    assert buffer(run, varying, rate_of(truth), PACKET_BYTES, False, found).value is not None
 
 
 @pytest.mark.parametrize(

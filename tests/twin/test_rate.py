@@ -141,3 +141,54 @@ def test_flows_of_tcp_tell_the_rate_only_while_their_packets_wait(rtt_s: float, 
     assert (found["rate"].value is not None) == told
     assert found["rate"].low == pytest.approx(50e6, rel=0.03)
     assert found["cross traffic"].unknown
+
+
+def with_available(truth: Truth, *offered: float) -> PathRun:
+    """Returns a run with steps that offered some parts of what others leave."""
+    seen = measured(truth, above=(1.6, 4.0))
+    left_bps = truth.rate_bps - truth.cross_bps
+    made = [udp_step(truth, f"available-{n}", 60.0 + 4 * n, 3.0, part * left_bps) for n, part in enumerate(offered, 1)]
+    return replace(seen, steps=(*seen.steps, *(step for step, _ in made)))
+
+
+@pytest.mark.parametrize("cross_bps", [5e6, 20e6])
+def test_a_rate_of_which_a_little_is_lost_shows_what_others_leave(cross_bps: float) -> None:
+    """Of two it is the one of which less is lost."""
+    truth = Truth(cross_bps=cross_bps)
+    cross = rate(with_available(truth, 1.2, 1.05), 0.0, False, 0.02)[1]
+    assert "available-2" in cross.origin
+    assert cross.value == pytest.approx(cross_bps, abs=0.03 * truth.rate_bps)
+    assert cross.low is not None
+    assert cross.high is not None
+    assert cross.low < cross_bps < cross.high
+
+
+def test_what_still_waits_in_a_growing_queue_counts_as_too_much() -> None:
+    truth = Truth(cross_bps=20e6)
+    seen = with_available(truth, 1.05)
+    waits = [
+        replace(step, udp=step.udp.with_columns(packets=pl.col("packets") - pl.col("lost_packets"), lost_packets=0))
+        if step.kind == "available"
+        else step
+        for step in seen.steps
+    ]
+    assert rate(replace(seen, steps=tuple(waits)), 0.0, False, 0.02) == rate(seen, 0.0, False, 0.02)
+
+
+def test_a_rate_of_which_nothing_is_lost_shows_nothing() -> None:
+    truth = Truth(cross_bps=20e6)
+    assert rate(with_available(truth, 0.8, 0.95), 0.0, False, 0.02) == rate(with_available(truth), 0.0, False, 0.02)
+
+
+def test_losses_at_random_are_none_of_too_much() -> None:
+    truth = Truth(cross_bps=20e6)
+    seen = with_available(truth, 0.95)
+    at_random = [
+        replace(step, udp=step.udp.with_columns(lost_packets=pl.Series([1, 0] * 150)))
+        if step.kind == "available"
+        else step
+        for step in seen.steps
+    ]
+    steps_lose = replace(seen, steps=tuple(at_random))
+    assert "available-1" in rate(steps_lose, 0.0, False, 0.02)[1].origin
+    assert "available-1" not in rate(steps_lose, 0.02, False, 0.02)[1].origin

@@ -73,7 +73,7 @@ def test_the_run_is_valid_and_its_groups_are_the_steps(folder: Path) -> None:
 def test_no_step_sends_more_than_the_cap(folder: Path) -> None:
     steps = json.loads((folder / "out/path/all/receiver/001/generators/steps.json").read_text())
     assert max(step["offered_bps"] or 0 for step in steps) <= 60e6
-    assert [step["failed"] for step in steps] == [None] * 8
+    assert [step["failed"] for step in steps] == [None] * 9
 
 
 def test_the_twin_can_be_planned(folder: Path, estimates: dict[str, Any]) -> None:

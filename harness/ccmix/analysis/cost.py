@@ -17,7 +17,6 @@ from ccmix.generators.path_steps import (
     FILLING,
     FIRST_ABOVE,
     IDLE_SHARE,
-    MORE_ABOVE,
     MOST_ABOVE,
     MOST_BELOW_PACKETS,
     OFTEN_A_SECOND,
@@ -212,8 +211,9 @@ def _udp_of_steps(run: Run, source: PathSource) -> tuple[float, float]:
     path, total_s = run.topology, run.traffic.total_s
     rate_bps = path.policer.rate_bps if path.policer else path.rate_bps
     packets_a_second = rate_bps / 8 / path.packet_bytes
-    last = MOST_ABOVE if len(run.traffic.sources) > 1 else FIRST_ABOVE  # beside others it is steeper
-    offered = [packets_a_second * min(times, source.most_bps / rate_bps) for times in (FIRST_ABOVE, MORE_ABOVE, last)]
+    # the third is the same in many streams, or beside others about as long at two rates that are little too high
+    times_of = (FIRST_ABOVE, MOST_ABOVE, 1.0 if len(run.traffic.sources) > 1 else FIRST_ABOVE)
+    offered = [packets_a_second * min(times, source.most_bps / rate_bps) for times in times_of]
     lasting_s: list[float] = [above_s(each, path.base_rtt_s, total_s) for each in offered]
     below_s = max(total_s * (1 - IDLE_SHARE - REACH_SHARE - FILL_SHARE) - sum(lasting_s), 1.0)
     offered.append(min(PART_BELOW * packets_a_second, MOST_BELOW_PACKETS / below_s))

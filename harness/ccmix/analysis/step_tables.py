@@ -10,6 +10,8 @@ import polars as pl
 from ccmix import foreign_json
 from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_flows, read_intervals
 from ccmix.generators.path_steps import (
+    BURST_PACKETS,
+    BURSTS,
     ETHERNET_BYTES,
     TCP_INTERVAL_S,
     TRAIN_PACKETS,
@@ -27,18 +29,19 @@ STEP_COLUMNS = {
     "step": pl.String, "cca": pl.String, "streams": pl.Int64, "offered_bps": pl.Float64, "packet_bytes": pl.Int64,
     "mss_bytes": pl.Int64, "out_of_order": pl.Int64, "begin_s": pl.Float64, "asked_s": pl.Float64,
     "end_s": pl.Float64, "failed": pl.String, "time_s": pl.Float64, "seconds": pl.Float64, "received_bytes": pl.Int64,
-    "packets": pl.Int64, "lost_packets": pl.Int64,
+    "packets": pl.Int64, "lost_packets": pl.Int64, "before_loss": pl.Int64, "after_loss": pl.Int64,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """Holds a step with both ends' JSON, or the gaps in its trains; None where it has none, or failed."""
+    """Holds a step with both ends' JSON, or what came of its trains; None where it has none, or failed."""
 
     step: Step
     client: dict[str, Any] | None = None
     server: dict[str, Any] | None = None
     gaps: pl.DataFrame | None = None
+    bursts: pl.DataFrame | None = None
 
     @property
     def interval_s(self) -> float:
@@ -60,6 +63,8 @@ def _result(step: Step, generators: Path) -> StepResult:
         return StepResult(step)
     if step.name == TRAINS:
         return StepResult(step, gaps=gaps_of(generators / run_files.trains(step.label)))
+    if step.name == BURSTS:
+        return StepResult(step, bursts=bursts_of(generators / run_files.trains(step.label)))
     client = load_json(generators / run_files.iperf3_client(step.label))
     server_file = generators / run_files.iperf3_server(step.label)
     server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
@@ -73,17 +78,48 @@ def gaps_of(output: Path) -> pl.DataFrame:
     `arrived_s` (since 1970), `gap_s`. The first two may pass a token bucket at once. Raises GeneratorError where the
     file is not ccmix-rtt's.
     """
-    try:
-        table = pl.read_csv(output, schema=dict.fromkeys(("time_s", "sequence", "rtt_s"), pl.String))
-        # In nanoseconds: a time since 1970 in seconds would lose their hundreds as a float
-        sent, rtt = (pl.col(name).str.replace(".", "", literal=True).cast(pl.Int64) for name in ("time_s", "rtt_s"))
-        table = table.select(pl.col("sequence").cast(pl.Int64), arrived_ns=sent + rtt).sort("sequence")
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise GeneratorError(f"{output.name} can't be read: {error}") from error
+    table = _answers(output)
     follows = pl.col("sequence").diff() == 1
     behind = pl.col("sequence") % TRAIN_PACKETS >= BUCKET_PACKETS
     gaps = table.with_columns(gap_ns=pl.col("arrived_ns").diff()).filter(follows, behind).drop_nulls()
     return gaps.select(arrived_s=pl.col("arrived_ns") / 1e9, gap_s=pl.col("gap_ns") / 1e9)
+
+
+def bursts_of(output: Path) -> pl.DataFrame:
+    """Reads what came of each long train of packets.
+
+    Returns a row for each train: `sent_s` (since 1970), `seconds` from the arrival of the second packet that came to
+    that of the last (0 of fewer than three), `lost`, and how many came `before_loss` and `after_loss`: before the first
+    and after the last packet that did not. Raises GeneratorError where the file is not ccmix-rtt's.
+    """
+    table = _answers(output)
+    lost, position = pl.col("arrived_ns").is_null(), pl.col("sequence") % BURST_PACKETS
+    second_ns = pl.col("arrived_ns").drop_nulls().get(BUCKET_PACKETS - 1, null_on_oob=True)
+    return (
+        table.group_by(train=pl.col("sequence") // BURST_PACKETS, maintain_order=True)
+        .agg(
+            sent_s=pl.col("sent_ns").first() / 1e9,
+            seconds=((pl.col("arrived_ns").max() - second_ns) / 1e9).fill_null(0.0),
+            lost=lost.sum().cast(pl.Int64),
+            before_loss=position.filter(lost).min().fill_null(BURST_PACKETS),
+            after_loss=(BURST_PACKETS - 1 - position.filter(lost).max()).fill_null(BURST_PACKETS),
+        )
+        .drop("train")
+    )
+
+
+def _answers(output: Path) -> pl.DataFrame:
+    """Reads ccmix-rtt's output: sequence, sent_ns and arrived_ns (since 1970; null where no answer came), in order.
+
+    Raises GeneratorError.
+    """
+    try:
+        table = pl.read_csv(output, schema=dict.fromkeys(("time_s", "sequence", "rtt_s"), pl.String))
+        # In nanoseconds: a time since 1970 in seconds would lose their hundreds as a float
+        sent, rtt = (pl.col(name).str.replace(".", "", literal=True).cast(pl.Int64) for name in ("time_s", "rtt_s"))
+        return table.select(pl.col("sequence").cast(pl.Int64), sent_ns=sent, arrived_ns=sent + rtt).sort("sequence")
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise GeneratorError(f"{output.name} can't be read: {error}") from error
 
 
 def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
@@ -91,7 +127,8 @@ def step_rows(results: list[StepResult], start_s: float) -> pl.DataFrame:
 
     `time_s` is the interval's end; times begin at `start_s`. `packets` and `lost_packets` are of UDP: what the receiver
     can tell of those that were sent, and those of them that it lacks; `packet_bytes` is the size with all headers.
-    For trains there is a row for each gap of gaps_of(): its packet's, when that arrived at the sender again.
+    For trains there is a row for each gap of gaps_of(): its packet's, when that arrived at the sender again; for bursts
+    one for each of bursts_of(), at the time when it was sent.
     """
     return pl.concat([pl.DataFrame(schema=STEP_COLUMNS), *(_rows(result, start_s) for result in results)])
 
@@ -129,6 +166,19 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
         intervals = [
             {"time_s": at_s - start_s, "seconds": gap_s, "received_bytes": payload, "packets": 1, "lost_packets": 0}
             for at_s, gap_s in result.gaps.iter_rows()
+        ]
+    if result.bursts is not None:
+        intervals = [
+            {
+                "time_s": each["sent_s"] - start_s,
+                "seconds": each["seconds"],
+                "received_bytes": (BURST_PACKETS - each["lost"]) * (payload or 0),
+                "packets": BURST_PACKETS,
+                "lost_packets": each["lost"],
+                "before_loss": each["before_loss"],
+                "after_loss": each["after_loss"],
+            }
+            for each in result.bursts.iter_rows(named=True)
         ]
     return pl.DataFrame([of_step | interval for interval in intervals or [{}]], schema=STEP_COLUMNS)
 

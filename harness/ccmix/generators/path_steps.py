@@ -22,13 +22,18 @@ from ccmix.hosts.errors import CommandError, HostLost
 from ccmix.hosts.output_text import last_line
 from ccmix.model import Command, run_files
 
-IDLE, REACH, TRAINS, ABOVE, SHARE, FILL, BELOW = "idle", "reach", "trains", "above", "share", "fill", "below"
+IDLE, REACH, TRAINS, BURSTS, ABOVE = "idle", "reach", "trains", "bursts", "above"
+AVAILABLE, SHARE, FILL, BELOW = "available", "share", "fill", "below"
 # Shares of the whole time; the last step takes what is left
-IDLE_SHARE, REACH_SHARE, TRAINS_SHARE, ABOVE_SHARE, FILL_SHARE = 1 / 10, 1 / 9, 1 / 20, 1 / 15, 1 / 6
+IDLE_SHARE, REACH_SHARE, TRAINS_SHARE, BURSTS_SHARE = 1 / 10, 1 / 9, 1 / 30, 1 / 30
+ABOVE_SHARE, AVAILABLE_SHARE, FILL_SHARE = 1 / 15, 1 / 30, 1 / 6
 LEAST_BELOW_S = 8  # for which steps before it are left out
 REACHING, FILLING = 4, 8  # streams
-FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, STEEP = 1.5, 2.2, 1.3, 1.8  # offered over what arrives
-MOST_ABOVE, OTHERS_LOST = 4.0, 0.01
+FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, MOST_ABOVE, STEEP = 1.5, 2.2, 1.3, 4.0, 1.8  # offered over what arrives
+OTHERS_LOST = 0.01  # of what arrives of one rate, that is missing of the other
+FIRST_AVAILABLE, MORE_AVAILABLE = 1.1, 1.12  # offered over what TCP reached, and over what all arrived of
+LEAST_LOST, MOST_LOST = 0.005, 0.05  # of a rate that is a little more than others leave
+AVAILABLE_TRIES = 3
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
 MOST_TRIES = 5  # to find a rate that is above the path's
 SHARING = 16  # streams above the rate: of a queue for each flow they leave little to others
@@ -40,8 +45,8 @@ ENOUGH_PACKETS, ENOUGH_RTTS = 100_000, 20  # of a step above the rate: a faster 
 MOST_BELOW_PACKETS = 250_000
 OFTEN_A_SECOND, SLEEPS_A_SECOND = 10_000, 2_000  # packets, from which on iperf3 hands several over before it sleeps
 MOST_TOGETHER, MOST_TOGETHER_BELOW = 64, 4
-TRAIN_PACKETS, MOST_TRAINS_A_SECOND = 8, 50
-PART_IN_TRAINS = 0.1  # of what reached
+TRAIN_PACKETS, BURST_PACKETS, MOST_TRAINS_A_SECOND = 8, 64, 50
+PART_IN_TRAINS, PART_IN_BURSTS = 0.1, 0.2  # of what reached
 ANSWERED_WITHIN_S = 2.0
 PACED_ABOVE = 1.1  # the bit rate: room for the headers, which fq counts too
 UDP_INTERVAL_S, TCP_INTERVAL_S = 0.01, 0.1
@@ -123,7 +128,9 @@ class PathSteps:
             raise GeneratorError(f"no TCP test over the path: {self._done[-1].failed}")
         self._rtt_s = reached.rtt_s or self._rtt_s
         datagram_bytes = (reached.mss_bytes or 1448) + TIMESTAMPS_BYTES + TCP_HEADERS_BYTES - UDP_HEADERS_BYTES
-        self._trains(min(reached.received_bps, self._most_bps), datagram_bytes, round(self._total_s * TRAINS_SHARE))
+        trains_bps = min(reached.received_bps, self._most_bps)
+        self._trains(TRAINS, TRAIN_PACKETS, PART_IN_TRAINS * trains_bps, datagram_bytes, TRAINS_SHARE)
+        self._trains(BURSTS, BURST_PACKETS, PART_IN_BURSTS * trains_bps, datagram_bytes, BURSTS_SHARE)
         rate_bps = self._above(reached.received_bps, datagram_bytes, end)
         if end.allows(self._fill_s + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
             self._tcp(FILL, "cubic", FILLING, self._fill_s)
@@ -143,22 +150,22 @@ class PathSteps:
         time.sleep(seconds)
         self._record(Step(IDLE, "", seconds, began_s=began_s, ended_s=time.time()))
 
-    def _trains(self, reached_bps: float, datagram_bytes: int, seconds: int) -> None:
-        """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck spaces them."""
-        label = self._label_of(TRAINS)
-        train_bits = TRAIN_PACKETS * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) * 8
-        rate_hz = min(MOST_TRAINS_A_SECOND, int(PART_IN_TRAINS * reached_bps / train_bits))
-        step = Step(TRAINS, label, seconds, offered_bps=rate_hz * train_bits, datagram_bytes=datagram_bytes)
-        began_s = time.time()
-        failed = self._asked(label, rate_hz, datagram_bytes, seconds) if rate_hz else "the path is too slow for trains"
-        self._record(replace(step, began_s=began_s, ended_s=time.time(), failed=failed))
-
-    def _asked(self, label: str, rate_hz: int, payload_bytes: int, seconds: int) -> str | None:
-        """Lets ccmix-rtt send the trains; returns why it failed."""
+    def _trains(self, name: str, packets: int, load_bps: float, datagram_bytes: int, share: float) -> None:
+        """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck spaces or drops them."""
+        label, seconds = self._label_of(name), round(self._total_s * share)
+        train_bits = packets * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) * 8
+        rate_hz = min(MOST_TRAINS_A_SECOND, int(load_bps / train_bits))
+        step = Step(name, label, seconds, offered_bps=rate_hz * train_bits, datagram_bytes=datagram_bytes)
         options = [
-            f"--rate={rate_hz}", f"--train={TRAIN_PACKETS}", f"--size={payload_bytes}", f"--duration={seconds}s",
+            f"--rate={rate_hz}", f"--train={packets}", f"--size={datagram_bytes}", f"--duration={seconds}s",
             f"--timeout={ANSWERED_WITHIN_S:.0f}s",
         ]  # fmt: skip
+        began_s = time.time()
+        failed = self._asked(label, options, seconds) if rate_hz else "the path is too slow for trains"
+        self._record(replace(step, began_s=began_s, ended_s=time.time(), failed=failed))
+
+    def _asked(self, label: str, options: Sequence[str], seconds: int) -> str | None:
+        """Lets ccmix-rtt send trains; returns why it failed."""
         self._commands.append(Command(f"{label} sender", shlex.join(["ccmix-rtt", *options, self._ends.address])))
         output, errors = (self._folder / name for name in (run_files.trains(label), run_files.trains_errors(label)))
         try:
@@ -186,7 +193,7 @@ class PathSteps:
                 continue
             best_bps = max(best_bps, received_bps)
             if received_bps < NOT_OVERLOADED * offered_bps:
-                self._more_above(number + 1, offered_bps, received_bps, datagram_bytes, end)
+                self._more_above(number + 1, offered_bps, received_bps, reached_bps, datagram_bytes, end)
                 return received_bps
             if offered_bps >= self._most_bps:
                 return best_bps
@@ -194,31 +201,54 @@ class PathSteps:
         return best_bps
 
     def _more_above(
-        self, number: int, offered_bps: float, received_bps: float, datagram_bytes: int, end: Deadline
-    ) -> None:
-        """Offers another rate above the path's; then as much as may be where more came through of it, which others in
-        the same queue lost, else the lower one in many streams.
+        self, number: int, offered_bps: float, received_bps: float, reached_bps: float, datagram_bytes: int,
+        end: Deadline,
+    ) -> None:  # fmt: skip
+        """Offers a much higher rate, or a lower one if this one was much too high. Where more came through of the
+        higher one, which others in the same queue lost, looks for what others leave; else offers the lower one in many
+        streams.
         """
         steep = offered_bps > STEEP * received_bps
-        second_bps = min((LESS_ABOVE if steep else MORE_ABOVE) * received_bps, self._most_bps)
+        second_bps = min((LESS_ABOVE if steep else MOST_ABOVE) * received_bps, self._most_bps)
         again_bps = self._received_of(f"{ABOVE}-{number}", second_bps, datagram_bytes)
-        around_s = 3 * ENDS_WITHIN_RTTS * self._rtt_s  # of this step and the two that follow
-        if not end.allows(self._above_s(offered_bps, datagram_bytes) + self._fill_s + LEAST_BELOW_S + around_s):
-            return
         if again_bps is not None and abs(again_bps - received_bps) > OTHERS_LOST * received_bps:
-            most_bps = min(MOST_ABOVE * max(again_bps, received_bps), self._most_bps)
-            self._received_of(f"{ABOVE}-{number + 1}", most_bps, datagram_bytes)
-        else:
-            lower_bps = min(offered_bps, second_bps)
-            self._udp(SHARE, lower_bps, SHARING, datagram_bytes, self._above_s(lower_bps, datagram_bytes))
+            self._available(reached_bps, min(received_bps, again_bps), datagram_bytes, end)
+            return
+        lower_bps = min(offered_bps, second_bps)
+        seconds, around_s = self._above_s(lower_bps, datagram_bytes), 3 * ENDS_WITHIN_RTTS * self._rtt_s
+        if end.allows(seconds + self._fill_s + LEAST_BELOW_S + around_s):  # for this step and the two that follow
+            self._udp(SHARE, lower_bps, SHARING, datagram_bytes, seconds)
 
-    def _above_s(self, offered_bps: float, datagram_bytes: int) -> int:
+    def _available(self, reached_bps: float, most_bps: float, datagram_bytes: int, end: Deadline) -> None:
+        """Looks for a rate of which a little is lost: what others leave is a little less. After a rate that is too high
+        it offers what arrived of it; after one that is too low, the middle of both bounds.
+        """
+        offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * reached_bps, most_bps), 0.0, most_bps
+        for number in range(1, AVAILABLE_TRIES + 1):
+            seconds = self._above_s(offered_bps, datagram_bytes, AVAILABLE_SHARE)
+            if not end.allows(seconds + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
+                return
+            received_bps = self._received_of(f"{AVAILABLE}-{number}", offered_bps, datagram_bytes, AVAILABLE_SHARE)
+            if received_bps is None:
+                return
+            lost_bps = offered_bps - received_bps
+            if LEAST_LOST < lost_bps / offered_bps < MOST_LOST:
+                return
+            if lost_bps < MOST_LOST * offered_bps:
+                low_bps = offered_bps
+            else:
+                high_bps = received_bps
+            offered_bps = min(MORE_AVAILABLE * low_bps, (low_bps + high_bps) / 2) if low_bps else high_bps
+
+    def _above_s(self, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE) -> int:
         packets_a_second = offered_bps / 8 / (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES)
-        return above_s(packets_a_second, self._rtt_s, self._total_s)
+        return above_s(packets_a_second, self._rtt_s, self._total_s, share)
 
-    def _received_of(self, name: str, offered_bps: float, datagram_bytes: int) -> float | None:
+    def _received_of(
+        self, name: str, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE
+    ) -> float | None:
         """Makes a step of one stream above the rate; returns what came through, with all headers."""
-        seen = self._udp(name, offered_bps, 1, datagram_bytes, self._above_s(offered_bps, datagram_bytes))
+        seen = self._udp(name, offered_bps, 1, datagram_bytes, self._above_s(offered_bps, datagram_bytes, share))
         on_wire = (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / datagram_bytes
         return None if seen is None else seen.received_bps * on_wire
 
@@ -299,10 +329,10 @@ class PathSteps:
         (self._folder / run_files.STEPS).write_text(text)
 
 
-def above_s(packets_a_second: float, rtt_s: float, total_s: float) -> int:
-    """Returns for how long a step offers a rate above the path's, of steps that take `total_s` together."""
+def above_s(packets_a_second: float, rtt_s: float, total_s: float, share: float = ABOVE_SHARE) -> int:
+    """Returns for how long a step offers a rate above the path's: at most a `share` of `total_s`, of all steps."""
     enough_s = max(ENOUGH_PACKETS / packets_a_second, ENOUGH_RTTS * rtt_s)
-    return min(round(total_s * ABOVE_SHARE), math.ceil(enough_s))
+    return min(round(total_s * share), math.ceil(enough_s))
 
 
 def _together(packets_a_second: float, most: int) -> str:

@@ -10,7 +10,7 @@ import polars as pl
 
 from ccmix.analysis.step_tables import STEP_COLUMNS
 from ccmix.archive import parquet
-from ccmix.generators.path_steps import ABOVE, BELOW, FILL, IDLE, REACH, SHARE, TRAINS
+from ccmix.generators.path_steps import ABOVE, AVAILABLE, BELOW, BURSTS, FILL, IDLE, REACH, SHARE, TRAINS
 from ccmix.model import Iperf3Source, Run, run_files
 from ccmix.model.results import FinishedRun
 
@@ -20,6 +20,7 @@ SOCKET_COLUMNS = (
     "receiver_window_limited_s", "send_buffer_limited_s", "send_window_bytes", "send_window_scale", "mss_bytes",
     "path_mtu_bytes", "ecn", "delivered_ce", "reorderings_seen", "unacked", "cwnd_packets",
 )  # fmt: skip
+UDP_COLUMNS = ("time_s", "seconds", "received_bytes", "packets", "lost_packets")
 BEFORE_S = 0.05  # by which a step may have begun before it was seen to
 
 
@@ -29,7 +30,8 @@ class PathStep:
     where nothing was sent.
 
     udp: time_s (end of the interval), seconds, received_bytes (of the application), packets, lost_packets; for trains a
-    row for each gap between two of their packets
+    row for each gap between two of their packets. bursts: one for each long train, the same with before_loss and
+    after_loss, the packets that came before the first and after the last loss
     """
 
     name: str
@@ -41,6 +43,7 @@ class PathStep:
     packet_bytes: int | None = None
     out_of_order: int | None = None
     udp: pl.DataFrame = field(default_factory=pl.DataFrame)
+    bursts: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def kind(self) -> str:
@@ -79,6 +82,10 @@ class PathRun:
         return self.of_kind(ABOVE)
 
     @property
+    def available(self) -> list[PathStep]:
+        return self.of_kind(AVAILABLE)
+
+    @property
     def share(self) -> PathStep | None:
         return next(iter(self.of_kind(SHARE)), None)
 
@@ -91,6 +98,10 @@ class PathRun:
         return next(iter(self.of_kind(TRAINS)), None)
 
     @property
+    def bursts(self) -> PathStep | None:
+        return next(iter(self.of_kind(BURSTS)), None)
+
+    @property
     def idle(self) -> PathStep | None:
         return next(iter(self.of_kind(IDLE)), None)
 
@@ -98,6 +109,13 @@ class PathRun:
         """Returns the answered questions' RTTs in that time, as they were sent."""
         between = self.rtt.filter(pl.col("time_s").is_between(begin_s, end_s)) if self.rtt.width else self.rtt
         return between["rtt_s"].drop_nulls() if between.width else pl.Series("rtt_s", [], pl.Float64)
+
+    def unanswered(self, begin_s: float, end_s: float) -> float:
+        """Returns the share of the questions of that time that no answer came to; 0 where none was asked."""
+        if not self.rtt.width:
+            return 0.0
+        between = self.rtt.filter(pl.col("time_s").is_between(begin_s, end_s))["rtt_s"]
+        return between.null_count() / between.len() if between.len() else 0.0
 
     def sockets_in(self, step: PathStep) -> pl.DataFrame:
         """Returns the samples of the flows' sockets in a step."""
@@ -144,7 +162,9 @@ def _steps(run: Run, folder: Path) -> tuple[PathStep, ...]:
 
 
 def steps_of(table: pl.DataFrame) -> tuple[PathStep, ...]:
-    """Returns the steps of steps.parquet that did not fail."""
+    """Returns the steps of steps.parquet that did not fail; the file may be older than its last columns."""
+    assert set(STEP_COLUMNS) >= set(table.columns)
+    table = pl.concat([pl.DataFrame(schema=STEP_COLUMNS), table], how="diagonal")
     steps = []
     for (name,), rows in table.filter(pl.col("failed").is_null()).group_by(["step"], maintain_order=True):
         first = rows.row(0, named=True)
@@ -158,8 +178,8 @@ def steps_of(table: pl.DataFrame) -> tuple[PathStep, ...]:
                 offered_bps=first["offered_bps"],
                 packet_bytes=first["packet_bytes"],
                 out_of_order=first["out_of_order"],
-                udp=rows.select("time_s", "seconds", "received_bytes", "packets", "lost_packets").drop_nulls(),
+                udp=rows.select(UDP_COLUMNS).drop_nulls(),
+                bursts=rows.select(*UDP_COLUMNS, "before_loss", "after_loss").drop_nulls(),
             )
         )
-    assert set(STEP_COLUMNS) >= set(table.columns)
     return tuple(steps)

@@ -2,6 +2,8 @@
 
 import polars as pl
 
+from ccmix.generators.path_steps import BURSTS
+from ccmix.twin.bursts import Overflow
 from ccmix.twin.estimate import Estimate, cannot_be_told
 from ccmix.twin.observed import PathRun, PathStep
 from ccmix.twin.rate import Overload, steady
@@ -14,29 +16,44 @@ LOSES, MORE_INTERVALS = 0.5, 3  # of the later share of losses; intervals from t
 LEAST_INTERVALS = 10
 
 
-def policer(observed: PathRun, of_flows: bool | None, found: list[Overload]) -> Estimate:
+def policer(observed: PathRun, found: list[Overload], overflow: Overflow | None = None, *, queued: bool) -> Estimate:
     """Returns how much more than at the later rate arrived at the start of a step, if nothing was queued meanwhile.
 
     A queue passes no more than its rate, and what is too much waits there before it is lost. A token bucket without a
-    queue passes its burst at once, and loses what is too much without any delay. `of_flows` says whether each flow has
-    a queue of its own, where a probe does not wait either; None where nothing waits long enough to show a queue.
+    queue passes its burst at once, and loses what is too much without any delay: `queued` says whether there was one.
+
+    Of a long train it passes its burst at once, too. Where more passes beside overload, the queue of another link
+    dropped the train.
     """
+    of_train = None
+    if overflow is not None and found and overflow.at_once(max(each.received_bps for each in found)):
+        of_train = _of_train(overflow)
     seen = [each for step in observed.above for each in [_excess(step)] if each is not None]
     if not found or not seen:
-        return cannot_be_told(POLICER, "bytes", "no step of UDP offered more than the path's rate")
+        return of_train or cannot_be_told(POLICER, "bytes", "no step of UDP offered more than the path's rate")
     first = found[0]
     packet_bytes = first.step.packet_bytes or 0
     burst_bytes, for_sure_bytes = max(seen)
     origin = f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
+    if of_train and (queued or for_sure_bytes < (of_train.high or 0.0)):
+        return of_train
     if for_sure_bytes < LEAST_PACKETS * packet_bytes:
         because = "no more arrived at first than later, as from a queue or with a burst of a few packets"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
-    if of_flows is False:
+    if queued:
         because = "the excess waited in a queue"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
     margin = BURST_SHARE * burst_bytes + BURST_PACKETS * packet_bytes
     high_bytes = NOT_FULL * burst_bytes + margin
     return Estimate(POLICER, "bytes", burst_bytes, max(burst_bytes - margin, 0.0), high_bytes, origin=origin)
+
+
+def _of_train(overflow: Overflow) -> Estimate:
+    """Returns the burst that a train shows: as many packets as came at once, and a part of one more."""
+    size = overflow.packet_bytes
+    origin = f"step {BURSTS}: {overflow.packets} packets of a train came at once, the others were lost"
+    low, value = ((overflow.packets + more) * size for more in (-1.0, 0.5))
+    return Estimate(POLICER, "bytes", value, low, overflow.most_at_once_bytes, origin=origin)
 
 
 def _excess(step: PathStep) -> tuple[float, float] | None:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ccmix.generators.path_steps import FILL, REACH
+from ccmix.generators.path_steps import BURSTS, FILL, REACH
+from ccmix.twin.bursts import Overflow
 from ccmix.twin.estimate import Estimate, cannot_be_told
 from ccmix.twin.observed import ORDINARY, PathRun, PathStep
 from ccmix.twin.rate import STEADY_SHARE, Overload
@@ -23,6 +24,9 @@ PEAK = 0.99  # percentile of the probe's RTT in a whole step
 STANDS_S = 1e-3  # a queue that is managed is not empty
 LEAST_MANAGED_S = 0.01  # a queue as short as CoDel's own target tells nothing
 FULL_SHARE, FULL_PACKETS = 0.03, 2.0  # by which a full buffer may be wrong
+PROBES_LOST = 0.1  # of the probe's packets beside overload, above which they wait where ours do
+FROM_HEAD = 4 / 3  # times what was left: fq_codel drops up to half of a full queue at once
+OVERFLOW_PACKETS = 2  # by which the packets that a queue held of a train may be wrong
 LEAST_ANSWERS = 10
 
 
@@ -41,6 +45,7 @@ class Waits:
     probe_in_fill_s: float | None
     tcp_s: float | None
     tcp_most_s: float | None
+    probes_lost: float = 0.0  # share, beside overload
 
     @property
     def falls(self) -> bool:
@@ -63,20 +68,34 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits
         probe_in_fill_s=_beyond(_quantile(_steady_rtts(observed, fill), FULL), base_rtt_s) if fill else None,
         tcp_s=_beyond(_most([_quantile(rtts_s, MOSTLY) for rtts_s in of_tcp]), base_rtt_s),
         tcp_most_s=_beyond(_most([_quantile(rtts_s, MOST) for rtts_s in of_tcp]), base_rtt_s),
+        probes_lost=max((observed.unanswered(*_steady_time(step)) for step in steps), default=0.0),
     )
 
 
-def queues_of_flows(seen: Waits, packet_s: float, noise_s: float) -> bool | None:
-    """Returns whether each flow waits in a queue of its own: the probe does not wait where TCP's own packets do.
+def waits(seen: Waits, packet_s: float, noise_s: float) -> bool:
+    """Returns whether the probe waits beside overload, as it does in one queue for all."""
+    return seen.probe_s is not None and seen.probe_s > _shows_s(packet_s, noise_s)
 
-    None where neither waits long enough to show.
+
+def queues_of_flows(seen: Waits, packet_s: float, noise_s: float, overflow: Overflow | None = None) -> bool | None:
+    """Returns whether each flow waits in a queue of its own: the probe does not wait where TCP's own packets do, or
+    trains lose what has waited longest. It does not where the probe waits or is lost with ours, or where trains lose
+    their end.
+
+    None where nothing waits long enough to show.
     """
-    shows_s = SHOWS_PACKETS * packet_s + noise_s + SHOWS_S
     if seen.probe_s is None:
         return None
-    if seen.probe_s > shows_s:
+    if waits(seen, packet_s, noise_s) or seen.probes_lost > PROBES_LOST:
         return False
-    return True if seen.tcp_s is not None and seen.tcp_s > shows_s + seen.probe_s else None
+    if overflow is not None:
+        return overflow.from_head
+    tcp_waits = seen.tcp_s is not None and seen.tcp_s > _shows_s(packet_s, noise_s) + seen.probe_s
+    return True if tcp_waits else None
+
+
+def _shows_s(packet_s: float, noise_s: float) -> float:
+    return SHOWS_PACKETS * packet_s + noise_s + SHOWS_S
 
 
 def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_high: float | None) -> Estimate:
@@ -86,7 +105,9 @@ def queue(seen: Waits, of_flows: bool | None, retransmitted: float | None, loss_
     unless random loss explains what was sent again. So is one that gets shorter beside constant overload.
     """
     if of_flows:
-        return Estimate(QUEUE, word=OF_FLOWS, origin="during overload the probe does not wait, but TCP's packets do")
+        return Estimate(
+            QUEUE, word=OF_FLOWS, origin="the probe does not wait beside overload, as in a queue of its own"
+        )
     if of_flows is None or not seen.probe_s:
         return cannot_be_told(QUEUE, "", "packets wait too short a time to show how they are queued")
     origin = "steps above and fill: delays of the probe"
@@ -119,7 +140,8 @@ def buffer(
         return cannot_be_told(BUFFER, "bytes", because)
     if seen.probe_s is None:
         return cannot_be_told(BUFFER, "bytes", "the probe got no answer during overload")
-    if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s:
+    packet_s = packet_bytes * 8 / rate_bps
+    if seen.first_half_s and seen.second_half_s and seen.second_half_s > GROWS * seen.first_half_s + packet_s:
         low = seen.second_half_s * rate_bps / 8
         return cannot_be_told(BUFFER, "bytes", "the queue still grew when the step ended", low=low, origin=origin)
     most_s = max(seen.probe_s, seen.peak_s or 0.0) if seen.falls else seen.probe_s
@@ -132,8 +154,25 @@ def buffer(
     )
 
 
+def buffer_of_train(overflow: Overflow) -> Estimate:
+    """Returns what a queue held of a train: whole packets, where there may have been room for a part of one more."""
+    held, size = overflow.held, overflow.packet_bytes
+    of = f"step {BURSTS}: {overflow.packets} packets of a train came through, of more"
+    if overflow.from_head:
+        value, least, most = (float(packets * size) for packets in (int(FROM_HEAD * held), held - 1, 2 * held + 1))
+        return Estimate(BUFFER, "bytes", value, max(least, 0.0), most, origin=f"{of}; the first ones were lost")
+    least = max(held - OVERFLOW_PACKETS, 0) * size
+    return Estimate(
+        BUFFER, "bytes", (held + 0.5) * size, float(least), float((held + OVERFLOW_PACKETS) * size), origin=of
+    )
+
+
+def _steady_time(step: PathStep) -> tuple[float, float]:
+    return step.end_s - STEADY_SHARE * (step.end_s - step.begin_s), step.end_s
+
+
 def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:
-    return observed.rtts(step.end_s - STEADY_SHARE * (step.end_s - step.begin_s), step.end_s)
+    return observed.rtts(*_steady_time(step))
 
 
 def _halves(observed: PathRun, step: PathStep) -> tuple[float | None, float | None]:

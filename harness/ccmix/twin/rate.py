@@ -14,6 +14,7 @@ from ccmix.twin.trains import rate_of_trains
 RATE, CROSS = "rate", "cross traffic"
 STEADY_SHARE = 0.5  # of a step, its end: by then the buffer is full
 ENDS_S = 0.1  # by which the end of a step may be wrong
+LEAST_LOST = 0.005  # of what was offered, which others' packets can't have varied by
 OVERLOADED = 0.97  # of what arrived at the bottleneck came through, at most
 MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks, packets at both ends
 HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
@@ -52,13 +53,15 @@ class Overload:
 class OthersTraffic:
     """Holds what other steps say of traffic beside ours.
 
-    `left_bps` is what TCP got while the bottleneck was always busy and hardly anything of others was lost; `busy` is
-    the share of the time in which the bottleneck sends though nothing of ours is there, with its interval; `by_tcp_bps`
-    is the most that all flows of TCP got.
+    `left_bps` is what others leave: what TCP got while the bottleneck was always busy and hardly anything of others was
+    lost, or what a rate that was a little too high shows, which may be wrong by `left_error_bps`; `left_by` names the
+    step. `busy` is the share of the time in which the bottleneck sends though nothing of ours is there, with its
+    interval; `by_tcp_bps` is the most that all flows of TCP got.
     """
 
     left_bps: float | None = None
     left_by: str = ""
+    left_error_bps: float = 0.0
     busy: tuple[float, float, float] | None = None
     by_tcp_bps: float = 0.0
 
@@ -102,23 +105,46 @@ def _counted(step: PathStep) -> tuple[float, float] | None:
     return packets * bits, (packets - lost) * bits
 
 
-def beside(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> OthersTraffic:
+def beside(observed: PathRun, base_rtt_s: float, found: list[Overload], loss: float) -> OthersTraffic:
     """Reads what shows others' traffic.
 
-    One is how fast flows of TCP were that kept the queue from being empty: first those of CUBIC, since BBR's take more
-    from others. The other is how many of the probe's packets had to wait in the idle step. That is a share of the time,
-    since the probe's period is none of those that senders' timers have.
+    One is a rate of which a little was lost, the next how fast flows of TCP were that kept the queue from being empty:
+    first those of CUBIC, since BBR's take more from others. The last is how many of the probe's packets had to wait in
+    the idle step. That is a share of the time, since the probe's period is none of those that senders' timers have.
     """
     packet_s = _packet_s(found)
     busy = _busy(observed, base_rtt_s, packet_s)
+    if more_of_more(found) and (left := _left_of_available(observed, loss, found)):
+        return replace(left, busy=busy)
     for step in (*observed.of_kind(FILL), *observed.of_kind(REACH)):
         begin_s = step.begin_s + (step.end_s - step.begin_s) / 3
         rtts_s = observed.rtts(begin_s, step.end_s - ENDS_S)
         lowest_s = rtts_s.quantile(BUSY, "linear")
         if lowest_s is not None and lowest_s > base_rtt_s + packet_s:
-            return OthersTraffic(_tcp_bps(observed, step, begin_s), step.name, busy)
+            return OthersTraffic(_tcp_bps(observed, step, begin_s), step.name, busy=busy)
     by_tcp = [_tcp_bps(observed, step, step.begin_s) or 0.0 for step in observed.tcp_steps]
     return OthersTraffic(busy=busy, by_tcp_bps=max(by_tcp, default=0.0))
+
+
+def _left_of_available(observed: PathRun, loss: float, found: list[Overload]) -> OthersTraffic | None:
+    """Returns what others leave by the step that offered the least of those that offered more; None if none did.
+
+    If all lose in proportion, lost / received = (offered - left) / rate; the most that came through is near enough to
+    the rate, since little was lost. Of what was too much, ours may have lost half as much, or half as much again.
+    """
+    by_lost = sorted(
+        (lost, step.offered_bps, step.name)
+        for step in observed.available
+        if step.offered_bps and (counted := _counted(step))
+        for lost in [1 - counted[1] / step.offered_bps / (1 - loss)]
+        if lost > LEAST_LOST
+    )
+    if not by_lost:
+        return None
+    lost, offered_bps, name = by_lost[0]
+    offered_bps *= 1 - loss
+    too_much_bps = max(each.received_bps for each in found) * lost / (1 - lost)
+    return OthersTraffic(offered_bps - too_much_bps, name, too_much_bps / 2)
 
 
 def _packet_s(found: list[Overload]) -> float:
@@ -170,7 +196,7 @@ def rate(
     found = overloads(observed, loss)
     if not found:
         return _by_standing_queue(observed, base_rtt_s) or _not_overloaded(observed)
-    others = beside(observed, base_rtt_s, found)
+    others = beside(observed, base_rtt_s, found, loss)
     by_load = _by_load(observed, found, others, loss, queues_of_flows, tcp_waits_s)
     if probe_waits_s is not None and probe_waits_s < FREE_SHARE * _packet_s(found):
         return by_load
@@ -252,8 +278,8 @@ def _shared(found: list[Overload], others: OthersTraffic, loss: float, *, may_be
     if others.left_by or not others.busy:
         crosses = [
             rate_bps - left_bps,
-            low_bps - left_bps * (1 + MEASURED_SHARE),
-            high_bps - left_bps * (1 - MEASURED_SHARE),
+            low_bps - left_bps * (1 + MEASURED_SHARE) - others.left_error_bps,
+            high_bps - left_bps * (1 - MEASURED_SHARE) + others.left_error_bps,
         ]
     else:
         crosses = [share * of for share, of in zip(others.busy, (rate_bps, low_bps, high_bps), strict=True)]
@@ -273,10 +299,10 @@ def _cross_of(rate: Estimate, found: list[Overload], others: OthersTraffic, *, a
     assert rate.low is not None
     assert rate.high is not None
     last = max(found, key=lambda each: each.offered_bps)
-    if not apart and others.left_by == FILL and others.left_bps and others.left_bps < rate.value:
-        origin = f"{rate.origin}, and what others left in step {FILL}"
+    if not apart and others.left_by not in ("", REACH) and others.left_bps and others.left_bps < rate.value:
+        origin = f"{rate.origin}, and what others left in step {others.left_by}"
         value_bps = rate.value - others.left_bps
-        margin = OTHERS_SHARE * value_bps + MEASURED_SHARE * others.left_bps
+        margin = max(OTHERS_SHARE * value_bps, others.left_error_bps) + MEASURED_SHARE * others.left_bps
         low_bps, high_bps = value_bps - margin - (rate.value - rate.low), value_bps + margin + rate.high - rate.value
         return Estimate(CROSS, "bps", value_bps, max(low_bps, 0.0), high_bps, origin=origin)
     if others.busy:

@@ -15,12 +15,13 @@ from ccmix.model import Run, run_files
 from ccmix.model.results import FinishedRun
 from ccmix.twin import hosts
 from ccmix.twin.base_rtt import BASE_RTT, NOISE, base_rtt
+from ccmix.twin.bursts import overflow
 from ccmix.twin.estimate import Estimate, best, cannot_be_told
 from ccmix.twin.loss import LOSS, loss
 from ccmix.twin.observed import PathRun, observe
 from ccmix.twin.of_results import estimates_of_results
 from ccmix.twin.policer import policer
-from ccmix.twin.queue import BUFFER, QUEUE, buffer, delays, queue, queues_of_flows
+from ccmix.twin.queue import BUFFER, QUEUE, buffer, buffer_of_train, delays, queue, queues_of_flows, waits
 from ccmix.twin.rate import RATE, more_of_more, overloads, rate
 from ccmix.twin.reordering import reordering
 
@@ -114,20 +115,27 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     seen = delays(observed, base_s, found)
     packet_bytes = next((each.step.packet_bytes for each in found if each.step.packet_bytes), DEFAULT_PACKET_BYTES)
     most_bps = max((each.received_bps for each in found), default=0.0)
-    of_flows = queues_of_flows(seen, packet_bytes * 8 / most_bps if most_bps else 0.0, noise_s)
-    policed = policer(observed, of_flows, found)
+    packet_s = packet_bytes * 8 / most_bps if most_bps else 0.0
+    of_train = overflow(observed)
+    of_flows = queues_of_flows(seen, packet_s, noise_s, of_train)
+    policed = policer(observed, found, of_train, queued=waits(seen, packet_s, noise_s))
+    if policed.value is not None and of_train is not None and policed.value < of_train.most_at_once_bytes:
+        of_train = None  # it was the policer that dropped it, and no queue
     shared = policed.value is not None or more_of_more(found)
+    # nothing waits at a policer, and trains show another link; but a queue that they overflow is the bottleneck's
+    waits_s = seen.peak_s if of_train is None or policed.value is not None else None
     of_rate = {
         each.quantity: each
-        for each in rate(observed, lost, False if shared else of_flows, base_s, seen.tcp_most_s or 0.0, seen.peak_s)
+        for each in rate(observed, lost, False if shared else of_flows, base_s, seen.tcp_most_s or 0.0, waits_s)
     }
     queues = (
-        buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found),
+        buffer_of_train(of_train) if of_train else buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found),
         queue(seen, None if shared and of_flows else of_flows, _retransmitted(observed), of_loss[LOSS].high),
     )
     if policed.value is not None:
         because = "the policer drops before a queue is full"
-        queues = cannot_be_told(BUFFER, "bytes", because), cannot_be_told(QUEUE, "", because)
+        behind = queues[0] if of_train else cannot_be_told(BUFFER, "bytes", because)
+        queues = behind, cannot_be_told(QUEUE, "", because)
     return (
         *of_base.values(),
         *of_rate.values(),
