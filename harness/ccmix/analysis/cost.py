@@ -70,8 +70,8 @@ class Work:
     datagrams: float  # of UDP, which iperf3 sends and receives one by one
 
 
-GUEST = (0.314, 0.00119, 0.000715, 3.83e-05, 0.00128, 2.46e-06, 6.03e-06, 0.0293, 6.24e-05)  # seconds of a processor
-TABLES = (0.0472, 0.000154, 2.33e-05, 9.04e-06, 0.000974, 0.0, 0.0, 0.0, 6.22e-08)
+GUEST = (0.316, 0.00117, 0.000689, 3.84e-05, 0.00123, 2.47e-06, 6.1e-06, 0.0276, 5.48e-05)  # seconds of a processor
+TABLES = (0.0425, 0.000176, 1.8e-05, 8.86e-06, 0.0011, 0.0, 1.42e-08, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
