@@ -139,10 +139,14 @@ def test_the_burst_of_a_policer_is_what_comes_at_once() -> None:
     assert "12 packets of a train" in estimate.origin
 
 
-def test_more_that_passes_beside_overload_is_the_burst() -> None:
-    """The queue of another link dropped the train."""
-    seen = with_bursts(measured(Truth()), list(range(4)), list(range(4)), packet_s=PACKET_S / 4)
-    assert policer(seen, overloads(seen, 0.0), overflow(seen), queued=False).value == pytest.approx(125e3, rel=0.01)
+@pytest.mark.parametrize("burst_bytes", [20e3, 125e3])
+def test_more_that_passes_at_first_of_too_much_is_the_burst(burst_bytes: float) -> None:
+    """The queue of the link behind the policer dropped the train."""
+    came = list(range(7))
+    seen = with_bursts(measured(Truth(buffer_bytes=burst_bytes)), came, came, packet_s=PACKET_S / 4)
+    estimate = policer(seen, overloads(seen, 0.0), overflow(seen), queued=False)
+    assert estimate.value == pytest.approx(burst_bytes, rel=0.1)
+    assert covers(estimate, burst_bytes)
 
 
 def test_a_queue_of_a_faster_link_that_takes_more_meanwhile_is_no_policer() -> None:

@@ -22,8 +22,8 @@ def policer(observed: PathRun, found: list[Overload], overflow: Overflow | None 
     A queue passes no more than its rate, and what is too much waits there before it is lost. A token bucket without a
     queue passes its burst at once, and loses what is too much without any delay: `queued` says whether there was one.
 
-    Of a long train it passes its burst at once, too. Where more passes beside overload, the queue of another link
-    dropped the train.
+    Of a long train it passes its burst at once, too, which no queue does. Where more passes at first of too much, the
+    queue of the link behind it dropped the train.
     """
     of_train = None
     if overflow is not None and found and overflow.at_once(max(each.received_bps for each in found)):
@@ -35,9 +35,9 @@ def policer(observed: PathRun, found: list[Overload], overflow: Overflow | None 
     packet_bytes = first.step.packet_bytes or 0
     burst_bytes, for_sure_bytes = max(seen)
     origin = f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
-    if of_train and (queued or for_sure_bytes < (of_train.high or 0.0)):
+    if of_train and (queued or burst_bytes < (of_train.high or 0.0)):
         return of_train
-    if for_sure_bytes < LEAST_PACKETS * packet_bytes:
+    if not of_train and for_sure_bytes < LEAST_PACKETS * packet_bytes:
         because = "no more arrived at first than later, as from a queue or with a burst of a few packets"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
     if queued:
