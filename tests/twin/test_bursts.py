@@ -151,7 +151,11 @@ def test_more_that_passes_at_first_of_too_much_is_the_burst(burst_bytes: float) 
 
 def test_a_queue_of_a_faster_link_that_takes_more_meanwhile_is_no_policer() -> None:
     came = through_tail_drop(4, 3.0)
-    assert policed(came, came)(True).value is None
+    assert policed(came, came)(False).value is None
+
+
+def test_what_waits_was_no_policer() -> None:
+    assert policed(list(range(12)), list(range(12)))(True).value is None
 
 
 def told(seen: PathRun) -> dict[str, Estimate]:
@@ -187,3 +191,13 @@ def test_trains_tell_the_rate_of_a_queue_in_which_the_probe_never_waits(overflow
     seen = replace(seen, steps=(*seen.steps, PathStep("trains", 10, 13, 0, None, 1e6, PACKET_BYTES, None, gaps)))
     estimate = told(with_bursts(seen, came, came) if overflows else seen)["rate"]
     assert ("step trains" in estimate.origin) == overflows
+
+
+@pytest.mark.parametrize("packet_s", [PACKET_S, PACKET_S / 4])
+def test_trains_that_lose_what_a_long_queue_has_room_for_count_for_nothing(packet_s: float) -> None:
+    """Such as where a network limits ICMP."""
+    came = list(range(12))
+    truth = Truth(buffer_bytes=125e3)
+    estimates = told(with_bursts(measured(truth), came, came, packet_s=packet_s))
+    assert estimates["buffer"].value == pytest.approx(125e3, rel=0.1)
+    assert estimates["policer's burst"].value is None

@@ -12,6 +12,7 @@ LEAST_LOST = 4  # packets of each train, of which no usable path loses as many w
 AT_ONCE = 1.5  # times the rate, above which packets did not leave a queue one after the other
 LEAST_AT_ONCE = 4  # packets
 MOSTLY_IN_FRONT = 0.8
+CONTRADICTS = 1.5  # times what came of a train at most
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,12 @@ class Overflow:
     def most_at_once_bytes(self) -> float:
         """Returns the most that may have come at once: the part of a packet that had no room counts, and one more."""
         return float((self.packets + 2) * self.packet_bytes)
+
+    def contradicts(self, waits_s: float, rate_bps: float) -> bool:
+        """Returns whether packets beside too much traffic wait longer than what came of a train could: then a queue
+        elsewhere dropped it, or a limit of ICMP.
+        """
+        return waits_s * rate_bps / 8 > CONTRADICTS * self.most_at_once_bytes
 
     def at_once(self, rate_bps: float) -> bool:
         """Returns whether the first packets came faster than the rate lets a queue send them, and hardly any others, as

@@ -35,7 +35,7 @@ def policer(observed: PathRun, found: list[Overload], overflow: Overflow | None 
     packet_bytes = first.step.packet_bytes or 0
     burst_bytes, for_sure_bytes = max(seen)
     origin = f"steps {' and '.join(each.step.name for each in found)}: the first intervals"
-    if of_train and (queued or burst_bytes < (of_train.high or 0.0)):
+    if of_train and not queued and burst_bytes < (of_train.high or 0.0):
         return of_train
     if not of_train and for_sure_bytes < LEAST_PACKETS * packet_bytes:
         because = "no more arrived at first than later, as from a queue or with a burst of a few packets"

@@ -117,6 +117,8 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
     most_bps = max((each.received_bps for each in found), default=0.0)
     packet_s = packet_bytes * 8 / most_bps if most_bps else 0.0
     of_train = overflow(observed)
+    if of_train is not None and of_train.contradicts(seen.probe_s or 0.0, most_bps):
+        of_train = None
     of_flows = queues_of_flows(seen, packet_s, noise_s, of_train)
     policed = policer(observed, found, of_train, queued=waits(seen, packet_s, noise_s))
     if policed.value is not None and of_train is not None and policed.value < of_train.most_at_once_bytes:
