@@ -73,7 +73,9 @@ static int icmp_open(const struct options *options)
 	/* The kernel stamps the answer, so that it does not matter when this process gets to run */
 	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer)); /* for a train of large packets */
+	/* For a train of large packets: more than net.core.wmem_max, where the user may have it */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer)))
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
 	if (connect(fd, (const struct sockaddr *)&options->address, options->address_size))
 		fail_errno("no way to this address");
 	return fd;

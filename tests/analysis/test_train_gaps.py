@@ -92,3 +92,12 @@ def test_rows_of_long_trains_have_their_losses(tmp_path: Path) -> None:
         "received_bytes": 14_720, "packets": 64, "lost_packets": 54, "before_loss": 10, "after_loss": 0
     }  # fmt: skip
     assert row["time_s"] == pytest.approx(5.0, abs=1e-3)
+
+
+def test_what_a_step_offered_is_what_its_sender_counted() -> None:
+    """A slow sender's rate would count as loss. Where it counted nothing, it is what it was asked to send."""
+    step = Step("available-1", "path-available-1", 2, 1, offered_bps=10e6, datagram_bytes=1472, ended_s=2.0)
+    sent = {"end": {"sum_sent": {"bytes": 2_300_000, "seconds": 2.0}}}
+    slow, unknown = (step_rows([StepResult(step, client, {})], 0.0)["offered_bps"][0] for client in (sent, {}))
+    assert slow == pytest.approx(9.2e6 * 1514 / 1472)
+    assert unknown == 10e6

@@ -96,10 +96,10 @@ def test_each_key_of_a_test_makes_one_beside_cross_traffic(read: Files, own: str
         assert [source.kind for source in condition.traffic.sources] == ["iperf3", "udp", "udp"]
 
 
-def test_a_cca_of_default_makes_no_test_beside_lines(read: Files) -> None:
-    assert flows(read, "flows.a = h2 udp@1M\n", "[DEFAULT]\ncca = bbr\nstreams = 4\n") == (
-        UdpSource("a", "h2", 1e6, 1),
-    )  # fmt: skip
+@pytest.mark.parametrize("keys", ["cca = bbr\nstreams = 4\n", "sweep.cca = bbr, cubic\n"])
+def test_a_cca_of_default_makes_no_test_beside_lines(read: Files, keys: str) -> None:
+    for condition in read(f"[DEFAULT]\n{keys}" + TOPOLOGY + ENTRY + "flows.a = h2 udp@1M\n").entries[0].conditions:
+        assert condition.traffic.sources == (UdpSource("a", "h2", 1e6, 1),)
 
 
 def test_pacing_holds_the_test_and_not_what_others_send(read: Files) -> None:
@@ -174,7 +174,7 @@ OF_ENTRY = {
     ),
     "host that sends nothing beside a test": (
         "sweep.cca = bbr, cubic\nflows.a = h2 udp@1M",
-        "sweep.cca: 'bbr' is sent by h1 beside lines of flows, and h3 sends nothing",
+        "sweep.cca: 'bbr' is sent by h1, and h3 sends nothing: give h3 a line of flows",
     ),
     "settled beside cross traffic without goodput": (
         "cca = bbr\nflows.a = h2..h3 workload web-search load 5%\nduration = settled, at most 1m",

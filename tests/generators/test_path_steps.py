@@ -50,7 +50,7 @@ def test_a_rate_that_others_leave_is_looked_for_where_more_gets_through_of_more(
 ) -> None:
     fake = faked(monkeypatch, cross_bps=20e6)
     fake.steps._above(80e6, DATAGRAM_BYTES, Deadline(60))
-    assert [name for name, *_ in fake.made] == ["above-1", "above-2", "available-1", "available-2"]
+    assert [name for name, *_ in fake.made] == ["above-1", "above-2", *(f"available-{number}" for number in (1, 2, 3))]
     assert fake.made[1][1] > 3 * 100e6
     came_of_the_first = 100e6 * 120 / 140
     assert fake.made[2] == ("available-1", pytest.approx(came_of_the_first), 2)

@@ -57,7 +57,7 @@ def through_head_drop(limit: int) -> list[int]:
 
 def with_bursts(seen: PathRun, *trains: list[int], packet_s: float = PACKET_S) -> PathRun:
     rows = pl.DataFrame([train(came, packet_s) for came in trains])
-    return replace(seen, steps=(*seen.steps, PathStep("bursts", 10, 12, 0, None, 1e6, PACKET_BYTES, None, bursts=rows)))
+    return replace(seen, steps=(*seen.steps, PathStep("bursts", 10, 12, 0, None, 1e6, PACKET_BYTES, None, rows)))
 
 
 def found(*trains: list[int], packet_s: float = PACKET_S) -> Overflow:
@@ -201,3 +201,21 @@ def test_trains_that_lose_what_a_long_queue_has_room_for_count_for_nothing(packe
     estimates = told(with_bursts(measured(truth), came, came, packet_s=packet_s))
     assert estimates["buffer"].value == pytest.approx(125e3, rel=0.1)
     assert estimates["policer's burst"].value is None
+
+
+def test_a_train_that_a_card_handed_over_together_shows_no_policer() -> None:
+    came = list(range(12))
+    assert not found(came, came, packet_s=1e-6).at_once(1e9)
+
+
+def test_a_bucket_in_front_of_a_queue_is_no_policer_and_no_larger_buffer() -> None:
+    """The train comes at once, since the bucket lets it pass, and packets wait beside too much traffic."""
+    came = list(range(40))
+    estimates = told(with_bursts(measured(Truth(buffer_bytes=30e3)), came, came, packet_s=PACKET_S / 4))
+    assert estimates["policer's burst"].value is None
+    assert estimates["buffer"].value == pytest.approx(30e3, rel=0.1)
+
+
+def test_an_early_loss_at_random_in_each_train_leaves_the_upper_end_open() -> None:
+    came = [number for number in through_tail_drop(30) if number != 5]
+    assert covers(buffer_of_train(found(came, came)), 30 * PACKET_BYTES)

@@ -91,6 +91,8 @@ def test_unanswered_questions_beside_overload_are_counted() -> None:
     found = overloads(some, 0.0)
     assert delays(run, truth.base_rtt_s, found).probes_lost == 0
     assert delays(some, truth.base_rtt_s, found).probes_lost == pytest.approx(0.21, abs=0.05)
+    always = replace(run, rtt=run.rtt.with_columns(rtt_s=pl.when(pl.int_range(pl.len()) % 4 > 0).then("rtt_s")))
+    assert delays(always, truth.base_rtt_s, found).probes_lost == pytest.approx(0, abs=0.02)
 
 
 def test_a_queue_of_less_than_a_packet_that_varies_does_not_grow() -> None:

@@ -192,3 +192,27 @@ def test_losses_at_random_are_none_of_too_much() -> None:
     steps_lose = replace(seen, steps=tuple(at_random))
     assert "available-1" in rate(steps_lose, 0.0, False, 0.02)[1].origin
     assert "available-1" not in rate(steps_lose, 0.02, False, 0.02)[1].origin
+
+
+def test_steps_of_which_nothing_arrived_say_nothing() -> None:
+    truth = Truth(cross_bps=20e6)
+    nothing = [
+        replace(step, udp=step.udp.with_columns(lost_packets=pl.col("packets")))
+        for step in with_available(truth, 1.05).steps
+        if step.kind in ("available", "above")
+    ]
+    seen = measured(truth)
+    assert rate(replace(seen, steps=(*seen.steps, *nothing)), 0.0, False, 0.02) == rate(seen, 0.0, False, 0.02)
+
+
+def test_a_packet_or_two_that_times_cut_off_are_not_lost() -> None:
+    """Of a slow path's step one packet is more than half a percent."""
+    truth = Truth(rate_bps=3e6, cross_bps=0.6e6)
+    seen = with_available(truth, 0.85)
+    cut = [
+        replace(step, udp=step.udp.with_columns(packets=pl.col("packets") - (pl.int_range(pl.len()) == 200).cast(int)))
+        if step.kind == "available"
+        else step
+        for step in seen.steps
+    ]
+    assert "available" not in rate(replace(seen, steps=tuple(cut)), 0.0, False, 0.02)[1].origin

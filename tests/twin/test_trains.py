@@ -148,3 +148,18 @@ def test_a_short_queue_tells_no_least_cross_traffic() -> None:
 def test_trains_do_not_replace_a_rate_that_is_sharp_already() -> None:
     seen = measured(Truth())
     assert estimates(with_trains(seen, np.full(600, GAP_S * 0.98)))["rate"] == estimates(seen)["rate"]
+
+
+def test_what_others_leave_tells_their_traffic_beside_the_rate_of_trains() -> None:
+    """Half of what was too much is the error of either end."""
+    truth = Truth(cross_bps=15e6)
+    step, _ = udp_step(truth, "available-1", 60.0, 3.0, 36.5e6)
+    seen = with_trains(measured(truth), np.full(600, GAP_S))
+    cross = estimates(replace(seen, steps=(*seen.steps, step)))["cross traffic"]
+    assert "available-1" in cross.origin
+    assert cross.value == pytest.approx(15e6, rel=0.02)
+    far, _ = udp_step(truth, "available-1", 60.0, 3.0, 42e6)
+    wide = estimates(replace(seen, steps=(*seen.steps, far)))["cross traffic"]
+    assert cross.low is not None
+    assert wide.low is not None
+    assert wide.low < cross.low - 1e6

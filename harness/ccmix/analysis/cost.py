@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass, replace
 
 from ccmix.analysis.steady import looks_s
 from ccmix.generators.path_steps import (
+    BURSTS_SHARE,
     FILL_SHARE,
     FILLING,
     FIRST_ABOVE,
@@ -22,6 +23,7 @@ from ccmix.generators.path_steps import (
     OFTEN_A_SECOND,
     PART_BELOW,
     REACH_SHARE,
+    TRAINS_SHARE,
     UDP_INTERVAL_S,
     above_s,
 )
@@ -70,8 +72,8 @@ class Work:
     datagrams: float  # of UDP, which iperf3 sends and receives one by one
 
 
-GUEST = (0.316, 0.00117, 0.000689, 3.84e-05, 0.00123, 2.47e-06, 6.1e-06, 0.0276, 5.48e-05)  # seconds of a processor
-TABLES = (0.0425, 0.000176, 1.8e-05, 8.86e-06, 0.0011, 0.0, 1.42e-08, 0.0, 0.0)
+GUEST = (0.315, 0.00113, 0.00072, 3.79e-05, 0.00131, 2.47e-06, 6.08e-06, 0.0282, 5.56e-05)  # seconds of a processor
+TABLES = (0.0424, 0.000174, 1.97e-05, 8.79e-06, 0.00111, 0.0, 1.48e-08, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -211,11 +213,13 @@ def _udp_of_steps(run: Run, source: PathSource) -> tuple[float, float]:
     path, total_s = run.topology, run.traffic.total_s
     rate_bps = path.policer.rate_bps if path.policer else path.rate_bps
     packets_a_second = rate_bps / 8 / path.packet_bytes
-    # the third is the same in many streams, or beside others about as long at two rates that are little too high
+    # the third has the rate of the first; beside others two steps of half that time are near the path's rate
     times_of = (FIRST_ABOVE, MOST_ABOVE, 1.0 if len(run.traffic.sources) > 1 else FIRST_ABOVE)
     offered = [packets_a_second * min(times, source.most_bps / rate_bps) for times in times_of]
     lasting_s: list[float] = [above_s(each, path.base_rtt_s, total_s) for each in offered]
-    below_s = max(total_s * (1 - IDLE_SHARE - REACH_SHARE - FILL_SHARE) - sum(lasting_s), 1.0)
+    below_s = max(
+        total_s * (1 - IDLE_SHARE - REACH_SHARE - TRAINS_SHARE - BURSTS_SHARE - FILL_SHARE) - sum(lasting_s), 1.0
+    )
     offered.append(min(PART_BELOW * packets_a_second, MOST_BELOW_PACKETS / below_s))
     lasting_s.append(below_s)
     packets = (

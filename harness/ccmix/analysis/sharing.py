@@ -142,12 +142,13 @@ def _kind(finished: FinishedRun) -> str:
 
 
 def place_of(finished: FinishedRun) -> SharedPlace:
-    """Returns where a run was made, whatever its CCAs."""
+    """Returns where a run was made, whatever the CCAs of what is studied: cross traffic is a part of the path."""
     run = finished.run
     condition = tuple(item for item in run.condition.items() if item[0] != CCA)
     path = replace(run.path, name="") if isinstance(run.path, Topology) else run.path
     asked = traffic_asked(finished)
-    traffic = replace(asked, sources=tuple(map(_without_cca, asked.sources)))
+    sources = (each if each in asked.cross_traffic else _without_cca(each) for each in asked.sources)
+    traffic = replace(asked, sources=tuple(sources))
     name = run.path.name if isinstance(run.path, Topology) else ""
     return SharedPlace(run.dst, condition, path, traffic, name)
 

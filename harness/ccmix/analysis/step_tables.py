@@ -141,7 +141,7 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
         "step": step.name,
         "cca": step.cca,
         "streams": step.streams,
-        "offered_bps": step.offered_bps,
+        "offered_bps": _sent_bps(step, client),
         "packet_bytes": payload and payload + UDP_HEADERS_BYTES + ETHERNET_BYTES,
         "mss_bytes": client.get("start", {}).get("tcp_mss_default"),
         "out_of_order": sum(stream.get("out_of_order", 0) for stream in ended) if ended else None,
@@ -181,6 +181,15 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
             for each in result.bursts.iter_rows(named=True)
         ]
     return pl.DataFrame([of_step | interval for interval in intervals or [{}]], schema=STEP_COLUMNS)
+
+
+def _sent_bps(step: Step, client: dict[str, Any]) -> float | None:
+    """Returns what a step of UDP sent, as its sender counted, with all headers; what it was asked to where none did."""
+    sent = client.get("end", {}).get("sum_sent", {})
+    if not step.offered_bps or not step.datagram_bytes or not sent.get("seconds"):
+        return step.offered_bps
+    on_wire = (step.datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / step.datagram_bytes
+    return float(sent["bytes"]) * 8 / float(sent["seconds"]) * on_wire
 
 
 def flows_and_intervals(

@@ -116,7 +116,7 @@ class Conditions:
             sources: Sequence[TrafficSource] = named_sources(settings, path, self._diagnostics.folder)
             if settings["type"].lower() == PATH_TYPE:
                 sources = steps_beside(sources, path, settings["load-cap"])
-            elif not sources or _describes_test(section, values):
+            elif not sources or _describes_test(section):
                 groups, streams = settings["cca"], settings["streams"]
                 tests = [Iperf3Source("", sender.name, groups, streams) for sender in path.senders]
                 sources = own_test_beside(sources, path, groups, streams) if sources else tests
@@ -207,6 +207,6 @@ class Conditions:
         return False
 
 
-def _describes_test(section: ini.Section, swept: Mapping[str, str]) -> bool:
+def _describes_test(section: ini.Section) -> bool:
     """Returns whether an entry itself says what test is sent, beside its lines of flows."""
-    return any(key in swept or section.own.get(key) for key in OF_TEST)
+    return any(section.own.get(name) for key in OF_TEST for name in (key, f"sweep.{key}"))

@@ -223,7 +223,7 @@ def own_test_beside(
             raise Contradiction(key, f"has the name of the test's group {source.name}: call it otherwise")
     at_work = {source.host.removesuffix("-receiver") for source in others}
     if idle := [name for name in more if name not in at_work]:
-        message = f"is sent by {first} beside lines of flows, and {idle[0]} sends nothing: give it a line, or remove it"
+        message = f"is sent by {first}, and {idle[0]} sends nothing: give {idle[0]} a line of flows, or remove it"
         raise Contradiction("cca", message)
     return (Iperf3Source("", first, groups, streams), *others)
 

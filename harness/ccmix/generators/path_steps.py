@@ -30,9 +30,9 @@ ABOVE_SHARE, AVAILABLE_SHARE, FILL_SHARE = 1 / 15, 1 / 30, 1 / 6
 LEAST_BELOW_S = 8  # for which steps before it are left out
 REACHING, FILLING = 4, 8  # streams
 FIRST_ABOVE, MORE_ABOVE, LESS_ABOVE, MOST_ABOVE, STEEP = 1.5, 2.2, 1.3, 4.0, 1.8  # offered over what arrives
-OTHERS_LOST = 0.01  # of what arrives of one rate, that is missing of the other
+OTHERS_LOST = 0.01  # of what arrives, by which it is less of one rate than of the other
 FIRST_AVAILABLE, MORE_AVAILABLE = 1.1, 1.12  # offered over what TCP reached, and over what all arrived of
-LEAST_LOST, MOST_LOST = 0.005, 0.05  # of a rate that is a little more than others leave
+LEAST_LOST, MOST_LOST = 0.015, 0.05  # of a rate that is a little more than others leave; less may be at random
 AVAILABLE_TRIES = 3
 NOT_OVERLOADED = 0.93  # of what was offered arrives: no loss of a usable path takes as much
 MOST_TRIES = 5  # to find a rate that is above the path's
@@ -47,7 +47,7 @@ OFTEN_A_SECOND, SLEEPS_A_SECOND = 10_000, 2_000  # packets, from which on iperf3
 MOST_TOGETHER, MOST_TOGETHER_BELOW = 64, 4
 TRAIN_PACKETS, BURST_PACKETS, MOST_TRAINS_A_SECOND = 8, 64, 50
 PART_IN_TRAINS, PART_IN_BURSTS = 0.1, 0.2  # of what reached
-ANSWERED_WITHIN_S = 2.0
+LEAST_ANSWERED_S, ANSWERED_WITHIN_RTTS, ANSWERED_WITHIN_S = 0.25, 16, 2.0
 PACED_ABOVE = 1.1  # the bit rate: room for the headers, which fq counts too
 UDP_INTERVAL_S, TCP_INTERVAL_S = 0.01, 0.1
 STARTS_WITHIN_S, STARTS_WITHIN_RTTS = 4.0, 20
@@ -156,9 +156,10 @@ class PathSteps:
         train_bits = packets * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) * 8
         rate_hz = min(MOST_TRAINS_A_SECOND, int(load_bps / train_bits))
         step = Step(name, label, seconds, offered_bps=rate_hz * train_bits, datagram_bytes=datagram_bytes)
+        answered_within_s = min(max(LEAST_ANSWERED_S, ANSWERED_WITHIN_RTTS * self._rtt_s), ANSWERED_WITHIN_S)
         options = [
             f"--rate={rate_hz}", f"--train={packets}", f"--size={datagram_bytes}", f"--duration={seconds}s",
-            f"--timeout={ANSWERED_WITHIN_S:.0f}s",
+            f"--timeout={answered_within_s * 1e3:.0f}ms",
         ]  # fmt: skip
         began_s = time.time()
         failed = self._asked(label, options, seconds) if rate_hz else "the path is too slow for trains"
@@ -220,10 +221,10 @@ class PathSteps:
             self._udp(SHARE, lower_bps, SHARING, datagram_bytes, seconds)
 
     def _available(self, reached_bps: float, most_bps: float, datagram_bytes: int, end: Deadline) -> None:
-        """Looks for a rate of which a little is lost: what others leave is a little less. After a rate that is too high
-        it offers what arrived of it; after one that is too low, the middle of both bounds.
+        """Looks for a rate of which a little is lost: what others leave is a little less. It begins with `most_bps` at
+        most. While all rates were too high, it offers what arrived of the last one, and then a rate between the bounds.
         """
-        offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * reached_bps, most_bps), 0.0, most_bps
+        offered_bps, low_bps, high_bps = min(FIRST_AVAILABLE * reached_bps, most_bps), 0.0, math.inf
         for number in range(1, AVAILABLE_TRIES + 1):
             seconds = self._above_s(offered_bps, datagram_bytes, AVAILABLE_SHARE)
             if not end.allows(seconds + LEAST_BELOW_S + 2 * ENDS_WITHIN_RTTS * self._rtt_s):
@@ -237,8 +238,11 @@ class PathSteps:
             if lost_bps < MOST_LOST * offered_bps:
                 low_bps = offered_bps
             else:
-                high_bps = received_bps
-            offered_bps = min(MORE_AVAILABLE * low_bps, (low_bps + high_bps) / 2) if low_bps else high_bps
+                high_bps = offered_bps
+            higher_bps = min(MORE_AVAILABLE * low_bps, (low_bps + high_bps) / 2, self._most_bps)
+            offered_bps = higher_bps if low_bps else received_bps
+            if offered_bps <= low_bps:
+                return
 
     def _above_s(self, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE) -> int:
         packets_a_second = offered_bps / 8 / (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES)

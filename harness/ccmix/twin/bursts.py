@@ -6,13 +6,15 @@ import polars as pl
 
 from ccmix.analysis.step_tables import BUCKET_PACKETS
 from ccmix.twin.observed import PathRun
+from ccmix.twin.trains import LEAST_GAP_S
 
 LEAST_TRAINS = 2
-LEAST_LOST = 4  # packets of each train, of which no usable path loses as many without a full queue
+LOST_PACKETS = 4  # of each train, of which no usable path loses as many without a full queue
 AT_ONCE = 1.5  # times the rate, above which packets did not leave a queue one after the other
 LEAST_AT_ONCE = 4  # packets
 MOSTLY_IN_FRONT = 0.8
 CONTRADICTS = 1.5  # times what came of a train at most
+WAITING_PACKETS = 3
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,10 @@ class Overflow:
 
     @property
     def held(self) -> int:
-        """Returns how many packets waited when one was lost: not the one on its way, nor the one that a token bucket
-        lets pass at once, as the lab's does, nor those that left meanwhile, which is the share that came of later ones.
-        Of a queue that drops at its head, it is how many were left.
+        """Returns how many packets waited when one was lost, or how many were left by a queue that drops at its head.
+
+        One more is on its way, and one passes the lab's token bucket at once. Some of the others left while the train
+        arrived: the share that came of the later packets shows how many.
         """
         if self.from_head:
             return max(self.packets - BUCKET_PACKETS, 0)
@@ -51,9 +54,11 @@ class Overflow:
 
     def contradicts(self, waits_s: float, rate_bps: float) -> bool:
         """Returns whether packets beside too much traffic wait longer than what came of a train could: then a queue
-        elsewhere dropped it, or a limit of ICMP.
+        elsewhere dropped it, or a limit of ICMP. So they do where they wait at all, but a train comes at once, through
+        a bucket in front of a queue.
         """
-        return waits_s * rate_bps / 8 > CONTRADICTS * self.most_at_once_bytes
+        longer = waits_s * rate_bps / 8 > CONTRADICTS * self.most_at_once_bytes
+        return longer or (self.at_once(rate_bps) and waits_s * rate_bps / 8 > WAITING_PACKETS * self.packet_bytes)
 
     def at_once(self, rate_bps: float) -> bool:
         """Returns whether the first packets came faster than the rate lets a queue send them, and hardly any others, as
@@ -66,15 +71,16 @@ class Overflow:
 def overflow(observed: PathRun) -> Overflow | None:
     """Returns how the path drops what comes at once; None where some train came whole, or nearly so."""
     step = observed.bursts
-    if step is None or not step.packet_bytes or step.bursts.height < LEAST_TRAINS:
+    if step is None or not step.packet_bytes or step.udp.height < LEAST_TRAINS:
         return None
-    trains = step.bursts.with_columns(came=pl.col("packets") - pl.col("lost_packets")).sort("came")
+    trains = step.udp.with_columns(came=pl.col("packets") - pl.col("lost_packets")).sort("came")
     best = trains.row(-1, named=True)
-    if best["lost_packets"] < LEAST_LOST or not best["came"]:
+    if best["lost_packets"] < LOST_PACKETS or not best["came"]:
         return None
     apart_bps = None
-    if best["seconds"] > 0:
-        apart_bps = (best["came"] - BUCKET_PACKETS) * step.packet_bytes * 8 / best["seconds"]
+    gaps = best["came"] - BUCKET_PACKETS
+    if best["seconds"] >= gaps * LEAST_GAP_S and gaps > 0:  # else the receiver's card may have joined them
+        apart_bps = gaps * step.packet_bytes * 8 / best["seconds"]
     in_a_row = pl.col("before_loss") + pl.col("lost_packets") + pl.col("after_loss") == pl.col("packets")
     from_head = trains.filter(in_a_row, pl.col("after_loss") > 0).height > trains.height / 2
     in_front = int(trains["before_loss"].max())  # type: ignore[arg-type]

@@ -30,8 +30,8 @@ class PathStep:
     where nothing was sent.
 
     udp: time_s (end of the interval), seconds, received_bytes (of the application), packets, lost_packets; for trains a
-    row for each gap between two of their packets. bursts: one for each long train, the same with before_loss and
-    after_loss, the packets that came before the first and after the last loss
+    row for each gap between two of their packets, for bursts one for each long train, with before_loss and after_loss:
+    how many packets came before the first and after the last loss
     """
 
     name: str
@@ -43,7 +43,6 @@ class PathStep:
     packet_bytes: int | None = None
     out_of_order: int | None = None
     udp: pl.DataFrame = field(default_factory=pl.DataFrame)
-    bursts: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def kind(self) -> str:
@@ -163,7 +162,6 @@ def _steps(run: Run, folder: Path) -> tuple[PathStep, ...]:
 
 def steps_of(table: pl.DataFrame) -> tuple[PathStep, ...]:
     """Returns the steps of steps.parquet that did not fail; the file may be older than its last columns."""
-    assert set(STEP_COLUMNS) >= set(table.columns)
     table = pl.concat([pl.DataFrame(schema=STEP_COLUMNS), table], how="diagonal")
     steps = []
     for (name,), rows in table.filter(pl.col("failed").is_null()).group_by(["step"], maintain_order=True):
@@ -178,8 +176,7 @@ def steps_of(table: pl.DataFrame) -> tuple[PathStep, ...]:
                 offered_bps=first["offered_bps"],
                 packet_bytes=first["packet_bytes"],
                 out_of_order=first["out_of_order"],
-                udp=rows.select(UDP_COLUMNS).drop_nulls(),
-                bursts=rows.select(*UDP_COLUMNS, "before_loss", "after_loss").drop_nulls(),
+                udp=rows.select(*UDP_COLUMNS, "before_loss", "after_loss").drop_nulls(UDP_COLUMNS),
             )
         )
     return tuple(steps)

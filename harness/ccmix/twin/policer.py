@@ -10,7 +10,7 @@ from ccmix.twin.rate import Overload, steady
 
 POLICER = "policer's burst"
 LEAST_PACKETS = 16  # beyond the rate: a shaper's bucket, a queue and others let some through, too
-BURST_SHARE, BURST_PACKETS = 0.1, 3.0  # by which the burst may be wrong
+BURST_SHARE, MORE_PACKETS = 0.1, 3.0  # by which the burst may be wrong
 NOT_FULL = 1.5  # times that: the bucket may not have been full after the step before
 LOSES, MORE_INTERVALS = 0.5, 3  # of the later share of losses; intervals from then on
 LEAST_INTERVALS = 10
@@ -43,7 +43,7 @@ def policer(observed: PathRun, found: list[Overload], overflow: Overflow | None 
     if queued:
         because = "the excess waited in a queue"
         return cannot_be_told(POLICER, "bytes", because, origin=origin)
-    margin = BURST_SHARE * burst_bytes + BURST_PACKETS * packet_bytes
+    margin = BURST_SHARE * burst_bytes + MORE_PACKETS * packet_bytes
     high_bytes = NOT_FULL * burst_bytes + margin
     return Estimate(POLICER, "bytes", burst_bytes, max(burst_bytes - margin, 0.0), high_bytes, origin=origin)
 

@@ -45,7 +45,7 @@ class Waits:
     probe_in_fill_s: float | None
     tcp_s: float | None
     tcp_most_s: float | None
-    probes_lost: float = 0.0  # share, beside overload
+    probes_lost: float = 0.0  # share beside overload, beyond that of the idle step
 
     @property
     def falls(self) -> bool:
@@ -60,6 +60,8 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits
     of_tcp = [_tcp_rtts(observed, step) for step in observed.tcp_steps]
     full = [_quantile(_steady_rtts(observed, step), FULL) for step in steps]
     halves = [_halves(observed, step) for step in steps]
+    idle = observed.idle
+    lost_when_idle = observed.unanswered(idle.begin_s, idle.end_s) if idle else 0.0
     return Waits(
         probe_s=_beyond(_most(full), base_rtt_s),
         first_half_s=_beyond(_most([first for first, _ in halves]), base_rtt_s),
@@ -68,7 +70,7 @@ def delays(observed: PathRun, base_rtt_s: float, found: list[Overload]) -> Waits
         probe_in_fill_s=_beyond(_quantile(_steady_rtts(observed, fill), FULL), base_rtt_s) if fill else None,
         tcp_s=_beyond(_most([_quantile(rtts_s, MOSTLY) for rtts_s in of_tcp]), base_rtt_s),
         tcp_most_s=_beyond(_most([_quantile(rtts_s, MOST) for rtts_s in of_tcp]), base_rtt_s),
-        probes_lost=max((observed.unanswered(*_steady_time(step)) for step in steps), default=0.0),
+        probes_lost=max((observed.unanswered(*_steady_time(step)) for step in steps), default=0.0) - lost_when_idle,
     )
 
 
@@ -162,9 +164,8 @@ def buffer_of_train(overflow: Overflow) -> Estimate:
         value, least, most = (float(packets * size) for packets in (int(FROM_HEAD * held), held - 1, 2 * held + 1))
         return Estimate(BUFFER, "bytes", value, max(least, 0.0), most, origin=f"{of}; the first ones were lost")
     least = max(held - OVERFLOW_PACKETS, 0) * size
-    return Estimate(
-        BUFFER, "bytes", (held + 0.5) * size, float(least), float((held + OVERFLOW_PACKETS) * size), origin=of
-    )
+    most = max(held + OVERFLOW_PACKETS, overflow.packets)  # the first loss may have been at random
+    return Estimate(BUFFER, "bytes", (held + 0.5) * size, float(least), float(most * size), origin=of)
 
 
 def _steady_time(step: PathStep) -> tuple[float, float]:

@@ -14,7 +14,8 @@ from ccmix.twin.trains import rate_of_trains
 RATE, CROSS = "rate", "cross traffic"
 STEADY_SHARE = 0.5  # of a step, its end: by then the buffer is full
 ENDS_S = 0.1  # by which the end of a step may be wrong
-LEAST_LOST = 0.005  # of what was offered, which others' packets can't have varied by
+LITTLE_LOST, MOST_LOST = 0.005, 0.2  # of what was offered: less may be by chance, of more it matters who loses it
+LOST_PACKETS = 5  # of what was offered, which is no rounding of times
 OVERLOADED = 0.97  # of what arrived at the bottleneck came through, at most
 MEASURED_SHARE = 0.005  # by which a rate over some seconds may be wrong: clocks, packets at both ends
 HIDDEN_SHARE = 0.03  # of the rate, of others: what may not show
@@ -88,7 +89,7 @@ def _overload(step: PathStep | None, loss: float) -> Overload | None:
     if step is None or (counted := _counted(step)) is None:
         return None
     offered_bps, received_bps = counted[0] * (1 - loss), counted[1]
-    overloaded = offered_bps and received_bps < OVERLOADED * offered_bps
+    overloaded = 0 < received_bps < OVERLOADED * offered_bps
     return Overload(step, offered_bps, received_bps) if overloaded else None
 
 
@@ -127,24 +128,30 @@ def beside(observed: PathRun, base_rtt_s: float, found: list[Overload], loss: fl
 
 
 def _left_of_available(observed: PathRun, loss: float, found: list[Overload]) -> OthersTraffic | None:
-    """Returns what others leave by the step that offered the least of those that offered more; None if none did.
+    """Returns what others leave by the step that lost the least of those that offered more; None if none did.
 
     If all lose in proportion, lost / received = (offered - left) / rate; the most that came through is near enough to
     the rate, since little was lost. Of what was too much, ours may have lost half as much, or half as much again.
     """
-    by_lost = sorted(
-        (lost, step.offered_bps, step.name)
-        for step in observed.available
-        if step.offered_bps and (counted := _counted(step))
-        for lost in [1 - counted[1] / step.offered_bps / (1 - loss)]
-        if lost > LEAST_LOST
-    )
+    by_lost = sorted(each for step in observed.available if (each := _little_lost(step, loss)))
     if not by_lost:
         return None
     lost, offered_bps, name = by_lost[0]
-    offered_bps *= 1 - loss
     too_much_bps = max(each.received_bps for each in found) * lost / (1 - lost)
     return OthersTraffic(offered_bps - too_much_bps, name, too_much_bps / 2)
+
+
+def _little_lost(step: PathStep, loss: float) -> tuple[float, float, str] | None:
+    """Returns the share that did not arrive of a step's rate without random loss, that rate, and the step's name; None
+    where that is hardly anything, or too much.
+    """
+    counted = _counted(step)
+    if counted is None or not step.offered_bps or not step.packet_bytes:
+        return None
+    offered_bps = step.offered_bps * (1 - loss)
+    lost = 1 - counted[1] / offered_bps
+    packets = lost * offered_bps / 8 / step.packet_bytes * float(steady(step)["seconds"].sum())
+    return (lost, offered_bps, step.name) if LITTLE_LOST < lost < MOST_LOST and packets > LOST_PACKETS else None
 
 
 def _packet_s(found: list[Overload]) -> float:
