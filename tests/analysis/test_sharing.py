@@ -8,7 +8,7 @@ import pytest
 
 from ccmix.analysis.ratio import Ratio
 from ccmix.analysis.sharing import Sharing, sharing
-from ccmix.model import Group, Run, Topology, UdpSource
+from ccmix.model import Group, HttpSource, Run, Topology, UdpSource
 from ccmix.model.results import Finding, FinishedRun, Status
 from finished_runs import finished_run, group_metrics, metrics
 from support import TOPOLOGY, add_sources, iperf3_traffic, with_groups, with_senders
@@ -118,6 +118,18 @@ def test_cross_traffic_beside_a_test_is_no_group_of_a_comparison() -> None:
     assert (single.names, single.goodput_bps.mean) == (("cubic", "bbr"), pytest.approx((100 + 80 + 200) / 3))
     each = [beside_others({cca: value}, at) for cca in ("cubic", "bbr") for at, value in ((1, 2.0), (2, 3.0))]
     assert [(one.cca, one.baseline) for one in sharing(each).alone] == [("bbr", "cubic")]
+
+
+def test_tests_beside_other_ccas_of_cross_traffic_are_not_compared() -> None:
+    def beside_web(cca: str, web_cca: str, iteration: int) -> tuple[str, FinishedRun]:
+        campaign, alone = finished("tests", {cca: 2.0}, iteration)
+        web = HttpSource("web", "h2", 9, 1000, 1, web_cca)
+        return campaign, replace(alone, run=replace(alone.run, traffic=add_sources(alone.run.traffic, web)))
+
+    alike = [beside_web(cca, "reno", at) for cca in ("cubic", "bbr") for at in (1, 2)]
+    assert [(one.cca, one.baseline) for one in sharing(alike).alone] == [("bbr", "cubic")]
+    other = [beside_web(cca, cca, at) for cca in ("cubic", "bbr") for at in (1, 2)]
+    assert sharing(other).alone == ()
 
 
 def test_of_three_groups_each_has_a_share() -> None:

@@ -66,6 +66,13 @@ def test_what_others_leave_is_found_by_a_rate_of_which_a_little_is_lost(
     assert 80e6 < fake.made[-1][1] < 86e6
 
 
+def test_the_search_for_what_others_leave_offers_no_rate_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = faked(monkeypatch, cross_bps=20e6)
+    monkeypatch.setattr(fake.steps, "_most_bps", 60e6)
+    fake.steps._available(50e6, 60e6, DATAGRAM_BYTES, Deadline(60))
+    assert [offered_bps for _, offered_bps, _ in fake.made] == [pytest.approx(55e6), 60e6]
+
+
 def test_the_search_for_what_others_leave_leaves_time_for_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = faked(monkeypatch, cross_bps=20e6)
     fake.steps._available(79e6, 95e6, DATAGRAM_BYTES, Deadline(9))
