@@ -158,7 +158,7 @@ def test_what_waits_was_no_policer() -> None:
     assert policed(list(range(12)), list(range(12)))(True).value is None
 
 
-def told(seen: PathRun) -> dict[str, Estimate]:
+def estimates_in(seen: PathRun) -> dict[str, Estimate]:
     return {each.quantity: each for each in estimates_of(seen)}
 
 
@@ -169,7 +169,7 @@ def that_never_waits(seen: PathRun) -> PathRun:
 def test_what_a_policer_drops_of_a_train_says_nothing_of_a_queue() -> None:
     came = list(range(12))
     seen = measured(Truth(rate_bps=RATE_BPS, buffer_bytes=5e3))
-    estimates = told(that_never_waits(with_bursts(seen, came, came, packet_s=PACKET_S / 4)))
+    estimates = estimates_in(that_never_waits(with_bursts(seen, came, came, packet_s=PACKET_S / 4)))
     assert estimates["policer's burst"].value == pytest.approx(12.5 * PACKET_BYTES)
     assert estimates["buffer"].unknown == "the policer drops before a queue is full"
 
@@ -177,19 +177,19 @@ def test_what_a_policer_drops_of_a_train_says_nothing_of_a_queue() -> None:
 def test_the_queue_of_the_link_behind_a_policer_is_told_by_trains() -> None:
     came = through_tail_drop(3)
     seen = that_never_waits(with_bursts(measured(Truth()), came, came, packet_s=PACKET_S / 4))
-    estimates = told(seen)
+    estimates = estimates_in(seen)
     assert estimates["policer's burst"].value == pytest.approx(125e3, rel=0.01)
     assert estimates["buffer"].value == pytest.approx(3.5 * PACKET_BYTES)
 
 
 @pytest.mark.parametrize("overflows", [False, True])
 def test_trains_tell_the_rate_of_a_queue_in_which_the_probe_never_waits(overflows: bool) -> None:
-    """What they overflow is no policer, whose link they would show."""
+    """A queue that they overflow is no policer, whose link they would show."""
     came = through_tail_drop(1)
     seen = that_never_waits(measured(Truth(cross_bps=15e6, buffer_bytes=2e3)))
     gaps = pl.DataFrame({"time_s": [10.0] * 200, "seconds": [PACKET_S] * 200})
     seen = replace(seen, steps=(*seen.steps, PathStep("trains", 10, 13, 0, None, 1e6, PACKET_BYTES, None, gaps)))
-    estimate = told(with_bursts(seen, came, came) if overflows else seen)["rate"]
+    estimate = estimates_in(with_bursts(seen, came, came) if overflows else seen)["rate"]
     assert ("step trains" in estimate.origin) == overflows
 
 
@@ -198,7 +198,7 @@ def test_trains_that_lose_what_a_long_queue_has_room_for_count_for_nothing(packe
     """Such as where a network limits ICMP."""
     came = list(range(12))
     truth = Truth(buffer_bytes=125e3)
-    estimates = told(with_bursts(measured(truth), came, came, packet_s=packet_s))
+    estimates = estimates_in(with_bursts(measured(truth), came, came, packet_s=packet_s))
     assert estimates["buffer"].value == pytest.approx(125e3, rel=0.1)
     assert estimates["policer's burst"].value is None
 
@@ -211,7 +211,7 @@ def test_a_train_that_a_card_handed_over_together_shows_no_policer() -> None:
 def test_a_bucket_in_front_of_a_queue_is_no_policer_and_no_larger_buffer() -> None:
     """The train comes at once, since the bucket lets it pass, and packets wait beside too much traffic."""
     came = list(range(40))
-    estimates = told(with_bursts(measured(Truth(buffer_bytes=30e3)), came, came, packet_s=PACKET_S / 4))
+    estimates = estimates_in(with_bursts(measured(Truth(buffer_bytes=30e3)), came, came, packet_s=PACKET_S / 4))
     assert estimates["policer's burst"].value is None
     assert estimates["buffer"].value == pytest.approx(30e3, rel=0.1)
 

@@ -153,7 +153,7 @@ def with_available(truth: Truth, *offered: float) -> PathRun:
 
 @pytest.mark.parametrize("cross_bps", [5e6, 20e6])
 def test_a_rate_of_which_a_little_is_lost_shows_what_others_leave(cross_bps: float) -> None:
-    """Of two it is the one of which less is lost."""
+    """The one of which less is lost counts."""
     truth = Truth(cross_bps=cross_bps)
     cross = rate(with_available(truth, 1.2, 1.05), 0.0, False, 0.02)[1]
     assert "available-2" in cross.origin
@@ -206,7 +206,7 @@ def test_steps_of_which_nothing_arrived_say_nothing() -> None:
 
 
 def test_a_packet_or_two_that_times_cut_off_are_not_lost() -> None:
-    """Of a slow path's step one packet is more than half a percent."""
+    """One packet is more than half a percent of a slow path's step."""
     truth = Truth(rate_bps=3e6, cross_bps=0.6e6)
     seen = with_available(truth, 0.85)
     cut = [
