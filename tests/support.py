@@ -218,6 +218,15 @@ def commands_in(namespace: str) -> list[str]:
     return [command for command in found if command]
 
 
+def run_in_lab(folder: Path, ini: str) -> subprocess.CompletedProcess[str]:
+    """Runs a configuration in the lab into the folder's `out`; fails unless all its runs are valid."""
+    config = folder / "lab.ini"
+    config.write_text(ini)
+    done = Ccmix(folder)("run", config, "--lab", "-o", folder / "out")
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def rows(ccmix: Ccmix, outdir: Path) -> list[dict[str, Any]]:
     """Of the report's table."""
     done = ccmix("report", outdir, "--format", "json")

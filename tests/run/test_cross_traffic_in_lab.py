@@ -11,7 +11,7 @@ from ccmix.analysis.results import load_results
 from ccmix.archive import Campaign
 from ccmix.charts.frames import families
 from ccmix.index.summaries import run_documents
-from support import Ccmix
+from support import Ccmix, run_in_lab
 
 pytestmark = pytest.mark.lab
 
@@ -52,9 +52,7 @@ flows.more = h3 udp@1M
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("cross")
-    (place / "cross.ini").write_text(INI)
-    done = Ccmix(place)("run", place / "cross.ini", "--lab", "-o", place / "out")
-    assert done.returncode == 0, done.stderr
+    run_in_lab(place, INI)
     return place / "out"
 
 

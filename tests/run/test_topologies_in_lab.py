@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from support import Ccmix
+from support import run_in_lab
 
 pytestmark = pytest.mark.lab
 
@@ -75,9 +75,7 @@ cca = bbr
 @pytest.fixture(scope="module")
 def outdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("paths")
-    (folder / "paths.ini").write_text(PATHS)
-    done = Ccmix(folder)("run", folder / "paths.ini", "--lab", "-o", folder / "out")
-    assert done.returncode == 0, done.stderr
+    done = run_in_lab(folder, PATHS)
     assert "5 runs valid, 0 not valid, 0 failed" in done.stderr
     return folder / "out"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support import Ccmix
+from support import Ccmix, run_in_lab
 
 pytestmark = pytest.mark.lab
 
@@ -30,9 +30,7 @@ load-cap = 60mbit
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("path")
-    (place / "path.ini").write_text(INI)
-    done = Ccmix(place)("run", place / "path.ini", "--lab", "-o", place / "out")
-    assert done.returncode == 0, done.stderr
+    run_in_lab(place, INI)
     return place
 
 

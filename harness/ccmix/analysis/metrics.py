@@ -46,7 +46,9 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
     all_tcp = tcp.height == studied.height and (not completed or bool(cross))
     intervals = _intervals(run, tables)
     startups = _startups(run, flows, intervals)
-    converged_s = dynamics.convergence_of_flows_s(run, _of_tcp(run, _studied(run, intervals)))
+    studied_intervals = _studied(run, intervals)
+    tcp_intervals = _of_tcp(run, studied_intervals)
+    converged_s = dynamics.convergence_of_flows_s(run, tcp_intervals)
     groups = []
     for name in dict.fromkeys(flows["group"]):
         own = flows.filter(pl.col("group") == name)
@@ -67,8 +69,8 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
         ),
         retransmission_rate=_retransmission_rate(studied),
         **asdict(delays(_studied(run, samples))),
-        **asdict(dynamics.start_up(run, _studied(run, intervals))),
-        convergence_s=dynamics.convergence_s(run, _of_tcp(run, _studied(run, intervals))),
+        **asdict(dynamics.start_up(run, studied_intervals)),
+        convergence_s=dynamics.convergence_s(run, tcp_intervals),
         netem_loss=path_metrics.netem_loss(run, measurement),
         bottleneck=path_metrics.bottleneck(run, tables),
         policer=path_metrics.policer(run, tables),

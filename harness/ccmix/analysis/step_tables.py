@@ -12,13 +12,12 @@ from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_fl
 from ccmix.generators.path_steps import (
     BURST_PACKETS,
     BURSTS,
-    ETHERNET_BYTES,
     TCP_INTERVAL_S,
     TRAIN_PACKETS,
     TRAINS,
-    UDP_HEADERS_BYTES,
     UDP_INTERVAL_S,
     Step,
+    on_wire_bytes,
 )
 from ccmix.generators.results import GeneratorError, load_json
 from ccmix.model import Iperf3Source, Traffic, UdpSource, run_files
@@ -142,7 +141,7 @@ def _rows(result: StepResult, start_s: float) -> pl.DataFrame:
         "cca": step.cca,
         "streams": step.streams,
         "offered_bps": _sent_bps(step, client),
-        "packet_bytes": payload and payload + UDP_HEADERS_BYTES + ETHERNET_BYTES,
+        "packet_bytes": payload and on_wire_bytes(payload),
         "mss_bytes": client.get("start", {}).get("tcp_mss_default"),
         "out_of_order": sum(stream.get("out_of_order", 0) for stream in ended) if ended else None,
         "begin_s": step.began_s - start_s,
@@ -188,7 +187,7 @@ def _sent_bps(step: Step, client: dict[str, Any]) -> float | None:
     sent = client.get("end", {}).get("sum_sent", {})
     if not step.offered_bps or not step.datagram_bytes or not sent.get("seconds"):
         return step.offered_bps
-    on_wire = (step.datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / step.datagram_bytes
+    on_wire = on_wire_bytes(step.datagram_bytes) / step.datagram_bytes
     return float(sent["bytes"]) * 8 / float(sent["seconds"]) * on_wire
 
 

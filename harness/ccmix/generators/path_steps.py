@@ -153,7 +153,7 @@ class PathSteps:
     def _trains(self, name: str, packets: int, load_bps: float, datagram_bytes: int, share: float) -> None:
         """Sends trains of ICMP echos as large as the datagrams, back to back: the bottleneck spaces or drops them."""
         label, seconds = self._label_of(name), round(self._total_s * share)
-        train_bits = packets * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) * 8
+        train_bits = packets * on_wire_bytes(datagram_bytes) * 8
         rate_hz = min(MOST_TRAINS_A_SECOND, int(load_bps / train_bits))
         step = Step(name, label, seconds, offered_bps=rate_hz * train_bits, datagram_bytes=datagram_bytes)
         answered_within_s = min(max(LEAST_ANSWERED_S, ANSWERED_WITHIN_RTTS * self._rtt_s), ANSWERED_WITHIN_S)
@@ -245,7 +245,7 @@ class PathSteps:
                 return
 
     def _above_s(self, offered_bps: float, datagram_bytes: int, share: float = ABOVE_SHARE) -> int:
-        packets_a_second = offered_bps / 8 / (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES)
+        packets_a_second = offered_bps / 8 / on_wire_bytes(datagram_bytes)
         return above_s(packets_a_second, self._rtt_s, self._total_s, share)
 
     def _received_of(
@@ -253,7 +253,7 @@ class PathSteps:
     ) -> float | None:
         """Makes a step of one stream above the rate; returns what came through, with all headers."""
         seen = self._udp(name, offered_bps, 1, datagram_bytes, self._above_s(offered_bps, datagram_bytes, share))
-        on_wire = (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / datagram_bytes
+        on_wire = on_wire_bytes(datagram_bytes) / datagram_bytes
         return None if seen is None else seen.received_bps * on_wire
 
     def _below(self, rate_bps: float, datagram_bytes: int, end: Deadline) -> None:
@@ -263,7 +263,7 @@ class PathSteps:
             seconds = int(end.remaining_s - around_s)
             if seconds < 1:
                 return
-            packets_bps = MOST_BELOW_PACKETS / seconds * (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) * 8
+            packets_bps = MOST_BELOW_PACKETS / seconds * on_wire_bytes(datagram_bytes) * 8
             offered_bps = min(PART_BELOW * rate_bps, packets_bps, self._most_bps)
             if self._udp(name, offered_bps, 1, datagram_bytes, seconds, MOST_TOGETHER_BELOW):
                 return
@@ -279,7 +279,7 @@ class PathSteps:
         self, name: str, offered_bps: float, streams: int, datagram_bytes: int, seconds: int,
         most_together: int = MOST_TOGETHER,
     ) -> _Seen | None:  # fmt: skip
-        on_wire = (datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES) / datagram_bytes
+        on_wire = on_wire_bytes(datagram_bytes) / datagram_bytes
         each_bps = offered_bps / on_wire / streams
         together = _together(each_bps * streams / 8 / datagram_bytes, most_together)
         arguments = [
@@ -331,6 +331,11 @@ class PathSteps:
         self._done.append(step)
         text = json.dumps([asdict(made) for made in self._done], indent=1)
         (self._folder / run_files.STEPS).write_text(text)
+
+
+def on_wire_bytes(datagram_bytes: int) -> int:
+    """Returns the size of a datagram's packet with all headers, Ethernet's included, as tc counts them."""
+    return datagram_bytes + UDP_HEADERS_BYTES + ETHERNET_BYTES
 
 
 def above_s(packets_a_second: float, rtt_s: float, total_s: float, share: float = ABOVE_SHARE) -> int:

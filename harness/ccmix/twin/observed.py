@@ -106,15 +106,18 @@ class PathRun:
 
     def rtts(self, begin_s: float, end_s: float) -> pl.Series:
         """Returns the answered questions' RTTs in that time, as they were sent."""
-        between = self.rtt.filter(pl.col("time_s").is_between(begin_s, end_s)) if self.rtt.width else self.rtt
-        return between["rtt_s"].drop_nulls() if between.width else pl.Series("rtt_s", [], pl.Float64)
+        return self._asked(begin_s, end_s).drop_nulls()
 
     def unanswered(self, begin_s: float, end_s: float) -> float:
         """Returns the share of the questions of that time that no answer came to; 0 where none was asked."""
+        asked = self._asked(begin_s, end_s)
+        return asked.null_count() / asked.len() if asked.len() else 0.0
+
+    def _asked(self, begin_s: float, end_s: float) -> pl.Series:
+        """Returns the RTTs of all questions in that time, null where no answer came."""
         if not self.rtt.width:
-            return 0.0
-        between = self.rtt.filter(pl.col("time_s").is_between(begin_s, end_s))["rtt_s"]
-        return between.null_count() / between.len() if between.len() else 0.0
+            return pl.Series("rtt_s", [], pl.Float64)
+        return self.rtt.filter(pl.col("time_s").is_between(begin_s, end_s))["rtt_s"]
 
     def sockets_in(self, step: PathStep) -> pl.DataFrame:
         """Returns the samples of the flows' sockets in a step."""

@@ -177,9 +177,9 @@ def _steady_rtts(observed: PathRun, step: PathStep) -> pl.Series:
 
 
 def _halves(observed: PathRun, step: PathStep) -> tuple[float | None, float | None]:
-    begin_s = step.end_s - STEADY_SHARE * (step.end_s - step.begin_s)
-    middle_s = (begin_s + step.end_s) / 2
-    return _quantile(observed.rtts(begin_s, middle_s), 0.5), _quantile(observed.rtts(middle_s, step.end_s), 0.5)
+    begin_s, end_s = _steady_time(step)
+    middle_s = (begin_s + end_s) / 2
+    return _quantile(observed.rtts(begin_s, middle_s), 0.5), _quantile(observed.rtts(middle_s, end_s), 0.5)
 
 
 def _tcp_rtts(observed: PathRun, step: PathStep) -> pl.Series:

@@ -130,18 +130,22 @@ def estimates_of(observed: PathRun) -> tuple[Estimate, ...]:
         each.quantity: each
         for each in rate(observed, lost, False if shared else of_flows, base_s, seen.tcp_most_s or 0.0, waits_s)
     }
-    queues = (
-        buffer_of_train(of_train) if of_train else buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found),
-        queue(seen, None if shared and of_flows else of_flows, _retransmitted(observed), of_loss[LOSS].high),
-    )
+    because = "the policer drops before a queue is full"
+    if of_train is not None:
+        size = buffer_of_train(of_train)
+    elif policed.value is not None:
+        size = cannot_be_told(BUFFER, "bytes", because)
+    else:
+        size = buffer(observed, seen, of_rate[RATE], packet_bytes, of_flows, found)
     if policed.value is not None:
-        because = "the policer drops before a queue is full"
-        behind = queues[0] if of_train else cannot_be_told(BUFFER, "bytes", because)
-        queues = behind, cannot_be_told(QUEUE, "", because)
+        kind = cannot_be_told(QUEUE, "", because)
+    else:
+        kind = queue(seen, None if shared and of_flows else of_flows, _retransmitted(observed), of_loss[LOSS].high)
     return (
         *of_base.values(),
         *of_rate.values(),
-        *queues,
+        size,
+        kind,
         policed,
         *of_loss.values(),
         reordering(observed, of_base[BASE_RTT].value),
