@@ -22,7 +22,16 @@
 
 static volatile sig_atomic_t stopped;
 
-/* Something that is due less often than the samples. */
+#define SAME_NS 10000		/* samples that are due at times nearer than this are one */
+
+/* When samples are due, by CLOCK_MONOTONIC: every interval from `grid_ns`, in both directions, and at moments. */
+struct schedule {
+	uint64_t grid_ns, interval_ns;
+	uint64_t moments_ns[MAX_MOMENTS];
+	int moment_count;
+};
+
+/* Something that is due at a rate of its own. */
 struct periodic {
 	uint64_t next_ns, period_ns;
 };
@@ -107,14 +116,62 @@ static void discover(void)
 	devices_discover();
 }
 
+static struct schedule plan(const struct options *options)
+{
+	const double wall_ahead_ns = (double)(wall_ns() - mono_ns());
+	struct schedule plan = {
+		.grid_ns = mono_ns(),
+		.interval_ns = (uint64_t)(1e9 / options->rate_hz + 0.5),
+		.moment_count = options->moment_count,
+	};
+
+	if (options->grid_s > 0)
+		plan.grid_ns = (uint64_t)(options->grid_s * 1e9 - wall_ahead_ns);
+	for (int n = 0; n < options->moment_count; n++)
+		plan.moments_ns[n] = (uint64_t)(options->moments_s[n] * 1e9 - wall_ahead_ns);
+	return plan;
+}
+
+/* Returns when the first sample after a time is due; *is_moment says whether it is one besides the grid. */
+static uint64_t next_due(const struct schedule *plan, uint64_t after_ns, bool *is_moment)
+{
+	uint64_t to_grid_ns, due_ns;
+
+	after_ns += SAME_NS;
+	to_grid_ns = plan->grid_ns > after_ns
+		? (plan->grid_ns - after_ns) % plan->interval_ns
+		: plan->interval_ns - (after_ns - plan->grid_ns) % plan->interval_ns;
+	due_ns = after_ns + (to_grid_ns ? to_grid_ns : plan->interval_ns);
+	*is_moment = false;
+	for (int n = 0; n < plan->moment_count; n++) {
+		if (plan->moments_ns[n] > after_ns && plan->moments_ns[n] < due_ns + SAME_NS) {
+			due_ns = earlier(plan->moments_ns[n], due_ns);
+			*is_moment = true;
+		}
+	}
+	return due_ns;
+}
+
+/* Sleeps until a sample is due, and searches meanwhile if that is due more often. */
+static void wait_for_sample(uint64_t due_ns, struct periodic *discovery, bool until_eof)
+{
+	while (!stopped && discovery->next_ns < due_ns) {
+		sleep_until(discovery->next_ns, until_eof);
+		if (is_due(discovery, mono_ns()))
+			discover();
+	}
+	sleep_until(due_ns, until_eof);
+}
+
 static void run(const struct options *options)
 {
-	const uint64_t interval_ns = (uint64_t)(1e9 / options->rate_hz);
+	const struct schedule schedule = plan(options);
 	struct periodic slow = every(options->slow_hz), discovery = every(options->discover_hz);
 	/* a dump for every sample comes before it, so that a new socket is in the sample that finds it */
 	const bool discover_first = options->discover_hz >= options->rate_hz;
+	const bool discover_more = options->discover_hz > options->rate_hz;
 	uint64_t deadline_ns = mono_ns(), end_ns = UINT64_MAX;
-	bool first = true;
+	bool first = true, is_moment = false;
 
 	if (options->duration_s > 0)
 		end_ns = deadline_ns + (uint64_t)(options->duration_s * 1e9);
@@ -125,37 +182,42 @@ static void run(const struct options *options)
 		last = stopped || begin_ns >= end_ns;
 		if (begin_ns > deadline_ns)
 			report_largest(REPORT_LONGEST_DELAY_NS, begin_ns - deadline_ns);
-		if (discover_first)
+		if (discover_first || is_moment)
 			discover();
 		sockets_sample();
 		devices_sample();
-		if (last || is_due(&slow, begin_ns))
+		if (last || is_moment || is_due(&slow, begin_ns))
 			sample_slowly();
 		report_add(REPORT_SAMPLES, 1);
-		report_largest(REPORT_LONGEST_SAMPLE_NS, mono_ns() - begin_ns);
+		report_largest(REPORT_LONGEST_SAMPLE_NS, (uint64_t)mono_ns() - begin_ns);
 		if (last) {
 			/* of the deadlines before the end this sample met one, and missed the others */
 			begin_ns = earlier(begin_ns, end_ns);
 			if (begin_ns > deadline_ns)
-				report_add(REPORT_MISSED, (begin_ns - deadline_ns) / interval_ns);
+				report_add(REPORT_MISSED, (begin_ns - deadline_ns) / schedule.interval_ns);
 			return;
 		}
 		if (!discover_first && is_due(&discovery, begin_ns))
 			discover();
 		processes_scan((unsigned int)(SCAN_PER_S / options->rate_hz));
 		stream_flush(false);
-		if (first)
+		if (first) {
 			report_memory_start();
+			/* it is before the grid, whose first deadline may come too soon after it to be met */
+			deadline_ns = options->grid_s > 0 ? (uint64_t)mono_ns() : deadline_ns;
+		}
 		first = false;
 		now = earlier(mono_ns(), end_ns);
-		deadline_ns += interval_ns;
-		if (deadline_ns <= now) {
-			uint64_t missed = (now - deadline_ns) / interval_ns + 1;
-
-			report_add(REPORT_MISSED, missed);
-			deadline_ns += missed * interval_ns;
+		for (;;) {
+			deadline_ns = next_due(&schedule, deadline_ns, &is_moment);
+			if (deadline_ns > now)
+				break;
+			report_add(REPORT_MISSED, 1);
 		}
-		sleep_until(earlier(deadline_ns, end_ns), options->until_eof);
+		if (discover_more)
+			wait_for_sample(earlier(deadline_ns, end_ns), &discovery, options->until_eof);
+		else
+			sleep_until(earlier(deadline_ns, end_ns), options->until_eof);
 		now = mono_ns();
 		if ((stopped || now >= end_ns) && deadline_ns > now)
 			deadline_ns = now;	/* take the last sample at once */

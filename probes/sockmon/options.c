@@ -203,6 +203,19 @@ static void read_tree(const struct option_row *option, const char *value, void *
 	parse_pid(option, value, true, into);
 }
 
+static void read_moment(const struct option_row *option, const char *value, void *into)
+{
+	struct options *options = into;
+	char *end;
+	double seconds = strtod(value, &end);
+
+	if (options->moment_count == MAX_MOMENTS)
+		fail(STATUS_USAGE, "--%s is given more than %d times", option->name, MAX_MOMENTS);
+	if (end == value || *end || !(seconds >= option->least && seconds <= option->most))
+		option_refuse(option, value, "a time in seconds since 1970");
+	options->moments_s[options->moment_count++] = seconds;
+}
+
 static const struct option_row rows[] = {
 	{ .help = "What to record; each may be given more than once. NETNS is a name of 'ip netns':" },
 	{ 's', "sockets", "[=NETNS]", NULL, "TCP sockets that have a peer, here or in a network namespace",
@@ -235,13 +248,19 @@ static const struct option_row rows[] = {
 
 	{ .help = "How often, in Hz:" },
 	{ 'r', "rate", "=HZ", "100", "sockets, queues and links",
-	  .parse = option_number, PLACE(rate_hz), .least = 0.1, .most = 1000 },
+	  .parse = option_number, PLACE(rate_hz), .least = 0.0001, .most = 1000 },
 	{ 0, "slow-rate", "=HZ", "10", "counters, cores and processes",
-	  .parse = option_number, PLACE(slow_hz), .least = 0.01, .most = 1000 },
+	  .parse = option_number, PLACE(slow_hz), .least = 0.0001, .most = 1000 },
 	{ 0, "discover-rate", "=HZ", "5",
 	  "search for new sockets and qdiscs; sockets that live for less than the time between two "
 	  "searches leave their final counters, where the kernel reports their end",
-	  .parse = option_number, PLACE(discover_hz), .least = 0.01, .most = 1000 },
+	  .parse = option_number, PLACE(discover_hz), .least = 0.0001, .most = 1000 },
+	{ 0, "grid", "=SECONDS", NULL,
+	  "count the times of samples from this one, in seconds since 1970, in both directions",
+	  .parse = option_number, PLACE(grid_s), .least = 0, .most = 1e10 },
+	{ 0, "also", "=SECONDS", NULL,
+	  "search, and sample, at this time too, in seconds since 1970; given up to 8 times",
+	  .parse = read_moment, .least = 0, .most = 1e10 },
 
 	{ .help = "How long, and where to:" },
 	{ 'd', "duration", "=SECONDS", NULL, "end by itself",

@@ -11,6 +11,7 @@
 
 #define MAX_TARGETS 512		/* a lab of 200 senders has 400 namespaces */
 #define MAX_CORES 8192
+#define MAX_MOMENTS 8
 
 /* A device, and the network namespace that it is in. */
 struct device_name {
@@ -22,6 +23,9 @@ struct device_name {
 struct options {
 	double rate_hz, slow_hz, discover_hz;
 	double duration_s;	/* 0: until a signal */
+	double grid_s;		/* wall clock: deadlines are multiples of the interval from here; 0: from the start */
+	double moments_s[MAX_MOMENTS];	/* wall clock: samples besides those of the grid */
+	int moment_count;
 	bool until_eof;
 	const char *output;	/* NULL: standard output */
 	const char *cgroup;	/* a folder of cgroup v2; NULL: any */
