@@ -1,6 +1,7 @@
 """Flows that end by themselves, http's requests and workloads' flows: how long each took."""
 
 from collections.abc import Iterable
+from itertools import accumulate
 from pathlib import Path
 
 import polars as pl
@@ -20,7 +21,7 @@ def read_completions(run: Run, generators: Path) -> pl.DataFrame:
 
     seconds: http: from the start of the request, its connection included, to the last byte (curl's time_total);
              workload: from the start of the connection to the last byte at the receiver; null where it was cut off
-    start_s: of a workload's flow, after the line's first; null for http, which begins one request after the other
+    start_s: from the start of the traffic; a client of http begins one request as soon as the one before has ended
     bytes: of an http request that was cut off null
     connect_s, first_byte_s: curl's time_connect and time_starttransfer
     Raises ValueError where a file is not what its program writes.
@@ -43,16 +44,18 @@ def _http(source: HttpSource, generators: Path) -> Iterable[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for client, requests in enumerate(source.requests_of_clients):
         answers = read_answers(generators / run_files.client_output(run_files.http(source.label), client))
+        ends_s = [*accumulate((float(answer["time_total"]) for answer in answers), initial=source.start_s)]
         rows += (
             {
+                "start_s": start_s,
                 "bytes": int(answer["size_download"]), "connect_s": float(answer["time_connect"]),
                 "seconds": float(answer["time_total"]) if is_whole(answer, source) else None,
                 "first_byte_s": float(answer["time_starttransfer"]),
             }
-            for answer in answers
+            for answer, start_s in zip(answers, ends_s, strict=False)
         )  # fmt: skip
         if len(answers) < requests:
-            rows.append({"bytes": None})
+            rows.append({"bytes": None, "start_s": ends_s[-1]})
     return [{"number": number} | row for number, row in enumerate(rows)]
 
 
@@ -61,11 +64,10 @@ def _workload(source: WorkloadSource, generators: Path) -> Iterable[dict[str, ob
     files = (run_files.schedule(service), run_files.client_output(service), run_files.server_output(service))
     schedule, begun, received = (_columns(generators / file) for file in files)
     ends_s = {int(number): float(end_s) for number, _, end_s in received}
-    first_s = float(begun[0][1]) if begun else 0.0
     for text, start in begun:
         number, start_s = int(text), float(start)
         yield {
-            "number": number, "start_s": start_s - first_s, "bytes": int(schedule[number][1]),
+            "number": number, "start_s": source.start_s + float(schedule[number][0]), "bytes": int(schedule[number][1]),
             "seconds": ends_s[number] - start_s if number in ends_s else None,
         }  # fmt: skip
 
@@ -77,11 +79,11 @@ def _columns(file: Path) -> list[list[str]]:
 def completion_metrics(run: Run, completions: pl.DataFrame) -> tuple[CompletionMetrics, ...]:
     """Returns for each source of short flows and host: flows begun and completed, and the completed ones' times.
 
-    Percentiles are interpolated linearly.
+    Those that were begun in the omitted time are left out. Percentiles are interpolated linearly.
     """
     metrics = []
     for source in sources_of_short_flows(run):
-        own = completions.filter(pl.col("group") == run.group_name(source))
+        own = completions.filter(pl.col("group") == run.group_name(source), pl.col("start_s") >= run.traffic.omit_s)
         seconds = own["seconds"].drop_nulls()
         mean_s = seconds.mean()
         metrics.append(

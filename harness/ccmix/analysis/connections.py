@@ -94,16 +94,22 @@ def of_flows(sockets: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
 def of_flows_between_hosts(sockets: pl.DataFrame, flows: pl.DataFrame, named: pl.DataFrame | None) -> pl.DataFrame:
     """Returns the samples of flows, with the `group` of each. `named` are the connections that iperf3's client named.
 
-    An address or a port may be another one beyond a translation, so of the far end's sockets only the port of `src` is
-    compared.
+    `end` says which end of a flow was sampled, whichever host it is. An address or a port may be another one beyond a
+    translation, so of the far end's sockets only the port of `src` is compared.
     """
-    known = flows.select(*FLOW, "group")
-    if named is None:
-        return sockets.join(known, on=FLOW, maintain_order="left").drop(*PEER)
-    ends = known.join(named.select(*FLOW, named_port="peer_port"), on=FLOW, how="left")
-    found = sockets.join(ends, on=FLOW, maintain_order="left")
+    known = flows.select(*FLOW, "group", pl.col("reverse").fill_null(value=False))
+    if named is not None:
+        known = known.join(named.select(*FLOW, named_port="peer_port"), on=FLOW, how="left", maintain_order="left")
+    else:
+        known = known.with_columns(named_port=pl.lit(None, pl.Int64))
+    found = sockets.join(known, on=FLOW, maintain_order="left")
     elsewhere = (pl.col("end") == "sender") & (pl.col("peer_port") != pl.col("named_port"))
-    return found.filter(~elsewhere.fill_null(value=False)).drop(*PEER, "named_port")
+    other_end = pl.when(pl.col("end") == "sender").then(pl.lit("receiver")).otherwise(pl.lit("sender"))
+    return (
+        found.filter(~elsewhere.fill_null(value=False))
+        .with_columns(end=pl.when("reverse").then(other_end).otherwise("end"))
+        .drop(*PEER, "named_port", "reverse")
+    )
 
 
 def _receiver(run: Run, sender: str) -> str:

@@ -1,6 +1,7 @@
 """Turns JSON of iperf3, patched or not, into a run's flows and intervals."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ FLOW = ["host", "port"]  # what identifies a flow of a run: the sending host, an
 FLOW_COLUMNS = {
     "host": pl.String, "port": pl.Int64, "stream": pl.Int64, "group": pl.String, "cca_asked": pl.String,
     "cca_used": pl.String, "goodput_bps": pl.Float64, "throughput_bps": pl.Float64, "retransmits": pl.Int64,
-    "bytes_sent": pl.Int64,
+    "bytes_sent": pl.Int64, "begin_s": pl.Float64, "end_s": pl.Float64,
+    "reverse": pl.Boolean, "udp": pl.Boolean,
 }  # fmt: skip
+UDP_GROUP = "udp"  # of a test that no group is known of
 REPORTED_COLUMNS: dict[str, Any] = {
     "host": pl.String, "port": pl.Int64, "data_segments": pl.Int64, "retransmitted_segments": pl.Int64,
     "rtts_s": pl.List(pl.Float64),
@@ -28,21 +31,25 @@ INTERVAL_COLUMNS = {
 def read_flows(traffic: Traffic, client: dict[str, Any], host: str, named: Callable[[str], str] = str) -> pl.DataFrame:
     """Returns a row for each flow, in the order in which the client connects them: FLOW_COLUMNS.
 
+    `begin_s` is the delay of its group; null of a stream whose group is not known. The other end sends where `reverse`.
+
     `named` turns the name of one of the test's groups into that of a group of the run.
 
-    Without the patches no result names a flow's group: it is the only one, or the CCA that iperf3 names for all. Of a
-    test in both directions at once, what comes back is a group of its own.
+    Without the patches no result names a flow's group: it is the only one, or the CCA that iperf3 names for all, or
+    UDP_GROUP. Of a test in both directions at once, what comes back is a group of its own.
     """
     ports = _ports(client, "local_port")
     names = traffic.group_names
-    streams = [_ends(stream) for stream in client["end"]["streams"]]
+    streams = [_ends(stream, _udp_arrived(client)) for stream in client["end"]["streams"]]
     both_ways = len({ends["sender"].get("sender", True) for ends in streams}) > 1
     rows = []
     for number, (ends, stream) in enumerate(zip(streams, client["end"]["streams"], strict=True)):
         used = ends["sender"].get("congestion") or client["end"].get("sender_tcp_congestion")
         group = stream["group"] - 1 if "group" in stream and names else 0 if len(names) == 1 else None
-        group_name = names[group] if group is not None else used or "-"
-        back = " back" if both_ways and not ends["sender"].get("sender", True) else ""
+        is_udp = "udp" in stream
+        group_name = names[group] if group is not None else UDP_GROUP if is_udp else used or "-"
+        reverse = not ends["sender"].get("sender", True)
+        back = " back" if both_ways and reverse else ""
         rows.append(
             {
                 "host": host,
@@ -55,6 +62,9 @@ def read_flows(traffic: Traffic, client: dict[str, Any], host: str, named: Calla
                 "throughput_bps": float(ends["sender"]["bits_per_second"]),
                 "retransmits": ends["sender"].get("retransmits"),
                 "bytes_sent": ends["sender"].get("bytes", 0),
+                "begin_s": traffic.groups[group].delay_s if group is not None else None,
+                "reverse": reverse,
+                "udp": is_udp,
             }
         )
     return pl.DataFrame(rows, schema=FLOW_COLUMNS)
@@ -73,13 +83,22 @@ def read_starts(client: dict[str, Any], host: str, starts_s: Sequence[float]) ->
     return pl.DataFrame(rows, schema=START_COLUMNS)
 
 
-def _ends(stream: dict[str, Any]) -> dict[str, Any]:
+def _ends(stream: dict[str, Any], udp_arrived: float | None) -> dict[str, Any]:
     """Both ends' word on a stream. UDP has one record, whose rate is the sender's: what was lost did not arrive."""
     if "sender" in stream:
         return stream
     udp = stream["udp"]
     lost = udp.get("lost_packets", 0) / (udp.get("packets") or 1)
-    return {"sender": udp, "receiver": udp | {"bits_per_second": udp["bits_per_second"] * (1 - lost)}}
+    arrived = 1 - lost if udp_arrived is None else udp_arrived
+    return {"sender": udp, "receiver": udp | {"bits_per_second": udp["bits_per_second"] * arrived}}
+
+
+def _udp_arrived(client: dict[str, Any]) -> float | None:
+    """Returns the rate of UDP that the receiver counted over its own time, as a share of what was sent; None if the
+    result does not have it.
+    """
+    sent, received = (client["end"].get(name, {}).get("bits_per_second") for name in ("sum_sent", "sum_received"))
+    return received / sent if sent and received is not None else None
 
 
 def read_intervals(
@@ -87,12 +106,14 @@ def read_intervals(
 ) -> pl.DataFrame:
     """Joins goodput that the receiver counts with the sender's retransmissions, by interval and port.
 
-    INTERVAL_COLUMNS. Where there is no server's JSON, it is the client's own count.
+    INTERVAL_COLUMNS. Where there is no server's JSON, it is the client's own count; of UDP the part that arrived.
     """
     groups = flows.select("host", "port", "group")
     sent = _interval_rows(traffic, client, _ports(client, "local_port"))
     if server is None:
-        received = sent.drop("retransmits")
+        arrived = _udp_arrived(client)
+        is_udp = any("udp" in stream for stream in client["end"]["streams"])
+        received = sent.drop("retransmits").with_columns(pl.col("goodput_bps") * (arrived if is_udp and arrived else 1))
     else:
         received = _interval_rows(traffic, server, _ports(server, "remote_port")).drop("retransmits")
     # both ends' timers are a little apart, and either may miss the interval at the end of the omitted time
@@ -128,6 +149,28 @@ def read_reported(client: dict[str, Any], host: str) -> pl.DataFrame:
         segments = None if first is None or again is None else first + again
         rows.append((host, port, segments, again, rtts_s[port]))
     return pl.DataFrame(rows, schema=REPORTED_COLUMNS, orient="row")
+
+
+def with_arrived(flows: pl.DataFrame, server: dict[str, Any]) -> pl.DataFrame:
+    """Returns the flows of a test over UDP with the goodput that its server counted, over the server's own time."""
+    ports, received, seconds = _ports(server, "remote_port"), Counter[int](), 0.0
+    before_s = 0.0
+    for interval in server["intervals"]:
+        if interval["sum"]["omitted"]:
+            continue
+        seconds, before_s = seconds + interval["sum"]["end"] - before_s, interval["sum"]["end"]
+        for stream in interval["streams"]:
+            received[ports[stream["socket"]]] += stream["bytes"]
+    if not seconds:
+        return flows
+    rates = {port: count * 8 / seconds for port, count in received.items()}
+    return flows.with_columns(goodput_bps=pl.col("port").replace_strict(rates, default=0.0, return_dtype=pl.Float64))
+
+
+def start_s(client: dict[str, Any]) -> float | None:
+    """Returns when the test started, by the wall clock of its client; None of an iperf3 that does not say it."""
+    started = client["start"].get("test_start", {}).get("start_time")
+    return float(started) if isinstance(started, int | float) else None
 
 
 def _ports(result: dict[str, Any], key: str) -> dict[int, int]:

@@ -15,8 +15,3 @@ def measured(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
     seconds = run.traffic.seconds if run.traffic.groups or isinstance(run.path, Topology) else None
     end_s = float("inf") if seconds is None else seconds
     return frame.filter(pl.col("time_s").is_between(run.traffic.omit_s - JITTER_S, end_s + JITTER_S))
-
-
-def grown(counter: str) -> pl.Expr:
-    """How much a kernel's counter of 32 bits, which may have started again from 0 once, grew over the rows."""
-    return (pl.col(counter).last() - pl.col(counter).first()).cast(pl.Int64)

@@ -5,72 +5,73 @@ from typing import Any
 
 import polars as pl
 
-from ccmix.analysis import dynamics, path_metrics
+from ccmix.analysis import activity, dynamics, path_metrics
+from ccmix.analysis.activity import Span
 from ccmix.analysis.addition import added
 from ccmix.analysis.completions import completion_metrics
 from ccmix.analysis.delays import DELAYS, PERCENTILES, delays, rtt_samples
 from ccmix.analysis.fairness import jain_index
+from ccmix.analysis.flow_counters import RECEIVED, SENT
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.analysis.measured import grown, measured
+from ccmix.analysis.measured import measured
+from ccmix.analysis.own_queue import left_device, without_refused
 from ccmix.analysis.settled import settling
-from ccmix.analysis.tables import RunTables, bytes_sent
-from ccmix.model import Measurement, PingRtts, Run, Topology, UdpSource
-from ccmix.model.results import CompletionMetrics, FlowMetrics, GroupMetrics, Metrics, RttProbeMetrics, StartupMetrics
+from ccmix.analysis.tables import RunTables
+from ccmix.model import Measurement, PingRtts, Run, Topology
+from ccmix.model.results import FlowMetrics, GroupMetrics, Metrics, RttProbeMetrics, StartupMetrics
 
 
 def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: Measurement | None = None) -> Metrics:
     """Returns the metrics of a run. `measurement` is None for a run that was imported.
 
-    Sources of short flows have `completions`, see completion_metrics(). They are groups too; their goodput is what
-    their sockets' peers acknowledged in the measured time, as is that of a command's flows. A group has one host. If no
-    probe sampled the sockets, retransmissions and RTTs are those that iperf3 reports: see
-    iperf3_tables.read_reported().
-
     Numbers of the run, and shares, are of the test alone where it has cross traffic beside it; `utilisation` is of all.
+    Sources of short flows are groups, too, and have `completions`. A group has one host. If no probe sampled the
+    sockets, retransmissions and RTTs are those that iperf3 reports: see iperf3_tables.read_reported().
     """
-    samples = rtt_samples(run, tables, ping_rtt_s)
-    flows = tables.flows.join(_segments(run, tables), on=FLOW, how="left", maintain_order="left").join(
+    flows = activity.active_flows(run, tables)
+    samples = rtt_samples(run, tables, flows, ping_rtt_s)
+    flows = _rates(run, tables, flows).join(
         samples.group_by(FLOW).agg(**DELAYS), on=FLOW, how="left", maintain_order="left"
     )
-    completed = completion_metrics(run, tables.completions)
-    carried = tables.short_flows.to_dicts()
-    all_bps = _goodput_bps(run, tables) + added(row["goodput_bps"] for row in carried)
-    studied, cross = _studied(run, flows), run.cross_groups
-    goodput_bps = float(studied["goodput_bps"].sum()) if cross else all_bps
-
-    def shared_bps(group: str) -> float | None:
-        """Returns the goodput of which a group has its share; None of cross traffic, which has none."""
-        return None if group in cross else goodput_bps
-
-    tcp = _of_tcp(run, studied)
-    all_tcp = tcp.height == studied.height and (not completed or bool(cross))
+    all_bps = _goodput_bps(run, tables, flows)
+    tested, cross = _tested(run, flows), run.cross_groups
+    together = _together(run, tables, tested)
+    shares = {(row["host"], row["port"]): row["share"] for row in together.to_dicts()}
     intervals = _intervals(run, tables)
-    startups = _startups(run, flows, intervals)
-    studied_intervals = _studied(run, intervals)
-    tcp_intervals = _of_tcp(run, studied_intervals)
-    converged_s = dynamics.convergence_of_flows_s(run, tcp_intervals)
+    changing = activity.joins_or_changes(run, flows)
+    startups = _startups(run, flows, intervals, changing)
+    tested_intervals = _tested(run, intervals)
+    units = dynamics.as_units(tested_intervals, tested.filter("tcp"))
+    converged_s = dynamics.convergence_of_flows_s(run, units)
+    completed = {each.group: each for each in completion_metrics(run, tables.completions)}
     groups = []
     for name in dict.fromkeys(flows["group"]):
         own = flows.filter(pl.col("group") == name)
-        group = _group(name, own, shared_bps(name), samples.filter(pl.col("group") == name))
-        startup = dynamics.start_up(run, intervals.filter(pl.col("group") == name))
-        fair_share = own.height / studied.height if all_tcp and name not in cross else None
-        groups.append(replace(group, **asdict(startup), fair_share=fair_share))
-    of_short_flows = (
-        _of_short_flows(of_line, row, shared_bps(row["group"])) for of_line, row in zip(completed, carried, strict=True)
-    )
+        group = _group(run, tables, name, own, samples.filter(pl.col("group") == name))
+        startup = _startup(run, intervals.filter(pl.col("group") == name), changing)
+        compared = together.filter(pl.col("group") == name)
+        group = replace(
+            group,
+            **asdict(startup),
+            share=None if compared["share"].null_count() or compared.is_empty() else float(compared["share"].sum()),
+            fair_share=_fair_share(tested, together, compared) if name not in cross else None,
+        )
+        if name in completed:
+            group = replace(group, cca=completed[name].cca, streams=completed[name].completed)
+        groups.append(group)
+    fair = together.filter("tcp").drop_nulls("share").group_by("unit", "group", maintain_order=True)
+    of_units = fair.agg(pl.col("share").sum())
+    of_groups = of_units.group_by("group", maintain_order=True).agg(pl.col("share").mean())
     return Metrics(
-        goodput_bps=goodput_bps,
+        goodput_bps=_goodput_bps(run, tables, tested) if cross else all_bps,
         utilisation=all_bps / _mean_rate_bps(run) if isinstance(run.path, Topology) else None,
-        bytes_sent=_bytes_sent(tables),
-        fairness=jain_index(tcp["goodput_bps"].to_list()),
-        fairness_of_groups=jain_index(
-            tcp.group_by("group", maintain_order=True).agg(pl.col("goodput_bps").mean())["goodput_bps"].to_list()
-        ),
-        retransmission_rate=_retransmission_rate(studied),
-        **asdict(delays(_studied(run, samples))),
-        **asdict(dynamics.start_up(run, studied_intervals)),
-        convergence_s=dynamics.convergence_s(run, tcp_intervals),
+        bytes_sent=_bytes_sent(run, tables),
+        fairness=jain_index(of_units["share"].to_list()),
+        fairness_of_groups=jain_index(of_groups["share"].to_list()),
+        retransmission_rate=_retransmission_rate(tested),
+        **asdict(delays(_tested(run, samples))),
+        **asdict(_startup(run, tested_intervals, changing)),
+        convergence_s=dynamics.convergence_s(run, units),
         netem_loss=path_metrics.netem_loss(run, measurement),
         bottleneck=path_metrics.bottleneck(run, tables),
         policer=path_metrics.policer(run, tables),
@@ -78,40 +79,123 @@ def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: 
         cpu_s_per_gbit=path_metrics.cpu_s_per_gbit(run, tables, all_bps),
         rtt_probe=_rtt_probe(run, tables.series.rtt),
         settling=settling(run, intervals, groups),
-        groups=(*groups, *of_short_flows),
-        completions=completed,
+        groups=tuple(groups),
+        completions=tuple(completed.values()),
         flows=tuple(
             _flow(
                 flow,
-                shared_bps(flow["group"]),
+                shares.get((flow["host"], flow["port"])),
                 startups[flow["host"], flow["port"]],
-                converged_s.get((flow["host"], flow["port"])),
+                converged_s.get(flow["unit"]),
             )
-            for flow in flows.to_dicts()
+            for flow in flows.filter(~pl.col("short")).to_dicts()
         ),
     )
 
 
-def _startups(run: Run, flows: pl.DataFrame, intervals: pl.DataFrame) -> dict[dynamics.Flow, StartupMetrics]:
-    by_flow = {(host, port): own for (host, port), own in intervals.group_by(FLOW, maintain_order=True)}
-    return {
-        flow: dynamics.start_up(run, by_flow.get(flow, intervals.clear())) for flow in flows.select(FLOW).iter_rows()
-    }
+def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
+    """Returns active_flows() with what each received and sent in its active time: rates, segments, counted_by.
+
+    What iperf3 reports of TCP, where nobody sampled its sockets, is over the whole measured time.
+    """
+    reported = flows.with_columns(
+        pl.col("goodput_bps", "throughput_bps") * _lengthened(run, flows), counted_by=pl.lit("generator")
+    )
+    unseen = tables.reported if tables.reported is not None else pl.DataFrame(schema=_SEGMENTS)
+    segments = reported.join(unseen.select(*_SEGMENTS), on=FLOW, how="left", maintain_order="left")
+    if tables.counters is None:
+        return segments
+    grown = tables.counters.grown(tables.counters.grown(flows.select(*FLOW, "begin_s", "end_s"), RECEIVED), SENT)
+    counted = grown.join(tables.counters.sources, on=FLOW, how="left", maintain_order="left").with_columns(
+        is_counted=pl.col("counted_by").is_in(["receiver", "sender"])
+    )
+    own = segments.drop("counted_by").join(
+        counted.drop("begin_s", "end_s"), on=FLOW, maintain_order="left", suffix="_grown"
+    )
+    active_s = pl.when(pl.col("active_s") > 0).then("active_s")
+    received = (pl.col("received") * 8 / active_s).fill_null(0.0)
+    sent = (pl.col("sent") - pl.col("retransmitted")) * 8 / active_s
+    own = own.with_columns(
+        goodput_bps=pl.when("is_counted").then(received).otherwise("goodput_bps"),
+        throughput_bps=pl.coalesce(sent, "throughput_bps"),
+        data_segments=pl.coalesce(pl.col("data_segments_grown").round(), "data_segments"),
+        retransmitted_segments=pl.coalesce(pl.col("retransmitted_segments_grown").round(), "retransmitted_segments"),
+    )
+    if run.traffic.duration_s is not None:
+        left = left_device(run, tables, run.traffic.omit_s, run.traffic.total_s)
+        own = without_refused(own, left) if left else own
+    return own.with_columns(
+        pl.col("data_segments", "retransmitted_segments").cast(pl.Int64),
+        retransmits=pl.coalesce("retransmits", pl.col("retransmitted_segments").cast(pl.Int64)),
+    )
 
 
-def _goodput_bps(run: Run, tables: RunTables) -> float:
-    """Returns the goodput of all flows over the measured time. Rates of steps are over the time of each step."""
+_SEGMENTS: dict[str, Any] = {
+    "host": pl.String, "port": pl.Int64, "data_segments": pl.Int64, "retransmitted_segments": pl.Int64,
+}  # fmt: skip
+
+
+def _lengthened(run: Run, flows: pl.DataFrame) -> pl.Expr:
+    """Returns the factor from rates of TCP over the measured time to those over the active time of a flow."""
+    if run.traffic.steps or run.traffic.duration_s is None or flows.is_empty():
+        return pl.lit(1.0)
+    return pl.when(pl.col("active_s") > 0, "tcp").then(run.traffic.measured_s / pl.col("active_s")).otherwise(1.0)
+
+
+def _goodput_bps(run: Run, tables: RunTables, flows: pl.DataFrame) -> float:
+    """Returns the goodput of flows over the measured time. Rates of steps are over the time of each step."""
     if run.traffic.steps:
         bits = tables.intervals.select(pl.col("goodput_bps") * pl.col("seconds")).sum().item()
         return float(bits) / run.traffic.measured_s
-    return float(tables.flows["goodput_bps"].sum())
+    if run.traffic.duration_s is None:
+        return added(flows["goodput_bps"].to_list())
+    return added((flows["goodput_bps"] * flows["active_s"]).to_list()) / run.traffic.measured_s
+
+
+def _together(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
+    """Returns the flows of the test with the `share` of each in the time in which all its TCP flows are active.
+
+    The share is null where there is no such time, or it is not known what a flow received in it.
+    """
+    common = activity.common_time(flows)
+    nothing = flows.with_columns(share=pl.lit(None, pl.Float64))
+    if common is None or run.traffic.steps:
+        return nothing
+    whole = flows.filter((pl.col("begin_s") != common.begin_s) | (pl.col("end_s") != common.end_s)).is_empty()
+    if whole:
+        received = flows["goodput_bps"]
+    elif tables.counters is None:
+        return nothing
+    else:
+        spans = flows.select(*FLOW, begin_s=pl.lit(common.begin_s), end_s=pl.lit(common.end_s))
+        received = tables.counters.grown(spans, RECEIVED)["received"]
+    total = received.sum()
+    return flows.with_columns(share=received / total) if total and not received.null_count() else nothing
+
+
+def _fair_share(tested: pl.DataFrame, together: pl.DataFrame, own: pl.DataFrame) -> float | None:
+    """Returns the part of the test's flows that are the group's, if all send at the same time and none is UDP."""
+    if not tested["tcp"].all() or together["share"].null_count() or own.is_empty():
+        return None
+    return own["unit"].n_unique() / together["unit"].n_unique()
+
+
+def _startups(
+    run: Run, flows: pl.DataFrame, intervals: pl.DataFrame, changing: bool
+) -> dict[dynamics.Flow, StartupMetrics]:
+    by_flow = {(host, port): own for (host, port), own in intervals.group_by(FLOW, maintain_order=True)}
+    return {
+        flow: _startup(run, by_flow.get(flow, intervals.clear()), changing) for flow in flows.select(FLOW).iter_rows()
+    }
+
+
+def _startup(run: Run, intervals: pl.DataFrame, changing: bool) -> StartupMetrics:
+    return StartupMetrics() if changing else dynamics.start_up(run, intervals)
 
 
 def _intervals(run: Run, tables: RunTables) -> pl.DataFrame:
-    if tables.intervals.is_empty() or run.traffic.steps:
-        return pl.DataFrame(
-            schema={"interval": pl.Int64, "host": pl.String, "port": pl.Int64, "group": pl.String, "goodput_bps": float}
-        )
+    if tables.intervals.is_empty() or run.traffic.steps or tables.intervals["goodput_bps"].null_count():
+        return pl.DataFrame(schema=dynamics.GOODPUT_COLUMNS)
     return dynamics.goodputs(run, tables.intervals)
 
 
@@ -120,14 +204,9 @@ def _mean_rate_bps(run: Run) -> float:
     return path_metrics.mean_rate_bps(run, run.traffic.omit_s, run.traffic.total_s)
 
 
-def _studied(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+def _tested(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """Returns the rows of all groups, or those of the test that has cross traffic beside it."""
     return rows.filter(~pl.col("group").is_in(sorted(run.cross_groups))) if run.cross_groups else rows
-
-
-def _of_tcp(run: Run, flows: pl.DataFrame) -> pl.DataFrame:
-    of_udp = [run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)]
-    return flows.filter(~pl.col("group").is_in(of_udp))
 
 
 def _rtt_probe(run: Run, questions: pl.DataFrame) -> RttProbeMetrics | None:
@@ -142,21 +221,20 @@ def _rtt_probe(run: Run, questions: pl.DataFrame) -> RttProbeMetrics | None:
     )
 
 
-def _bytes_sent(tables: RunTables) -> int:
-    """The larger of what the sockets had sent at their last samples, and what the generator says that it sent."""
-    return max(bytes_sent(tables.sockets), int(tables.flows["bytes_sent"].sum()))
-
-
-def _segments(run: Run, tables: RunTables) -> pl.DataFrame:
-    """Returns for each flow: data segments and retransmissions within the measured time."""
-    if tables.reported is not None:
-        return tables.reported.drop("rtts_s")
-    return (
-        measured(run, tables.sockets)
-        .sort("time_s")
-        .group_by(FLOW)
-        .agg(data_segments=grown("data_segs_out"), retransmitted_segments=grown("retransmits"))
-    )
+def _bytes_sent(run: Run, tables: RunTables) -> int:
+    """Returns what the sockets had sent at last, or what the generator says that it sent, whichever is more; of a host
+    whose own queue dropped, what left its device.
+    """
+    reported = int(tables.flows["bytes_sent"].sum())
+    if tables.counters is None:
+        return reported
+    last = tables.counters.sent.group_by(*FLOW, "connection", maintain_order=True).agg(pl.col("sent").last())
+    left = left_device(run, tables, 0.0, float("inf"))
+    unseen = tables.flows.join(last, on=FLOW, how="anti", maintain_order="left")  # as of UDP
+    every = pl.concat([last.select("host", "sent"), unseen.select("host", sent=pl.col("bytes_sent").cast(pl.Float64))])
+    of_hosts = dict(every.group_by("host", maintain_order=True).agg(pl.col("sent").sum()).iter_rows())
+    sent = sum(min(count, left[host][1]) if host in left else count for host, count in of_hosts.items())
+    return round(sent) if left else max(round(sent), reported)
 
 
 def _retransmission_rate(flows: pl.DataFrame) -> float | None:
@@ -164,30 +242,17 @@ def _retransmission_rate(flows: pl.DataFrame) -> float | None:
     return retransmitted / segments if segments else None
 
 
-def _of_short_flows(completed: CompletionMetrics, carried: dict[str, Any], run_bps: float | None) -> GroupMetrics:
-    """Returns a source of short flows as a group beside the others."""
-    return GroupMetrics(
-        group=carried["group"],
-        host=carried["host"],
-        cca=completed.cca,
-        streams=completed.completed,
-        goodput_bps=carried["goodput_bps"],
-        throughput_bps=carried["throughput_bps"],
-        retransmission_rate=None,
-        share=carried["goodput_bps"] / run_bps if run_bps else None,
-    )
-
-
 def _flow(
-    flow: dict[str, Any], run_bps: float | None, startup: StartupMetrics, convergence_s: float | None
+    flow: dict[str, Any], share: float | None, startup: StartupMetrics, convergence_s: float | None
 ) -> FlowMetrics:
     segments = flow["data_segments"]
+    known = {name: flow[name] for name in FlowMetrics.__dataclass_fields__ if name in flow}
     return FlowMetrics(
-        **flow,
+        **known,
         **asdict(startup),
         convergence_s=convergence_s,
         retransmission_rate=flow["retransmitted_segments"] / segments if segments else None,
-        share=flow["goodput_bps"] / run_bps if run_bps else None,
+        share=share,
     )
 
 
@@ -196,17 +261,26 @@ def _only(names: pl.Series) -> str:
     return ",".join(map(str, names.drop_nulls().unique(maintain_order=True))) or "-"
 
 
-def _group(name: str, flows: pl.DataFrame, run_bps: float | None, samples: pl.DataFrame) -> GroupMetrics:
-    goodput_bps = float(flows["goodput_bps"].sum())
+def _group(run: Run, tables: RunTables, name: str, flows: pl.DataFrame, samples: pl.DataFrame) -> GroupMetrics:
+    """Returns the metrics of a group, from the begin of its first flow to the end of its last one."""
+    span = Span.of(flows)
+    active_s = span.seconds
+    bits, sent_bits = (
+        added((flows[rate].fill_null(0.0) * flows["active_s"]).to_list()) for rate in ("goodput_bps", "throughput_bps")
+    )
+    if run.traffic.steps or not active_s:
+        goodput_bps, throughput_bps = float(flows["goodput_bps"].sum()), float(flows["throughput_bps"].sum())
+    else:
+        goodput_bps, throughput_bps = bits / active_s, sent_bits / active_s
     return GroupMetrics(
         group=name,
         host=_only(flows["host"]),
         cca=_only(flows["cca_used"]),
         streams=flows.height,
         goodput_bps=goodput_bps,
-        throughput_bps=float(flows["throughput_bps"].sum()),
+        throughput_bps=throughput_bps,
+        active_s=active_s,
         retransmission_rate=_retransmission_rate(flows),
-        fairness=jain_index(flows["goodput_bps"].to_list()),
-        share=goodput_bps / run_bps if run_bps else None,
+        fairness=jain_index(flows["goodput_bps"].to_list()) if flows["tcp"].all() else None,
         **asdict(delays(samples)),
     )

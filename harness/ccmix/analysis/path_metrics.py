@@ -1,13 +1,15 @@
 """Computes metrics of the path and the hosts: netem's losses, the bottleneck's queue and its use, processor time."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from ccmix.analysis.addition import added
+from ccmix.analysis.counters import growth
 from ccmix.analysis.delays import PERCENTILES
 from ccmix.analysis.iperf3_tables import FLOW
-from ccmix.analysis.measured import grown, measured
+from ccmix.analysis.measured import JITTER_S, measured
 from ccmix.analysis.qdiscs import root_qdisc
 from ccmix.analysis.tables import RunTables
 from ccmix.model import Measurement, Run, Topology
@@ -59,8 +61,9 @@ def bottleneck(run: Run, tables: RunTables) -> BottleneckMetrics | None:
     if samples.height < 2:
         return None
     backlog = samples["backlog_bytes"]
-    changes = samples.select(grown(name) for name in ("bytes", "packets", "drops")).row(0, named=True)
-    begin_s, end_s = samples["time_s"][0], samples["time_s"][-1]
+    begin_s, end_s = run.traffic.omit_s, min(run.traffic.total_s, float(samples["time_s"][-1]))
+    changes = growth(tables.bottleneck, begin_s, end_s, ("bytes", "packets", "drops"))
+    changes = {**changes, "drops": _segments_dropped(run, tables, begin_s, end_s, changes)}
     offered = changes["packets"] + changes["drops"]
     mean_bytes = backlog.mean()
     assert isinstance(mean_bytes, float)
@@ -72,10 +75,33 @@ def bottleneck(run: Run, tables: RunTables) -> BottleneckMetrics | None:
         **percentiles,
         backlog_max_bytes=int(backlog.max()),  # type: ignore[arg-type]
         occupancy_mean=mean_bytes / run.path.buffer_bytes,
-        drops=changes["drops"],
+        drops=round(changes["drops"]),
         drop_rate=changes["drops"] / offered if offered else None,
         utilisation=changes["bytes"] * 8 / (mean_rate_bps(run, begin_s, end_s) * (end_s - begin_s)),
     )
+
+
+def _segments_dropped(run: Run, tables: RunTables, begin_s: float, end_s: float, changes: Mapping[str, float]) -> float:
+    """Returns the segments that the bottleneck dropped.
+
+    With offloads, queues count a packet of several segments as one drop, but by its segments when it leaves
+    (qdisc_bstats_update()). So dropped is what left netem, and neither the bottleneck nor is queued there.
+    """
+    path = run.topology
+    places = [path.device_name("data-delay", sender) for sender in path.senders]
+    arriving = [tables.queue(place) for place in places]
+    if not path.offloads or path.policer or any(samples.is_empty() for samples in arriving):
+        return changes["drops"]
+    arrived = added(growth(samples, begin_s, end_s, ("packets",))["packets"] for samples in arriving)
+    return max(changes["drops"], arrived - changes["packets"] - _queued_segments(tables, begin_s, end_s, path))
+
+
+def _queued_segments(tables: RunTables, begin_s: float, end_s: float, path: Topology) -> float:
+    """Returns by how many full segments the bottleneck's queue grew."""
+    samples = tables.bottleneck.select("time_s", "backlog_bytes").sort("time_s")
+    queued = [samples.filter(pl.col("time_s") <= at_s + JITTER_S)["backlog_bytes"].tail(1) for at_s in (begin_s, end_s)]
+    first, last = (int(backlog[0]) if backlog.len() else 0 for backlog in queued)
+    return (last - first) / path.packet_bytes
 
 
 def policer(run: Run, tables: RunTables) -> PolicerMetrics | None:
@@ -86,10 +112,10 @@ def policer(run: Run, tables: RunTables) -> PolicerMetrics | None:
     """
     if not isinstance(run.path, Topology) or run.path.policer is None:
         return None
-    samples = measured(run, tables.policer).sort("time_s")
-    if samples.height < 2:
+    if measured(run, tables.policer).height < 2:
         return None
-    packets, drops = samples.select(grown(name) for name in ("packets", "drops")).row(0)
+    grown = growth(tables.policer, run.traffic.omit_s, run.traffic.total_s, ("packets", "drops"))
+    packets, drops = round(grown["packets"]), round(grown["drops"])
     return PolicerMetrics(drops=drops, drop_rate=drops / packets if packets else None)
 
 

@@ -40,6 +40,7 @@ def read_flows(traffic: Traffic, throughput: Mapping[str, Any], host: str) -> pl
                 "throughput_bps": float(stream["throughput-bits"]),
                 "retransmits": stream.get("retransmits"),
                 "bytes_sent": int(stream.get("throughput-bytes") or 0),
+                "begin_s": None if group is None else traffic.groups[group].delay_s,
             }
         )
     return pl.DataFrame(rows, schema=FLOW_COLUMNS)

@@ -84,8 +84,9 @@ NEEDED = {
     "sockets": (
         "time_s", "end", "host", "port", *PEER, "cookie",
         "final", "state", "cca", "rtt_s", "min_rtt_s", "bytes_sent",
-        "bytes_acked", "data_segs_out", "retransmits", "busy_s", "receiver_window_limited_s", "send_buffer_limited_s",
-        "send_window_bytes", "app_limited", "unsent_bytes", "ecn", "max_pacing_rate_bps",
+        "bytes_retransmitted", "bytes_acked", "bytes_received", "segs_in", "data_segs_out", "retransmits",
+        "busy_s", "receiver_window_limited_s", "send_buffer_limited_s", "send_window_bytes",
+        "app_limited", "unsent_bytes", "ecn", "max_pacing_rate_bps",
     ),
     "queues": (
         "time_s", "place", "parent", "queue", "bytes", "packets", "drops", "backlog_bytes", "flow_limit_drops",
@@ -188,7 +189,9 @@ def _of_stream(file: Path, host: str, measurement: Measurement) -> Iterator[Part
     """`series` of the facts says what namespaces, devices and the senders' addresses stand for, `clocks_s` how far a
     host's clock is ahead.
     """
-    end = pl.col("netns").replace_strict(measurement.series.sockets, default=None, return_dtype=pl.String)
+    far_end = measurement.series.senders is None and host != SRC
+    ends = {netns: "receiver" if far_end else end for netns, end in measurement.series.sockets.items()}
+    end = pl.col("netns").replace_strict(ends, default=None, return_dtype=pl.String)
     device = pl.concat_str("netns", pl.lit("/"), "device")
     place = device.replace_strict(measurement.series.queues, default=None, return_dtype=pl.String)
     of_host = pl.lit(host).alias("host")

@@ -3,7 +3,7 @@
 Trend: batch means of the measured time, and the likelihood ratio of a trend in noise of first order (AR(1)) against
 such noise alone. Both likelihoods are exact ones of normal values, maximised over the noise's correlation (Beach and
 MacKinnon 1978). So noise that wanders slowly is not taken for a trend, as a test that takes batches for independent
-would. The trend is linear, or approaches its end exponentially. Warm-up: MSER-5 (White 1997).
+would. The trend is linear, approaches its end exponentially, or is a step. Warm-up: MSER-5 (White 1997).
 docs/explanation/settling.md has the reasons, and what was simulated.
 """
 
@@ -15,11 +15,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ccmix.analysis.interval_series import omitted_intervals
 from ccmix.analysis.lengths import LEAST_CHANGE, LEAST_INTERVALS, changes_by_design, rounded_up, too_short
 from ccmix.analysis.periods import slowest
 from ccmix.model import Run
 from ccmix.model.results import GroupMetrics, Settling, Trend
 from ccmix.model.results.settling import Quantity
+from ccmix.units import format_time
 
 BATCHES = LEAST_INTERVALS  # of a measured time
 QUARTER = BATCHES // 4
@@ -30,6 +32,9 @@ CRITICAL = 10.0
 CRITICAL_OF_TWICE_AS_MANY = 1.75
 CORRELATIONS = (*np.arange(0.0, 0.9, 0.05), 0.9, 0.93, 0.95, 0.97)  # of neighbouring batches, that are tried
 APPROACHES = (0.05, 0.3)  # of the measured time: time constants of the exponential approach
+# As CRITICAL, of a step, in 1% of runs: test_the_critical_value_of_a_step_is_that_of_a_simulation
+CRITICAL_OF_STEP = 17.0
+STEPS = range(3, BATCHES - 2)  # after so many batches; nearer to an end, a single batch is no step
 NO_NOISE = 1e-9  # of the mean: smaller deviations are those of rounding
 
 MSER_BATCH = 5  # intervals
@@ -44,15 +49,17 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
     names, series = goodputs_of_groups(run, flows)
     period = slowest(run, groups)
     measured_s, interval_s = run.traffic.measured_s, run.traffic.goodput_interval_s
-    trends = tuple(trends_of(names, series)) if series.shape[1] >= BATCHES else ()
+    trends = tuple(trends_of(names, series, measured_s)) if series.shape[1] >= BATCHES else ()
     short = list(too_short(run, period))
     seen = [trend for trend in trends if trend.seen]
+    stepping = any(trend.step_s is not None for trend in seen)
     warm_up = max((mser_5(values) for values in series), default=0)
-    is_warm_up = bool(seen) and not _has_trend(names, series[:, warm_up:])
+    is_warm_up = bool(seen) and not stepping and not _has_trend(names, series[:, warm_up:])
     enough_s = [enough for _, enough in short]
-    enough_s += [measured_s if is_warm_up else measured_s * abs(trend.change) / LEAST_CHANGE for trend in seen]
+    if not stepping:
+        enough_s += [measured_s if is_warm_up else measured_s * abs(trend.change) / LEAST_CHANGE for trend in seen]
     return Settling(
-        settled=not enough_s,
+        settled=not (short or seen),
         reasons=(*(clause for clause, _ in short), *_clauses(seen)),
         trends=trends,
         warm_up_s=warm_up * interval_s,
@@ -65,8 +72,9 @@ def settling(run: Run, flows: pl.DataFrame, groups: Sequence[GroupMetrics]) -> S
 
 def goodputs_of_groups(run: Run, flows: pl.DataFrame) -> tuple[list[str], Floats]:
     """Returns the groups' names, and a row for each: its goodput in each interval of the measured time, in bits/s."""
-    first = round(run.traffic.omit_s / run.traffic.goodput_interval_s)
-    count = round(run.traffic.total_s / run.traffic.goodput_interval_s) - first
+    first = omitted_intervals(run.traffic, run.traffic.goodput_interval_s)
+    last = flows["interval"].max()
+    count = max(0, (last if isinstance(last, int) else 0) - first + 1)
     own = flows.filter(pl.col("interval").is_between(first, first + count - 1))
     names = own["group"].unique(maintain_order=True).to_list()
     series = np.zeros((len(names), count))
@@ -75,19 +83,45 @@ def goodputs_of_groups(run: Run, flows: pl.DataFrame) -> tuple[list[str], Floats
     return names, series
 
 
-def trends_of(names: Sequence[str], series: Floats) -> Iterator[Trend]:
-    """Yields the trend of each group's goodput and, of several groups, of its share; `series` has a row for each."""
+def trends_of(names: Sequence[str], series: Floats, measured_s: float = 1.0) -> Iterator[Trend]:
+    """Yields the trend of each group's goodput and, of several groups, of its share; `series` has a row for each.
+
+    A trend that is a step has its time and its factor: of the mean behind it over the mean before.
+    """
     goodputs = batch_means(series)
     quantities: list[tuple[Quantity, Floats]] = [("goodput", goodputs)]
     if len(names) > 1:
         total = goodputs.sum(axis=0)
         quantities.append(("share", goodputs / np.where(total > 0, total, 1.0)))
     for quantity, batches in quantities:
-        changes, seen = changes_of(batches), trends_seen(batches, len(names))
-        starts = batches[:, :QUARTER].mean(axis=1)
-        for at, name in enumerate(names):
-            factor = float(batches[at, -QUARTER:].mean() / starts[at]) if starts[at] else None
-            yield Trend(name, quantity, float(changes[at]), factor, bool(seen[at]))
+        changes, seen, steps = changes_of(batches), trends_seen(batches, len(names)), steps_seen(batches, len(names))
+        for at, (name, step) in enumerate(zip(names, steps, strict=True)):
+            before, after = (batches[at, :step], batches[at, step:]) if step else _outer_quarters(batches[at])
+            start = float(before.mean())
+            yield Trend(
+                name, quantity, float(changes[at]), float(after.mean()) / start if start else None,
+                bool(seen[at]) or step is not None, None if step is None else step * measured_s / BATCHES,
+            )  # fmt: skip
+
+
+def _outer_quarters(batches: Floats) -> tuple[Floats, Floats]:
+    return batches[:QUARTER], batches[-QUARTER:]
+
+
+def steps_seen(batches: Floats, groups: int) -> list[int | None]:
+    """Returns for each row of batch means after how many of them it makes a step that matters; None if nowhere."""
+    none = _log_likelihoods(batches, _fits()[0])
+    ratios = np.array([_log_likelihoods(batches, fit) for fit in _step_fits()]) - none
+    best = ratios.argmax(axis=0)
+    critical = CRITICAL_OF_STEP + critical_value(groups) - CRITICAL
+    steps: list[int | None] = []
+    for row, number in enumerate(best):
+        step = STEPS[int(number)]
+        jump = abs(batches[row, step:].mean() - batches[row, :step].mean())
+        matters = jump >= LEAST_CHANGE * batches[row].mean() > 0
+        is_best = ratios[number, row] > max(critical, likelihood_ratios(batches[row : row + 1])[0])
+        steps.append(step if matters and is_best else None)
+    return steps
 
 
 def trends_seen(batches: Floats, groups: int) -> NDArray[np.bool_]:
@@ -138,27 +172,37 @@ def _log_likelihoods(batches: Floats, fit: Sequence[tuple[Floats, float]]) -> Fl
     return largest
 
 
+Fit = list[tuple[Floats, float]]
+
+
 @functools.lru_cache(maxsize=1)
-def _fits() -> list[list[tuple[Floats, float]]]:
-    """Returns for no trend, a linear one and those of APPROACHES, and for each correlation: the matrix that makes
-    independent residuals of batch means, and the logarithm of the determinant of the correlation matrix.
-    """
+def _fits() -> list[Fit]:
+    """Returns the fits of no trend, a linear one and those of APPROACHES."""
     times = (np.arange(BATCHES) + 0.5) / BATCHES
-    lags = np.abs(np.subtract.outer(np.arange(BATCHES), np.arange(BATCHES)))
     constant = np.ones(BATCHES)
     trends = [times, *(np.exp(-times / approach) for approach in APPROACHES)]
-    designs = [np.column_stack([constant]), *(np.column_stack([constant, trend]) for trend in trends)]
-    fits = []
-    for design in designs:
-        of_design = []
-        for correlation in CORRELATIONS:
-            root = np.linalg.cholesky(correlation**lags)
-            whitened = np.linalg.inv(root)
-            orthogonal, _ = np.linalg.qr(whitened @ design)
-            residuals = whitened - orthogonal @ (orthogonal.T @ whitened)
-            of_design.append((residuals, float(2 * np.log(np.diag(root)).sum())))
-        fits.append(of_design)
-    return fits
+    return [_fit(constant[:, np.newaxis]), *(_fit(np.column_stack([constant, trend])) for trend in trends)]
+
+
+@functools.lru_cache(maxsize=1)
+def _step_fits() -> list[Fit]:
+    """Returns the fits of a step after each of STEPS."""
+    return [_fit(np.column_stack([np.ones(BATCHES), np.arange(BATCHES) >= step])) for step in STEPS]
+
+
+def _fit(design: Floats) -> Fit:
+    """Returns for each correlation the matrix that makes independent residuals of batch means, and the logarithm of the
+    determinant of the correlation matrix.
+    """
+    lags = np.abs(np.subtract.outer(np.arange(BATCHES), np.arange(BATCHES)))
+    fit = []
+    for correlation in CORRELATIONS:
+        root = np.linalg.cholesky(correlation**lags)
+        whitened = np.linalg.inv(root)
+        orthogonal, _ = np.linalg.qr(whitened @ design)
+        residuals = whitened - orthogonal @ (orthogonal.T @ whitened)
+        fit.append((residuals, float(2 * np.log(np.diag(root)).sum())))
+    return fit
 
 
 def _has_trend(names: Sequence[str], series: Floats) -> bool:
@@ -183,9 +227,14 @@ def _clauses(seen: Sequence[Trend]) -> Iterator[str]:
     of_goodput = {trend.group for trend in seen if trend.quantity == "goodput"}
     for trend in seen:
         if trend.quantity == "goodput" or trend.group not in of_goodput:
-            way = "rises" if trend.change > 0 else "falls"
+            rises = trend.change > 0 if trend.factor is None else trend.factor > 1
             times = "from nothing" if trend.factor is None else f"x{trend.factor:.2g}"
-            yield f"{trend.group}'s {trend.quantity} still {way} ({times} from the first to the last quarter)"
+            if trend.step_s is not None:
+                way = f"steps {'up' if rises else 'down'} after {format_time(trend.step_s)}"
+                yield f"{trend.group}'s {trend.quantity} {way} of the measured time ({times})"
+            else:
+                way = "rises" if rises else "falls"
+                yield f"{trend.group}'s {trend.quantity} still {way} ({times} from the first to the last quarter)"
 
 
 def _not_judged(run: Run, flows: pl.DataFrame) -> str | None:

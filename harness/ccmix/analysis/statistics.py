@@ -24,7 +24,7 @@ OF_RUN = (
     "receiver_window_limited",
 )  # fmt: skip
 SHORT_RTT_S = 0.030  # that parts the columns of tables II and III of Tierney et al. 2021
-RTT_KEYS = ("delay", "lat-sweep", "netem-lat")  # whose sweeps make the base RTT
+RTT_KEYS = ("delay", "rtt", "data-delay", "ack-delay", "lat-sweep", "netem-lat")  # whose sweeps make the base RTT
 BUCKET = "base RTT"
 
 
@@ -155,15 +155,10 @@ def _row(cell: Sequence[tuple[Run, FinishedRun, GroupMetrics]]) -> Row:
         goodput_cv=goodput.cv if goodput else None,
         goodput_ci95_bps=goodput.ci95 if goodput else None,
         retransmission_rate_mean=retransmitted.mean if retransmitted else None,
-        rtt_median_s=_median([group.rtt_median_s for _, group in valid]),
+        rtt_median_s=rtt.mean if (rtt := of_group["rtt_median_s"]) else None,
         fairness_mean=fairness.mean if fairness else None,
         fair_share=first.fair_share,
         iterations_needed=iterations_for_precision([group.goodput_bps for _, group in valid]),
         group_metrics=of_group,
         run_metrics=of_run,
     )
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None

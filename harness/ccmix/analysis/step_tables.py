@@ -210,7 +210,10 @@ def _tables(
             continue
         step = result.step
         own = _traffic(result, traffic, host)
-        flows = read_flows(own, result.client, host).with_columns(group=pl.lit(step.name))
+        begin_s = step.began_s - start_s
+        flows = read_flows(own, result.client, host).with_columns(
+            group=pl.lit(step.name), begin_s=pl.lit(begin_s), end_s=pl.lit(begin_s + step.seconds)
+        )
         intervals = read_intervals(own, result.client, result.server, flows)
         yield flows, intervals.with_columns(pl.col("time_s") + step.began_s - start_s)
 

@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis import connections, pscheduler_tables
-from ccmix.analysis.carried import carried
 from ccmix.analysis.completions import read_completions
+from ccmix.analysis.flow_counters import COUNTED_BY, FlowCounters, count_flows
+from ccmix.analysis.interval_series import interval_series
 from ccmix.analysis.iperf3_tables import (
     FLOW,
     FLOW_COLUMNS,
@@ -19,7 +20,10 @@ from ccmix.analysis.iperf3_tables import (
     read_intervals,
     read_reported,
     read_starts,
+    with_arrived,
 )
+from ccmix.analysis.iperf3_tables import start_s as iperf3_start_s
+from ccmix.analysis.measured import JITTER_S
 from ccmix.analysis.reports import Iperf3TestReport, ServiceReport, iperf3_report, service_report
 from ccmix.analysis.series import (
     NEEDED,
@@ -55,18 +59,18 @@ from ccmix.model import (
 from ccmix.model.results import FinishedRun
 
 PARENTS_OF_CLSACT = ("ingress", "ffff:fff1")  # as ccmix-sockmon and tc say it
-COUNTED_BY = "counted_by"  # the column of intervals that are finer than the generator's
 NO_DATA_BYTES = 1000  # iperf3's cookie has 37 bytes, and may be sent again; its first block fills ten segments
-SHORT_FLOWS_COLUMNS = {
-    "group": pl.String, "host": pl.String, "goodput_bps": pl.Float64, "throughput_bps": pl.Float64,
-}  # fmt: skip
 _ENDS = ["local_address", "local_port", "remote_address", "remote_port"]
 LEAST_SHARE_OF_A_FLOW = 0.01  # of the largest: a connection that carries less, as a control connection does, is no flow
 
 
 @dataclass(frozen=True)
 class _TestTables:
-    """Holds the tables of a test of iperf3; `streams` and `control` are its connections."""
+    """Holds the tables of a test of iperf3; `streams` and `control` are its connections.
+
+    Times of flows are those of the run, as planned, and times of intervals count from the start of the test, which was
+    at `start_s` by the wall clock, if iperf3 says it.
+    """
 
     flows: pl.DataFrame
     intervals: pl.DataFrame
@@ -74,31 +78,40 @@ class _TestTables:
     report: Iperf3TestReport | None
     streams: pl.DataFrame
     control: pl.DataFrame
+    start_s: float | None
+    planned_s: float  # from the start of the traffic
 
     @property
     def connections(self) -> pl.DataFrame:
         return pl.concat([self.streams, self.control])
+
+    def since(self, began_s: float) -> "_TestTables":
+        """Returns the tables with intervals that count from the start of the traffic."""
+        later_s = self.planned_s if self.start_s is None else self.start_s - began_s
+        return replace(self, intervals=self.intervals.with_columns(pl.col("time_s") + later_s))
 
 
 @dataclass(frozen=True)
 class RunTables:
     """Holds the tables of a run; time_s is 0 when the test's traffic starts, the omitted time included.
 
-    flows: host, port, stream, group, cca_asked, cca_used, goodput_bps, throughput_bps, retransmits, bytes_sent; the
-           omitted time left out; host is the sender's name, 'src' between hosts
-    intervals: time_s (end), seconds, host, port, group, omitted, goodput_bps, retransmits
+    flows: FLOW_COLUMNS, a row for each connection that carries data; host is the sender's name, 'src' between hosts.
+        begin_s and end_s bound the time in which it was to send; null: as long as the run
+    intervals: SERIES_COLUMNS of flows and short_flows; as the generator has them where nothing sampled their sockets
     series: what of the probes' recordings metrics are made of; of sockets those of the flows, with their `group`
+    counters: what both ends of flows and short_flows had counted at any moment; None where no probe sampled them
     completions: see completions.read_completions()
     began_s: when the traffic began, by this machine's wall clock; in the lab by the guest's
-    short_flows: by line of http or workload and host, SHORT_FLOWS_COLUMNS; rates over the measured time
+    short_flows: FLOW_COLUMNS, a row for each source of http or workload, which is one flow, whatever its connections
+    short_sockets: the samples of their sockets, as in series
     short_flows_seen: whether the probe could see flows that ended between two samples, or there are none
     recorded: reads all of these recordings again, part by part, which may not fit into memory together
     starts: of iperf3's streams on an emulated path, see iperf3_tables.read_starts()
-    reported: what the generator reports about the sockets if no probe sampled them: iperf3_tables.read_reported()
+    reported: what the generator reports about sockets that no probe sampled: iperf3_tables.read_reported()
     tests: by a source's label, what iperf3 reports that it did
     services: by a source's label, what the programs of a source of short flows, or a command, left
     steps: of an entry of type path, see step_tables.step_rows()
-    fine_intervals: see fine_intervals(); None where the generator's are as fine as the interval
+    fine_intervals: as intervals, where the probes sampled more often than iperf3 can report; else None
     """
 
     flows: pl.DataFrame
@@ -106,8 +119,10 @@ class RunTables:
     series: Series
     began_s: float
     recorded: Callable[[], Iterable[Tables]] = tuple
+    counters: FlowCounters | None = None
     completions: pl.DataFrame = field(default_factory=pl.DataFrame)
-    short_flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SHORT_FLOWS_COLUMNS))
+    short_flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FLOW_COLUMNS))
+    short_sockets: pl.DataFrame = field(default_factory=pl.DataFrame)
     short_flows_seen: bool = True
     reported: pl.DataFrame | None = None
     starts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=START_COLUMNS))
@@ -153,10 +168,8 @@ def read_tables(run: Run, folder: Path, measurement: Measurement) -> RunTables:
     Raises GeneratorError, ValueError, KeyError or TypeError if one is not what its tool writes.
     """
     if isinstance(run.path, HostPath):
-        tables = _between_hosts(run, run.path, folder, measurement)
-    else:
-        tables = _emulated(run, folder, measurement)
-    return replace(tables, fine_intervals=fine_intervals(run.traffic, tables.intervals, tables.sockets))
+        return _between_hosts(run, run.path, folder, measurement)
+    return _emulated(run, folder, measurement)
 
 
 def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
@@ -166,16 +179,18 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         return recorded(logs, measurement, ("localhost",), None)
 
     series = read_series(parts())
-    start_s = measurement.began_s if run.traffic.named_sources else None
     of_iperf3 = [source for source in run.traffic.sources if isinstance(source, Iperf3Source | UdpSource)]
     tests = [_iperf3(run, source, generators) for source in of_iperf3]
+    start_s = _start_s(measurement, zip(of_iperf3, tests, strict=True))
+    tests = [test.since(start_s) for test in tests]
     flows = pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(test.flows for test in tests)])
-    sockets_of_others = list(_sockets_of_others(run, series.sockets, tests)) if start_s else []
-    others = [(source, _carried(run, own, start_s)) for source, own in sockets_of_others if start_s]
+    others = list(_sockets_of_others(run, series.sockets, tests))
     steps = run.traffic.steps
-    results = read_steps(generators) if steps and start_s else []
-    of_steps = flows_and_intervals(results, run.traffic, steps.host if steps else "", start_s or 0.0)
-    of_commands = [_of_command(run, source, own, flows) for source, own in others if isinstance(source, CommandSource)]
+    results = read_steps(generators) if steps else []
+    of_steps = flows_and_intervals(results, run.traffic, steps.host if steps else "", start_s)
+    of_commands = [
+        _of_command(run, source, own, flows, start_s) for source, own in others if isinstance(source, CommandSource)
+    ]
     known = pl.concat(
         [
             pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS),
@@ -185,30 +200,65 @@ def _emulated(run: Run, folder: Path, measurement: Measurement) -> RunTables:
         ]
     )
     flows = pl.concat([flows, *(flows for flows, _ in of_commands), of_steps[0]])
+    short = [_short_flow(run, source, own, start_s) for source, own in others if not isinstance(source, CommandSource)]
 
     def ours(sockets: pl.DataFrame) -> pl.DataFrame:
         return connections.of_flows(sockets, known)
 
     sockets = ours(series.sockets)
-    start_s = start_s or _start_of_traffic_s(sampled(sockets))
+    short_known = [pl.DataFrame(schema=connections.FLOW_CONNECTION_COLUMNS), *(own for _, own in short)]
+    of_short = earlier({"sockets": connections.of_flows(series.sockets, pl.concat(short_known))}, start_s)["sockets"]
     of_tests = (test.intervals for test in tests)
     intervals = pl.concat([pl.DataFrame(schema=INTERVAL_COLUMNS), *of_tests, of_steps[1]])
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s, ours)
     if tables.bottleneck.is_empty():
         raise ValueError("no sample of the bottleneck's queue")
-    short = [_short_flows(run, source, own) for source, own in others if not isinstance(source, CommandSource)]
-    return replace(
+    tables = replace(
         tables,
         starts=pl.concat([pl.DataFrame(schema=START_COLUMNS), *(test.starts for test in tests)]),
         completions=read_completions(run, generators),
         steps=step_rows(results, start_s),
-        short_flows=pl.DataFrame(short, schema=SHORT_FLOWS_COLUMNS),
+        short_flows=pl.concat([pl.DataFrame(schema=FLOW_COLUMNS), *(flow for flow, _ in short)]),
+        short_sockets=of_short,
         short_flows_seen=not short or (logs / run_files.SOCKMON_STREAM).exists(),
         tests={source.label: test.report for source, test in zip(of_iperf3, tests, strict=True) if test.report},
         services={
             source.label: service_report(source, generators, _lines(measurement), own, NO_DATA_BYTES)
-            for source, own in sockets_of_others
+            for source, own in others
         },
+    )
+    return tables if steps else with_counters(run.traffic, tables, tables.series.sockets, run.traffic.total_s)
+
+
+def _start_s(measurement: Measurement, tests: Iterable[tuple[TrafficSource, _TestTables]]) -> float:
+    """Returns when the traffic began by the wall clock: as planned, unless each test of iperf3 started later."""
+    assert measurement.began_s is not None
+    starts_s = [test.start_s - source.start_s for source, test in tests if test.start_s is not None]
+    first_s = min(starts_s, default=0.0)
+    return first_s if first_s > measurement.began_s + JITTER_S else measurement.began_s
+
+
+def with_counters(traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, end_s: float) -> RunTables:
+    """Adds the counters of flows, and the series made of them.
+
+    `sockets` are those of the flows, in all states; as long as the generator alone counted, its intervals stay.
+    """
+    flows = pl.concat([tables.flows, tables.short_flows])
+    every = pl.concat([sockets, tables.short_sockets], how="diagonal")
+    starts = tables.flows.select(*FLOW, pl.col("begin_s").fill_null(0.0))
+    counters = count_flows(every, tables.intervals, starts)
+    if (counters.sources[COUNTED_BY] == "generator").all() and not isinstance(traffic.sources[0], UdpSource):
+        return replace(tables, counters=counters)
+
+    def series(interval_s: float) -> pl.DataFrame:
+        return interval_series(counters, flows, traffic, interval_s, end_s)
+
+    finer = traffic.interval_s < traffic.goodput_interval_s
+    return replace(
+        tables,
+        counters=counters,
+        intervals=series(traffic.goodput_interval_s),
+        fine_intervals=series(traffic.interval_s) if finer else None,
     )
 
 
@@ -223,7 +273,7 @@ def _lines(measurement: Measurement) -> dict[str, list[str]]:
 def _sockets_of_others(
     run: Run, sockets: pl.DataFrame, tests: Iterable[_TestTables]
 ) -> Iterator[tuple[TrafficSource, pl.DataFrame]]:
-    """Yields the sources that are not iperf3's, each with its own sockets."""
+    """Yields the sources that are not iperf3's, each with its own sockets at their sending end."""
     sending = sockets.filter(pl.col("end") == "sender")
     for number, source in enumerate(run.traffic.sources):
         if isinstance(source, HttpSource | WorkloadSource):
@@ -232,36 +282,64 @@ def _sockets_of_others(
     yield from connections.of_commands(run, sending, pl.concat(of_iperf3))
 
 
-def _carried(run: Run, own: pl.DataFrame, start_s: float) -> pl.DataFrame:
-    """Returns what sockets carried in the measured time."""
-    return carried(own, start_s + run.traffic.omit_s, start_s + run.traffic.total_s)
+def _lives(sockets: pl.DataFrame, interval_s: float) -> pl.DataFrame:
+    """Returns for each connection (host, port, PEER, cookie) begin_s, end_s (null while it lives), CCA and bytes sent.
+
+    A connection began between its first sample and the one before, as long ago as it was busy.
+    """
+    if "cookie" not in sockets.columns:  # as where ss sampled them
+        sockets = sockets.with_columns(cookie=pl.lit(None, pl.UInt64))
+    return (
+        sockets.sort("time_s", maintain_order=True)
+        .group_by(*connections.CONNECTION, "cookie", maintain_order=True)
+        .agg(
+            begin_s=(pl.col("time_s") - pl.col("busy_s").clip(0.0, interval_s)).first(),
+            end_s=pl.when(pl.col("final").last()).then(pl.col("time_s").last()),
+            cca=pl.col("cca").drop_nulls().last(),
+            bytes_sent=pl.col("bytes_sent").last(),
+        )
+    )
 
 
-def _short_flows(run: Run, source: TrafficSource, own: pl.DataFrame) -> dict[str, object]:
-    bits = {name: float(own[name].sum()) * 8 for name in ("acked", "sent")}
-    return {
-        "group": run.group_name(source),
-        "host": source.host,
-        "goodput_bps": bits["acked"] / run.traffic.measured_s,
-        "throughput_bps": bits["sent"] / run.traffic.measured_s,
-    }
+_SPAN = (pl.col("begin_s").min(), pl.when(pl.col("end_s").is_not_null().all()).then(pl.col("end_s").max()))
+_FROM_COUNTERS = {
+    name: pl.lit(None) for name in ("cca_asked", "goodput_bps", "throughput_bps", "retransmits", "stream")
+} | {name: pl.lit(value=False) for name in ("reverse", "udp")}
+
+
+def _short_flow(
+    run: Run, source: TrafficSource, own: pl.DataFrame, start_s: float
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Returns the row of a source of short flows, and its connections; its port is that of its server."""
+    port = iperf3.PORT + run.traffic.sources.index(source)
+    lives = _lives(own, run.traffic.interval_s)
+    group = pl.lit(run.group_name(source)).alias("group")
+    row = lives.select(
+        **_FROM_COUNTERS, host=pl.lit(source.host), port=pl.lit(port), group=group, cca_used=pl.lit(None, pl.String),
+        bytes_sent=pl.col("bytes_sent").sum(), begin_s=_SPAN[0] - start_s, end_s=_SPAN[1] - start_s,
+    )  # fmt: skip
+    if isinstance(source, HttpSource):
+        row = row.with_columns(begin_s=pl.lit(source.start_s))
+    known = lives.select(*connections.CONNECTION, group, flow_port=pl.lit(port, pl.Int64)).unique(maintain_order=True)
+    return row.select(*FLOW_COLUMNS).cast(FLOW_COLUMNS), known  # type: ignore[arg-type]
 
 
 def _of_command(
-    run: Run, source: CommandSource, own: pl.DataFrame, of_iperf3: pl.DataFrame
+    run: Run, source: CommandSource, own: pl.DataFrame, of_iperf3: pl.DataFrame, start_s: float
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Returns the flows of a command, those of its connections that carried data, and these connections.
 
     A flow whose port one of iperf3's has, too, gets a number that no port is.
     """
     ports = of_iperf3.select(*FLOW, shared=True).unique()
-    numbered = own.join(ports, on=FLOW, how="left", maintain_order="left").with_columns(
-        flow_port=pl.col("port") + pl.when(pl.col("shared")).then(connections.SAME_PORT).otherwise(0)
+    numbered = (
+        _lives(own, run.traffic.interval_s)
+        .join(ports, on=FLOW, how="left", maintain_order="left")
+        .with_columns(flow_port=pl.col("port") + pl.when(pl.col("shared")).then(connections.SAME_PORT).otherwise(0))
     )
     flows = numbered.group_by("host", "flow_port", maintain_order=True).agg(
-        pl.col("acked", "sent", "bytes_sent", "retransmits").sum(), pl.col("cca").last()
+        pl.col("bytes_sent").sum(), pl.col("cca").last(), _SPAN[0] - start_s, (_SPAN[1] - start_s).alias("end_s")
     )
-    seconds = run.traffic.measured_s
     kept = flows.filter(
         pl.col("bytes_sent") >= LEAST_SHARE_OF_A_FLOW * pl.col("bytes_sent").max(), pl.col("bytes_sent") > 0
     )
@@ -271,43 +349,30 @@ def _of_command(
         .select(*connections.CONNECTION, group, "flow_port")
         .unique(maintain_order=True)
     )
-    rows = (
-        kept.with_row_index("stream")
-        .select(
-            "host",
-            pl.col("stream").cast(pl.Int64),
-            group,
-            port="flow_port",
-            cca_asked=pl.lit(None, pl.String),
-            cca_used="cca",
-            goodput_bps=pl.col("acked") * 8 / seconds,
-            throughput_bps=pl.col("sent") * 8 / seconds,
-            retransmits="retransmits",
-            bytes_sent="bytes_sent",
-        )
-        .select(*FLOW_COLUMNS)
-        .cast(FLOW_COLUMNS)  # type: ignore[arg-type]
-    )
-    return rows, known
+    rows = kept.with_columns(
+        group, **_FROM_COUNTERS | {"stream": pl.int_range(pl.len())}, port="flow_port", cca_used="cca"
+    ).select(*FLOW_COLUMNS)
+    return rows.cast(FLOW_COLUMNS), known  # type: ignore[arg-type]
 
 
 def _iperf3(run: Run, source: Iperf3Source | UdpSource, generators: Path) -> _TestTables:
-    """Returns the tables of a source that iperf3 made. Rates of flows are over the measured time of the run."""
     client = load_json(generators / run_files.iperf3_client(source.label))
     server = load_json(generators / run_files.iperf3_server(source.label))
     traffic = run.traffic.of_source(source)
     flows = read_flows(traffic, client, source.host, lambda own: run.group_name(source, own))
-    intervals = read_intervals(traffic, client, server, flows)
-    share = traffic.measured_s / run.traffic.measured_s
+    if isinstance(source, UdpSource):
+        flows = with_arrived(flows, server)
     drawn_s = run.spread.starts_s[run.traffic.sources.index(source)] if run.spread else ()
     asked_s = drawn_s if isinstance(source, Iperf3Source) else ()  # UDP starts as a whole
     return _TestTables(
-        flows.with_columns(pl.col("goodput_bps", "throughput_bps") * share),
-        intervals.with_columns(pl.col("time_s") + source.start_s),
+        flows.with_columns(pl.col("begin_s").fill_null(0.0) + source.start_s),
+        read_intervals(traffic, client, server, flows),
         read_starts(client, source.host, asked_s),
         iperf3_report(client),
         connections.of_streams(client, source.host),
         connections.control(run, run.traffic.sources.index(source), server),
+        iperf3_start_s(client),
+        source.start_s,
     )
 
 
@@ -380,18 +445,40 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
         return connections.of_flows_between_hosts(sockets, flows, named)
 
     sockets = of_flows(ours)
-    start_s = _start_of_traffic_s(sampled(sockets), otherwise=measurement.started_s)
+    start_s = _start_between_hosts_s(measurement, client, sampled(sockets))
     if client is not None:
         intervals = read_intervals(run.traffic, client, result.server, flows)
     elif result.throughput is not None and unseen:
         intervals = pscheduler_tables.read_intervals(run.traffic, result.throughput, flows)
     else:
-        intervals = intervals_of_sockets(sampled(sockets).with_columns(pl.col("time_s") - start_s))
+        intervals = pl.DataFrame(schema=INTERVAL_COLUMNS)
+        begin_s = pl.col("begin_s") - start_s if run.traffic.command and run.traffic.command.kept else pl.lit(0.0)
+        flows = flows.with_columns(begin_s, pl.col("end_s") - start_s)
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s, of_flows)
     if client is not None and isinstance(run.traffic.test, Iperf3Source):
         report = iperf3_report(client)
         tables = replace(tables, tests={run.traffic.test.label: report} if report else {})
-    return replace(tables, reported=read_reported(client, SRC)) if client is not None and unseen else tables
+    if client is not None:
+        tables = replace(tables, reported=read_reported(client, SRC))
+    end_s = run.traffic.seconds or float(flows["end_s"].max() or 0.0)  # type: ignore[arg-type]
+    return with_counters(run.traffic, tables, tables.series.sockets, end_s)
+
+
+def _start_between_hosts_s(measurement: Measurement, client: dict[str, Any] | None, samples: pl.DataFrame) -> float:
+    """Returns when the traffic began, by this machine's clock.
+
+    It is when the patched iperf3 says that its test started. Else it is between the samples around the first data of a
+    socket: as long before the later one as the socket was busy since the earlier one (tcpi_busy_time).
+    """
+    if client is not None and (start_s := iperf3_start_s(client)) is not None:
+        return start_s - measurement.clocks_s.get(SRC, 0.0)
+    sending = samples.sort("time_s", maintain_order=True).with_columns(
+        before_s=pl.col("time_s").shift(1).over(FLOW), busy_before_s=pl.col("busy_s").shift(1).over(FLOW)
+    )
+    first = sending.filter(pl.col("bytes_sent") > NO_DATA_BYTES).unique(FLOW, keep="first", maintain_order=True)
+    busy_s = pl.col("busy_s") - pl.col("busy_before_s").fill_null(0.0)
+    starts_s = first.select(pl.max_horizontal(pl.col("time_s") - busy_s, "before_s"))["time_s"]
+    return float(starts_s.min()) if starts_s.len() else measurement.started_s  # type: ignore[arg-type]
 
 
 def _steps_between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurement) -> RunTables:
@@ -430,19 +517,6 @@ def _result(run: Run, generators: Path) -> GeneratorResult:
     server_file = generators / run_files.iperf3_server(iperf3.LABEL)
     server = load_json(server_file) if server_file.exists() else client.get("server_output_json")
     return GeneratorResult("iperf3", client, server)
-
-
-def _start_of_traffic_s(samples: pl.DataFrame, otherwise: float | None = None) -> float:
-    """Returns the wall clock at the first sample with sent data, less than a sampling interval after the start.
-
-    iperf3's own time stamp is that of its control connection, before the streams connect one after the other; and what
-    each of them sends first, its cookie, is no traffic. `otherwise` is returned where sockets send nothing, as in a
-    test of the other direction.
-    """
-    times = samples.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].to_list()
-    if not times and otherwise is None:
-        raise ValueError(f"no sample of a socket{' that sent data' if samples.height else ''}")
-    return float(min(times)) if times else float(otherwise or 0)
 
 
 def bytes_sampled(folder: Path) -> int:
@@ -494,31 +568,11 @@ def flows_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:
         throughput_bps=pl.col("sent") * 8 / pl.col("seconds"),
         retransmits="retransmits",
         bytes_sent="bytes_sent",
+        begin_s=pl.col("begin_s").min(),
+        end_s=pl.col("end_s").max(),
+        reverse=pl.lit(value=False),
+        udp=pl.lit(value=False),
     ).cast(FLOW_COLUMNS)  # type: ignore[arg-type]
-
-
-def fine_intervals(traffic: Traffic, intervals: pl.DataFrame, sockets: pl.DataFrame) -> pl.DataFrame | None:
-    """Returns the intervals between the samples of the flows' sockets; None where the generator's are as fine.
-
-    iperf3 reports goodput each 10 ms at most. `counted_by` is 'sockets', or 'generator' of flows without a TCP socket,
-    whose intervals are as they were. What a socket's destination acknowledges is later than what an application there
-    receives, by the way of the ACK, and by how long the ACK was delayed; retransmissions count once.
-    """
-    if traffic.interval_s >= traffic.goodput_interval_s or sockets.is_empty():
-        return None
-    counted = intervals_of_sockets(sockets).filter(pl.col("time_s") - pl.col("seconds") / 2 >= 0)
-    if traffic.seconds is not None:
-        counted = counted.filter(pl.col("time_s") - pl.col("seconds") / 2 <= traffic.seconds)
-    if counted.is_empty() or counted["seconds"].median() >= traffic.goodput_interval_s:  # type: ignore[operator]
-        return None
-    omitted = pl.col("time_s") - pl.col("seconds") / 2 < traffic.omit_s
-    others = intervals.join(counted, on=FLOW, how="anti")
-    return pl.concat(
-        [
-            counted.with_columns(omitted.alias("omitted"), pl.lit("sockets").alias(COUNTED_BY)),
-            others.with_columns(pl.lit("generator").alias(COUNTED_BY)),
-        ]
-    )
 
 
 def intervals_of_sockets(samples: pl.DataFrame) -> pl.DataFrame:

@@ -5,9 +5,11 @@ from types import MappingProxyType
 
 import polars as pl
 
+from ccmix.analysis.delays import new_rtts
+from ccmix.analysis.flow_counters import COUNTED_BY
 from ccmix.analysis.measured import measured
 from ccmix.analysis.results import Result
-from ccmix.analysis.tables import COUNTED_BY, as_archived
+from ccmix.analysis.tables import as_archived
 from ccmix.archive import parquet
 from ccmix.charts.bbr_state import BOUNDS, phase
 from ccmix.model import run_files
@@ -112,14 +114,24 @@ def _of_flow(sockets: pl.DataFrame, host: str, port: int) -> pl.DataFrame:
 
 
 def rtts(result: Result) -> pl.DataFrame | None:
-    """Returns the smoothed RTTs of all flows in the measured time: group, seconds; None without sockets' samples.
+    """Returns the smoothed RTTs that count in the metrics: group, seconds; None without sockets' samples.
 
     Raises ArchiveError.
     """
-    sockets = _sampled(result, ["group", "rtt_s"])
+    sockets = _sampled(result, ["rtt_s", "bytes_acked"], {"segs_in": pl.Int64, "cookie": pl.UInt64})
     if sockets is None:
         return None
-    return _in_measured_time(result, sockets).select("group", seconds="rtt_s").drop_nulls()
+    known = sockets.drop(name for name in ("segs_in", "cookie") if sockets[name].null_count())
+    spans = pl.DataFrame(
+        [
+            (flow.host, flow.port, flow.group, flow.begin_s, flow.begin_s + flow.active_s)
+            for flow in result.finished.metrics.flows
+            if flow.begin_s is not None and flow.active_s is not None
+        ],
+        schema={"host": pl.String, "port": pl.Int64, "group": pl.String, "begin_s": pl.Float64, "end_s": pl.Float64},
+        orient="row",
+    )
+    return new_rtts(known, spans).select("group", seconds="rtt_s").drop_nulls()
 
 
 def bandwidth_estimates(result: Result) -> pl.DataFrame | None:

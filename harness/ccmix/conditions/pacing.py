@@ -40,13 +40,21 @@ def paced_device(host: RealHost, device: str, pacing_bps: float) -> Iterator[Non
 def device_to(host: RealHost, address: str) -> str:
     """Returns the device by which packets to the numeric address leave. Raises CommandError."""
     address, _, zone = address.partition("%")
-    if zone:
-        return zone
-    argv = ["ip", "-o", "route", "get", address]
+    return zone or _of_route(host, address, "dev")
+
+
+def source_to(host: RealHost, address: str) -> str:
+    """Returns the address from which packets to the numeric address come. Raises CommandError."""
+    address, _, zone = address.partition("%")
+    return _of_route(host, address, "src", *(["dev", zone] if zone else []))
+
+
+def _of_route(host: RealHost, address: str, what: str, *through: str) -> str:
+    argv = ["ip", "-o", "route", "get", address, *through]
     words = host.run(argv).split()
-    if "dev" not in words[:-1]:
+    if what not in words[:-1]:
         raise CommandError(host.name, argv, f"no route to {address}")
-    return words[words.index("dev") + 1]
+    return words[words.index(what) + 1]
 
 
 @contextmanager

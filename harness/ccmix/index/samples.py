@@ -19,7 +19,7 @@ from ccmix.model.results import FinishedRun
 ROWS_AT_ONCE = 50_000  # in memory, of however many there are
 
 # The columns that identify what is sampled, if a field is the growth since the sample before
-OF_A_SOCKET = ("host", "port", "end")
+OF_A_SOCKET = ("host", "port", "end", "cookie")  # ports come again, a kernel's cookies do not
 OF_A_QUEUE = ("place", "netns", "device", "handle", "parent")
 
 Columns = dict[str, pl.Expr]
@@ -128,10 +128,11 @@ def _sockets(known: Collection[str], finished: FinishedRun, host: pl.Expr) -> Co
     """Returns the columns; ss, without ccmix-sockmon, knows some of them."""
     sending = pl.col("end") == "sender"
     sampled = ~pl.col("final")
+    socket = [name for name in OF_A_SOCKET if name in known]
 
     def since(column: str) -> pl.Expr:
         """Returns the growth since the sample before of the same socket."""
-        return pl.col(column).cast(pl.Float64).diff().over(OF_A_SOCKET, order_by="time_s")
+        return pl.col(column).cast(pl.Float64).diff().over(socket, order_by="time_s")
 
     def address(of_sender: str, of_receiver: str) -> pl.Expr:
         return pl.when(sending).then(of_sender).otherwise(of_receiver).str.strip_prefix(IPV4_IN_IPV6)

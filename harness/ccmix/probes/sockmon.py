@@ -6,9 +6,12 @@ from pathlib import Path
 
 from ccmix.hosts import CommandError, Host
 from ccmix.hosts.errors import HostLost
+from ccmix.model import Traffic
 
-LEAST_HZ = 0.1  # its lowest rate of samples
+LEAST_HZ, MOST_HZ = 1e-4, 1000.0  # rates of samples that it takes
 MOST_SLOW_HZ = 10.0  # the kernel counts processor time in hundredths of a second
+DISCOVER_HZ, DISCOVER_SHORT_HZ = 10.0, 100.0  # searches for new sockets; of traffic whose connections come and go
+BEFORE_S = 1e-3  # the traffic: what a source sends a little early is not in that sample
 MOST_REMOTES = 8  # addresses that it can filter by
 
 
@@ -17,14 +20,23 @@ def errors_of(stream: Path) -> Path:
     return stream.with_name(f"{stream.name}.log")
 
 
-def rates(interval_s: float) -> list[str]:
+def rates(interval_s: float, discover_hz: float = DISCOVER_HZ) -> list[str]:
     """Returns the options for a sample of sockets and queues each `interval_s` seconds.
 
-    Counters, processors and processes, and the search for new sockets, are no more frequent than MOST_SLOW_HZ.
+    Counters, processors and processes are sampled no more often than MOST_SLOW_HZ.
     """
-    hz = max(LEAST_HZ, 1 / interval_s)
-    slow_hz = min(hz, MOST_SLOW_HZ)
-    return [f"--rate={hz:g}", f"--slow-rate={slow_hz:g}", f"--discover-rate={slow_hz:g}"]
+    hz = min(max(LEAST_HZ, 1 / interval_s), MOST_HZ)
+    return [f"--rate={hz:.12g}", f"--slow-rate={min(hz, MOST_SLOW_HZ):.12g}", f"--discover-rate={discover_hz:g}"]
+
+
+def moments(traffic: Traffic, began_s: float) -> list[str]:
+    """Returns the options for samples at the bounds of the measured time, and at its intervals.
+
+    `began_s` is when the traffic begins, by the wall clock of the probe's host.
+    """
+    measured_s = began_s + traffic.omit_s
+    also = [began_s - BEFORE_S, began_s, measured_s, *([began_s + traffic.seconds] if traffic.seconds else [])]
+    return [f"--grid={measured_s:.9f}", *(f"--also={moment_s:.9f}" for moment_s in also)]
 
 
 def refusal(host: Host, argv: Sequence[str]) -> str | None:

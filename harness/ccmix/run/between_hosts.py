@@ -16,7 +16,7 @@ from ccmix.agent.deadline import Deadline
 from ccmix.conditions import qdisc
 from ccmix.conditions.bpf_cca import cca_with, to_ask_about
 from ccmix.conditions.module_parameter import changed_parameter
-from ccmix.conditions.pacing import device_to, paced_device
+from ccmix.conditions.pacing import device_to, paced_device, source_to
 from ccmix.conditions.qdisc_counters import described_counters, qdisc_counters
 from ccmix.conditions.state import differences, state_of
 from ccmix.conditions.sysctl import OF_TCP, read_sysctls
@@ -106,7 +106,10 @@ def measure(run: Run, ends: Ends, programs: HostPrograms, folder: Path) -> Measu
             offloads = _offloads(path, ends)
             counters_before = _counters(path, ends, device)
             ports_before = _ports(ends.src, addresses)
-            traffic = _traffic(run, ends, programs, Watched(addresses, device), folder, log)
+            watched = Watched(
+                {"src": addresses, "dst": [source_to(ends.src, address) for address in addresses]}, device
+            )
+            traffic = _traffic(run, ends, programs, watched, folder, log)
             log("traffic has ended")
             counters_after = _counters(path, ends, device)
             bpf_ccas = _bpf_ccas(ends.src, path, programs)

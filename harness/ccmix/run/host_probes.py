@@ -24,9 +24,9 @@ STARTS_WITHIN_S = 5
 
 @dataclass(frozen=True)
 class Watched:
-    """Describes what to watch on the source: the other ends of the sockets, and the sending device."""
+    """Describes what to watch: the other ends of the sockets of each host, by its role, and the sending device."""
 
-    addresses: Sequence[str]
+    addresses: Mapping[str, Sequence[str]]
     device: str
 
 
@@ -44,8 +44,8 @@ class Recording:
 def recorded_hosts(
     run: Run, by_role: Mapping[str, RealHost], programs: HostPrograms, watched: Watched, logs: Path
 ) -> Iterator[Recording]:
-    """Records until the context ends: on each host counters, processors and the run's processes, on src also the
-    sockets to the destination and the sending device's queue. Raises CommandError.
+    """Records until the context ends: on each host counters, processors, the run's processes and the sockets to the
+    other one, on src also the sending device's queue. Raises CommandError.
     """
     recording = Recording(
         series=SeriesNames(sockets={"": "sender"}, queues={f"/{watched.device}": "sender-queue"}),
@@ -116,11 +116,11 @@ def _what(run: Run, role: str, host: RealHost, watched: Watched) -> list[str]:
     cores = run.host_path.mpstat_cores
     cpu = "--cpu" if processors.every(cores) else f"--cpu={cores}"
     options = ["--counters", cpu, f"--tree={host.agent_pid}", "--threads", *sockmon.rates(run.traffic.interval_s)]
-    if role != "src":
-        return options
-    addresses = [address.partition("%")[0] for address in watched.addresses]  # of a link-local one, without its device
+    # of a link-local address, without its device
+    addresses = [address.partition("%")[0] for address in watched.addresses[role]]
     remotes = [f"--remote={address}" for address in addresses[: sockmon.MOST_REMOTES]]
-    return ["--sockets", *remotes, f"--queue={watched.device}", *options]
+    queue = [f"--queue={watched.device}"] if role == "src" else []
+    return ["--sockets", *remotes, *queue, *options]
 
 
 def refused(host: RealHost, command: Sequence[str]) -> bool:
@@ -135,5 +135,5 @@ def refused(host: RealHost, command: Sequence[str]) -> bool:
 
 
 def _instead(role: str, watched: Watched) -> dict[str, Sequence[str]]:
-    of_sockets = {"sockets": sockets.to(watched.addresses)} if role == "src" else {}
+    of_sockets = {"sockets": sockets.to(watched.addresses["src"])} if role == "src" else {}
     return {**of_sockets, f"processors-{role}": processors.COMMAND}

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from ccmix.model import (
     Counters,
     DeviceState,
     Facts,
+    Iperf3Source,
     Measurement,
     PathState,
     PingRtts,
@@ -43,6 +44,7 @@ from ccmix.model import (
     SeriesNames,
     Topology,
     Traffic,
+    UdpSource,
     run_files,
 )
 from ccmix.probes import rtt_beside, sockmon
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 TRAIN_PACKETS, LEAST_TRAIN_PACKETS = 200, 8
 IP_AND_ICMP_HEADER_BYTES = 28
 SAMPLED_QUEUES = (BOTTLENECK, ACK_BOTTLENECK, "sender-queue")
+DATA_DELAY = "data-delay"  # whose count of segments is what reaches the bottleneck, where queues count joined packets
 PINGS, PING_INTERVAL_S = 5, 0.2  # or the RTT
 PINGS_AT_ONCE = 16
 ANSWERS_WITHIN_S = 60.0  # beyond the time that it takes on the empty path
@@ -89,13 +92,15 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         before, state_before = _counters(path), _state(path, run.topology)
         lines = TrafficSources(run, path, programs.iperf3, programs.rtt, generators)
         changes = Timeline(run.topology, path)
-        series = _series(path)
-        with _capturing(run, path, folder) as captured, _probing(run, path, programs, logs, series) as probing:
+        series = _series(path, run.topology)
+        probes = _Probes(run, path, programs, logs, series)
+        with _capturing(run, path, folder) as captured, ExitStack() as probing, ExitStack() as started:
             started_s = time.time()
-            with ExitStack() as started:
-                lines.serve(started)
-                with changes.running(lines.lead_s):
-                    lines.run(started)
+            lines.serve(started)
+            lines.schedule()
+            probing.enter_context(probes.sampling(lines.began_s))
+            with changes.running(lines.began_s - time.time()):
+                lines.run(started)
             ended_s = time.time()
         after, state_after = _counters(path), _state(path, run.topology)
     return Measurement(
@@ -105,7 +110,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
             iperf3=iperf3_version,
             sysctls=sysctls,
             commands=lines.commands,
-            probes=probing.reports,
+            probes=probes.reports,
             offloads=offloads,
             capture=CaptureFacts(captured.counts, captured.complete, captured.bytes) if captured else None,
             sender_qdiscs={
@@ -124,7 +129,7 @@ def measure(run: Run, folder: Path, programs: Programs) -> Measurement:
         state_after=state_after,
         changes=tuple(changes.made),
         series=series,
-        diagnostics=tuple(probing.diagnostics),
+        diagnostics=tuple(probes.diagnostics),
     )
 
 
@@ -282,45 +287,49 @@ def _parameters(topology: Topology) -> dict[str, str]:
     return {parameter.path: read_parameter(LocalHost(), parameter)}
 
 
-@dataclass
-class _Probing:
-    """Collects what the probes of a run report; complete when they have ended."""
+class _Probes:
+    """Samples all ends' sockets and counters, the queues that are no netem, and processors.
 
-    reports: dict[str, ProbeReport] = field(default_factory=dict)
-    diagnostics: list[str] = field(default_factory=list)
-
-
-@contextmanager
-def _probing(run: Run, path: Dumbbell, programs: Programs, logs: Path, series: SeriesNames) -> Iterator[_Probing]:
-    """Samples until the context ends: all ends' sockets and counters, the queues that are no netem, processors.
-
-    Without ccmix-sockmon, it samples the senders' sockets by ss and the bottleneck by tc.
+    Without ccmix-sockmon, it samples the senders' sockets by ss and the bottleneck by tc. `reports` and `diagnostics`
+    are complete when the samples have ended.
     """
-    machine, interval_s = LocalHost(), run.traffic.interval_s
-    probing, ends = _Probing(), series.sockets
-    argv = [
-        programs.sockmon, *(f"--sockets={end}" for end in ends),
-        *(f"--queue={device}" for device in series.queues), *(f"--counters={end}" for end in ends),
-        "--cpu", f"--tree={os.getpid()}", *sockmon.rates(interval_s),
-    ]  # fmt: skip
-    reports = {}
-    with ExitStack() as probes:
-        if refusal := sockmon.refusal(machine, argv):
-            probing.diagnostics.append(f"sockets and queues were sampled by ss and tc: {refusal}")
-            from ccmix.probes.sampler import sampling  # noqa: PLC0415
 
-            for name, (host, command) in _instead(path).items():
-                samples = sampling(host, command, interval_s, logs / f"{name}.jsonl")
-                reports[name] = probes.enter_context(samples)
-        else:
-            probes.enter_context(sockmon.recording(machine, argv, logs / run_files.SOCKMON_STREAM))
-        if probe := run.traffic.rtt_probe:
-            pair = path.pairs[0]
-            command = rtt_beside.argv(programs.rtt, probe, pair.receiver_address)
-            files = {"stdout": logs / run_files.RTT_SAMPLES, "stderr": logs / run_files.RTT_ERRORS}
-            probes.enter_context(path.sender(pair).start(command, **files))
-        yield probing
-    probing.reports |= {name: ProbeReport(**asdict(report)) for name, report in reports.items()}
+    def __init__(self, run: Run, path: Dumbbell, programs: Programs, logs: Path, series: SeriesNames) -> None:
+        """Tries whether ccmix-sockmon works here."""
+        self.reports: dict[str, ProbeReport] = {}
+        self.diagnostics: list[str] = []
+        self._run, self._path, self._rtt_program, self._logs = run, path, programs.rtt, logs
+        short = any(not isinstance(source, Iperf3Source | UdpSource) for source in run.traffic.sources)
+        self._argv = [
+            programs.sockmon, *(f"--sockets={end}" for end in series.sockets),
+            *(f"--queue={device}" for device in series.queues), *(f"--counters={end}" for end in series.sockets),
+            "--cpu", f"--tree={os.getpid()}",
+            *sockmon.rates(run.traffic.interval_s, sockmon.DISCOVER_SHORT_HZ if short else sockmon.DISCOVER_HZ),
+        ]  # fmt: skip
+        self._refusal = sockmon.refusal(LocalHost(), self._argv)
+
+    @contextmanager
+    def sampling(self, began_s: float) -> Iterator[None]:
+        """Samples until the context ends; the traffic begins at `began_s`, by the wall clock."""
+        sampled = {}
+        with ExitStack() as probes:
+            if self._refusal:
+                self.diagnostics.append(f"sockets and queues were sampled by ss and tc: {self._refusal}")
+                from ccmix.probes.sampler import sampling  # noqa: PLC0415
+
+                for name, (host, command) in _instead(self._path).items():
+                    samples = sampling(host, command, self._run.traffic.interval_s, self._logs / f"{name}.jsonl")
+                    sampled[name] = probes.enter_context(samples)
+            else:
+                argv = [*self._argv, *sockmon.moments(self._run.traffic, began_s)]
+                probes.enter_context(sockmon.recording(LocalHost(), argv, self._logs / run_files.SOCKMON_STREAM))
+            if probe := self._run.traffic.rtt_probe:
+                pair = self._path.pairs[0]
+                command = rtt_beside.argv(self._rtt_program, probe, pair.receiver_address)
+                files = {"stdout": self._logs / run_files.RTT_SAMPLES, "stderr": self._logs / run_files.RTT_ERRORS}
+                probes.enter_context(self._path.sender(pair).start(command, **files))
+            yield
+        self.reports |= {name: ProbeReport(**asdict(report)) for name, report in sampled.items()}
 
 
 @contextmanager
@@ -336,9 +345,10 @@ def _capturing(run: Run, path: Dumbbell, folder: Path) -> Iterator[CaptureReport
         yield report
 
 
-def _series(path: Dumbbell) -> SeriesNames:
+def _series(path: Dumbbell, topology: Topology) -> SeriesNames:
     """Returns what the network namespaces, devices and addresses in the probe's stream stand for."""
-    queues = [device for device in path.layout.emulating if device.what.startswith(SAMPLED_QUEUES)]
+    sampled = SAMPLED_QUEUES if not topology.offloads else (*SAMPLED_QUEUES, DATA_DELAY)
+    queues = [device for device in path.layout.emulating if device.what.startswith(sampled)]
     senders = {path.sender(pair).name: "sender" for pair in path.pairs}
     return SeriesNames(
         sockets=senders | {path.receiver(pair).name: "receiver" for pair in path.pairs},

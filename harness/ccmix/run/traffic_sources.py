@@ -39,6 +39,7 @@ TESTS_WITH_PORTS = 177  # below the kernel's own ports, 32768 and more
 UDP_HEADERS_BYTES = 28  # IP and UDP
 LEAST_FLOW_BYTES = 16  # of a workload: the header for the receiver
 IN_USERLAND = "CCMIX_IN_USERLAND"  # a variable of the environment, in guests that have not the host's programs
+PROBES_START_WITHIN_S = 0.1
 NOT_FOUND = 127  # a shell's exit status for a program that is not there
 LACKS_PROGRAM = "; the lab's own userland has few programs: with host-root = on, guests have this machine's"
 
@@ -74,7 +75,7 @@ class TrafficSources:
 
     def __init__(self, run: Run, path: Dumbbell, iperf3_path: str, rtt_path: str, folder: Path) -> None:
         self._run = run
-        self.began_s = 0.0
+        self._begin, self.began_s = Deadline(0.0), 0.0
         self.settled_after_s: float | None = None
         spread = run.spread
         self._phase_s = spread.phase_s if spread else 0.0
@@ -88,21 +89,21 @@ class TrafficSources:
             for port, source, starts_s in zip(itertools.count(iperf3.PORT), run.traffic.sources, starts, strict=False)
         ]
 
-    @property
-    def lead_s(self) -> float:
-        """Returns the time from run() to the begin of the traffic."""
-        return max(generator.lead_s for *_, generator in self._sources) + self._phase_s
-
     def serve(self, started: ExitStack) -> None:
         for *_, generator in self._sources:
             generator.serve(started)
+
+    def schedule(self) -> None:
+        """Decides when the traffic begins: when the probes have started, and the slowest source can begin on time."""
+        lead_s = max(generator.lead_s for *_, generator in self._sources) + self._phase_s + PROBES_START_WITHIN_S
+        self._begin, self.began_s = Deadline(lead_s), time.time() + lead_s
 
     def run(self, started: ExitStack) -> None:
         """Runs all, from the first start to the last end; each makes its traffic on time, whatever its RTT."""
         if self._run.traffic.at_most_s is not None:
             # In a guest an import takes time: few runs need it, and all before the traffic begins.
             from ccmix.run.until_settled import ended_when_settled  # noqa: PLC0415
-        begin, self.began_s = Deadline(self.lead_s), time.time() + self.lead_s
+        begin = self._begin
         for start_s, generator in sorted(self._due, key=lambda due: due[0]):
             time.sleep(begin.plus(start_s).remaining_s)
             generator.start(started)

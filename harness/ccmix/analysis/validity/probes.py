@@ -30,7 +30,7 @@ def lost_samples(measurement: Measurement) -> Iterator[tuple[str, str]]:
 
 def unseen(run: Run, tables: RunTables, measurement: Measurement) -> Iterator[tuple[str, str]]:
     """Yields what no probe could look at; cca reports flows that no probe saw."""
-    if tables.flows.is_empty() and not tables.short_flows["throughput_bps"].sum():
+    if tables.flows.is_empty() and not tables.short_flows["bytes_sent"].sum():
         yield "probe", "no flow was seen"
     else:
         yield from _not_told_apart(run, tables)
@@ -75,5 +75,12 @@ def unseen_between_hosts(run: Run, tables: RunTables, measurement: Measurement) 
 
 
 def _expected_samples(run: Run, tables: RunTables) -> int:
-    """Returns how many flows have sockets to sample: those of UDP, of which only steps have some, have none."""
-    return tables.flows.filter(pl.col("cca_used").is_not_null()).height if run.traffic.steps else tables.flows.height
+    """Returns how many flows have a sender whose sockets could be sampled: UDP has none."""
+    flows = tables.flows.filter(~pl.col("udp").fill_null(value=False))
+    if run.traffic.steps:
+        return flows.filter(pl.col("cca_used").is_not_null()).height
+    sampled = tables.sockets.select(FLOW).unique()  # of a test in the other direction, where ccmix has a shell there
+    return (
+        flows.filter(~pl.col("reverse").fill_null(value=False)).height
+        + flows.filter("reverse").join(sampled, on=FLOW, how="semi").height
+    )

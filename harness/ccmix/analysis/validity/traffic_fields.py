@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from ccmix.analysis.iperf3_tables import FLOW
+from ccmix.analysis.measured import measured
 from ccmix.analysis.qdiscs import root_qdisc
 from ccmix.analysis.reports import Iperf3TestReport, ServiceReport
 from ccmix.analysis.tables import NO_DATA_BYTES
@@ -131,9 +132,9 @@ def interval(observed: Observed) -> Limits:
                 f"{source.label} reported each {format_time(test.interval_s)}, "
                 f"configured are {format_time(traffic.goodput_interval_s)}",
             )
-    if isinstance(observed.run.path, Topology) and observed.tables.bottleneck.height > ENOUGH_SAMPLES:
-        times = observed.tables.bottleneck["time_s"].sort().diff()
-        apart_s = times.median()
+    samples = measured(observed.run, observed.tables.bottleneck)  # before, some are not on the grid
+    if isinstance(observed.run.path, Topology) and samples.height > ENOUGH_SAMPLES:
+        apart_s = samples["time_s"].sort().diff().median()
         if isinstance(apart_s, float) and _off(apart_s, traffic.interval_s, 0.1):
             yield (
                 "traffic",

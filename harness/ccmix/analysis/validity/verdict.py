@@ -43,7 +43,8 @@ def _emulated(observed: Observed) -> Iterator[tuple[str, str]]:
     yield from path.rtt(run, tables, measurement)
     yield from path.rate(run, tables, measurement)
     if not (run.topology.offloads and path.loses(run)):  # else see probes.unseen
-        for sender in run.topology.senders:
+        sending = {source.host for source in run.traffic.sources}
+        for sender in (sender for sender in run.topology.senders if sender.name in sending):
             yield from path.loss_of_sender(run.topology, sender, measurement)
     yield from path.backlog(run, tables)
     yield from hosts.limits(run, tables, measurement)

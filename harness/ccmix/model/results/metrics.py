@@ -27,7 +27,7 @@ class StartupMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class FlowMetrics(DelayMetrics, StartupMetrics):
-    """Metrics of one flow in the measured time."""
+    """Metrics of one flow in its active time."""
 
     host: str  # the sender's name; 'src' between hosts
     port: int  # of the sender
@@ -35,14 +35,17 @@ class FlowMetrics(DelayMetrics, StartupMetrics):
     group: str
     cca_asked: str | None
     cca_used: str | None
+    begin_s: float | None = None  # of its active time, since the start of the traffic
+    active_s: float | None = None
     goodput_bps: float
+    counted_by: str | None = None  # 'receiver', 'sender' or 'generator': who counted the goodput
     throughput_bps: float | None
     retransmits: int | None  # as the traffic source counts them
     bytes_sent: int | None
     data_segments: int | None
     retransmitted_segments: int | None
     retransmission_rate: float | None
-    share: float | None  # of the run's goodput
+    share: float | None  # of the goodput while all TCP flows of the test are active
     convergence_s: float | None
 
 
@@ -54,12 +57,13 @@ class GroupMetrics(DelayMetrics, StartupMetrics):
     host: str
     cca: str  # several, joined by commas, if the flows differ
     streams: int  # of short flows: those completed
+    active_s: float | None = None  # from the begin of its first flow to the end of its last one
     goodput_bps: float
     throughput_bps: float | None
     retransmission_rate: float | None
     fairness: float | None = None  # Jain's index over the group's flows (RFC 5166)
-    share: float | None = None  # of the run's goodput
-    fair_share: float | None = None  # the group's share of the flows
+    share: float | None = None  # of the goodput while all TCP flows of the test are active
+    fair_share: float | None = None  # the group's share of these flows
 
 
 @dataclass(frozen=True, kw_only=True)

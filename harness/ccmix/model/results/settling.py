@@ -13,8 +13,9 @@ class Trend:
     group: str
     quantity: Quantity
     change: float  # mean of the last quarter of the measured time less that of the first, over the mean
-    factor: float | None  # mean of the last quarter over that of the first; None where that is 0
-    seen: bool  # whether it is a trend, and large enough to matter
+    factor: float | None  # mean of the last quarter, or after a step, over that before; None where that is 0
+    seen: bool  # whether it is a trend or a step, and large enough to matter
+    step_s: float | None = None  # of the measured time, until a step; None: it is none
 
 
 @dataclass(frozen=True, kw_only=True)
