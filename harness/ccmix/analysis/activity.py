@@ -6,7 +6,7 @@ import polars as pl
 
 from ccmix.analysis.lengths import LEAST_INTERVALS
 from ccmix.analysis.tables import RunTables
-from ccmix.model import CommandSource, GroupedSource, HttpSource, Run, Topology, WorkloadSource
+from ccmix.model import CommandSource, GroupedSource, HttpSource, Run, Topology, UdpSource, WorkloadSource
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,12 @@ def active_flows(run: Run, tables: RunTables) -> pl.DataFrame:
     are_one = [
         run.group_name(each) for each in sources if isinstance(each, CommandSource | HttpSource | WorkloadSource)
     ]
+    of_udp = [run.group_name(source) for source in run.traffic.sources if isinstance(source, UdpSource)]
     flow = pl.concat_str("host", "port", separator=" ")
     return flows.with_columns(
         begin_s=begin_s,
         end_s=pl.max_horizontal(begin_s, end_s.fill_null(begin_s)),
-        tcp=~pl.col("udp").fill_null(value=False),
+        tcp=~pl.col("udp").fill_null(pl.col("group").is_in(of_udp)),
         unit=pl.when(pl.col("group").is_in(are_one)).then("group").otherwise(flow),
     ).with_columns(active_s=pl.col("end_s") - pl.col("begin_s"))
 

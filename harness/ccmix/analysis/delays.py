@@ -26,7 +26,7 @@ def rtt_samples(run: Run, tables: RunTables, flows: pl.DataFrame, ping_rtt_s: Pi
     rtt_s: smoothed RTT (tcpi_rtt). queueing_s: that less the base RTT, at least 0. The base RTT is the configured one
     of the flow's sender at that moment, or between hosts the smallest that pings before the traffic or any socket saw.
     """
-    sockets = pl.concat([tables.sockets, sampled(tables.short_sockets)], how="diagonal")
+    sockets = sampled(pl.concat([tables.series.sockets, tables.short_sockets], how="diagonal"))
     spans = flows.select(*FLOW, "group", "begin_s", "end_s")
     samples = new_rtts(sockets, spans).select(*FLOW, "group", "time_s", "rtt_s")
     if tables.reported is not None:

@@ -104,8 +104,11 @@ def _connections(sockets: pl.DataFrame) -> pl.DataFrame:
 
 def _counted(sockets: pl.DataFrame, end: str, counters: dict[str, str], counted_by: CountedBy | None) -> pl.DataFrame:
     """Returns the samples of one end, with these counters; a column that a probe lacks is 0."""
-    known = {new: pl.col(old) if old in sockets.columns else pl.lit(0, pl.UInt32) for new, old in counters.items()}
-    own = sockets.filter(pl.col("end") == end).select(*_CONNECTION, "time_s", **known).drop_nulls()
+    known = {
+        new: pl.col(old).fill_null(0) if old in sockets.columns else pl.lit(0, pl.UInt32)
+        for new, old in counters.items()
+    }
+    own = sockets.filter(pl.col("end") == end).select(*_CONNECTION, "time_s", **known)
     if own.is_empty():
         own = own.cast(dict.fromkeys(counters, pl.Float64))
     samples = unwrapped(own, _CONNECTION, list(counters))

@@ -16,6 +16,8 @@ FLOW_COLUMNS = {
     "bytes_sent": pl.Int64, "begin_s": pl.Float64, "end_s": pl.Float64,
     "reverse": pl.Boolean, "udp": pl.Boolean,
 }  # fmt: skip
+BLOCK_BYTES = 128 * 1024  # which iperf3 sends, and waits for, at a time, unless --length says otherwise
+FEW_BLOCKS = 10
 UDP_GROUP = "udp"  # of a test that no group is known of
 REPORTED_COLUMNS: dict[str, Any] = {
     "host": pl.String, "port": pl.Int64, "data_segments": pl.Int64, "retransmitted_segments": pl.Int64,
@@ -126,6 +128,39 @@ def read_intervals(
         check_sortedness=False,
     )
     return nearest.join(groups, on="port", maintain_order="left").select(*INTERVAL_COLUMNS)
+
+
+def whole_blocks(intervals: pl.DataFrame, flows: pl.DataFrame, block_bytes: int = BLOCK_BYTES) -> pl.DataFrame:
+    """Joins intervals of TCP with those behind them until each has FEW_BLOCKS, since iperf3 counts whole blocks.
+
+    What is left at the end is of the last one.
+    """
+    tcp = flows.filter(~pl.col("udp").fill_null(value=False)).select(FLOW)
+    own = intervals.join(tcp, on=FLOW, how="semi", maintain_order="left")
+    joined = [intervals.join(tcp, on=FLOW, how="anti", maintain_order="left")]
+    for part in own.partition_by(*FLOW, "omitted", maintain_order=True):
+        blocks = (part["goodput_bps"] * part["seconds"] / 8 / block_bytes).to_list()
+        number, held, of_row = 0, 0.0, []
+        for count in blocks:
+            of_row.append(number)
+            held += count
+            if held >= FEW_BLOCKS:
+                number, held = number + 1, 0.0
+        last = max(0, number - 1) if held else number
+        of_rows = part.with_columns(row=pl.Series(of_row).clip(0, last))
+        bits = pl.col("goodput_bps") * pl.col("seconds")
+        joined.append(
+            of_rows.group_by("row", maintain_order=True)
+            .agg(
+                pl.col("time_s").last(),
+                pl.col("seconds").sum(),
+                pl.col("omitted", *FLOW, "group").first(),
+                goodput_bps=bits.sum() / pl.col("seconds").sum(),
+                retransmits=pl.when(pl.col("retransmits").is_not_null().all()).then(pl.col("retransmits").sum()),
+            )
+            .select(intervals.columns)
+        )
+    return pl.concat(joined).sort("time_s", maintain_order=True)
 
 
 def read_reported(client: dict[str, Any], host: str) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from ccmix.analysis.addition import added
 from ccmix.analysis.completions import completion_metrics
 from ccmix.analysis.delays import DELAYS, PERCENTILES, delays, rtt_samples
 from ccmix.analysis.fairness import jain_index
-from ccmix.analysis.flow_counters import RECEIVED, SENT
+from ccmix.analysis.flow_counters import RECEIVED, SENT, count_flows
 from ccmix.analysis.iperf3_tables import FLOW
 from ccmix.analysis.measured import measured
 from ccmix.analysis.own_queue import left_device, without_refused
@@ -19,6 +19,8 @@ from ccmix.analysis.settled import settling
 from ccmix.analysis.tables import RunTables
 from ccmix.model import Measurement, PingRtts, Run, Topology
 from ccmix.model.results import FlowMetrics, GroupMetrics, Metrics, RttProbeMetrics, StartupMetrics
+
+LONGER = 1.5  # than an interval: those that were joined have no goodput of each
 
 
 def run_metrics(run: Run, tables: RunTables, ping_rtt_s: PingRtts, measurement: Measurement | None = None) -> Metrics:
@@ -103,11 +105,10 @@ def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
     )
     unseen = tables.reported if tables.reported is not None else pl.DataFrame(schema=_SEGMENTS)
     segments = reported.join(unseen.select(*_SEGMENTS), on=FLOW, how="left", maintain_order="left")
-    if tables.counters is None:
-        return segments
-    grown = tables.counters.grown(tables.counters.grown(flows.select(*FLOW, "begin_s", "end_s"), RECEIVED), SENT)
-    counted = grown.join(tables.counters.sources, on=FLOW, how="left", maintain_order="left").with_columns(
-        is_counted=pl.col("counted_by").is_in(["receiver", "sender"])
+    counters = tables.counters or count_flows(tables.series.sockets, tables.intervals.clear(), tables.flows.clear())
+    grown = counters.grown(counters.grown(flows.select(*FLOW, "begin_s", "end_s"), RECEIVED), SENT)
+    counted = grown.join(counters.sources, on=FLOW, how="left", maintain_order="left").with_columns(
+        is_counted=pl.col("counted_by").is_in(["receiver", "sender"]) & pl.lit(tables.counters is not None)
     )
     own = segments.drop("counted_by").join(
         counted.drop("begin_s", "end_s"), on=FLOW, maintain_order="left", suffix="_grown"
@@ -117,7 +118,7 @@ def _rates(run: Run, tables: RunTables, flows: pl.DataFrame) -> pl.DataFrame:
     sent = (pl.col("sent") - pl.col("retransmitted")) * 8 / active_s
     own = own.with_columns(
         goodput_bps=pl.when("is_counted").then(received).otherwise("goodput_bps"),
-        throughput_bps=pl.coalesce(sent, "throughput_bps"),
+        throughput_bps=pl.coalesce(sent, "throughput_bps") if tables.counters else "throughput_bps",
         data_segments=pl.coalesce(pl.col("data_segments_grown").round(), "data_segments"),
         retransmitted_segments=pl.coalesce(pl.col("retransmitted_segments_grown").round(), "retransmitted_segments"),
     )
@@ -194,7 +195,8 @@ def _startup(run: Run, intervals: pl.DataFrame, changing: bool) -> StartupMetric
 
 
 def _intervals(run: Run, tables: RunTables) -> pl.DataFrame:
-    if tables.intervals.is_empty() or run.traffic.steps or tables.intervals["goodput_bps"].null_count():
+    longest_s = tables.intervals["seconds"].max() if tables.intervals.width else None
+    if run.traffic.steps or not isinstance(longest_s, float) or longest_s > LONGER * run.traffic.goodput_interval_s:
         return pl.DataFrame(schema=dynamics.GOODPUT_COLUMNS)
     return dynamics.goodputs(run, tables.intervals)
 

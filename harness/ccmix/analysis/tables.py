@@ -20,6 +20,7 @@ from ccmix.analysis.iperf3_tables import (
     read_intervals,
     read_reported,
     read_starts,
+    whole_blocks,
     with_arrived,
 )
 from ccmix.analysis.iperf3_tables import start_s as iperf3_start_s
@@ -248,7 +249,7 @@ def with_counters(traffic: Traffic, tables: RunTables, sockets: pl.DataFrame, en
     starts = tables.flows.select(*FLOW, pl.col("begin_s").fill_null(0.0))
     counters = count_flows(every, tables.intervals, starts)
     if (counters.sources[COUNTED_BY] == "generator").all() and not isinstance(traffic.sources[0], UdpSource):
-        return replace(tables, counters=counters)
+        return replace(tables, counters=counters, intervals=whole_blocks(tables.intervals, tables.flows))
 
     def series(interval_s: float) -> pl.DataFrame:
         return interval_series(counters, flows, traffic, interval_s, end_s)
@@ -392,8 +393,8 @@ def _tables(
 
 
 def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
-    """Returns the run with the measured time after which it was ended, since it had settled, and with the omitted time
-    and the interval that the iperf3 of a src-cmd was really given.
+    """Returns the run with the measured time after which it was ended, since it had settled, and with the times and the
+    interval that the iperf3 of a src-cmd was really given.
 
     Returns these as they were planned where its raw files are not kept.
     """
@@ -407,7 +408,9 @@ def as_measured(run: Run, folder: Path, settled_after_s: float | None) -> Run:
         return run
     given = client["start"].get("test_start", {})
     omit_s, interval_s = float(given.get("omit", 0.0)), float(given.get("interval") or run.traffic.interval_s)
-    return replace(run, traffic=replace(run.traffic, omit_s=omit_s, interval_s=interval_s))
+    asked_s = float(given.get("duration", 0.0)) if settled_after_s is None else 0.0
+    duration_s = asked_s or run.traffic.duration_s
+    return replace(run, traffic=replace(run.traffic, omit_s=omit_s, interval_s=interval_s, duration_s=duration_s))
 
 
 def as_archived(finished: FinishedRun, folder: Path) -> Run:

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from ccmix.analysis.iperf3_tables import FLOW_COLUMNS, INTERVAL_COLUMNS, read_intervals, read_reported
+from ccmix.analysis.iperf3_tables import (
+    BLOCK_BYTES,
+    FLOW_COLUMNS,
+    INTERVAL_COLUMNS,
+    read_intervals,
+    read_reported,
+    whole_blocks,
+)
 from ccmix.analysis.series import SRC, read_series
 from ccmix.analysis.tables import RunTables
 from ccmix.generators.results import sentence
@@ -323,6 +330,7 @@ class _Test:
                     "group": group_names[in_group] + (" back" if row["back"] else ""),
                     "cca_asked": None,
                     "cca_used": None if self.udp else used,
+                    "udp": self.udp,
                     "goodput_bps": row["goodput_bps"],
                     "throughput_bps": row["throughput_bps"],
                     "retransmits": row["retransmits"],
@@ -411,7 +419,7 @@ class _Test:
                 server = receiver._client("remote_port") if receiver is not None else None
                 table = read_intervals(traffic, sender._client(), server, flows)
                 tables.append(table.filter(pl.col("port").is_in(ports)).cast(INTERVAL_COLUMNS))  # type: ignore[arg-type]
-        return pl.concat(tables).sort("time_s", maintain_order=True)
+        return whole_blocks(pl.concat(tables), flows, known_count(self.asked.get("blksize")) or BLOCK_BYTES)
 
     def _ends(self, other: "_Test | None") -> Row:
         """Returns the names of sender and receiver: a host's own, and the one that the other end used."""

@@ -130,7 +130,8 @@ def _foreign_run(samples: pl.DataFrame, source: str) -> ForeignRun:
     table = _of_series(samples)
     begun_s = table.filter(pl.col("bytes_sent") > NO_DATA_BYTES)["time_s"].min()
     began_s = float(begun_s if isinstance(begun_s, float) else table["time_s"][0])
-    flows = flows_of_sockets(table).with_columns(pl.col("group").fill_null(DEFAULT_CCA))
+    of_all = {name: pl.lit(None, pl.Float64) for name in ("begin_s", "end_s")}  # rates are over the time of all samples
+    flows = flows_of_sockets(table).with_columns(pl.col("group").fill_null(DEFAULT_CCA), **of_all)
     table = table.join(flows.select(*FLOW, "group"), on=FLOW, maintain_order="left")
     table = earlier({"sockets": table}, began_s)["sockets"]
     missing = ["sockets of the sender are all that there is"]
