@@ -30,14 +30,6 @@ def read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
         return (table if columns is None else table.select(columns)).collect()
 
 
-def has_column(file: Path, name: str) -> bool:
-    """Returns whether the file is there and has the column. Raises ArchiveError."""
-    if not file.exists():
-        return False
-    with scanned(file) as table:
-        return name in table.collect_schema()
-
-
 @contextlib.contextmanager
 def scanned(file: Path) -> Iterator[pl.LazyFrame]:
     """Yields the table to choose from. Raises ArchiveError, also for what can't be read within the context.

@@ -18,7 +18,6 @@ from ccmix.terms import BBRS
 from ccmix.units import format_percent, format_rate
 
 T = TypeVar("T")
-BY_SOCKETS = "; goodput from the sockets' counters: what was acknowledged"
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def _time_series(condition: ConditionRuns) -> Chart:
         "time-series",
         condition.name,
         f"Goodput over time: {condition.name}",
-        condition.settings + (BY_SOCKETS if any(map(series.is_counted_by_sockets, condition.results)) else ""),
+        condition.settings,
         _description(frame, omit_s),
         drawing,
         panels=len(entries),

@@ -6,7 +6,6 @@ from types import MappingProxyType
 import polars as pl
 
 from ccmix.analysis.delays import new_rtts
-from ccmix.analysis.flow_counters import COUNTED_BY
 from ccmix.analysis.measured import measured
 from ccmix.analysis.results import Result
 from ccmix.analysis.tables import as_archived
@@ -27,11 +26,6 @@ MOST_STEPS = 200  # of a line in a panel of 300 pixels
 
 def has_intervals(result: Result) -> bool:
     return (result.folder / run_files.INTERVALS).exists()
-
-
-def is_counted_by_sockets(result: Result) -> bool:
-    """Returns whether goodput over time is what the sockets' destinations acknowledged. Raises ArchiveError."""
-    return parquet.has_column(result.folder / run_files.INTERVALS, COUNTED_BY)
 
 
 def over_time(results: Sequence[Result]) -> pl.DataFrame:

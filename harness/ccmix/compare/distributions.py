@@ -8,11 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ccmix.analysis.flow_counters import COUNTED_BY
 from ccmix.analysis.results import Result
-from ccmix.analysis.tables import as_archived
 from ccmix.archive import ArchiveError, parquet
-from ccmix.model import Traffic, run_files
+from ccmix.model import run_files
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 ROWS_AT_ONCE = 100_000  # of several runs, in memory
@@ -63,11 +61,14 @@ def _measured(results: Sequence[Result], unread: list[str]) -> Iterator[pl.DataF
 def _of_run(number: int, result: Result) -> pl.DataFrame:
     """Returns the intervals of a run. Raises ArchiveError."""
     with parquet.scanned(result.folder / run_files.INTERVALS) as table:
-        # all sockets are sampled at the same moments; iperf3's intervals of several flows end a little apart
-        interval_s = None if COUNTED_BY in table.collect_schema() else _traffic(result).goodput_interval_s
-        moment = pl.col("time_s") if interval_s is None else (pl.col("time_s") / interval_s).round()
-        own = table.filter(~pl.col("omitted")).select(*_OF_EACH, moment=moment.cast(pl.Float64), run=pl.lit(number))
-        return own.collect()
+        # iperf3's intervals of several flows end a little apart
+        moment = (pl.col("time_s") / pl.col("seconds").median()).round()
+        return (
+            table.select(*_OF_EACH, "omitted", moment=moment, run=pl.lit(number))
+            .filter(~pl.col("omitted"))
+            .drop("omitted")
+            .collect()
+        )
 
 
 def _some_at_a_time(tables: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -82,16 +83,11 @@ def _some_at_a_time(tables: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield pl.concat(waiting)
 
 
-def _traffic(result: Result) -> Traffic:
-    return as_archived(result.finished, result.folder).traffic
-
-
 def _interval_s(results: Sequence[Result]) -> float:
     """Returns how long the intervals are, by the first run of which they can be read."""
     for result in results:
         with contextlib.suppress(ArchiveError):
-            counted_by_sockets = parquet.has_column(result.folder / run_files.INTERVALS, COUNTED_BY)
-            return _traffic(result).interval_s if counted_by_sockets else _traffic(result).goodput_interval_s
+            return float(parquet.read(result.folder / run_files.INTERVALS, ["seconds"])["seconds"].median())  # type: ignore[arg-type]
     raise AssertionError("a group of runs has intervals, so those of a run can be read")
 
 
