@@ -13,7 +13,7 @@ PORT, RATE_BPS = 5231, 30e6
 
 def measured(options: str, ccmix: Ccmix, ini: Write, tmp_path: Path) -> dict[str, Any]:
     iperf3 = find_iperf3()
-    command = f"{iperf3} -c {{dst}} -p {PORT} -J -t 2 -b {RATE_BPS:.0f} {options}"
+    command = f"{iperf3} -c {{dst}} -p {PORT} -t 2 -b {RATE_BPS:.0f} {options}"
     config = ini(f"[test]\ntype = directions\nsrc-cmd = {command}\ndst-cmd = {iperf3} -s -p {PORT}\n")
     done = ccmix("run", config, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
@@ -24,7 +24,7 @@ def measured(options: str, ccmix: Ccmix, ini: Write, tmp_path: Path) -> dict[str
 
 def test_a_reverse_test_has_the_numbers_of_its_sender(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
     """The far end sends: its socket has the segments and the RTTs, ours what was received."""
-    metrics = measured("-R", ccmix, ini, tmp_path)
+    metrics = measured("-J -R", ccmix, ini, tmp_path)
     [flow] = metrics["flows"]
     assert flow["counted_by"] == "receiver"
     assert flow["goodput_bps"] == pytest.approx(RATE_BPS, rel=0.1)
@@ -34,7 +34,7 @@ def test_a_reverse_test_has_the_numbers_of_its_sender(ccmix: Ccmix, ini: Write, 
 
 
 def test_both_directions_are_groups_of_their_own(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
-    metrics = measured("--bidir", ccmix, ini, tmp_path)
+    metrics = measured("-J --bidir", ccmix, ini, tmp_path)
     there, back = metrics["groups"]
     assert back["group"] == f"{there['group']} back"
     assert {flow["counted_by"] for flow in metrics["flows"]} == {"receiver"}
@@ -43,13 +43,21 @@ def test_both_directions_are_groups_of_their_own(ccmix: Ccmix, ini: Write, pair:
 
 
 def test_udp_is_what_arrived_and_is_not_fair(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
-    metrics = measured("-u", ccmix, ini, tmp_path)
+    metrics = measured("-J -u", ccmix, ini, tmp_path)
     [group] = metrics["groups"]
     assert (group["group"], group["fair_share"], metrics["fairness"]) == ("udp", None, None)
     assert group["goodput_bps"] == pytest.approx(RATE_BPS, rel=0.1)
 
 
 def test_the_omitted_time_of_a_command_is_left_out(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
-    metrics = measured("-O 1 -P 2", ccmix, ini, tmp_path)
+    metrics = measured("-J -O 1 -P 2", ccmix, ini, tmp_path)
     assert [(flow["begin_s"], flow["active_s"]) for flow in metrics["flows"]] == [(1.0, 2.0), (1.0, 2.0)]
     assert metrics["goodput_bps"] == pytest.approx(2 * RATE_BPS, rel=0.1)
+
+
+def test_a_command_without_json_is_known_by_its_sockets(ccmix: Ccmix, ini: Write, pair: Pair, tmp_path: Path) -> None:
+    """Its flows send from the start of the traffic to their end."""
+    metrics = measured("-P 2", ccmix, ini, tmp_path)
+    assert [(flow["begin_s"], flow["counted_by"]) for flow in metrics["flows"]] == [(0.0, "receiver")] * 2
+    assert all(1.8 < flow["active_s"] < 3 for flow in metrics["flows"])
+    assert metrics["goodput_bps"] == pytest.approx(2 * RATE_BPS, rel=0.15)

@@ -456,7 +456,7 @@ def _between_hosts(run: Run, path: HostPath, folder: Path, measurement: Measurem
     else:
         intervals = pl.DataFrame(schema=INTERVAL_COLUMNS)
         begin_s = pl.col("begin_s") - start_s if run.traffic.command and run.traffic.command.kept else pl.lit(0.0)
-        flows = flows.with_columns(begin_s, pl.col("end_s") - start_s)
+        flows = flows.with_columns(begin_s=begin_s, end_s=pl.col("end_s") - start_s)
     tables = _tables(flows, intervals, replace(series, sockets=sockets), parts, start_s, of_flows)
     if client is not None and isinstance(run.traffic.test, Iperf3Source):
         report = iperf3_report(client)
