@@ -10,9 +10,9 @@ from typing import Any
 
 from ccmix.kibana.dashboards import DASHBOARDS
 from ccmix.kibana.file import saved_objects
-from ccmix.kibana.preview import draw
 from elasticsearch_node import Node, elasticsearch_node
 from filled_index import RECORDED, Filtered, fill
+from kibana_preview import draw
 from support import REPOSITORY
 
 IMAGES = REPOSITORY / "docs" / "images"

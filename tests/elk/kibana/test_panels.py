@@ -1,6 +1,6 @@
 """Tests every panel on a real Elasticsearch: its fields exist, it has data, and wrong values in the index show in it.
 
-The requests are ccmix's own derivation from the panels (ccmix.kibana.requests): Kibana itself can't be had here.
+The requests are ccmix's own derivation from the panels (kibana_requests): Kibana itself can't be had here.
 """
 
 import json
@@ -14,11 +14,11 @@ from ccmix.analysis.results import load_results
 from ccmix.charts.choose import choose
 from ccmix.index.fields import FIELDS
 from ccmix.kibana.file import saved_objects
-from ccmix.kibana.preview import render, written
-from ccmix.kibana.requests import LensPanel, Panel, Row, VegaPanel, kql_of, panel_of
 from ccmix_indices import bulk
 from elasticsearch_node import Node
 from filled_index import DEMO, RECORDED, Filtered, Hit, hits, lines
+from kibana_preview import render, written
+from kibana_requests import LensPanel, Panel, Row, VegaPanel, kql_of, panel_of
 
 SAVED = {each.id: each.to_json() for each in saved_objects()}
 INDICES = {id_: each["attributes"]["title"] for id_, each in SAVED.items() if each["type"] == "index-pattern"}

@@ -17,8 +17,8 @@ from ccmix.charts.source import ChartSource, inline
 from ccmix.kibana.bands import means_with_bands
 from ccmix.kibana.dashboards import bbr, charts
 from ccmix.kibana.dashboards.real_emulated import RANGE
-from ccmix.kibana.preview import render
 from ccmix.kibana.vega import answer_of
+from kibana_preview import render
 
 
 def rows_after(transform: list[dict[str, Any]], rows: list[dict[str, Any]], columns: list[str]) -> list[list[str]]:

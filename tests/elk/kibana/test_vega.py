@@ -8,8 +8,8 @@ import pytest
 import vl_convert
 
 from ccmix.kibana.dashboards import DASHBOARDS
-from ccmix.kibana.preview import render
 from ccmix.kibana.vega import ANSWER, VegaLite, answer_of
+from kibana_preview import render
 
 VEGA = {
     f"{dashboard.name}-{panel.name}": panel.chart

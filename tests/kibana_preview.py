@@ -18,8 +18,8 @@ from ccmix.kibana.dashboard import LINKS_HEIGHT, WIDTH, Dashboard, GridPlace
 from ccmix.kibana.dashboard import Panel as DashboardPanel
 from ccmix.kibana.data_views import OF_SECONDS
 from ccmix.kibana.lens import SHADES
-from ccmix.kibana.requests import LensPanel, Row, Search, VegaPanel, panel_of
 from ccmix.kibana.saved import Json, SavedObject
+from kibana_requests import LensPanel, Row, Search, VegaPanel, panel_of
 
 COLUMN, ROW_HEIGHT, GAP, TITLE, HEAD = 25, 21, 8, 20, 62  # pixels
 TABLE_ROW, LETTER = 16, 6.2
