@@ -10,14 +10,14 @@ from ccmix.model import CommandSource, GroupedSource, HttpSource, Run, Topology,
 
 
 @dataclass(frozen=True)
-class Span:
+class ActiveTime:
     """A time of a run, in seconds from the start of its traffic."""
 
     begin_s: float
     end_s: float
 
     @classmethod
-    def of(cls, flows: pl.DataFrame) -> "Span":
+    def of(cls, flows: pl.DataFrame) -> "ActiveTime":
         """Returns the time from the begin of the first of some flows to the end of the last one."""
         return cls(float(flows["begin_s"].min()), float(flows["end_s"].max()))  # type: ignore[arg-type]
 
@@ -54,13 +54,13 @@ def active_flows(run: Run, tables: RunTables) -> pl.DataFrame:
     ).with_columns(active_s=pl.col("end_s") - pl.col("begin_s"))
 
 
-def common_time(flows: pl.DataFrame) -> Span | None:
+def common_time(flows: pl.DataFrame) -> ActiveTime | None:
     """Returns when all TCP flows of active_flows() are active, or all flows if none is TCP; None if never."""
     compared = flows.filter("tcp") if flows["tcp"].any() else flows
     units = compared.group_by("unit").agg(pl.col("begin_s").min(), pl.col("end_s").max())
     if units.is_empty():
         return None
-    common = Span(float(units["begin_s"].max()), float(units["end_s"].min()))  # type: ignore[arg-type]
+    common = ActiveTime(float(units["begin_s"].max()), float(units["end_s"].min()))  # type: ignore[arg-type]
     return common if common.seconds else None
 
 

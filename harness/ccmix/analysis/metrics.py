@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from ccmix.analysis import activity, dynamics, path_metrics
-from ccmix.analysis.activity import Span
+from ccmix.analysis.activity import ActiveTime
 from ccmix.analysis.addition import added
 from ccmix.analysis.completions import completion_metrics
 from ccmix.analysis.delays import DELAYS, PERCENTILES, delays, rtt_samples
@@ -265,7 +265,7 @@ def _only(names: pl.Series) -> str:
 
 def _group(run: Run, tables: RunTables, name: str, flows: pl.DataFrame, samples: pl.DataFrame) -> GroupMetrics:
     """Returns the metrics of a group, from the begin of its first flow to the end of its last one."""
-    span = Span.of(flows)
+    span = ActiveTime.of(flows)
     active_s = span.seconds
     bits, sent_bits = (
         added((flows[rate].fill_null(0.0) * flows["active_s"]).to_list()) for rate in ("goodput_bps", "throughput_bps")
