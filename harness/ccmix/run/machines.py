@@ -12,10 +12,10 @@ from dataclasses import asdict, astuple, dataclass, fields, is_dataclass, replac
 from pathlib import Path
 from typing import Protocol
 
-import ccmix
 from ccmix.archive.codec import MEASUREMENT
 from ccmix.archive.replacing import write_whole
 from ccmix.generators.results import GeneratorError
+from ccmix.isolated import FOLDER, module_command
 from ccmix.lab import CODE_DIR, JOB_DIR, GuestError, GuestSpec, run_guest
 from ccmix.lab.guest_code import HARNESS, guest_code
 from ccmix.lab.kernels import identify
@@ -26,13 +26,13 @@ from ccmix.model.results import Execution
 from ccmix.run.traffic_sources import IN_USERLAND
 from ccmix.tools import find_userland
 
-PACKAGE_FOLDER = Path(ccmix.__file__).parent.parent
-
+PACKAGE_FOLDER = Path(FOLDER)
 
 # In a guest the host's folders are read-only, so the undo journal lies in memory; it dies with the guest.
 GUEST_ENVIRONMENT = {"CCMIX_STATE": "/run/ccmix/state"}
-OWN_ROOT_ENVIRONMENT = GUEST_ENVIRONMENT | {"PYTHONPATH": f"{CODE_DIR}/{HARNESS}", IN_USERLAND: "1"}
+OWN_ROOT_ENVIRONMENT = GUEST_ENVIRONMENT | {IN_USERLAND: "1"}
 PYTHON_IN_GUEST = Path("/usr/bin/python3")
+HARNESS_IN_GUEST = f"{CODE_DIR}/{HARNESS}"
 HARNESS_LINK = "harness"  # in the run's folder, while its guest runs, as are links to the programs
 
 
@@ -75,6 +75,7 @@ class _Guest:
     """Holds where a guest finds what measures in it; `userland` is None where its root is the host's file system."""
 
     python: Path
+    harness: str
     programs: EmulationPrograms
     environment: Mapping[str, str]
     userland: Path | None = None
@@ -104,7 +105,7 @@ class LabMachine:
         _write_job(run, folder)
         with _planted_removed(folder), self._host_root(folder) if run.topology.host_root else self._own_root() as guest:
             spec = GuestSpec(
-                argv=_measure_argv(guest.python, Path(), guest.programs),
+                argv=_measure_argv(guest.python, guest.harness, Path(), guest.programs),
                 job_dir=folder,
                 memory_bytes=guest_memory_bytes(run.topology),
                 seed=run.seed,
@@ -130,7 +131,7 @@ class LabMachine:
     @contextlib.contextmanager
     def _own_root(self) -> Iterator[_Guest]:
         programs = EmulationPrograms(**{name: Path(CODE_DIR, name) for name in self._programs})
-        yield _Guest(PYTHON_IN_GUEST, programs, OWN_ROOT_ENVIRONMENT, self._userland, self._code)
+        yield _Guest(PYTHON_IN_GUEST, HARNESS_IN_GUEST, programs, OWN_ROOT_ENVIRONMENT, self._userland, self._code)
 
     @contextlib.contextmanager
     def _host_root(self, folder: Path) -> Iterator[_Guest]:
@@ -139,8 +140,7 @@ class LabMachine:
             for name, target in {HARNESS_LINK: PACKAGE_FOLDER, **self._programs}.items():
                 links.enter_context(_link(folder / name, target))
             programs = EmulationPrograms(**{name: Path(JOB_DIR, name) for name in self._programs})
-            environment = GUEST_ENVIRONMENT | {"PYTHONPATH": f"{JOB_DIR}/{HARNESS_LINK}"}
-            yield _Guest(Path(sys.executable).resolve(), programs, environment)
+            yield _Guest(Path(sys.executable).resolve(), f"{JOB_DIR}/{HARNESS_LINK}", programs, GUEST_ENVIRONMENT)
 
     async def close(self) -> None:
         """Does nothing: nothing is kept."""
@@ -168,8 +168,8 @@ class ThisMachine:
         _write_job(run, folder)
         begin = asyncio.get_running_loop().time()
         process = await asyncio.create_subprocess_exec(
-            "setpriv", "--pdeathsig", "TERM", *_measure_argv(Path(sys.executable).resolve(), folder, self._programs),
-            env=os.environ | {"PYTHONPATH": str(PACKAGE_FOLDER)}, start_new_session=True,
+            "setpriv", "--pdeathsig", "TERM",
+            *_measure_argv(Path(sys.executable).resolve(), FOLDER, folder, self._programs), start_new_session=True,
         )  # fmt: skip
         try:
             status = await process.wait()
@@ -203,11 +203,9 @@ class EachItsOwn:
                 await machine.close()
 
 
-def _measure_argv(python: Path, folder: Path, programs: EmulationPrograms) -> tuple[str, ...]:
-    """Returns the measuring command; with -S, since it imports nothing but the standard library and PYTHONPATH, and
-    starting without site takes half as long.
-    """
-    return (str(python), "-S", "-P", "-m", "ccmix.run.measure", str(folder), *map(str, astuple(programs)))
+def _measure_argv(python: Path, harness: str, folder: Path, programs: EmulationPrograms) -> tuple[str, ...]:
+    """Returns the measuring command, which needs no installed packages: starting without site takes half as long."""
+    return tuple(module_command("ccmix.run.measure", folder, *astuple(programs), python=python, folder=harness))
 
 
 def pickled(run: Run) -> bytes:
