@@ -37,6 +37,7 @@ LEFT_OUT = frozenset(
         "analysis/step_tables",
         "analysis/tables",
         "archive/held_folders",
+        "archive/members",
     )
 )
 HARNESS = "harness.zip"
