@@ -29,6 +29,7 @@ PARTS = ("agent", "analysis", "archive", "conditions", "generators", "hosts", "m
 LEFT_OUT = frozenset(
     f"{name}.py"
     for name in (
+        "agent/left_journals",
         "analysis/addition",
         "analysis/connections",
         "analysis/cost",
