@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, fields, is_dataclass, replace
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ccmix.archive.codec import MEASUREMENT
-from ccmix.archive.replacing import write_whole
+from ccmix.archive.errors import ArchiveError
+from ccmix.archive.inside import open_file, open_folder
+from ccmix.archive.replacing import write_new
 from ccmix.generators.results import GeneratorError
 from ccmix.isolated import FOLDER, module_command
 from ccmix.lab import CODE_DIR, JOB_DIR, GuestError, GuestSpec, run_guest
@@ -115,7 +118,10 @@ class LabMachine:
             )
             async with self._memory.part(spec.memory_bytes):
                 result = await run_guest(kernel, spec)
-        write_whole(folder / run_files.LOGS / run_files.GUEST_LOG, result.console, sync=False)
+        with _logs(folder) as logs:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(run_files.GUEST_LOG, dir_fd=logs)
+            write_new(folder / run_files.LOGS / run_files.GUEST_LOG, result.console.encode(), logs)
         _finish_job(folder, result.exit_status)
         measured = _measurement(folder)
         facts = replace(
@@ -242,11 +248,26 @@ def _write_job(run: Run, folder: Path) -> None:
 
 def _measurement(folder: Path) -> Measurement:
     """Reads what the measuring process wrote. Raises GeneratorError if it is damaged."""
-    file = folder / run_files.FACTS
     try:
-        return MEASUREMENT.decode(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise GeneratorError(f"{file}: can't be understood: {error}") from error
+        return MEASUREMENT.decode(json.loads(_text(folder, run_files.FACTS)))
+    except (OSError, ValueError, ArchiveError) as error:
+        raise GeneratorError(f"{folder / run_files.FACTS}: can't be understood: {error}") from error
+
+
+def _text(folder: Path, name: str) -> str:
+    """Reads a file that a command of the run may have put there. Raises OSError, ArchiveError and ValueError."""
+    with os.fdopen(open_file(folder, folder / name), encoding="utf-8") as file:
+        return file.read()
+
+
+@contextlib.contextmanager
+def _logs(folder: Path) -> Iterator[int]:
+    """Yields a handle of the run's folder of logs, which is no link then. Raises OSError and ArchiveError."""
+    handle = open_folder(folder, folder / run_files.LOGS)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -258,11 +279,12 @@ def _planted_removed(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        for place, folders, files in os.walk(folder):
-            paths = [Path(place, name) for name in (*folders, *files)]
-            planted += [path for path in paths if not (path.is_file() or path.is_dir()) or path.is_symlink()]
-        for path in planted:
-            path.unlink()
+        for place, folders, files, handle in os.fwalk(folder):
+            for name in (*folders, *files):
+                mode = os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    planted.append(Path(place, name))
+                    os.unlink(name, dir_fd=handle)
     if planted:
         what = f"{planted[0].relative_to(folder)} is neither a file nor a folder: a command of the run has made it"
         raise GuestError("links", f"{what}; make it in TMPDIR instead")
@@ -270,11 +292,13 @@ def _planted_removed(folder: Path) -> Iterator[None]:
 
 def _finish_job(folder: Path, exit_status: int) -> None:
     """Removes the job, which nothing but the measuring process reads. Raises GeneratorError where that failed."""
-    (folder / run_files.JOB).unlink()
+    with _logs(folder) as logs:
+        os.unlink(Path(run_files.JOB).name, dir_fd=logs)
     if exit_status == 0:
         return
-    error = folder / run_files.ERROR
-    if error.exists() and (reason := error.read_text().strip()):
-        raise GeneratorError(reason)
-    why = ", and had no room to write why: is the disk full?" if error.exists() else ""
+    why = ""
+    with contextlib.suppress(OSError, ArchiveError):
+        if reason := _text(folder, run_files.ERROR).strip():
+            raise GeneratorError(reason)
+        why = ", and had no room to write why: is the disk full?"
     raise GeneratorError(f"the measuring process ended with status {exit_status}{why}")
