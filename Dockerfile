@@ -56,7 +56,7 @@ RUN apt-get update -qq \
  && rm -rf /usr/lib/python3*/test /usr/lib/python3*/pydoc_data \
  && useradd --uid 1000 --user-group --home-dir /work --no-create-home --shell /bin/sh ccmix \
  && install -d -o ccmix -g ccmix /work \
- && install -d /var/lib/ccmix
+ && install -d -m 700 /var/lib/ccmix
 COPY --from=build /opt/ccmix /opt/ccmix
 COPY container/entrypoint container/healthcheck container/import-all /opt/ccmix/container/
 RUN /opt/ccmix/bin/python /opt/ccmix/container/import-all ccmix polars rich.live rich.table scipy.special \

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SO_NETNS_COOKIE = 71  # asm-generic/socket.h; Python has no name for it
 JOURNALS = "undo-*.jsonl"
-_OURS = ("undo-", "pscheduler-task-", "index")  # what the names in a state folder begin with
+_OURS = ("undo-", "pscheduler-task-", "index", "ccmix-cca-")  # what the names in a state folder begin with
 BEGINS_WITHIN_S = 60.0  # between a journal's file and its lock
 UNDO_TIMEOUT_S = 660.0  # a little more than a run's own commands may take
 GREATEST_STATUS = 128  # of a command that ended by itself; a shell says 128 + N of one that signal N ended
